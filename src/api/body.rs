@@ -1,0 +1,318 @@
+//! A JSON request body: parsed once into an outline of its top-level members, edited in place.
+//!
+//! Values stay as the caller wrote them: an edit splices bytes, so digits, key order and unknown fields
+//! survive. Not a DOM: what nobody asks for is never built.
+
+use bytes::Bytes;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+/// A JSON object as it came, and where its top-level members stand in it.
+#[derive(Debug, Clone)]
+pub struct Body {
+    bytes: Bytes,
+    members: Vec<Member>,
+}
+
+/// One top-level member: byte ranges into the body.
+#[derive(Debug, Clone)]
+struct Member {
+    /// Set only when the name has escapes; otherwise the name is `bytes[name]`.
+    unescaped: Option<Box<str>>,
+    /// The name between its quotes.
+    name: Range<usize>,
+    value: Range<usize>,
+}
+
+/// A change of one top-level member. Values are JSON text.
+#[derive(Debug, Clone)]
+pub enum Edit<'a> {
+    /// Replaces the member's value, or appends the member where there is none.
+    Set(&'a str, Cow<'a, str>),
+    /// Takes the member out; no such member, no change.
+    Remove(&'a str),
+}
+
+impl Body {
+    /// Parses the outline of a JSON object.
+    ///
+    /// # Errors
+    /// What is wrong with the text and where (serde_json's words, which quote no content).
+    pub fn parse(bytes: Bytes) -> Result<Self, serde_json::Error> {
+        let outline: Outline<'_> = serde_json::from_slice(&bytes)?;
+        let base = bytes.as_ptr() as usize;
+        let mut members = Vec::with_capacity(outline.0.len());
+        for (name, value) in outline.0 {
+            let start = value.get().as_ptr() as usize - base;
+            let value = start..start + value.get().len();
+            members.push(match name {
+                Cow::Borrowed(name) => {
+                    let start = name.as_ptr() as usize - base;
+                    Member { unescaped: None, name: start..start + name.len(), value }
+                }
+                // An escaped name is found through the value that follows it.
+                Cow::Owned(name) => {
+                    let after = members.last().map_or(0, |last: &Member| last.value.end);
+                    Member { unescaped: Some(name.into()), name: name_range(&bytes, after), value }
+                }
+            });
+        }
+        Ok(Self { bytes, members })
+    }
+
+    /// The whole body, exactly as it came.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Names of all top-level members, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|member| self.name_of(member))
+    }
+
+    /// The JSON text of a member; the last one where a name stands twice, as JSON parsers have it.
+    pub fn raw(&self, name: &str) -> Option<&str> {
+        self.find(name).map(|member| self.text_at(&member.value))
+    }
+
+    /// A member's text, when it is a JSON string.
+    pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
+        let raw = self.raw(name)?;
+        let Text(text) = serde_json::from_str(raw).ok()?;
+        Some(text)
+    }
+
+    /// Whether a member is literally `true`.
+    pub fn is_true(&self, name: &str) -> bool {
+        self.raw(name) == Some("true")
+    }
+
+    /// A member read as `T`; `None` when absent or of another type.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
+        serde_json::from_str(self.raw(name)?).ok()
+    }
+
+    /// The body with `edits` applied; everything else keeps its bytes.
+    pub fn edit(&self, edits: &[Edit<'_>]) -> Bytes {
+        if edits.is_empty() {
+            return self.bytes.clone();
+        }
+        let grown: usize = edits.iter().map(Edit::size).sum();
+        let mut out = Vec::with_capacity(self.bytes.len() + grown);
+        let mut copied = 0;
+        let mut kept = 0;
+        for (index, member) in self.members.iter().enumerate() {
+            let name = self.name_of(member);
+            match edits.iter().find(|edit| edit.name() == name) {
+                None => kept += 1,
+                Some(Edit::Set(_, value)) => {
+                    kept += 1;
+                    out.extend_from_slice(self.slice(copied..member.value.start));
+                    out.extend_from_slice(value.as_bytes());
+                    copied = member.value.end;
+                }
+                Some(Edit::Remove(_)) => {
+                    // A member goes with the comma before it; the first one with the comma after it.
+                    let (start, end) = self.removal(index, kept);
+                    out.extend_from_slice(self.slice(copied..start.max(copied)));
+                    copied = end.max(copied);
+                }
+            }
+        }
+        let close = self.closing_brace();
+        out.extend_from_slice(self.slice(copied..close));
+        for edit in edits {
+            let Edit::Set(name, value) = edit else { continue };
+            if self.find(name).is_none() {
+                append(&mut out, name, value, kept > 0);
+                kept += 1;
+            }
+        }
+        out.extend_from_slice(self.slice(close..self.bytes.len()));
+        Bytes::from(out)
+    }
+
+    fn find(&self, name: &str) -> Option<&Member> {
+        self.members.iter().rev().find(|member| self.name_of(member) == name)
+    }
+
+    fn name_of<'a>(&'a self, member: &'a Member) -> &'a str {
+        match &member.unescaped {
+            Some(name) => name,
+            None => self.text_at(&member.name),
+        }
+    }
+
+    fn text_at(&self, range: &Range<usize>) -> &str {
+        self.bytes.get(range.clone()).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+
+    fn slice(&self, range: Range<usize>) -> &[u8] {
+        self.bytes.get(range).unwrap_or_default()
+    }
+
+    fn closing_brace(&self) -> usize {
+        self.bytes.iter().rposition(|&byte| byte == b'}').unwrap_or(self.bytes.len())
+    }
+
+    /// What to cut to take member `index` out, `kept` members before it staying.
+    fn removal(&self, index: usize, kept: usize) -> (usize, usize) {
+        let Some(member) = self.members.get(index) else { return (0, 0) };
+        let before = index.checked_sub(1).and_then(|index| self.members.get(index));
+        let after = self.members.get(index + 1);
+        match (before, after) {
+            (Some(before), _) if kept > 0 => (before.value.end, member.value.end),
+            (_, Some(after)) => (member.name.start.saturating_sub(1), after.name.start.saturating_sub(1)),
+            _ => (member.name.start.saturating_sub(1), member.value.end),
+        }
+    }
+}
+
+impl Edit<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Edit::Set(name, _) | Edit::Remove(name) => name,
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Edit::Set(name, value) => name.len() + value.len() + 8,
+            Edit::Remove(_) => 0,
+        }
+    }
+}
+
+fn append(out: &mut Vec<u8>, name: &str, value: &str, comma: bool) {
+    if comma {
+        out.push(b',');
+    }
+    // Writing a string into a Vec cannot fail.
+    let _ = serde_json::to_writer(&mut *out, name);
+    out.push(b':');
+    out.extend_from_slice(value.as_bytes());
+}
+
+/// Where the next member name stands between its quotes, looking from `from` (only for escaped names).
+fn name_range(bytes: &Bytes, from: usize) -> Range<usize> {
+    let rest = bytes.get(from..).unwrap_or_default();
+    let open = rest.iter().position(|&byte| byte == b'"').map_or(from, |at| from + at + 1);
+    let mut end = open;
+    while let Some(&byte) = bytes.get(end) {
+        match byte {
+            b'"' => break,
+            b'\\' => end += 2,
+            _ => end += 1,
+        }
+    }
+    open..end
+}
+
+struct Outline<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Outline<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::with_capacity(8);
+                while let Some(Text(name)) = map.next_key()? {
+                    members.push((name, map.next_value()?));
+                }
+                Ok(Outline(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// A string, borrowed where it has no escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Borrow;
+        impl<'de> Visitor<'de> for Borrow {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Borrow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(text: &str) -> Body {
+        Body::parse(Bytes::copy_from_slice(text.as_bytes())).unwrap()
+    }
+
+    fn edited(text: &str, edits: &[Edit<'_>]) -> String {
+        String::from_utf8(body(text).edit(edits).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn members_keep_their_exact_text() {
+        let body =
+            body(r#" {"seed": 9223372036854775807, "top_p":1.0,"mo\u0064el":"a\"b" , "x":{"y":[1]}} "#);
+        assert_eq!(body.raw("seed"), Some("9223372036854775807"));
+        assert_eq!(body.raw("top_p"), Some("1.0"));
+        assert_eq!(body.text("model").as_deref(), Some("a\"b"));
+        assert_eq!(body.raw("x"), Some(r#"{"y":[1]}"#));
+        assert_eq!(body.raw("absent"), None);
+    }
+
+    #[test]
+    fn the_last_of_two_members_counts() {
+        assert_eq!(body(r#"{"model":"a","model":"b"}"#).text("model").as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn edits_touch_only_what_they_name() {
+        let set = |name, value: &'static str| Edit::Set(name, Cow::Borrowed(value));
+        let text = "{ \"model\" : \"a\",\n \"n\":1.0 }";
+        assert_eq!(edited(text, &[set("model", "\"b\"")]), "{ \"model\" : \"b\",\n \"n\":1.0 }");
+        assert_eq!(edited(text, &[set("x", "[1]")]), "{ \"model\" : \"a\",\n \"n\":1.0 ,\"x\":[1]}");
+        assert_eq!(edited("{}", &[set("x", "1"), set("y", "2")]), "{\"x\":1,\"y\":2}");
+        assert_eq!(edited(r#"{"a":1,"a":2}"#, &[set("a", "3")]), r#"{"a":3,"a":3}"#);
+    }
+
+    #[test]
+    fn removal_leaves_valid_json_wherever_the_member_stands() {
+        let text = r#"{"a":1, "b":2, "c":3}"#;
+        for names in [&["a"][..], &["b"], &["c"], &["a", "b"], &["b", "c"], &["a", "c"], &["a", "b", "c"]] {
+            let edits: Vec<_> = names.iter().map(|name| Edit::Remove(name)).collect();
+            let out = edited(text, &edits);
+            let value: serde_json::Value = serde_json::from_str(&out).expect(&out);
+            assert_eq!(value.as_object().unwrap().len(), 3 - names.len(), "{out}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for text in ["", "[]", "1", "{\"a\":}", "{\"a\":1}x", "null"] {
+            assert!(Body::parse(Bytes::copy_from_slice(text.as_bytes())).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A value tree read from JSON or YAML, with the place of every value where the text came from a file.
+//!
+//! One tree for both, so that one reader judges a config from a header and one from the settings file, and
+//! problems of the latter say line and column. Not a general DOM: request bodies never pass through here.
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+use std::fmt;
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub kind: Kind,
+    /// Line and column from 1; `None` for JSON from a header.
+    pub place: Option<(u64, u64)>,
+}
+
+/// What sort of value it is. Map entries keep the order they were written in, duplicates included.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// One entry of a map.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub name: String,
+    /// Where the name stands.
+    pub place: Option<(u64, u64)>,
+    pub value: Node,
+}
+
+impl Node {
+    /// Reads JSON text. A name that stands twice is kept twice, so that the reader can refuse it.
+    ///
+    /// # Errors
+    /// serde_json's words for malformed text.
+    pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(text)
+    }
+
+    /// The word for this value in a problem text: `a string`, `an object`.
+    pub fn noun(&self) -> &'static str {
+        match &self.kind {
+            Kind::Null => "null",
+            Kind::Bool(_) => "a boolean",
+            Kind::Number(_) => "a number",
+            Kind::Text(_) => "a string",
+            Kind::List(_) => "an array",
+            Kind::Map(_) => "an object",
+        }
+    }
+
+    /// The value as JSON text, keys in the order they were written (for free-form parts such as
+    /// `override_params` and hook metadata).
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        self.write_json(&mut out);
+        out
+    }
+
+    fn write_json(&self, out: &mut String) {
+        match &self.kind {
+            Kind::Null => out.push_str("null"),
+            Kind::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+            Kind::Number(number) => out.push_str(&number.to_string()),
+            Kind::Text(text) => out.push_str(&quoted(text)),
+            Kind::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    out.push(if index == 0 { '[' } else { ',' });
+                    item.write_json(out);
+                }
+                out.push_str(if items.is_empty() { "[]" } else { "]" });
+            }
+            Kind::Map(entries) => {
+                for (index, entry) in entries.iter().enumerate() {
+                    out.push(if index == 0 { '{' } else { ',' });
+                    out.push_str(&quoted(&entry.name));
+                    out.push(':');
+                    entry.value.write_json(out);
+                }
+                out.push_str(if entries.is_empty() { "{}" } else { "}" });
+            }
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+impl From<Kind> for Node {
+    fn from(kind: Kind) -> Self {
+        Self { kind, place: None }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Tree)
+    }
+}
+
+struct Tree;
+
+impl<'de> Visitor<'de> for Tree {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Kind::Null.into())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Kind::Bool(value).into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Kind::Number(value.into()).into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(Kind::Number(value.into()).into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+        Ok(Number::from_f64(value).map_or(Kind::Null, Kind::Number).into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Kind::Text(value.to_owned()).into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Kind::List(items).into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((name, value)) = map.next_entry()? {
+            entries.push(Entry { name, place: None, value });
+        }
+        Ok(Kind::Map(entries).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_comes_back_in_the_order_it_was_written() {
+        let text = r#"{"z":1,"a":[true,null,"x\"y",1.5],"m":{},"n":[]}"#;
+        assert_eq!(Node::from_json(text.as_bytes()).unwrap().to_json(), text);
+    }
+}

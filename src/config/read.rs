@@ -1,0 +1,322 @@
+//! Reads a [`Node`] tree field by field and collects every problem on the way, each with its path.
+//!
+//! The one place that knows how a wrong type, a missing field or an unknown key is worded. What the fields
+//! mean is the business of whoever reads them.
+
+use super::node::{Entry, Kind, Node};
+use super::secret::Secret;
+use crate::error::Problem;
+use std::cell::RefCell;
+
+/// The problems found so far.
+#[derive(Debug, Default)]
+pub struct Problems(RefCell<Vec<Problem>>);
+
+impl Problems {
+    pub fn push(&self, path: impl Into<String>, place: Option<(u64, u64)>, message: impl Into<String>) {
+        self.0.borrow_mut().push(Problem { path: path.into(), message: message.into(), place });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    pub fn into_vec(self) -> Vec<Problem> {
+        self.0.into_inner()
+    }
+}
+
+/// A node and the path that leads to it.
+#[derive(Debug, Clone)]
+pub struct At<'a> {
+    pub node: &'a Node,
+    pub path: String,
+    problems: &'a Problems,
+}
+
+impl<'a> At<'a> {
+    pub fn root(node: &'a Node, problems: &'a Problems) -> Self {
+        Self { node, path: String::new(), problems }
+    }
+
+    /// Reports a problem with this very value.
+    pub fn problem(&self, message: impl Into<String>) {
+        self.problems.push(self.path.clone(), self.node.place, message);
+    }
+
+    fn wrong_type(&self, wanted: &str) {
+        self.problem(format!("must be {wanted}, not {}", self.node.noun()));
+    }
+
+    /// A string.
+    pub fn text(&self) -> Option<&'a str> {
+        match &self.node.kind {
+            Kind::Text(text) => Some(text),
+            _ => {
+                self.wrong_type("a string");
+                None
+            }
+        }
+    }
+
+    /// A boolean.
+    pub fn flag(&self) -> Option<bool> {
+        match self.node.kind {
+            Kind::Bool(flag) => Some(flag),
+            _ => {
+                self.wrong_type("a boolean");
+                None
+            }
+        }
+    }
+
+    /// Any number.
+    pub fn number(&self) -> Option<f64> {
+        match &self.node.kind {
+            Kind::Number(number) => number.as_f64(),
+            _ => {
+                self.wrong_type("a number");
+                None
+            }
+        }
+    }
+
+    /// A whole number; `2.0` counts as one.
+    pub fn integer(&self) -> Option<i64> {
+        let whole = match &self.node.kind {
+            Kind::Number(number) => number
+                .as_i64()
+                .or_else(|| number.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9e15).map(|f| f as i64)),
+            _ => None,
+        };
+        if whole.is_none() {
+            self.wrong_type("an integer");
+        }
+        whole
+    }
+
+    /// A whole number from `least` to `most`.
+    pub fn integer_within(&self, least: i64, most: i64) -> Option<i64> {
+        let number = self.integer()?;
+        if number < least {
+            self.problem(format!("must be at least {least}"));
+        } else if number > most {
+            self.problem(format!("must be at most {most}"));
+        } else {
+            return Some(number);
+        }
+        None
+    }
+
+    /// One of a fixed set of words.
+    pub fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+        let given = self.text()?;
+        let found = words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value);
+        if found.is_none() {
+            let list: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.problem(format!("must be one of: {}", list.join(", ")));
+        }
+        found
+    }
+
+    /// An array, as its items with their paths.
+    pub fn list(&self) -> Option<Vec<At<'a>>> {
+        match &self.node.kind {
+            Kind::List(items) => {
+                let at = |(index, node)| At {
+                    node,
+                    path: format!("{}[{index}]", self.path),
+                    problems: self.problems,
+                };
+                Some(items.iter().enumerate().map(at).collect())
+            }
+            _ => {
+                self.wrong_type("an array");
+                None
+            }
+        }
+    }
+
+    /// An array of strings; items of another type are reported and left out.
+    pub fn texts(&self) -> Option<Vec<String>> {
+        Some(self.list()?.iter().filter_map(|item| item.text().map(str::to_owned)).collect())
+    }
+
+    /// An object, to be read field by field.
+    pub fn fields(&self) -> Option<Fields<'a>> {
+        match &self.node.kind {
+            Kind::Map(entries) => Some(Fields { entries, at: self.clone(), seen: Vec::new() }),
+            _ => {
+                self.wrong_type("an object");
+                None
+            }
+        }
+    }
+
+    /// An object with free names, as its entries with their paths. Names that stand twice are reported.
+    pub fn entries(&self) -> Option<Vec<(&'a Entry, At<'a>)>> {
+        let Kind::Map(entries) = &self.node.kind else {
+            self.wrong_type("an object");
+            return None;
+        };
+        let mut out: Vec<(&'a Entry, At<'a>)> = Vec::with_capacity(entries.len());
+        for entry in entries {
+            if out.iter().any(|(seen, _)| seen.name == entry.name) {
+                self.problems.push(self.join(&entry.name), entry.place, "stands twice");
+            }
+            out.push((entry, self.child(entry)));
+        }
+        Some(out)
+    }
+
+    fn child(&self, entry: &'a Entry) -> At<'a> {
+        At { node: &entry.value, path: self.join(&entry.name), problems: self.problems }
+    }
+
+    fn join(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+}
+
+/// An object being read. Call [`Fields::close`] at the end: it reports every key nobody asked for.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    entries: &'a [Entry],
+    pub at: At<'a>,
+    seen: Vec<&'a str>,
+}
+
+impl<'a> Fields<'a> {
+    /// The field of the first of `names` that is there; the others are aliases. `null` counts as absent.
+    pub fn get(&mut self, names: &[&str]) -> Option<At<'a>> {
+        let mut found: Option<&'a Entry> = None;
+        for entry in self.entries.iter().filter(|entry| names.contains(&entry.name.as_str())) {
+            if let Some(first) = found {
+                let message = if first.name == entry.name {
+                    "stands twice".to_owned()
+                } else {
+                    format!("means the same as {}; give one of them", first.name)
+                };
+                self.at.problems.push(self.at.join(&entry.name), entry.place, message);
+            } else {
+                found = Some(entry);
+            }
+            self.seen.push(&entry.name);
+        }
+        let entry = found?;
+        (entry.value.kind != Kind::Null).then(|| self.at.child(entry))
+    }
+
+    /// Like [`Fields::get`], and reports the field as missing where it is not there.
+    pub fn need(&mut self, names: &[&str]) -> Option<At<'a>> {
+        let found = self.get(names);
+        if found.is_none() {
+            let name = names.first().copied().unwrap_or_default();
+            self.at.problems.push(self.at.join(name), self.at.node.place, "is required");
+        }
+        found
+    }
+
+    pub fn text(&mut self, names: &[&str]) -> Option<String> {
+        self.get(names)?.text().map(str::to_owned)
+    }
+
+    pub fn secret(&mut self, names: &[&str]) -> Option<Secret> {
+        self.get(names)?.text().map(Secret::new)
+    }
+
+    pub fn flag(&mut self, names: &[&str]) -> Option<bool> {
+        self.get(names)?.flag()
+    }
+
+    /// Whether one of `names` is there, without reading it.
+    pub fn has(&self, names: &[&str]) -> bool {
+        self.entries.iter().any(|e| names.contains(&e.name.as_str()) && e.value.kind != Kind::Null)
+    }
+
+    /// Entries nobody asked for so far (for objects that allow free keys).
+    pub fn rest(&mut self) -> Vec<(&'a Entry, At<'a>)> {
+        let rest: Vec<_> =
+            self.entries.iter().filter(|entry| !self.seen.contains(&entry.name.as_str())).collect();
+        self.seen.extend(rest.iter().map(|entry| entry.name.as_str()));
+        rest.into_iter().map(|entry| (entry, self.at.child(entry))).collect()
+    }
+
+    /// Reports unknown keys. `known` is only used to suggest what may have been meant.
+    pub fn close(mut self, known: &[&str]) {
+        for (entry, at) in self.rest() {
+            let near = known
+                .iter()
+                .filter(|name| distance(name, &entry.name) <= 2)
+                .min_by_key(|name| distance(name, &entry.name));
+            let message = match near {
+                Some(name) => format!("unknown key; did you mean {name}?"),
+                None => "unknown key".to_owned(),
+            };
+            at.problems.push(at.path, entry.place.or(entry.value.place), message);
+        }
+    }
+}
+
+/// Levenshtein distance, for suggestions only; long names are not compared.
+fn distance(a: &str, b: &str) -> usize {
+    if a.len() > 64 || b.len() > 64 {
+        return usize::MAX;
+    }
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, left) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut last = i + 1;
+        if let Some(first) = row.first_mut() {
+            *first = last;
+        }
+        for (cell, right) in row.iter_mut().skip(1).zip(b.chars()) {
+            let cost = diagonal + usize::from(left != right);
+            diagonal = *cell;
+            *cell = cost.min(diagonal + 1).min(last + 1);
+            last = *cell;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_found_in_one_pass_and_has_its_path() {
+        let node = Node::from_json(br#"{"a":1,"b":{"c":"x","modle":1},"d":[1,"y"]}"#).unwrap();
+        let problems = Problems::default();
+        let at = At::root(&node, &problems);
+        let mut fields = at.fields().unwrap();
+        assert_eq!(fields.text(&["a"]), None);
+        let mut inner = fields.get(&["b"]).unwrap().fields().unwrap();
+        inner.get(&["c"]).unwrap().integer();
+        inner.need(&["e"]);
+        inner.close(&["model"]);
+        fields.get(&["d"]).unwrap().texts();
+        fields.close(&[]);
+        let found: Vec<String> = problems.into_vec().iter().map(Problem::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "a: must be a string, not a number",
+                "b.c: must be an integer, not a string",
+                "b.e: is required",
+                "b.modle: unknown key; did you mean model?",
+                "d[0]: must be a string, not a number",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_alias_beside_its_name_is_refused() {
+        let node = Node::from_json(br#"{"aws_region":"a","cloud_a_region":"b"}"#).unwrap();
+        let problems = Problems::default();
+        let mut fields = At::root(&node, &problems).fields().unwrap();
+        fields.text(&["cloud_a_region", "aws_region"]);
+        fields.close(&[]);
+        assert_eq!(problems.into_vec().len(), 1);
+    }
+}

@@ -1,0 +1,45 @@
+//! A value that must never be seen: keys and tokens.
+//!
+//! Not encryption. It only makes sure that a secret cannot slip into a log, an error or a `Debug` output.
+
+use std::fmt;
+use subtle::ConstantTimeEq;
+
+/// A credential. Prints as `***`; compares in constant time.
+#[derive(Clone)]
+pub struct Secret(Box<str>);
+
+impl Secret {
+    pub fn new(value: impl Into<Box<str>>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself, to be written into a header and nowhere else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl Eq for Secret {}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_does_not_print_itself() {
+        assert_eq!(format!("{:?}", Secret::new("sk-1")), "***");
+    }
+}

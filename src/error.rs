@@ -1,0 +1,223 @@
+//! What a caller can be told went wrong: one type, one table.
+//!
+//! Not here: how an error is written (`api::reply`, in the caller's dialect) and when it is logged (once,
+//! with the request's record). Constructors are named as outcomes and never log.
+
+use std::fmt;
+
+/// One mistake in a config, a settings file or a request, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Dotted path from the root, `targets[1].retry.attempts`; empty for the root itself.
+    pub path: String,
+    /// What is wrong and what would be right, without the path.
+    pub message: String,
+    /// Line and column, both from 1, when the text came from a file.
+    pub place: Option<(u64, u64)>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.message),
+            path => write!(f, "{path}: {}", self.message),
+        }
+    }
+}
+
+/// The sort of failure: decides status, `type`, `code` and the metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    InvalidRequest,
+    InvalidConfig,
+    Unauthorized,
+    NotFound,
+    MethodNotAllowed,
+    TimedOut,
+    BodyTooLarge,
+    CallerLeft,
+    NotImplemented,
+    Unreachable,
+    InvalidAnswer,
+    Draining,
+    Internal,
+}
+
+/// One row of the table every error is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    pub status: u16,
+    /// `error.type` in OpenAI's dialect.
+    pub openai_type: &'static str,
+    /// `error.type` in Anthropic's dialect (its published list of error types).
+    pub anthropic_type: &'static str,
+    /// `error.code`, the access line's `error_code` and the metric label.
+    pub code: &'static str,
+}
+
+impl Kind {
+    /// The whole table; statuses as the spec and reference section 10 have them (408 for time-outs).
+    pub const fn row(self) -> Row {
+        const fn row(
+            status: u16,
+            openai_type: &'static str,
+            anthropic_type: &'static str,
+            code: &'static str,
+        ) -> Row {
+            Row { status, openai_type, anthropic_type, code }
+        }
+        const BAD: &str = "invalid_request_error";
+        match self {
+            Kind::InvalidRequest => row(400, BAD, BAD, "invalid_request"),
+            Kind::InvalidConfig => row(400, BAD, BAD, "invalid_config"),
+            Kind::Unauthorized => row(401, BAD, "authentication_error", "invalid_api_key"),
+            Kind::NotFound => row(404, BAD, "not_found_error", "not_found"),
+            Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
+            Kind::TimedOut => row(408, "timeout_error", "timeout_error", "request_timeout"),
+            Kind::BodyTooLarge => row(413, BAD, "request_too_large", "body_too_large"),
+            Kind::CallerLeft => row(499, BAD, BAD, "caller_left"),
+            Kind::Internal => row(500, "server_error", "api_error", "internal_error"),
+            Kind::NotImplemented => row(501, BAD, BAD, "not_implemented"),
+            Kind::Unreachable => row(502, "upstream_error", "api_error", "upstream_unreachable"),
+            Kind::InvalidAnswer => row(502, "upstream_error", "api_error", "upstream_invalid_answer"),
+            Kind::Draining => row(503, "server_error", "overloaded_error", "draining"),
+        }
+    }
+}
+
+/// A failure the gateway made: `message` is for the caller, `cause` for the log; they never mix.
+#[derive(Debug, Clone)]
+pub struct Error {
+    pub kind: Kind,
+    pub message: String,
+    /// The body field, header or config path at fault.
+    pub param: Option<String>,
+    /// All config problems, when the kind is `InvalidConfig`.
+    pub problems: Vec<Problem>,
+    /// The provider the attempt went to, when there was one.
+    pub provider: Option<String>,
+    /// Details for the operator only.
+    pub cause: Option<String>,
+}
+
+impl Error {
+    fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), param: None, problems: Vec::new(), provider: None, cause: None }
+    }
+
+    /// 400: a field of the request is wrong; `param` names it as OpenAI does (`messages`, `tools[0].type`).
+    pub fn invalid_request(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), ..Self::new(Kind::InvalidRequest, message) }
+    }
+
+    /// 400: something about the request that no single field is to blame for.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(Kind::InvalidRequest, message)
+    }
+
+    /// 400: the config object does not pass; carries every problem with its path.
+    pub fn invalid_config(param: impl Into<String>, problems: Vec<Problem>) -> Self {
+        let listed: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        let count = problems.len();
+        let noun = if count == 1 { "problem" } else { "problems" };
+        let message = format!("Invalid config passed ({count} {noun}): {}", listed.join("; "));
+        Self { param: Some(param.into()), problems, ..Self::new(Kind::InvalidConfig, message) }
+    }
+
+    /// 401: no service key, or one we do not know.
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(Kind::Unauthorized, message)
+    }
+
+    /// 404: no such path, config id or slug.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Kind::NotFound, message)
+    }
+
+    /// 405: the path exists, the method does not.
+    pub fn method_not_allowed(message: impl Into<String>) -> Self {
+        Self::new(Kind::MethodNotAllowed, message)
+    }
+
+    /// 408, in the words of the reference (section 7). `limit_ms` is the limit that ran out.
+    pub fn timed_out(limit_ms: u64) -> Self {
+        let message = format!("Request exceeded the timeout sent in the request: {limit_ms}ms");
+        Self::new(Kind::TimedOut, message)
+    }
+
+    /// 408: the caller was too slow to send its request.
+    pub fn slow_caller(message: impl Into<String>) -> Self {
+        Self::new(Kind::TimedOut, message)
+    }
+
+    /// 413: the body is over `limit` bytes.
+    pub fn body_too_large(limit: u64) -> Self {
+        let message = format!(
+            "The request body is over {limit} bytes, the most this gateway reads. \
+             Send less, or ask the operator to raise limits.max_body_bytes."
+        );
+        Self::new(Kind::BodyTooLarge, message)
+    }
+
+    /// 499: nobody is there to read this; kept for the log and the metrics.
+    pub fn caller_left() -> Self {
+        Self::new(Kind::CallerLeft, "The caller closed the connection before the answer was complete.")
+    }
+
+    /// 501: understood, not built yet.
+    pub fn not_implemented(message: impl Into<String>) -> Self {
+        Self::new(Kind::NotImplemented, message)
+    }
+
+    /// 502: the provider could not be reached, or the connection broke before an answer.
+    pub fn unreachable(message: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(Kind::Unreachable, message) }
+    }
+
+    /// 502: the provider answered something that is not an HTTP answer we can use.
+    pub fn invalid_answer(message: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(Kind::InvalidAnswer, message) }
+    }
+
+    /// 503: the process is shutting down.
+    pub fn draining() -> Self {
+        Self::new(Kind::Draining, "This gateway is shutting down. Send the request again to another one.")
+    }
+
+    /// 500: a fault of ours; the caller learns only that, the log learns why.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        let message = "The gateway failed to handle this request. Quote the trace id to the operator.";
+        Self { cause: Some(cause.into()), ..Self::new(Kind::Internal, message) }
+    }
+
+    /// Names the field, header or path at fault.
+    #[must_use]
+    pub fn with_param(mut self, param: impl Into<String>) -> Self {
+        self.param = Some(param.into());
+        self
+    }
+
+    /// Names the provider the attempt went to.
+    #[must_use]
+    pub fn with_provider(mut self, provider: impl Into<String>) -> Self {
+        self.provider = Some(provider.into());
+        self
+    }
+
+    /// HTTP status of this error.
+    pub const fn status(&self) -> u16 {
+        self.kind.row().status
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.cause {
+            Some(cause) => write!(f, " ({cause})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

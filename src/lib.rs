@@ -1,0 +1,20 @@
+//! Turnpike, an AI gateway on Pingora: one HTTP endpoint in front of many model providers.
+//!
+//! The house, floor by floor. A room uses only the rooms above its own line here ("imports point
+//! left"); `tests/house.rs` holds us to it.
+//!
+//! - Words, without I/O: [`error`] what can go wrong, [`api`] what callers say, [`config`] the routing
+//!   object a request carries, [`settings`] the process's own YAML.
+//! - Knowledge: [`provider`] what each vendor wants, [`net`] how we reach out.
+//! - Memory: [`state`] what the process remembers while it runs.
+//! - Judgment: [`route`] who gets the next try.
+//! - Doors: [`control`] the control plane, [`proxy`] the data plane, [`emulator`] the built-in provider.
+//!
+//! Invariants, mostly of absence: `provider` never opens a socket; nothing below the doors knows what a
+//! session is; no lock is held across an await; one byte sent to the caller ends all retries.
+
+pub mod error;
+
+pub mod api;
+pub mod config;
+pub mod provider;
