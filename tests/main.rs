@@ -1,1 +1,17 @@
-//! The one integration-test binary.
+//! The one integration-test binary: every file of tests/ is a module here, so that the gateway is linked once.
+//!
+//! Not a place for tests. tests/house.rs checks that no file is forgotten.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::print_stderr,
+    reason = "a test fails by panicking; clippy lets off test functions only, not what they call"
+)]
+
+mod support;
+
+mod house;

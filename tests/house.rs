@@ -1,0 +1,348 @@
+//! The house itself: import order, who may know Pingora, file size, names, and that what is listed exists.
+//!
+//! Reads the sources as text: what a compiler or clippy can hold us to is theirs, not repeated here. Not here
+//! either: what the gateway does. Each test names every offence it finds, with its file and line.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The rooms from left to right (ARCHITECTURE.md). A room uses only rooms to its left.
+const ROOMS: [&str; 16] = [
+    "error", "api", "config", "settings", "provider", "net", "store", "state", "cache", "guard", "route",
+    "batch", "control", "proxy", "emulator", "main",
+];
+/// Callers come in here. Doors do not know each other; `main` wires them.
+const DOORS: [&str; 3] = ["control", "proxy", "emulator"];
+/// Where Pingora may be named.
+const PINGORA: [&str; 5] = ["net", "control", "proxy", "emulator", "main"];
+/// Data and pure functions: no runtime, no HTTP client, and time is an argument.
+const PURE: [&str; 6] = ["error", "api", "config", "settings", "provider", "route"];
+const CEILING: usize = 600;
+/// Names that say nothing (as a word of a file's or folder's name).
+const EMPTY_NAMES: [&str; 12] = [
+    "util",
+    "utils",
+    "helper",
+    "helpers",
+    "common",
+    "misc",
+    "manager",
+    "managers",
+    "handler",
+    "handlers",
+    "processor",
+    "stuff",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// One file of ours, as text.
+struct Source {
+    /// Relative to the repository, with forward slashes: `src/api/body.rs`.
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// The room it stands in; `lib.rs` stands in none.
+    fn room(&self) -> Option<&str> {
+        let inside = self.path.strip_prefix("src/")?;
+        let first = inside.split('/').next()?;
+        Some(first.strip_suffix(".rs").unwrap_or(first)).filter(|room| *room != "lib")
+    }
+
+    /// How many `super::` lead from it to the crate's root.
+    fn depth(&self) -> usize {
+        let inside = self.path.trim_start_matches("src/").trim_end_matches(".rs");
+        inside.trim_end_matches("/mod").split('/').count()
+    }
+
+    /// Lines with their number from 1, without those that are comments only.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.text.lines().enumerate().map(|(index, line)| (index + 1, line));
+        lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
+    }
+
+    /// The code in front of the unit tests.
+    fn code_without_tests(&self) -> impl Iterator<Item = (usize, &str)> {
+        let tests = ["mod tests {", "mod tests;"];
+        self.code().take_while(move |(_, line)| !tests.contains(line))
+    }
+}
+
+/// Every file below `folder` (relative to the repository) whose name ends in `ending`, sorted.
+fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false if path.to_str().unwrap().ends_with(ending) => found.push(path),
+                false => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn relative(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap().to_str().unwrap().to_string()
+}
+
+fn sources(folders: &[&str]) -> Vec<Source> {
+    let paths = folders.iter().flat_map(|folder| files(folder, ".rs"));
+    let read =
+        |path: PathBuf| Source { path: relative(&path), text: std::fs::read_to_string(&path).unwrap() };
+    let found: Vec<Source> = paths.map(read).collect();
+    assert!(!found.is_empty(), "no sources in {folders:?}");
+    found
+}
+
+fn assert_none(offences: &[String], rule: &str) {
+    assert!(offences.is_empty(), "{rule}:\n  {}", offences.join("\n  "));
+}
+
+/// The names that follow `prefix` on this line: of `crate::{api::x, net}` and `crate::` that is api and net.
+fn names_after(line: &str, prefix: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, _) in line.match_indices(prefix) {
+        let before = line[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let rest = &line[at + prefix.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => names.extend(top_level_names(group)),
+            None => names.extend(first_name(rest)),
+        }
+    }
+    names
+}
+
+fn first_name(text: &str) -> Option<String> {
+    let name: String = text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// The first segment of every path of a group whose opening brace has just been read.
+fn top_level_names(group: &str) -> Vec<String> {
+    let (mut depth, mut items) = (0, vec![String::new()]);
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => items.push(String::new()),
+            _ if depth == 0 => items.last_mut().unwrap().push(c),
+            _ => {}
+        }
+    }
+    items.iter().filter_map(|item| first_name(item)).collect()
+}
+
+/// Joins a `use` that spans lines, so that its group is read whole.
+fn statements(source: &Source) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut open = false;
+    for (number, line) in source.code() {
+        match found.last_mut() {
+            Some((_, statement)) if open => statement.push_str(line.trim()),
+            _ => found.push((number, line.to_string())),
+        }
+        let last = &found.last().unwrap().1;
+        let is_use = last.trim_start().starts_with("use ") || last.trim_start().starts_with("pub use ");
+        open = is_use && !last.trim_end().ends_with(';');
+    }
+    found
+}
+
+#[test]
+fn imports_point_left() {
+    let place = |room: &str| ROOMS.iter().position(|known| *known == room);
+    let mut offences = Vec::new();
+    for source in sources(&["src"]) {
+        let Some(room) = source.room() else { continue };
+        let here = place(room).unwrap_or_else(|| panic!("{}: no such room in the design", source.path));
+        let up = format!("use {}", "super::".repeat(source.depth()));
+        for (number, statement) in statements(&source) {
+            let mut used = names_after(&statement, "crate::");
+            if statement.starts_with(&up) {
+                used.extend(names_after(&statement, &up));
+            }
+            for name in used.iter().filter(|name| *name != room) {
+                let right = place(name).is_some_and(|there| there > here);
+                let door_to_door = DOORS.contains(&room) && DOORS.contains(&name.as_str());
+                if right || door_to_door {
+                    offences.push(format!("{}:{number}: {room} uses {name}", source.path));
+                }
+            }
+        }
+    }
+    assert_none(&offences, "a room uses only rooms to its left, and doors do not use each other");
+}
+
+#[test]
+fn pingora_stays_where_sockets_are() {
+    let mut offences = Vec::new();
+    for source in sources(&["src"]) {
+        if source.room().is_some_and(|room| PINGORA.contains(&room)) {
+            continue;
+        }
+        for (number, line) in source.code() {
+            if ["pingora::", "pingora_", "use pingora"].iter().any(|name| line.contains(name)) {
+                offences.push(format!("{}:{number}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    assert_none(&offences, "pingora appears only in net, control, proxy, emulator and main");
+}
+
+#[test]
+fn the_pure_rooms_know_no_runtime_and_no_clock() {
+    let mut offences = Vec::new();
+    for source in sources(&["src"]) {
+        if !source.room().is_some_and(|room| PURE.contains(&room)) || source.path.ends_with("/tests.rs") {
+            continue;
+        }
+        for (number, line) in source.code_without_tests() {
+            let banned = ["tokio::", "reqwest::", "hyper::", "Instant::now", "SystemTime::now"];
+            if banned.iter().any(|name| line.contains(name)) {
+                offences.push(format!("{}:{number}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    assert_none(&offences, "words, providers and routes are pure: no runtime, time is an argument");
+}
+
+#[test]
+fn every_file_says_what_it_is_and_keeps_under_the_ceiling() {
+    let mut offences = Vec::new();
+    for Source { path, text } in sources(&["src", "tests", "benches"]) {
+        if !text.starts_with("//! ") {
+            offences.push(format!("{path}: does not start with `//!`"));
+        }
+        let lines = text.lines().count();
+        if lines > CEILING {
+            offences.push(format!("{path}: {lines} lines, the ceiling is {CEILING}"));
+        }
+    }
+    assert_none(&offences, "every file opens with what it is and is not, and has at most 600 lines");
+}
+
+#[test]
+fn names_say_something() {
+    let mut offences = Vec::new();
+    for Source { path, text } in sources(&["src", "tests", "benches"]) {
+        let mut words = path.trim_end_matches(".rs").split(['/', '_']);
+        if let Some(word) = words.find(|word| EMPTY_NAMES.contains(word)) {
+            offences.push(format!("{path}: `{word}` says nothing"));
+        }
+        for (index, line) in text.lines().enumerate() {
+            if line.trim_start().trim_start_matches("pub ").starts_with("fn get_") {
+                offences.push(format!("{path}:{}: a function without `get_`, please", index + 1));
+            }
+        }
+    }
+    assert_none(&offences, "names say what a thing is");
+}
+
+#[test]
+fn no_room_is_empty_and_lib_lists_them_from_left_to_right() {
+    let all = sources(&["src"]);
+    for room in all.iter().filter_map(Source::room).collect::<BTreeSet<_>>() {
+        let mut lines = all.iter().filter(|source| source.room() == Some(room)).flat_map(Source::code);
+        let lived_in =
+            lines.any(|(_, line)| ["fn ", "struct ", "enum "].iter().any(|item| line.contains(item)));
+        assert!(lived_in, "src/{room} has nothing in it");
+    }
+    let lib = all.iter().find(|source| source.path == "src/lib.rs").unwrap();
+    let listed: Vec<&str> =
+        lib.code().filter_map(|(_, line)| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    let ordered: Vec<&str> = ROOMS.into_iter().filter(|room| listed.contains(room)).collect();
+    assert_eq!(listed, ordered, "src/lib.rs lists the rooms in reading order");
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    // Written apart, so that this file does not offend itself.
+    let marks =
+        [concat!("to", "do!("), concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimpl", "emented!(")];
+    let skipped = concat!("#[ig", "nore");
+    let mut offences = Vec::new();
+    for Source { path, text } in sources(&["src", "tests", "benches"]) {
+        for (index, line) in text.lines().enumerate() {
+            if marks.iter().any(|mark| line.contains(mark)) || line.contains(skipped) {
+                offences.push(format!("{path}:{}: {}", index + 1, line.trim()));
+            }
+        }
+    }
+    assert_none(&offences, "what is here is finished, and every test runs");
+}
+
+#[test]
+fn every_test_file_is_part_of_the_one_binary() {
+    let main = std::fs::read_to_string(root().join("tests/main.rs")).unwrap();
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("autotests = false"), "Cargo.toml: each test file would be built twice");
+    let mut missing = Vec::new();
+    for path in files("tests", ".rs").iter().map(|path| relative(path)) {
+        let Some(name) = path.strip_prefix("tests/").and_then(|inside| inside.strip_suffix(".rs")) else {
+            continue;
+        };
+        let module = name.strip_suffix("/mod").unwrap_or(name);
+        if module != "main" && !module.contains('/') && !main.contains(&format!("mod {module};")) {
+            missing.push(path);
+        }
+    }
+    assert_none(&missing, "tests/main.rs does not list these, so they never run");
+}
+
+#[test]
+fn the_lints_that_hold_the_promises_are_on() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    for lint in [
+        "unsafe_code = \"forbid\"",
+        "unwrap_used = \"deny\"",
+        "expect_used = \"deny\"",
+        "panic = \"deny\"",
+        "indexing_slicing = \"deny\"",
+        "string_slice = \"deny\"",
+        "todo = \"deny\"",
+        "await_holding_lock = \"deny\"",
+        "print_stdout = \"deny\"",
+        "allow_attributes_without_reason = \"deny\"",
+    ] {
+        assert!(manifest.contains(lint), "Cargo.toml: {lint}");
+    }
+}
+
+#[test]
+fn every_provider_has_goldens() {
+    let mut missing = Vec::new();
+    for id in turnpike::provider::ids() {
+        let folder = format!("tests/golden/{id}");
+        if files(&folder, "").is_empty() {
+            missing.push(folder);
+        }
+    }
+    assert_none(&missing, "a provider without fixtures is a guess");
+}
+
+#[test]
+fn every_shipped_settings_file_loads() {
+    let shipped = files("conf", ".yaml");
+    assert!(!shipped.is_empty(), "conf/ has no settings file");
+    for path in shipped {
+        let check =
+            Command::new(env!("CARGO_BIN_EXE_turnpike")).arg("check").arg("-c").arg(&path).output().unwrap();
+        let said = String::from_utf8_lossy(&check.stdout) + String::from_utf8_lossy(&check.stderr);
+        assert!(check.status.success(), "turnpike check -c {}:\n{said}", relative(&path));
+        assert!(!said.is_empty(), "turnpike check says what it found");
+    }
+}
