@@ -15,3 +15,6 @@
 mod support;
 
 mod house;
+mod sdk;
+mod smoke;
+mod systemd;

@@ -1,1 +1,18 @@
-//! x
+//! The black-box harness: the real binary with the emulator inside it, and clients to talk to both.
+//!
+//! Not a place for tests, nor for anything that reaches into the gateway: what a test learns, it learns as a
+//! caller, a provider or an operator would. Nothing here sleeps for a fixed time: it asks again, and gives up loudly.
+
+pub(crate) mod client;
+pub(crate) mod command;
+pub(crate) mod gateway;
+pub(crate) mod logbook;
+pub(crate) mod ports;
+pub(crate) mod raw;
+pub(crate) mod settings;
+pub(crate) mod shared;
+pub(crate) mod sse;
+pub(crate) mod wait;
+
+pub(crate) use gateway::Gateway;
+pub(crate) use shared::gateway;

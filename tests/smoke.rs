@@ -1,0 +1,145 @@
+//! One call of every kind through the running gateway, and its life from start to stop.
+//!
+//! Not thorough: each behaviour has a file of its own. When this fails, look here first.
+
+use crate::support::client::{chat, client, hello, new_trace};
+use crate::support::settings::{KEY, OTHER_KEY, PROVIDER_KEY, STANDARD};
+use crate::support::wait::until;
+use crate::support::{Gateway, command, gateway, raw, sse};
+use serde_json::Value;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_whole_answer_comes_through() {
+    let (gateway, trace) = (gateway(), new_trace());
+    let answer = chat(&gateway, &trace, &hello(false)).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["x-gateway-trace-id"], trace.as_str());
+    assert_eq!(answer.headers()["x-gateway-provider"], "openai");
+    let body: Value = answer.json().await.unwrap();
+    assert_eq!(body["object"], "chat.completion");
+    assert!(!body["choices"][0]["message"]["content"].as_str().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_streamed_answer_comes_through() {
+    let (gateway, trace) = (gateway(), new_trace());
+    let answer = chat(&gateway, &trace, &hello(true)).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let kind = answer.headers()["content-type"].to_str().unwrap();
+    assert!(kind.starts_with("text/event-stream"), "{kind}");
+    let events = sse::events(&answer.text().await.unwrap());
+    assert_eq!(events.last().unwrap().data, "[DONE]");
+    assert!(!sse::chat_text(&events).is_empty());
+}
+
+#[tokio::test]
+async fn the_access_line_tells_who_called_and_holds_no_secret() {
+    let (gateway, trace) = (gateway(), new_trace());
+    let call = chat(&gateway, &trace, &hello(false)).header("authorization", format!("Bearer {OTHER_KEY}"));
+    assert_eq!(call.send().await.unwrap().status(), 200);
+    let line = gateway.access_line(&trace).await;
+    assert_eq!(line["trace_id"], trace.as_str());
+    assert_eq!(line["status"], 200);
+    let written = line.to_string();
+    assert!(written.contains("\"tests\""), "the key's name is not in {written}");
+    for secret in [KEY, OTHER_KEY, PROVIDER_KEY] {
+        assert!(!written.contains(secret) && !gateway.log().contains(secret), "a key is in the log");
+    }
+}
+
+#[tokio::test]
+async fn the_provider_sees_its_own_key_and_nothing_of_ours() {
+    let (gateway, tag) = (gateway(), new_trace());
+    let mut body = hello(false);
+    body["model"] = format!("gpt-4o-mini?tag={tag}").into();
+    let call = chat(&gateway, &new_trace(), &body).header("authorization", format!("Bearer {OTHER_KEY}"));
+    assert_eq!(call.send().await.unwrap().status(), 200);
+    let received = gateway.emulator_requests(&tag).await;
+    assert_eq!(received.len(), 1, "{received:?}");
+    let received = received[0].to_string();
+    assert!(received.contains(PROVIDER_KEY), "{received}");
+    for ours in [KEY, OTHER_KEY, "x-gateway-"] {
+        assert!(!received.contains(ours), "{ours} travelled on: {received}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_service_key_there_is_no_answer() {
+    let gateway = gateway();
+    let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&hello(false));
+    let answer = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
+    assert_eq!(answer.status(), 401);
+    let body: Value = answer.json().await.unwrap();
+    assert_eq!(body["error"]["code"], "invalid_api_key");
+}
+
+#[tokio::test]
+async fn a_caller_who_half_closes_still_gets_the_answer() {
+    let gateway = gateway();
+    let body = hello(false).to_string();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\nx-gateway-api-key: {KEY}\r\n\
+         x-gateway-provider: @emulator\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n",
+        body.len()
+    );
+    let mut caller = raw::Raw::connect(gateway.ports.data).await;
+    caller.write((head + &body).as_bytes()).await.unwrap();
+    caller.half_close().await;
+    let answer = caller.read_until("chat.completion").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_answered_and_closed() {
+    let gateway = gateway();
+    let answer = raw::send(gateway.ports.data, b"\x16\x03\x01 hello\r\n\r\n").await;
+    let text = String::from_utf8_lossy(&answer);
+    assert!(text.is_empty() || text.starts_with("HTTP/1.1 400"), "{text}");
+}
+
+#[tokio::test]
+async fn a_caller_too_slow_with_its_head_is_shown_out() {
+    let gateway = Gateway::start(&format!("{STANDARD}limits: {{header_timeout_ms: 300}}\n"));
+    let mut caller = raw::Raw::connect(gateway.ports.data).await;
+    let head = format!("GET /v1/models HTTP/1.1\r\nhost: gateway\r\nx: {}", "y".repeat(400));
+    let let_in = caller.write_slowly(head.as_bytes(), Duration::from_millis(20)).await;
+    assert!(!let_in, "the gateway read a head that took 8 s to send");
+}
+
+#[tokio::test]
+async fn a_reload_takes_a_good_file_and_refuses_a_bad_one() {
+    const LAST: &str = "turnpike_settings_last_reload_successful";
+    let gateway = Gateway::start(STANDARD);
+    let status = async || chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap().status().as_u16();
+    assert_eq!(status().await, 200);
+    assert_eq!(gateway.metric(LAST).await, Some(1.0));
+
+    gateway.reload("auth: {no_such_key: 1}\n");
+    until("the bad file's refusal", async || (gateway.metric(LAST).await == Some(0.0)).then_some(())).await;
+    assert_eq!(status().await, 200, "the last good settings stay");
+
+    gateway.reload(&STANDARD.replace(KEY, "tp-renewed-0123456789"));
+    until("the new key's rule", async || (status().await == 401).then_some(())).await;
+    assert_eq!(gateway.metric(LAST).await, Some(1.0));
+}
+
+#[tokio::test]
+async fn it_stops_cleanly_when_asked() {
+    let gateway = Gateway::start(STANDARD);
+    gateway.terminate();
+    let end = gateway.ended().await;
+    assert!(end.success(), "it ended with {end}");
+}
+
+#[test]
+fn check_says_what_is_wrong_and_where() {
+    let good = command::check("listen: {control: '127.0.0.1:8788'}\n");
+    assert_eq!(good.code, Some(0), "{good:?}");
+    let bad = command::check("limits:\n  max_body_bytes: many\nlisten: {}\nno_such_key: 1\n");
+    assert_eq!(bad.code, Some(1), "{bad:?}");
+    let said = bad.stdout + &bad.stderr;
+    assert!(said.contains("turnpike.yaml:2:") && said.contains("turnpike.yaml:4:1"), "{said}");
+    assert!(said.contains("max_body_bytes") && said.contains("no_such_key"), "{said}");
+}

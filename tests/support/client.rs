@@ -1,0 +1,42 @@
+//! HTTP as a caller speaks it, and the calls most tests make.
+//!
+//! Not an SDK: those are in tests/sdk. Whoever must send what no client would uses `raw`.
+
+use super::gateway::Gateway;
+use super::settings::KEY;
+use reqwest::{Client, RequestBuilder};
+use serde_json::{Value, json};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A new client: its connections live on the runtime of the test that made it, so it cannot be shared between tests.
+pub(crate) fn client() -> Client {
+    install_ring();
+    let client = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    client.timeout(Duration::from_secs(30)).build().unwrap()
+}
+
+/// The process's TLS provider, which reqwest and tungstenite ask for.
+pub(crate) fn install_ring() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap());
+}
+
+/// A trace id no other test uses.
+pub(crate) fn new_trace() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// `POST {base_url}/chat/completions` with the service key, to `@emulator`; the caller adds the rest.
+pub(crate) fn chat(gateway: &Gateway, trace: &str, body: &Value) -> RequestBuilder {
+    let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+    call.header("x-gateway-trace-id", trace).json(body)
+}
+
+/// The smallest chat body.
+pub(crate) fn hello(stream: bool) -> Value {
+    json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Say hello."}], "stream": stream})
+}

@@ -1,0 +1,31 @@
+//! `turnpike` on the command line, run to its end.
+//!
+//! Not for `turnpike run` with good settings, which does not end: that is `Gateway`.
+
+use std::process::Command;
+
+/// What a finished command left behind.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs `turnpike` with these words.
+pub(crate) fn turnpike(words: &[&str]) -> Finished {
+    let output = Command::new(env!("CARGO_BIN_EXE_turnpike")).args(words).output().unwrap();
+    Finished {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Runs `turnpike check` on settings with this text.
+pub(crate) fn check(yaml: &str) -> Finished {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("turnpike.yaml");
+    std::fs::write(&file, yaml).unwrap();
+    turnpike(&["check", "-c", file.to_str().unwrap()])
+}

@@ -1,0 +1,207 @@
+//! The real binary, started for a test: its ports, its log, its signals, its end.
+//!
+//! Not a fake and not in-process: settings file, command line, signals and output are the operator's. A gateway that a
+//! test starts dies with its guard; one that outlives a crashed test process is killed by its guardian.
+
+use super::client::client;
+use super::logbook::Logbook;
+use super::ports::Ports;
+use super::settings::LISTEN;
+use super::wait::{until, until_blocking};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// Another process may take a port between our look and the gateway's; that often in a row it does not.
+const STARTS: usize = 3;
+
+/// A running gateway.
+pub(crate) struct Gateway {
+    pub(crate) ports: Ports,
+    /// Access lines.
+    pub(crate) stdout: Logbook,
+    /// The process's own log.
+    pub(crate) stderr: Logbook,
+    id: u32,
+    process: Mutex<Child>,
+    guardian: Mutex<Child>,
+    folder: tempfile::TempDir,
+}
+
+impl Gateway {
+    /// Starts `turnpike run` with these settings and waits until it is ready. `DATA_PORT`, `CONTROL_PORT` and
+    /// `EMULATOR_PORT` stand for the ports it gets; without a `listen:` of its own the text gets ours.
+    pub(crate) fn start(yaml: &str) -> Self {
+        let mut said = String::new();
+        for _ in 0..STARTS {
+            match Self::try_start(yaml) {
+                Ok(gateway) => return gateway,
+                Err(log) if log.to_lowercase().contains("in use") => said = log,
+                Err(log) => panic!("the gateway did not become ready\n{log}"),
+            }
+        }
+        panic!("the gateway found its ports taken {STARTS} times\n{said}");
+    }
+
+    fn try_start(yaml: &str) -> Result<Self, String> {
+        let ports = Ports::free();
+        let folder = tempfile::tempdir().unwrap();
+        write_settings(&folder.path().join("turnpike.yaml"), yaml, ports);
+        let mut process = Command::new(env!("CARGO_BIN_EXE_turnpike"))
+            .args(["run", "-c", "turnpike.yaml"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let gateway = Self {
+            ports,
+            stdout: Logbook::follow(process.stdout.take().unwrap()),
+            stderr: Logbook::follow(process.stderr.take().unwrap()),
+            id: process.id(),
+            guardian: Mutex::new(guardian(process.id())),
+            process: Mutex::new(process),
+            folder,
+        };
+        let ready = until_blocking(|| match gateway.exited() {
+            Some(status) => Some(Err(format!("it ended with {status}"))),
+            None => (status_of(ports.control, "/readyz") == Some(200)).then_some(Ok(())),
+        });
+        match ready {
+            Some(Ok(())) => Ok(gateway),
+            Some(Err(end)) => Err(format!("{end}\n{}", gateway.log())),
+            None => Err(format!("/readyz never said 200\n{}", gateway.log())),
+        }
+    }
+
+    /// `http://127.0.0.1:PORT` of the data listener; `base_url` adds `/v1`.
+    pub(crate) fn data_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.data)
+    }
+
+    /// What a client library is given.
+    pub(crate) fn base_url(&self) -> String {
+        format!("{}/v1", self.data_url())
+    }
+
+    pub(crate) fn control_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.control)
+    }
+
+    pub(crate) fn emulator_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.emulator)
+    }
+
+    /// The folder the process runs in; its settings are `turnpike.yaml` there.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// The access line of the call with this trace id. It is written behind the answer, so it is waited for.
+    pub(crate) async fn access_line(&self, trace_id: &str) -> Value {
+        let find = async || self.stdout.with(trace_id).first().cloned();
+        let line = until(&format!("the access line of {trace_id}"), find).await;
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
+    }
+
+    /// The text of `/metrics`.
+    pub(crate) async fn metrics(&self) -> String {
+        let url = format!("{}/metrics", self.control_url());
+        client().get(url).send().await.unwrap().text().await.unwrap()
+    }
+
+    /// The value of the first metric line that starts with `series` (name, or name and labels as printed).
+    pub(crate) async fn metric(&self, series: &str) -> Option<f64> {
+        let text = self.metrics().await;
+        let line = text.lines().find(|line| line.starts_with(series))?;
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
+    /// What the emulator received with this tag, oldest first.
+    pub(crate) async fn emulator_requests(&self, tag: &str) -> Vec<Value> {
+        let url = format!("{}/_emulator/requests?tag={tag}", self.emulator_url());
+        let answer: Value = client().get(url).send().await.unwrap().json().await.unwrap();
+        let list = answer.as_array().or_else(|| answer.get("requests")?.as_array());
+        list.unwrap_or_else(|| panic!("no list of requests: {answer}")).clone()
+    }
+
+    /// Writes these settings over its file and asks it to read them (SIGHUP). When it has is for the test to see.
+    pub(crate) fn reload(&self, yaml: &str) {
+        write_settings(&self.folder().join("turnpike.yaml"), yaml, self.ports);
+        self.signal("HUP");
+    }
+
+    /// Asks it to stop as systemd does.
+    pub(crate) fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends a signal by its short name (`HUP`, `TERM`, `USR1`).
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.id)]).status().unwrap();
+        assert!(sent.success(), "kill -{name} {}", self.id);
+    }
+
+    /// Waits for it to end by itself.
+    pub(crate) async fn ended(&self) -> ExitStatus {
+        until("the gateway's end", async || self.exited()).await
+    }
+
+    fn exited(&self) -> Option<ExitStatus> {
+        self.process.lock().try_wait().unwrap()
+    }
+
+    /// The end of what it wrote.
+    pub(crate) fn log(&self) -> String {
+        self.stdout.tail("stdout") + &self.stderr.tail("stderr")
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // The guardian first: it must not outlive the process whose number it holds.
+        for process in [&self.guardian, &self.process] {
+            let mut process = process.lock();
+            let _ended_already = process.kill();
+            let _ = process.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+    }
+}
+
+fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
+    let listens = yaml.lines().any(|line| line.starts_with("listen:"));
+    let text = if listens { yaml.to_owned() } else { format!("{LISTEN}{yaml}") };
+    std::fs::write(file, ports.fill(&text)).unwrap();
+}
+
+/// A shell that kills the gateway when our end of its pipe closes, which happens even when this process is killed: the
+/// shared gateway is never dropped.
+fn guardian(id: u32) -> Child {
+    let script = format!("read -r _; kill -KILL {id} 2>/dev/null");
+    let silent = || Stdio::null();
+    Command::new("sh")
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(silent())
+        .stderr(silent())
+        .spawn()
+        .unwrap()
+}
+
+/// The status of a GET, when there is an answer at all.
+fn status_of(port: u16, path: &str) -> Option<u16> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n").ok()?;
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).ok()?;
+    std::str::from_utf8(&head).ok()?.strip_prefix("HTTP/1.1 ")?.parse().ok()
+}

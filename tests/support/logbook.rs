@@ -1,0 +1,42 @@
+//! What a process writes, line by line, while it runs.
+//!
+//! Not a judge: it finds lines and prints the last ones; what they should say, tests know.
+
+use parking_lot::Mutex;
+use std::io::{BufRead, BufReader, Read};
+use std::sync::Arc;
+
+const SHOWN: usize = 100;
+
+/// The lines of one pipe so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Logbook {
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Logbook {
+    /// Reads the pipe on a thread of its own until the process closes it: a full pipe would stop the process.
+    pub(crate) fn follow(pipe: impl Read + Send + 'static) -> Self {
+        let book = Self::default();
+        let lines = Arc::clone(&book.lines);
+        std::thread::spawn(move || {
+            for line in BufReader::new(pipe).split(b'\n') {
+                let Ok(line) = line else { break };
+                lines.lock().push(String::from_utf8_lossy(&line).into_owned());
+            }
+        });
+        book
+    }
+
+    /// Every line in which `text` stands.
+    pub(crate) fn with(&self, text: &str) -> Vec<String> {
+        self.lines.lock().iter().filter(|line| line.contains(text)).cloned().collect()
+    }
+
+    /// The last lines, under a heading.
+    pub(crate) fn tail(&self, heading: &str) -> String {
+        let lines = self.lines.lock();
+        let from = lines.len().saturating_sub(SHOWN);
+        format!("--- {heading} ({} lines)\n{}\n", lines.len(), lines[from..].join("\n"))
+    }
+}

@@ -1,0 +1,56 @@
+//! The settings most tests run on.
+//!
+//! Not the shipped `conf/turnpike.yaml`, which `tests/house.rs` loads: here stand keys and saved configs that tests
+//! name. Ports are filled in by `Ports::fill`.
+
+/// The service key of the caller in most tests, named `tests` in the access line.
+pub(crate) const KEY: &str = "tp-tests-0123456789";
+/// A second caller, named `others`.
+pub(crate) const OTHER_KEY: &str = "tp-others-0123456789";
+/// What the gateway shows the emulator as the key of `@emulator`.
+pub(crate) const PROVIDER_KEY: &str = "sk-emulator-0123456789";
+
+/// Listeners and the emulator. `Gateway::start` puts these lines before settings that do not say `listen:` themselves.
+pub(crate) const LISTEN: &str = "
+listen:
+  data: [127.0.0.1:DATA_PORT]
+  control: 127.0.0.1:CONTROL_PORT
+emulator:
+  listen: 127.0.0.1:EMULATOR_PORT
+";
+
+/// Two keys, the emulator under two names, every private host open, a few saved configs.
+pub(crate) const STANDARD: &str = "
+server:
+  threads: 2
+  grace_period_seconds: 5
+auth:
+  keys:
+    - {name: tests, key: tp-tests-0123456789}
+    - {name: others, key: tp-others-0123456789}
+providers:
+  emulator:
+    provider: openai
+    api_key: sk-emulator-0123456789
+    custom_host: http://127.0.0.1:EMULATOR_PORT/v1
+  anthropic-emulator:
+    provider: anthropic
+    api_key: sk-emulator-0123456789
+    custom_host: http://127.0.0.1:EMULATOR_PORT/v1
+configs:
+  cf-emulator:
+    provider: '@emulator'
+    retry: {attempts: 1}
+  cf-single:
+    strategy: {mode: single}
+    targets: [{provider: '@emulator'}]
+  cf-override:
+    provider: '@emulator'
+    override_params: {temperature: 0.25}
+    retry: {attempts: 1}
+  cf-fallback:
+    strategy: {mode: fallback}
+    targets: [{provider: '@emulator'}, {provider: '@anthropic-emulator'}]
+custom_hosts:
+  allow_private: true
+";
