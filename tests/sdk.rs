@@ -3,8 +3,8 @@
 //! Prepares a venv once and runs the scripts of tests/sdk; what is checked stands there. Not to be skipped silently: without
 //! Python or its registry it fails where CI is set, and says loudly that it was skipped where it is not.
 
-use crate::support::gateway;
 use crate::support::settings::KEY;
+use crate::support::{announce, gateway};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,7 +25,7 @@ fn run(script: &str) {
         Ok(python) => python,
         Err(why) if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) => panic!("no SDK: {why}"),
         Err(why) => {
-            eprintln!("\n*** SKIPPED: {script} was NOT run: {why}\n");
+            announce(&format!("\n*** SKIPPED: {script} was NOT run: {why}"));
             return;
         }
     };
@@ -43,8 +43,8 @@ fn run(script: &str) {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    eprintln!("{said}");
-    assert!(output.status.success(), "{}:\n{said}", script.display());
+    announce(&said);
+    assert!(output.status.success(), "{} failed, see above", script.display());
 }
 
 /// The Python of a venv that has the SDKs; made once and kept until the requirements change.

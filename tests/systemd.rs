@@ -3,6 +3,7 @@
 //! Not a run under systemd, which a test machine may not have: `systemd-analyze` is asked where it is installed, and the
 //! test says so where it is not. What the process notifies is tested with the process.
 
+use crate::support::announce;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -34,7 +35,7 @@ fn analyze(words: &[&str]) -> Option<Output> {
     match Command::new("systemd-analyze").args(words).arg(&unit).output() {
         Ok(output) => Some(output),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("SKIPPED: systemd-analyze is not installed, so {words:?} was not run");
+            announce(&format!("*** SKIPPED: systemd-analyze is not installed, so {words:?} was NOT run"));
             None
         }
         Err(error) => panic!("systemd-analyze: {error}"),

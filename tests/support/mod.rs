@@ -3,6 +3,7 @@
 //! Not a place for tests, nor for anything that reaches into the gateway: what a test learns, it learns as a
 //! caller, a provider or an operator would. Nothing here sleeps for a fixed time: it asks again, and gives up loudly.
 
+mod announce;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod gateway;
@@ -14,5 +15,6 @@ pub(crate) mod shared;
 pub(crate) mod sse;
 pub(crate) mod wait;
 
+pub(crate) use announce::announce;
 pub(crate) use gateway::Gateway;
 pub(crate) use shared::gateway;
