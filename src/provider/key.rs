@@ -45,8 +45,7 @@ impl Key {
             let refused = self.required && account.custom_host.is_none();
             return if refused { Err(missing(provider)) } else { Ok(()) };
         };
-        let mut value = header_value("api_key", &[self.prefix, key].concat())?;
-        value.set_sensitive(true);
+        let value = secret_value("api_key", &[self.prefix, key].concat())?;
         headers.insert(HeaderName::from_static(self.header), value);
         Ok(())
     }
@@ -58,6 +57,16 @@ fn missing(provider: &str) -> Error {
          api_key, or use a stored provider (@slug)."
     );
     Error::unauthorized(message).with_param("api_key").with_provider(provider)
+}
+
+/// A header value with a key in it: marked sensitive, so that it prints as such and no HTTP/2 encoder keeps it.
+///
+/// # Errors
+/// As [`header_value`].
+pub fn secret_value(param: &str, value: &str) -> Result<HeaderValue, Error> {
+    let mut value = header_value(param, value)?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// A header value made of what an account says.

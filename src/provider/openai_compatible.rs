@@ -327,7 +327,7 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "nscale",
         host: Host::Fixed("https://inference.api.nscale.com"),
-        source: "https://docs.nscale.com",
+        source: "https://docs.nscale.com/docs/inference/serverless-models/overview",
         ..Row::PLAIN
     },
     Row { id: "ncompass", host: Host::Fixed("https://api.ncompass.tech"), source: REFERENCE, ..Row::PLAIN },
@@ -368,8 +368,8 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "anyscale",
         host: Host::Fixed("https://api.endpoints.anyscale.com"),
-        note: "the public endpoints were withdrawn in 2024; kept for custom hosts",
-        source: REFERENCE,
+        note: "public access ended on 1 August 2024; kept for custom hosts",
+        source: "https://docs.anyscale.com/endpoints/text-generation/deprecations",
         ..Row::PLAIN
     },
     Row {

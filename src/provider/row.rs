@@ -7,7 +7,7 @@
 //! segment belongs, and so do people who write custom hosts; [`CustomHost`] says per row what happens:
 //! `http://localhost:11434` and `http://localhost:11434/v1` both reach Ollama's chat.
 
-use super::key::{Key, header_value};
+use super::key::{Key, header_value, secret_value};
 use super::{Call, Provider};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
@@ -204,8 +204,16 @@ impl Provider for Row {
         Ok(path)
     }
 
-    fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+    fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         self.key.write(self.id, account, headers)?;
+        // Where Anthropic's endpoint is offered beside ours, some take the key as Anthropic does (DeepSeek
+        // documents x-api-key only), some as a bearer (vLLM, Ollama's cloud): it is shown both ways.
+        if matches!(call.operation, Operation::Messages | Operation::CountTokens)
+            && let Some(key) = &account.api_key
+            && !key.expose().is_empty()
+        {
+            headers.insert("x-api-key", secret_value("api_key", key.expose())?);
+        }
         self.write_headers(account, headers)
     }
 }
