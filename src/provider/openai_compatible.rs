@@ -462,7 +462,7 @@ pub static ROWS: &[Row] = &[
         custom_host: CustomHost::Before("/v1"),
         key: Key::OPTIONAL,
         note: "an app of one's own; Modal-Key and Modal-Secret of the caller are passed on",
-        source: "reference 12.1 (its api.modal.com/v1 serves no models)",
+        source: "reference 12.1 (custom host expected)",
         ..Row::PLAIN
     },
     Row {
