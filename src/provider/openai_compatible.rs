@@ -1,40 +1,514 @@
 //! Providers that speak our shape: one row each.
+//!
+//! Data only; what a row means is told in `row`. Where a vendor has an international and a Chinese address
+//! the row has the international one and its note the other. Closed services stay as long as the reference
+//! knows them, with a note: their ids then work with a custom host.
+//!
+//! A new vendor is one row here and one fixture, `tests/golden/<id>/address.json`; `UPDATE_GOLDEN=1 cargo test
+//! provider` rewrites `docs/providers.md`.
 
-use super::{Call, Provider};
-use crate::config::account::Account;
-use crate::error::Error;
-use http::HeaderMap;
-use std::borrow::Cow;
-
-/// One vendor whose API is OpenAI's.
-#[derive(Debug)]
-pub struct Row {
-    pub id: &'static str,
-    pub base_url: &'static str,
-}
-
-/// The list.
-pub static ROWS: &[Row] = &[Row { id: "openai", base_url: "https://api.openai.com/v1" }];
+use super::key::Key;
+use super::row::{CustomHost, Host, Row, Value};
+use crate::api::operation::Operation;
 
 /// Finds a row by id or alias.
 pub fn find(id: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.id == id)
+    ROWS.iter().find(|row| row.id == id || row.aliases.contains(&id))
 }
 
-impl Provider for Row {
-    fn id(&self) -> &'static str {
-        self.id
-    }
+/// Facts known only from the reference.
+const REFERENCE: &str = "reference 12.1";
 
-    fn base_url(&self, _account: &Account) -> Result<Cow<'static, str>, Error> {
-        Ok(Cow::Borrowed(self.base_url))
-    }
-
-    fn path(&self, call: &Call<'_>, _account: &Account) -> Result<String, Error> {
-        Ok(format!("/{}", call.path))
-    }
-
-    fn authorize(&self, _account: &Account, _headers: &mut HeaderMap) -> Result<(), Error> {
-        Ok(())
-    }
-}
+/// The list: OpenAI, then vendors of models, hosts of open models, clouds, servers of one's own, and vendors
+/// of other things whose paths are only passed on.
+pub static ROWS: &[Row] = &[
+    Row {
+        id: "openai",
+        host: Host::Fixed("https://api.openai.com"),
+        headers: &[("openai-organization", Value::Organization), ("openai-project", Value::Project)],
+        note: "provider_organization and provider_project become headers",
+        source: "https://platform.openai.com/docs/api-reference/authentication",
+        ..Row::PLAIN
+    },
+    // Vendors of models.
+    Row {
+        id: "mistral-ai",
+        aliases: &["mistral"],
+        host: Host::Fixed("https://api.mistral.ai"),
+        source: "https://docs.mistral.ai/api",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "deepseek",
+        host: Host::Fixed("https://api.deepseek.com"),
+        prefix: "",
+        elsewhere: &[(Operation::Completions, "/beta"), (Operation::Messages, "/anthropic/v1")],
+        custom_host: CustomHost::Before("/v1"),
+        note: "completions (fill in the middle) are under /beta, messages under /anthropic/v1",
+        source: "https://api-docs.deepseek.com",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "x-ai",
+        aliases: &["xai"],
+        host: Host::Fixed("https://api.x.ai"),
+        source: "https://docs.x.ai/developers/rest-api-reference/inference",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "google",
+        aliases: &["gemini"],
+        host: Host::Fixed("https://generativelanguage.googleapis.com"),
+        prefix: "/v1beta/openai",
+        note: "the compatible path; Gemini's own shape comes with translation",
+        source: "https://ai.google.dev/gemini-api/docs/openai",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "cohere",
+        host: Host::Fixed("https://api.cohere.ai"),
+        prefix: "/compatibility/v1",
+        elsewhere: &[(Operation::Rerank, "/v2")],
+        note: "the compatible path; rerank is Cohere's own under /v2",
+        source: "https://docs.cohere.com/docs/compatibility-api",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "perplexity-ai",
+        aliases: &["perplexity"],
+        host: Host::Fixed("https://api.perplexity.ai"),
+        prefix: "",
+        elsewhere: &[(Operation::Responses, "/v1"), (Operation::Embeddings, "/v1")],
+        note: "chat is at the root, responses and embeddings under /v1",
+        source: "https://docs.perplexity.ai/docs/sonar/openai-compatibility",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "moonshot",
+        aliases: &["kimi"],
+        host: Host::Fixed("https://api.moonshot.ai"),
+        elsewhere: &[(Operation::Messages, "/anthropic/v1")],
+        custom_host: CustomHost::Before("/v1"),
+        note: "China: https://api.moonshot.cn",
+        source: "https://platform.kimi.ai/docs/api/overview",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "zhipu",
+        host: Host::Fixed("https://open.bigmodel.cn"),
+        prefix: "/api/paas/v4",
+        note: "the Chinese platform; z-ai is the international one",
+        source: "https://docs.bigmodel.cn",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "z-ai",
+        aliases: &["zai"],
+        host: Host::Fixed("https://api.z.ai"),
+        prefix: "/api/paas/v4",
+        elsewhere: &[(Operation::Messages, "/api/anthropic/v1")],
+        note: "China: zhipu; coding plan: custom_host https://api.z.ai/api/coding/paas/v4",
+        source: "https://docs.z.ai/api-reference/introduction",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "dashscope",
+        aliases: &["qwen"],
+        host: Host::Fixed("https://dashscope-intl.aliyuncs.com"),
+        prefix: "/compatible-mode/v1",
+        note: "Singapore; keys are bound to a region. Workspace domains \
+               (https://{WorkspaceId}.ap-southeast-1.maas.aliyuncs.com/compatible-mode/v1) and China \
+               (https://dashscope.aliyuncs.com/compatible-mode/v1): custom_host",
+        source: "https://www.alibabacloud.com/help/en/model-studio/compatibility-of-openai-with-dashscope",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "minimax",
+        host: Host::Fixed("https://api.minimax.io"),
+        elsewhere: &[(Operation::Messages, "/anthropic/v1")],
+        note: "China: https://api.minimaxi.com/v1",
+        source: "https://platform.minimax.io/docs/guides/text-generation",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "ai21",
+        host: Host::Fixed("https://api.ai21.com"),
+        prefix: "/studio/v1",
+        note: "Jamba's chat/completions; the reference's /{model}/chat is of retired models",
+        source: "https://docs.ai21.com/reference/jamba-1-6-api-ref",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "upstage",
+        host: Host::Fixed("https://api.upstage.ai"),
+        note: "the reference's /v1/solar is the older base",
+        source: "https://console.upstage.ai/api-keys?api=chat-reasoning",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "lingyi",
+        host: Host::Fixed("https://api.lingyiwanwu.com"),
+        custom_host: CustomHost::Before("/v1"),
+        source: REFERENCE,
+        ..Row::PLAIN
+    },
+    Row { id: "krutrim", host: Host::Fixed("https://cloud.olakrutrim.com"), source: REFERENCE, ..Row::PLAIN },
+    Row {
+        id: "jina",
+        host: Host::Fixed("https://api.jina.ai"),
+        note: "embeddings and rerank",
+        source: "https://jina.ai/embeddings",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "voyage",
+        host: Host::Fixed("https://api.voyageai.com"),
+        note: "embeddings and rerank",
+        source: "https://docs.voyageai.com/reference/embeddings-api",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "recraft-ai",
+        host: Host::Fixed("https://external.api.recraft.ai"),
+        note: "images",
+        source: REFERENCE,
+        ..Row::PLAIN
+    },
+    // Hosts of open models.
+    Row {
+        id: "groq",
+        host: Host::Fixed("https://api.groq.com"),
+        prefix: "/openai/v1",
+        source: "https://console.groq.com/docs/openai",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "together-ai",
+        aliases: &["together"],
+        host: Host::Fixed("https://api.together.ai"),
+        custom_host: CustomHost::Before("/v1"),
+        note: "older address: https://api.together.xyz",
+        source: "https://docs.together.ai/docs/inference/openai-compatibility",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "fireworks-ai",
+        aliases: &["fireworks"],
+        host: Host::Fixed("https://api.fireworks.ai"),
+        prefix: "/inference/v1",
+        note: "control API: custom_host https://api.fireworks.ai/v1",
+        source: "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "openrouter",
+        host: Host::Fixed("https://openrouter.ai"),
+        prefix: "/api/v1",
+        custom_host: CustomHost::Before("/v1"),
+        source: "https://openrouter.ai/docs/quickstart",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "cerebras",
+        host: Host::Fixed("https://api.cerebras.ai"),
+        headers: &[("user-agent", Value::Default("turnpike"))],
+        note: "wants a User-Agent (reference 12.1)",
+        source: "https://inference-docs.cerebras.ai/resources/openai",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "sambanova",
+        host: Host::Fixed("https://api.sambanova.ai"),
+        custom_host: CustomHost::Before("/v1"),
+        source: "https://docs.sambanova.ai/docs/en/features/openai-compatibility",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "nvidia",
+        aliases: &["nim"],
+        host: Host::Fixed("https://integrate.api.nvidia.com"),
+        note: "the hosted catalogue; a NIM of one's own: custom_host http://host:8000/v1",
+        source: "https://docs.api.nvidia.com/nim/reference/llm-apis",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "huggingface",
+        aliases: &["hf"],
+        host: Host::Fixed("https://router.huggingface.co"),
+        custom_host: CustomHost::Before("/v1"),
+        note: "the router; a dedicated endpoint: custom_host",
+        source: "https://huggingface.co/docs/inference-providers/index",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "deepinfra",
+        host: Host::Fixed("https://api.deepinfra.com"),
+        prefix: "/v1/openai",
+        source: "https://deepinfra.com/docs/advanced/openai_api",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "novita-ai",
+        aliases: &["novita"],
+        host: Host::Fixed("https://api.novita.ai"),
+        prefix: "/openai/v1",
+        elsewhere: &[(Operation::Messages, "/anthropic/v1")],
+        custom_host: CustomHost::Before("/v1"),
+        note: "the reference's /v3/openai is the older base",
+        source: "https://novita.ai/docs/guides/llm-api",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "hyperbolic",
+        host: Host::Fixed("https://api.hyperbolic.xyz"),
+        custom_host: CustomHost::Before("/v1"),
+        source: "https://docs.hyperbolic.xyz",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "nebius",
+        host: Host::Fixed("https://api.tokenfactory.nebius.com"),
+        note: "Token Factory, formerly AI Studio (https://api.studio.nebius.ai/v1)",
+        source: "https://docs.tokenfactory.nebius.com/api-reference/introduction",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "siliconflow",
+        host: Host::Fixed("https://api.siliconflow.com"),
+        note: "China: https://api.siliconflow.cn/v1",
+        source: "https://docs.siliconflow.com/en/api-reference/chat-completions/chat-completions",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "inference-net",
+        host: Host::Fixed("https://api.inference.net"),
+        source: "https://docs.inference.net",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "featherless-ai",
+        aliases: &["featherless"],
+        host: Host::Fixed("https://api.featherless.ai"),
+        source: "https://featherless.ai/docs",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "friendli",
+        host: Host::Fixed("https://api.friendli.ai"),
+        prefix: "/serverless/v1",
+        note: "dedicated endpoints: custom_host https://api.friendli.ai/dedicated/v1",
+        source: "https://friendli.ai/docs/openapi/model-apis/chat-completions",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "predibase",
+        host: Host::Fixed("https://serving.app.predibase.com"),
+        prefix: "/{resource_name}/deployments/v2/llms/{deployment}/v1",
+        custom_host: CustomHost::Before("/{resource_name}/deployments/v2/llms/{deployment}/v1"),
+        note: "resource_name is the tenant; the deployment is deployment_id, or else the model up to a colon",
+        source: "https://docs.predibase.com/user-guide/inference/migrate-openai",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "ovhcloud",
+        host: Host::Fixed("https://oai.endpoints.kepler.ai.cloud.ovh.net"),
+        key: Key::OPTIONAL,
+        note: "without a key: the free tier",
+        source: "https://ovh.github.io/apache-airflow-provider-ovhcloud-ai/ai-endpoints",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "iointelligence",
+        host: Host::Fixed("https://api.intelligence.io.solutions"),
+        prefix: "/api/v1",
+        source: "https://io.net/docs/guides/intelligence/io-intelligence",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "nscale",
+        host: Host::Fixed("https://inference.api.nscale.com"),
+        source: "https://docs.nscale.com/docs/inference/serverless-models/overview",
+        ..Row::PLAIN
+    },
+    Row { id: "ncompass", host: Host::Fixed("https://api.ncompass.tech"), source: REFERENCE, ..Row::PLAIN },
+    Row { id: "kluster-ai", host: Host::Fixed("https://api.kluster.ai"), source: REFERENCE, ..Row::PLAIN },
+    Row { id: "nextbit", host: Host::Fixed("https://api.nextbit256.com"), source: REFERENCE, ..Row::PLAIN },
+    Row { id: "matterai", host: Host::Fixed("https://api.matterai.so"), source: REFERENCE, ..Row::PLAIN },
+    Row { id: "cometapi", host: Host::Fixed("https://api.cometapi.com"), source: REFERENCE, ..Row::PLAIN },
+    Row { id: "lemonfox-ai", host: Host::Fixed("https://api.lemonfox.ai"), source: REFERENCE, ..Row::PLAIN },
+    Row { id: "monsterapi", host: Host::Fixed("https://llm.monsterapi.ai"), source: REFERENCE, ..Row::PLAIN },
+    Row {
+        id: "302ai",
+        host: Host::Fixed("https://api.302.ai"),
+        custom_host: CustomHost::Before("/v1"),
+        source: REFERENCE,
+        ..Row::PLAIN
+    },
+    Row {
+        id: "aibadgr",
+        host: Host::Fixed("https://aibadgr.com"),
+        prefix: "/api/v1",
+        source: REFERENCE,
+        ..Row::PLAIN
+    },
+    Row {
+        id: "deepbricks",
+        host: Host::Fixed("https://api.deepbricks.ai"),
+        headers: &[("deepbricks-organization", Value::Organization), ("deepbricks-project", Value::Project)],
+        source: REFERENCE,
+        ..Row::PLAIN
+    },
+    Row {
+        id: "lambda",
+        host: Host::Fixed("https://api.lambda.ai"),
+        note: "closed by Lambda on 25 September 2025; kept for custom hosts",
+        source: "https://docs.lambda.ai/public-cloud/lambda-inference-api",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "anyscale",
+        host: Host::Fixed("https://api.endpoints.anyscale.com"),
+        note: "public access ended on 1 August 2024; kept for custom hosts",
+        source: "https://docs.anyscale.com/endpoints/text-generation/deprecations",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "github",
+        aliases: &["github-models"],
+        host: Host::Fixed("https://models.github.ai"),
+        prefix: "/inference",
+        note: "GitHub retired GitHub Models on 30 July 2026; kept for custom hosts",
+        source: "https://github.blog/changelog/2025-07-17-deprecation-of-azure-endpoint-for-github-models",
+        ..Row::PLAIN
+    },
+    // Clouds.
+    Row {
+        id: "databricks",
+        host: Host::Below(&[
+            "cloud.databricks.com",
+            "azuredatabricks.net",
+            "gcp.databricks.com",
+            "databricks.azure.us",
+            "databricks.azure.cn",
+        ]),
+        prefix: "/serving-endpoints",
+        note: "resource_name is the workspace (dbc-1, or the whole host adb-1.2.azuredatabricks.net)",
+        source: "https://docs.databricks.com/machine-learning/model-serving/score-foundation-models",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "snowflake",
+        aliases: &["cortex"],
+        host: Host::Below(&["snowflakecomputing.com", "snowflakecomputing.cn"]),
+        prefix: "/api/v2/cortex/v1",
+        note: "resource_name is the account identifier. Snowflake tells the kinds of token apart; a caller's \
+               X-Snowflake-Authorization-Token-Type is passed on, none is made up",
+        source: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "workers-ai",
+        host: Host::Fixed("https://api.cloudflare.com"),
+        prefix: "/client/v4/accounts/{resource_name}/ai/v1",
+        note: "resource_name is the account id; the compatible path",
+        source: "https://developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility/",
+        ..Row::PLAIN
+    },
+    // Servers of one's own.
+    Row {
+        id: "ollama",
+        custom_host: CustomHost::Server("/v1"),
+        key: Key::OPTIONAL,
+        note: "usually http://localhost:11434; Ollama's cloud: https://ollama.com",
+        source: "https://docs.ollama.com/api/openai-compatibility",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "vllm",
+        custom_host: CustomHost::Server("/v1"),
+        key: Key::OPTIONAL,
+        note: "usually http://localhost:8000",
+        source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "lmstudio",
+        aliases: &["lm-studio"],
+        custom_host: CustomHost::Server("/v1"),
+        key: Key::OPTIONAL,
+        note: "usually http://localhost:1234",
+        source: "https://lmstudio.ai/docs/api/endpoints/openai",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "llamacpp",
+        aliases: &["llama-cpp", "llama.cpp"],
+        custom_host: CustomHost::Server("/v1"),
+        key: Key::OPTIONAL,
+        note: "usually http://localhost:8080",
+        source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "litellm",
+        custom_host: CustomHost::Server("/v1"),
+        key: Key::OPTIONAL,
+        note: "usually http://localhost:4000",
+        source: "https://docs.litellm.ai/docs/proxy/user_keys",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "modal",
+        custom_host: CustomHost::Before("/v1"),
+        key: Key::OPTIONAL,
+        note: "an app of one's own; Modal-Key and Modal-Secret of the caller are passed on",
+        source: "reference 12.1 (custom host expected)",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "lepton",
+        custom_host: CustomHost::Before("/api/v1"),
+        note: "now NVIDIA DGX Cloud Lepton: every endpoint has a host of its own",
+        source: "https://docs.nvidia.com/dgx-cloud/lepton/get-started/",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "triton",
+        key: Key::OPTIONAL,
+        note: "paths are passed on as they are",
+        source: REFERENCE,
+        ..Row::PLAIN
+    },
+    // Other things: paths are passed on as they are.
+    Row {
+        id: "replicate",
+        host: Host::Fixed("https://api.replicate.com"),
+        note: "its own API: predictions, models",
+        source: "https://replicate.com/docs/reference/http",
+        ..Row::PLAIN
+    },
+    Row {
+        id: "meshy",
+        host: Host::Fixed("https://api.meshy.ai"),
+        prefix: "/openapi/v1",
+        note: "its own API; text-to-3d is in v2: custom_host https://api.meshy.ai/openapi/v2",
+        source: REFERENCE,
+        ..Row::PLAIN
+    },
+    Row {
+        id: "tripo3d",
+        host: Host::Fixed("https://api.tripo3d.ai"),
+        prefix: "/v2/openapi",
+        note: "its own API",
+        source: REFERENCE,
+        ..Row::PLAIN
+    },
+    Row { id: "milvus", key: Key::OPTIONAL, note: "its own API", source: REFERENCE, ..Row::PLAIN },
+    Row {
+        id: "qdrant",
+        key: Key { header: "api-key", prefix: "", required: false },
+        note: "its own API; the key is bare (the reference's 'Bearer ' before it is a mistake)",
+        source: "https://qdrant.tech/documentation/operations/security/",
+        ..Row::PLAIN
+    },
+];

@@ -1,0 +1,246 @@
+//! Every provider against its fixture, `tests/golden/<id>/address.json`, and against `docs/providers.md`.
+//!
+//! The fixtures are written by hand from the vendors' documentation, not from the rows: that is what makes
+//! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
+
+use super::row::{CustomHost, Host, Row};
+use super::{Call, anthropic, find, ids, openai_compatible, url};
+use crate::api::operation::Operation;
+use crate::config::account::Account;
+use crate::config::secret::Secret;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    std::iter::once(&anthropic::ROW).chain(openai_compatible::ROWS)
+}
+
+/// One `address.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fixture {
+    /// The base URL of the vendor's documentation; absent for a provider without an address of its own.
+    base: Option<String>,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    /// Method, path and query: `POST chat/completions`.
+    operation: String,
+    #[serde(default)]
+    account: Fields,
+    model: Option<String>,
+    /// Headers the caller sent.
+    #[serde(default)]
+    sent: BTreeMap<String, String>,
+    /// The whole URL; absent when the call must fail.
+    url: Option<String>,
+    /// All headers after `authorize`.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// Status and `param` of the failure: `400 resource_name`.
+    error: Option<String>,
+}
+
+/// The account keys that fixtures use.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Fields {
+    api_key: Option<String>,
+    custom_host: Option<String>,
+    provider_organization: Option<String>,
+    provider_project: Option<String>,
+    resource_name: Option<String>,
+    deployment_id: Option<String>,
+}
+
+impl Fields {
+    fn account(&self) -> Account {
+        Account {
+            api_key: self.api_key.clone().map(Secret::new),
+            custom_host: self.custom_host.clone(),
+            organization: self.provider_organization.clone(),
+            project: self.provider_project.clone(),
+            resource_name: self.resource_name.clone(),
+            deployment_id: self.deployment_id.clone(),
+            ..Account::default()
+        }
+    }
+}
+
+fn fixture_path(id: &str) -> PathBuf {
+    repository().join("tests/golden").join(id).join("address.json")
+}
+
+fn fixture(id: &str) -> Fixture {
+    let path = fixture_path(id);
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{id} has no fixture {}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn check(id: &str, case: &Case) {
+    let provider = find(id).unwrap();
+    let account = case.account.account();
+    let (method, target) = case.operation.split_once(' ').unwrap();
+    let method: Method = method.parse().unwrap();
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let operation = Operation::find(&method, path);
+    let call = Call { operation, method: &method, path, query, model: case.model.as_deref() };
+
+    let mut headers: HeaderMap = case
+        .sent
+        .iter()
+        .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse::<HeaderValue>().unwrap()))
+        .collect();
+    let outcome = url(provider, &call, &account)
+        .and_then(|url| provider.authorize(&call, &account, &mut headers).map(|()| url));
+    let name = format!("{id}: {} {:?}", case.operation, case.url.as_ref().or(case.error.as_ref()));
+    match outcome {
+        Ok(url) => {
+            assert_eq!(Some(url), case.url, "{name}");
+            let written: BTreeMap<String, String> = headers
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+                .collect();
+            assert_eq!(written, case.headers, "{name}");
+        }
+        Err(error) => {
+            let told = format!("{} {}", error.status(), error.param.as_deref().unwrap_or("-"));
+            assert_eq!(Some(told), case.error, "{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn every_provider_has_the_address_its_fixture_says() {
+    for row in rows() {
+        let fixture = fixture(row.id);
+        let base = match row.host {
+            Host::Fixed(host) => Some(format!("{host}{}", row.prefix)),
+            Host::Below(domains) => Some(format!("https://{{resource_name}}.{}{}", domains[0], row.prefix)),
+            Host::Custom => None,
+        };
+        assert_eq!(base, fixture.base, "{}", row.id);
+        let good = fixture.cases.iter().filter(|case| case.url.is_some()).count();
+        assert!(good > 0, "{}: no case with a url", row.id);
+        fixture.cases.iter().for_each(|case| check(row.id, case));
+    }
+}
+
+#[test]
+fn no_address_fixture_is_left_without_its_provider() {
+    for entry in std::fs::read_dir(repository().join("tests/golden")).unwrap() {
+        let id = entry.unwrap().file_name().into_string().unwrap();
+        if fixture_path(&id).exists() {
+            assert_eq!(find(&id).map(|provider| provider.id()), Some(id.as_str()));
+        }
+    }
+}
+
+#[test]
+fn ids_and_aliases_are_unique_and_found() {
+    let mut seen = BTreeSet::new();
+    for row in rows() {
+        for name in row.aliases.iter().chain([&row.id]) {
+            assert!(seen.insert(*name), "{name} stands twice");
+            let legal =
+                |each: char| each.is_ascii_lowercase() || each.is_ascii_digit() || "-.".contains(each);
+            assert!(!name.is_empty() && name.chars().all(legal), "{name}");
+            assert_eq!(find(name).unwrap().id(), row.id);
+        }
+    }
+    assert_eq!(ids().count(), rows().count());
+    for name in ["", "OpenAI", "openai ", "@openai", "nobody"] {
+        assert!(find(name).is_none(), "{name}");
+    }
+}
+
+#[test]
+fn every_row_is_well_formed() {
+    for row in rows() {
+        let id = row.id;
+        let sourced = row.source.starts_with("https://") || row.source.starts_with("reference 12.");
+        assert!(sourced, "{id}: source {:?}", row.source);
+        if let Host::Fixed(host) = row.host {
+            assert!(
+                host.starts_with("https://") && !host.trim_start_matches("https://").contains('/'),
+                "{id}"
+            );
+        }
+        let custom = match row.custom_host {
+            CustomHost::Base => "",
+            CustomHost::Before(prefix) | CustomHost::Server(prefix) => prefix,
+        };
+        let elsewhere = row.elsewhere.iter().map(|(_, prefix)| *prefix);
+        for prefix in elsewhere.chain([row.prefix, custom]).filter(|prefix| !prefix.is_empty()) {
+            assert!(prefix.starts_with('/') && !prefix.ends_with('/'), "{id}: {prefix}");
+            let known = ["{resource_name}", "{deployment}"];
+            let segments = prefix.split('/').filter(|segment| !known.contains(segment));
+            segments.for_each(|segment| assert!(!segment.contains(['{', '}']), "{id}: {segment}"));
+        }
+        for name in row.headers.iter().map(|(name, _)| *name).chain([row.key.header]) {
+            assert_eq!(name, name.to_ascii_lowercase(), "{id}: from_static panics on upper case");
+        }
+        assert!(!row.note.contains('|') && !row.note.ends_with('.'), "{id}: {}", row.note);
+    }
+}
+
+/// `docs/providers.md` as the rows have it.
+fn page() -> String {
+    let mut page = String::from(
+        "# Providers\n\n\
+         Generated from the provider rows (`UPDATE_GOLDEN=1 cargo test provider`); do not edit.\n\n\
+         The caller's path follows the base URL: `POST /v1/chat/completions` with provider `groq` becomes\n\
+         `https://api.groq.com/openai/v1/chat/completions`. A custom host replaces the base URL. Where the\n\
+         column *Custom host* has a prefix, both `http://host` and `http://host/v1` work: the prefix is put in\n\
+         unless the custom host already ends in a version segment. With *(server)*, paths outside the endpoint\n\
+         list follow the custom host directly (`/v1/api/chat` at the gateway is `http://host/api/chat`).\n\
+         With a custom host no provider has to have a key.\n\n\
+         | Id | Aliases | Base URL | Custom host | Key | Notes | Source |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    let mut rows: Vec<&Row> = rows().collect();
+    rows.sort_by_key(|row| row.id);
+    for row in rows {
+        let base = match row.host {
+            Host::Fixed(host) => format!("`{host}{}`", row.prefix),
+            Host::Below(domains) => format!("`https://{{resource_name}}.{}{}`", domains[0], row.prefix),
+            Host::Custom => "custom host required".to_owned(),
+        };
+        let custom = match row.custom_host {
+            CustomHost::Base => "base URL".to_owned(),
+            CustomHost::Before(prefix) => format!("+ `{prefix}`"),
+            CustomHost::Server(prefix) => format!("+ `{prefix}` (server)"),
+        };
+        let optional = if row.key.required { "" } else { ", optional" };
+        let key = format!("`{}: {}<key>`{optional}", row.key.header, row.key.prefix);
+        let aliases = row.aliases.iter().map(|alias| format!("`{alias}`")).collect::<Vec<_>>().join(", ");
+        let (id, note, source) = (row.id, row.note, row.source);
+        let source = if source.starts_with("https://") { format!("<{source}>") } else { source.to_owned() };
+        writeln!(page, "| `{id}` | {aliases} | {base} | {custom} | {key} | {note} | {source} |").unwrap();
+    }
+    page
+}
+
+#[test]
+fn the_documentation_page_says_what_the_rows_say() {
+    let path = repository().join("docs/providers.md");
+    let page = page();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &page).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    // Not assert_eq: nobody reads two whole pages.
+    assert!(page == committed, "docs/providers.md is behind: UPDATE_GOLDEN=1 cargo test provider");
+}
