@@ -146,11 +146,16 @@ pub(crate) fn plain_proxy() -> Result<PathBuf, Failure> {
     let profile = bench.parent().and_then(Path::parent).ok_or("the bench runs outside a target directory")?;
     let target = profile.parent().ok_or("no target directory")?;
     if let Some(cargo) = std::env::var_os("CARGO") {
-        let status = Command::new(cargo)
-            .args(["build", "--quiet", "--release", "--example", "plain_proxy", "--target-dir"])
-            .arg(target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()?;
+        let mut command = Command::new(cargo);
+        // What cargo told us about our package it must not hear as its own environment: build scripts that
+        // watch these names (ring's) would run again, and half the tree be built anew, on every bench.
+        let told = std::env::vars().map(|(name, _)| name);
+        for name in told.filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            command.env_remove(name);
+        }
+        command.args(["build", "--quiet", "--release", "--example", "plain_proxy", "--target-dir"]);
+        let status = command.arg(target).current_dir(env!("CARGO_MANIFEST_DIR")).status()?;
         if !status.success() {
             return Err("cargo could not build the example plain_proxy".into());
         }

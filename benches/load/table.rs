@@ -35,6 +35,8 @@ struct Row {
     plain: Option<f64>,
     gateway: Option<f64>,
     ratio: Option<f64>,
+    /// A latency: what it adds to the direct path's is quoted too.
+    latency: bool,
     /// What is judged, and the most it may be.
     limit: Option<(f64, f64)>,
 }
@@ -58,7 +60,13 @@ impl Results {
                 format!("{limit} {verdict}")
             });
             let ratio = row.ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
-            let [direct, plain, gateway] = [row.direct, row.plain, row.gateway].map(quoted);
+            let [direct, plain, gateway] =
+                [row.direct, row.plain, row.gateway].map(|value| value.map_or("–".to_owned(), quoted));
+            let added = |value: Option<f64>| {
+                let added = value.zip(row.direct).filter(|_| row.latency);
+                added.map_or(String::new(), |(value, direct)| format!(" (+{})", quoted(value - direct)))
+            };
+            let (plain, gateway) = (plain + &added(row.plain), gateway + &added(row.gateway));
             let title = row.title;
             // Writing into a String cannot fail.
             let _ = writeln!(text, "| {title} | {direct} | {plain} | {gateway} | {ratio} | {limit} |");
@@ -107,6 +115,7 @@ impl Results {
                 plain,
                 gateway,
                 ratio: median(self.ratios(case, figure)),
+                latency: !matches!(what, "cpu" | "per_second"),
                 limit: None,
             });
         };
@@ -141,6 +150,7 @@ impl Results {
             plain,
             gateway,
             ratio: plain.zip(gateway).map(|(plain, gateway)| gateway / plain),
+            latency: false,
             limit: gateway.map(|gateway| (gateway, limit)),
         }
     }
@@ -170,8 +180,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 /// Three digits that count, thousands apart.
-fn quoted(value: Option<f64>) -> String {
-    let Some(value) = value else { return "–".to_owned() };
+fn quoted(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.1}");
     }
