@@ -39,10 +39,10 @@ pub(crate) struct Case {
     expect: Expect,
 }
 
-/// Model names the emulator answers with 50 events at once, 50 events 2 ms apart, one event a second.
-const FIFTY_AT_ONCE: &str = "bench-n50";
-const FIFTY_PACED: &str = "bench-n50-d2";
-const STAYS_OPEN: &str = "bench-n1000-d1000";
+/// Scripts for the emulator, behind the model's name: 50 events at once, 50 events 2 ms apart, one a second.
+const FIFTY_AT_ONCE: &str = "bench?tokens=48";
+const FIFTY_PACED: &str = "bench?tokens=48&gap=2";
+const STAYS_OPEN: &str = "bench?tokens=1000&gap=1000";
 
 pub(crate) const CASES: [Case; 5] = [
     Case {
