@@ -1,0 +1,215 @@
+//! What is measured: the load cases as a table, and one run of one case against one subject.
+//!
+//! Not the order of the runs (`main`), not what is made of the figures (`table`).
+
+use super::Failure;
+use super::client::{Expect, Load, Tally, drive, with_open_streams};
+use super::process::{Process, SERVICE_KEY};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What stands between the client and the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// Nothing.
+    Direct,
+    /// The plain Pingora proxy.
+    Plain,
+    /// Turnpike, with service keys, a config, metrics and the access line.
+    Gateway,
+}
+
+/// A path that is up.
+pub(crate) struct Subject {
+    pub(crate) path: Path,
+    pub(crate) address: SocketAddr,
+    /// The proxy; nobody's CPU is counted when the client talks to the provider itself.
+    pub(crate) proxy: Option<Process>,
+}
+
+/// One line of the table of cases.
+pub(crate) struct Case {
+    /// Its name in the JSON line.
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    body: fn() -> String,
+    pub(crate) connections: usize,
+    /// Requests per second; `None` is as many as go through.
+    pub(crate) rate: Option<f64>,
+    expect: Expect,
+}
+
+/// Scripts for the emulator, behind the model's name: 50 events at once, 50 events 2 ms apart, one a second.
+const FIFTY_AT_ONCE: &str = "bench?tokens=48";
+const FIFTY_PACED: &str = "bench?tokens=48&gap=2";
+const STAYS_OPEN: &str = "bench?tokens=1000&gap=1000";
+
+pub(crate) const CASES: [Case; 5] = [
+    Case {
+        name: "small_chat",
+        title: "small chat, 64 connections",
+        body: || chat("bench", false, QUESTION),
+        connections: 64,
+        rate: None,
+        expect: Expect::Whole,
+    },
+    Case {
+        name: "small_chat_1000",
+        title: "small chat, 1,000/s",
+        body: || chat("bench", false, QUESTION),
+        connections: 64,
+        rate: Some(1000.0),
+        expect: Expect::Whole,
+    },
+    Case {
+        name: "megabyte",
+        title: "1 MB request body, 8 connections",
+        body: || chat("bench", false, &"All work and no play. ".repeat(1_000_000 / 22)),
+        connections: 8,
+        rate: None,
+        expect: Expect::Whole,
+    },
+    Case {
+        name: "stream",
+        title: "50-event stream, 32 connections",
+        body: || chat(FIFTY_AT_ONCE, true, QUESTION),
+        connections: 32,
+        rate: None,
+        expect: Expect::Stream { events: 50 },
+    },
+    Case {
+        name: "stream_50",
+        title: "50-event stream, events 2 ms apart, 50/s",
+        body: || chat(FIFTY_PACED, true, QUESTION),
+        connections: 32,
+        rate: Some(50.0),
+        expect: Expect::Stream { events: 50 },
+    },
+];
+
+/// One run of a case: times in microseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figures {
+    pub(crate) per_second: f64,
+    pub(crate) whole_p50: f64,
+    pub(crate) whole_p99: f64,
+    pub(crate) first_p50: f64,
+    pub(crate) first_p99: f64,
+    /// CPU of the proxy process for each request; zero on the direct path.
+    pub(crate) cpu: f64,
+}
+
+impl Case {
+    /// Runs the case against `subject` for `length`.
+    pub(crate) fn run(&self, subject: &Subject, length: Duration) -> Result<Figures, Failure> {
+        let load = Load {
+            address: subject.address,
+            request: request(subject, &(self.body)()),
+            connections: self.connections,
+            rate: self.rate,
+            length,
+            expect: self.expect,
+        };
+        let cpu = || subject.proxy.as_ref().map_or(Ok(Duration::ZERO), Process::cpu);
+        let before = cpu()?;
+        let tally = drive(load).map_err(|failure| format!("{}, {:?}: {failure}", self.name, subject.path))?;
+        Ok(Figures::of(tally, cpu()? - before))
+    }
+}
+
+impl Figures {
+    fn of(mut tally: Tally, cpu: Duration) -> Self {
+        let count = tally.whole.len().max(1) as f64;
+        Self {
+            per_second: count / tally.elapsed.as_secs_f64(),
+            whole_p50: percentile(&mut tally.whole, 0.50),
+            whole_p99: percentile(&mut tally.whole, 0.99),
+            first_p50: percentile(&mut tally.first, 0.50),
+            first_p99: percentile(&mut tally.first, 0.99),
+            cpu: cpu.as_secs_f64() * 1e6 / count,
+        }
+    }
+}
+
+/// Resident memory of a proxy, KiB.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    /// A second after the start.
+    pub(crate) idle: f64,
+    /// What each open stream added.
+    pub(crate) per_stream: f64,
+}
+
+/// Measures a proxy that has just been started; `None` on the direct path.
+pub(crate) fn memory(subject: &Subject, streams: usize) -> Result<Option<Memory>, Failure> {
+    let Some(proxy) = &subject.proxy else { return Ok(None) };
+    std::thread::sleep(Duration::from_secs(1));
+    let idle = proxy.resident()?;
+    let load = Load {
+        address: subject.address,
+        request: request(subject, &chat(STAYS_OPEN, true, QUESTION)),
+        connections: 1,
+        rate: None,
+        length: Duration::ZERO,
+        expect: Expect::Stream { events: 1 },
+    };
+    let open = with_open_streams(load, streams, Duration::from_secs(2), || proxy.resident())
+        .map_err(|failure| format!("open streams, {:?}: {failure}", subject.path))??;
+    Ok(Some(Memory { idle, per_stream: (open - idle) / streams as f64 }))
+}
+
+/// Shows that the gateway does what it is measured with: keys are checked, lines are written.
+pub(crate) fn check_gateway(subject: &Subject, access_log: &std::path::Path) -> Result<(), Failure> {
+    let mut load = Load {
+        address: subject.address,
+        request: request(subject, &chat("bench", false, QUESTION)),
+        connections: 1,
+        rate: Some(100.0),
+        length: Duration::from_millis(100),
+        expect: Expect::Whole,
+    };
+    let sent = drive(load.clone()).map_err(|failure| format!("first requests, Gateway: {failure}"))?;
+    let wrong = String::from_utf8(load.request)?.replace(SERVICE_KEY, "no-such-key");
+    load.request = wrong.into_bytes();
+    match drive(load) {
+        Err(refused) if refused.to_string().contains(" 401 ") => {}
+        other => return Err(format!("a wrong service key was not refused with 401: {other:?}").into()),
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let lines = std::fs::read_to_string(access_log)?.lines().count();
+    if lines < sent.whole.len() {
+        return Err(format!("{} requests, {lines} access lines", sent.whole.len()).into());
+    }
+    Ok(())
+}
+
+const QUESTION: &str = "Which way does the water turn when it leaves the bath, does that differ between the two halves \
+    of the globe, and how would one find out at home with what is in the kitchen? Answer in three sentences.";
+
+fn chat(model: &str, stream: bool, question: &str) -> String {
+    format!(
+        r#"{{"model":"{model}","messages":[{{"role":"system","content":"You are a careful physicist who explains things plainly."}},{{"role":"user","content":"{question}"}}],"temperature":0.7,"max_tokens":256,"stream":{stream}}}"#
+    )
+}
+
+fn request(subject: &Subject, body: &str) -> Vec<u8> {
+    let Subject { address, path, .. } = subject;
+    let length = body.len();
+    let ours = match path {
+        Path::Direct | Path::Plain => "authorization: Bearer bench-provider-key\r\n".to_owned(),
+        Path::Gateway => {
+            format!("x-gateway-api-key: {SERVICE_KEY}\r\nx-gateway-config: {{\"provider\":\"@up\"}}\r\n")
+        }
+    };
+    format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {address}\r\nuser-agent: turnpike-bench\r\naccept: */*\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n{ours}\r\n{body}"
+    )
+    .into_bytes()
+}
+
+fn percentile(times: &mut [u64], share: f64) -> f64 {
+    times.sort_unstable();
+    let last = times.len().saturating_sub(1) as f64;
+    times.get((last * share).round() as usize).map_or(0.0, |&nanoseconds| nanoseconds as f64 / 1000.0)
+}

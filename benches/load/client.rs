@@ -1,0 +1,203 @@
+//! The load client: HTTP/1.1 keep-alive connections on one thread, closed loop or at a fixed rate.
+//!
+//! An answer counts only when it is complete and what was asked for; a stream only when `[DONE]` and the
+//! end of the HTTP body both came. Not a general client: no TLS, no redirects, no trailers.
+
+use super::Failure;
+use super::answer::Answer;
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::LocalSet;
+
+/// What an answer must be to count.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Expect {
+    /// A whole chat completion.
+    Whole,
+    /// A stream with at least so many events before `[DONE]`.
+    Stream { events: usize },
+}
+
+/// What to send, how, and for how long.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    pub(crate) address: SocketAddr,
+    /// Head and body, sent as they are.
+    pub(crate) request: Vec<u8>,
+    pub(crate) connections: usize,
+    /// Requests per second over all connections; `None` sends the next one when an answer is complete.
+    pub(crate) rate: Option<f64>,
+    pub(crate) length: Duration,
+    pub(crate) expect: Expect,
+}
+
+/// What came back.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// From sending to the end of the answer, in nanoseconds.
+    pub(crate) whole: Vec<u64>,
+    /// From sending to the first byte of the answer's body, in nanoseconds.
+    pub(crate) first: Vec<u64>,
+    pub(crate) elapsed: Duration,
+}
+
+/// An answer that is late by this is a failure of the run.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Drives `load` to its end.
+///
+/// # Errors
+/// The first answer that was wrong, or missing: a figure with failures in it is no figure.
+pub(crate) fn drive(load: Load) -> Result<Tally, Failure> {
+    let limit = load.length + PATIENCE;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, async {
+        tokio::time::timeout(limit, drive_all(Rc::new(load)))
+            .await
+            .map_err(|_| "the answers stopped coming")?
+    })
+}
+
+async fn drive_all(load: Rc<Load>) -> Result<Tally, Failure> {
+    let turn = Rc::new(Cell::new(0));
+    let start = Instant::now();
+    let workers: Vec<_> = (0..load.connections)
+        .map(|_| tokio::task::spawn_local(work(Rc::clone(&load), Rc::clone(&turn), start)))
+        .collect();
+    let mut tally = Tally::default();
+    for worker in workers {
+        let part = worker.await??;
+        tally.whole.extend(part.whole);
+        tally.first.extend(part.first);
+    }
+    tally.elapsed = start.elapsed();
+    Ok(tally)
+}
+
+async fn work(load: Rc<Load>, turn: Rc<Cell<u32>>, start: Instant) -> Result<Tally, Failure> {
+    let mut tally = Tally::default();
+    let mut connection: Option<Connection> = None;
+    loop {
+        if let Some(rate) = load.rate {
+            let due = Duration::from_secs_f64(f64::from(turn.replace(turn.get() + 1)) / rate);
+            if due >= load.length {
+                return Ok(tally);
+            }
+            tokio::time::sleep_until((start + due).into()).await;
+        } else if start.elapsed() >= load.length {
+            return Ok(tally);
+        }
+        let mut open = match connection.take() {
+            Some(open) => open,
+            None => Connection::open(load.address).await?,
+        };
+        let sent = Instant::now();
+        let first = open.exchange(&load.request, sent).await?;
+        open.answer.check(load.expect)?;
+        tally.whole.push(nanoseconds(sent.elapsed()));
+        tally.first.push(nanoseconds(first));
+        if open.answer.keeps_alive() {
+            connection = Some(open);
+        }
+    }
+}
+
+/// Opens `count` streams, waits for the first event of each, lets them run for `settle`, then calls
+/// `measure` while they are open, and closes them.
+///
+/// # Errors
+/// A stream that did not open, or ended early.
+pub(crate) fn with_open_streams<T>(
+    load: Load,
+    count: usize,
+    settle: Duration,
+    measure: impl FnOnce() -> T,
+) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, async {
+        let load = Rc::new(load);
+        let opened = Rc::new(Cell::new(0));
+        let ended: Rc<Cell<Option<Failure>>> = Rc::default();
+        for number in 0..count {
+            let (load, opened, ended) = (Rc::clone(&load), Rc::clone(&opened), Rc::clone(&ended));
+            tokio::task::spawn_local(async move {
+                if let Err(failure) = hold(&load, &opened).await {
+                    ended.set(Some(failure));
+                }
+            });
+            // A few at a time: the question is what an open stream costs, not a thousand handshakes at once.
+            if number % 20 == 19 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while opened.get() < count && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(settle).await;
+        match ended.take() {
+            Some(failure) => Err(failure),
+            None if opened.get() < count => Err(format!("{} of {count} streams opened", opened.get()).into()),
+            None => Ok(measure()),
+        }
+    })
+}
+
+async fn hold(load: &Load, opened: &Cell<usize>) -> Result<(), Failure> {
+    let mut connection = Connection::open(load.address).await?;
+    connection.exchange_until(&load.request, |answer| answer.body().starts_with(b"data:")).await?;
+    opened.set(opened.get() + 1);
+    connection.read_until(|answer| answer.is_complete()).await?;
+    Err("a stream that was to stay open ended".into())
+}
+
+struct Connection {
+    stream: TcpStream,
+    answer: Answer,
+}
+
+impl Connection {
+    async fn open(address: SocketAddr) -> Result<Self, Failure> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, answer: Answer::default() })
+    }
+
+    /// Sends `request`, reads the whole answer, returns the time to its first body byte.
+    async fn exchange(&mut self, request: &[u8], sent: Instant) -> Result<Duration, Failure> {
+        self.exchange_until(request, |answer| !answer.body().is_empty() || answer.is_complete()).await?;
+        let first = sent.elapsed();
+        self.read_until(Answer::is_complete).await?;
+        Ok(first)
+    }
+
+    async fn exchange_until(
+        &mut self,
+        request: &[u8],
+        done: impl Fn(&Answer) -> bool,
+    ) -> Result<(), Failure> {
+        self.answer.restart();
+        self.stream.write_all(request).await?;
+        self.read_until(done).await
+    }
+
+    async fn read_until(&mut self, done: impl Fn(&Answer) -> bool) -> Result<(), Failure> {
+        while !done(&self.answer) {
+            if self.stream.read_buf(self.answer.input()).await? == 0 {
+                return self.answer.closed();
+            }
+            self.answer.advance()?;
+        }
+        Ok(())
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

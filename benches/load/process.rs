@@ -1,0 +1,189 @@
+//! The programs under test: started on free loopback ports, watched through `/proc`, ended with the bench.
+//!
+//! Linux only, as the figures are. What is measured is decided in `cases`.
+
+use super::Failure;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running program; dropping it ends it.
+pub(crate) struct Process {
+    child: Child,
+}
+
+/// The key the bench shows the gateway.
+pub(crate) const SERVICE_KEY: &str = "bench-service-key-0002";
+
+impl Process {
+    /// Starts `command` and waits until `address` accepts connections; its output goes to `log`.
+    ///
+    /// # Errors
+    /// When it does not start: with what it printed.
+    fn start(mut command: Command, address: SocketAddr, log: &Path) -> Result<Self, Failure> {
+        let output = File::create(log)?;
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut process = Self { child: command.spawn().map_err(|error| format!("{name}: {error}"))? };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_err() {
+            let ended = process.child.try_wait()?;
+            if ended.is_some() || Instant::now() > deadline {
+                let said = fs::read_to_string(log).unwrap_or_default();
+                return Err(
+                    format!("{name} does not listen on {address} ({ended:?}). It said: {said}").into()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(process)
+    }
+
+    /// CPU time of all threads so far, exact to the nanosecond (`/proc/PID/stat` counts in 10 ms ticks).
+    pub(crate) fn cpu(&self) -> Result<Duration, Failure> {
+        let mut total = 0;
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let text = fs::read_to_string(task?.path().join("schedstat"))?;
+            total += text.split(' ').next().unwrap_or_default().parse::<u64>()?;
+        }
+        Ok(Duration::from_nanos(total))
+    }
+
+    /// Resident memory, KiB.
+    pub(crate) fn resident(&self) -> Result<f64, Failure> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+        Ok(line.trim_end_matches("kB").trim().parse()?)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nothing can be done about either failing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where the programs are and what they may use.
+pub(crate) struct Bench {
+    pub(crate) gateway: PathBuf,
+    pub(crate) plain: PathBuf,
+    /// Worker threads of either proxy.
+    pub(crate) threads: usize,
+    /// Settings, logs.
+    pub(crate) directory: PathBuf,
+}
+
+impl Bench {
+    /// The file the gateway writes its access lines to.
+    pub(crate) fn access_log(&self) -> PathBuf {
+        self.directory.join("access.log")
+    }
+
+    /// `turnpike emulator`: the provider.
+    pub(crate) fn start_emulator(&self) -> Result<(Process, SocketAddr), Failure> {
+        let address = free_address()?;
+        let mut command = Command::new(&self.gateway);
+        command.arg("emulator").arg("--listen").arg(address.to_string());
+        Ok((Process::start(command, address, &self.directory.join("emulator.out"))?, address))
+    }
+
+    /// The plain Pingora proxy in front of `upstream`.
+    pub(crate) fn start_plain(&self, upstream: SocketAddr) -> Result<(Process, SocketAddr), Failure> {
+        let address = free_address()?;
+        let mut command = Command::new(&self.plain);
+        command.args([address.to_string(), upstream.to_string(), self.threads.to_string()]);
+        Ok((Process::start(command, address, &self.directory.join("plain.out"))?, address))
+    }
+
+    /// The gateway in front of `upstream`, with all that a deployment has on.
+    pub(crate) fn start_gateway(&self, upstream: SocketAddr) -> Result<(Process, SocketAddr), Failure> {
+        let address = free_address()?;
+        let settings = self.directory.join("turnpike.yaml");
+        fs::write(&settings, self.settings(address, free_address()?, upstream))?;
+        let mut command = Command::new(&self.gateway);
+        command.arg("run").arg("-c").arg(&settings);
+        Ok((Process::start(command, address, &self.directory.join("gateway.out"))?, address))
+    }
+
+    fn settings(&self, data: SocketAddr, control: SocketAddr, upstream: SocketAddr) -> String {
+        let threads = self.threads;
+        let log = self.access_log();
+        let log = log.display();
+        format!(
+            r#"server:
+  threads: {threads}
+listen:
+  data:
+    - address: "{data}"
+  control:
+    address: "{control}"
+auth:
+  keys:
+    - {{name: first, key: "bench-service-key-0001"}}
+    - {{name: bench, key: "{SERVICE_KEY}"}}
+    - {{name: third, key: "bench-service-key-0003"}}
+providers:
+  up:
+    provider: openai
+    custom_host: "http://{upstream}/v1"
+    api_key: "bench-provider-key"
+access_log:
+  output: file
+  path: "{log}"
+"#
+        )
+    }
+}
+
+/// Finds the plain proxy beside this bench, building it when cargo is at hand (cargo does not build
+/// examples for a bench, and one left from before a Pingora upgrade would be a false yardstick).
+pub(crate) fn plain_proxy() -> Result<PathBuf, Failure> {
+    let bench = std::env::current_exe()?;
+    let profile = bench.parent().and_then(Path::parent).ok_or("the bench runs outside a target directory")?;
+    let target = profile.parent().ok_or("no target directory")?;
+    if let Some(cargo) = std::env::var_os("CARGO") {
+        let mut command = Command::new(cargo);
+        // What cargo told us about our package it must not hear as its own environment: build scripts that
+        // watch these names (ring's) would run again, and half the tree be built anew, on every bench.
+        let told = std::env::vars().map(|(name, _)| name);
+        for name in told.filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            command.env_remove(name);
+        }
+        command.args(["build", "--quiet", "--release", "--example", "plain_proxy", "--target-dir"]);
+        let status = command.arg(target).current_dir(env!("CARGO_MANIFEST_DIR")).status()?;
+        if !status.success() {
+            return Err("cargo could not build the example plain_proxy".into());
+        }
+    }
+    let plain = profile.join("examples/plain_proxy");
+    if plain.exists() {
+        return Ok(plain);
+    }
+    Err(format!("{} is missing: cargo build --release --example plain_proxy", plain.display()).into())
+}
+
+/// Lets this process, and so those it starts, open enough sockets for `streams` streams.
+pub(crate) fn raise_file_limit(streams: usize) -> Result<(), Failure> {
+    let wanted = streams * 2 + 500;
+    let limits = fs::read_to_string("/proc/self/limits")?;
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap_or_default();
+    let soft: usize = line.split_whitespace().nth(3).and_then(|word| word.parse().ok()).unwrap_or(usize::MAX);
+    if soft >= wanted {
+        return Ok(());
+    }
+    let own = std::process::id().to_string();
+    let status = Command::new("prlimit").args(["--pid", &own, &format!("--nofile={wanted}:")]).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("{streams} streams need {wanted} open files: ulimit -n {wanted}").into()),
+    }
+}
+
+fn free_address() -> Result<SocketAddr, Failure> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}

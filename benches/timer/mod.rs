@@ -1,0 +1,69 @@
+//! A small timer for `route` and `translate`: nanoseconds and allocations of one call, printed as a Markdown row.
+//!
+//! Not a bench framework: the median of 31 batches after a warm-up, no baselines, no plots. The counting
+//! allocator is the system's with a few atomic additions, some nanoseconds for each allocation.
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+use std::hint::black_box;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const WARM_UP: Duration = Duration::from_millis(100);
+const BATCH: Duration = Duration::from_millis(10);
+const BATCHES: usize = 31;
+
+/// The rows measured so far; the first word of the command line that is no flag picks rows by name.
+pub(crate) struct Timer {
+    wanted: Option<String>,
+}
+
+impl Timer {
+    /// Prints the head of the table.
+    pub(crate) fn start() -> Self {
+        let wanted = std::env::args().skip(1).find(|word| !word.starts_with("--"));
+        print("| | ns | allocations | bytes allocated |\n|---|---:|---:|---:|");
+        Self { wanted }
+    }
+
+    /// Measures `call` and prints its row.
+    pub(crate) fn row<T>(&self, name: &str, mut call: impl FnMut() -> T) {
+        if self.wanted.as_ref().is_some_and(|wanted| !name.contains(wanted.as_str())) {
+            return;
+        }
+        let mut times_in = |length: Duration| {
+            let (start, mut times) = (Instant::now(), 0_u32);
+            while start.elapsed() < length {
+                black_box(call());
+                times += 1;
+            }
+            times
+        };
+        let times = times_in(WARM_UP) / 10 + 1;
+        debug_assert!(BATCH * 10 == WARM_UP);
+        let region = Region::new(ALLOCATOR);
+        black_box(call());
+        let counted = region.change();
+        let mut batches: Vec<f64> = (0..BATCHES)
+            .map(|_| {
+                let start = Instant::now();
+                for _ in 0..times {
+                    black_box(call());
+                }
+                start.elapsed().as_secs_f64() * 1e9 / f64::from(times)
+            })
+            .collect();
+        batches.sort_unstable_by(f64::total_cmp);
+        let median = batches.get(BATCHES / 2).copied().unwrap_or_default();
+        let allocations = counted.allocations + counted.reallocations;
+        print(&format!("| {name} | {median:.0} | {allocations} | {} |", counted.bytes_allocated));
+    }
+}
+
+fn print(line: &str) {
+    // A closed pipe is no failure of the bench.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
