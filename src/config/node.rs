@@ -16,7 +16,9 @@ pub struct Node {
 }
 
 /// What sort of value it is. Map entries keep the order they were written in, duplicates included.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// `Debug` shows names and shapes but no text: any string may be a key.
+#[derive(Clone, PartialEq)]
 pub enum Kind {
     Null,
     Bool(bool),
@@ -94,6 +96,19 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Null => f.write_str("null"),
+            Kind::Bool(flag) => write!(f, "{flag}"),
+            Kind::Number(number) => write!(f, "{number}"),
+            Kind::Text(_) => f.write_str("***"),
+            Kind::List(items) => f.debug_list().entries(items).finish(),
+            Kind::Map(entries) => f.debug_list().entries(entries).finish(),
+        }
+    }
+}
+
 impl From<Kind> for Node {
     fn from(kind: Kind) -> Self {
         Self { kind, place: None }
@@ -164,5 +179,12 @@ mod tests {
     fn json_comes_back_in_the_order_it_was_written() {
         let text = r#"{"z":1,"a":[true,null,"x\"y",1.5],"m":{},"n":[]}"#;
         assert_eq!(Node::from_json(text.as_bytes()).unwrap().to_json(), text);
+    }
+
+    #[test]
+    fn debug_shows_no_text() {
+        let node = Node::from_json(br#"{"api_key":"canary","list":["canary"]}"#).unwrap();
+        let shown = format!("{node:?}");
+        assert!(shown.contains("api_key") && !shown.contains("canary"), "{shown}");
     }
 }
