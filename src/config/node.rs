@@ -58,6 +58,40 @@ impl Node {
         }
     }
 
+    /// The items of an array.
+    pub fn items(&self) -> Option<&[Node]> {
+        match &self.kind {
+            Kind::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The first member of that name, when this is an object.
+    pub fn member(&self, name: &str) -> Option<&Node> {
+        match &self.kind {
+            Kind::Map(entries) => entries.iter().find(|entry| entry.name == name).map(|entry| &entry.value),
+            _ => None,
+        }
+    }
+
+    /// Whether this is an object.
+    pub fn is_object(&self) -> bool {
+        matches!(self.kind, Kind::Map(_))
+    }
+
+    /// The text of a string.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether this is an array without items.
+    pub fn is_empty_list(&self) -> bool {
+        self.items().is_some_and(<[Node]>::is_empty)
+    }
+
     /// The value as JSON text, keys in the order they were written (for free-form parts such as
     /// `override_params` and hook metadata).
     pub fn to_json(&self) -> String {

@@ -270,16 +270,25 @@ impl<'a> Fields<'a> {
 
     /// Whether one of `names` is there and says something: neither `null` nor an empty string.
     pub fn has(&self, names: &[&str]) -> bool {
-        let says = |kind: &Kind| !matches!(kind, Kind::Null) && !matches!(kind, Kind::Text(t) if t.is_empty());
+        let says =
+            |kind: &Kind| !matches!(kind, Kind::Null) && !matches!(kind, Kind::Text(t) if t.is_empty());
         self.entries.iter().any(|entry| names.contains(&entry.name.as_str()) && says(&entry.value.kind))
     }
 
-    /// Entries nobody asked for so far (for objects that allow free keys).
+    /// Entries nobody asked for so far (for objects that allow free keys). A name that stands twice is
+    /// reported and given once.
     pub fn rest(&mut self) -> Vec<(&'a Entry, At<'a>)> {
-        let rest: Vec<_> =
-            self.entries.iter().filter(|entry| !self.seen.contains(&entry.name.as_str())).collect();
-        self.seen.extend(rest.iter().map(|entry| entry.name.as_str()));
-        rest.into_iter().map(|entry| (entry, self.at.child(entry))).collect()
+        let mut names = HashSet::new();
+        let mut rest = Vec::new();
+        for entry in self.entries.iter().filter(|entry| !self.seen.contains(&entry.name.as_str())) {
+            if names.insert(entry.name.as_str()) {
+                rest.push((entry, self.at.child(entry)));
+            } else {
+                self.at.problems.push(self.at.join(&entry.name), entry.place, "stands twice");
+            }
+        }
+        self.seen.extend(names);
+        rest
     }
 
     /// Reports unknown keys. `known` is only used to suggest what may have been meant.
