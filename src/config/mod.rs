@@ -4,6 +4,271 @@
 //! config means when it runs (`route` compiles it).
 
 pub mod account;
+mod combination;
+pub mod headers;
+pub mod hooks;
 pub mod node;
+pub mod policy;
 pub mod read;
 pub mod secret;
+pub mod strategy;
+#[cfg(test)]
+mod tests;
+
+use account::Account;
+use hooks::{Guardrail, Hook, When};
+use http::HeaderName;
+use node::Node;
+use policy::{Breaker, Cache, Retry};
+use read::{At, Fields, Problems};
+use std::cell::Cell;
+use std::fmt;
+use strategy::{Mode, Strategy};
+
+use crate::error::Problem;
+
+/// Levels of targets within targets: more is no routing anyone means, and each costs stack.
+const DEEPEST: usize = 16;
+
+/// Targets in one whole tree.
+const MOST_TARGETS: usize = 1_000;
+
+/// A config object or one of its targets (spec "Config object"): both have the same fields.
+#[derive(Clone, Default, PartialEq)]
+pub struct Config {
+    /// What `conditions[].then` and `default` call this target.
+    pub name: Option<String>,
+    /// A plain provider id, or `@slug` of a stored provider.
+    pub provider: Option<String>,
+    /// The slug of a stored provider, in the old way.
+    pub virtual_key: Option<String>,
+    /// Credentials and addressing; `custom_host` has passed the check.
+    pub account: Account,
+    pub strategy: Option<Strategy>,
+    /// Not empty when a strategy other than `single` stands here; ignored without a strategy.
+    pub targets: Vec<Config>,
+    /// Share in load balancing, at least 0.
+    pub weight: Option<f64>,
+    /// Where fallback goes on; the strategy's own list comes first (reference section 17).
+    pub on_status_codes: Option<Vec<u16>>,
+    pub retry: Option<Retry>,
+    pub cb_config: Option<Breaker>,
+    pub cache: Option<Cache>,
+    /// Milliseconds, at least 1.
+    pub request_timeout: Option<u64>,
+    /// Headers that go to the provider as they are. Whoever forwards must still leave out the gateway's own
+    /// headers and those that frame the message.
+    pub forward_headers: Option<Vec<HeaderName>>,
+    pub strict_std_compliance: Option<bool>,
+    /// Members to set in the body, in the order written: name and JSON text.
+    pub override_params: Vec<(String, Box<str>)>,
+    pub prompt_id: Option<String>,
+    // A list given empty is not the same as none: a target's list replaces what it would inherit.
+    pub before_request_hooks: Option<Vec<Hook>>,
+    pub after_request_hooks: Option<Vec<Hook>>,
+    pub input_guardrails: Option<Vec<Guardrail>>,
+    pub output_guardrails: Option<Vec<Guardrail>>,
+}
+
+/// What this room may not know itself. The text of an `Err` becomes the problem at that place; it must not
+/// repeat secrets.
+#[derive(Clone, Copy)]
+pub struct Checks<'a> {
+    /// Is this a provider we know? Asked for plain ids only; `@slug` is looked up when the config runs.
+    pub provider: &'a dyn Fn(&str) -> Result<(), String>,
+    /// May a caller point us at this base URL?
+    pub custom_host: &'a dyn Fn(&str) -> Result<(), String>,
+}
+
+impl Config {
+    /// Reads a config from JSON text.
+    ///
+    /// # Errors
+    /// Every problem there is, each with its path; malformed text is one problem at the root.
+    pub fn from_json(text: &[u8], checks: &Checks<'_>) -> Result<Self, Vec<Problem>> {
+        let problems = Problems::default();
+        let node = match Node::from_json(text) {
+            Ok(node) => node,
+            Err(error) => {
+                problems.push("", None, format!("You need to pass a valid json: {error}"));
+                return Err(problems.into_vec());
+            }
+        };
+        match Self::read(&At::root(&node, &problems), checks) {
+            Some(config) => Ok(config),
+            None => Err(problems.into_vec()),
+        }
+    }
+
+    /// Reads a config from a tree. `None` when there are problems, which then are with `at`.
+    pub fn read(at: &At<'_>, checks: &Checks<'_>) -> Option<Self> {
+        let before = at.problem_count();
+        let config = Reader { checks, targets: Cell::new(0) }.level(at, 0)?;
+        (at.problem_count() == before).then_some(config)
+    }
+}
+
+/// Every key of a config but those of the account, for suggestions.
+const KEYS: &[&str] = &[
+    "name",
+    "provider",
+    "virtual_key",
+    "strategy",
+    "targets",
+    "weight",
+    "on_status_codes",
+    "retry",
+    "cb_config",
+    "cache",
+    "request_timeout",
+    "forward_headers",
+    "strict_std_compliance",
+    "strict_open_ai_compliance",
+    "override_params",
+    "prompt_id",
+    "before_request_hooks",
+    "after_request_hooks",
+    "input_guardrails",
+    "output_guardrails",
+];
+
+/// One reading of a tree of configs.
+struct Reader<'a> {
+    checks: &'a Checks<'a>,
+    /// Targets seen so far.
+    targets: Cell<usize>,
+}
+
+impl Reader<'_> {
+    /// Reads one level: the config itself, or a target `depth` levels below it.
+    fn level(&self, at: &At<'_>, depth: usize) -> Option<Config> {
+        let mut fields = at.fields()?;
+        if fields.get(&["options"]).is_some() {
+            // Another format altogether: naming each of its keys as unknown would tell nothing.
+            let message = "This version of config is not supported in this route. \
+                           Please migrate to the latest version";
+            fields.missing("options", message);
+            return None;
+        }
+        combination::judge(&fields);
+        self.ask(&fields);
+        let strategy =
+            fields.get(&["strategy"]).and_then(|at| Strategy::read(&at, fields.peek(&["targets"]).as_ref()));
+        require_targets(&fields, strategy.as_ref().map(|strategy| strategy.mode));
+        let targets = fields.get(&["targets"]).map(|at| self.targets(&at, depth + 1));
+        let config = Config {
+            name: fields.text(&["name"]),
+            provider: fields.text(&["provider"]),
+            virtual_key: fields.text(&["virtual_key"]).filter(|slug| !slug.is_empty()),
+            account: Account::read(&mut fields),
+            strategy,
+            targets: targets.unwrap_or_default(),
+            weight: fields.get(&["weight"]).and_then(|at| policy::at_least(&at, 0.0)),
+            on_status_codes: fields.get(&["on_status_codes"]).and_then(|at| policy::status_codes(&at)),
+            retry: fields.get(&["retry"]).and_then(|at| Retry::read(&at)),
+            cb_config: fields.get(&["cb_config"]).and_then(|at| Breaker::read(&at)),
+            cache: fields.get(&["cache"]).and_then(|at| Cache::read(&at)),
+            request_timeout: fields.get(&["request_timeout"]).and_then(|at| policy::timeout_ms(&at)),
+            forward_headers: fields.get(&["forward_headers"]).and_then(|at| forward_headers(&at)),
+            strict_std_compliance: fields.flag(&["strict_std_compliance", "strict_open_ai_compliance"]),
+            override_params: fields.get(&["override_params"]).map(|at| params(&at)).unwrap_or_default(),
+            prompt_id: fields.text(&["prompt_id"]),
+            before_request_hooks: items(&mut fields, "before_request_hooks", When::Before, Hook::read),
+            after_request_hooks: items(&mut fields, "after_request_hooks", When::After, Hook::read),
+            input_guardrails: items(&mut fields, "input_guardrails", When::Before, Guardrail::read),
+            output_guardrails: items(&mut fields, "output_guardrails", When::After, Guardrail::read),
+        };
+        fields.close(&[KEYS, account::KEYS].concat());
+        Some(config)
+    }
+
+    fn targets(&self, at: &At<'_>, depth: usize) -> Vec<Config> {
+        if depth > DEEPEST {
+            at.problem(format!("stands too deep; targets may nest {DEEPEST} levels"));
+            return Vec::new();
+        }
+        let mut targets = Vec::new();
+        for item in at.list().unwrap_or_default() {
+            let count = self.targets.get() + 1;
+            self.targets.set(count);
+            if count > MOST_TARGETS {
+                // Told once, not for each of them.
+                if count == MOST_TARGETS + 1 {
+                    item.problem(format!("is one too many; a config may hold {MOST_TARGETS} targets in all"));
+                }
+                break;
+            }
+            targets.extend(self.level(&item, depth));
+        }
+        targets
+    }
+
+    /// Puts to the rooms to our right what only they can judge.
+    fn ask(&self, fields: &Fields<'_>) {
+        let provider = fields.peek(&["provider"]);
+        if let Some((at, id)) = provider.as_ref().and_then(|at| Some((at, at.node.as_text()?))) {
+            match id.strip_prefix('@') {
+                Some("") => at.problem("must name a stored provider after the @"),
+                Some(_) => {}
+                None => self.report(at, (self.checks.provider)(id)),
+            }
+        }
+        let host = fields.peek(account::CUSTOM_HOST);
+        if let Some((at, host)) = host.as_ref().and_then(|at| Some((at, at.node.as_text()?)))
+            && !host.is_empty()
+        {
+            self.report(at, (self.checks.custom_host)(host));
+        }
+    }
+
+    fn report(&self, at: &At<'_>, verdict: Result<(), String>) {
+        if let Err(message) = verdict {
+            at.problem(message);
+        }
+    }
+}
+
+/// Groups need targets. `single` takes the first target where there is one and is a leaf otherwise.
+fn require_targets(fields: &Fields<'_>, mode: Option<Mode>) {
+    let Some(mode) = mode.filter(|mode| *mode != Mode::Single) else { return };
+    match fields.peek(&["targets"]) {
+        None => fields.missing("targets", format!("is required in {} mode", mode.word())),
+        Some(at) if at.node.is_empty_list() => at.problem("must hold at least one target"),
+        Some(_) => {}
+    }
+}
+
+fn items<T>(
+    fields: &mut Fields<'_>,
+    name: &str,
+    when: When,
+    read: fn(&At<'_>, When) -> Option<T>,
+) -> Option<Vec<T>> {
+    let list = fields.get(&[name])?.list()?;
+    Some(list.iter().filter_map(|item| read(item, when)).collect())
+}
+
+fn params(at: &At<'_>) -> Vec<(String, Box<str>)> {
+    let entries = at.entries().unwrap_or_default();
+    entries.into_iter().map(|(entry, _)| (entry.name.clone(), entry.value.to_json().into())).collect()
+}
+
+fn forward_headers(at: &At<'_>) -> Option<Vec<HeaderName>> {
+    let header = |item: &At<'_>| {
+        let name = headers::forwardable(item.text()?);
+        name.map_err(|message| item.problem(message)).ok()
+    };
+    Some(at.list()?.iter().filter_map(header).collect())
+}
+
+/// Names only: parameters, hosts and hook contents may hold what must not be seen.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("name", &self.name)
+            .field("provider", &self.provider)
+            .field("mode", &self.strategy.as_ref().map(|strategy| strategy.mode))
+            .field("targets", &self.targets)
+            .finish_non_exhaustive()
+    }
+}

@@ -16,7 +16,9 @@ pub struct Node {
 }
 
 /// What sort of value it is. Map entries keep the order they were written in, duplicates included.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// `Debug` shows names and shapes but no text: any string may be a key.
+#[derive(Clone, PartialEq)]
 pub enum Kind {
     Null,
     Bool(bool),
@@ -56,6 +58,40 @@ impl Node {
         }
     }
 
+    /// The items of an array.
+    pub fn items(&self) -> Option<&[Node]> {
+        match &self.kind {
+            Kind::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The first member of that name, when this is an object.
+    pub fn member(&self, name: &str) -> Option<&Node> {
+        match &self.kind {
+            Kind::Map(entries) => entries.iter().find(|entry| entry.name == name).map(|entry| &entry.value),
+            _ => None,
+        }
+    }
+
+    /// Whether this is an object.
+    pub fn is_object(&self) -> bool {
+        matches!(self.kind, Kind::Map(_))
+    }
+
+    /// The text of a string.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether this is an array without items.
+    pub fn is_empty_list(&self) -> bool {
+        self.items().is_some_and(<[Node]>::is_empty)
+    }
+
     /// The value as JSON text, keys in the order they were written (for free-form parts such as
     /// `override_params` and hook metadata).
     pub fn to_json(&self) -> String {
@@ -92,6 +128,19 @@ impl Node {
 
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Null => f.write_str("null"),
+            Kind::Bool(flag) => write!(f, "{flag}"),
+            Kind::Number(number) => write!(f, "{number}"),
+            Kind::Text(_) => f.write_str("***"),
+            Kind::List(items) => f.debug_list().entries(items).finish(),
+            Kind::Map(entries) => f.debug_list().entries(entries).finish(),
+        }
+    }
 }
 
 impl From<Kind> for Node {
@@ -164,5 +213,12 @@ mod tests {
     fn json_comes_back_in_the_order_it_was_written() {
         let text = r#"{"z":1,"a":[true,null,"x\"y",1.5],"m":{},"n":[]}"#;
         assert_eq!(Node::from_json(text.as_bytes()).unwrap().to_json(), text);
+    }
+
+    #[test]
+    fn debug_shows_no_text() {
+        let node = Node::from_json(br#"{"api_key":"canary","list":["canary"]}"#).unwrap();
+        let shown = format!("{node:?}");
+        assert!(shown.contains("api_key") && !shown.contains("canary"), "{shown}");
     }
 }

@@ -6,23 +6,44 @@
 use super::node::{Entry, Kind, Node};
 use super::secret::Secret;
 use crate::error::Problem;
-use std::cell::RefCell;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+
+/// Problems that are spelled out; further ones are only counted, so that a hostile text of ten thousand
+/// unknown keys is not answered with megabytes.
+const MOST_TOLD: usize = 200;
+
+/// Bytes of a key that a path repeats; the rest of a longer one is cut off.
+const LONGEST_NAME: usize = 64;
 
 /// The problems found so far.
 #[derive(Debug, Default)]
-pub struct Problems(RefCell<Vec<Problem>>);
+pub struct Problems {
+    told: RefCell<Vec<Problem>>,
+    count: Cell<usize>,
+}
 
 impl Problems {
     pub fn push(&self, path: impl Into<String>, place: Option<(u64, u64)>, message: impl Into<String>) {
-        self.0.borrow_mut().push(Problem { path: path.into(), message: message.into(), place });
+        self.count.set(self.count.get() + 1);
+        if self.count.get() <= MOST_TOLD {
+            self.told.borrow_mut().push(Problem { path: path.into(), message: message.into(), place });
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.count.get() == 0
     }
 
+    /// All problems in the order they were found; past [`MOST_TOLD`] a last one says how many more there are.
     pub fn into_vec(self) -> Vec<Problem> {
-        self.0.into_inner()
+        let mut told = self.told.into_inner();
+        let more = self.count.get() - told.len();
+        if more > 0 {
+            told.push(Problem { path: String::new(), message: format!("and {more} more"), place: None });
+        }
+        told
     }
 }
 
@@ -37,6 +58,11 @@ pub struct At<'a> {
 impl<'a> At<'a> {
     pub fn root(node: &'a Node, problems: &'a Problems) -> Self {
         Self { node, path: String::new(), problems }
+    }
+
+    /// How many problems were found so far, anywhere in the text.
+    pub fn problem_count(&self) -> usize {
+        self.problems.count.get()
     }
 
     /// Reports a problem with this very value.
@@ -159,14 +185,11 @@ impl<'a> At<'a> {
             self.wrong_type("an object");
             return None;
         };
-        let mut out: Vec<(&'a Entry, At<'a>)> = Vec::with_capacity(entries.len());
-        for entry in entries {
-            if out.iter().any(|(seen, _)| seen.name == entry.name) {
-                self.problems.push(self.join(&entry.name), entry.place, "stands twice");
-            }
-            out.push((entry, self.child(entry)));
+        let mut names = HashSet::with_capacity(entries.len());
+        for entry in entries.iter().filter(|entry| !names.insert(entry.name.as_str())) {
+            self.problems.push(self.join(&entry.name), entry.place, "stands twice");
         }
-        Some(out)
+        Some(entries.iter().map(|entry| (entry, self.child(entry))).collect())
     }
 
     fn child(&self, entry: &'a Entry) -> At<'a> {
@@ -174,7 +197,11 @@ impl<'a> At<'a> {
     }
 
     fn join(&self, name: &str) -> String {
-        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+        let name = match name.char_indices().find(|(at, _)| *at >= LONGEST_NAME) {
+            Some((end, _)) => Cow::Owned(format!("{}...", name.get(..end).unwrap_or_default())),
+            None => Cow::Borrowed(name),
+        };
+        if self.path.is_empty() { name.into_owned() } else { format!("{}.{name}", self.path) }
     }
 }
 
@@ -201,18 +228,30 @@ impl<'a> Fields<'a> {
             } else {
                 found = Some(entry);
             }
-            self.seen.push(&entry.name);
+            if !self.seen.contains(&entry.name.as_str()) {
+                self.seen.push(&entry.name);
+            }
         }
         let entry = found?;
         (entry.value.kind != Kind::Null).then(|| self.at.child(entry))
+    }
+
+    /// The field [`Fields::get`] would give, left unread: whoever reads it reports what is wrong with it.
+    pub fn peek(&self, names: &[&str]) -> Option<At<'a>> {
+        let entry = self.entries.iter().find(|entry| names.contains(&entry.name.as_str()))?;
+        (entry.value.kind != Kind::Null).then(|| self.at.child(entry))
+    }
+
+    /// Reports a field that should be there.
+    pub fn missing(&self, name: &str, message: impl Into<String>) {
+        self.at.problems.push(self.at.join(name), self.at.node.place, message);
     }
 
     /// Like [`Fields::get`], and reports the field as missing where it is not there.
     pub fn need(&mut self, names: &[&str]) -> Option<At<'a>> {
         let found = self.get(names);
         if found.is_none() {
-            let name = names.first().copied().unwrap_or_default();
-            self.at.problems.push(self.at.join(name), self.at.node.place, "is required");
+            self.missing(names.first().copied().unwrap_or_default(), "is required");
         }
         found
     }
@@ -229,17 +268,27 @@ impl<'a> Fields<'a> {
         self.get(names)?.flag()
     }
 
-    /// Whether one of `names` is there, without reading it.
+    /// Whether one of `names` is there and says something: neither `null` nor an empty string.
     pub fn has(&self, names: &[&str]) -> bool {
-        self.entries.iter().any(|e| names.contains(&e.name.as_str()) && e.value.kind != Kind::Null)
+        let says =
+            |kind: &Kind| !matches!(kind, Kind::Null) && !matches!(kind, Kind::Text(t) if t.is_empty());
+        self.entries.iter().any(|entry| names.contains(&entry.name.as_str()) && says(&entry.value.kind))
     }
 
-    /// Entries nobody asked for so far (for objects that allow free keys).
+    /// Entries nobody asked for so far (for objects that allow free keys). A name that stands twice is
+    /// reported and given once.
     pub fn rest(&mut self) -> Vec<(&'a Entry, At<'a>)> {
-        let rest: Vec<_> =
-            self.entries.iter().filter(|entry| !self.seen.contains(&entry.name.as_str())).collect();
-        self.seen.extend(rest.iter().map(|entry| entry.name.as_str()));
-        rest.into_iter().map(|entry| (entry, self.at.child(entry))).collect()
+        let mut names = HashSet::new();
+        let mut rest = Vec::new();
+        for entry in self.entries.iter().filter(|entry| !self.seen.contains(&entry.name.as_str())) {
+            if names.insert(entry.name.as_str()) {
+                rest.push((entry, self.at.child(entry)));
+            } else {
+                self.at.problems.push(self.at.join(&entry.name), entry.place, "stands twice");
+            }
+        }
+        self.seen.extend(names);
+        rest
     }
 
     /// Reports unknown keys. `known` is only used to suggest what may have been meant.
@@ -258,9 +307,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Levenshtein distance, for suggestions only; long names are not compared.
+/// Levenshtein distance, for suggestions only; long names, and names too unlike in length to be near, are
+/// not compared.
 fn distance(a: &str, b: &str) -> usize {
-    if a.len() > 64 || b.len() > 64 {
+    if a.len() > LONGEST_NAME || b.len() > LONGEST_NAME || a.len().abs_diff(b.len()) > 8 {
         return usize::MAX;
     }
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
@@ -308,6 +358,18 @@ mod tests {
                 "d[0]: must be a string, not a number",
             ]
         );
+    }
+
+    #[test]
+    fn a_flood_of_problems_is_counted_not_told() {
+        let keys: Vec<String> = (0..5_000).map(|n| format!("\"{n}{}\":1", "k".repeat(200))).collect();
+        let node = Node::from_json(format!("{{{}}}", keys.join(",")).as_bytes()).unwrap();
+        let problems = Problems::default();
+        At::root(&node, &problems).fields().unwrap().close(&["weight"]);
+        let told = problems.into_vec();
+        assert_eq!(told.len(), MOST_TOLD + 1);
+        assert_eq!(told[MOST_TOLD].to_string(), "and 4800 more");
+        assert!(told.iter().all(|problem| problem.path.len() <= LONGEST_NAME + 3));
     }
 
     #[test]

@@ -1,0 +1,73 @@
+//! The spec's list of key combinations, at least one of which every config and every target must have.
+//!
+//! Only presence counts here; whether the values are any good is found where they are read.
+
+use super::account::{
+    A_ACCESS_KEY_ID, A_SECRET_ACCESS_KEY, API_KEY, B_PROJECT_ID, B_REGION, B_SERVICE_ACCOUNT, C_API_VERSION,
+    C_DEPLOYMENT_NAME, C_DEPLOYMENT_TYPE, C_ENDPOINT_NAME, C_REGION, CUSTOM_HOST,
+};
+use super::read::Fields;
+
+/// Names of one field: any of them will do.
+type Names = &'static [&'static str];
+
+/// What must stand beside `provider` to reach it.
+const WITH_PROVIDER: &[&[Names]] = &[
+    &[API_KEY],
+    &[CUSTOM_HOST],
+    &[A_ACCESS_KEY_ID, A_SECRET_ACCESS_KEY],
+    &[B_REGION, B_SERVICE_ACCOUNT],
+    &[B_REGION, B_PROJECT_ID],
+    &[C_DEPLOYMENT_NAME, C_DEPLOYMENT_TYPE, C_REGION, C_API_VERSION],
+    &[C_ENDPOINT_NAME, C_DEPLOYMENT_TYPE],
+];
+
+/// The combinations without `provider`.
+const ALONE: &[&[Names]] = &[
+    &[&["virtual_key"]],
+    &[&["strategy"], &["targets"]],
+    &[&["cache"]],
+    &[&["retry"]],
+    &[&["prompt_id"]],
+    &[&["forward_headers"]],
+    &[&["request_timeout"]],
+    &[&["after_request_hooks"]],
+    &[&["before_request_hooks"]],
+    &[&["input_guardrails"]],
+    &[&["output_guardrails"]],
+];
+
+/// Judges one level by the list, and by the rule that `api_key` is required when `provider` is given
+/// without `virtual_key` or `custom_host`.
+///
+/// Cloud credentials of the list stand in for `api_key`. A provider given as `@slug` needs no key of its
+/// own: the stored record has one, as with `virtual_key` (reference 2.5). Beside `strategy` and `targets`
+/// a provider is never called and needs none either.
+pub(super) fn judge(fields: &Fields<'_>) {
+    let has_all = |names: &&[Names]| names.iter().all(|names| fields.has(names));
+    let provider = fields.has(&["provider"]);
+    let slug = fields
+        .peek(&["provider"])
+        .is_some_and(|at| at.node.as_text().is_some_and(|provider| provider.starts_with('@')));
+    let reachable = slug || (provider && WITH_PROVIDER.iter().any(has_all));
+    if !reachable && !ALONE.iter().any(has_all) {
+        fields.at.problem(message());
+        return;
+    }
+    let called =
+        provider && !fields.has(&["virtual_key"]) && !has_all(&[&["strategy"][..], &["targets"]].as_slice());
+    if called && !reachable {
+        let message = "is required with provider, unless virtual_key, custom_host or the provider's cloud \
+                       credentials are given";
+        fields.missing("api_key", message);
+    }
+}
+
+/// Begins as the reference's message does, and lists what would be right.
+fn message() -> String {
+    let key = |names: &Names| names.first().copied().unwrap_or_default();
+    let joined = |names: &&[Names]| names.iter().map(key).collect::<Vec<_>>().join(" + ");
+    let with = WITH_PROVIDER.iter().map(|names| format!("provider + {}", joined(names)));
+    let all: Vec<String> = with.chain(ALONE.iter().map(joined)).collect();
+    format!("Invalid configuration. It must have at least one of: {}", all.join(", "))
+}

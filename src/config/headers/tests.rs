@@ -1,0 +1,246 @@
+//! Requests as they come, and what they are taken to ask.
+//!
+//! Headers here are built from wire bytes, so that what http accepts and we refuse is found too.
+
+use super::*;
+use http::HeaderValue;
+use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
+
+const OURS: [&str; 1] = ["x-gateway-"];
+const BOTH: [&str; 2] = ["x-gateway-", "x-other-"];
+
+fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+        headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+    }
+    headers
+}
+
+#[track_caller]
+fn refused(lines: &[(&str, &str)], param: &str, what: &str) {
+    let headers = headers(lines);
+    let error = Asked::read(&headers, &OURS).expect_err(param);
+    assert_eq!((error.status(), error.param.as_deref()), (400, Some(param)), "{lines:?}");
+    assert!(error.message.contains(what) && error.message.contains(param), "{}", error.message);
+    assert!(!error.message.contains("canary"), "{}", error.message);
+}
+
+#[test]
+fn a_request_without_our_headers_asks_for_nothing() {
+    let headers = headers(&[
+        ("content-type", "application/json"),
+        ("x-gateway", "x"),
+        ("x-gateway-new", "x"),
+        ("x-gateway-provider", ""),
+        ("x-gateway-aws-region", ""),
+    ]);
+    assert_eq!(Asked::read(&headers, &OURS).unwrap(), Asked::default());
+}
+
+#[test]
+fn every_plain_header_is_read() {
+    let headers = headers(&[
+        ("X-Gateway-Api-Key", "service"),
+        ("x-gateway-config", r#"{"override_params":{"user":"Jörg"}}"#),
+        ("x-gateway-provider", "@slug"),
+        ("x-gateway-virtual-key", "v"),
+        ("x-gateway-custom-host", "https://h"),
+        ("x-gateway-request-timeout", "5000"),
+        ("x-gateway-forward-headers", "X-A, x-b,,"),
+        ("x-gateway-forward-headers", "x-c"),
+        ("x-gateway-trace-id", "t"),
+        ("x-gateway-span-id", "s"),
+        ("x-gateway-parent-span-id", "p"),
+        ("x-gateway-span-name", "a name"),
+        ("x-gateway-metadata", r#" {"_user":"ü"} "#),
+        ("x-gateway-cache-namespace", "n"),
+        ("x-gateway-cache-force-refresh", "True"),
+        ("x-gateway-strict-open-ai-compliance", "false"),
+        ("authorization", "bearer  key"),
+    ]);
+    let asked = Asked::read(&headers, &OURS).unwrap();
+    let wanted = Asked {
+        service_key: Some("service"),
+        config: Some(r#"{"override_params":{"user":"Jörg"}}"#),
+        provider: Some("@slug"),
+        virtual_key: Some("v"),
+        custom_host: Some("https://h"),
+        request_timeout: Some(5000),
+        forward_headers: Some(["x-a", "x-b", "x-c"].map(HeaderName::from_static).to_vec()),
+        trace_id: Some("t"),
+        span_id: Some("s"),
+        parent_span_id: Some("p"),
+        span_name: Some("a name"),
+        metadata: Some(r#"{"_user":"ü"}"#),
+        cache_namespace: Some("n"),
+        cache_force_refresh: true,
+        strict_std_compliance: Some(false),
+        bearer: Some("key"),
+        account: None,
+    };
+    assert_eq!(asked, wanted);
+}
+
+#[test]
+fn every_cloud_header_is_read_under_both_names() {
+    let words = [
+        ("provider-organization", "openai-organization"),
+        ("provider-project", "openai-project"),
+        ("cloud-a-access-key-id", "aws-access-key-id"),
+        ("cloud-a-secret-access-key", "aws-secret-access-key"),
+        ("cloud-a-session-token", "aws-session-token"),
+        ("cloud-a-region", "aws-region"),
+        ("cloud-b-project-id", "vertex-project-id"),
+        ("cloud-b-region", "vertex-region"),
+        ("cloud-b-service-account-json", "vertex-service-account-json"),
+        ("cloud-c-resource-name", "azure-resource-name"),
+        ("cloud-c-deployment-id", "azure-deployment-id"),
+        ("cloud-c-api-version", "azure-api-version"),
+        ("cloud-c-model-name", "azure-model-name"),
+        ("cloud-c-region", "azure-region"),
+        ("cloud-c-deployment-name", "azure-deployment-name"),
+        ("cloud-c-deployment-type", "azure-deployment-type"),
+        ("cloud-c-endpoint-name", "azure-endpoint-name"),
+        ("cloud-c-entra-scope", "azure-entra-scope"),
+    ];
+    let mut seen: Vec<Account> = Vec::new();
+    for (neutral, vendor) in words {
+        let value = match neutral {
+            "cloud-c-deployment-type" => "managed",
+            "cloud-b-service-account-json" => r#"{"client_email":"x"}"#,
+            _ => "x",
+        };
+        let read = |word: &str| {
+            let headers = headers(&[(&format!("x-gateway-{word}"), value)]);
+            *Asked::read(&headers, &OURS).unwrap().account.unwrap()
+        };
+        let account = read(neutral);
+        assert_eq!(account, read(vendor), "{neutral}");
+        assert_ne!(account, Account::default(), "{neutral}");
+        assert!(!seen.contains(&account), "{neutral} is read into the place of another");
+        seen.push(account);
+        let twice = [(&*format!("x-gateway-{neutral}"), value), (&*format!("x-gateway-{vendor}"), value)];
+        assert!(Asked::read(&headers(&twice), &OURS).is_err(), "{neutral}");
+    }
+}
+
+#[test]
+fn the_first_prefix_in_the_list_wins_in_whatever_order_they_come() {
+    let ours = ("x-gateway-provider", "ours");
+    let other = ("x-other-provider", "other");
+    for lines in [[ours, other], [other, ours]] {
+        assert_eq!(Asked::read(&headers(&lines), &BOTH).unwrap().provider, Some("ours"));
+        assert_eq!(
+            Asked::read(&headers(&lines), &["x-other-", "x-gateway-"]).unwrap().provider,
+            Some("other")
+        );
+        assert_eq!(Asked::read(&headers(&lines), &OURS).unwrap().provider, Some("ours"));
+    }
+    // An empty one does not count, and what was outvoted is not judged.
+    let lines = headers(&[("x-gateway-provider", ""), other]);
+    assert_eq!(Asked::read(&lines, &BOTH).unwrap().provider, Some("other"));
+    let lines = headers(&[("x-gateway-request-timeout", "5"), ("x-other-request-timeout", "soon")]);
+    assert_eq!(Asked::read(&lines, &BOTH).unwrap().request_timeout, Some(5));
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_and_named() {
+    for (name, value, what) in [
+        ("x-gateway-request-timeout", "0", "whole number of milliseconds"),
+        ("x-gateway-request-timeout", "-1", "whole number of milliseconds"),
+        ("x-gateway-request-timeout", "1.5", "whole number of milliseconds"),
+        ("x-gateway-request-timeout", "canary", "whole number of milliseconds"),
+        ("x-gateway-request-timeout", "99999999999999999999", "whole number of milliseconds"),
+        ("x-gateway-metadata", "canary", "must be a JSON object"),
+        ("x-gateway-metadata", "[1]", "must be a JSON object"),
+        ("x-gateway-metadata", r#"{"canary":1} x"#, "must be a JSON object"),
+        ("x-gateway-metadata", r#"{"canary":}"#, "must be a JSON object"),
+        ("x-gateway-strict-std-compliance", "canary", "must be true or false"),
+        ("x-gateway-forward-headers", "x-a, not a name", "must be a header name"),
+        ("x-gateway-forward-headers", "X-Gateway-Forward-Headers", "must not be the header that lists"),
+        ("x-gateway-cloud-c-deployment-type", "canary", "must be serverless or managed"),
+        ("x-gateway-vertex-service-account-json", "canary", "must be a JSON object"),
+        ("x-gateway-api-key", "canary-ü", "must be plain ASCII text"),
+        ("x-gateway-trace-id", "canary-ü", "must be plain ASCII text"),
+        ("x-gateway-trace-id", "a\tb", "visible ASCII"),
+        ("x-gateway-azure-region", "canary-ü", "must be plain ASCII text"),
+        ("authorization", "Bearer canary-ü", "must be plain ASCII text"),
+    ] {
+        refused(&[(name, value)], name, what);
+    }
+    let long = "t".repeat(LONGEST_ID + 1);
+    refused(&[("x-gateway-trace-id", &long)], "x-gateway-trace-id", "at most 256");
+    refused(&[("x-gateway-span-name", &long)], "x-gateway-span-name", "at most 256");
+    let twice = [("x-gateway-api-key", "canary"), ("x-gateway-api-key", "other")];
+    refused(&twice, "x-gateway-api-key", "more than once");
+
+    let mut latin = HeaderMap::new();
+    latin.insert("x-gateway-config", HeaderValue::from_bytes(b"{\"a\":\"\xfc\"}").unwrap());
+    let error = Asked::read(&latin, &OURS).unwrap_err();
+    assert!(error.message.contains("must be UTF-8 text"), "{}", error.message);
+}
+
+#[test]
+fn the_bearer_is_what_follows_the_word() {
+    for (value, wanted) in [
+        ("Bearer k", Some("k")),
+        ("BEARER k", Some("k")),
+        ("k", Some("k")),
+        ("Bearer", None),
+        ("Bearer ", None),
+        ("Basic dXNlcjpwYXNz", None),
+        ("", None),
+    ] {
+        let headers = headers(&[("authorization", value)]);
+        assert_eq!(Asked::read(&headers, &OURS).unwrap().bearer, wanted, "{value:?}");
+    }
+}
+
+#[test]
+fn only_true_forces_a_refresh() {
+    for (value, wanted) in [("true", true), ("false", false), ("1", false), ("", false)] {
+        let headers = headers(&[("x-gateway-cache-force-refresh", value)]);
+        assert_eq!(Asked::read(&headers, &OURS).unwrap().cache_force_refresh, wanted, "{value:?}");
+    }
+}
+
+#[test]
+fn ours_are_known_by_their_prefix() {
+    for (name, wanted) in [("x-gateway-anything", true), ("x-other-x", true), ("x-api-key", false)] {
+        assert_eq!(is_ours(&HeaderName::from_static(name), &BOTH), wanted, "{name}");
+    }
+}
+
+#[test]
+fn debug_shows_no_credential() {
+    let headers = headers(&[
+        ("x-gateway-api-key", "canary"),
+        ("x-gateway-config", "canary"),
+        ("authorization", "Bearer canary"),
+        ("x-gateway-aws-secret-access-key", "canary"),
+    ]);
+    let shown = format!("{:?}", Asked::read(&headers, &OURS).unwrap());
+    assert!(!shown.contains("canary"), "{shown}");
+}
+
+proptest! {
+    #[test]
+    fn any_value_is_answered(
+        word in prop::sample::select(vec![
+            "api-key", "config", "request-timeout", "forward-headers", "trace-id", "metadata",
+            "strict-std-compliance", "cloud-b-service-account-json", "cloud-c-deployment-type",
+        ]),
+        value in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let Ok(value) = HeaderValue::from_bytes(&value) else { return Ok(()) };
+        let name = HeaderName::from_bytes(format!("x-gateway-{word}").as_bytes()).unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(name.clone(), value);
+        match Asked::read(&headers, &OURS) {
+            Ok(asked) => prop_assert!(asked.trace_id.is_none_or(|id| id.len() <= LONGEST_ID)),
+            Err(error) => prop_assert_eq!(error.param.as_deref(), Some(name.as_str())),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Hooks and guardrails as written in a config: which checks, and what happens when they pass or fail.
+//!
+//! Both spellings become one [`Hook`]. Whether a check exists and what its parameters mean is the guard
+//! room's business; parameters are free-form and kept as they stand.
+
+use super::node::Node;
+use super::read::{At, Fields};
+use std::fmt;
+
+/// When a list of hooks runs: the rules for `async` and `deny` differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// On the request: `before_request_hooks`, `input_guardrails`.
+    Before,
+    /// On the answer: `after_request_hooks`, `output_guardrails`.
+    After,
+}
+
+/// An item of `before_request_hooks` or `after_request_hooks`, or a guardrail spelled out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hook {
+    /// There in hooks; a guardrail may do without.
+    pub id: Option<String>,
+    pub kind: HookKind,
+    /// Spec `async`: runs beside the request and decides nothing.
+    pub asynchronous: bool,
+    /// Reference 9.1: checks run one after another instead of at once.
+    pub sequential: bool,
+    /// The hook's own `deny` (reference 9.1); `on_fail.deny` is the spec's.
+    pub deny: Option<bool>,
+    pub checks: Vec<Check>,
+    pub on_fail: Option<Reaction>,
+    pub on_success: Option<Reaction>,
+}
+
+/// What a hook may do to what it sees. Reference 9.1; guardrail when it does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HookKind {
+    /// Judges.
+    #[default]
+    Guardrail,
+    /// Changes.
+    Mutator,
+}
+
+/// One check of a hook.
+#[derive(Clone, PartialEq)]
+pub struct Check {
+    /// As written; in a guardrail the key it stands under.
+    pub id: String,
+    /// An object, contents unchecked. It may hold credentials, so `Debug` leaves it out.
+    pub parameters: Node,
+    /// Reference 9.1 `is_enabled`, default true.
+    pub enabled: bool,
+}
+
+/// `on_fail` or `on_success`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reaction {
+    pub deny: Option<bool>,
+    pub feedback: Option<Feedback>,
+}
+
+/// What is noted down about the request when the reaction happens.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Feedback {
+    pub value: Option<f64>,
+    pub weight: Option<f64>,
+    /// A JSON object's text.
+    pub metadata: Option<Box<str>>,
+}
+
+/// An item of `input_guardrails` or `output_guardrails`. The spec allows both forms in one list.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Guardrail {
+    /// The slug of a saved guardrail.
+    Saved(String),
+    Inline(Hook),
+}
+
+const KINDS: [(&str, HookKind); 2] = [("guardrail", HookKind::Guardrail), ("mutator", HookKind::Mutator)];
+const CONTROL_KEYS: [&str; 8] =
+    ["id", "type", "async", "sequential", "deny", "checks", "on_fail", "on_success"];
+
+impl Hook {
+    /// Reads an item of a hook list.
+    pub fn read(at: &At<'_>, when: When) -> Option<Self> {
+        let mut fields = at.fields()?;
+        let id = fields.need(&["id"]).and_then(|at| at.text().map(str::to_owned));
+        let mut hook = Self { id, ..Self::controls(&mut fields, when == When::Before) };
+        if let Some(at) = fields.peek(&["async"]).filter(|_| when == When::Before) {
+            at.problem("is for after-request hooks only");
+        }
+        if let Some(at) = fields.get(&["checks"]) {
+            hook.checks = at.list().unwrap_or_default().iter().filter_map(check).collect();
+        }
+        fields.close(&CONTROL_KEYS);
+        Some(hook)
+    }
+
+    /// The fields hooks and guardrails share. `reactions_deny`: whether `on_fail` may hold `deny`.
+    fn controls(fields: &mut Fields<'_>, reactions_deny: bool) -> Self {
+        let mut reaction = |name| fields.get(&[name]).and_then(|at| Reaction::read(&at, reactions_deny));
+        Self {
+            on_fail: reaction("on_fail"),
+            on_success: reaction("on_success"),
+            kind: fields.get(&["type"]).and_then(|at| at.one_of(&KINDS)).unwrap_or_default(),
+            asynchronous: fields.flag(&["async"]).unwrap_or_default(),
+            sequential: fields.flag(&["sequential"]).unwrap_or_default(),
+            deny: fields.flag(&["deny"]),
+            ..Self::default()
+        }
+    }
+}
+
+impl Guardrail {
+    /// Reads an item of a guardrail list: a slug, or an object whose free keys are its checks.
+    pub fn read(at: &At<'_>, when: When) -> Option<Self> {
+        if let Some(slug) = at.node.as_text() {
+            if slug.is_empty() {
+                at.problem("must not be empty");
+            }
+            return Some(Self::Saved(slug.to_owned()));
+        }
+        if !at.node.is_object() {
+            at.problem(format!("must be a string or an object, not {}", at.node.noun()));
+            return None;
+        }
+        let mut fields = at.fields()?;
+        let id = fields.text(&["id"]);
+        let mut hook = Hook { id, ..Hook::controls(&mut fields, when == When::After) };
+        for (entry, at) in fields.rest() {
+            if at.fields().is_some() {
+                let parameters = entry.value.clone();
+                hook.checks.push(Check { id: entry.name.clone(), parameters, enabled: true });
+            }
+        }
+        Some(Self::Inline(hook))
+    }
+}
+
+fn check(at: &At<'_>) -> Option<Check> {
+    let mut fields = at.fields()?;
+    let id = fields.need(&["id"]).and_then(|at| at.text().map(str::to_owned));
+    let parameters = fields.need(&["parameters"]).and_then(|at| at.fields().map(|_| at.node.clone()));
+    let enabled = fields.flag(&["is_enabled"]).unwrap_or(true);
+    fields.close(&["id", "parameters", "is_enabled"]);
+    Some(Check { id: id?, parameters: parameters?, enabled })
+}
+
+impl Reaction {
+    fn read(at: &At<'_>, may_deny: bool) -> Option<Self> {
+        let mut fields = at.fields()?;
+        let feedback = fields.get(&["feedback"]).and_then(|at| Feedback::read(&at));
+        let deny = fields.flag(&["deny"]);
+        if let Some(at) = fields.peek(&["deny"]).filter(|_| !may_deny) {
+            at.problem("is for before-request hooks and output guardrails only");
+        }
+        fields.close(&["feedback", "deny"]);
+        Some(Self { deny, feedback })
+    }
+}
+
+impl Feedback {
+    fn read(at: &At<'_>) -> Option<Self> {
+        let mut fields = at.fields()?;
+        let value = fields.get(&["value"]).and_then(|at| at.number());
+        let weight = fields.get(&["weight"]).and_then(|at| at.number());
+        let metadata = fields.get(&["metadata"]).and_then(|at| {
+            at.fields()?;
+            Some(at.node.to_json().into_boxed_str())
+        });
+        fields.close(&["value", "weight", "metadata"]);
+        Some(Self { value, weight, metadata })
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check").field("id", &self.id).field("enabled", &self.enabled).finish_non_exhaustive()
+    }
+}

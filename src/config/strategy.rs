@@ -1,0 +1,125 @@
+//! How a config chooses among its targets, as written.
+//!
+//! Queries are kept as they stand: what a condition means, and whether its operators exist, is judged where
+//! conditions are compiled.
+
+use super::node::Node;
+use super::policy::{Breaker, status_codes};
+use super::read::{At, Fields};
+
+/// Spec "Strategy".
+#[derive(Debug, Clone, PartialEq)]
+pub struct Strategy {
+    pub mode: Mode,
+    /// In the order they are tried. Not empty in conditional mode.
+    pub conditions: Vec<Condition>,
+    /// Name of the target taken when no condition holds; there in conditional mode.
+    pub default: Option<String>,
+    /// `None`: every answer that is not 2xx. Empty: none.
+    pub on_status_codes: Option<Vec<u16>>,
+    /// Clients of the reference write `cb_config` here, the spec has it on the config: both are taken.
+    pub cb_config: Option<Breaker>,
+}
+
+/// Spec `strategy.mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Single,
+    LoadBalance,
+    Fallback,
+    Conditional,
+}
+
+/// One `{query, then}`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// An object in the order it was written, contents unchecked.
+    pub query: Node,
+    /// Name of a target of the same level.
+    pub then: String,
+}
+
+impl Mode {
+    const WORDS: [(&'static str, Self); 4] = [
+        ("single", Self::Single),
+        ("loadbalance", Self::LoadBalance),
+        ("fallback", Self::Fallback),
+        ("conditional", Self::Conditional),
+    ];
+
+    /// How callers write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::LoadBalance => "loadbalance",
+            Self::Fallback => "fallback",
+            Self::Conditional => "conditional",
+        }
+    }
+}
+
+impl Strategy {
+    /// Reads `strategy`. `targets` is the same level's `targets`, where it is there: conditions name them.
+    pub fn read(at: &At<'_>, targets: Option<&At<'_>>) -> Option<Self> {
+        let mut fields = at.fields()?;
+        let mode = fields.need(&["mode"]).and_then(|at| at.one_of(&Mode::WORDS));
+        let names = match mode {
+            Some(Mode::Conditional) => targets.and_then(target_names),
+            _ => None,
+        };
+        let conditions = fields.get(&["conditions"]).map(|at| conditions(&at, names.as_deref()));
+        let default = fields.get(&["default"]).and_then(|at| target_name(&at, names.as_deref()));
+        if mode == Some(Mode::Conditional) {
+            require_conditions(&fields);
+        }
+        let on_status_codes = fields.get(&["on_status_codes"]).and_then(|at| status_codes(&at));
+        let cb_config = fields.get(&["cb_config"]).and_then(|at| Breaker::read(&at));
+        fields.close(&["mode", "conditions", "default", "on_status_codes", "cb_config"]);
+        Some(Self {
+            mode: mode?,
+            conditions: conditions.unwrap_or_default(),
+            default,
+            on_status_codes,
+            cb_config,
+        })
+    }
+}
+
+fn require_conditions(fields: &Fields<'_>) {
+    match fields.peek(&["conditions"]) {
+        None => fields.missing("conditions", "is required in conditional mode"),
+        Some(at) if at.node.is_empty_list() => at.problem("must hold at least one condition"),
+        Some(_) => {}
+    }
+    if fields.peek(&["default"]).is_none() {
+        fields.missing("default", "is required in conditional mode");
+    }
+}
+
+fn conditions(at: &At<'_>, names: Option<&[&str]>) -> Vec<Condition> {
+    at.list().unwrap_or_default().iter().filter_map(|item| condition(item, names)).collect()
+}
+
+fn condition(at: &At<'_>, names: Option<&[&str]>) -> Option<Condition> {
+    let mut fields = at.fields()?;
+    let query = fields.need(&["query"]).and_then(|at| at.fields().map(|_| at.node.clone()));
+    let then = fields.need(&["then"]).and_then(|at| target_name(&at, names));
+    fields.close(&["query", "then"]);
+    Some(Condition { query: query?, then: then? })
+}
+
+/// A target's name; `names` are those that exist, where that is known.
+fn target_name(at: &At<'_>, names: Option<&[&str]>) -> Option<String> {
+    let name = at.text()?;
+    if names.is_some_and(|names| !names.contains(&name)) {
+        at.problem("must be the name of a target of the same level");
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+/// Names of the targets, read before the targets are: one with problems of its own can still be named.
+fn target_names<'a>(targets: &At<'a>) -> Option<Vec<&'a str>> {
+    let items = targets.node.items()?;
+    Some(items.iter().filter_map(|item| item.member("name")?.as_text()).collect())
+}

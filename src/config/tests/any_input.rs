@@ -1,0 +1,187 @@
+//! What holds for any config text: it is answered, a valid one is accepted, and no secret is repeated.
+//!
+//! Not here: which problem is found where (one floor up).
+
+use super::super::{Config, KEYS, account};
+use super::{CHECKS, accepted, read};
+use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_oneof, proptest};
+use serde_json::{Value, json};
+
+const CANARY: &str = "sk-canary-0123456789";
+
+/// A config that uses every key; each secret is the canary.
+fn full(canary: &str) -> Value {
+    let hook = |deny| {
+        json!({"id": "h", "type": "guardrail",
+               "checks": [{"id": "c", "parameters": {"credentials": {"apiKey": canary}}}],
+               "on_fail": if deny { json!({"deny": true}) } else { json!({"feedback": {"value": 1, "weight": 1}}) }})
+    };
+    let leaf = |name: &str| {
+        json!({"name": name, "provider": "openai", "api_key": canary, "custom_host": "https://h", "weight": 1,
+               "cloud_a_access_key_id": canary, "aws_secret_access_key": canary,
+               "cloud_a_session_token": canary, "cloud_b_service_account_json": {"private_key": canary},
+               "vertex_project_id": "p", "cloud_b_region": "r", "cloud_c_deployment_type": "managed",
+               "deployments": [{"deployment_id": "d", "alias": "a", "api_version": "v", "is_default": true}],
+               "override_params": {"model": "m", "tools": [{"authorization": canary}]},
+               "on_status_codes": [429], "forward_headers": ["x-a"], "virtual_key": "v"})
+    };
+    json!({"strategy": {"mode": "conditional", "default": "b", "on_status_codes": [500],
+                        "conditions": [{"query": {"metadata.plan": {"$eq": "paid"}}, "then": "a"}],
+                        "cb_config": {"failure_threshold": 1, "cooldown_interval": 30000}},
+           "targets": [leaf("a"), leaf("b"),
+                       {"strategy": {"mode": "loadbalance"}, "targets": [leaf("c")]}],
+           "retry": {"attempts": 1, "on_status_codes": [429], "use_retry_after_headers": true},
+           "cache": {"mode": "simple", "max_age": 60}, "request_timeout": 1000, "strict_std_compliance": false,
+           "cb_config": {"failure_threshold": 1, "cooldown_interval": 30000, "failure_status_codes": [500]},
+           "before_request_hooks": [hook(true)], "after_request_hooks": [hook(false)],
+           "input_guardrails": ["saved", {"deny": true, "contains": {"token": canary}}],
+           "output_guardrails": [{"on_fail": {"deny": true}}], "prompt_id": "p"})
+}
+
+#[test]
+fn no_secret_is_seen_in_debug() {
+    let config = accepted(&full(CANARY).to_string());
+    let shown = format!(
+        "{config:?} {:?} {:?} {:?} {:?} {:?}",
+        config.targets[0].account,
+        config.strategy,
+        config.before_request_hooks,
+        config.input_guardrails,
+        config.retry,
+    );
+    assert!(!shown.contains("canary"), "{shown}");
+}
+
+/// Any JSON.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 64, 6, |inner| {
+        let key = prop_oneof![
+            prop::sample::select([KEYS, account::KEYS].concat()).prop_map(str::to_owned),
+            ".{0,6}"
+        ];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..6).prop_map(|entries| entries.into_iter().collect()),
+        ]
+    })
+}
+
+/// Members that may stand beside any combination of the list.
+const OPTIONAL: [&str; 18] = [
+    r#""name":"n""#,
+    r#""weight":0"#,
+    r#""on_status_codes":[100,599.0]"#,
+    r#""retry":{"attempts":5,"on_status_codes":[]}"#,
+    r#""cache":{"mode":"semantic"}"#,
+    r#""cb_config":{"failure_threshold":1,"cooldown_interval":30000}"#,
+    r#""request_timeout":1"#,
+    r#""forward_headers":["X-Custom"]"#,
+    r#""strict_std_compliance":true"#,
+    r#""override_params":{"model":"m"}"#,
+    r#""prompt_id":"p""#,
+    r#""custom_host":"https://h""#,
+    r#""provider_organization":"o""#,
+    r#""azure_region":"r""#,
+    r#""before_request_hooks":[{"id":"h"}]"#,
+    r#""after_request_hooks":[{"id":"h","async":false}]"#,
+    r#""input_guardrails":["a",{"x":{}}]"#,
+    r#""output_guardrails":null"#,
+];
+
+/// Puts `with` in the place of the value `steps` lead to (each step chooses a child), or takes it out.
+fn mutate(value: &mut Value, steps: &[usize], with: Option<&Value>) {
+    let Some((step, rest)) = steps.split_first() else {
+        if let Some(with) = with {
+            *value = with.clone();
+        }
+        return;
+    };
+    match value {
+        Value::Array(items) if !items.is_empty() => {
+            let index = step % items.len();
+            match with {
+                None if rest.is_empty() => drop(items.remove(index)),
+                _ => mutate(&mut items[index], rest, with),
+            }
+        }
+        Value::Object(members) if !members.is_empty() => {
+            let name = members.keys().nth(step % members.len()).unwrap().clone();
+            match with {
+                None if rest.is_empty() => drop(members.remove(&name)),
+                _ => mutate(&mut members[&name], rest, with),
+            }
+        }
+        leaf => {
+            if let Some(with) = with {
+                *leaf = with.clone();
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_answered(text in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Config::from_json(&text, &CHECKS);
+    }
+
+    #[test]
+    fn any_json_is_answered(value in any_json()) {
+        if let Err(problems) = Config::from_json(value.to_string().as_bytes(), &CHECKS) {
+            prop_assert!(!problems.is_empty());
+        }
+    }
+
+    /// Whatever of the optional keys is there, in whatever order.
+    #[test]
+    fn a_config_of_valid_members_is_accepted(
+        members in prop::sample::subsequence(OPTIONAL.to_vec(), 0..=OPTIONAL.len()).prop_shuffle(),
+        combination in prop::sample::select(vec![
+            r#""virtual_key":"v""#, r#""provider":"openai","api_key":"k""#, r#""provider":"@s""#,
+            r#""strategy":{"mode":"loadbalance"},"targets":[{"virtual_key":"v"},{"virtual_key":"w"}]"#,
+        ]),
+    ) {
+        let text = format!("{{{}}}", members.iter().chain([&combination]).copied().collect::<Vec<_>>().join(","));
+        let config = read(&text);
+        prop_assert!(config.is_ok(), "{}: {:?}", text, config);
+    }
+
+    #[test]
+    fn a_mutated_config_is_answered_without_its_secrets(
+        steps in prop::collection::vec((prop::collection::vec(any::<usize>(), 1..7), prop::option::of(any_json())), 1..4),
+    ) {
+        let mut value = full(CANARY);
+        for (steps, with) in &steps {
+            mutate(&mut value, steps, with.as_ref());
+        }
+        match Config::from_json(value.to_string().as_bytes(), &CHECKS) {
+            Ok(config) => {
+                let shown = format!("{config:?}");
+                prop_assert!(!shown.contains("canary"));
+            }
+            Err(problems) => {
+                prop_assert!(!problems.is_empty());
+                let shown = format!("{problems:?}");
+            prop_assert!(!shown.contains("canary"), "{}", shown);
+            }
+        }
+    }
+
+    /// The canary in every place where a value stands: nothing we say repeats a value.
+    #[test]
+    fn no_problem_repeats_a_value(steps in prop::collection::vec(any::<usize>(), 1..7)) {
+        let mut value = full("k");
+        mutate(&mut value, &steps, Some(&Value::from(CANARY)));
+        if let Err(problems) = Config::from_json(value.to_string().as_bytes(), &CHECKS) {
+            let shown = format!("{problems:?}");
+            prop_assert!(!shown.contains("canary"), "{}", shown);
+        }
+    }
+}
