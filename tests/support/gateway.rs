@@ -122,12 +122,10 @@ impl Gateway {
         line.rsplit(' ').next()?.parse().ok()
     }
 
-    /// What the emulator received with this tag, oldest first.
+    /// What the emulator received with this tag, oldest first, once every such request has ended.
     pub(crate) async fn emulator_requests(&self, tag: &str) -> Vec<Value> {
-        let url = format!("{}/_emulator/requests?tag={tag}", self.emulator_url());
-        let answer: Value = client().get(url).send().await.unwrap().json().await.unwrap();
-        let list = answer.as_array().or_else(|| answer.get("requests")?.as_array());
-        list.unwrap_or_else(|| panic!("no list of requests: {answer}")).clone()
+        let url = format!("{}/_emulator/requests?tag={tag}&wait=10000", self.emulator_url());
+        client().get(url).send().await.unwrap().json().await.unwrap()
     }
 
     /// Writes these settings over its file and asks it to read them (SIGHUP). When it has is for the test to see.
