@@ -18,3 +18,4 @@ pub mod error;
 pub mod api;
 pub mod config;
 pub mod provider;
+pub mod settings;
