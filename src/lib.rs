@@ -17,5 +17,6 @@ pub mod error;
 
 pub mod api;
 pub mod config;
-pub mod provider;
 pub mod settings;
+
+pub mod provider;
