@@ -17,4 +17,6 @@ pub mod error;
 
 pub mod api;
 pub mod config;
+pub mod settings;
+
 pub mod provider;

@@ -294,10 +294,11 @@ impl<'a> Fields<'a> {
     /// Reports unknown keys. `known` is only used to suggest what may have been meant.
     pub fn close(mut self, known: &[&str]) {
         for (entry, at) in self.rest() {
-            let near = known
-                .iter()
-                .filter(|name| distance(name, &entry.name) <= 2)
-                .min_by_key(|name| distance(name, &entry.name));
+            // What is only counted needs no suggestion: looking for one is the dear part of a flood.
+            let near = match at.problem_count() {
+                0..MOST_TOLD => nearest(known, &entry.name),
+                _ => None,
+            };
             let message = match near {
                 Some(name) => format!("unknown key; did you mean {name}?"),
                 None => "unknown key".to_owned(),
@@ -305,6 +306,15 @@ impl<'a> Fields<'a> {
             at.problems.push(at.path, entry.place.or(entry.value.place), message);
         }
     }
+}
+
+/// The known name at most two letters away from what was written.
+fn nearest<'k>(known: &[&'k str], written: &str) -> Option<&'k str> {
+    let distances = known.iter().map(|name| (distance(name, written), *name));
+    distances
+        .filter(|(distance, _)| *distance <= 2)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
 }
 
 /// Levenshtein distance, for suggestions only; long names, and names too unlike in length to be near, are

@@ -386,6 +386,22 @@ fn what_is_free_stays_unjudged() {
     );
 }
 
+/// The config rows of reference 15.2 that no table above has.
+#[test]
+fn rows_of_the_reference() {
+    refused(r#"{"strategy":{"mode":"fallback"}}"#, &[LIST, "targets: is required in fallback mode"]);
+    refused(r#"{"request_timeout":0}"#, &["request_timeout: must be at least 1"]);
+    refused(
+        r#"{"options":[{}],"provider":"openai","api_key":"k"}"#,
+        &["options: This version of config is not"],
+    );
+    // Headers bring the provider.
+    accepted(r#"{"retry":{"attempts":2,"on_status_codes":[]}}"#);
+    // Where the spec is more generous than the reference: both forms in one list, and a key for any provider.
+    accepted(r#"{"input_guardrails":["a",{"x":{}}]}"#);
+    accepted(r#"{"provider":"vertex-ai","api_key":"k"}"#);
+}
+
 #[test]
 fn all_problems_are_found_in_one_pass() {
     refused(

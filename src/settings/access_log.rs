@@ -1,0 +1,40 @@
+//! `access_log`: where the line about each request goes.
+//!
+//! Not here: what the line says, and reopening the file.
+
+use super::values::filled;
+use crate::config::read::Fields;
+use std::path::PathBuf;
+
+/// One place, or none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AccessLog {
+    #[default]
+    Stdout,
+    File(PathBuf),
+    Journald,
+    Off,
+}
+
+impl AccessLog {
+    pub(super) fn read(mut fields: Fields<'_>) -> Self {
+        const OUTPUTS: [(&str, &str); 4] =
+            [("stdout", "stdout"), ("file", "file"), ("journald", "journald"), ("off", "off")];
+        let output = fields.get(&["output"]).map_or(Some("stdout"), |at| at.one_of(&OUTPUTS));
+        let path = match output {
+            Some("file") => fields.need(&["path"]),
+            _ => fields.get(&["path"]),
+        };
+        if let (Some(at), Some("stdout" | "journald" | "off")) = (&path, output) {
+            at.problem("is only used with output: file");
+        }
+        let path = path.and_then(|at| filled(&at).map(PathBuf::from));
+        fields.close(&["output", "path"]);
+        match (output, path) {
+            (Some("file"), Some(path)) => Self::File(path),
+            (Some("journald"), _) => Self::Journald,
+            (Some("off"), _) => Self::Off,
+            _ => Self::Stdout,
+        }
+    }
+}

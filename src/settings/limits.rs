@@ -1,0 +1,88 @@
+//! `limits`: what one caller, one request and one upstream connection may take of us.
+//!
+//! Not here: budgets and rate limits of tenants, and a target's own `request_timeout`.
+
+use super::values::{count, millis};
+use crate::config::read::Fields;
+use std::time::Duration;
+
+/// Sizes in bytes, times as durations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// A body we read and inspect (JSON); streamed uploads are not bounded by it.
+    pub max_body_bytes: usize,
+    /// A request's whole head. Pingora itself stops at 1 MiB (HTTP/1.1).
+    pub max_header_bytes: usize,
+    /// Downstream connections at a time; `None` is no bound but the process's file descriptors.
+    pub max_connections: Option<usize>,
+    /// For the whole request head to arrive.
+    pub header_timeout: Duration,
+    /// Between two reads of a request body.
+    pub body_timeout: Duration,
+    /// For the next request on a connection kept alive.
+    pub idle_timeout: Duration,
+    /// For a caller that has stopped reading.
+    pub write_timeout: Duration,
+    /// For an upstream connection, its TLS handshake included.
+    pub connect_timeout: Duration,
+    /// `request_timeout` of a target that names none; `None` is no limit.
+    pub request_timeout: Option<Duration>,
+    /// Between two reads of an answer; only bounds a hang.
+    pub upstream_read_timeout: Duration,
+    /// How long an idle upstream connection is kept in the pool.
+    pub upstream_idle_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 32 * 1024 * 1024,
+            max_header_bytes: 64 * 1024,
+            max_connections: None,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(75),
+            write_timeout: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(5),
+            request_timeout: None,
+            upstream_read_timeout: Duration::from_secs(600),
+            upstream_idle_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Limits {
+    pub(super) fn read(mut fields: Fields<'_>) -> Self {
+        let f = &mut fields;
+        let plain = Self::default();
+        let limits = Self {
+            max_body_bytes: count(f, "max_body_bytes", 1024, 1 << 32).unwrap_or(plain.max_body_bytes),
+            max_header_bytes: count(f, "max_header_bytes", 1024, 1_048_575).unwrap_or(plain.max_header_bytes),
+            max_connections: count(f, "max_connections", 1, 10_000_000),
+            header_timeout: millis(f, "header_timeout_ms").unwrap_or(plain.header_timeout),
+            body_timeout: millis(f, "body_timeout_ms").unwrap_or(plain.body_timeout),
+            idle_timeout: millis(f, "idle_timeout_ms").unwrap_or(plain.idle_timeout),
+            write_timeout: millis(f, "write_timeout_ms").unwrap_or(plain.write_timeout),
+            connect_timeout: millis(f, "connect_timeout_ms").unwrap_or(plain.connect_timeout),
+            request_timeout: millis(f, "request_timeout_ms"),
+            upstream_read_timeout: millis(f, "upstream_read_timeout_ms")
+                .unwrap_or(plain.upstream_read_timeout),
+            upstream_idle_timeout: millis(f, "upstream_idle_timeout_ms")
+                .unwrap_or(plain.upstream_idle_timeout),
+        };
+        fields.close(&[
+            "max_body_bytes",
+            "max_header_bytes",
+            "max_connections",
+            "header_timeout_ms",
+            "body_timeout_ms",
+            "idle_timeout_ms",
+            "write_timeout_ms",
+            "connect_timeout_ms",
+            "request_timeout_ms",
+            "upstream_read_timeout_ms",
+            "upstream_idle_timeout_ms",
+        ]);
+        limits
+    }
+}

@@ -1,0 +1,148 @@
+//! `listen` and `emulator`: where callers and operators come in.
+//!
+//! Not here: opening sockets and reading certificates (`main` does, through Pingora).
+
+use super::values::{address, filled};
+use crate::config::node::Kind;
+use crate::config::read::{At, Fields};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// `listen`: the data plane's listeners (at least one) and the control plane's one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    pub data: Vec<Listener>,
+    pub control: Listener,
+}
+
+/// One listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    pub address: SocketAddr,
+    pub tls: Option<TlsFiles>,
+    /// HTTP/2: by ALPN with TLS, by prior knowledge without.
+    pub h2: bool,
+}
+
+/// PEM files of a listener's certificate chain and key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self { data: vec![Listener::loopback(8787)], control: Listener::loopback(8788) }
+    }
+}
+
+/// `emulator`: the built-in provider inside this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Emulator {
+    /// Off when absent.
+    pub listen: Option<SocketAddr>,
+}
+
+/// The addresses given out so far, each with the key it stands under: no two listeners can share one.
+#[derive(Default)]
+pub(super) struct Taken(Vec<(SocketAddr, String)>);
+
+impl Taken {
+    /// Who has `wanted` already. A wildcard address takes its port from all others of its family.
+    fn holder(&self, wanted: SocketAddr) -> Option<&str> {
+        let clash = |held: SocketAddr| {
+            let wildcard = held.ip().is_unspecified() || wanted.ip().is_unspecified();
+            let same = held.ip() == wanted.ip() || (wildcard && held.is_ipv4() == wanted.is_ipv4());
+            wanted.port() != 0 && held.port() == wanted.port() && same
+        };
+        self.0.iter().find(|(held, _)| clash(*held)).map(|(_, key)| key.as_str())
+    }
+
+    fn read(&mut self, at: &At<'_>) -> Option<SocketAddr> {
+        let wanted = address(at)?;
+        match self.holder(wanted) {
+            Some(key) => at.problem(format!("clashes with {key}")),
+            None => self.0.push((wanted, at.path.clone())),
+        }
+        Some(wanted)
+    }
+
+    /// Takes the default address of `key`, which the file says nothing about.
+    fn default(&mut self, fields: Option<&Fields<'_>>, key: &str, wanted: SocketAddr) {
+        match (self.holder(wanted), fields) {
+            (Some(holder), Some(fields)) => {
+                fields.missing(key, format!("is not given, and {holder} takes its default {wanted}"));
+            }
+            _ => self.0.push((wanted, format!("listen.{key}, which is {wanted} when not given"))),
+        }
+    }
+}
+
+impl Listen {
+    pub(super) fn read(fields: Option<Fields<'_>>, taken: &mut Taken) -> Self {
+        let plain = Self::default();
+        let Some(mut fields) = fields else {
+            plain.data.iter().for_each(|listener| taken.default(None, "data", listener.address));
+            taken.default(None, "control", plain.control.address);
+            return plain;
+        };
+        let (data, control) = (fields.get(&["data"]), fields.get(&["control"]));
+        let given = (data.is_some(), control.is_some());
+        let data = data.and_then(|at| Self::data(&at, taken)).unwrap_or(plain.data);
+        let control = control.and_then(|at| Listener::read(&at, taken)).unwrap_or(plain.control);
+        if !given.0 {
+            data.iter().for_each(|listener| taken.default(Some(&fields), "data", listener.address));
+        }
+        if !given.1 {
+            taken.default(Some(&fields), "control", control.address);
+        }
+        fields.close(&["data", "control"]);
+        Self { data, control }
+    }
+
+    fn data(at: &At<'_>, taken: &mut Taken) -> Option<Vec<Listener>> {
+        let items = at.list()?;
+        if items.is_empty() {
+            at.problem("must list at least one listener");
+        }
+        let listeners: Vec<Listener> = items.iter().filter_map(|at| Listener::read(at, taken)).collect();
+        (!listeners.is_empty()).then_some(listeners)
+    }
+}
+
+impl Listener {
+    fn loopback(port: u16) -> Self {
+        Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), tls: None, h2: true }
+    }
+
+    /// A listener is written as its address alone, or as an object.
+    fn read(at: &At<'_>, taken: &mut Taken) -> Option<Self> {
+        if let Kind::Text(_) = at.node.kind {
+            return Some(Self { address: taken.read(at)?, tls: None, h2: true });
+        }
+        let mut fields = at.fields()?;
+        let address = fields.need(&["address"]).and_then(|at| taken.read(&at));
+        let tls = fields.get(&["tls"]).and_then(|at| at.fields()).and_then(TlsFiles::read);
+        let h2 = fields.flag(&["h2"]).unwrap_or(true);
+        fields.close(&["address", "tls", "h2"]);
+        Some(Self { address: address?, tls, h2 })
+    }
+}
+
+impl Emulator {
+    pub(super) fn read(mut fields: Fields<'_>, taken: &mut Taken) -> Self {
+        let listen = fields.get(&["listen"]).and_then(|at| taken.read(&at));
+        fields.close(&["listen"]);
+        Self { listen }
+    }
+}
+
+impl TlsFiles {
+    fn read(mut fields: Fields<'_>) -> Option<Self> {
+        let cert = fields.need(&["cert"]).and_then(|at| filled(&at).map(PathBuf::from));
+        let key = fields.need(&["key"]).and_then(|at| filled(&at).map(PathBuf::from));
+        fields.close(&["cert", "key"]);
+        Some(Self { cert: cert?, key: key? })
+    }
+}

@@ -1,0 +1,260 @@
+//! The process's own YAML: listeners, limits, keys, stored providers, saved configs.
+//!
+//! Text in, typed values or *all* problems out, each with its path, line and column. Pure: environment and
+//! credentials come in as functions ([`Sources`]). Not here: the config object itself (`config`), and what
+//! `main` does with a reload.
+
+pub mod access_log;
+pub mod custom_hosts;
+pub mod limits;
+pub mod listen;
+pub mod reference;
+pub mod server;
+pub mod service_key;
+pub mod stored_provider;
+mod values;
+mod yaml;
+
+pub use access_log::AccessLog;
+pub use custom_hosts::{AllowRule, CustomHosts};
+pub use limits::Limits;
+pub use listen::{Emulator, Listen, Listener, TlsFiles};
+pub use reference::Sources;
+pub use server::{Log, LogFormat, Server, UpstreamTls};
+pub use service_key::ServiceKey;
+pub use stored_provider::StoredProvider;
+
+use crate::config::node::{Kind, Node};
+use crate::config::read::{At, Fields, Problems};
+use crate::config::{Checks, Config};
+use crate::error::Problem;
+use listen::Taken;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use values::{base_url, filled, is_id};
+
+/// The keys of the file's top level, in the order the shipped file has them.
+const KEYS: [&str; 13] = [
+    "server",
+    "listen",
+    "emulator",
+    "limits",
+    "auth",
+    "providers",
+    "configs",
+    "default_config",
+    "custom_hosts",
+    "header_prefixes",
+    "tls",
+    "access_log",
+    "log",
+];
+
+/// Everything the file says, with the defaults of what it does not say.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub server: Server,
+    pub listen: Listen,
+    pub emulator: Emulator,
+    pub limits: Limits,
+    /// `auth.keys`; empty when no service key is asked for.
+    pub service_keys: Vec<ServiceKey>,
+    /// By slug, without the `@`.
+    pub providers: BTreeMap<String, StoredProvider>,
+    /// Saved configs by id.
+    pub configs: BTreeMap<String, Config>,
+    pub default_config: Option<DefaultConfig>,
+    pub custom_hosts: CustomHosts,
+    /// Lower-case, each ending in `-`.
+    pub header_prefixes: Vec<String>,
+    pub tls: UpstreamTls,
+    pub access_log: AccessLog,
+    pub log: Log,
+    /// Of the text as written, references unresolved: twelve hex digits of its SHA-256.
+    pub hash: String,
+}
+
+/// `default_config`: what a request that names neither provider nor config goes by. What it names is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DefaultConfig {
+    /// The id of a saved config.
+    Saved(String),
+    /// The slug of a stored provider, without the `@`.
+    Slug(String),
+}
+
+impl Settings {
+    /// Reads a settings file. `checks.provider` judges plain provider names; slugs are judged here, against
+    /// `providers`. Custom hosts in the file are the operator's and trusted: `checks.custom_host` is not asked.
+    ///
+    /// # Errors
+    /// All problems, in the order of the file; none of them repeats a resolved reference.
+    pub fn parse(text: &str, sources: &Sources<'_>, checks: &Checks<'_>) -> Result<Self, Vec<Problem>> {
+        let (mut node, mut found) = yaml::read(text).map_err(|problem| vec![problem])?;
+        if node.kind == Kind::Null {
+            node.kind = Kind::Map(Vec::new());
+        }
+        let resolved = reference::resolve(&mut node, sources);
+        let problems = Problems::default();
+        let settings = Self::read(&node, text, &problems, checks);
+        let read = problems.into_vec().into_iter().filter(|problem| !resolved.failed(&problem.path));
+        found.extend(read.map(|problem| Problem { message: resolved.mask(&problem.message), ..problem }));
+        found.extend(resolved.problems);
+        found.sort_by_key(|problem| problem.place.unwrap_or((u64::MAX, 0)));
+        match settings {
+            Some(settings) if found.is_empty() => Ok(settings),
+            _ => Err(found),
+        }
+    }
+
+    fn read(node: &Node, text: &str, problems: &Problems, checks: &Checks<'_>) -> Option<Self> {
+        let mut fields = At::root(node, problems).fields()?;
+        let f = &mut fields;
+        let slugs = names(f, "providers");
+        let ids = names(f, "configs");
+        let mut taken = Taken::default();
+        let settings = Self {
+            server: section(f, "server").map(Server::read).unwrap_or_default(),
+            listen: Listen::read(section(f, "listen"), &mut taken),
+            emulator: section(f, "emulator").map(|f| Emulator::read(f, &mut taken)).unwrap_or_default(),
+            limits: section(f, "limits").map(Limits::read).unwrap_or_default(),
+            service_keys: section(f, "auth").map(ServiceKey::read_all).unwrap_or_default(),
+            providers: providers(f, checks),
+            configs: configs(f, &slugs, checks.provider),
+            default_config: default_config(f, &slugs, &ids),
+            custom_hosts: section(f, "custom_hosts").map(CustomHosts::read).unwrap_or_default(),
+            header_prefixes: header_prefixes(f),
+            tls: section(f, "tls").map(UpstreamTls::read).unwrap_or_default(),
+            access_log: section(f, "access_log").map(AccessLog::read).unwrap_or_default(),
+            log: section(f, "log").map(Log::read).unwrap_or_default(),
+            hash: hash(text),
+        };
+        fields.close(&KEYS);
+        Some(settings)
+    }
+}
+
+/// The problems as lines `FILE:LINE:COLUMN: path: message`, for `turnpike check` and the log.
+pub fn report(file: &str, problems: &[Problem]) -> String {
+    let mut out = String::new();
+    for problem in problems {
+        let _ = match problem.place {
+            Some((line, column)) => writeln!(out, "{file}:{line}:{column}: {problem}"),
+            None => writeln!(out, "{file}: {problem}"),
+        };
+    }
+    out
+}
+
+fn section<'a>(fields: &mut Fields<'a>, name: &str) -> Option<Fields<'a>> {
+    fields.get(&[name])?.fields()
+}
+
+/// The names in a section of free names, also of those that will turn out wrong: a reference to one of them
+/// is not a second mistake.
+fn names(fields: &Fields<'_>, name: &str) -> Vec<String> {
+    match fields.peek(&[name]).map(|at| &at.node.kind) {
+        Some(Kind::Map(entries)) => entries.iter().map(|entry| entry.name.clone()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn providers(fields: &mut Fields<'_>, checks: &Checks<'_>) -> BTreeMap<String, StoredProvider> {
+    let entries = fields.get(&["providers"]).and_then(|at| at.entries()).unwrap_or_default();
+    entries.iter().filter_map(|(entry, at)| StoredProvider::read(&entry.name, at, checks)).collect()
+}
+
+fn configs(
+    fields: &mut Fields<'_>,
+    slugs: &[String],
+    provider: &dyn Fn(&str) -> Result<(), String>,
+) -> BTreeMap<String, Config> {
+    let checks = Checks { provider, custom_host: &base_url };
+    let mut configs = BTreeMap::new();
+    for (entry, at) in fields.get(&["configs"]).and_then(|at| at.entries()).unwrap_or_default() {
+        if !is_id(&entry.name) {
+            at.problem("an id is made of letters, digits, dots, dashes and underscores, at most 128");
+        }
+        if let Some(config) = Config::read(&at, &checks) {
+            configs.insert(entry.name.clone(), config);
+        }
+        judge_slugs(&at, slugs);
+    }
+    configs
+}
+
+/// Looks up the slugs that a saved config and its targets name. A request's config may name one that comes
+/// with a later reload; a saved one stands in the same file, so a slug that is not there is a mistake.
+fn judge_slugs(at: &At<'_>, slugs: &[String]) {
+    let Some(fields) = at.node.is_object().then(|| at.fields()).flatten() else { return };
+    let provider = fields.peek(&["provider"]);
+    let named = provider.as_ref().and_then(|at| Some((at, at.node.as_text()?.strip_prefix('@')?)));
+    let key = fields.peek(&["virtual_key"]);
+    let keyed = key.as_ref().and_then(|at| Some((at, at.node.as_text()?)));
+    for (at, slug) in named.into_iter().chain(keyed).filter(|(_, slug)| !slug.is_empty()) {
+        if let Err(message) = known_slug(slug, slugs) {
+            at.problem(message);
+        }
+    }
+    let targets = fields.peek(&["targets"]).filter(|at| matches!(at.node.kind, Kind::List(_)));
+    for target in targets.and_then(|at| at.list()).unwrap_or_default() {
+        judge_slugs(&target, slugs);
+    }
+}
+
+fn known_slug(slug: &str, slugs: &[String]) -> Result<(), String> {
+    if slugs.iter().any(|known| known == slug) {
+        return Ok(());
+    }
+    Err(format!("names the stored provider @{slug}, but there is no providers.{slug}"))
+}
+
+fn default_config(fields: &mut Fields<'_>, slugs: &[String], ids: &[String]) -> Option<DefaultConfig> {
+    let at = fields.get(&["default_config"])?;
+    let name = filled(&at)?;
+    if let Some(slug) = name.strip_prefix('@') {
+        if let Err(message) = known_slug(slug, slugs) {
+            at.problem(message);
+        }
+        return Some(DefaultConfig::Slug(slug.to_owned()));
+    }
+    if !ids.iter().any(|id| id == name) {
+        at.problem(format!("names the saved config {name}, but there is no configs.{name}"));
+    }
+    Some(DefaultConfig::Saved(name.to_owned()))
+}
+
+fn header_prefixes(fields: &mut Fields<'_>) -> Vec<String> {
+    let Some(at) = fields.get(&["header_prefixes"]) else { return vec!["x-gateway-".to_owned()] };
+    let items = at.list().unwrap_or_default();
+    if items.is_empty() && matches!(at.node.kind, Kind::List(_)) {
+        at.problem("must list at least one prefix");
+    }
+    let mut prefixes: Vec<String> = Vec::with_capacity(items.len());
+    for item in items {
+        let Some(prefix) = item.text() else { continue };
+        let stem = prefix.strip_suffix('-').unwrap_or_default();
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b);
+        if stem.is_empty() || !stem.bytes().all(plain) {
+            item.problem(
+                "must be the lower-case beginning of header names, ending in a dash, such as x-gateway-",
+            );
+        } else if prefixes.iter().any(|other| other == prefix) {
+            item.problem("stands twice");
+        }
+        prefixes.push(prefix.to_owned());
+    }
+    prefixes
+}
+
+fn hash(text: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    let mut out = String::with_capacity(12);
+    for byte in digest.as_ref().iter().take(6) {
+        let _ = write!(out, "{byte:02x}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! References in string values: `${NAME}` for the environment, `credential:NAME` for a systemd credential.
+//!
+//! Resolved on the tree, before anything is judged, and only in values, never in keys. What was put in is
+//! remembered so that no problem text can repeat it. Not here: the reading itself ([`Sources`] does that).
+
+use crate::config::account::B_SERVICE_ACCOUNT;
+use crate::config::node::{Kind, Node};
+use crate::error::Problem;
+
+/// Where references lead. `main` passes the process's environment and credentials directory in; this room
+/// does no I/O.
+pub struct Sources<'a> {
+    /// The value of an environment variable.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// The content of the file of that name in `$CREDENTIALS_DIRECTORY`, or why it cannot be had.
+    pub credential: &'a dyn Fn(&str) -> Result<String, String>,
+}
+
+const CREDENTIAL: &str = "credential:";
+
+/// A resolved value shorter than this is not masked in problem texts: it would tear words apart, and nothing
+/// that short is a secret.
+const LEAST_MASKED: usize = 4;
+
+/// What resolving left behind.
+#[derive(Default)]
+pub(super) struct Resolved {
+    pub(super) problems: Vec<Problem>,
+    values: Vec<String>,
+}
+
+/// Replaces every reference in `node` by what it stands for. A value whose reference leads nowhere stays as
+/// it is written.
+pub(super) fn resolve(node: &mut Node, sources: &Sources<'_>) -> Resolved {
+    let mut resolved = Resolved::default();
+    walk(node, "", sources, &mut resolved);
+    resolved.values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    resolved.values.dedup();
+    resolved
+}
+
+impl Resolved {
+    /// `text` with every value that came from outside the file struck out.
+    pub(super) fn mask(&self, text: &str) -> String {
+        self.values.iter().fold(text.to_owned(), |text, value| {
+            let escaped = value.escape_debug().to_string();
+            text.replace(value.as_str(), "***").replace(&escaped, "***")
+        })
+    }
+
+    /// Whether a reference at `path` or above it led nowhere; what else is wrong there follows from that.
+    pub(super) fn failed(&self, path: &str) -> bool {
+        self.problems.iter().any(|problem| problem.path == path)
+    }
+}
+
+fn walk(node: &mut Node, path: &str, sources: &Sources<'_>, resolved: &mut Resolved) {
+    match &mut node.kind {
+        Kind::Text(text) => match replaced(text, sources, &mut resolved.values) {
+            Ok(None) => {}
+            Ok(Some(value)) => *text = value,
+            Err(message) => {
+                resolved.problems.push(Problem { path: path.to_owned(), message, place: node.place });
+            }
+        },
+        Kind::List(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                walk(item, &format!("{path}[{index}]"), sources, resolved);
+            }
+        }
+        Kind::Map(entries) => {
+            for entry in entries {
+                let name = &entry.name;
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                walk(&mut entry.value, &path, sources, resolved);
+                if B_SERVICE_ACCOUNT.contains(&entry.name.as_str()) {
+                    unfold(&mut entry.value);
+                }
+            }
+        }
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) => {}
+    }
+}
+
+/// A service account is an object, but arrives from its credential as JSON text.
+fn unfold(value: &mut Node) {
+    if let Kind::Text(text) = &value.kind
+        && let Ok(account) = Node::from_json(text.as_bytes())
+    {
+        value.kind = account.kind;
+    }
+}
+
+/// The value `text` stands for, `None` when it holds no reference.
+fn replaced(text: &str, sources: &Sources<'_>, values: &mut Vec<String>) -> Result<Option<String>, String> {
+    let value = if let Some(name) = text.strip_prefix(CREDENTIAL) {
+        credential(name, sources)?
+    } else if text.contains("${") {
+        environment(text, sources, values)?
+    } else {
+        return Ok(None);
+    };
+    if value.is_empty() {
+        return Err(format!("{text} is there but empty; give it a value"));
+    }
+    remember(&value, values);
+    Ok(Some(value))
+}
+
+fn remember(value: &str, values: &mut Vec<String>) {
+    if value.len() >= LEAST_MASKED {
+        values.push(value.to_owned());
+    }
+}
+
+fn credential(name: &str, sources: &Sources<'_>) -> Result<String, String> {
+    let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
+    if !plain {
+        return Err(format!(
+            "credential:NAME needs a plain file name of $CREDENTIALS_DIRECTORY, not {name:?}"
+        ));
+    }
+    let content = (sources.credential)(name).map_err(|why| {
+        format!(
+            "the credential {name} cannot be read: {why}; give the systemd unit LoadCredential={name}:FILE, \
+             or set CREDENTIALS_DIRECTORY to a directory with a file {name}"
+        )
+    })?;
+    Ok(content.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+fn environment(text: &str, sources: &Sources<'_>, values: &mut Vec<String>) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        // `$${` is how a plain `${` is written.
+        if let Some(before) = before.strip_suffix('$') {
+            out.push_str(before);
+            out.push_str("${");
+            rest = after;
+            continue;
+        }
+        out.push_str(before);
+        let (name, after) =
+            after.split_once('}').ok_or("has a ${ without its }; write $${ for a plain ${")?;
+        let value = (sources.env)(valid(name)?).ok_or_else(|| {
+            format!("the environment variable {name} is not set; set it, or write $${{ for a plain ${{")
+        })?;
+        remember(&value, values);
+        out.push_str(&value);
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn valid(name: &str) -> Result<&str, String> {
+    let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if first && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return Ok(name);
+    }
+    let shown: String = name.chars().take(40).collect();
+    Err(format!("{shown:?} is no name of an environment variable; write $${{ for a plain ${{"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(name: &str) -> Option<String> {
+        match name {
+            "KEY" => Some("sk-secret\"1".to_owned()),
+            "HOST" => Some("example.com".to_owned()),
+            "EMPTY" => Some(String::new()),
+            "NESTED" => Some("${KEY}".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn credential(name: &str) -> Result<String, String> {
+        match name {
+            "openai" => Ok("sk-file\n".to_owned()),
+            "blank" => Ok("\n".to_owned()),
+            _ => Err("no such file".to_owned()),
+        }
+    }
+
+    const SOURCES: Sources<'static> = Sources { env: &env, credential: &credential };
+
+    #[test]
+    fn references_become_what_they_stand_for() {
+        for (written, wanted) in [
+            ("plain", "plain"),
+            ("$HOST", "$HOST"),
+            ("${HOST}", "example.com"),
+            ("http://${HOST}/v1?${HOST}", "http://example.com/v1?example.com"),
+            ("a${EMPTY}b", "ab"),
+            ("$${HOST}", "${HOST}"),
+            ("$${HOST} ${HOST}", "${HOST} example.com"),
+            ("${NESTED}", "${KEY}"),
+            ("credential:openai", "sk-file"),
+            ("a credential:openai", "a credential:openai"),
+        ] {
+            let mut node = Node::from(Kind::Text(written.to_owned()));
+            let resolved = resolve(&mut node, &SOURCES);
+            assert_eq!(resolved.problems, [], "{written}");
+            assert_eq!(node.kind, Kind::Text(wanted.to_owned()), "{written}");
+        }
+    }
+
+    #[test]
+    fn a_reference_that_leads_nowhere_says_what_to_set() {
+        for (written, wanted) in [
+            ("${NO}", "the environment variable NO is not set; set it, or write $${ for a plain ${"),
+            ("${EMPTY}", "${EMPTY} is there but empty; give it a value"),
+            ("a ${NO", "has a ${ without its }; write $${ for a plain ${"),
+            ("${N-O}", "\"N-O\" is no name of an environment variable; write $${ for a plain ${"),
+            ("${}", "\"\" is no name of an environment variable; write $${ for a plain ${"),
+            (
+                "credential:no",
+                "the credential no cannot be read: no such file; give the systemd unit \
+                 LoadCredential=no:FILE, or set CREDENTIALS_DIRECTORY to a directory with a file no",
+            ),
+            ("credential:blank", "credential:blank is there but empty; give it a value"),
+            (
+                "credential:../etc/x",
+                "credential:NAME needs a plain file name of $CREDENTIALS_DIRECTORY, not \"../etc/x\"",
+            ),
+        ] {
+            let mut node = Node::from_json(format!(r#"{{"a":[0,"{written}"]}}"#).as_bytes()).unwrap();
+            let resolved = resolve(&mut node, &SOURCES);
+            let found: Vec<_> =
+                resolved.problems.iter().map(|p| (p.path.as_str(), p.message.as_str())).collect();
+            assert_eq!(found, [("a[1]", wanted)], "{written}");
+        }
+    }
+
+    #[test]
+    fn what_was_put_in_is_struck_from_texts() {
+        let mut node = Node::from_json(br#"["x${KEY}","credential:openai"]"#).unwrap();
+        let resolved = resolve(&mut node, &SOURCES);
+        assert_eq!(resolved.mask("no sk-secret\"1 here"), "no *** here");
+        assert_eq!(
+            resolved.mask(r#"no "sk-secret\"1", "xsk-secret\"1" or sk-file"#),
+            r#"no "***", "***" or ***"#
+        );
+    }
+}

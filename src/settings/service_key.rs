@@ -1,0 +1,66 @@
+//! `auth.keys[]`: the keys callers show us.
+//!
+//! Not here: provider keys, and how a request's key is looked up.
+
+use super::values::filled;
+use crate::config::read::{At, Fields};
+use crate::config::secret::Secret;
+
+const LEAST_CHARACTERS: usize = 8;
+
+/// One caller's key and the name it goes by in logs and metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceKey {
+    pub name: String,
+    pub key: Secret,
+}
+
+impl ServiceKey {
+    /// Reads `auth`. No key at all means that none is asked for.
+    pub(super) fn read_all(mut fields: Fields<'_>) -> Vec<Self> {
+        let items = fields.get(&["keys"]).and_then(|at| at.list()).unwrap_or_default();
+        let mut keys: Vec<Self> = Vec::with_capacity(items.len());
+        for at in &items {
+            keys.extend(Self::read(at, &keys));
+        }
+        fields.close(&["keys"]);
+        keys
+    }
+
+    fn read(at: &At<'_>, before: &[Self]) -> Option<Self> {
+        let mut fields = at.fields()?;
+        let name = fields.need(&["name"]).and_then(|at| Self::name(&at, before));
+        let key = fields.need(&["key"]).and_then(|at| Self::key(&at, before));
+        fields.close(&["name", "key"]);
+        Some(Self { name: name?, key: key? })
+    }
+
+    fn name(at: &At<'_>, before: &[Self]) -> Option<String> {
+        let name = filled(at)?;
+        if name.chars().count() > 64 || name.chars().any(char::is_control) {
+            at.problem("must be at most 64 characters in one line");
+            return None;
+        }
+        if before.iter().any(|other| other.name == name) {
+            at.problem("is the name of another key; names must differ");
+        }
+        Some(name.to_owned())
+    }
+
+    fn key(at: &At<'_>, before: &[Self]) -> Option<Secret> {
+        let key = at.text()?;
+        if key.chars().count() < LEAST_CHARACTERS {
+            at.problem(format!("must have at least {LEAST_CHARACTERS} characters"));
+            return None;
+        }
+        if !key.bytes().all(|b| b.is_ascii_graphic()) {
+            at.problem("must be visible ASCII characters without spaces: it travels in a header");
+            return None;
+        }
+        let key = Secret::new(key);
+        if before.iter().any(|other| other.key == key) {
+            at.problem("is the same as another key; keys must differ");
+        }
+        Some(key)
+    }
+}

@@ -1,0 +1,97 @@
+//! `providers.<slug>`: what `@slug` means.
+//!
+//! Not here: what a provider makes of its account, and how a target that names the slug inherits from it.
+
+use super::values::{base_url, filled, is_id, millis};
+use crate::config::Checks;
+use crate::config::account::{self, Account};
+use crate::config::headers::forwardable;
+use crate::config::node::Entry;
+use crate::config::read::{At, Fields};
+use http::HeaderName;
+use std::fmt;
+use std::time::Duration;
+
+/// A provider and the operator's account with it. Its `custom_host` is trusted.
+#[derive(Clone, PartialEq)]
+pub struct StoredProvider {
+    pub provider: String,
+    pub account: Account,
+    /// Until the answer's head; `None` leaves it to the config and `limits`.
+    pub request_timeout: Option<Duration>,
+    /// Names of request headers that reach the provider as they came.
+    pub forward_headers: Vec<HeaderName>,
+    /// Members to set in the body, in the order written: name and JSON text.
+    pub override_params: Vec<(String, Box<str>)>,
+}
+
+impl StoredProvider {
+    /// The slug and what it stands for; `None` where it cannot be used (the problems say why).
+    pub(super) fn read(slug: &str, at: &At<'_>, checks: &Checks<'_>) -> Option<(String, Self)> {
+        if !is_id(slug) {
+            at.problem("a slug is made of letters, digits, dots, dashes and underscores, at most 128");
+        }
+        let mut fields = at.fields()?;
+        let provider = fields.need(&["provider"]).and_then(|at| Self::provider(&at, checks));
+        let account = Account::read(&mut fields);
+        Self::judge_host(&fields);
+        let stored = Self {
+            provider: provider.unwrap_or_default(),
+            account,
+            request_timeout: millis(&mut fields, "request_timeout"),
+            forward_headers: Self::forward_headers(&mut fields),
+            override_params: Self::override_params(&mut fields),
+        };
+        let mut known = vec!["provider", "request_timeout", "forward_headers", "override_params"];
+        known.extend(account::KEYS);
+        fields.close(&known);
+        Some((slug.to_owned(), stored))
+    }
+
+    fn provider(at: &At<'_>, checks: &Checks<'_>) -> Option<String> {
+        let name = filled(at)?;
+        if name.starts_with('@') {
+            at.problem("must be a provider, not the slug of another one");
+            return None;
+        }
+        if let Err(message) = (checks.provider)(name) {
+            at.problem(message);
+        }
+        Some(name.to_owned())
+    }
+
+    fn judge_host(fields: &Fields<'_>) {
+        let host = fields.peek(account::CUSTOM_HOST);
+        if let Some((at, text)) = host.as_ref().and_then(|at| Some((at, at.node.as_text()?)))
+            && let Err(message) = base_url(text)
+        {
+            at.problem(message);
+        }
+    }
+
+    fn forward_headers(fields: &mut Fields<'_>) -> Vec<HeaderName> {
+        let header = |item: &At<'_>| {
+            let name = forwardable(item.text()?);
+            name.map_err(|message| item.problem(message)).ok()
+        };
+        let items = fields.get(&["forward_headers"]).and_then(|at| at.list());
+        items.unwrap_or_default().iter().filter_map(header).collect()
+    }
+
+    fn override_params(fields: &mut Fields<'_>) -> Vec<(String, Box<str>)> {
+        let members = fields.get(&["override_params"]).and_then(|at| at.entries());
+        let member = |(entry, _): (&Entry, At<'_>)| (entry.name.clone(), entry.value.to_json().into());
+        members.unwrap_or_default().into_iter().map(member).collect()
+    }
+}
+
+/// Without hosts and parameters: a reference may have put a secret there.
+impl fmt::Debug for StoredProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredProvider")
+            .field("provider", &self.provider)
+            .field("request_timeout", &self.request_timeout)
+            .field("forward_headers", &self.forward_headers)
+            .finish_non_exhaustive()
+    }
+}

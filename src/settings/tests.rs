@@ -1,0 +1,294 @@
+//! Whole settings files: what they read as, and what is said about wrong ones.
+
+use super::*;
+use proptest::prelude::*;
+use std::time::Duration;
+
+const SHIPPED: &str = include_str!("../../conf/turnpike.yaml");
+
+fn env(name: &str) -> Option<String> {
+    match name {
+        "CANARY" => Some("canary-value".to_owned()),
+        "TURNPIKE_KEY" | "GROQ_API_KEY" => Some("from-the-environment".to_owned()),
+        _ => None,
+    }
+}
+
+fn credential(name: &str) -> Result<String, String> {
+    match name {
+        "canary" => Ok("canary-file\n".to_owned()),
+        "service-key" | "openai" => Ok(format!("credential-{name}\n")),
+        "vertex" => Ok("{\"type\":\"service_account\",\"private_key\":\"canary-pem\"}\n".to_owned()),
+        _ => Err("CREDENTIALS_DIRECTORY is not set".to_owned()),
+    }
+}
+
+fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
+    let provider = |name: &str| match name {
+        "openai" | "groq" | "vertex-ai" => Ok(()),
+        _ => Err(format!("unknown provider {name}")),
+    };
+    let custom_host = |_: &str| Err("the file's own hosts are trusted; do not ask".to_owned());
+    let checks = Checks { provider: &provider, custom_host: &custom_host };
+    Settings::parse(text, &Sources { env: &env, credential: &credential }, &checks)
+}
+
+fn good(text: &str) -> Settings {
+    parse(text).unwrap_or_else(|problems| panic!("{}", report("t", &problems)))
+}
+
+#[test]
+fn an_empty_file_is_all_defaults() {
+    for text in ["", "# nothing\n", "server:\nlisten:\nlimits:\nproviders:\naccess_log: {}\n"] {
+        let settings = good(text);
+        assert_eq!(settings.server, Server::default());
+        assert_eq!(settings.listen, Listen::default());
+        assert_eq!(settings.limits, Limits::default());
+        assert_eq!(settings.access_log, AccessLog::Stdout);
+        assert_eq!(settings.emulator.listen, None);
+        assert_eq!(settings.header_prefixes, ["x-gateway-"]);
+        assert_eq!(settings.default_config, None);
+        assert!(settings.service_keys.is_empty() && settings.providers.is_empty());
+    }
+    assert_eq!(good("").hash, "e3b0c44298fc");
+}
+
+#[test]
+fn the_shipped_file_loads_and_serves_a_plain_client_on_loopback() {
+    let settings = good(SHIPPED);
+    assert_eq!(settings.listen, Listen::default());
+    assert_eq!(settings.emulator.listen, Some("127.0.0.1:8790".parse().unwrap()));
+    assert_eq!(settings.default_config, Some(DefaultConfig::Slug("emulator".to_owned())));
+    assert!(settings.configs.contains_key("demo"));
+    let stored = settings.providers.get("emulator").unwrap();
+    assert_eq!(stored.provider, "openai");
+    assert_eq!(stored.account.custom_host.as_deref(), Some("http://127.0.0.1:8790/v1"));
+}
+
+/// Takes the `# ` from every line that holds a setting and not prose.
+fn uncommented(text: &str) -> String {
+    let setting = |text: &str| {
+        let text = text.trim_start().trim_start_matches("- ");
+        let key = text.split(':').next().unwrap_or_default();
+        key.len() < text.len() && !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+    };
+    let line = |line: &str| match line.split_once("# ") {
+        Some((indent, rest)) if indent.trim().is_empty() && (setting(rest) || rest.starts_with("  - ")) => {
+            format!("{indent}{rest}\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    let text = text.replace("  keys: []\n", "").replace("output: stdout", "output: file");
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn what_the_shipped_file_shows_commented_out_is_right_and_shows_the_defaults() {
+    let settings = good(&uncommented(SHIPPED));
+    let limits = Limits {
+        max_connections: Some(10_000),
+        request_timeout: Some(Duration::from_secs(120)),
+        ..Limits::default()
+    };
+    assert_eq!(settings.limits, limits);
+    let server = Server { threads: Some(4), upgrade_sock: None, pid_file: None, ..Server::default() };
+    assert_eq!(Server { upgrade_sock: None, pid_file: None, ..settings.server }, server);
+    assert_eq!(settings.log, Log::default());
+    assert_eq!(settings.access_log, AccessLog::File("/var/log/turnpike/access.log".into()));
+    assert_eq!(settings.header_prefixes, ["x-gateway-"]);
+    assert_eq!(settings.custom_hosts.allow.len(), 4);
+    assert_eq!(settings.listen.data.len(), 2);
+    assert_eq!(settings.providers.len(), 4);
+    let keys: Vec<_> = settings.service_keys.iter().map(|k| (k.name.as_str(), k.key.expose())).collect();
+    assert_eq!(keys, [("team-a", "from-the-environment"), ("team-b", "credential-service-key")]);
+}
+
+#[test]
+fn a_service_account_may_come_from_a_credential() {
+    let settings = good(
+        "providers:\n  v:\n    provider: vertex-ai\n    cloud_b_service_account_json: credential:vertex\n",
+    );
+    let account = &settings.providers.get("v").unwrap().account;
+    let json = account.cloud_b.service_account_json.as_ref().unwrap();
+    assert_eq!(json.expose(), r#"{"type":"service_account","private_key":"canary-pem"}"#);
+}
+
+/// A wrong file and every line that is said about it.
+const WRONG: &[(&str, &[&str])] = &[
+    ("a: [", &["t:1:4: unclosed bracket '['"]),
+    ("- a\n", &["t:1:1: must be an object, not an array"]),
+    ("lmits: {}\n", &["t:1:1: lmits: unknown key; did you mean limits?"]),
+    (
+        "limits:\n  max_body_byte: 1\n  header_timeout_ms: 0\n  idle_timeout_ms: soon\nserver:\n  threads: 0\n",
+        &[
+            "t:2:3: limits.max_body_byte: unknown key; did you mean max_body_bytes?",
+            "t:3:22: limits.header_timeout_ms: must be at least 1",
+            "t:4:20: limits.idle_timeout_ms: must be an integer, not a string",
+            "t:6:12: server.threads: must be at least 1",
+        ],
+    ),
+    (
+        "listen:\n  data: [8787, localhost:80, {address: '1.2.3.4:1', tls: {cert: a}}]\n",
+        &[
+            "t:2:10: listen.data[0]: must be an object, not a number",
+            "t:2:16: listen.data[1]: must be IP:PORT, such as 127.0.0.1:8787, 0.0.0.0:8787 or [::]:8787",
+            "t:2:58: listen.data[2].tls.key: is required",
+        ],
+    ),
+    ("listen:\n  data: []\n", &["t:2:9: listen.data: must list at least one listener"]),
+    (
+        "listen:\n  data: [127.0.0.1:1, 0.0.0.0:1]\nemulator: {listen: 127.0.0.1:8788}\n",
+        &[
+            "t:2:23: listen.data[1]: clashes with listen.data[0]",
+            "t:3:20: emulator.listen: clashes with listen.control, which is 127.0.0.1:8788 when not given",
+        ],
+    ),
+    (
+        "listen: {data: ['127.0.0.1:8788']}\n",
+        &["t:1:9: listen.control: is not given, and listen.data[0] takes its default 127.0.0.1:8788"],
+    ),
+    (
+        "auth:\n  keys:\n  - {name: a, key: short}\n  - {name: b, key: long-enough}\n  - {name: b, key: long-enough}\n  - {key: 'with spaces'}\n",
+        &[
+            "t:3:20: auth.keys[0].key: must have at least 8 characters",
+            "t:5:12: auth.keys[2].name: is the name of another key; names must differ",
+            "t:5:20: auth.keys[2].key: is the same as another key; keys must differ",
+            "t:6:5: auth.keys[3].name: is required",
+            "t:6:11: auth.keys[3].key: must be visible ASCII characters without spaces: it travels in a header",
+        ],
+    ),
+    (
+        "providers:\n  a b: {provider: openai}\n  c: {}\n  d: {provider: '@c', api_kye: x}\n  e: {provider: nobody, custom_host: 'ftp://x', request_timeout: 0}\n  f: {provider: openai, forward_headers: ['a b', 1], override_params: []}\n",
+        &[
+            "t:2:8: providers.a b: a slug is made of letters, digits, dots, dashes and underscores, at most 128",
+            "t:3:6: providers.c.provider: is required",
+            "t:4:17: providers.d.provider: must be a provider, not the slug of another one",
+            "t:4:23: providers.d.api_kye: unknown key; did you mean api_key?",
+            "t:5:17: providers.e.provider: unknown provider nobody",
+            "t:5:38: providers.e.custom_host: must be an http or https URL",
+            "t:5:66: providers.e.request_timeout: must be at least 1",
+            "t:6:43: providers.f.forward_headers[0]: must be a header name",
+            "t:6:50: providers.f.forward_headers[1]: must be a string, not a number",
+            "t:6:71: providers.f.override_params: must be an object, not an array",
+        ],
+    ),
+    (
+        "configs:\n  a: {provider: '@no', api_key: k}\n  b: {provider: openai, api_key: k, custom_host: 'http://10.0.0.1/v1'}\n",
+        &["t:2:17: configs.a.provider: names the stored provider @no, but there is no providers.no"],
+    ),
+    (
+        "configs:\n  a: {strategy: {mode: fallback}, targets: [{provider: '@x'}, {virtual_key: y}]}\n",
+        &[
+            "t:2:56: configs.a.targets[0].provider: names the stored provider @x, but there is no providers.x",
+            "t:2:77: configs.a.targets[1].virtual_key: names the stored provider @y, but there is no providers.y",
+        ],
+    ),
+    (
+        "default_config: demo\n",
+        &["t:1:17: default_config: names the saved config demo, but there is no configs.demo"],
+    ),
+    (
+        "default_config: '@x'\n",
+        &["t:1:17: default_config: names the stored provider @x, but there is no providers.x"],
+    ),
+    (
+        "custom_hosts:\n  allow_private: yes\n  allow: [10.0.0.1/8, 'a b']\n",
+        &[
+            "t:2:18: custom_hosts.allow_private: must be a boolean, not a string",
+            "t:3:11: custom_hosts.allow[0]: has bits set behind its prefix; did you mean 10.0.0.0/8?",
+            "t:3:23: custom_hosts.allow[1]: must be a host name, *.suffix, an IP address or a range such as 10.0.0.0/8",
+        ],
+    ),
+    (
+        "header_prefixes: [X-A-, x-b, x-c-, x-c-]\n",
+        &[
+            "t:1:19: header_prefixes[0]: must be the lower-case beginning of header names, ending in a dash, such as x-gateway-",
+            "t:1:25: header_prefixes[1]: must be the lower-case beginning of header names, ending in a dash, such as x-gateway-",
+            "t:1:36: header_prefixes[3]: stands twice",
+        ],
+    ),
+    (
+        "access_log: {output: file}\nlog: {level: loud}\n",
+        &[
+            "t:1:13: access_log.path: is required",
+            "t:2:14: log.level: must be one of: error, warn, info, debug, trace",
+        ],
+    ),
+    ("access_log: {path: /x}\n", &["t:1:20: access_log.path: is only used with output: file"]),
+    (
+        "log:\n  level: info\n  level: loud\n  format: xml\n",
+        &["t:3:3: the key level stands twice", "t:4:11: log.format: must be one of: json, text"],
+    ),
+    // One mistake is told once, and nothing that came from outside the file is repeated.
+    (
+        "providers:\n  a:\n    provider: ${CANARY}\n    api_key: ${MISSING}\n    custom_host: ${MISSING}\n",
+        &[
+            "t:3:15: providers.a.provider: unknown provider ***",
+            "t:4:14: providers.a.api_key: the environment variable MISSING is not set; set it, or write $${ for a plain ${",
+            "t:5:18: providers.a.custom_host: the environment variable MISSING is not set; set it, or write $${ for a plain ${",
+        ],
+    ),
+    (
+        "auth: {keys: [{name: a, key: credential:no}]}\ndefault_config: credential:canary\n",
+        &[
+            "t:1:30: auth.keys[0].key: the credential no cannot be read: CREDENTIALS_DIRECTORY is not set; give the systemd unit LoadCredential=no:FILE, or set CREDENTIALS_DIRECTORY to a directory with a file no",
+            "t:2:17: default_config: names the saved config ***, but there is no configs.***",
+        ],
+    ),
+];
+
+#[test]
+fn every_mistake_is_told_with_its_place_and_path() {
+    for (text, wanted) in WRONG {
+        let told = report("t", &parse(text).map(|_| ()).expect_err(text));
+        assert_eq!(told.lines().collect::<Vec<_>>(), *wanted, "{text}");
+    }
+}
+
+#[test]
+fn no_secret_is_shown_by_debug() {
+    let settings = good(concat!(
+        "auth: {keys: [{name: a, key: '${CANARY}'}]}\n",
+        "providers:\n",
+        "  a: {provider: openai, api_key: canary-text, override_params: {user: canary-text}}\n",
+        "  v: {provider: vertex-ai, cloud_b_service_account_json: credential:vertex}\n",
+        "configs:\n",
+        "  c: {provider: openai, api_key: credential:canary, override_params: {user: canary-text}}\n",
+    ));
+    let shown = format!("{settings:?}");
+    assert!(!shown.contains("canary"), "{shown}");
+}
+
+/// The shipped file with some bytes cut out, doubled or replaced.
+fn mutated() -> impl Strategy<Value = String> {
+    let edit = (0..SHIPPED.len(), 0..40_usize, "[-:#{}\\[\\]&*!|>'\"@`$<,? \t\na-z0-9é]{0,12}");
+    proptest::collection::vec(edit, 1..8).prop_map(|edits| {
+        let mut text: Vec<char> = SHIPPED.chars().collect();
+        for (at, cut, put) in edits {
+            let at = at.min(text.len());
+            let end = (at + cut).min(text.len());
+            text.splice(at..end, put.chars());
+        }
+        text.into_iter().collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in any::<String>()) {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_yaml_like_text_makes_it_panic(text in "[-:#{}\\[\\]&*!|>'\"@`$<,? \t\na-z0-9]{0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_change_to_the_shipped_file_makes_it_panic(text in mutated()) {
+        if let Err(problems) = parse(&text) {
+            prop_assert!(!problems.is_empty());
+            prop_assert_eq!(report("t", &problems).lines().count(), problems.len());
+        }
+    }
+}
