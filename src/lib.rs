@@ -17,4 +17,5 @@ pub mod error;
 
 pub mod api;
 pub mod config;
+pub mod net;
 pub mod provider;
