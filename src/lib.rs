@@ -20,3 +20,5 @@ pub mod config;
 pub mod settings;
 
 pub mod provider;
+
+pub mod net;

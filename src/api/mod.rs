@@ -1,9 +1,14 @@
-//! The words callers speak: operations, bodies, request rules, usage, event framing, our own replies.
 //!
 //! Pure: no I/O, no clock, no provider. A provider's own words live with the provider.
 
 pub mod body;
 pub mod operation;
+pub mod reply;
+pub mod scan;
+pub mod sse;
+pub mod tap;
+pub mod trace;
+pub mod usage;
 
 /// Whose error bodies and stream events the caller expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -11,4 +16,6 @@ pub enum Dialect {
     #[default]
     OpenAi,
     Anthropic,
+    /// OpenAI's Responses API: error bodies as [`Dialect::OpenAi`], but its own stream events.
+    Responses,
 }

@@ -170,6 +170,7 @@ impl Operation {
     pub fn dialect(self) -> Dialect {
         match self {
             Operation::Messages | Operation::CountTokens => Dialect::Anthropic,
+            Operation::Responses | Operation::ResponsesGet => Dialect::Responses,
             _ => Dialect::OpenAi,
         }
     }

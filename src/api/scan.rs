@@ -1,0 +1,336 @@
+//! Finds a few members in a JSON text of any length as it streams by, in constant memory.
+//!
+//! Not a parser: it does not judge whether the text is valid, and on text that is not JSON it finds
+//! nothing or nonsense, but never fails. Made for answers that pass through unread.
+
+use memchr::memchr2;
+
+/// Where a wanted member stands, from the root; `*` is any item of a list.
+pub type Path = &'static [&'static str];
+
+/// The deepest path that can be asked for.
+const LEVELS: usize = 4;
+/// The longest member name that can be asked for.
+const NAME: usize = 24;
+/// A wanted value longer than this many bytes is passed over: it is not what anybody asked for.
+const MAX_VALUE_BYTES: usize = 64 << 10;
+
+/// The state of one pass. At most eight paths.
+#[derive(Debug)]
+pub struct Scan {
+    paths: &'static [Path],
+    /// Open lists and objects.
+    depth: usize,
+    /// The outermost of them, as far as some path leads into them.
+    levels: [Level; LEVELS],
+    /// The paths that lead to the value that comes next, a bit each.
+    next: u8,
+    /// Set inside a value no path leads into: the depth at which that value ends.
+    skip_to: Option<usize>,
+    in_string: bool,
+    escaped: bool,
+    /// The next string is a member's name.
+    name_due: bool,
+    name: Vec<u8>,
+    /// The path whose value is passing by.
+    capture: Option<usize>,
+    /// What of it came in earlier chunks.
+    value: Vec<u8>,
+    closed: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Level {
+    object: bool,
+    /// The paths that lead here.
+    paths: u8,
+}
+
+impl Scan {
+    pub fn new(paths: &'static [Path]) -> Self {
+        Self {
+            paths,
+            depth: 0,
+            levels: [Level::default(); LEVELS],
+            next: u8::MAX,
+            skip_to: None,
+            in_string: false,
+            escaped: false,
+            name_due: false,
+            name: Vec::new(),
+            capture: None,
+            value: Vec::new(),
+            closed: false,
+        }
+    }
+
+    /// Whether the outermost list or object has been closed: the text came whole.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Takes the next bytes; calls `on` with the path's index and the JSON text of every value found.
+    pub fn push(&mut self, chunk: &[u8], on: &mut dyn FnMut(usize, &[u8])) {
+        let mut at = 0;
+        let mut start = 0;
+        while let Some(&byte) = chunk.get(at) {
+            if self.in_string {
+                at = self.string(chunk, at);
+                continue;
+            }
+            match byte {
+                b'"' => {
+                    self.in_string = true;
+                    if self.name_due {
+                        self.name.clear();
+                    }
+                }
+                b'{' | b'[' => {
+                    self.open(byte == b'{');
+                    self.value_begins(at, &mut start);
+                }
+                b'}' | b']' => {
+                    if self.skip_to.is_none() {
+                        self.value_ends(chunk.get(start..at), on);
+                    }
+                    self.close();
+                }
+                b',' if self.skip_to.is_none() => {
+                    self.value_ends(chunk.get(start..at), on);
+                    self.item_begins();
+                    self.value_begins(at, &mut start);
+                }
+                b':' if self.name_due => {
+                    self.name_due = false;
+                    self.next = self.leading(|step| step.as_bytes() == self.name);
+                    self.value_begins(at, &mut start);
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        if self.capture.is_some() {
+            self.keep(chunk.get(start..));
+        }
+    }
+
+    /// Goes to the end of the string, or of the chunk.
+    fn string(&mut self, chunk: &[u8], from: usize) -> usize {
+        let rest = chunk.get(from..).unwrap_or_default();
+        if std::mem::take(&mut self.escaped) {
+            return from + 1;
+        }
+        let length = memchr2(b'"', b'\\', rest);
+        if self.name_due && self.name.len() <= NAME {
+            let seen = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
+            self.name.extend(seen.iter().take(NAME + 1));
+        }
+        let Some(length) = length else { return chunk.len() };
+        if rest.get(length) == Some(&b'\\') {
+            self.escaped = true;
+            // A name with escapes is none we look for.
+            if self.name_due {
+                self.name.push(b'\\');
+            }
+        } else {
+            self.in_string = false;
+        }
+        from + length + 1
+    }
+
+    fn open(&mut self, object: bool) {
+        let depth = self.depth;
+        self.depth += 1;
+        if self.skip_to.is_some() {
+            return;
+        }
+        match self.levels.get_mut(depth) {
+            Some(level) if self.next != 0 && self.capture.is_none() => {
+                *level = Level { object, paths: self.next };
+                self.item_begins();
+            }
+            _ => self.skip_to = Some(depth),
+        }
+    }
+
+    fn close(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        self.closed |= self.depth == 0;
+        self.name_due = false;
+        match self.skip_to {
+            Some(depth) if self.depth > depth => {}
+            _ => self.skip_to = None,
+        }
+    }
+
+    /// A member or an item comes next.
+    fn item_begins(&mut self) {
+        self.name_due = self.level().object;
+        self.next = if self.name_due { 0 } else { self.leading(|step| step == "*") };
+    }
+
+    /// The innermost open list or object.
+    fn level(&self) -> Level {
+        self.depth.checked_sub(1).and_then(|depth| self.levels.get(depth)).copied().unwrap_or_default()
+    }
+
+    /// The paths that lead here and whose next step is the one wanted.
+    fn leading(&self, wanted: impl Fn(&str) -> bool) -> u8 {
+        let level = self.level();
+        let mut bits = 0;
+        for (index, path) in self.paths.iter().enumerate().take(8) {
+            let step = self.depth.checked_sub(1).and_then(|depth| path.get(depth));
+            if level.paths & (1 << index) != 0 && step.is_some_and(|step| wanted(step)) {
+                bits |= 1 << index;
+            }
+        }
+        bits
+    }
+
+    /// A value comes next, behind `at`: one that a path ends at is captured.
+    fn value_begins(&mut self, at: usize, start: &mut usize) {
+        if self.skip_to.is_some() || self.next == 0 || self.name_due {
+            return;
+        }
+        let ends_here =
+            |(index, path): &(usize, &Path)| self.next & (1 << index) != 0 && path.len() == self.depth;
+        if let Some((index, _)) = self.paths.iter().enumerate().take(8).find(ends_here) {
+            self.capture = Some(index);
+            self.value.clear();
+            *start = at + 1;
+        }
+    }
+
+    fn value_ends(&mut self, last: Option<&[u8]>, on: &mut dyn FnMut(usize, &[u8])) {
+        let Some(index) = self.capture else { return };
+        let whole = if self.value.is_empty() {
+            last.unwrap_or_default()
+        } else {
+            self.keep(last);
+            &self.value
+        };
+        let whole = whole.trim_ascii();
+        if self.capture.take().is_some() && !whole.is_empty() && whole.len() <= MAX_VALUE_BYTES {
+            on(index, whole);
+        }
+    }
+
+    fn keep(&mut self, part: Option<&[u8]>) {
+        let part = part.unwrap_or_default();
+        if self.value.len() + part.len() > MAX_VALUE_BYTES {
+            self.capture = None;
+            self.value = Vec::new();
+        } else {
+            self.value.extend_from_slice(part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    const PATHS: &[Path] = &[&["usage"], &["model"], &["choices", "*", "finish_reason"], &["tags", "*"]];
+
+    fn found(chunks: &[&[u8]]) -> (Vec<(usize, String)>, bool) {
+        let mut scan = Scan::new(PATHS);
+        let mut out = Vec::new();
+        for chunk in chunks {
+            scan.push(chunk, &mut |index, text| {
+                out.push((index, String::from_utf8_lossy(text).into_owned()));
+            });
+        }
+        (out, scan.is_closed())
+    }
+
+    #[test]
+    fn members_are_found_where_they_stand_and_nowhere_else() {
+        let cases: &[(&str, &[(usize, &str)])] = &[
+            (r#"{"model":"m","usage":{"a":[1,{"b":2}]}}"#, &[(1, "\"m\""), (0, r#"{"a":[1,{"b":2}]}"#)]),
+            (r#"{ "x" : {"usage":1}, "usage" : 2 , "y":["model"]}"#, &[(0, "2")]),
+            (r#"{"x":"\"usage\":{}","y":"\\","model":null}"#, &[(1, "null")]),
+            (
+                r#"{"choices":[{"m":{"finish_reason":1},"finish_reason":"stop"},{"finish_reason":null}]}"#,
+                &[(2, "\"stop\""), (2, "null")],
+            ),
+            (
+                r#"{"tags":["a",[1,2],{"usage":3}],"z":[]}"#,
+                &[(3, "\"a\""), (3, "[1,2]"), (3, r#"{"usage":3}"#)],
+            ),
+            (r#"{"tags":[],"choices":{"0":{"finish_reason":1}}}"#, &[]),
+            (r#"[{"usage":1}]"#, &[]),
+            (r#"{"us\u0061ge":1,"usage2":2,"usag":3}"#, &[]),
+        ];
+        for (text, wanted) in cases {
+            let wanted: Vec<_> = wanted.iter().map(|&(index, text)| (index, text.to_owned())).collect();
+            assert_eq!(found(&[text.as_bytes()]), (wanted.clone(), true), "{text}");
+            let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+            assert_eq!(found(&bytes), (wanted, true), "byte by byte {text}");
+        }
+    }
+
+    #[test]
+    fn a_text_cut_short_is_not_closed() {
+        assert_eq!(found(&[br#"{"model":"m","usage":{"a":1"#]), (vec![(1, "\"m\"".to_owned())], false));
+    }
+
+    #[test]
+    fn a_value_beyond_the_bound_is_passed_over() {
+        let text = format!(r#"{{"usage":"{}","model":"m"}}"#, "x".repeat(MAX_VALUE_BYTES));
+        for size in [1000, text.len()] {
+            let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            assert_eq!(found(&chunks), (vec![(1, "\"m\"".to_owned())], true), "chunks of {size}");
+        }
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let name = prop::sample::select(vec!["usage", "model", "choices", "finish_reason", "tags", "a\"\\"]);
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i32>().prop_map(Value::from),
+            "[a-z\"\\\\{},:\\[\\]]{0,8}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 40, 5, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((name.clone(), inner), 0..5).prop_map(|members| {
+                    Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+                }),
+            ]
+        })
+    }
+
+    /// What a full parse finds, in no particular order.
+    fn walked(value: &Value) -> Vec<(usize, Value)> {
+        let mut out = Vec::new();
+        let items = |name| value.get(name).and_then(Value::as_array).into_iter().flatten();
+        out.extend(value.get("usage").map(|value| (0, value.clone())));
+        out.extend(value.get("model").map(|value| (1, value.clone())));
+        out.extend(items("choices").filter_map(|item| Some((2, item.get("finish_reason")?.clone()))));
+        out.extend(items("tags").map(|item| (3, item.clone())));
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn a_scan_finds_what_a_parse_finds(value in json(), pretty: bool, size in 1usize..40) {
+            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
+            let text = text.unwrap();
+            let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            let (found, _) = found(&chunks);
+            let parsed: Vec<(usize, Value)> =
+                found.iter().map(|(index, text)| (*index, serde_json::from_str(text).unwrap())).collect();
+            let wanted = walked(&value);
+            prop_assert_eq!(parsed.len(), wanted.len());
+            prop_assert!(wanted.iter().all(|item| parsed.contains(item)), "{:?} {:?}", parsed, wanted);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), size in 1usize..40) {
+            let chunks: Vec<&[u8]> = bytes.chunks(size).collect();
+            found(&chunks);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Watches an answer that passes unchanged and learns what the record wants to know: usage, model, finish,
+//! errors, whether it came to its end, and when the first token came.
+//!
+//! It never changes, delays or refuses a byte, and what it cannot read it leaves unlearned. Answers that
+//! are rewritten have their rewriter, which knows all this anyway. Compressed bodies tell it nothing.
+
+mod chunk;
+mod stream;
+
+use super::operation::Operation;
+use super::scan::{Path, Scan};
+use super::usage::{Figures, Usage};
+use stream::Stream;
+
+/// What has been learned so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Learned {
+    /// Tokens, in OpenAI's sense.
+    pub usage: Option<Usage>,
+    /// The model that answered, in the provider's words.
+    pub model: Option<String>,
+    /// Why it stopped, in the provider's words: `stop`, `tool_use`, `completed`, `max_output_tokens`.
+    pub finish: Option<String>,
+    /// The code (or else the type) of an error the answer told, in a body or an event: `overloaded_error`.
+    pub error: Option<String>,
+    /// Events of a stream, `[DONE]` among them.
+    pub events: u64,
+    /// Something came that a user would see: text, reasoning, a tool call. For answers that are no
+    /// stream: the first byte.
+    pub content: bool,
+    /// The stream said that it is over (`[DONE]`, `message_stop`, `response.completed` and its like),
+    /// or the JSON text was closed. Of bytes that are neither, only HTTP's own framing can tell.
+    pub ended: bool,
+}
+
+impl Learned {
+    /// Whether the answer came to its end: some providers send no end marker but do send a finish reason.
+    pub fn is_complete(&self) -> bool {
+        self.ended || self.finish.is_some()
+    }
+}
+
+/// One answer's watcher. Holds no more than one event, and of a JSON body nothing but what is wanted.
+#[derive(Debug)]
+pub struct Tap {
+    watch: Watch,
+    learned: Learned,
+}
+
+#[derive(Debug)]
+enum Watch {
+    /// Audio, files: there is nothing to read.
+    Blind,
+    Json {
+        scan: Box<Scan>,
+        figures: Figures,
+        responses: bool,
+    },
+    Stream(Box<Stream>),
+}
+
+/// What a whole JSON answer tells; [`Learned::member`] counts in this order.
+const PATHS: &[Path] = &[
+    &["usage"],
+    &["model"],
+    &["choices", "*", "finish_reason"],
+    &["stop_reason"],
+    &["error"],
+    &["status"],
+    &["incomplete_details"],
+];
+
+impl Tap {
+    /// `streamed`: the answer is `text/event-stream`; `json`: it is JSON. By the answer's content type,
+    /// not by what was asked for: an error to a streamed request is JSON.
+    pub fn new(operation: Operation, streamed: bool, json: bool) -> Self {
+        let watch = if streamed {
+            Watch::Stream(Box::default())
+        } else if json {
+            let responses =
+                matches!(operation, Operation::Responses | Operation::ResponsesGet | Operation::Proxy);
+            Watch::Json { scan: Box::new(Scan::new(PATHS)), figures: Figures::default(), responses }
+        } else {
+            Watch::Blind
+        };
+        Self { watch, learned: Learned::default() }
+    }
+
+    /// Takes the next bytes of the answer. True once: on the push with the first content.
+    pub fn push(&mut self, chunk: &[u8]) -> bool {
+        let before = self.learned.content;
+        let learned = &mut self.learned;
+        match &mut self.watch {
+            Watch::Blind => learned.content |= !chunk.is_empty(),
+            Watch::Json { scan, figures, responses } => {
+                learned.content |= !chunk.is_empty();
+                scan.push(chunk, &mut |index, value| learned.member(figures, *responses, index, value));
+                learned.ended = scan.is_closed();
+            }
+            Watch::Stream(stream) => stream.push(chunk, learned),
+        }
+        self.learned.content && !before
+    }
+
+    /// The answer is over: reads a last event that has no blank line behind it.
+    pub fn finish(&mut self) {
+        if let Watch::Stream(stream) = &mut self.watch {
+            stream.finish(&mut self.learned);
+        }
+    }
+
+    pub fn learned(&self) -> &Learned {
+        &self.learned
+    }
+}
+
+impl Learned {
+    /// Takes in one member of a whole answer; `index` counts in [`PATHS`].
+    fn member(&mut self, figures: &mut Figures, responses: bool, index: usize, value: &[u8]) {
+        match index {
+            0 => self.figures(figures, value),
+            1 => self.note_model(chunk::text(value)),
+            2 | 3 => self.note_finish(chunk::text(value)),
+            4 => self.note_error(value),
+            // Batches and files have a status too; only a response's is a reason to stop.
+            5 if responses && self.finish.is_none() => {
+                let status = chunk::text(value);
+                self.note_finish(status.filter(|status| chunk::is_final(status)));
+            }
+            6 if responses => self.note_finish(chunk::reason(value)),
+            _ => {}
+        }
+    }
+
+    fn figures(&mut self, sum: &mut Figures, value: &[u8]) {
+        if let Some(figures) = Figures::read(value) {
+            sum.update(&figures);
+            self.usage = sum.usage();
+        }
+    }
+
+    /// The first name that is one counts: Azure's first chunk has an empty one.
+    fn note_model(&mut self, model: Option<String>) {
+        if self.model.is_none() {
+            self.model = model.filter(|model| !model.is_empty());
+        }
+    }
+
+    fn note_finish(&mut self, finish: Option<String>) {
+        if let Some(finish) = finish.filter(|finish| !finish.is_empty()) {
+            self.finish = Some(finish);
+        }
+    }
+
+    fn note_error(&mut self, error: &[u8]) {
+        if error.trim_ascii() != b"null" && self.error.is_none() {
+            self.error = Some(chunk::error_code(error));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! The few members of a stream event or an answer that the tap reads, borrowed from its text.
+//!
+//! Lenient on purpose: a member of another type than expected is as good as absent.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// The longest error code we keep: it goes into the access line.
+const MAX_CODE: usize = 64;
+
+type Raw<'a> = Option<&'a RawValue>;
+
+/// A chunk of a chat or text completion.
+#[derive(Debug, Deserialize)]
+pub(super) struct ChatChunk<'a> {
+    #[serde(borrow)]
+    model: Raw<'a>,
+    #[serde(default)]
+    choices: Option<Vec<Choice<'a>>>,
+    usage: Raw<'a>,
+    error: Raw<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Choice<'a> {
+    delta: Option<Speaks>,
+    text: Option<Says>,
+    #[serde(borrow)]
+    finish_reason: Raw<'a>,
+}
+
+impl<'a> ChatChunk<'a> {
+    pub(super) fn read(data: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(data).ok()
+    }
+
+    fn choices(&self) -> impl Iterator<Item = &Choice<'a>> {
+        self.choices.iter().flatten()
+    }
+
+    pub(super) fn has_content(&self) -> bool {
+        let says = |choice: &Choice<'_>| {
+            choice.delta.as_ref().is_some_and(|delta| delta.0)
+                || choice.text.as_ref().is_some_and(|text| text.0)
+        };
+        self.choices().any(says)
+    }
+
+    pub(super) fn finish(&self) -> Option<String> {
+        self.choices().find_map(|choice| raw_text(choice.finish_reason).filter(|text| !text.is_empty()))
+    }
+
+    pub(super) fn model(&self) -> Option<String> {
+        raw_text(self.model)
+    }
+
+    pub(super) fn usage(&self) -> Option<&'a [u8]> {
+        bytes(self.usage)
+    }
+
+    pub(super) fn error(&self) -> Option<&'a [u8]> {
+        bytes(self.error)
+    }
+}
+
+/// An event that says its type: Anthropic's messages, OpenAI's responses, audio and images.
+#[derive(Debug, Deserialize)]
+pub(super) struct TypedEvent<'a> {
+    #[serde(borrow)]
+    message: Raw<'a>,
+    response: Raw<'a>,
+    delta: Raw<'a>,
+    content_block: Raw<'a>,
+    item: Raw<'a>,
+    usage: Raw<'a>,
+    error: Raw<'a>,
+}
+
+impl<'a> TypedEvent<'a> {
+    pub(super) fn read(data: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(data).ok()
+    }
+
+    /// A delta that says something, or the opening of a block that is more than an empty vessel: a tool
+    /// call's opening tells the tool's name.
+    pub(super) fn has_content(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Block<'a> {
+            #[serde(rename = "type", borrow)]
+            kind: Raw<'a>,
+        }
+        let opened = self.content_block.or(self.item);
+        let kind = opened.and_then(|block| raw_text(parse::<Block<'_>>(block)?.kind));
+        let vessel = |kind: String| matches!(kind.as_str(), "text" | "thinking" | "message" | "reasoning");
+        match (self.delta, kind) {
+            (Some(delta), _) => match parse::<Says>(delta) {
+                Some(Says(said)) if delta.get().starts_with('"') => said,
+                _ => parse::<Speaks>(delta).is_some_and(|delta| delta.0),
+            },
+            (None, Some(kind)) => !vessel(kind),
+            // Speech has its bytes in a member of its own.
+            (None, None) => opened.is_none(),
+        }
+    }
+
+    /// What `message_start` tells.
+    pub(super) fn message(&self) -> Option<Told<'a>> {
+        parse(self.message?)
+    }
+
+    /// What `response.created` and the final events of a response tell.
+    pub(super) fn response(&self) -> Option<Told<'a>> {
+        parse(self.response?)
+    }
+
+    /// What `message_delta` tells.
+    pub(super) fn stop_reason(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Delta<'a> {
+            #[serde(borrow)]
+            stop_reason: Raw<'a>,
+        }
+        raw_text(parse::<Delta<'_>>(self.delta?)?.stop_reason)
+    }
+
+    pub(super) fn usage(&self) -> Option<&'a [u8]> {
+        bytes(self.usage)
+    }
+
+    pub(super) fn error(&self) -> Option<&'a [u8]> {
+        bytes(self.error)
+    }
+}
+
+/// A message or a response as an event carries it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Told<'a> {
+    #[serde(borrow)]
+    model: Raw<'a>,
+    usage: Raw<'a>,
+    status: Raw<'a>,
+    error: Raw<'a>,
+    incomplete_details: Raw<'a>,
+}
+
+impl<'a> Told<'a> {
+    pub(super) fn model(&self) -> Option<String> {
+        raw_text(self.model)
+    }
+
+    pub(super) fn usage(&self) -> Option<&'a [u8]> {
+        bytes(self.usage)
+    }
+
+    pub(super) fn error(&self) -> Option<&'a [u8]> {
+        bytes(self.error)
+    }
+
+    pub(super) fn finish(&self) -> Option<String> {
+        let status = raw_text(self.status).filter(|status| is_final(status))?;
+        let reason = self.incomplete_details.and_then(|details| reason(details.get().as_bytes()));
+        Some(reason.unwrap_or(status))
+    }
+}
+
+/// Whether a response with this status has come to its end.
+pub(super) fn is_final(status: &str) -> bool {
+    matches!(status, "completed" | "incomplete" | "failed" | "cancelled")
+}
+
+/// `reason` of a response's `incomplete_details`.
+pub(super) fn reason(details: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Details<'a> {
+        #[serde(borrow)]
+        reason: Raw<'a>,
+    }
+    raw_text(serde_json::from_slice::<Details<'_>>(details).ok()?.reason)
+}
+
+/// The `code` of an error, or its `type`, or just that there is one.
+pub(super) fn error_code(error: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Fault<'a> {
+        #[serde(borrow)]
+        code: Raw<'a>,
+        #[serde(rename = "type")]
+        kind: Raw<'a>,
+    }
+    let code = serde_json::from_slice::<Fault<'_>>(error).ok().and_then(|fault| {
+        // Some codes are numbers.
+        let number = |raw: &RawValue| raw.get().parse::<u64>().ok().map(|number| number.to_string());
+        let code = fault.code.and_then(|raw| raw_text(Some(raw)).or_else(|| number(raw)));
+        code.or_else(|| raw_text(fault.kind))
+    });
+    let code = code.unwrap_or_else(|| "error".to_owned());
+    code.chars().filter(|letter| !letter.is_control()).take(MAX_CODE).collect()
+}
+
+/// A JSON string's text.
+pub(super) fn text(json: &[u8]) -> Option<String> {
+    serde_json::from_slice(json).ok()
+}
+
+/// The value of `type` where it is the first member, as it is with all who send typed events without
+/// naming them.
+pub(super) fn leading_type(data: &[u8]) -> Option<&str> {
+    let rest = data.strip_prefix(b"{")?.trim_ascii_start().strip_prefix(b"\"type\"")?;
+    let rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
+    let end = memchr::memchr2(b'"', b'\\', rest)?;
+    std::str::from_utf8(rest.get(..end)?).ok()
+}
+
+fn raw_text(raw: Raw<'_>) -> Option<String> {
+    text(raw?.get().as_bytes())
+}
+
+fn bytes<'a>(raw: Raw<'a>) -> Option<&'a [u8]> {
+    raw.map(|raw| raw.get().as_bytes())
+}
+
+fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// Whether a delta's members say something that a user would see.
+#[derive(Debug)]
+struct Speaks(bool);
+
+impl<'de> Deserialize<'de> for Speaks {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Speaks;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a delta")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Speaks, A::Error> {
+                let mut speaks = false;
+                while let Some(Known(known)) = map.next_key()? {
+                    if known {
+                        speaks |= map.next_value::<Says>()?.0;
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(Speaks(speaks))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// Whether a delta's member is one that carries content: chat's and its dialects', then Anthropic's.
+struct Known(bool);
+
+impl<'de> Deserialize<'de> for Known {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = Known;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Known, E> {
+                const NAMES: &[&str] = &[
+                    "content",
+                    "reasoning",
+                    "reasoning_content",
+                    "reasoning_details",
+                    "tool_calls",
+                    "function_call",
+                    "refusal",
+                    "audio",
+                    "text",
+                    "thinking",
+                    "partial_json",
+                    "citation",
+                    "signature",
+                ];
+                Ok(Known(NAMES.contains(&name)))
+            }
+        }
+        deserializer.deserialize_str(Name)
+    }
+}
+
+/// Whether a value is more than null, an empty string or an empty list.
+#[derive(Debug)]
+struct Says(bool);
+
+impl<'de> Deserialize<'de> for Says {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Says;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Says, E> {
+                Ok(Says(!text.is_empty()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Says, E> {
+                Ok(Says(false))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Says, E> {
+                Ok(Says(false))
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Says, E> {
+                Ok(Says(true))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Says, E> {
+                Ok(Says(true))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Says, E> {
+                Ok(Says(true))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Says, A::Error> {
+                let mut says = false;
+                while list.next_element::<IgnoredAny>()?.is_some() {
+                    says = true;
+                }
+                Ok(Says(says))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Says, A::Error> {
+                let mut says = false;
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                    says = true;
+                }
+                Ok(Says(says))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}

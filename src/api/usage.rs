@@ -1,0 +1,304 @@
+//! Token figures in one sense, OpenAI's, whoever reported them: input includes cached and cache-write
+//! tokens, output includes reasoning tokens.
+//!
+//! Reading only: what a dialect writes is the business of its translator, prices are nobody's here.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+
+/// What an answer cost, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// All tokens that went in, `cached` and `cache_write` among them.
+    pub input: u64,
+    /// All tokens that came out, `reasoning` among them.
+    pub output: u64,
+    /// As reported; `input + output` where nothing was.
+    pub total: u64,
+    /// Input tokens read from the provider's prompt cache.
+    pub cached: u64,
+    /// Input tokens written to the provider's prompt cache.
+    pub cache_write: u64,
+    pub reasoning: u64,
+    pub input_audio: u64,
+    pub output_audio: u64,
+}
+
+impl Usage {
+    /// Reads the JSON text of a `usage` object: OpenAI's chat, completions, embeddings, responses, images
+    /// and audio shapes and their providers' variants, and Anthropic's. `None` when it is none of them or
+    /// counts no tokens (rerank's search units, a transcription's seconds).
+    pub fn read(json: &[u8]) -> Option<Self> {
+        Figures::read(json)?.usage()
+    }
+}
+
+/// A `usage` object as written. Kept apart from [`Usage`] because Anthropic tells it in parts: some with
+/// `message_start`, some (cumulative) with `message_delta`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub struct Figures {
+    // OpenAI's chat, completions and embeddings.
+    prompt_tokens: Count,
+    completion_tokens: Count,
+    total_tokens: Count,
+    prompt_tokens_details: Option<Details>,
+    completion_tokens_details: Option<Details>,
+    // OpenAI's responses and images; transcriptions spell the details in the singular.
+    input_tokens: Count,
+    output_tokens: Count,
+    input_tokens_details: Option<Details>,
+    input_token_details: Option<Details>,
+    output_tokens_details: Option<Details>,
+    output_token_details: Option<Details>,
+    // Anthropic: these come on top of its `input_tokens`.
+    cache_read_input_tokens: Count,
+    cache_creation_input_tokens: Count,
+    // Cached tokens as DeepSeek, Mistral and Together tell them.
+    prompt_cache_hit_tokens: Count,
+    num_cached_tokens: Count,
+    cached_tokens: Count,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    cached_tokens: Count,
+    /// OpenAI and OpenRouter.
+    cache_write_tokens: Count,
+    audio_tokens: Count,
+    reasoning_tokens: Count,
+    /// Anthropic's word for reasoning.
+    thinking_tokens: Count,
+}
+
+impl Figures {
+    /// Reads the JSON text of a `usage` object; `None` when it is no object.
+    pub fn read(json: &[u8]) -> Option<Self> {
+        // Derived structs would take a list too, field by field.
+        json.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice(json).ok()).flatten()
+    }
+
+    /// Takes over what a later report of the same answer says. Later figures are cumulative and win;
+    /// what a later report leaves out stays.
+    pub fn update(&mut self, later: &Figures) {
+        self.prompt_tokens = later.prompt_tokens.or(self.prompt_tokens);
+        self.completion_tokens = later.completion_tokens.or(self.completion_tokens);
+        self.total_tokens = later.total_tokens.or(self.total_tokens);
+        self.prompt_tokens_details = later.prompt_tokens_details.or(self.prompt_tokens_details);
+        self.completion_tokens_details = later.completion_tokens_details.or(self.completion_tokens_details);
+        self.input_tokens = later.input_tokens.or(self.input_tokens);
+        self.output_tokens = later.output_tokens.or(self.output_tokens);
+        self.input_tokens_details = later.input_tokens_details.or(self.input_tokens_details);
+        self.input_token_details = later.input_token_details.or(self.input_token_details);
+        self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
+        self.output_token_details = later.output_token_details.or(self.output_token_details);
+        self.cache_read_input_tokens = later.cache_read_input_tokens.or(self.cache_read_input_tokens);
+        self.cache_creation_input_tokens =
+            later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+        self.prompt_cache_hit_tokens = later.prompt_cache_hit_tokens.or(self.prompt_cache_hit_tokens);
+        self.num_cached_tokens = later.num_cached_tokens.or(self.num_cached_tokens);
+        self.cached_tokens = later.cached_tokens.or(self.cached_tokens);
+    }
+
+    /// The figures in OpenAI's sense; `None` when no token was counted at all.
+    pub fn usage(&self) -> Option<Usage> {
+        let counts = [
+            self.prompt_tokens,
+            self.completion_tokens,
+            self.total_tokens,
+            self.input_tokens,
+            self.output_tokens,
+        ];
+        counts.iter().find_map(|count| count.0)?;
+
+        let into = self.prompt_tokens_details.or(self.input_tokens_details).or(self.input_token_details);
+        let out = self.completion_tokens_details.or(self.output_tokens_details).or(self.output_token_details);
+        let (into, out) = (into.unwrap_or_default(), out.unwrap_or_default());
+        let mut usage = Usage {
+            input: self.prompt_tokens.or(self.input_tokens).value(),
+            output: self.completion_tokens.or(self.output_tokens).value(),
+            total: 0,
+            cached: self.cached(into).value(),
+            cache_write: into.cache_write_tokens.or(self.cache_creation_input_tokens).value(),
+            reasoning: out.reasoning_tokens.or(out.thinking_tokens).value(),
+            input_audio: into.audio_tokens.value(),
+            output_audio: out.audio_tokens.value(),
+        };
+        // Anthropic counts what the cache read or wrote beside `input_tokens`; whoever says
+        // `prompt_tokens` (LiteLLM, with Anthropic's fields added) has them included.
+        if self.prompt_tokens.0.is_none() {
+            let beside = [self.cache_read_input_tokens, self.cache_creation_input_tokens];
+            usage.input = beside.iter().fold(usage.input, |sum, count| sum.saturating_add(count.value()));
+        }
+        usage.total = self.total_tokens.0.unwrap_or(usage.input.saturating_add(usage.output));
+        // xAI counts reasoning beside `completion_tokens`; its total gives it away.
+        let apart = usage.input.saturating_add(usage.output).saturating_add(usage.reasoning);
+        if usage.reasoning > 0 && usage.total == apart {
+            usage.output = usage.output.saturating_add(usage.reasoning);
+        }
+        Some(usage)
+    }
+
+    fn cached(&self, into: Details) -> Count {
+        into.cached_tokens
+            .or(self.cache_read_input_tokens)
+            .or(self.prompt_cache_hit_tokens)
+            .or(self.num_cached_tokens)
+            .or(self.cached_tokens)
+    }
+}
+
+/// A figure that may be absent, null, or not a number at all: one odd field of one provider must not
+/// cost us the others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Count(Option<u64>);
+
+impl Count {
+    fn or(self, other: Self) -> Self {
+        Self(self.0.or(other.0))
+    }
+
+    fn value(self) -> u64 {
+        self.0.unwrap_or_default()
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl<'de> Visitor<'de> for Number {
+            type Value = Count;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of tokens")
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Count, E> {
+                Ok(Count(Some(number)))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Count, E> {
+                Ok(Count(None))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Count, E> {
+                // `as` saturates, and NaN becomes 0.
+                Ok(Count((number >= 0.0).then_some(number as u64)))
+            }
+
+            fn visit_unit<E>(self) -> Result<Count, E> {
+                Ok(Count(None))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Count, E> {
+                Ok(Count(None))
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Count, E> {
+                Ok(Count(None))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Count, A::Error> {
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Count(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Count(None))
+            }
+        }
+        deserializer.deserialize_any(Number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(figures: [u64; 8]) -> Option<Usage> {
+        let [input, output, total, cached, cache_write, reasoning, input_audio, output_audio] = figures;
+        Some(Usage { input, output, total, cached, cache_write, reasoning, input_audio, output_audio })
+    }
+
+    #[test]
+    fn every_shape_is_read_in_the_same_sense() {
+        let cases = [
+            // OpenAI chat.
+            (
+                r#"{"prompt_tokens":100,"completion_tokens":30,"total_tokens":130,
+                    "prompt_tokens_details":{"cached_tokens":64,"audio_tokens":5},
+                    "completion_tokens_details":{"reasoning_tokens":20,"audio_tokens":3}}"#,
+                usage([100, 30, 130, 64, 0, 20, 5, 3]),
+            ),
+            // Embeddings.
+            (r#"{"prompt_tokens":8,"total_tokens":8}"#, usage([8, 0, 8, 0, 0, 0, 0, 0])),
+            // Responses.
+            (
+                r#"{"input_tokens":10,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":2},
+                    "output_tokens":5,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":15}"#,
+                usage([10, 5, 15, 4, 2, 1, 0, 0]),
+            ),
+            // Transcription.
+            (
+                r#"{"type":"tokens","input_tokens":14,"input_token_details":{"text_tokens":0,"audio_tokens":14},
+                    "output_tokens":45,"total_tokens":59}"#,
+                usage([14, 45, 59, 0, 0, 0, 14, 0]),
+            ),
+            // Anthropic: cache reads and writes are counted beside the input.
+            (
+                r#"{"input_tokens":3,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,
+                    "cache_creation":{"ephemeral_5m_input_tokens":100},"output_tokens":50,
+                    "output_tokens_details":{"thinking_tokens":40}}"#,
+                usage([1103, 50, 1153, 1000, 100, 40, 0, 0]),
+            ),
+            // DeepSeek, Mistral, Together, LiteLLM.
+            (
+                r#"{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_cache_hit_tokens":7}"#,
+                usage([9, 1, 10, 7, 0, 0, 0, 0]),
+            ),
+            (
+                r#"{"prompt_tokens":9,"completion_tokens":1,"num_cached_tokens":6,"prompt_tokens_details":null}"#,
+                usage([9, 1, 10, 6, 0, 0, 0, 0]),
+            ),
+            (r#"{"prompt_tokens":9,"cached_tokens":5}"#, usage([9, 0, 9, 5, 0, 0, 0, 0])),
+            (
+                r#"{"prompt_tokens":110,"completion_tokens":1,"total_tokens":111,
+                    "cache_read_input_tokens":80,"cache_creation_input_tokens":20}"#,
+                usage([110, 1, 111, 80, 20, 0, 0, 0]),
+            ),
+            // xAI: reasoning beside the completion.
+            (
+                r#"{"prompt_tokens":10,"completion_tokens":2,"total_tokens":112,
+                    "completion_tokens_details":{"reasoning_tokens":100}}"#,
+                usage([10, 102, 112, 0, 0, 100, 0, 0]),
+            ),
+            // Odd values cost only themselves.
+            (
+                r#"{"prompt_tokens":7.0,"completion_tokens":-1,"total_tokens":"x","cached_tokens":[{}]}"#,
+                usage([7, 0, 7, 0, 0, 0, 0, 0]),
+            ),
+            // Nothing that counts tokens.
+            (r#"{"search_units":1}"#, None),
+            (r#"{"type":"duration","seconds":9}"#, None),
+            ("null", None),
+            ("[1]", None),
+            ("{", None),
+        ];
+        for (json, wanted) in cases {
+            assert_eq!(Usage::read(json.as_bytes()), wanted, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_later_report_wins_where_it_says_something() {
+        let read = |json| serde_json::from_str::<Figures>(json).unwrap();
+        let mut figures = read(r#"{"input_tokens":5,"cache_read_input_tokens":9,"output_tokens":1}"#);
+        figures.update(&read(r#"{"output_tokens":30}"#));
+        assert_eq!(figures.usage(), usage([14, 30, 44, 9, 0, 0, 0, 0]));
+        figures.update(&read(r#"{"input_tokens":6,"cache_read_input_tokens":10,"output_tokens":31}"#));
+        assert_eq!(figures.usage(), usage([16, 31, 47, 10, 0, 0, 0, 0]));
+    }
+}
