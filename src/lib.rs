@@ -18,3 +18,5 @@ pub mod error;
 pub mod api;
 pub mod config;
 pub mod provider;
+
+pub mod emulator;
