@@ -30,11 +30,13 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
     let id = call.state.id("ftjob-", 24);
     let job = json!({
         "id": id, "object": "fine_tuning.job", "created_at": now(), "error": null, "fine_tuned_model": null,
-        "finished_at": null, "hyperparameters": {"n_epochs": 3, "batch_size": 1, "learning_rate_multiplier": 1.0},
+        "finished_at": null,
+        "hyperparameters": {"n_epochs": 3, "batch_size": 1, "learning_rate_multiplier": "auto"},
         "model": model, "organization_id": "org-emulator", "result_files": [], "status": "validating_files",
         "trained_tokens": null, "training_file": file, "validation_file": request.validation_file,
         "seed": request.seed.unwrap_or(42), "integrations": [], "estimated_finish": null,
-        "method": request.method, "metadata": request.metadata, "user_provided_suffix": request.suffix,
+        "method": request.method.unwrap_or_else(|| json!({"type": "supervised"})),
+        "metadata": request.metadata, "user_provided_suffix": request.suffix,
     });
     call.state.jobs.put(&id, job.clone(), Bytes::new());
     Ok(Reply::value(&job).scripted(script))

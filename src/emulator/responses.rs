@@ -127,10 +127,10 @@ fn response(call: &Call<'_>, model: &str, turn: &Turn, input_tokens: u64) -> Res
         "store": said("store", true.into()), "temperature": said("temperature", json!(1.0)),
         "text": said("text", text), "tool_choice": said("tool_choice", "auto".into()),
         "tools": said("tools", json!([])), "top_logprobs": 0, "top_p": said("top_p", json!(1.0)),
-        "truncation": said("truncation", "disabled".into()), "user": said("user", Value::Null),
+        "truncation": said("truncation", "disabled".into()),
         "metadata": said("metadata", json!({})),
         "usage": {
-            "input_tokens": input_tokens, "input_tokens_details": {"cached_tokens": 0},
+            "input_tokens": input_tokens, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
             "output_tokens": output_tokens, "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": input_tokens + output_tokens,
         },
