@@ -22,3 +22,5 @@ pub mod settings;
 pub mod provider;
 
 pub mod net;
+
+pub mod emulator;

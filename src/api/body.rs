@@ -78,6 +78,11 @@ impl Body {
         self.find(name).map(|member| self.text_at(&member.value))
     }
 
+    /// As [`Body::raw`], without the cost of proving once more that a long text is UTF-8.
+    pub fn value(&self, name: &str) -> Option<&[u8]> {
+        self.find(name).map(|member| self.slice(member.value.clone()))
+    }
+
     /// A member's text, when it is a JSON string.
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
         let raw = self.raw(name)?;
@@ -136,7 +141,11 @@ impl Body {
     }
 
     fn find(&self, name: &str) -> Option<&Member> {
-        self.members.iter().rev().find(|member| self.name_of(member) == name)
+        let named = |member: &&Member| match &member.unescaped {
+            Some(unescaped) => **unescaped == *name,
+            None => self.slice(member.name.clone()) == name.as_bytes(),
+        };
+        self.members.iter().rev().find(named)
     }
 
     fn name_of<'a>(&'a self, member: &'a Member) -> &'a str {
@@ -211,7 +220,8 @@ fn name_range(bytes: &Bytes, from: usize) -> Range<usize> {
     open..end
 }
 
-struct Outline<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+/// The members of a JSON object, in order, their values unread.
+pub(super) struct Outline<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -236,7 +246,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
 }
 
 /// A string, borrowed where it has no escapes.
-struct Text<'a>(Cow<'a, str>);
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -4,6 +4,7 @@
 pub mod body;
 pub mod operation;
 pub mod reply;
+pub mod rules;
 pub mod scan;
 pub mod sse;
 pub mod tap;

@@ -51,12 +51,17 @@ pub struct Tap {
 enum Watch {
     /// Audio, files: there is nothing to read.
     Blind,
-    Json {
-        scan: Box<Scan>,
-        figures: Figures,
-        responses: bool,
-    },
+    Json(Box<Whole>),
     Stream(Box<Stream>),
+}
+
+/// The state of one JSON answer.
+#[derive(Debug)]
+struct Whole {
+    scan: Scan,
+    figures: Figures,
+    /// Its `status` may be that of a response.
+    responses: bool,
 }
 
 /// What a whole JSON answer tells; [`Learned::member`] counts in this order.
@@ -79,7 +84,7 @@ impl Tap {
         } else if json {
             let responses =
                 matches!(operation, Operation::Responses | Operation::ResponsesGet | Operation::Proxy);
-            Watch::Json { scan: Box::new(Scan::new(PATHS)), figures: Figures::default(), responses }
+            Watch::Json(Box::new(Whole { scan: Scan::new(PATHS), figures: Figures::default(), responses }))
         } else {
             Watch::Blind
         };
@@ -92,7 +97,8 @@ impl Tap {
         let learned = &mut self.learned;
         match &mut self.watch {
             Watch::Blind => learned.content |= !chunk.is_empty(),
-            Watch::Json { scan, figures, responses } => {
+            Watch::Json(whole) => {
+                let Whole { scan, figures, responses } = &mut **whole;
                 learned.content |= !chunk.is_empty();
                 scan.push(chunk, &mut |index, value| learned.member(figures, *responses, index, value));
                 learned.ended = scan.is_closed();

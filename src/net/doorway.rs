@@ -1,1 +1,103 @@
-//! stub
+//! What a fresh plain connection speaks, decided from its first three bytes.
+//!
+//! Stands in front of a Pingora HTTP app that speaks HTTP/2 on plain connections (h2c by prior knowledge).
+//! Pingora itself waits for 24 bytes before it decides, without a time limit: a whole HTTP/1.0 request such
+//! as a load balancer's health check (`OPTIONS / HTTP/1.0`, 22 bytes) never gets an answer, and a silent
+//! connection is held for ever. Routes nothing and reads no request.
+
+use async_trait::async_trait;
+use pingora_core::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
+use pingora_core::protocols::Stream;
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::protocols::http::v2::server::H2Options;
+use pingora_core::server::ShutdownWatch;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How an HTTP/2 connection begins (RFC 9113, 3.4). No HTTP/1 method is called PRI.
+const PREFACE_START: [u8; 3] = *b"PRI";
+const PREFACE_LENGTH: usize = 24;
+
+/// An app behind its doorway; give it to `Service::new` in the app's place.
+#[derive(Debug)]
+pub struct Doorway<A> {
+    app: Arc<A>,
+    plain: Arc<WithoutH2c<A>>,
+    patience: Duration,
+}
+
+/// The same app, told that plain connections speak HTTP/1.
+#[derive(Debug)]
+struct WithoutH2c<A> {
+    app: Arc<A>,
+    options: Option<HttpServerOptions>,
+}
+
+impl<A: HttpServerApp> Doorway<A> {
+    /// `patience` is how long a plain connection may be silent before its first byte.
+    pub fn new(app: A, patience: Duration) -> Self {
+        let app = Arc::new(app);
+        let options = app.server_options().cloned().map(|mut options| {
+            options.h2c = false;
+            options
+        });
+        let plain = Arc::new(WithoutH2c { app: Arc::clone(&app), options });
+        Self { app, plain, patience }
+    }
+
+    /// Whether the connection opens with HTTP/2; `None` when it says nothing in time, or goes.
+    async fn speaks_h2(&self, stream: &mut Stream, shutdown: &ShutdownWatch) -> Option<bool> {
+        let mut shutdown = shutdown.clone();
+        let peek = async {
+            let mut start = PREFACE_START.map(|_| 0);
+            if !stream.try_peek(&mut start).await.ok()? || start != PREFACE_START {
+                return Some(false);
+            }
+            // Whoever says PRI must say all of it in time, too: the app waits for it without a limit.
+            let mut whole = [0; PREFACE_LENGTH];
+            stream.try_peek(&mut whole).await.ok()
+        };
+        tokio::select! {
+            said = tokio::time::timeout(self.patience, peek) => said.ok().flatten(),
+            _ = shutdown.wait_for(|stop| *stop) => None,
+        }
+    }
+}
+
+#[async_trait]
+impl<A: HttpServerApp + Send + Sync + 'static> ServerApp for Doorway<A> {
+    async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
+        let h2c = self.app.server_options().is_some_and(|options| options.h2c);
+        if !h2c || stream.get_ssl_digest().is_some() {
+            return self.app.process_new(stream, shutdown).await;
+        }
+        if self.speaks_h2(&mut stream, shutdown).await? {
+            self.app.process_new(stream, shutdown).await
+        } else {
+            self.plain.process_new(stream, shutdown).await
+        }
+    }
+
+    async fn cleanup(&self) {
+        self.app.http_cleanup().await;
+    }
+}
+
+#[async_trait]
+impl<A: HttpServerApp + Send + Sync + 'static> HttpServerApp for WithoutH2c<A> {
+    async fn process_new_http(
+        self: &Arc<Self>,
+        session: ServerSession,
+        shutdown: &ShutdownWatch,
+    ) -> Option<ReusedHttpStream> {
+        self.app.process_new_http(session, shutdown).await
+    }
+
+    fn h2_options(&self) -> Option<H2Options> {
+        self.app.h2_options()
+    }
+
+    fn server_options(&self) -> Option<&HttpServerOptions> {
+        self.options.as_ref()
+    }
+}

@@ -60,7 +60,8 @@ fn naive(text: &[u8]) -> Vec<Owned> {
 
 #[test]
 fn events_are_read_as_the_standard_says() {
-    let cases: &[(&str, &[(Option<&str>, &str)])] = &[
+    type Wanted = &'static [(Option<&'static str>, &'static str)];
+    let cases: &[(&str, Wanted)] = &[
         ("data: a\n\ndata: b\r\n\r\ndata:c\r\r", &[(None, "a"), (None, "b"), (None, "c")]),
         ("\u{feff}data: a\n\n", &[(None, "a")]),
         ("\u{feff}\ndata: a\n\n", &[(None, "a")]),

@@ -202,10 +202,10 @@ impl Entry {
     }
 
     fn usable(&self, trusted: bool, now: Instant) -> Use {
-        let renewable = self.error.is_none() || self.helps_out(trusted, now);
         if now < self.fresh_until {
+            // A failure is "fresh" for its second: neither asked again nor renewed.
             if self.error.is_none() && now >= self.renew_at { Use::WhileRenewing } else { Use::AsIs }
-        } else if self.error.is_some() && renewable {
+        } else if self.error.is_some() && self.helps_out(trusted, now) {
             Use::WhileRenewing
         } else {
             Use::NotAnyMore

@@ -10,6 +10,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use tokio::sync::mpsc;
 
 const HOST: &str = "upstream.example";
 
@@ -40,8 +41,13 @@ impl Authority {
         Arc::new(Ca::from_pem(self.pem.as_bytes()).unwrap())
     }
 
-    /// Serves `200 ok` over TLS, keep-alive, a thread per connection.
     fn serve(&self) -> SocketAddr {
+        self.serve_and_tell().0
+    }
+
+    /// Serves `200 ok` over TLS, keep-alive, a thread per connection; tells of each connection that ends.
+    fn serve_and_tell(&self) -> (SocketAddr, mpsc::UnboundedReceiver<()>) {
+        let (tell, ended) = mpsc::unbounded_channel();
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = rustls::ServerConfig::builder()
             .with_no_client_auth()
@@ -54,6 +60,7 @@ impl Authority {
             for socket in listener.incoming() {
                 let mut socket = socket.unwrap();
                 let mut tls = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+                let tell = tell.clone();
                 std::thread::spawn(move || {
                     let mut stream = rustls::Stream::new(&mut tls, &mut socket);
                     let mut seen = Vec::new();
@@ -65,10 +72,12 @@ impl Authority {
                             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
                         }
                     }
+                    // The test may be over.
+                    let _ = tell.send(());
                 });
             }
         });
-        address
+        (address, ended)
     }
 }
 
@@ -150,14 +159,14 @@ async fn the_certificate_must_be_for_the_host_that_was_named() {
 #[tokio::test]
 async fn a_peer_without_idle_time_keeps_no_connection() {
     let one = Authority::new();
-    let address = one.serve();
+    let (address, mut ended) = one.serve_and_tell();
     let (connector, _file) = connector(&one);
     let origin = origin(&format!("https://{HOST}:{}", address.port()), false);
     let peer = peer(&origin, address, &Dial { idle: Duration::ZERO, ..Dial::default() });
     for _ in 0..3 {
         assert_eq!(ask(&connector, &peer).await, Ok(false));
-        // The pool closes it on its next turn; a request within that turn may still find it.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        let ended = tokio::time::timeout(Duration::from_secs(5), ended.recv()).await;
+        assert_eq!(ended, Ok(Some(())), "the connection is closed, not kept");
     }
 }
 

@@ -1,0 +1,174 @@
+//! The spec's rules for requests: required fields, types, ranges and counts, one row per field.
+//!
+//! Judges and never changes. Fields and kinds no row names pass: a provider may know them. Values are
+//! looked at as JSON text, so that a large body is not built up in memory to be judged.
+
+mod batches;
+mod chat;
+mod completions;
+mod fine_tuning;
+mod items;
+mod others;
+mod query;
+mod value;
+
+use super::body::Body;
+use super::operation::Operation;
+use crate::error::Error;
+pub use query::check_query;
+
+/// One field of a request body.
+struct Row {
+    name: &'static str,
+    required: bool,
+    rule: Rule,
+}
+
+const fn required(name: &'static str, rule: Rule) -> Row {
+    Row { name, required: true, rule }
+}
+
+const fn optional(name: &'static str, rule: Rule) -> Row {
+    Row { name, required: false, rule }
+}
+
+/// What a field may hold. Bounds are inclusive. `null` is as good as absent for every field.
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    /// Anything but nothing.
+    Any,
+    Text,
+    Flag,
+    Object,
+    TextOrObject,
+    /// One text, or a list of at most so many items.
+    TextOrList {
+        most: usize,
+    },
+    /// A list of objects.
+    List {
+        least: usize,
+        most: usize,
+    },
+    Number {
+        least: f64,
+        most: f64,
+    },
+    Integer {
+        least: i64,
+        most: i64,
+    },
+    OneOf(&'static [&'static str]),
+    /// A list of at least one message, each with one of these roles.
+    Messages {
+        roles: &'static [&'static str],
+    },
+    /// An object of token id to bias, from -100 to 100.
+    Biases,
+    /// An object of texts with the spec's limits for metadata.
+    Metadata,
+}
+
+/// Any whole number that fits where the spec sets no range.
+const INTEGER: Rule = Rule::Integer { least: i64::MIN, most: i64::MAX };
+const PENALTY: Rule = Rule::Number { least: -2.0, most: 2.0 };
+const TEMPERATURE: Rule = Rule::Number { least: 0.0, most: 2.0 };
+const TOP_P: Rule = Rule::Number { least: 0.0, most: 1.0 };
+const CHOICES: Rule = Rule::Integer { least: 1, most: 128 };
+const STOP: Rule = Rule::TextOrList { most: 4 };
+
+/// The fields of one operation, and what one field demands of another.
+struct Table {
+    rows: &'static [Row],
+    across: fn(&Fields<'_>) -> Result<(), Error>,
+}
+
+const fn rows(rows: &'static [Row]) -> Table {
+    Table { rows, across: |_| Ok(()) }
+}
+
+fn table(operation: Operation) -> Option<&'static Table> {
+    Some(match operation {
+        Operation::ChatCompletions => &chat::TABLE,
+        Operation::Completions => &completions::TABLE,
+        Operation::BatchesCreate => &batches::TABLE,
+        Operation::FineTuningCreate => &fine_tuning::TABLE,
+        Operation::Embeddings => &others::EMBEDDINGS,
+        Operation::Responses => &others::RESPONSES,
+        Operation::Messages => &others::MESSAGES,
+        Operation::CountTokens => &others::COUNT_TOKENS,
+        Operation::Images => &others::IMAGES,
+        Operation::Speech => &others::SPEECH,
+        Operation::Moderations => &others::MODERATIONS,
+        Operation::Rerank => &others::RERANK,
+        _ => return None,
+    })
+}
+
+/// The members of a body as the rules see them.
+struct Fields<'a> {
+    body: &'a Body,
+    given: &'a dyn Fn(&str) -> bool,
+}
+
+impl Fields<'_> {
+    /// The JSON text of a field; `None` when it is absent or null.
+    fn value(&self, name: &str) -> Option<&[u8]> {
+        self.body.value(name).filter(|&value| value != b"null")
+    }
+
+    fn is_true(&self, name: &str) -> bool {
+        self.body.value(name) == Some(b"true")
+    }
+
+    fn integer(&self, name: &str) -> Option<i64> {
+        value::integer(self.value(name)?)
+    }
+
+    /// The config sets one of these itself: what the body says about them does not reach the provider.
+    fn is_given(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| (self.given)(name))
+    }
+
+    /// Holds `stream_options` to its rule, which chat and text completions share.
+    fn stream_options(&self) -> Result<(), Error> {
+        let wrong = self.value("stream_options").is_some() && !self.is_true("stream");
+        if wrong && !self.is_given(&["stream_options", "stream"]) {
+            let message = "The 'stream_options' parameter is only allowed when 'stream' is true.";
+            return Err(Error::invalid_request("stream_options", message));
+        }
+        Ok(())
+    }
+}
+
+/// Holds a request body against the spec's table for its operation; one without a table passes.
+///
+/// `given` tells the names the config sets itself (`override_params`, a target's default model): these
+/// count as present, and what the body says about them is not judged.
+///
+/// # Errors
+/// 400 with the first field at fault as `param` and OpenAI's words for it.
+pub fn check(operation: Operation, body: &Body, given: &dyn Fn(&str) -> bool) -> Result<(), Error> {
+    let Some(table) = table(operation) else { return Ok(()) };
+    let fields = Fields { body, given };
+    for row in table.rows {
+        let judged = match fields.value(row.name) {
+            None if row.required => Err(missing(row.name)),
+            None => Ok(()),
+            Some(value) => row.rule.check(row.name, value),
+        };
+        match judged {
+            // Asked only now: nearly all requests never need to know.
+            Err(error) if !given(row.name) => return Err(error),
+            _ => {}
+        }
+    }
+    (table.across)(&fields)
+}
+
+fn missing(name: &str) -> Error {
+    Error::invalid_request(name, format!("Missing required parameter: '{name}'."))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! Rules of POST /batches (spec "Endpoints").
+//!
+//! Whether `immediate` is possible depends on who runs the batch; that is not judged here.
+
+use super::{Row, Rule, Table, optional, required, rows};
+
+const ENDPOINTS: &[&str] = &["/v1/chat/completions", "/v1/completions", "/v1/embeddings"];
+
+const ROWS: &[Row] = &[
+    required("input_file_id", Rule::Text),
+    required("completion_window", Rule::OneOf(&["immediate", "24h"])),
+    required("endpoint", Rule::OneOf(ENDPOINTS)),
+    optional("metadata", Rule::Metadata),
+];
+
+pub(super) const TABLE: Table = rows(ROWS);

@@ -1,0 +1,49 @@
+//! Rules of POST /chat/completions (spec "Endpoints" and "Limits").
+//!
+//! `tool_choice` is not held to the spec's three words: providers have more (`any`), and the spec's ranges
+//! and counts are what protects anyone.
+
+use super::{
+    CHOICES, Fields, INTEGER, PENALTY, Row, Rule, STOP, TEMPERATURE, TOP_P, Table, optional, required,
+};
+use crate::error::Error;
+
+const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool", "function"];
+
+const ROWS: &[Row] = &[
+    required("messages", Rule::Messages { roles: ROLES }),
+    required("model", Rule::Text),
+    optional("frequency_penalty", PENALTY),
+    optional("presence_penalty", PENALTY),
+    optional("logit_bias", Rule::Biases),
+    optional("logprobs", Rule::Flag),
+    optional("top_logprobs", Rule::Integer { least: 0, most: 20 }),
+    optional("max_tokens", INTEGER),
+    optional("max_completion_tokens", INTEGER),
+    optional("n", CHOICES),
+    optional("response_format", Rule::Object),
+    optional("seed", INTEGER),
+    optional("stop", STOP),
+    optional("stream", Rule::Flag),
+    optional("stream_options", Rule::Object),
+    optional("thinking", Rule::Object),
+    optional("temperature", TEMPERATURE),
+    optional("top_p", TOP_P),
+    optional("tools", Rule::List { least: 0, most: 128 }),
+    optional("tool_choice", Rule::TextOrObject),
+    optional("parallel_tool_calls", Rule::Flag),
+    optional("user", Rule::Text),
+    optional("function_call", Rule::TextOrObject),
+    optional("functions", Rule::List { least: 1, most: 128 }),
+];
+
+pub(super) const TABLE: Table = Table { rows: ROWS, across };
+
+fn across(fields: &Fields<'_>) -> Result<(), Error> {
+    let wrong = fields.value("top_logprobs").is_some() && !fields.is_true("logprobs");
+    if wrong && !fields.is_given(&["top_logprobs", "logprobs"]) {
+        let message = "The 'top_logprobs' parameter is only allowed when 'logprobs' is true.";
+        return Err(Error::invalid_request("top_logprobs", message));
+    }
+    fields.stream_options()
+}

@@ -1,0 +1,19 @@
+//! Rules of POST /fine_tuning/jobs (spec "Endpoints", "Fine-tuning job" and "Limits").
+//!
+//! `suffix` and `method` are required because the spec's contract says so, though OpenAI's own API would
+//! do without them.
+
+use super::{INTEGER, Row, Rule, Table, optional, required, rows};
+
+const ROWS: &[Row] = &[
+    required("model", Rule::Text),
+    required("training_file", Rule::Text),
+    required("suffix", Rule::Text),
+    required("method", Rule::Object),
+    optional("validation_file", Rule::Text),
+    optional("integrations", Rule::List { least: 0, most: 5 }),
+    optional("seed", INTEGER),
+    optional("metadata", Rule::Metadata),
+];
+
+pub(super) const TABLE: Table = rows(ROWS);

@@ -1,0 +1,48 @@
+//! Rules of the calls the spec names without a table: what they cannot do without, by the vendors' own
+//! references, and for responses the ranges the spec gives for the response object.
+//!
+//! Ranges the vendors set themselves (Anthropic's temperature ends at 1) stay theirs to judge.
+
+use super::{Fields, Row, Rule, TEMPERATURE, TOP_P, Table, missing, optional, required, rows};
+use crate::error::Error;
+
+const ANY_LENGTH: Rule = Rule::List { least: 1, most: usize::MAX };
+
+pub(super) const EMBEDDINGS: Table = rows(&[required("model", Rule::Text), required("input", Rule::Any)]);
+
+pub(super) const MESSAGES: Table = rows(&[
+    required("model", Rule::Text),
+    required("messages", ANY_LENGTH),
+    required("max_tokens", super::INTEGER),
+    optional("stream", Rule::Flag),
+]);
+
+pub(super) const COUNT_TOKENS: Table =
+    rows(&[required("model", Rule::Text), required("messages", ANY_LENGTH)]);
+
+pub(super) const IMAGES: Table = rows(&[required("prompt", Rule::Text)]);
+
+pub(super) const SPEECH: Table =
+    rows(&[required("model", Rule::Text), required("input", Rule::Text), required("voice", Rule::Any)]);
+
+pub(super) const MODERATIONS: Table = rows(&[required("input", Rule::Any)]);
+
+pub(super) const RERANK: Table =
+    rows(&[required("model", Rule::Text), required("query", Rule::Any), required("documents", Rule::Any)]);
+
+const RESPONSES_ROWS: &[Row] = &[
+    optional("model", Rule::Text),
+    optional("metadata", Rule::Metadata),
+    optional("temperature", TEMPERATURE),
+    optional("top_p", TOP_P),
+    optional("top_logprobs", Rule::Integer { least: 0, most: 20 }),
+    optional("stream", Rule::Flag),
+];
+
+pub(super) const RESPONSES: Table = Table { rows: RESPONSES_ROWS, across: model_or_prompt };
+
+/// A stored prompt brings its model along.
+fn model_or_prompt(fields: &Fields<'_>) -> Result<(), Error> {
+    let named = ["model", "prompt"].iter().any(|name| fields.value(name).is_some());
+    if named || fields.is_given(&["model", "prompt"]) { Ok(()) } else { Err(missing("model")) }
+}

@@ -1,0 +1,346 @@
+//! The spec's tables as cases: what passes, and what is refused with which `param` and which words.
+
+use super::*;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+fn judge(operation: Operation, body: &Value, given: &[&str]) -> Option<(String, String)> {
+    let body = Body::parse(Bytes::from(body.to_string())).unwrap();
+    let error = check(operation, &body, &|name| given.contains(&name)).err()?;
+    assert_eq!(error.status(), 400);
+    Some((error.param.unwrap(), error.message))
+}
+
+fn least(operation: Operation) -> Value {
+    match operation {
+        Operation::ChatCompletions => json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}),
+        Operation::Completions => json!({"model": "m", "prompt": "hi"}),
+        Operation::BatchesCreate => {
+            json!({"input_file_id": "f", "completion_window": "24h", "endpoint": "/v1/embeddings"})
+        }
+        Operation::FineTuningCreate => {
+            json!({"model": "m", "training_file": "f", "suffix": "s", "method": {}})
+        }
+        Operation::Embeddings => json!({"model": "m", "input": ["a"]}),
+        Operation::Responses => json!({"model": "m"}),
+        Operation::Messages => json!({"model": "m", "messages": [{"role": "user"}], "max_tokens": 5}),
+        Operation::CountTokens => json!({"model": "m", "messages": [{"role": "user"}]}),
+        Operation::Images => json!({"prompt": "a cat"}),
+        Operation::Speech => json!({"model": "m", "input": "hi", "voice": {"id": "v"}}),
+        Operation::Moderations => json!({"input": "hi"}),
+        Operation::Rerank => json!({"model": "m", "query": "q", "documents": []}),
+        other => panic!("{other:?} has no table"),
+    }
+}
+
+const ALL: &[Operation] = &[
+    Operation::ChatCompletions,
+    Operation::Completions,
+    Operation::BatchesCreate,
+    Operation::FineTuningCreate,
+    Operation::Embeddings,
+    Operation::Responses,
+    Operation::Messages,
+    Operation::CountTokens,
+    Operation::Images,
+    Operation::Speech,
+    Operation::Moderations,
+    Operation::Rerank,
+];
+
+/// The least body of the operation with `fields` laid over it.
+fn with(operation: Operation, fields: Value) -> Value {
+    let mut body = least(operation);
+    body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    body
+}
+
+#[test]
+fn the_least_body_passes_and_nothing_can_be_left_out_of_it() {
+    for &operation in ALL {
+        let body = least(operation);
+        assert_eq!(judge(operation, &body, &[]), None, "{operation:?}");
+        for name in body.as_object().unwrap().keys() {
+            let mut without = body.clone();
+            without.as_object_mut().unwrap().remove(name);
+            let wanted = (name.clone(), format!("Missing required parameter: '{name}'."));
+            assert_eq!(judge(operation, &without, &[]), Some(wanted.clone()), "{operation:?}");
+            assert_eq!(judge(operation, &without, &[name]), None, "{operation:?} given {name}");
+            let null = with(operation, json!({ name: null }));
+            assert_eq!(judge(operation, &null, &[]), Some(wanted), "{operation:?}");
+        }
+    }
+}
+
+#[test]
+fn every_row_takes_null_or_is_required_and_stands_once() {
+    for &operation in ALL {
+        let rows = table(operation).unwrap().rows;
+        for row in rows {
+            assert_eq!(rows.iter().filter(|other| other.name == row.name).count(), 1, "{}", row.name);
+            if !row.required && row.name != "model" {
+                assert_eq!(judge(operation, &with(operation, json!({ row.name: null })), &[]), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_spec_allows_and_what_it_does_not_know_passes() {
+    let chat = [
+        json!({"temperature": 0, "top_p": 1.0, "frequency_penalty": -2, "presence_penalty": 2.0}),
+        json!({"n": 128, "seed": i64::MIN, "max_tokens": 0, "max_completion_tokens": 7.0}),
+        json!({"logprobs": true, "top_logprobs": 20, "stop": ["a", "b", "c", "d"]}),
+        json!({"stop": "a", "stream": true, "stream_options": {"include_usage": true}}),
+        json!({"logit_bias": {"50256": -100, "1": 100.0}, "tool_choice": "any", "function_call": {"name": "f"}}),
+        json!({"tools": vec![json!({"type": "who_knows"}); 128], "functions": [{}], "user": "u"}),
+        json!({"metadata": {"nested": {"is": "theirs"}}, "unheard_of": [1], "reasoning_effort": "max"}),
+        json!({"messages": [
+            {"role": "system"}, {"role": "developer"}, {"role": "user", "content": [{"type": "hologram"}]},
+            {"content": null, "role": "assistant"}, {"role": "tool"}, {"role": "function"},
+        ]}),
+    ];
+    for fields in chat {
+        let body = with(Operation::ChatCompletions, fields);
+        assert_eq!(judge(Operation::ChatCompletions, &body, &[]), None, "{body}");
+    }
+    let others = [
+        (Operation::Completions, json!({"prompt": [[1, 2], [3]], "best_of": 3, "n": 2, "logprobs": 5})),
+        (Operation::Completions, json!({"prompt": [1, 2, 3], "best_of": 0, "max_tokens": 0, "suffix": null})),
+        (Operation::Completions, json!({"best_of": 1, "stream": true, "stop": null})),
+        (
+            Operation::BatchesCreate,
+            json!({"completion_window": "immediate", "metadata": {"k": "ü".repeat(512)}}),
+        ),
+        (Operation::Messages, json!({"temperature": 5, "messages": [{"role": "robot"}]})),
+        (Operation::Responses, json!({"tools": [{"type": "computer_use"}], "input": "hi", "temperature": 2})),
+    ];
+    for (operation, fields) in others {
+        let body = with(operation, fields);
+        assert_eq!(judge(operation, &body, &[]), None, "{body}");
+    }
+    assert_eq!(judge(Operation::Responses, &json!({"prompt": {"id": "p"}}), &[]), None);
+    assert_eq!(judge(Operation::Proxy, &json!({"temperature": "hot"}), &[]), None);
+}
+
+#[test]
+fn what_the_chat_table_forbids_is_refused_by_name() {
+    let many = |count: usize| vec![json!({"type": "function"}); count];
+    let cases = [
+        (
+            json!({"temperature": 2.5}),
+            "temperature",
+            "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 2.5 instead.",
+        ),
+        (
+            json!({"temperature": -1}),
+            "temperature",
+            "Invalid 'temperature': decimal below minimum value. Expected a value >= 0, but got -1 instead.",
+        ),
+        (
+            json!({"temperature": "1"}),
+            "temperature",
+            "Invalid type for 'temperature': expected a decimal, but got a string instead.",
+        ),
+        (json!({"top_p": 1.01}), "top_p", "above maximum"),
+        (json!({"frequency_penalty": 2.1}), "frequency_penalty", "above maximum"),
+        (json!({"presence_penalty": -2.1}), "presence_penalty", "below minimum"),
+        (
+            json!({"n": 0}),
+            "n",
+            "Invalid 'n': integer below minimum value. Expected a value >= 1, but got 0 instead.",
+        ),
+        (json!({"n": 129}), "n", "Expected a value <= 128, but got 129 instead."),
+        (
+            json!({"n": 1.5}),
+            "n",
+            "Invalid type for 'n': expected an integer, but got a decimal number instead.",
+        ),
+        (json!({"seed": 9_223_372_036_854_775_808_u64}), "seed", "above maximum"),
+        (json!({"seed": 1e300}), "seed", "above maximum"),
+        (json!({"max_tokens": "5"}), "max_tokens", "expected an integer, but got a string"),
+        (json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs", "<= 20"),
+        (json!({"top_logprobs": 3}), "top_logprobs", "only allowed when 'logprobs' is true"),
+        (json!({"logprobs": false, "top_logprobs": 3}), "top_logprobs", "only allowed when"),
+        (json!({"logprobs": 3}), "logprobs", "expected a boolean, but got an integer"),
+        (
+            json!({"logit_bias": {"50256": 101}}),
+            "logit_bias.50256",
+            "Invalid 'logit_bias.50256': decimal above maximum value. Expected a value <= 100, but got 101 instead.",
+        ),
+        (json!({"logit_bias": {"7": "x"}}), "logit_bias.7", "expected a decimal, but got a string"),
+        (json!({"logit_bias": [1]}), "logit_bias", "expected an object, but got an array"),
+        (
+            json!({"stop": ["a", "b", "c", "d", "e"]}),
+            "stop",
+            "maximum length 4, but got an array with length 5 instead.",
+        ),
+        (json!({"stop": 5}), "stop", "expected a string or an array, but got an integer"),
+        (json!({"stream": "yes"}), "stream", "expected a boolean"),
+        (json!({"stream_options": {}}), "stream_options", "only allowed when 'stream' is true"),
+        (json!({"stream": false, "stream_options": {}}), "stream_options", "only allowed when"),
+        (
+            json!({"tools": many(129)}),
+            "tools",
+            "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 129 instead.",
+        ),
+        (json!({"tools": {}}), "tools", "expected an array, but got an object"),
+        (json!({"tools": [{}, "x"]}), "tools[1]", "expected an object"),
+        (json!({"tool_choice": 1}), "tool_choice", "expected a string or an object"),
+        (json!({"functions": []}), "functions", "empty array. Expected an array with minimum length 1"),
+        (json!({"functions": many(129)}), "functions", "maximum length 128"),
+        (json!({"response_format": "json"}), "response_format", "expected an object, but got a string"),
+        (json!({"model": 4}), "model", "expected a string, but got an integer"),
+        (json!({"user": 4}), "user", "expected a string"),
+        (json!({"messages": []}), "messages", "Invalid 'messages': empty array."),
+        (json!({"messages": "hi"}), "messages", "expected an array, but got a string"),
+        (json!({"messages": [{"role": "user"}, 7]}), "messages[1]", "expected an object"),
+        (
+            json!({"messages": [{"role": "user"}, {"content": "x"}]}),
+            "messages[1].role",
+            "Missing required parameter: 'messages[1].role'.",
+        ),
+        (
+            json!({"messages": [{"role": "robot"}]}),
+            "messages[0].role",
+            "Invalid value: 'robot'. Supported values are: 'system', 'developer', 'user', 'assistant', 'tool', and 'function'.",
+        ),
+        (json!({"messages": [{"role": 1}]}), "messages[0].role", "expected a string"),
+    ];
+    for (fields, param, words) in cases {
+        let body = with(Operation::ChatCompletions, fields);
+        let (got, message) = judge(Operation::ChatCompletions, &body, &[]).expect(param);
+        assert_eq!(got, param, "{message}");
+        assert!(message.contains(words), "{param}: {message}");
+    }
+}
+
+#[test]
+fn what_the_other_tables_forbid_is_refused_by_name() {
+    let pairs =
+        |count: usize| (0..count).map(|n| (n.to_string(), json!("x"))).collect::<serde_json::Map<_, _>>();
+    let cases = [
+        (Operation::Completions, json!({"best_of": 21}), "best_of", "<= 20"),
+        (
+            Operation::Completions,
+            json!({"best_of": 2, "n": 2}),
+            "best_of",
+            "Expected a value > 2, but got 2 instead.",
+        ),
+        (
+            Operation::Completions,
+            json!({"best_of": 2, "stream": true}),
+            "best_of",
+            "not allowed when 'stream' is true",
+        ),
+        (Operation::Completions, json!({"logprobs": 6}), "logprobs", "<= 5"),
+        (Operation::Completions, json!({"max_tokens": -1}), "max_tokens", ">= 0"),
+        (Operation::Completions, json!({"prompt": {}}), "prompt", "expected a string or an array"),
+        (Operation::Completions, json!({"stream_options": {}}), "stream_options", "only allowed when"),
+        (
+            Operation::BatchesCreate,
+            json!({"endpoint": "/v1/responses"}),
+            "endpoint",
+            "'/v1/chat/completions', '/v1/completions', and '/v1/embeddings'.",
+        ),
+        (
+            Operation::BatchesCreate,
+            json!({"completion_window": "1h"}),
+            "completion_window",
+            "Supported values are: 'immediate' and '24h'.",
+        ),
+        (
+            Operation::BatchesCreate,
+            json!({"metadata": pairs(17)}),
+            "metadata",
+            "at most 16 properties, but got 17",
+        ),
+        (
+            Operation::BatchesCreate,
+            json!({"metadata": {"k": "x".repeat(513)}}),
+            "metadata.k",
+            "maximum length 512, but got a string with length 513",
+        ),
+        (
+            Operation::BatchesCreate,
+            json!({"metadata": {"k": 1}}),
+            "metadata.k",
+            "expected a string, but got an integer",
+        ),
+        (
+            Operation::BatchesCreate,
+            json!({"metadata": {"k".repeat(65): "x"}}),
+            "metadata",
+            "maximum length 64",
+        ),
+        (
+            Operation::FineTuningCreate,
+            json!({"integrations": vec![json!({}); 6]}),
+            "integrations",
+            "maximum length 5",
+        ),
+        (Operation::FineTuningCreate, json!({"method": "dpo"}), "method", "expected an object"),
+        (Operation::Messages, json!({"messages": []}), "messages", "empty array"),
+        (Operation::Messages, json!({"max_tokens": "x"}), "max_tokens", "expected an integer"),
+        (Operation::Responses, json!({"temperature": 3}), "temperature", "<= 2"),
+    ];
+    for (operation, fields, param, words) in cases {
+        let (got, message) = judge(operation, &with(operation, fields), &[]).expect(param);
+        assert_eq!(got, param, "{message}");
+        assert!(message.contains(words), "{param}: {message}");
+    }
+}
+
+#[test]
+fn what_the_config_sets_itself_is_not_judged() {
+    let cases = [
+        (Operation::ChatCompletions, json!({"temperature": 9}), "temperature"),
+        (Operation::ChatCompletions, json!({"messages": []}), "messages"),
+        (Operation::ChatCompletions, json!({"top_logprobs": 3}), "logprobs"),
+        (Operation::ChatCompletions, json!({"stream_options": {}}), "stream"),
+        (Operation::Completions, json!({"best_of": 1, "n": 1}), "n"),
+    ];
+    for (operation, fields, name) in cases {
+        let body = with(operation, fields);
+        assert!(judge(operation, &body, &[]).is_some(), "{body}");
+        assert_eq!(judge(operation, &body, &[name]), None, "{body}");
+    }
+}
+
+#[test]
+fn a_long_value_is_quoted_only_in_part() {
+    let body = with(Operation::ChatCompletions, json!({"messages": [{"role": "ü".repeat(5000)}]}));
+    let (_, message) = judge(Operation::ChatCompletions, &body, &[]).unwrap();
+    assert!(message.len() < 300, "{message}");
+}
+
+#[test]
+fn queries_are_held_to_the_spec() {
+    let cases = [
+        (Operation::BatchesList, "limit=100&after=x", None),
+        (Operation::BatchesList, "limit=0", Some("Expected a value >= 1, but got 0 instead.")),
+        (Operation::BatchesList, "after=x&limit=101", Some("<= 100")),
+        (Operation::BatchesList, "limit=ten", Some("expected an integer, but got 'ten'")),
+        (Operation::BatchesList, "limit=", Some("expected an integer")),
+        (Operation::FineTuningCheckpoints, "limit=1000", None),
+        (Operation::FineTuningCheckpoints, "limit=x", Some("expected an integer")),
+        (Operation::ResponsesGet, "include=file_search_call.results&stream=true", None),
+        (Operation::ResponsesGet, "include%5B%5D=message.input_image.image_url", None),
+        (
+            Operation::ResponsesGet,
+            "include[0]=file_search_call.results,computer_call_output.output.image_url",
+            None,
+        ),
+        (Operation::ResponsesGet, "include[]=secrets", Some("Invalid value: 'secrets'.")),
+        (Operation::ResponsesGet, "included=secrets", None),
+        (Operation::FilesList, "limit=x", None),
+    ];
+    for (operation, query, wanted) in cases {
+        let error = check_query(operation, Some(query)).err();
+        match wanted {
+            None => assert!(error.is_none(), "{query}"),
+            Some(words) => assert!(error.as_ref().unwrap().message.contains(words), "{query}: {error:?}"),
+        }
+    }
+    assert!(check_query(Operation::BatchesList, None).is_ok());
+}

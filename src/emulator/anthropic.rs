@@ -1,0 +1,154 @@
+//! Anthropic's Messages: `POST /messages` and `POST /messages/count_tokens`.
+//!
+//! The whole answer and what decides it; the events of a stream are in `anthropic_stream`.
+
+use super::anthropic_stream;
+use super::call::Call;
+use super::reply::{Dialect, Refusal, Reply};
+use super::talk::{self, Asked, Message, Tool, Turn};
+use super::words::{self, End, quote};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+const DIALECT: Dialect = Dialect::Anthropic;
+
+/// What a thinking block says.
+pub(super) const THOUGHT: &str = "The user wants to hear of the quick brown fox. I shall tell.";
+/// Stands for the signature of a thinking block.
+pub(super) const SIGNATURE: &str = "RW11bGF0b3JTaWduYXR1cmU=";
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    model: Option<String>,
+    #[serde(borrow)]
+    messages: Option<Vec<Message<'a>>>,
+    #[serde(borrow)]
+    system: Option<&'a RawValue>,
+    max_tokens: Option<u64>,
+    stream: Option<bool>,
+    stop_sequences: Option<Vec<String>>,
+    #[serde(borrow)]
+    tools: Option<Vec<Tool<'a>>>,
+    #[serde(borrow)]
+    tool_choice: Option<&'a RawValue>,
+    thinking: Option<Thinking>,
+}
+
+#[derive(Deserialize)]
+struct Thinking {
+    r#type: String,
+}
+
+/// One block of an answer's content.
+pub(super) enum Block {
+    Thinking,
+    Text(String),
+    ToolUse { id: String, name: String, input: String },
+}
+
+/// What a whole and a streamed answer have in common.
+pub(super) struct Told {
+    pub(super) id: String,
+    /// A JSON string.
+    pub(super) model: String,
+    pub(super) blocks: Vec<Block>,
+    pub(super) stop_reason: &'static str,
+    /// JSON.
+    pub(super) stop_sequence: String,
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+}
+
+impl Request<'_> {
+    fn messages(&self) -> Result<&[Message<'_>], Refusal> {
+        match self.messages.as_deref() {
+            Some([]) => Err(Refusal::bad("messages: at least one message is required").in_dialect(DIALECT)),
+            Some(messages) => Ok(messages),
+            None => Err(Refusal::bad("messages: Field required").in_dialect(DIALECT)),
+        }
+    }
+
+    fn input_tokens(&self, messages: &[Message<'_>]) -> u64 {
+        let system = self.system.map_or(0, |system| words::count_words(system.get()));
+        talk::prompt_tokens(messages) + system
+    }
+}
+
+pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
+    let request: Request<'_> = call.read(DIALECT)?;
+    let (model, script) = call.model(request.model.as_deref(), DIALECT)?;
+    let messages = request.messages()?;
+    let Some(limit) = request.max_tokens.filter(|&limit| limit > 0) else {
+        return Err(Refusal::bad("max_tokens: Field required, at least 1").in_dialect(DIALECT));
+    };
+    let turn = talk::turn(&Asked {
+        model,
+        messages,
+        tools: request.tools.as_deref().unwrap_or_default(),
+        tool_choice: request.tool_choice,
+        format: None,
+        limit: Some(limit),
+        stops: request.stop_sequences.as_deref().unwrap_or_default(),
+        script: &script,
+    });
+    let thinks = request.thinking.as_ref().is_some_and(|thinking| thinking.r#type != "disabled");
+    let told = told(call, model, turn, thinks, request.input_tokens(messages));
+    let reply =
+        if request.stream == Some(true) { anthropic_stream::reply(told) } else { Reply::json(whole(&told)) };
+    Ok(reply.in_dialect(DIALECT).scripted(script))
+}
+
+pub(super) fn count_tokens(call: &Call<'_>) -> Result<Reply, Refusal> {
+    let request: Request<'_> = call.read(DIALECT)?;
+    let (_, script) = call.model(request.model.as_deref(), DIALECT)?;
+    let tokens = request.input_tokens(request.messages()?);
+    Ok(Reply::value(&json!({"input_tokens": tokens})).in_dialect(DIALECT).scripted(script))
+}
+
+fn told(call: &Call<'_>, model: &str, turn: Turn, thinks: bool, input_tokens: u64) -> Told {
+    let thought = if thinks { words::count(THOUGHT) } else { 0 };
+    let output_tokens = turn.tokens() + thought;
+    let mut blocks = Vec::new();
+    if thinks {
+        blocks.push(Block::Thinking);
+    }
+    let (stop_reason, stop_sequence) = match turn {
+        Turn::Text(said) => {
+            blocks.push(Block::Text(said.text));
+            match said.end {
+                End::Said => ("end_turn", "null".to_owned()),
+                End::Length => ("max_tokens", "null".to_owned()),
+                End::Stop(stop) => ("stop_sequence", quote(&stop)),
+            }
+        }
+        Turn::Tools(calls) => {
+            blocks.extend(calls.into_iter().map(|tool| Block::ToolUse {
+                id: call.state.id("toolu_", 24),
+                name: tool.name,
+                input: tool.arguments,
+            }));
+            ("tool_use", "null".to_owned())
+        }
+    };
+    let (id, model) = (call.state.id("msg_", 24), quote(model));
+    Told { id, model, blocks, stop_reason, stop_sequence, input_tokens, output_tokens }
+}
+
+fn whole(told: &Told) -> String {
+    let block = |block: &Block| match block {
+        Block::Thinking => {
+            format!(r#"{{"type":"thinking","thinking":{},"signature":"{SIGNATURE}"}}"#, quote(THOUGHT))
+        }
+        Block::Text(text) => format!(r#"{{"type":"text","text":{}}}"#, quote(text)),
+        Block::ToolUse { id, name, input } => {
+            format!(r#"{{"type":"tool_use","id":"{id}","name":{},"input":{input}}}"#, quote(name))
+        }
+    };
+    let content: Vec<String> = told.blocks.iter().map(block).collect();
+    let content = content.join(",");
+    let Told { id, model, stop_reason, stop_sequence, input_tokens, output_tokens, .. } = told;
+    format!(
+        r#"{{"id":"{id}","type":"message","role":"assistant","model":{model},"content":[{content}],"stop_reason":"{stop_reason}","stop_sequence":{stop_sequence},"usage":{{"input_tokens":{input_tokens},"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":{output_tokens},"service_tier":"standard"}}}}"#
+    )
+}

@@ -1,0 +1,104 @@
+//! The body type of every answer: whole, played event by event, or axum's (an upgrade).
+//!
+//! It owns the request's [`Watch`], so that the log learns how the answer ended: when hyper drops a body
+//! before its end, the caller has left.
+
+use super::playback::Playback;
+use super::watch::{Ended, Watch};
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// The connection is to be dropped without another byte. hyper does so when a service or a body fails.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the emulator breaks off, as its script says or because the caller did")
+    }
+}
+
+impl std::error::Error for Gone {}
+
+/// A response body.
+pub(super) struct Body {
+    kind: Kind,
+    watch: Option<Watch>,
+}
+
+enum Kind {
+    Whole(Bytes),
+    Played(Box<Playback>),
+    Upgrade(axum::body::Body),
+}
+
+impl Body {
+    pub(super) fn whole(bytes: Bytes, watch: Option<Watch>) -> Self {
+        let mut body = Self { kind: Kind::Whole(bytes), watch };
+        // hyper never asks an empty body for a frame.
+        if body.is_end_stream() {
+            body.end(Ended::Complete);
+        }
+        body
+    }
+
+    pub(super) fn played(playback: Playback, watch: Watch) -> Self {
+        Self { kind: Kind::Played(Box::new(playback)), watch: Some(watch) }
+    }
+
+    pub(super) fn upgrade(body: axum::body::Body) -> Self {
+        Self { kind: Kind::Upgrade(body), watch: None }
+    }
+
+    fn end(&mut self, ended: Ended) {
+        if let Some(watch) = self.watch.take() {
+            watch.end(ended);
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Gone;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+        let next = match &mut self.kind {
+            Kind::Whole(bytes) if bytes.is_empty() => None,
+            Kind::Whole(bytes) => Some(Ok(std::mem::take(bytes))),
+            Kind::Played(playback) => ready!(playback.poll_next(cx)),
+            Kind::Upgrade(body) => {
+                let frame = ready!(Pin::new(body).poll_frame(cx));
+                return Poll::Ready(frame.map(|frame| frame.map_err(|_| Gone)));
+            }
+        };
+        match &next {
+            None => self.end(Ended::Complete),
+            Some(Err(Gone)) => self.end(Ended::Fault),
+            Some(Ok(_)) if self.is_end_stream() => self.end(Ended::Complete),
+            Some(Ok(_)) => {}
+        }
+        Poll::Ready(next.map(|next| next.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Whole(bytes) => bytes.is_empty(),
+            Kind::Played(playback) => playback.left() == Some(0),
+            Kind::Upgrade(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Played(playback) => playback.left().map(SizeHint::with_exact).unwrap_or_default(),
+            Kind::Upgrade(body) => body.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! One request as the dialects see it: the head, the whole body, and which model and script it names.
+//!
+//! Not for bodies that stream: files and unknown paths read those themselves.
+
+use super::reply::{Dialect, Refusal};
+use super::script::Script;
+use super::state::State;
+use bytes::Bytes;
+use http::request::Parts;
+use serde::Deserialize;
+
+/// What a dialect answers to.
+pub(super) struct Call<'a> {
+    pub(super) state: &'a State,
+    pub(super) head: &'a Parts,
+    pub(super) body: &'a Bytes,
+    /// The object a path names, decoded; empty where it names none.
+    pub(super) id: &'a str,
+    /// The script of the `x-emulator-script` header.
+    pub(super) script: Option<&'a Script>,
+}
+
+impl Call<'_> {
+    /// The body as `T`.
+    pub(super) fn read<'a, T: Deserialize<'a>>(&'a self, dialect: Dialect) -> Result<T, Refusal> {
+        serde_json::from_slice(self.body).map_err(|error| {
+            Refusal::bad(format!("We could not parse the JSON body of your request: {error}"))
+                .in_dialect(dialect)
+        })
+    }
+
+    /// The model without its script, and the script that applies.
+    pub(super) fn model<'m>(
+        &self,
+        model: Option<&'m str>,
+        dialect: Dialect,
+    ) -> Result<(&'m str, Script), Refusal> {
+        let model = model.filter(|model| !model.is_empty());
+        let model = model.ok_or_else(|| Refusal::missing("model").in_dialect(dialect))?;
+        let (name, script) = model.split_once('?').unwrap_or((model, ""));
+        if name.starts_with("missing-") {
+            return Err(Refusal::no_model(name, dialect));
+        }
+        if let Some(script) = self.script {
+            return Ok((name, script.clone()));
+        }
+        if script.is_empty() {
+            return Ok((name, Script::default()));
+        }
+        let script = Script::parse(script);
+        let script = script.map_err(|why| Refusal::invalid("model", why).in_dialect(dialect))?;
+        Ok((name, self.state.spend(script)))
+    }
+
+    /// A parameter of the query, decoded.
+    pub(super) fn query(&self, name: &str) -> Option<String> {
+        query(self.head, name)
+    }
+}
+
+/// A parameter of the query, decoded.
+pub(super) fn query(head: &Parts, name: &str) -> Option<String> {
+    let pairs = url::form_urlencoded::parse(head.uri.query()?.as_bytes());
+    pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}

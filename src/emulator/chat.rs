@@ -1,0 +1,181 @@
+//! `POST /chat/completions`: whole and streamed, several choices, tools, JSON answers.
+//!
+//! Text is put together by hand: this is the upstream of the benches, and its answers have no surprises.
+
+use super::call::Call;
+use super::reply::{Dialect, Event, Part, Refusal, Reply};
+use super::state::now;
+use super::talk::{self, Asked, Format, Message, Stop, Tool, ToolCall, Turn};
+use super::words::{End, Pieces, quote};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    model: Option<String>,
+    #[serde(borrow)]
+    messages: Option<Vec<Message<'a>>>,
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    n: Option<usize>,
+    max_tokens: Option<u64>,
+    max_completion_tokens: Option<u64>,
+    stop: Option<Stop>,
+    #[serde(borrow)]
+    tools: Option<Vec<Tool<'a>>>,
+    #[serde(borrow)]
+    tool_choice: Option<&'a RawValue>,
+    response_format: Option<Format>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct StreamOptions {
+    pub(super) include_usage: Option<bool>,
+}
+
+/// The most choices of one request.
+pub(super) const MAX_CHOICES: usize = 128;
+
+pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
+    let request: Request<'_> = call.read(Dialect::OpenAi)?;
+    let (model, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
+    let messages = request.messages.ok_or_else(|| Refusal::missing("messages"))?;
+    if messages.is_empty() {
+        return Err(Refusal::invalid("messages", "Invalid 'messages': empty array. Expected at least one."));
+    }
+    let n = request.n.unwrap_or(1);
+    if n == 0 || n > MAX_CHOICES {
+        return Err(Refusal::invalid("n", "Invalid value for 'n': expected a number from 1 to 128."));
+    }
+    let tools = request.tools.unwrap_or_default();
+    let turn = talk::turn(&Asked {
+        model,
+        messages: &messages,
+        tools: &tools,
+        tool_choice: request.tool_choice,
+        format: request.response_format.as_ref(),
+        limit: request.max_completion_tokens.or(request.max_tokens),
+        stops: &Stop::list(request.stop),
+        script: &script,
+    });
+    let usage = usage(talk::prompt_tokens(&messages), turn.tokens() * n as u64);
+    let reply = if request.stream == Some(true) {
+        let with_usage = request.stream_options.and_then(|options| options.include_usage) == Some(true);
+        streamed(call, model, n, turn, with_usage.then_some(usage))
+    } else {
+        whole(call, model, n, &turn, &usage)
+    };
+    Ok(reply.scripted(script))
+}
+
+/// OpenAI's `usage` of chat and text completions.
+pub(super) fn usage(prompt: u64, completion: u64) -> String {
+    let total = prompt + completion;
+    format!(
+        r#"{{"prompt_tokens":{prompt},"completion_tokens":{completion},"total_tokens":{total},"prompt_tokens_details":{{"cached_tokens":0,"audio_tokens":0}},"completion_tokens_details":{{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}}}"#
+    )
+}
+
+fn finish(turn: &Turn) -> &'static str {
+    match turn {
+        Turn::Tools(_) => "tool_calls",
+        Turn::Text(said) if said.end == End::Length => "length",
+        Turn::Text(_) => "stop",
+    }
+}
+
+fn whole(call: &Call<'_>, model: &str, n: usize, turn: &Turn, usage: &str) -> Reply {
+    let message = |_| match turn {
+        Turn::Text(said) => format!(r#""content":{}"#, quote(&said.text)),
+        Turn::Tools(calls) => {
+            let calls: Vec<String> =
+                calls.iter().map(|tool| tool_call(call, tool, &tool.arguments)).collect();
+            format!(r#""content":null,"tool_calls":[{}]"#, calls.join(","))
+        }
+    };
+    let finish = finish(turn);
+    let choices: Vec<String> = (0..n)
+        .map(|index| {
+            let message = message(index);
+            format!(
+                r#"{{"index":{index},"message":{{"role":"assistant",{message},"refusal":null,"annotations":[]}},"logprobs":null,"finish_reason":"{finish}"}}"#
+            )
+        })
+        .collect();
+    let (id, created, model) = (call.state.id("chatcmpl-", 29), now(), quote(model));
+    let choices = choices.join(",");
+    Reply::json(format!(
+        r#"{{"id":"{id}","object":"chat.completion","created":{created},"model":{model},"choices":[{choices}],"usage":{usage},"service_tier":"default","system_fingerprint":"fp_emulator"}}"#
+    ))
+}
+
+fn tool_call(call: &Call<'_>, tool: &ToolCall, arguments: &str) -> String {
+    let (id, name, arguments) = (call.state.id("call_", 24), quote(&tool.name), quote(arguments));
+    format!(r#"{{"id":"{id}","type":"function","function":{{"name":{name},"arguments":{arguments}}}}}"#)
+}
+
+/// What all chunks of a stream share.
+struct Frame {
+    head: String,
+    /// With `include_usage` all chunks but the last say `"usage":null`.
+    tail: &'static str,
+}
+
+impl Frame {
+    fn event(&self, part: Part, index: usize, delta: &str, finish: &str) -> Event {
+        let Self { head, tail } = self;
+        let choice =
+            format_args!(r#"{{"index":{index},"delta":{delta},"logprobs":null,"finish_reason":{finish}}}"#);
+        Event::data(part, format_args!("{head}{choice}]{tail}}}"))
+    }
+}
+
+fn streamed(call: &Call<'_>, model: &str, n: usize, turn: Turn, usage: Option<String>) -> Reply {
+    let (id, created, model) = (call.state.id("chatcmpl-", 29), now(), quote(model));
+    let head = format!(
+        r#"{{"id":"{id}","object":"chat.completion.chunk","created":{created},"model":{model},"service_tier":"default","system_fingerprint":"fp_emulator","choices":["#
+    );
+    let tail = if usage.is_some() { r#","usage":null"# } else { "" };
+    let frame = Arc::new(Frame { head, tail });
+    let finish = quote(finish(&turn));
+    let usage =
+        usage.map(|usage| Event::data(Part::Piece, format_args!(r#"{}],"usage":{usage}}}"#, frame.head)));
+    let content = if matches!(turn, Turn::Text(_)) { "\"\"" } else { "null" };
+    let opening = format!(r#"{{"role":"assistant","content":{content},"refusal":null}}"#);
+    let deltas = std::iter::once(opening).chain(deltas(call, turn));
+    let last = frame.clone();
+    let events = deltas.flat_map(move |delta| {
+        let frame = frame.clone();
+        (0..n).map(move |index| frame.event(Part::Piece, index, &delta, "null"))
+    });
+    let ends = (0..n).map(move |index| last.event(Part::Finish, index, "{}", &finish));
+    Reply::events(events.chain(ends).chain(usage).chain(std::iter::once_with(Event::done)))
+}
+
+/// The deltas of one choice, as JSON.
+fn deltas(call: &Call<'_>, turn: Turn) -> Box<dyn Iterator<Item = String> + Send> {
+    match turn {
+        Turn::Text(said) => {
+            let mut pieces = Pieces::new(said.text);
+            Box::new(std::iter::from_fn(move || Some(format!(r#"{{"content":{}}}"#, pieces.quoted()?))))
+        }
+        Turn::Tools(calls) => {
+            let opened = calls.into_iter().map(|tool| (tool_call(call, &tool, ""), tool.arguments));
+            let opened: Vec<_> = opened.collect();
+            Box::new(opened.into_iter().enumerate().flat_map(|(index, (open, arguments))| {
+                // The first delta of a call is the call itself, with its place in the list.
+                let first =
+                    format!(r#"{{"tool_calls":[{{"index":{index},{}]}}"#, open.trim_start_matches('{'));
+                let mut pieces = Pieces::new(arguments);
+                let rest = std::iter::from_fn(move || {
+                    let piece = pieces.quoted()?;
+                    Some(format!(
+                        r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":{piece}}}}}]}}"#
+                    ))
+                });
+                std::iter::once(first).chain(rest)
+            }))
+        }
+    }
+}

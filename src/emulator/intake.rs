@@ -1,0 +1,106 @@
+//! Reads a request's body, whole or piece by piece, and keeps of it what the log wants.
+//!
+//! Bodies read piece by piece are never held: 1 GiB passes in constant memory.
+
+use super::body::Gone;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Incoming};
+use ring::digest::{Context, SHA256};
+
+/// How much of a body the log keeps, in bytes.
+const KEPT: usize = 64 * 1024;
+
+/// A request body on its way in.
+pub(super) struct Intake {
+    incoming: Incoming,
+    bytes: u64,
+    observed: Option<Observed>,
+}
+
+struct Observed {
+    kept: Vec<u8>,
+    hash: Context,
+}
+
+/// Why a whole body could not be had.
+pub(super) enum Unread {
+    TooLarge,
+    Gone,
+}
+
+impl Intake {
+    pub(super) fn new(incoming: Incoming) -> Self {
+        Self { incoming, bytes: 0, observed: None }
+    }
+
+    /// From now on keeps the first 64 KiB and a hash, for the log.
+    pub(super) fn observe(&mut self) {
+        self.observed = Some(Observed { kept: Vec::new(), hash: Context::new(&SHA256) });
+    }
+
+    /// The next piece, `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Gone> {
+        while let Some(frame) = self.incoming.frame().await {
+            // Trailers are no data.
+            let Ok(bytes) = frame.map_err(|_| Gone)?.into_data() else { continue };
+            self.note(&bytes);
+            return Ok(Some(bytes));
+        }
+        Ok(None)
+    }
+
+    /// The whole body, up to `limit` bytes.
+    pub(super) async fn whole(&mut self, limit: usize) -> Result<Bytes, Unread> {
+        if self.incoming.is_end_stream() {
+            return Ok(Bytes::new());
+        }
+        let Some(first) = self.next().await.map_err(|Gone| Unread::Gone)? else { return Ok(Bytes::new()) };
+        let mut rest = BytesMut::new();
+        while let Some(bytes) = self.next().await.map_err(|Gone| Unread::Gone)? {
+            if self.bytes > limit as u64 {
+                return Err(Unread::TooLarge);
+            }
+            if rest.is_empty() {
+                let expected = self.incoming.size_hint().exact().unwrap_or_default() as usize;
+                rest.reserve(first.len() + bytes.len() + expected.min(limit));
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&bytes);
+        }
+        Ok(if rest.is_empty() { first } else { rest.freeze() })
+    }
+
+    /// Reads to the end and keeps nothing. Returns the body's length.
+    pub(super) async fn drain(&mut self) -> Result<u64, Gone> {
+        while self.next().await?.is_some() {}
+        Ok(self.bytes)
+    }
+
+    /// What the log wants: text of the beginning, length, SHA-256 in hex.
+    pub(super) fn seen(&mut self) -> (Option<String>, u64, Option<String>) {
+        let Some(observed) = self.observed.take() else { return (None, self.bytes, None) };
+        let text = String::from_utf8_lossy(&observed.kept).into_owned();
+        (Some(text), self.bytes, Some(hex(observed.hash.finish().as_ref())))
+    }
+
+    /// Takes in a body that was read before it was known that the log wants it.
+    pub(super) fn observe_late(&mut self, body: &Bytes) {
+        self.observe();
+        self.bytes = 0;
+        self.note(body);
+    }
+
+    fn note(&mut self, bytes: &Bytes) {
+        self.bytes += bytes.len() as u64;
+        if let Some(Observed { kept, hash }) = &mut self.observed {
+            hash.update(bytes);
+            let room = KEPT.saturating_sub(kept.len()).min(bytes.len());
+            kept.extend_from_slice(bytes.get(..room).unwrap_or_default());
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,41 @@
+//! `GET /models` and `GET /models/{id}`, in OpenAI's shape, or Anthropic's where its version header is sent.
+
+use super::call::Call;
+use super::reply::{Dialect, Refusal, Reply};
+use serde_json::{Value, json};
+
+const MODELS: [&str; 4] = ["emulator", "emulator-echo", "emulator-mini", "emulator-embedding"];
+const CREATED: u64 = 1_750_000_000;
+
+fn dialect(call: &Call<'_>) -> Dialect {
+    let anthropic = call.head.headers.contains_key("anthropic-version");
+    if anthropic { Dialect::Anthropic } else { Dialect::OpenAi }
+}
+
+fn model(id: &str, dialect: Dialect) -> Value {
+    match dialect {
+        Dialect::OpenAi => json!({"id": id, "object": "model", "created": CREATED, "owned_by": "emulator"}),
+        Dialect::Anthropic => {
+            json!({"type": "model", "id": id, "display_name": id, "created_at": "2025-06-15T15:06:40Z"})
+        }
+    }
+}
+
+pub(super) fn list(call: &Call<'_>) -> Result<Reply, Refusal> {
+    let dialect = dialect(call);
+    let data: Vec<Value> = MODELS.iter().map(|id| model(id, dialect)).collect();
+    let list = match dialect {
+        Dialect::OpenAi => json!({"object": "list", "data": data}),
+        Dialect::Anthropic => json!({
+            "data": data, "has_more": false, "first_id": MODELS.first(), "last_id": MODELS.last(),
+        }),
+    };
+    Ok(Reply::value(&list).in_dialect(dialect))
+}
+
+/// Any model exists, but for `missing-*`: tests make up names as they like.
+pub(super) fn one(call: &Call<'_>) -> Result<Reply, Refusal> {
+    let dialect = dialect(call);
+    let (id, script) = call.model(Some(call.id), dialect)?;
+    Ok(Reply::value(&model(id, dialect)).in_dialect(dialect).scripted(script))
+}

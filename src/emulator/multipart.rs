@@ -1,0 +1,217 @@
+//! Multipart forms, read piece by piece: fields and the beginning of files, in constant memory.
+//!
+//! Not a general MIME reader: no nested parts, no transfer encodings.
+
+use super::body::Gone;
+use super::intake::Intake;
+use super::reply::Refusal;
+use http::header;
+use http::request::Parts;
+use memchr::memmem;
+
+/// How much of a part is kept, in bytes. The rest is counted only.
+const KEPT: usize = 1 << 20;
+const MAX_PARTS: usize = 64;
+const MAX_HEAD: usize = 8 * 1024;
+
+/// One part of a form.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) filename: Option<String>,
+    /// All bytes it had.
+    pub(super) length: u64,
+    /// The first of them.
+    pub(super) kept: Vec<u8>,
+}
+
+/// A form as read.
+#[derive(Debug)]
+pub(super) struct Form(Vec<Field>);
+
+impl Form {
+    /// The field with this name.
+    pub(super) fn field(&self, name: &str) -> Option<&Field> {
+        self.0.iter().find(|field| field.name == name)
+    }
+
+    /// A field's text.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(&self.field(name)?.kept).ok()
+    }
+}
+
+/// Reads the body to its end, also when it turns out to be no form.
+pub(super) async fn read(head: &Parts, intake: &mut Intake) -> Result<Result<Form, Refusal>, Gone> {
+    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let boundary = kind.split_once("boundary=").map(|(_, rest)| rest.split(';').next().unwrap_or(rest));
+    let Some(boundary) = boundary.filter(|_| kind.starts_with("multipart/form-data")) else {
+        intake.drain().await?;
+        return Ok(Err(Refusal::bad("Expected a multipart/form-data body with a boundary.")));
+    };
+    let mut reader = Reader::new(boundary.trim().trim_matches('"'));
+    let mut problem = None;
+    while let Some(bytes) = intake.next().await? {
+        if problem.is_none() {
+            problem = reader.push(&bytes).err();
+        }
+    }
+    Ok(match problem.map_or_else(|| reader.finish(), Err) {
+        Ok(form) => Ok(form),
+        Err(problem) => Err(Refusal::bad(format!("The multipart body is malformed: {problem}."))),
+    })
+}
+
+#[derive(Debug, PartialEq)]
+enum Place {
+    Preamble,
+    /// Behind a boundary: either the head of a part or the end follows.
+    Edge,
+    Head,
+    Content,
+    End,
+}
+
+struct Reader {
+    /// Line break, two dashes, boundary.
+    delimiter: Vec<u8>,
+    /// Bytes that could not be judged yet: never more than a chunk and a delimiter.
+    held: Vec<u8>,
+    place: Place,
+    fields: Vec<Field>,
+}
+
+impl Reader {
+    fn new(boundary: &str) -> Self {
+        Self {
+            delimiter: format!("\r\n--{boundary}").into(),
+            // The first boundary has no line break before it.
+            held: b"\r\n".to_vec(),
+            place: Place::Preamble,
+            fields: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), &'static str> {
+        self.held.extend_from_slice(bytes);
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// Goes on by one piece of grammar; false when more bytes are needed.
+    fn step(&mut self) -> Result<bool, &'static str> {
+        match self.place {
+            Place::Preamble | Place::Content => {
+                let found = memmem::find(&self.held, &self.delimiter);
+                let safe = found.unwrap_or((self.held.len() + 1).saturating_sub(self.delimiter.len()));
+                if self.place == Place::Content {
+                    self.keep(safe);
+                }
+                let used = if found.is_some() { safe + self.delimiter.len() } else { safe };
+                self.held.drain(..used);
+                if found.is_some() {
+                    self.place = Place::Edge;
+                }
+                Ok(found.is_some())
+            }
+            Place::Edge => {
+                self.place = match self.held.get(..2) {
+                    None => return Ok(false),
+                    Some(b"--") => Place::End,
+                    Some(b"\r\n") => Place::Head,
+                    Some(_) => return Err("a boundary is not followed by a line break"),
+                };
+                Ok(true)
+            }
+            Place::Head => {
+                let Some(end) = memmem::find(&self.held, b"\r\n\r\n") else {
+                    let long = self.held.len() > MAX_HEAD;
+                    return if long { Err("the head of a part is too long") } else { Ok(false) };
+                };
+                let head: Vec<u8> = self.held.drain(..end + 4).collect();
+                let head = String::from_utf8_lossy(&head).into_owned();
+                if self.fields.len() == MAX_PARTS {
+                    return Err("too many parts");
+                }
+                let name = attribute(&head, "name").ok_or("a part has no name")?;
+                let filename = attribute(&head, "filename");
+                self.fields.push(Field { name, filename, length: 0, kept: Vec::new() });
+                self.place = Place::Content;
+                Ok(true)
+            }
+            Place::End => {
+                self.held.clear();
+                Ok(false)
+            }
+        }
+    }
+
+    fn keep(&mut self, length: usize) {
+        let Some(field) = self.fields.last_mut() else { return };
+        field.length += length as u64;
+        let room = KEPT.saturating_sub(field.kept.len()).min(length);
+        field.kept.extend_from_slice(self.held.get(..room).unwrap_or_default());
+    }
+
+    fn finish(self) -> Result<Form, &'static str> {
+        if self.place == Place::End { Ok(Form(self.fields)) } else { Err("it ends too early") }
+    }
+}
+
+/// A quoted attribute of the Content-Disposition line.
+fn attribute(head: &str, name: &str) -> Option<String> {
+    let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("content-disposition:"))?;
+    let (_, rest) =
+        line.split_once(&format!(" {name}=\"")).or_else(|| line.split_once(&format!(";{name}=\"")))?;
+    rest.split_once('"').map(|(value, _)| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORM: &str = "--xx\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--xx\r\n\
+        content-disposition: form-data; filename=\"a.jsonl\"; name=\"file\"\r\nContent-Type: text/plain\r\n\r\n\
+        one\r\n--x\r\n\r\ntwo\r\n--xx--\r\n";
+
+    fn read(form: &str, size: usize) -> Result<Form, &'static str> {
+        let mut reader = Reader::new("xx");
+        for chunk in form.as_bytes().chunks(size) {
+            reader.push(chunk)?;
+        }
+        reader.finish()
+    }
+
+    #[test]
+    fn chunks_may_be_cut_anywhere() {
+        for size in 1..FORM.len() {
+            let form = read(FORM, size).unwrap();
+            assert_eq!(form.text("purpose"), Some("batch"), "{size}");
+            let file = form.field("file").unwrap();
+            assert_eq!(file.filename.as_deref(), Some("a.jsonl"));
+            assert_eq!((file.length, file.kept.as_slice()), (15, &b"one\r\n--x\r\n\r\ntwo"[..]), "{size}");
+        }
+    }
+
+    #[test]
+    fn long_files_are_counted_and_not_kept() {
+        let mut reader = Reader::new("xx");
+        reader.push(b"--xx\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n").unwrap();
+        for _ in 0..64 {
+            reader.push(&[7; 65536]).unwrap();
+            assert!(reader.held.len() < 10);
+        }
+        reader.push(b"\r\n--xx--").unwrap();
+        let form = reader.finish().unwrap();
+        let file = form.field("file").unwrap();
+        assert_eq!((file.length, file.kept.len()), (64 * 65536, KEPT));
+    }
+
+    #[test]
+    fn what_is_no_form_is_refused() {
+        let unended = FORM.trim_end_matches("--xx--\r\n");
+        for form in ["", "--xx", "--xx\r\nX: y\r\n\r\nz\r\n--xx--", "--xxyy\r\n", unended] {
+            assert!(read(form, 1000).is_err(), "{form}");
+        }
+    }
+}

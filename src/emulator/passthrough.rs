@@ -1,0 +1,45 @@
+//! Any path the emulator does not know: says what came in, so that tests see what a gateway passed on.
+
+use super::body::Gone;
+use super::call::query;
+use super::intake::Intake;
+use super::reply::{Event, Part, Reply};
+use bytes::{Bytes, BytesMut};
+use http::request::Parts;
+use http::{HeaderValue, Method};
+use serde_json::{Value, json};
+
+/// A body up to this size is shown.
+const SHOWN: usize = 64 * 1024;
+
+/// Reads the body to its end, in constant memory, and answers.
+pub(super) async fn answer(head: &Parts, intake: &mut Intake) -> Result<Reply, Gone> {
+    let mut shown = BytesMut::new();
+    let mut length = 0;
+    while let Some(bytes) = intake.next().await? {
+        length += bytes.len();
+        if length <= SHOWN {
+            shown.extend_from_slice(&bytes);
+        }
+    }
+    let number = |name: &str| query(head, name).and_then(|number| number.parse::<u64>().ok());
+    if let Some(bytes) = number("bytes") {
+        return Ok(Reply::download(bytes));
+    }
+    if let Some(events) = number("sse") {
+        return Ok(Reply::events((0..events).map(|n| Event::data(Part::Piece, json!({"n": n})))));
+    }
+    if head.method == Method::HEAD {
+        return Ok(Reply::whole(HeaderValue::from_static("application/json"), Bytes::new()));
+    }
+    let text = if length <= SHOWN { std::str::from_utf8(&shown).ok() } else { None };
+    let headers: Vec<Value> = head
+        .headers
+        .iter()
+        .map(|(name, value)| json!([name.as_str(), String::from_utf8_lossy(value.as_bytes())]))
+        .collect();
+    Ok(Reply::value(&json!({
+        "method": head.method.as_str(), "path": head.uri.path(), "query": head.uri.query(),
+        "headers": headers, "body_bytes": length, "body_text": text,
+    })))
+}

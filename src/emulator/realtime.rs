@@ -1,0 +1,77 @@
+//! `GET /realtime`: a websocket that greets with `session.created` and sends everything back.
+//!
+//! Not a model that listens: `session.update` is answered with `session.updated`, a text message
+//! `{"type":"emulator.close","code":N}` makes the emulator close with that code.
+
+use super::body::{Body, Gone};
+use super::perform::{before_head, perform};
+use super::reply::{Refusal, Reply};
+use super::script::Script;
+use super::serve::Answer;
+use super::watch::{Ended, Watch};
+use axum::extract::FromRequestParts;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use http::request::Parts;
+use serde_json::{Value, json};
+
+/// Upgrades the connection; the websocket then lives in a task of its own.
+pub(super) async fn answer(head: &mut Parts, script: Option<Script>, watch: Watch) -> Result<Answer, Gone> {
+    let script = script.unwrap_or_default();
+    if !script.latency.is_zero() {
+        tokio::time::sleep(script.latency).await;
+    }
+    if script.status.is_some() {
+        return perform(Reply::json("{}").scripted(Script { latency: Default::default(), ..script }), watch)
+            .await;
+    }
+    let watch = before_head(&script, watch).await?;
+    let model = super::call::query(head, "model").unwrap_or_else(|| "emulator".to_owned());
+    let Ok(upgrade) = WebSocketUpgrade::from_request_parts(head, &()).await else {
+        return perform(Refusal::bad("Expected a websocket upgrade.").into(), watch).await;
+    };
+    let id = watch.state().id("sess_", 24);
+    let upgraded = upgrade.protocols(["realtime"]).on_upgrade(move |socket| async move {
+        let ended = converse(socket, &id, &model).await;
+        watch.end(ended);
+    });
+    Ok(upgraded.map(Body::upgrade))
+}
+
+async fn converse(mut socket: WebSocket, id: &str, model: &str) -> Ended {
+    let session = json!({"id": id, "object": "realtime.session", "model": model, "modalities": ["text"]});
+    let created = event(id, "session.created", &session);
+    if socket.send(created).await.is_err() {
+        return Ended::CallerLeft;
+    }
+    while let Some(Ok(message)) = socket.recv().await {
+        let answer = match message {
+            Message::Text(text) => {
+                let said: Value = serde_json::from_str(&text).unwrap_or_default();
+                match said.get("type").and_then(Value::as_str) {
+                    Some("emulator.close") => {
+                        let code = said.get("code").and_then(Value::as_u64).unwrap_or(1000) as u16;
+                        let reason = "as you wish".into();
+                        // The caller may have closed at the same moment.
+                        let _ = socket.send(Message::Close(Some(CloseFrame { code, reason }))).await;
+                        return Ended::Complete;
+                    }
+                    Some("session.update") => event(id, "session.updated", &session),
+                    _ => Message::Text(text),
+                }
+            }
+            Message::Binary(bytes) => Message::Binary(bytes),
+            // axum answers pings and closes itself.
+            Message::Ping(_) | Message::Pong(_) => continue,
+            Message::Close(_) => return Ended::Complete,
+        };
+        if socket.send(answer).await.is_err() {
+            break;
+        }
+    }
+    Ended::CallerLeft
+}
+
+fn event(id: &str, name: &str, session: &Value) -> Message {
+    let event = json!({"type": name, "event_id": format!("event_{id}"), "session": session});
+    Message::Text(event.to_string().into())
+}

@@ -1,0 +1,231 @@
+//! What a dialect answers, before a script has its way with it: a whole body or a run of events.
+//!
+//! Not sent from here: see [`super::perform`].
+
+use super::script::Script;
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use serde_json::{Value, json};
+use std::fmt;
+
+/// Whose error bodies a caller expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    OpenAi,
+    Anthropic,
+}
+
+impl Dialect {
+    /// The dialect's error object. `param` and `code` are OpenAI's.
+    pub(super) fn error(
+        self,
+        status: StatusCode,
+        message: &str,
+        param: Option<&str>,
+        code: Option<&str>,
+    ) -> Value {
+        match self {
+            Dialect::OpenAi => {
+                let kind = match status.as_u16() {
+                    401 => "authentication_error",
+                    403 => "permission_error",
+                    429 => "rate_limit_error",
+                    500.. => "server_error",
+                    _ => "invalid_request_error",
+                };
+                json!({"error": {"message": message, "type": kind, "param": param, "code": code}})
+            }
+            Dialect::Anthropic => {
+                let kind = match status.as_u16() {
+                    401 => "authentication_error",
+                    403 => "permission_error",
+                    404 => "not_found_error",
+                    413 => "request_too_large",
+                    429 => "rate_limit_error",
+                    529 => "overloaded_error",
+                    500.. => "api_error",
+                    _ => "invalid_request_error",
+                };
+                json!({"type": "error", "error": {"type": kind, "message": message}})
+            }
+        }
+    }
+}
+
+/// What an event is to its stream; scripts leave out some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Piece,
+    /// Says why the answer ended.
+    Finish,
+    /// Says that the stream ended.
+    Done,
+}
+
+/// One write of a streamed body.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) part: Part,
+    pub(super) bytes: Bytes,
+}
+
+impl Event {
+    /// A server-sent event without a name.
+    pub(super) fn data(part: Part, json: impl fmt::Display) -> Self {
+        Self { part, bytes: format!("data: {json}\n\n").into() }
+    }
+
+    /// A server-sent event with a name.
+    pub(super) fn named(part: Part, name: &str, json: impl fmt::Display) -> Self {
+        Self { part, bytes: format!("event: {name}\ndata: {json}\n\n").into() }
+    }
+
+    /// OpenAI's end marker.
+    pub(super) fn done() -> Self {
+        Self { part: Part::Done, bytes: Bytes::from_static(b"data: [DONE]\n\n") }
+    }
+
+    pub(super) fn piece(bytes: Bytes) -> Self {
+        Self { part: Part::Piece, bytes }
+    }
+}
+
+/// Events made one by one, when it is their turn.
+pub(super) type Events = Box<dyn Iterator<Item = Event> + Send>;
+
+/// A body to be sent.
+pub(super) enum Content {
+    Whole(Bytes),
+    /// With the Content-Length, where it is promised.
+    Events(Events, Option<u64>),
+}
+
+/// An answer and the script it is to be given by.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) content_type: HeaderValue,
+    pub(super) content: Content,
+    pub(super) dialect: Dialect,
+    pub(super) script: Script,
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const SSE: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
+
+impl Reply {
+    /// 200 with JSON text.
+    pub(super) fn json(text: impl Into<Bytes>) -> Self {
+        Self::whole(JSON, text.into())
+    }
+
+    /// 200 with a JSON value.
+    pub(super) fn value(value: &Value) -> Self {
+        Self::json(value.to_string())
+    }
+
+    /// 200 with a whole body of any type.
+    pub(super) fn whole(content_type: HeaderValue, body: Bytes) -> Self {
+        Self {
+            status: StatusCode::OK,
+            content_type,
+            content: Content::Whole(body),
+            dialect: Dialect::OpenAi,
+            script: Script::default(),
+        }
+    }
+
+    /// 200 with server-sent events.
+    pub(super) fn events(events: impl Iterator<Item = Event> + Send + 'static) -> Self {
+        Self { content: Content::Events(Box::new(events), None), ..Self::whole(SSE, Bytes::new()) }
+    }
+
+    /// 200 with `length` bytes made while they are sent.
+    pub(super) fn download(length: u64) -> Self {
+        const BLOCK: &[u8; 4096] = &[b'.'; 4096];
+        const SIXTEEN: [&[u8]; 16] = [BLOCK; 16];
+        let block = Bytes::from(SIXTEEN.concat());
+        let mut left = length;
+        let blocks = std::iter::from_fn(move || {
+            let size = left.min(block.len() as u64);
+            left -= size;
+            (size > 0).then(|| Event::piece(block.slice(..size as usize)))
+        });
+        let kind = HeaderValue::from_static("application/octet-stream");
+        Self { content: Content::Events(Box::new(blocks), Some(length)), ..Self::whole(kind, Bytes::new()) }
+    }
+
+    #[must_use]
+    pub(super) fn scripted(self, script: Script) -> Self {
+        Self { script, ..self }
+    }
+
+    #[must_use]
+    pub(super) fn in_dialect(self, dialect: Dialect) -> Self {
+        Self { dialect, ..self }
+    }
+}
+
+/// A request a provider would not take.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    dialect: Dialect,
+    message: String,
+    param: Option<&'static str>,
+    code: Option<&'static str>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, dialect: Dialect::OpenAi, message: message.into(), param: None, code: None }
+    }
+
+    /// 400: a field is not there.
+    pub(super) fn missing(param: &'static str) -> Self {
+        let message = format!("Missing required parameter: '{param}'.");
+        let code = Some("missing_required_parameter");
+        Self { param: Some(param), code, ..Self::new(StatusCode::BAD_REQUEST, message) }
+    }
+
+    /// 400: a field cannot be what it is.
+    pub(super) fn invalid(param: &'static str, message: impl Into<String>) -> Self {
+        Self { param: Some(param), ..Self::new(StatusCode::BAD_REQUEST, message) }
+    }
+
+    /// 400: no field to blame.
+    pub(super) fn bad(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// 404: no such object.
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    /// 404: no such model, in both dialects' words.
+    pub(super) fn no_model(model: &str, dialect: Dialect) -> Self {
+        let message = match dialect {
+            Dialect::OpenAi => format!("The model `{model}` does not exist or you do not have access to it."),
+            Dialect::Anthropic => format!("model: {model}"),
+        };
+        Self { code: Some("model_not_found"), dialect, ..Self::not_found(message) }
+    }
+
+    /// 413: more than the emulator reads into memory.
+    pub(super) fn too_large(limit: usize) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, format!("The request body is over {limit} bytes."))
+    }
+
+    #[must_use]
+    pub(super) fn in_dialect(self, dialect: Dialect) -> Self {
+        Self { dialect, ..self }
+    }
+}
+
+impl From<Refusal> for Reply {
+    fn from(refusal: Refusal) -> Self {
+        let Refusal { status, dialect, message, param, code } = refusal;
+        let body = dialect.error(status, &message, param, code);
+        Reply { status, ..Reply::value(&body).in_dialect(dialect) }
+    }
+}

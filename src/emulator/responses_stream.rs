@@ -1,0 +1,99 @@
+//! The typed, numbered events of a streamed response, made from the finished response object.
+
+use super::batches::merge;
+use super::reply::{Event, Part, Reply};
+use super::words::Pieces;
+use serde_json::{Value, json};
+
+/// An event before it has its number: the end is what `no_done` leaves out.
+struct Step {
+    name: &'static str,
+    /// JSON text of its members, without the braces.
+    members: String,
+}
+
+impl Step {
+    fn new(name: &'static str, members: &Value) -> Self {
+        let text = members.to_string();
+        let members = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or_default();
+        Self { name, members: members.to_owned() }
+    }
+}
+
+pub(super) fn reply(response: Value) -> Reply {
+    let mut begun = response.clone();
+    merge(
+        &mut begun,
+        &json!({
+            "status": "in_progress", "output": [], "usage": null, "incomplete_details": null, "completed_at": null,
+        }),
+    );
+    let last = match response.get("status").and_then(Value::as_str) {
+        Some("incomplete") => "response.incomplete",
+        _ => "response.completed",
+    };
+    let outputs = response.get("output").and_then(Value::as_array).cloned().unwrap_or_default();
+    let begun = json!({"response": begun});
+    let opening = ["response.created", "response.in_progress"].map(|name| Step::new(name, &begun));
+    let items = outputs.into_iter().enumerate().flat_map(|(index, item)| steps(index, &item));
+    let closing = Step::new(last, &json!({"response": response}));
+    let steps = opening.into_iter().chain(items).chain(std::iter::once(closing));
+    Reply::events(steps.enumerate().map(move |(number, Step { name, members })| {
+        let part = if name == last { Part::Done } else { Part::Piece };
+        let json = format_args!(r#"{{"type":"{name}","sequence_number":{number},{members}}}"#);
+        Event::named(part, name, json)
+    }))
+}
+
+/// The events of one output item.
+fn steps(index: usize, item: &Value) -> Box<dyn Iterator<Item = Step> + Send> {
+    let mut begun = item.clone();
+    merge(&mut begun, &json!({"status": "in_progress"}));
+    let id = item.get("id").cloned().unwrap_or_default();
+    let done = Step::new("response.output_item.done", &json!({"output_index": index, "item": item}));
+    if item.get("type").and_then(Value::as_str) == Some("function_call") {
+        merge(&mut begun, &json!({"arguments": ""}));
+        let at = json!({"item_id": id, "output_index": index});
+        let full = item.get("arguments").cloned().unwrap_or_default();
+        let ended = with(&at, &json!({"arguments": full, "name": item.get("name")}));
+        let deltas = deltas("response.function_call_arguments.delta", &at, &full);
+        let ended = [Step::new("response.function_call_arguments.done", &ended), done];
+        return Box::new(std::iter::once(added(index, &begun)).chain(deltas).chain(ended));
+    }
+    merge(&mut begun, &json!({"content": []}));
+    let at = json!({"item_id": id, "output_index": index, "content_index": 0});
+    let part = item.pointer("/content/0").cloned().unwrap_or_default();
+    let text = part.get("text").cloned().unwrap_or_default();
+    let mut empty = part.clone();
+    merge(&mut empty, &json!({"text": ""}));
+    let opening =
+        [added(index, &begun), Step::new("response.content_part.added", &with(&at, &json!({"part": empty})))];
+    let silent = with(&at, &json!({"logprobs": []}));
+    let deltas = deltas("response.output_text.delta", &silent, &text);
+    let closing = [
+        Step::new("response.output_text.done", &with(&silent, &json!({"text": text}))),
+        Step::new("response.content_part.done", &with(&at, &json!({"part": part}))),
+        done,
+    ];
+    Box::new(opening.into_iter().chain(deltas).chain(closing))
+}
+
+fn added(index: usize, item: &Value) -> Step {
+    Step::new("response.output_item.added", &json!({"output_index": index, "item": item}))
+}
+
+fn with(base: &Value, more: &Value) -> Value {
+    let mut all = base.clone();
+    merge(&mut all, more);
+    all
+}
+
+/// The text, token by token.
+fn deltas(name: &'static str, at: &Value, text: &Value) -> impl Iterator<Item = Step> + Send + use<> {
+    let at = Step::new(name, at).members;
+    let mut pieces = Pieces::new(text.as_str().unwrap_or_default().to_owned());
+    std::iter::from_fn(move || {
+        let piece = pieces.quoted()?;
+        Some(Step { name, members: format!(r#"{at},"delta":{piece}"#) })
+    })
+}

@@ -1,0 +1,190 @@
+//! Which dialect answers: one table from method and path, and the way of a request through it.
+//!
+//! Only the end of a path counts, so that every base URL works (`/v1`, `/openai/v1`, none). A path nobody
+//! knows is echoed by [`super::passthrough`].
+
+use super::body::Gone;
+use super::call::{Call, query};
+use super::intake::{Intake, Unread};
+use super::multipart::{self, Form};
+use super::reply::{Refusal, Reply};
+use super::script::{Fault, Script};
+use super::serve::Answer;
+use super::state::State;
+use super::watch::Watch;
+use super::wire::Line;
+use super::{
+    anthropic, batches, chat, completions, control, embeddings, files, fine_tuning, media, models,
+    passthrough, perform, realtime, responses,
+};
+use bytes::Bytes;
+use http::Request;
+use http::request::Parts;
+use hyper::body::Incoming;
+use percent_encoding::percent_decode_str;
+use std::sync::Arc;
+
+/// The largest JSON body that is read.
+const MAX_JSON: usize = 64 << 20;
+
+enum Route<'a> {
+    /// Reads the whole body; the second is the id in the path.
+    Json(fn(&Call<'_>) -> Result<Reply, Refusal>, &'a str),
+    /// Reads a form piece by piece.
+    Form(fn(&Call<'_>, &Form) -> Result<Reply, Refusal>),
+    /// Websocket.
+    Realtime,
+    /// Reads anything piece by piece and says what it was.
+    Passthrough,
+    /// Answers with a recording.
+    Replay(&'a str),
+}
+
+fn route(head: &Parts) -> Route<'_> {
+    if let Some(id) = head.headers.get("x-replay-id") {
+        return Route::Replay(id.to_str().unwrap_or_default());
+    }
+    let segments: Vec<&str> = head.uri.path().split('/').collect();
+    let json = |answer, id| Route::Json(answer, id);
+    match (head.method.as_str(), segments.as_slice()) {
+        ("POST", [.., "chat", "completions"]) => json(chat::answer, ""),
+        ("POST", [.., "completions"]) => json(completions::answer, ""),
+        ("POST", [.., "embeddings"]) => json(embeddings::answer, ""),
+        ("POST", [.., "messages"]) => json(anthropic::answer, ""),
+        ("POST", [.., "messages", "count_tokens"]) => json(anthropic::count_tokens, ""),
+        ("POST", [.., "responses"]) => json(responses::create, ""),
+        ("GET", [.., "responses", id]) => json(responses::one, id),
+        ("DELETE", [.., "responses", id]) => json(responses::delete, id),
+        ("GET", [.., "responses", id, "input_items"]) => json(responses::input_items, id),
+        ("POST", [.., "responses", id, "cancel"]) => json(responses::cancel, id),
+        ("GET", [.., "models"]) => json(models::list, ""),
+        ("GET", [.., "models", id]) => json(models::one, id),
+        ("POST", [.., "files"]) => Route::Form(files::upload),
+        ("GET", [.., "files"]) => json(files::list, ""),
+        ("GET", [.., "files", id]) => json(files::one, id),
+        ("GET", [.., "files", id, "content"]) => json(files::content, id),
+        ("DELETE", [.., "files", id]) => json(files::delete, id),
+        ("POST", [.., "batches"]) => json(batches::create, ""),
+        ("GET", [.., "batches"]) => json(batches::list, ""),
+        ("GET", [.., "batches", id]) => json(batches::one, id),
+        ("POST", [.., "batches", id, "cancel"]) => json(batches::cancel, id),
+        ("POST", [.., "fine_tuning", "jobs"]) => json(fine_tuning::create, ""),
+        ("GET", [.., "fine_tuning", "jobs"]) => json(fine_tuning::list, ""),
+        ("GET", [.., "fine_tuning", "jobs", id]) => json(fine_tuning::one, id),
+        ("POST", [.., "fine_tuning", "jobs", id, "cancel"]) => json(fine_tuning::cancel, id),
+        ("GET", [.., "fine_tuning", "jobs", id, "events"]) => json(fine_tuning::events, id),
+        ("GET", [.., "fine_tuning", "jobs", id, "checkpoints"]) => json(fine_tuning::checkpoints, id),
+        ("POST", [.., "moderations"]) => json(media::moderate, ""),
+        ("POST", [.., "images", "generations"]) => json(media::images, ""),
+        ("POST", [.., "images", "edits" | "variations"]) => Route::Form(media::image_edits),
+        ("POST", [.., "audio", "speech"]) => json(media::speech, ""),
+        ("POST", [.., "audio", "transcriptions" | "translations"]) => Route::Form(media::transcribe),
+        ("POST", [.., "rerank"]) => json(media::rerank, ""),
+        ("GET", [.., "realtime"]) => Route::Realtime,
+        _ => Route::Passthrough,
+    }
+}
+
+/// Answers one request; fails where the connection is to break.
+pub(super) async fn answer(
+    state: Arc<State>,
+    line: Arc<Line>,
+    request: Request<Incoming>,
+) -> Result<Answer, Gone> {
+    let (mut head, incoming) = request.into_parts();
+    if let Some(what) = head.uri.path().strip_prefix("/_emulator/") {
+        return Ok(control::answer(&state, &head, what).await);
+    }
+    let mut watch = Watch::new(state, line);
+    let mut intake = Intake::new(incoming);
+    let (script, refusal) = match header_script(watch.state(), &head) {
+        Ok(script) => (script, None),
+        Err(refusal) => (None, Some(refusal)),
+    };
+    let tag = head.headers.get("x-emulator-tag").and_then(|tag| tag.to_str().ok());
+    let tag = tag.or_else(|| script.as_ref()?.tag.as_deref());
+    if tag.is_some() || watch.state().log_all {
+        watch.log(tag, &head);
+        intake.observe();
+    }
+    let route = route(&head);
+    if let (Route::Realtime, None) = (&route, &refusal) {
+        return realtime::answer(&mut head, script, watch).await;
+    }
+    let reply = match refusal {
+        Some(refusal) => intake.drain().await.map(|_| refusal.into()),
+        None => reply(route, &head, script.as_ref(), &mut watch, &mut intake).await,
+    };
+    watch.log_body(&mut intake);
+    let mut reply = reply?;
+    if let Some(script) = script {
+        // A recording's own cuts stay where the script has none.
+        let cuts = script.cuts.or(reply.script.cuts);
+        reply.script = Script { cuts, ..script };
+    }
+    perform::perform(reply, watch).await
+}
+
+fn header_script(state: &State, head: &Parts) -> Result<Option<Script>, Refusal> {
+    let Some(text) = head.headers.get("x-emulator-script") else { return Ok(None) };
+    let script = Script::parse(text.to_str().unwrap_or("?"));
+    Ok(Some(state.spend(script.map_err(|why| Refusal::invalid("x-emulator-script", why))?)))
+}
+
+async fn reply(
+    route: Route<'_>,
+    head: &Parts,
+    script: Option<&Script>,
+    watch: &mut Watch,
+    intake: &mut Intake,
+) -> Result<Reply, Gone> {
+    // Such a fault strikes an upload before it was read, as a provider that falls over would.
+    let streamed = matches!(route, Route::Form(_) | Route::Passthrough);
+    if streamed && script.is_some_and(|script| script.fault.is_some_and(Fault::before_head)) {
+        return Ok(Reply::json(Bytes::new()));
+    }
+    let state = watch.state().clone();
+    match route {
+        Route::Json(answer, id) => {
+            let body = match intake.whole(MAX_JSON).await {
+                Ok(body) => body,
+                Err(Unread::Gone) => return Err(Gone),
+                Err(Unread::TooLarge) => return Ok(Refusal::too_large(MAX_JSON).into()),
+            };
+            let id = percent_decode_str(id).decode_utf8_lossy();
+            let reply = answer(&Call { state: &state, head, body: &body, id: &id, script });
+            let reply = reply.unwrap_or_else(Reply::from);
+            if let Some(tag) = reply.script.tag.as_deref().filter(|_| !watch.logged()) {
+                watch.log(Some(tag), head);
+                intake.observe_late(&body);
+            }
+            Ok(reply)
+        }
+        Route::Form(answer) => {
+            let body = Bytes::new();
+            let call = Call { state: &state, head, body: &body, id: "", script };
+            let form = multipart::read(head, intake).await?;
+            Ok(form.and_then(|form| answer(&call, &form)).unwrap_or_else(Reply::from))
+        }
+        Route::Replay(id) => {
+            intake.drain().await?;
+            Ok(replay(&state, head, id))
+        }
+        Route::Passthrough | Route::Realtime => passthrough::answer(head, intake).await,
+    }
+}
+
+fn replay(state: &State, head: &Parts, id: &str) -> Reply {
+    let id = percent_decode_str(id).decode_utf8_lossy();
+    let Some(mut reply) = state.recordings.as_ref().and_then(|recordings| recordings.reply(&id)) else {
+        return Refusal::not_found(format!("No recording with the id `{id}` is loaded.")).into();
+    };
+    reply.script.cuts = perform::replay_cuts(&head.headers);
+    reply
+}
+
+/// `limit` and `after` of a list request.
+pub(super) fn page(head: &Parts) -> (Option<String>, usize) {
+    let limit = query(head, "limit").and_then(|limit| limit.parse().ok());
+    (query(head, "after"), limit.unwrap_or(20).clamp(1, 10_000))
+}

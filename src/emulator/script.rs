@@ -1,0 +1,205 @@
+//! The script grammar: how one request is to be answered, and which fault it meets.
+//!
+//! Only reading and meaning; [`super::perform`] and [`super::playback`] act on it. The table of keys and
+//! faults stands in the room's door plate, `mod.rs`.
+
+use http::{HeaderValue, StatusCode};
+use percent_encoding::percent_decode_str;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A way to misbehave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    Reset,
+    Eof,
+    Hang,
+    Garbage,
+    HalfHead,
+    Cut,
+    Stall,
+    Malformed,
+    ErrorEvent,
+    NoDone,
+    NoFinish,
+    Empty,
+    Html,
+    Truncate,
+    SlowBody,
+}
+
+const FAULTS: [(&str, Fault); 15] = [
+    ("reset", Fault::Reset),
+    ("eof", Fault::Eof),
+    ("hang", Fault::Hang),
+    ("garbage", Fault::Garbage),
+    ("half_head", Fault::HalfHead),
+    ("cut", Fault::Cut),
+    ("stall", Fault::Stall),
+    ("malformed", Fault::Malformed),
+    ("error_event", Fault::ErrorEvent),
+    ("no_done", Fault::NoDone),
+    ("no_finish", Fault::NoFinish),
+    ("empty", Fault::Empty),
+    ("html", Fault::Html),
+    ("truncate", Fault::Truncate),
+    ("slow_body", Fault::SlowBody),
+];
+
+impl Fault {
+    /// Whether it strikes before anything of an answer is made.
+    pub(super) fn before_head(self) -> bool {
+        matches!(self, Fault::Reset | Fault::Eof | Fault::Hang | Fault::Garbage | Fault::HalfHead)
+    }
+}
+
+/// How a body is cut into pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cuts {
+    /// Pieces of so many bytes.
+    Every(usize),
+    /// Pieces of 1 to 64 bytes, drawn from a seed.
+    Seeded(u64),
+}
+
+/// What the longest text may be: keeps a typing mistake from filling the memory.
+const MAX_TOKENS: usize = 1_000_000;
+
+/// A script as read. The default one is a plain, quick, correct answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Script {
+    pub(super) tokens: Option<usize>,
+    pub(super) latency: Duration,
+    pub(super) ttft: Duration,
+    pub(super) gap: Duration,
+    pub(super) cuts: Option<Cuts>,
+    pub(super) status: Option<StatusCode>,
+    pub(super) retry_after: Option<u64>,
+    pub(super) retry_after_ms: Option<u64>,
+    pub(super) location: Option<HeaderValue>,
+    pub(super) fault: Option<Fault>,
+    pub(super) after: Option<u64>,
+    pub(super) times: Option<u32>,
+    pub(super) key: Option<String>,
+    pub(super) tag: Option<String>,
+}
+
+impl Script {
+    /// Reads `key=value` pairs joined by `&` or `;`.
+    ///
+    /// # Errors
+    /// A sentence about the first pair that cannot be used.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut script = Self::default();
+        for pair in text.split(['&', ';']).map(str::trim).filter(|pair| !pair.is_empty()) {
+            let Some((key, value)) = pair.split_once('=') else {
+                return Err(format!("emulator script: `{pair}` is not key=value"));
+            };
+            let value = percent_decode_str(value.trim()).decode_utf8_lossy();
+            script.set(key.trim(), &value)?;
+        }
+        if script.fault == Some(Fault::SlowBody) {
+            script.cuts = script.cuts.or(Some(Cuts::Every(16)));
+            if script.gap.is_zero() {
+                script.gap = Duration::from_millis(20);
+            }
+        }
+        if script.times.is_some() && script.key.is_none() {
+            script.key = Some(text.to_owned());
+        }
+        Ok(script)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "tokens" => self.tokens = Some(number::<usize>(key, value)?.min(MAX_TOKENS)),
+            "latency" => self.latency = Duration::from_millis(number(key, value)?),
+            "ttft" => self.ttft = Duration::from_millis(number(key, value)?),
+            "gap" => self.gap = Duration::from_millis(number(key, value)?),
+            "tps" => match number::<u32>(key, value)? {
+                0 => return Err("emulator script: `tps` must be at least 1".to_owned()),
+                tps => self.gap = Duration::from_secs(1) / tps,
+            },
+            "chunk" => self.cuts = Some(Cuts::Every(number::<usize>(key, value)?.max(1))),
+            "cuts" => self.cuts = Some(Cuts::Seeded(number(key, value)?)),
+            "status" => self.status = Some(status(value)?),
+            "retry_after" => self.retry_after = Some(number(key, value)?),
+            "retry_after_ms" => self.retry_after_ms = Some(number(key, value)?),
+            "location" => {
+                let location = HeaderValue::from_str(value);
+                self.location = Some(location.map_err(|_| bad(key, value))?);
+            }
+            "fault" => {
+                let known = FAULTS.iter().find(|(name, _)| *name == value);
+                self.fault = Some(known.ok_or_else(|| bad(key, value))?.1);
+            }
+            "after" => self.after = Some(number(key, value)?),
+            "times" => self.times = Some(number(key, value)?),
+            "key" => self.key = Some(value.to_owned()),
+            "tag" => self.tag = Some(value.to_owned()),
+            _ => return Err(format!("emulator script: no key `{key}`")),
+        }
+        Ok(())
+    }
+
+    /// What is left once `times` is used up: the length of the answer, and the tag.
+    pub(super) fn spent(self) -> Self {
+        Self { tokens: self.tokens, tag: self.tag, ..Self::default() }
+    }
+}
+
+fn number<T: FromStr>(key: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| bad(key, value))
+}
+
+fn status(value: &str) -> Result<StatusCode, String> {
+    let code = value.parse().ok().filter(|code| (200..600).contains(code));
+    code.and_then(|code: u16| StatusCode::from_u16(code).ok()).ok_or_else(|| bad("status", value))
+}
+
+fn bad(key: &str, value: &str) -> String {
+    format!("emulator script: `{key}` cannot be `{value}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_separators_and_percent_signs_are_read() {
+        let script = Script::parse("latency=200&tps=50; tokens=7;fault=cut&after=2&key=a%26b").unwrap();
+        assert_eq!(script.latency, Duration::from_millis(200));
+        assert_eq!(script.gap, Duration::from_millis(20));
+        assert_eq!((script.tokens, script.fault, script.after), (Some(7), Some(Fault::Cut), Some(2)));
+        assert_eq!(script.key.as_deref(), Some("a&b"));
+        assert_eq!(Script::parse(" ").unwrap(), Script::default());
+    }
+
+    #[test]
+    fn every_fault_has_its_name() {
+        for (name, fault) in FAULTS {
+            assert_eq!(Script::parse(&format!("fault={name}")).unwrap().fault, Some(fault));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        for (text, named) in [
+            ("latency", "`latency` is not key=value"),
+            ("speed=1", "no key `speed`"),
+            ("latency=-1", "`latency` cannot be `-1`"),
+            ("status=99", "`status` cannot be `99`"),
+            ("status=600", "`status` cannot be `600`"),
+            ("fault=fire", "`fault` cannot be `fire`"),
+            ("tps=0", "`tps` must be"),
+        ] {
+            let problem = Script::parse(text).unwrap_err();
+            assert!(problem.contains(named), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn times_without_a_key_counts_by_the_script_itself() {
+        assert_eq!(Script::parse("status=500&times=1").unwrap().key.as_deref(), Some("status=500&times=1"));
+    }
+}

@@ -1,0 +1,182 @@
+//! What one emulator remembers: counters, the request log, stored objects. All of it bounded.
+//!
+//! Not on disk: a restart forgets everything.
+
+use super::journal::Journal;
+use super::script::Script;
+use super::shelf::Shelf;
+use super::{Options, Recordings, words};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Shared by all connections.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) stats: Stats,
+    pub(super) journal: Journal,
+    pub(super) log_all: bool,
+    pub(super) recordings: Option<Recordings>,
+    pub(super) files: Shelf,
+    pub(super) responses: Shelf,
+    pub(super) batches: Shelf,
+    pub(super) jobs: Shelf,
+    counts: Counts,
+    /// Seeds the ids; starts at the clock so that two emulators give different ones.
+    serial: AtomicU64,
+}
+
+impl State {
+    pub(super) fn new(options: Options) -> Self {
+        Self {
+            stats: Stats::default(),
+            journal: Journal::new(),
+            log_all: options.log_all,
+            recordings: options.recordings,
+            files: Shelf::default(),
+            responses: Shelf::default(),
+            batches: Shelf::default(),
+            jobs: Shelf::default(),
+            counts: Counts::default(),
+            serial: AtomicU64::new(since_epoch().as_nanos() as u64),
+        }
+    }
+
+    /// A new id, as providers make them: `prefix` and `length` letters and digits.
+    pub(super) fn id(&self, prefix: &str, length: usize) -> String {
+        const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+        let mut seed = words::scramble(self.serial.fetch_add(1, Ordering::Relaxed));
+        let mut bits = seed;
+        let mut id = String::with_capacity(prefix.len() + length);
+        id.push_str(prefix);
+        for place in 0..length {
+            if place % 10 == 9 {
+                seed = words::scramble(seed);
+                bits = seed;
+            }
+            id.push(LETTERS.get((bits % 62) as usize).copied().unwrap_or(b'0').into());
+            bits /= 62;
+        }
+        id
+    }
+
+    /// The script as it applies to this request: counts one use of a script with `times`.
+    pub(super) fn spend(&self, script: Script) -> Script {
+        let Some(times) = script.times else { return script };
+        let used = self.counts.next(script.key.as_deref().unwrap_or_default());
+        if used < times { script } else { script.spent() }
+    }
+}
+
+fn since_epoch() -> std::time::Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Unix seconds, for `created`.
+pub(super) fn now() -> u64 {
+    since_epoch().as_secs()
+}
+
+/// What leak tests look at.
+#[derive(Debug, Default)]
+pub(super) struct Stats {
+    accepted: AtomicU64,
+    open: AtomicU64,
+    requests: AtomicU64,
+    in_flight: AtomicU64,
+}
+
+impl Stats {
+    /// Counts a new connection and returns its number, from 1.
+    pub(super) fn connected(&self) -> u64 {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.accepted.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn disconnected(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn started(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn ended(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        json!({
+            "connections_accepted": read(&self.accepted),
+            "connections_open": read(&self.open),
+            "requests": read(&self.requests),
+            "in_flight": read(&self.in_flight),
+        })
+    }
+}
+
+/// How often each script key was used.
+#[derive(Debug, Default)]
+struct Counts(Mutex<(HashMap<String, u32>, VecDeque<String>)>);
+
+impl Counts {
+    const MAX_KEYS: usize = 10_000;
+
+    /// Uses of `key` before this one.
+    fn next(&self, key: &str) -> u32 {
+        let mut inner = self.0.lock();
+        let (counts, order) = &mut *inner;
+        if let Some(count) = counts.get_mut(key) {
+            let before = *count;
+            *count = before.saturating_add(1);
+            return before;
+        }
+        if order.len() == Self::MAX_KEYS
+            && let Some(oldest) = order.pop_front()
+        {
+            counts.remove(&oldest);
+        }
+        order.push_back(key.to_owned());
+        counts.insert(key.to_owned(), 1);
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_with_times_is_used_up() {
+        let state = State::new(Options::default());
+        let script = || Script::parse("status=500&times=2&key=k&tokens=3").unwrap();
+        assert_eq!(state.spend(script()), script());
+        assert_eq!(state.spend(script()), script());
+        let spent = state.spend(script());
+        assert_eq!((spent.status, spent.tokens), (None, Some(3)));
+        let other = Script::parse("status=500&times=2&key=other").unwrap();
+        assert_eq!(state.spend(other.clone()), other);
+    }
+
+    #[test]
+    fn counts_forget_the_oldest_key() {
+        let counts = Counts::default();
+        for key in 0..=Counts::MAX_KEYS {
+            assert_eq!(counts.next(&key.to_string()), 0);
+        }
+        assert_eq!(counts.next("0"), 0, "forgotten");
+        assert_eq!(counts.next("10000"), 1, "remembered");
+    }
+
+    #[test]
+    fn ids_differ() {
+        let state = State::new(Options::default());
+        let ids: std::collections::HashSet<_> = (0..1000).map(|_| state.id("x-", 29)).collect();
+        assert_eq!(ids.len(), 1000);
+        assert!(ids.iter().all(|id| id.len() == 31 && id.is_ascii()));
+    }
+}

@@ -1,0 +1,8 @@
+//! The emulator over real sockets on loopback: dialects, faults, the log. Not the parts: they test themselves.
+
+mod client;
+mod dialects;
+mod faults;
+mod remembers;
+mod stores;
+mod streams;

@@ -1,0 +1,214 @@
+//! Whole answers and refusals of each dialect.
+
+use super::client::Server;
+use base64::Engine;
+use serde_json::json;
+
+fn hello() -> serde_json::Value {
+    json!([{"role": "user", "content": "Hello there"}])
+}
+
+#[tokio::test]
+async fn chat_answers_as_openai_does() {
+    let server = Server::start().await;
+    let answer = server
+        .ask("/v1/chat/completions", json!({"model": "emulator?tokens=12", "messages": hello(), "n": 2}))
+        .await;
+    assert_eq!(answer["object"], "chat.completion");
+    assert_eq!(answer["model"], "emulator");
+    assert_eq!(answer["choices"].as_array().unwrap().len(), 2);
+    let choice = &answer["choices"][1];
+    assert_eq!(choice["message"]["content"], "The quick brown fox jumps over the lazy dog. The quick");
+    assert_eq!((&choice["finish_reason"], &choice["index"]), (&json!("stop"), &json!(1)));
+    assert_eq!(answer["usage"]["completion_tokens"], 24);
+    assert_eq!(answer["usage"]["prompt_tokens"], 5);
+
+    let body = json!({"model": "emulator", "messages": hello(), "max_completion_tokens": 3});
+    let answer = server.ask("/openai/deployments/x/chat/completions", body).await;
+    assert_eq!(answer["choices"][0]["finish_reason"], "length");
+    let body = json!({"model": "emulator", "messages": hello(), "stop": [" fox"]});
+    let answer = server.ask("/chat/completions", body).await;
+    assert_eq!(answer["choices"][0]["message"]["content"], "The quick brown");
+    let body = json!({"model": "emulator-echo", "messages": hello()});
+    let answer = server.ask("/v1/chat/completions", body).await;
+    assert_eq!(answer["choices"][0]["message"]["content"], "Hello there");
+}
+
+#[tokio::test]
+async fn chat_calls_tools_and_speaks_json() {
+    let server = Server::start().await;
+    let schema =
+        json!({"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}});
+    let tools = json!([{"type": "function", "function": {"name": "weather", "parameters": schema}}]);
+    let mut body =
+        json!({"model": "emulator", "messages": hello(), "tools": tools, "tool_choice": "required"});
+    let answer = server.ask("/v1/chat/completions", body.clone()).await;
+    let choice = &answer["choices"][0];
+    assert_eq!(choice["finish_reason"], "tool_calls");
+    assert_eq!(choice["message"]["content"], json!(null));
+    let call = &choice["message"]["tool_calls"][0];
+    assert_eq!(call["function"]["name"], "weather");
+    assert_eq!(call["function"]["arguments"], r#"{"city":"quick brown","days":1}"#);
+
+    body["messages"] = json!([{"role": "user", "content": "x"}, {"role": "tool", "content": "sunny"}]);
+    let answer = server.ask("/v1/chat/completions", body).await;
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+
+    let format = json!({"type": "json_schema", "json_schema": {"name": "w", "schema": schema}});
+    let body = json!({"model": "emulator", "messages": hello(), "response_format": format});
+    let answer = server.ask("/v1/chat/completions", body).await;
+    assert_eq!(answer["choices"][0]["message"]["content"], r#"{"city":"quick brown","days":1}"#);
+}
+
+#[tokio::test]
+async fn anthropic_answers_as_anthropic_does() {
+    let server = Server::start().await;
+    let answer = server
+        .ask("/v1/messages", json!({"model": "emulator", "max_tokens": 4, "messages": hello(), "thinking": {"type": "enabled", "budget_tokens": 1024}}))
+        .await;
+    assert_eq!(answer["content"][0]["type"], "thinking");
+    assert_eq!(answer["content"][1]["text"], "The quick brown fox");
+    assert_eq!(answer["stop_reason"], "max_tokens");
+    let tools = json!([{"name": "weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}]);
+    let body = json!({"model": "emulator", "max_tokens": 99, "messages": hello(), "tools": tools, "tool_choice": {"type": "any"}});
+    let answer = server.ask("/v1/messages", body).await;
+    assert_eq!(answer["stop_reason"], "tool_use");
+    assert_eq!(answer["content"][0]["input"], json!({"city": "quick brown"}));
+    let body = json!({"model": "emulator", "messages": hello(), "system": "be brief"});
+    assert_eq!(server.ask("/v1/messages/count_tokens", body).await, json!({"input_tokens": 7}));
+}
+
+#[tokio::test]
+async fn completions_embeddings_and_models_answer() {
+    let server = Server::start().await;
+    let body = json!({"model": "emulator", "prompt": ["One", "Two"], "echo": true, "max_tokens": 2});
+    let answer = server.ask("/v1/completions", body).await;
+    assert_eq!(answer["choices"][1]["text"], "TwoThe quick");
+    assert_eq!(answer["choices"][1]["finish_reason"], "length");
+
+    let body = json!({"model": "emulator", "input": ["a fox", "a dog"], "dimensions": 8});
+    let answer = server.ask("/v1/embeddings", body.clone()).await;
+    let floats: Vec<f32> = serde_json::from_value(answer["data"][1]["embedding"].clone()).unwrap();
+    assert_eq!(floats.len(), 8);
+    let mut body = body;
+    body["encoding_format"] = "base64".into();
+    let answer = server.ask("/v1/embeddings", body).await;
+    let bytes = answer["data"][1]["embedding"].as_str().unwrap();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(bytes).unwrap();
+    let expected: Vec<u8> = floats.iter().flat_map(|float| float.to_le_bytes()).collect();
+    assert_eq!(bytes, expected);
+
+    assert_eq!(server.fetch("/v1/models").await["data"][0]["id"], "emulator");
+    assert_eq!(server.fetch("/v1/models/meta%2Fllama").await["id"], "meta/llama");
+}
+
+#[tokio::test]
+#[allow(clippy::too_many_lines, reason = "a table")]
+async fn what_a_provider_refuses_is_refused_in_its_dialect() {
+    let server = Server::start().await;
+    for (path, body, status, pointer, expected) in [
+        ("/v1/chat/completions", json!({"messages": hello()}), 400, "/error/param", "model"),
+        ("/v1/chat/completions", json!({"model": "m"}), 400, "/error/param", "messages"),
+        (
+            "/v1/chat/completions",
+            json!({"model": "m", "messages": []}),
+            400,
+            "/error/type",
+            "invalid_request_error",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"model": "m", "messages": hello(), "n": 0}),
+            400,
+            "/error/param",
+            "n",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"model": "missing-x", "messages": hello()}),
+            404,
+            "/error/code",
+            "model_not_found",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"model": "m?speed=1", "messages": hello()}),
+            400,
+            "/error/message",
+            "emulator script: no key `speed`",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"model": "m?status=429", "messages": hello()}),
+            429,
+            "/error/code",
+            "rate_limit_exceeded",
+        ),
+        ("/v1/completions", json!({"model": "m"}), 400, "/error/param", "prompt"),
+        (
+            "/v1/embeddings",
+            json!({"model": "m", "input": "x", "encoding_format": "y"}),
+            400,
+            "/error/param",
+            "encoding_format",
+        ),
+        ("/v1/responses", json!({"model": "m"}), 400, "/error/param", "input"),
+        (
+            "/v1/messages",
+            json!({"model": "m", "messages": hello()}),
+            400,
+            "/error/type",
+            "invalid_request_error",
+        ),
+        (
+            "/v1/messages",
+            json!({"model": "missing-x", "max_tokens": 1, "messages": hello()}),
+            404,
+            "/error/type",
+            "not_found_error",
+        ),
+        (
+            "/v1/messages",
+            json!({"model": "m?status=529", "max_tokens": 1, "messages": hello()}),
+            529,
+            "/error/type",
+            "overloaded_error",
+        ),
+    ] {
+        let (got, text) = server.post(path, body.clone()).await;
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(got, status, "{body} {text}");
+        assert_eq!(answer.pointer(pointer).unwrap(), expected, "{body} {text}");
+    }
+}
+
+#[tokio::test]
+async fn small_dialects_have_their_shapes() {
+    let server = Server::start().await;
+    let body = json!({"model": "m", "query": "quick fox", "documents": ["slow cat", "a quick fox", "a fox"], "top_n": 2});
+    let answer = server.ask("/v1/rerank", body).await;
+    assert_eq!(answer["results"][0], json!({"index": 1, "relevance_score": 1.0}));
+    assert_eq!(answer["results"].as_array().unwrap().len(), 2);
+    let answer = server.ask("/v1/moderations", json!({"input": ["hello", "kill"]})).await;
+    assert_eq!(answer["results"][0]["flagged"], false);
+    assert_eq!(answer["results"][1]["categories"]["violence"], true);
+    let answer = server.ask("/v1/images/generations", json!({"prompt": "a fox", "n": 2})).await;
+    assert_eq!(answer["data"].as_array().unwrap().len(), 2);
+    let body = json!({"model": "m", "input": "hello", "voice": "alloy"});
+    let speech = server.http.post(server.url("/v1/audio/speech")).json(&body).send().await.unwrap();
+    assert_eq!(speech.headers()["content-type"], "audio/mpeg");
+    assert_eq!(speech.bytes().await.unwrap().len(), 1510);
+}
+
+#[tokio::test]
+async fn unknown_paths_say_what_came() {
+    let server = Server::start().await;
+    let request = server.http.put(server.url("/v2/any/thing?a=1&b")).header("X-Fox", "brown").body("hi");
+    let answer: serde_json::Value = request.send().await.unwrap().json().await.unwrap();
+    assert_eq!(answer["method"], "PUT");
+    assert_eq!((&answer["path"], &answer["query"]), (&json!("/v2/any/thing"), &json!("a=1&b")));
+    assert_eq!((&answer["body_bytes"], &answer["body_text"]), (&json!(2), &json!("hi")));
+    assert!(answer["headers"].as_array().unwrap().contains(&json!(["x-fox", "brown"])));
+    let sse = server.http.get(server.url("/any?sse=3")).send().await.unwrap().text().await.unwrap();
+    assert_eq!(sse, "data: {\"n\":0}\n\ndata: {\"n\":1}\n\ndata: {\"n\":2}\n\n");
+}

@@ -1,0 +1,159 @@
+//! What the emulator says and how it counts: one sentence again and again, a small tokenizer.
+//!
+//! Not a real tokenizer: a token is a word with the space before it, or one punctuation mark.
+
+/// One sentence, token by token; the first token of a text loses its space.
+const SENTENCE: [&str; 10] =
+    [" The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."];
+
+/// `tokens` tokens of the sentence.
+pub(super) fn prose(tokens: usize) -> String {
+    let mut text = String::with_capacity(tokens * 5);
+    for piece in SENTENCE.iter().cycle().take(tokens) {
+        text.push_str(if text.is_empty() { piece.trim_start() } else { piece });
+    }
+    text
+}
+
+/// Bytes of the first token of `text`; 0 only for an empty text.
+fn piece_len(text: &str) -> usize {
+    let mut in_word = false;
+    for (at, letter) in text.char_indices() {
+        if letter.is_alphanumeric() {
+            in_word = true;
+        } else if in_word {
+            return at;
+        } else if !letter.is_whitespace() {
+            return at + letter.len_utf8();
+        }
+    }
+    text.len()
+}
+
+/// A text handed out token by token.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    text: String,
+    at: usize,
+}
+
+impl Pieces {
+    pub(super) fn new(text: String) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// The next token, as a JSON string with its quotes.
+    pub(super) fn quoted(&mut self) -> Option<String> {
+        let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let (piece, _) = rest.split_at(piece_len(rest));
+        self.at += piece.len();
+        Some(quote(piece))
+    }
+}
+
+/// Number of tokens in a text.
+pub(super) fn count(mut text: &str) -> u64 {
+    let mut tokens = 0;
+    while !text.is_empty() {
+        text = text.split_at(piece_len(text)).1;
+        tokens += 1;
+    }
+    tokens
+}
+
+/// Number of words in JSON text; quicker than [`count`], for prompts of any size.
+pub(super) fn count_words(json: &str) -> u64 {
+    let mut words = 1;
+    for byte in json.bytes() {
+        words += u64::from(byte == b' ');
+    }
+    words
+}
+
+/// Why a text ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    Said,
+    Length,
+    Stop(String),
+}
+
+/// A text as it goes out, after `stop` and the token limit.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) text: String,
+    pub(super) tokens: u64,
+    pub(super) end: End,
+}
+
+/// Cuts `text` before the first of `stops` and after `limit` tokens.
+pub(super) fn say(mut text: String, limit: Option<u64>, stops: &[String]) -> Said {
+    let found = stops.iter().filter(|stop| !stop.is_empty());
+    let first = found.filter_map(|stop| Some((text.find(stop)?, stop))).min_by_key(|(at, _)| *at);
+    let mut end = End::Said;
+    if let Some((at, stop)) = first {
+        text.truncate(at);
+        end = End::Stop(stop.clone());
+    }
+    let mut tokens = 0;
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        if limit == Some(tokens) {
+            text.truncate(at);
+            end = End::Length;
+            break;
+        }
+        at += piece_len(rest);
+        tokens += 1;
+    }
+    Said { text, tokens, end }
+}
+
+/// A JSON string with its quotes.
+pub(super) fn quote(text: &str) -> String {
+    // Writing a string as JSON cannot fail.
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+/// One step of splitmix64: small, fast and the same everywhere.
+pub(super) fn scramble(seed: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_has_as_many_tokens_as_asked() {
+        for tokens in [0, 1, 9, 10, 11, 48, 1000] {
+            assert_eq!(count(&prose(tokens)), tokens as u64, "{tokens}");
+        }
+        assert_eq!(prose(12), "The quick brown fox jumps over the lazy dog. The quick");
+    }
+
+    #[test]
+    fn pieces_put_together_are_the_text() {
+        for text in ["", "a", " , b", "{\"a\": [1, \"ü → é\"]}\n", "\u{1f98a}\u{1f98a} x", "  "] {
+            let mut pieces = Pieces::new(text.to_owned());
+            let mut out = String::new();
+            while let Some(piece) = pieces.quoted() {
+                out.push_str(&serde_json::from_str::<String>(&piece).unwrap());
+            }
+            assert_eq!(out, text);
+        }
+    }
+
+    #[test]
+    fn limits_and_stops_cut() {
+        let said = say(prose(20), Some(3), &[]);
+        assert_eq!((said.text.as_str(), said.tokens, said.end), ("The quick brown", 3, End::Length));
+        let said = say(prose(20), Some(8), &["lazy".into(), " fox".into(), String::new()]);
+        assert_eq!((said.text.as_str(), said.end), ("The quick brown", End::Stop(" fox".into())));
+        let said = say(prose(10), Some(10), &["cat".into()]);
+        assert_eq!((said.tokens, said.end), (10, End::Said));
+    }
+}

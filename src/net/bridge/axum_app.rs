@@ -1,0 +1,111 @@
+//! A router as a Pingora service of its own: requests one after the other, HTTP/1.1 and HTTP/2.
+//!
+//! HTTP/2 comes by ALPN on TLS listeners and by prior knowledge on plain ones; mount it behind a
+//! [`super::super::doorway::Doorway`], which keeps HTTP/1.0 clients from waiting for ever.
+
+use super::exchange::exchange;
+use async_trait::async_trait;
+use axum::Router;
+use pingora_core::ErrorType::InvalidHTTPHeader;
+use pingora_core::apps::{HttpPersistentSettings, HttpServerApp, HttpServerOptions, ReusedHttpStream};
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::protocols::http::v2::server::{H2Options, default_h2_options};
+use pingora_core::server::ShutdownWatch;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What callers of the service may take.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bytes of a request body.
+    pub max_body: usize,
+    /// For a whole request head to arrive, idle time before it included.
+    pub head: Duration,
+    /// For a whole request body to arrive.
+    pub body: Duration,
+    /// For a caller that reads nothing.
+    pub write: Duration,
+    /// An idle connection is kept this long.
+    pub keepalive: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_body: 4 << 20,
+            head: Duration::from_secs(75),
+            body: Duration::from_secs(30),
+            write: Duration::from_secs(30),
+            keepalive: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The service.
+#[derive(Debug)]
+pub struct AxumApp {
+    router: Router,
+    limits: Limits,
+    options: HttpServerOptions,
+}
+
+impl AxumApp {
+    pub fn new(router: Router, limits: Limits) -> Self {
+        let mut options = HttpServerOptions::default();
+        options.h2c = true;
+        options.h2_idle_timeout = Some(limits.keepalive);
+        Self { router, limits, options }
+    }
+
+    /// Reads the head; answers 400 itself where there is none to be had.
+    async fn read_head(&self, session: &mut ServerSession) -> Option<()> {
+        match tokio::time::timeout(self.limits.head, session.read_request()).await {
+            Ok(Ok(true)) => Some(()),
+            Ok(Ok(false)) => None,
+            Ok(Err(error)) => {
+                if *error.etype() == InvalidHTTPHeader {
+                    // The caller may be gone; there is nobody else to tell.
+                    let _ = session.respond_error(400).await;
+                }
+                session.shutdown().await;
+                None
+            }
+            Err(_) => {
+                session.shutdown().await;
+                None
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl HttpServerApp for AxumApp {
+    async fn process_new_http(
+        self: &Arc<Self>,
+        mut session: ServerSession,
+        shutdown: &ShutdownWatch,
+    ) -> Option<ReusedHttpStream> {
+        self.read_head(&mut session).await?;
+        let stop = *shutdown.borrow();
+        session.set_keepalive((!stop).then_some(self.limits.keepalive.as_secs()));
+        session.set_read_timeout(Some(self.limits.body));
+        session.set_write_timeout(Some(self.limits.write));
+        session.set_total_drain_timeout(Some(self.limits.body));
+        if let Err(error) = exchange(&mut session, &self.router, self.limits.max_body, self.limits.body).await
+        {
+            log::debug!("a control answer was cut off: {error}");
+            return None;
+        }
+        let settings = HttpPersistentSettings::for_session(&session);
+        let stream = session.finish().await.ok()??;
+        Some(ReusedHttpStream::from_reusable_stream(stream, settings))
+    }
+
+    fn h2_options(&self) -> Option<H2Options> {
+        Some(default_h2_options())
+    }
+
+    fn server_options(&self) -> Option<&HttpServerOptions> {
+        Some(&self.options)
+    }
+}
