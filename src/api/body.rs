@@ -143,7 +143,7 @@ impl Body {
     fn find(&self, name: &str) -> Option<&Member> {
         let named = |member: &&Member| match &member.unescaped {
             Some(unescaped) => **unescaped == *name,
-            None => self.slice(member.name.clone()) == name.as_bytes(),
+            None => member.name.len() == name.len() && self.slice(member.name.clone()) == name.as_bytes(),
         };
         self.members.iter().rev().find(named)
     }

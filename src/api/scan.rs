@@ -78,6 +78,13 @@ impl Scan {
                 at = self.string(chunk, at);
                 continue;
             }
+            if self.skip_to.is_some() {
+                let plain = chunk.get(at..).map_or(0, without_structure);
+                if plain > 0 {
+                    at += plain;
+                    continue;
+                }
+            }
             match byte {
                 b'"' => {
                     self.in_string = true;
@@ -224,6 +231,18 @@ impl Scan {
             self.value.extend_from_slice(part);
         }
     }
+}
+
+/// How many bytes at the front can neither open nor close anything: nearly all of a list of numbers.
+/// Block by block, without a way out in between, so that the compiler uses wide registers.
+fn without_structure(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 32;
+    // Setting this bit makes `[` and `]` out of `{` and `}`, and of nothing else that JSON has there.
+    let structural = |&byte: &u8| byte == b'"' || byte | 0x20 == b'{' || byte | 0x20 == b'}';
+    let has = |block: &[u8]| block.iter().fold(false, |found, byte| found | structural(byte));
+    let blocks = bytes.chunks_exact(BLOCK).take_while(|block| !has(block)).count() * BLOCK;
+    let rest = bytes.get(blocks..).unwrap_or_default();
+    blocks + rest.iter().take(BLOCK).take_while(|byte| !structural(byte)).count()
 }
 
 #[cfg(test)]

@@ -159,7 +159,8 @@ impl Learned {
     }
 
     fn note_error(&mut self, error: &[u8]) {
-        if error.trim_ascii() != b"null" && self.error.is_none() {
+        let told = !matches!(error, b"null" | b"false" | b"\"\"" | b"{}");
+        if told && self.error.is_none() {
             self.error = Some(chunk::error_code(error));
         }
     }

@@ -123,166 +123,136 @@ fn what_the_spec_allows_and_what_it_does_not_know_passes() {
     assert_eq!(judge(Operation::Proxy, &json!({"temperature": "hot"}), &[]), None);
 }
 
-#[test]
-fn what_the_chat_table_forbids_is_refused_by_name() {
-    let many = |count: usize| vec![json!({"type": "function"}); count];
-    let cases = [
-        (
-            json!({"temperature": 2.5}),
-            "temperature",
-            "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 2.5 instead.",
-        ),
-        (
-            json!({"temperature": -1}),
-            "temperature",
-            "Invalid 'temperature': decimal below minimum value. Expected a value >= 0, but got -1 instead.",
-        ),
-        (
-            json!({"temperature": "1"}),
-            "temperature",
-            "Invalid type for 'temperature': expected a decimal, but got a string instead.",
-        ),
-        (json!({"top_p": 1.01}), "top_p", "above maximum"),
-        (json!({"frequency_penalty": 2.1}), "frequency_penalty", "above maximum"),
-        (json!({"presence_penalty": -2.1}), "presence_penalty", "below minimum"),
-        (
-            json!({"n": 0}),
-            "n",
-            "Invalid 'n': integer below minimum value. Expected a value >= 1, but got 0 instead.",
-        ),
-        (json!({"n": 129}), "n", "Expected a value <= 128, but got 129 instead."),
-        (
-            json!({"n": 1.5}),
-            "n",
-            "Invalid type for 'n': expected an integer, but got a decimal number instead.",
-        ),
-        (json!({"seed": 9_223_372_036_854_775_808_u64}), "seed", "above maximum"),
-        (json!({"seed": 1e300}), "seed", "above maximum"),
-        (json!({"max_tokens": "5"}), "max_tokens", "expected an integer, but got a string"),
-        (json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs", "<= 20"),
-        (json!({"top_logprobs": 3}), "top_logprobs", "only allowed when 'logprobs' is true"),
-        (json!({"logprobs": false, "top_logprobs": 3}), "top_logprobs", "only allowed when"),
-        (json!({"logprobs": 3}), "logprobs", "expected a boolean, but got an integer"),
-        (
-            json!({"logit_bias": {"50256": 101}}),
-            "logit_bias.50256",
-            "Invalid 'logit_bias.50256': decimal above maximum value. Expected a value <= 100, but got 101 instead.",
-        ),
-        (json!({"logit_bias": {"7": "x"}}), "logit_bias.7", "expected a decimal, but got a string"),
-        (json!({"logit_bias": [1]}), "logit_bias", "expected an object, but got an array"),
-        (
-            json!({"stop": ["a", "b", "c", "d", "e"]}),
-            "stop",
-            "maximum length 4, but got an array with length 5 instead.",
-        ),
-        (json!({"stop": 5}), "stop", "expected a string or an array, but got an integer"),
-        (json!({"stream": "yes"}), "stream", "expected a boolean"),
-        (json!({"stream_options": {}}), "stream_options", "only allowed when 'stream' is true"),
-        (json!({"stream": false, "stream_options": {}}), "stream_options", "only allowed when"),
-        (
-            json!({"tools": many(129)}),
-            "tools",
-            "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 129 instead.",
-        ),
-        (json!({"tools": {}}), "tools", "expected an array, but got an object"),
-        (json!({"tools": [{}, "x"]}), "tools[1]", "expected an object"),
-        (json!({"tool_choice": 1}), "tool_choice", "expected a string or an object"),
-        (json!({"functions": []}), "functions", "empty array. Expected an array with minimum length 1"),
-        (json!({"functions": many(129)}), "functions", "maximum length 128"),
-        (json!({"response_format": "json"}), "response_format", "expected an object, but got a string"),
-        (json!({"model": 4}), "model", "expected a string, but got an integer"),
-        (json!({"user": 4}), "user", "expected a string"),
-        (json!({"messages": []}), "messages", "Invalid 'messages': empty array."),
-        (json!({"messages": "hi"}), "messages", "expected an array, but got a string"),
-        (json!({"messages": [{"role": "user"}, 7]}), "messages[1]", "expected an object"),
-        (
-            json!({"messages": [{"role": "user"}, {"content": "x"}]}),
-            "messages[1].role",
-            "Missing required parameter: 'messages[1].role'.",
-        ),
-        (
-            json!({"messages": [{"role": "robot"}]}),
-            "messages[0].role",
-            "Invalid value: 'robot'. Supported values are: 'system', 'developer', 'user', 'assistant', 'tool', and 'function'.",
-        ),
-        (json!({"messages": [{"role": 1}]}), "messages[0].role", "expected a string"),
-    ];
+/// Fields laid over the least body, the `param` at fault, and some of the words.
+type Refused = (&'static str, &'static str, &'static str);
+
+fn refuses(operation: Operation, cases: &[Refused]) {
     for (fields, param, words) in cases {
-        let body = with(Operation::ChatCompletions, fields);
-        let (got, message) = judge(Operation::ChatCompletions, &body, &[]).expect(param);
-        assert_eq!(got, param, "{message}");
+        let body = with(operation, serde_json::from_str(fields).unwrap());
+        let (got, message) = judge(operation, &body, &[]).expect(param);
+        assert_eq!(got, *param, "{message}");
         assert!(message.contains(words), "{param}: {message}");
     }
 }
 
+const ABOVE: &str =
+    "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 2.5 instead.";
+const ROLES: &str = "Invalid value: 'robot'. Supported values are: 'system', 'developer', 'user', 'assistant', 'tool', and 'function'.";
+
+const CHAT: &[Refused] = &[
+    (r#"{"temperature": 2.5}"#, "temperature", ABOVE),
+    (
+        r#"{"temperature": -1}"#,
+        "temperature",
+        "decimal below minimum value. Expected a value >= 0, but got -1",
+    ),
+    (
+        r#"{"temperature": "1"}"#,
+        "temperature",
+        "Invalid type for 'temperature': expected a decimal, but got a string",
+    ),
+    (r#"{"top_p": 1.01}"#, "top_p", "above maximum"),
+    (r#"{"frequency_penalty": 2.1}"#, "frequency_penalty", "above maximum"),
+    (r#"{"presence_penalty": -2.1}"#, "presence_penalty", "below minimum"),
+    (
+        r#"{"n": 0}"#,
+        "n",
+        "Invalid 'n': integer below minimum value. Expected a value >= 1, but got 0 instead.",
+    ),
+    (r#"{"n": 129}"#, "n", "Expected a value <= 128, but got 129 instead."),
+    (r#"{"n": 1.5}"#, "n", "expected an integer, but got a decimal number instead."),
+    (r#"{"seed": 9223372036854775808}"#, "seed", "above maximum"),
+    (r#"{"seed": 1e300}"#, "seed", "above maximum"),
+    (r#"{"max_tokens": "5"}"#, "max_tokens", "expected an integer, but got a string"),
+    (r#"{"logprobs": true, "top_logprobs": 21}"#, "top_logprobs", "<= 20"),
+    (r#"{"top_logprobs": 3}"#, "top_logprobs", "only allowed when 'logprobs' is true"),
+    (r#"{"logprobs": false, "top_logprobs": 3}"#, "top_logprobs", "only allowed when"),
+    (r#"{"logprobs": 3}"#, "logprobs", "expected a boolean, but got an integer"),
+    (
+        r#"{"logit_bias": {"50256": 101}}"#,
+        "logit_bias.50256",
+        "Expected a value <= 100, but got 101 instead.",
+    ),
+    (r#"{"logit_bias": {"7": "x"}}"#, "logit_bias.7", "expected a decimal, but got a string"),
+    (r#"{"logit_bias": [1]}"#, "logit_bias", "expected an object, but got an array"),
+    (
+        r#"{"stop": ["a", "b", "c", "d", "e"]}"#,
+        "stop",
+        "maximum length 4, but got an array with length 5 instead.",
+    ),
+    (r#"{"stop": 5}"#, "stop", "expected a string or an array, but got an integer"),
+    (r#"{"stream": "yes"}"#, "stream", "expected a boolean"),
+    (r#"{"stream_options": {}}"#, "stream_options", "only allowed when 'stream' is true"),
+    (r#"{"stream": false, "stream_options": {}}"#, "stream_options", "only allowed when"),
+    (r#"{"tools": {}}"#, "tools", "expected an array, but got an object"),
+    (r#"{"tools": [{}, "x"]}"#, "tools[1]", "expected an object"),
+    (r#"{"tool_choice": 1}"#, "tool_choice", "expected a string or an object"),
+    (r#"{"functions": []}"#, "functions", "empty array. Expected an array with minimum length 1"),
+    (r#"{"response_format": "json"}"#, "response_format", "expected an object, but got a string"),
+    (r#"{"model": 4}"#, "model", "expected a string, but got an integer"),
+    (r#"{"user": 4}"#, "user", "expected a string"),
+    (r#"{"messages": []}"#, "messages", "Invalid 'messages': empty array."),
+    (r#"{"messages": "hi"}"#, "messages", "expected an array, but got a string"),
+    (r#"{"messages": [{"role": "user"}, 7]}"#, "messages[1]", "expected an object"),
+    (
+        r#"{"messages": [{"role": "user"}, {"content": "x"}]}"#,
+        "messages[1].role",
+        "Missing required parameter: 'messages[1].role'.",
+    ),
+    (r#"{"messages": [{"role": "robot"}]}"#, "messages[0].role", ROLES),
+    (r#"{"messages": [{"role": 1}]}"#, "messages[0].role", "expected a string"),
+];
+
+const COMPLETIONS: &[Refused] = &[
+    (r#"{"best_of": 21}"#, "best_of", "<= 20"),
+    (r#"{"best_of": 2, "n": 2}"#, "best_of", "Expected a value > 2, but got 2 instead."),
+    (r#"{"best_of": 2, "stream": true}"#, "best_of", "not allowed when 'stream' is true"),
+    (r#"{"logprobs": 6}"#, "logprobs", "<= 5"),
+    (r#"{"max_tokens": -1}"#, "max_tokens", ">= 0"),
+    (r#"{"prompt": {}}"#, "prompt", "expected a string or an array"),
+    (r#"{"stream_options": {}}"#, "stream_options", "only allowed when"),
+];
+
+const BATCHES: &[Refused] = &[
+    (
+        r#"{"endpoint": "/v1/x"}"#,
+        "endpoint",
+        "'/v1/chat/completions', '/v1/completions', and '/v1/embeddings'.",
+    ),
+    (r#"{"completion_window": "1h"}"#, "completion_window", "Supported values are: 'immediate' and '24h'."),
+    (r#"{"completion_window": 24}"#, "completion_window", "expected a string, but got an integer"),
+    (r#"{"metadata": {"k": 1}}"#, "metadata.k", "expected a string, but got an integer"),
+    (r#"{"metadata": "x"}"#, "metadata", "expected an object, but got a string"),
+];
+
 #[test]
-fn what_the_other_tables_forbid_is_refused_by_name() {
-    let pairs =
-        |count: usize| (0..count).map(|n| (n.to_string(), json!("x"))).collect::<serde_json::Map<_, _>>();
+fn what_the_tables_forbid_is_refused_by_name() {
+    refuses(Operation::ChatCompletions, CHAT);
+    refuses(Operation::Completions, COMPLETIONS);
+    refuses(Operation::BatchesCreate, BATCHES);
+    refuses(Operation::FineTuningCreate, &[(r#"{"method": "dpo"}"#, "method", "expected an object")]);
+    refuses(
+        Operation::Messages,
+        &[
+            (r#"{"messages": []}"#, "messages", "empty array"),
+            (r#"{"max_tokens": "x"}"#, "max_tokens", "expected an integer"),
+        ],
+    );
+    refuses(Operation::Responses, &[(r#"{"temperature": 3}"#, "temperature", "<= 2")]);
+}
+
+#[test]
+fn what_is_too_much_is_refused_by_name() {
+    let many = |count: usize| vec![json!({"type": "function"}); count];
+    let pairs: serde_json::Map<_, _> = (0..17).map(|n| (n.to_string(), json!("x"))).collect();
+    let (chat, batches) = (Operation::ChatCompletions, Operation::BatchesCreate);
     let cases = [
-        (Operation::Completions, json!({"best_of": 21}), "best_of", "<= 20"),
-        (
-            Operation::Completions,
-            json!({"best_of": 2, "n": 2}),
-            "best_of",
-            "Expected a value > 2, but got 2 instead.",
-        ),
-        (
-            Operation::Completions,
-            json!({"best_of": 2, "stream": true}),
-            "best_of",
-            "not allowed when 'stream' is true",
-        ),
-        (Operation::Completions, json!({"logprobs": 6}), "logprobs", "<= 5"),
-        (Operation::Completions, json!({"max_tokens": -1}), "max_tokens", ">= 0"),
-        (Operation::Completions, json!({"prompt": {}}), "prompt", "expected a string or an array"),
-        (Operation::Completions, json!({"stream_options": {}}), "stream_options", "only allowed when"),
-        (
-            Operation::BatchesCreate,
-            json!({"endpoint": "/v1/responses"}),
-            "endpoint",
-            "'/v1/chat/completions', '/v1/completions', and '/v1/embeddings'.",
-        ),
-        (
-            Operation::BatchesCreate,
-            json!({"completion_window": "1h"}),
-            "completion_window",
-            "Supported values are: 'immediate' and '24h'.",
-        ),
-        (
-            Operation::BatchesCreate,
-            json!({"metadata": pairs(17)}),
-            "metadata",
-            "at most 16 properties, but got 17",
-        ),
-        (
-            Operation::BatchesCreate,
-            json!({"metadata": {"k": "x".repeat(513)}}),
-            "metadata.k",
-            "maximum length 512, but got a string with length 513",
-        ),
-        (
-            Operation::BatchesCreate,
-            json!({"metadata": {"k": 1}}),
-            "metadata.k",
-            "expected a string, but got an integer",
-        ),
-        (
-            Operation::BatchesCreate,
-            json!({"metadata": {"k".repeat(65): "x"}}),
-            "metadata",
-            "maximum length 64",
-        ),
-        (
-            Operation::FineTuningCreate,
-            json!({"integrations": vec![json!({}); 6]}),
-            "integrations",
-            "maximum length 5",
-        ),
-        (Operation::FineTuningCreate, json!({"method": "dpo"}), "method", "expected an object"),
-        (Operation::Messages, json!({"messages": []}), "messages", "empty array"),
-        (Operation::Messages, json!({"max_tokens": "x"}), "max_tokens", "expected an integer"),
-        (Operation::Responses, json!({"temperature": 3}), "temperature", "<= 2"),
+        (chat, json!({"tools": many(129)}), "tools", "maximum length 128, but got an array with length 129"),
+        (chat, json!({"functions": many(129)}), "functions", "maximum length 128"),
+        (Operation::FineTuningCreate, json!({"integrations": many(6)}), "integrations", "maximum length 5"),
+        (batches, json!({"metadata": pairs}), "metadata", "at most 16 properties, but got 17"),
+        (batches, json!({"metadata": {"k": "x".repeat(513)}}), "metadata.k", "a string with length 513"),
+        (batches, json!({"metadata": {"k".repeat(65): "x"}}), "metadata", "maximum length 64"),
     ];
     for (operation, fields, param, words) in cases {
         let (got, message) = judge(operation, &with(operation, fields), &[]).expect(param);

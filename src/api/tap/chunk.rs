@@ -17,18 +17,27 @@ type Raw<'a> = Option<&'a RawValue>;
 pub(super) struct ChatChunk<'a> {
     #[serde(borrow)]
     model: Raw<'a>,
-    #[serde(default)]
-    choices: Option<Vec<Choice<'a>>>,
+    choices: Raw<'a>,
     usage: Raw<'a>,
     error: Raw<'a>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Choice<'a> {
+pub(super) struct Choice<'a> {
     delta: Option<Speaks>,
     text: Option<Says>,
     #[serde(borrow)]
     finish_reason: Raw<'a>,
+}
+
+impl Choice<'_> {
+    pub(super) fn has_content(&self) -> bool {
+        self.delta.as_ref().is_some_and(|delta| delta.0) || self.text.as_ref().is_some_and(|text| text.0)
+    }
+
+    pub(super) fn finish(&self) -> Option<String> {
+        raw_text(self.finish_reason).filter(|text| !text.is_empty())
+    }
 }
 
 impl<'a> ChatChunk<'a> {
@@ -36,20 +45,9 @@ impl<'a> ChatChunk<'a> {
         serde_json::from_slice(data).ok()
     }
 
-    fn choices(&self) -> impl Iterator<Item = &Choice<'a>> {
-        self.choices.iter().flatten()
-    }
-
-    pub(super) fn has_content(&self) -> bool {
-        let says = |choice: &Choice<'_>| {
-            choice.delta.as_ref().is_some_and(|delta| delta.0)
-                || choice.text.as_ref().is_some_and(|text| text.0)
-        };
-        self.choices().any(says)
-    }
-
-    pub(super) fn finish(&self) -> Option<String> {
-        self.choices().find_map(|choice| raw_text(choice.finish_reason).filter(|text| !text.is_empty()))
+    /// Read apart from the rest: an odd choice must not cost us the usage beside it.
+    pub(super) fn choices(&self) -> Vec<Choice<'a>> {
+        self.choices.and_then(parse).unwrap_or_default()
     }
 
     pub(super) fn model(&self) -> Option<String> {

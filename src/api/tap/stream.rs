@@ -2,7 +2,7 @@
 //!
 //! Not a decoder: whoever needs the text of an answer reads the events itself.
 
-use super::chunk::{self, ChatChunk, TypedEvent};
+use super::chunk::{self, ChatChunk, Choice, TypedEvent};
 use super::{Figures, Learned};
 use crate::api::sse::{Event, Splitter};
 use memchr::memmem::Finder;
@@ -120,9 +120,10 @@ impl Reader {
         }
         let Some(chunk) = ChatChunk::read(data) else { return };
         learned.note_model(chunk.model());
-        learned.content |= chunk.has_content();
+        let choices = chunk.choices();
+        learned.content |= choices.iter().any(Choice::has_content);
+        learned.note_finish(choices.iter().find_map(Choice::finish));
         self.usage(chunk.usage(), learned);
-        learned.note_finish(chunk.finish());
         if let Some(error) = chunk.error() {
             learned.note_error(error);
         }

@@ -2,6 +2,7 @@
 //! one of ours (those stand beside the checkout; without them the replay says so and is skipped).
 
 use super::*;
+use proptest::prelude::*;
 use serde_json::Value;
 use std::path::Path as FilePath;
 
@@ -114,6 +115,37 @@ fn usage_at_the_end_of_a_large_answer_is_found() {
     let chunks: Vec<&[u8]> = text.as_bytes().chunks(16 << 10).collect();
     let usage = tapped(Operation::Images, false, &chunks).usage.unwrap();
     assert_eq!((usage.input, usage.output, usage.total), (5, 7, 12));
+}
+
+#[test]
+fn one_odd_member_does_not_cost_the_others() {
+    let learned = streamed(
+        "data: {\"model\":7,\"error\":null,\"choices\":[{\"delta\":\"x\"}],\"usage\":{\"prompt_tokens\":3}}\n\n",
+    );
+    assert_eq!(learned.usage.map(|usage| usage.input), Some(3));
+    assert_eq!((learned.model, learned.error), (None, None));
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(
+        pieces in prop::collection::vec(
+            prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..40),
+                prop::sample::select(vec![
+                    "data: {", "}\n\n", "\"usage\":{", "\"error\":", "event: message_delta\n",
+                    "\"choices\":[{", "\"delta\":{\"content\":\"", "{\"type\":\"", "[DONE]",
+                ])
+                .prop_map(|piece| piece.as_bytes().to_vec()),
+            ],
+            0..30,
+        ),
+        stream: bool,
+    ) {
+        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+        let cut = tapped(Operation::Proxy, stream, &pieces);
+        prop_assert_eq!(tapped(Operation::Proxy, stream, &[&pieces.concat()]), cut);
+    }
 }
 
 const HOSTS: &[&str] = &[
