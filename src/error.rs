@@ -35,6 +35,7 @@ pub enum Kind {
     MethodNotAllowed,
     TimedOut,
     BodyTooLarge,
+    HeadTooLarge,
     CallerLeft,
     NotImplemented,
     Unreachable,
@@ -75,6 +76,7 @@ impl Kind {
             Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
             Kind::TimedOut => row(408, "timeout_error", "timeout_error", "request_timeout"),
             Kind::BodyTooLarge => row(413, BAD, "request_too_large", "body_too_large"),
+            Kind::HeadTooLarge => row(431, BAD, BAD, "head_too_large"),
             Kind::CallerLeft => row(499, BAD, BAD, "caller_left"),
             Kind::Internal => row(500, "server_error", "api_error", "internal_error"),
             Kind::NotImplemented => row(501, BAD, BAD, "not_implemented"),
@@ -95,7 +97,7 @@ pub struct Error {
     /// All config problems, when the kind is `InvalidConfig`.
     pub problems: Vec<Problem>,
     /// The provider the attempt went to, when there was one.
-    pub provider: Option<String>,
+    pub provider: Option<&'static str>,
     /// Details for the operator only.
     pub cause: Option<String>,
 }
@@ -159,6 +161,15 @@ impl Error {
         Self::new(Kind::BodyTooLarge, message)
     }
 
+    /// 431: the request line and headers are over `limit` bytes.
+    pub fn head_too_large(limit: u64) -> Self {
+        let message = format!(
+            "The request head is over {limit} bytes. Send shorter headers (a long config can be saved and \
+             named by its id), or ask the operator to raise limits.max_header_bytes."
+        );
+        Self::new(Kind::HeadTooLarge, message)
+    }
+
     /// 499: nobody is there to read this; kept for the log and the metrics.
     pub fn caller_left() -> Self {
         Self::new(Kind::CallerLeft, "The caller closed the connection before the answer was complete.")
@@ -199,8 +210,8 @@ impl Error {
 
     /// Names the provider the attempt went to.
     #[must_use]
-    pub fn with_provider(mut self, provider: impl Into<String>) -> Self {
-        self.provider = Some(provider.into());
+    pub const fn with_provider(mut self, provider: &'static str) -> Self {
+        self.provider = Some(provider);
         self
     }
 

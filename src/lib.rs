@@ -23,4 +23,11 @@ pub mod provider;
 
 pub mod net;
 
+pub mod state;
+
+pub mod route;
+
+pub mod control;
+pub mod proxy;
+
 pub mod emulator;

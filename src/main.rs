@@ -1,3 +1,89 @@
-//! The command line: reads flags and settings, wires the services together, runs.
+//! The command line: `turnpike [run]`, `turnpike check`, `turnpike emulator`.
+//!
+//! Wires the rooms together and runs them. Knows no request and decides nothing about one.
 
-fn main() {}
+#[path = "main/background.rs"]
+mod background;
+#[path = "main/certificate.rs"]
+mod certificate;
+#[path = "main/logging.rs"]
+mod logging;
+#[path = "main/read.rs"]
+mod read;
+#[path = "main/serve.rs"]
+mod serve;
+#[path = "main/stop.rs"]
+mod stop;
+
+use clap::{Parser, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use turnpike::emulator::{Emulator, Options, Recordings};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// An AI gateway: one HTTP endpoint in front of many model providers.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The settings file.
+    #[arg(short, long, global = true, default_value = "conf/turnpike.yaml")]
+    config: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve (the default).
+    Run {
+        /// Take the listeners over from the running process through `server.upgrade_sock`.
+        #[arg(long)]
+        upgrade: bool,
+    },
+    /// Check the settings file: prints every problem with its place, exits 1 when there is one.
+    Check,
+    /// Run the built-in provider on its own.
+    Emulator {
+        /// Where it listens.
+        #[arg(long, default_value = "127.0.0.1:8790")]
+        listen: SocketAddr,
+        /// Answer requests that carry `x-replay-id` with recordings from this file (JSON lines).
+        #[arg(long)]
+        replay: Option<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // Before anything that may speak TLS: rustls has no default of its own here.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match cli.command.unwrap_or(Command::Run { upgrade: false }) {
+        Command::Run { upgrade } => serve::run(&cli.config, upgrade),
+        Command::Check => read::check(&cli.config),
+        Command::Emulator { listen, replay } => emulator(listen, replay),
+    }
+}
+
+/// Runs the built-in provider until it is told to stop.
+fn emulator(listen: SocketAddr, replay: Option<PathBuf>) -> ExitCode {
+    logging::start(&turnpike::settings::Log::default());
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return logging::fatal(&format!("no runtime: {error}")),
+    };
+    let served = runtime.block_on(async {
+        let recordings = replay.as_deref().map(Recordings::load).transpose()?;
+        let emulator = Emulator::new(Options { recordings, log_all: false });
+        let listener = tokio::net::TcpListener::bind(listen).await?;
+        log::info!("emulator listens on {listen}");
+        emulator.serve(listener, stop::told()).await;
+        std::io::Result::Ok(())
+    });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => logging::fatal(&format!("the emulator cannot run: {error}")),
+    }
+}

@@ -75,23 +75,6 @@ async fn without_a_service_key_there_is_no_answer() {
 }
 
 #[tokio::test]
-async fn a_caller_who_half_closes_still_gets_the_answer() {
-    let gateway = gateway();
-    let body = hello(false).to_string();
-    let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\nx-gateway-api-key: {KEY}\r\n\
-         x-gateway-provider: @emulator\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-         connection: close\r\n\r\n",
-        body.len()
-    );
-    let mut caller = raw::Raw::connect(gateway.ports.data).await;
-    caller.write((head + &body).as_bytes()).await.unwrap();
-    caller.half_close().await;
-    let answer = caller.read_until("chat.completion").await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-}
-
-#[tokio::test]
 async fn what_is_not_http_is_answered_and_closed() {
     let gateway = gateway();
     let answer = raw::send(gateway.ports.data, b"\x16\x03\x01 hello\r\n\r\n").await;

@@ -1,3 +1,4 @@
+//! The words callers speak: operations, bodies, request rules, usage, event framing, our own replies.
 //!
 //! Pure: no I/O, no clock, no provider. A provider's own words live with the provider.
 

@@ -166,6 +166,12 @@ impl Operation {
         self.row().map_or(BodyKind::Opaque, |row| row.body)
     }
 
+    /// Whether this is a call of the spec's list, which the gateway knows the shape of, and not one that is
+    /// only passed on.
+    pub fn is_unified(self) -> bool {
+        self != Operation::Proxy
+    }
+
     /// Whose error bodies the caller of this operation expects.
     pub fn dialect(self) -> Dialect {
         match self {

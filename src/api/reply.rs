@@ -71,7 +71,7 @@ impl<'a> OpenAiBody<'a> {
                 code: row.code,
                 problems: error.problems.iter().map(problem).collect(),
             },
-            provider: error.provider.as_deref(),
+            provider: error.provider,
         }
     }
 }

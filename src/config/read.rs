@@ -309,7 +309,7 @@ impl<'a> Fields<'a> {
 }
 
 /// The known name at most two letters away from what was written.
-fn nearest<'k>(known: &[&'k str], written: &str) -> Option<&'k str> {
+pub fn nearest<'k>(known: &[&'k str], written: &str) -> Option<&'k str> {
     let distances = known.iter().map(|name| (distance(name, written), *name));
     distances
         .filter(|(distance, _)| *distance <= 2)

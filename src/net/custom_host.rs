@@ -10,7 +10,7 @@
 
 use super::origin::{Host, Origin};
 use super::ranges::{Class, Ranges, carried};
-use ipnet::IpNet;
+use crate::settings::{AllowRule, CustomHosts};
 use std::net::IpAddr;
 
 /// Names that mean a private network: nothing public answers to them (reference section 11, rule 7).
@@ -49,42 +49,9 @@ pub struct HostRules {
     ranges: Ranges,
 }
 
-/// One entry of `custom_hosts.allow`, with an optional `:port`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AllowRule {
-    target: Target,
-    port: Option<u16>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Target {
-    /// `llm.corp`: this name, wherever it points.
-    Name(Box<str>),
-    /// `*.corp`: every name below it; held with its leading dot.
-    Below(Box<str>),
-    /// `10.0.0.5`, `10.0.0.0/8`: these addresses, whatever the name.
-    Net(IpNet),
-}
-
 impl HostRules {
-    /// Reads the list of `custom_hosts.allow`.
-    ///
-    /// # Errors
-    /// Every entry that cannot be read, as its index and what is wrong with it.
-    pub fn new(allow_private: bool, allow: &[String]) -> Result<Self, Vec<(usize, String)>> {
-        let mut rules = Vec::with_capacity(allow.len());
-        let mut problems = Vec::new();
-        for (index, text) in allow.iter().enumerate() {
-            match AllowRule::parse(text) {
-                Ok(rule) => rules.push(rule),
-                Err(problem) => problems.push((index, problem)),
-            }
-        }
-        if problems.is_empty() {
-            Ok(Self { allow_private, allow: rules, ranges: Ranges::default() })
-        } else {
-            Err(problems)
-        }
+    pub fn new(hosts: &CustomHosts) -> Self {
+        Self { allow_private: hosts.allow_private, allow: hosts.allow.clone(), ranges: Ranges::default() }
     }
 
     /// Whether a caller may ask for this host at all; for an IP literal this is the whole check.
@@ -132,7 +99,7 @@ impl HostRules {
             Host::Name(name) => class != Class::Metadata && rule.names(name),
             Host::Ip(_) => false,
         };
-        if self.rules_for(origin).any(|rule| rule.holds(ip) || named(rule)) {
+        if self.rules_for(origin).any(|rule| holds(rule, ip) || named(rule)) {
             return Ok(());
         }
         Err(match &origin.host {
@@ -148,103 +115,9 @@ impl HostRules {
     }
 }
 
-impl AllowRule {
-    /// Reads a host name, `*.suffix`, an address or a range, each with an optional `:port`. IPv6 with a
-    /// port stands in brackets: `[fd00::/8]:8000`.
-    ///
-    /// # Errors
-    /// What is wrong and what would be right.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        if text.contains("://") {
-            return Err("must be a host, an address or a range, not a URL".to_owned());
-        }
-        let (host, port) = split_port(text)?;
-        if let Ok(net) = host.parse::<IpNet>() {
-            return Ok(Self { target: Target::Net(canonical(net.trunc())?), port });
-        }
-        if host.contains('/') {
-            return Err(format!("`{host}` is not a range of addresses such as 10.0.0.0/8"));
-        }
-        if let Ok(ip) = host.parse::<IpAddr>() {
-            return Ok(Self { target: Target::Net(ip.to_canonical().into()), port });
-        }
-        let (below, name) = match host.strip_prefix("*.") {
-            Some(rest) => (true, rest),
-            None => (false, host),
-        };
-        if name.contains('*') {
-            return Err("may have one *, as its first label: *.example.com".to_owned());
-        }
-        let wrong = || format!("`{host}` is not a host name, an address or a range");
-        let name = match url::Host::parse(name).map_err(|_| wrong())? {
-            url::Host::Domain(name) if !name.is_empty() && !name.ends_with('.') => name,
-            // An odd spelling of an address (decimal, hex): what it means is what is allowed.
-            url::Host::Ipv4(ip) if !below => {
-                return Ok(Self { target: Target::Net(IpAddr::V4(ip).into()), port });
-            }
-            _ => return Err(wrong()),
-        };
-        let target = if below { Target::Below(format!(".{name}").into()) } else { Target::Name(name.into()) };
-        Ok(Self { target, port })
-    }
-
-    fn names(&self, name: &str) -> bool {
-        match &self.target {
-            Target::Name(allowed) => **allowed == *name,
-            Target::Below(suffix) => name.len() > suffix.len() && name.ends_with(&**suffix),
-            Target::Net(_) => false,
-        }
-    }
-
-    fn names_exactly(&self, name: &str) -> bool {
-        matches!(&self.target, Target::Name(allowed) if **allowed == *name)
-    }
-
-    fn is_net(&self) -> bool {
-        matches!(self.target, Target::Net(_))
-    }
-
-    fn holds(&self, ip: IpAddr) -> bool {
-        let Target::Net(net) = &self.target else { return false };
-        net.contains(&ip) || carried(ip).is_some_and(|v4| net.contains(&IpAddr::V4(v4)))
-    }
-}
-
-/// Splits off `:port`; a bare IPv6 address has none.
-fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
-    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (inside, after) = rest.split_once(']').ok_or("has a [ without its ]")?;
-        match after.strip_prefix(':') {
-            Some(port) => (inside, Some(port)),
-            None if after.is_empty() => (inside, None),
-            None => return Err("has text after its ] that is no port".to_owned()),
-        }
-    } else if text.matches(':').count() == 1 {
-        text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)))
-    } else {
-        (text, None)
-    };
-    let digits = |port: &&str| port.bytes().all(|byte| byte.is_ascii_digit());
-    match port {
-        None => Ok((host, None)),
-        Some(port) => match Some(port).filter(digits).and_then(|port| port.parse::<u16>().ok()) {
-            Some(port @ 1..) => Ok((host, Some(port))),
-            _ => Err(format!("`{port}` is not a port from 1 to 65535")),
-        },
-    }
-}
-
-/// A range written inside ::ffff:0:0/96 as the IPv4 range it means, since addresses are compared so.
-fn canonical(net: IpNet) -> Result<IpNet, String> {
-    match net {
-        IpNet::V6(v6) => match v6.addr().to_ipv4_mapped() {
-            Some(v4) if v6.prefix_len() >= 96 => IpNet::new(IpAddr::V4(v4), v6.prefix_len() - 96)
-                .map_err(|error| format!("is not a range of addresses: {error}")),
-            _ => Ok(net),
-        },
-        IpNet::V4(_) => Ok(net),
-    }
+/// An IPv6 address that carries an IPv4 one is opened by either.
+fn holds(rule: &AllowRule, ip: IpAddr) -> bool {
+    rule.holds(ip) || carried(ip).is_some_and(|v4| rule.holds(IpAddr::V4(v4)))
 }
 
 fn is_local(name: &str) -> bool {

@@ -36,7 +36,12 @@ impl Key {
     /// # Errors
     /// 401 when a required key is missing and there is no custom host; 400 when the key has characters
     /// that no header can carry. The key itself is never quoted.
-    pub fn write(self, provider: &str, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+    pub fn write(
+        self,
+        provider: &'static str,
+        account: &Account,
+        headers: &mut HeaderMap,
+    ) -> Result<(), Error> {
         for name in &CREDENTIALS {
             headers.remove(name);
         }
@@ -51,7 +56,7 @@ impl Key {
     }
 }
 
-fn missing(provider: &str) -> Error {
+fn missing(provider: &'static str) -> Error {
     let message = format!(
         "No provider key for {provider}. Send it as 'Authorization: Bearer <key>', put it in the config as \
          api_key, or use a stored provider (@slug)."

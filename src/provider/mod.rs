@@ -5,6 +5,7 @@
 
 use crate::api::operation::Operation;
 use crate::config::account::Account;
+use crate::config::read::nearest;
 use crate::error::Error;
 use http::{HeaderMap, Method};
 use std::borrow::Cow;
@@ -73,6 +74,15 @@ pub fn find(id: &str) -> Option<&'static dyn Provider> {
 /// Every provider id, for problem texts and docs.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     std::iter::once(anthropic::ROW.id).chain(openai_compatible::ROWS.iter().map(|row| row.id))
+}
+
+/// What to tell whoever named a provider we do not know.
+pub fn unknown(name: &str) -> String {
+    let known: Vec<&str> = ids().collect();
+    match nearest(&known, name) {
+        Some(near) => format!("is not a provider this gateway knows; did you mean {near}?"),
+        None => "is not a provider this gateway knows; docs/providers.md lists them".to_owned(),
+    }
 }
 
 /// The whole URL of a call: custom host or base URL, path, query. Whether a custom host may be reached is

@@ -5,6 +5,7 @@
 //! `main` does with a reload.
 
 pub mod access_log;
+pub mod allow_rule;
 pub mod custom_hosts;
 pub mod limits;
 pub mod listen;
@@ -16,7 +17,8 @@ mod values;
 mod yaml;
 
 pub use access_log::AccessLog;
-pub use custom_hosts::{AllowRule, CustomHosts};
+pub use allow_rule::AllowRule;
+pub use custom_hosts::CustomHosts;
 pub use limits::Limits;
 pub use listen::{Emulator, Listen, Listener, TlsFiles};
 pub use reference::Sources;

@@ -196,7 +196,7 @@ const WRONG: &[(&str, &[&str])] = &[
         &[
             "t:2:18: custom_hosts.allow_private: must be a boolean, not a string",
             "t:3:11: custom_hosts.allow[0]: has bits set behind its prefix; did you mean 10.0.0.0/8?",
-            "t:3:23: custom_hosts.allow[1]: must be a host name, *.suffix, an IP address or a range such as 10.0.0.0/8",
+            "t:3:23: custom_hosts.allow[1]: `a b` is not a host name, an address or a range",
         ],
     ),
     (

@@ -44,29 +44,6 @@ impl Raw {
         true
     }
 
-    /// Says that nothing more will be sent, and stays to read.
-    pub(crate) async fn half_close(&mut self) {
-        self.0.shutdown().await.unwrap();
-    }
-
-    /// Reads until `mark` has come; what came with it is included.
-    pub(crate) async fn read_until(&mut self, mark: &str) -> String {
-        let mut read = Vec::new();
-        let reading = async {
-            loop {
-                let before = read.len();
-                self.0.read_buf(&mut read).await.unwrap();
-                let text = String::from_utf8_lossy(&read);
-                assert!(read.len() > before, "closed before {mark:?} came, after: {text}");
-                if text.contains(mark) {
-                    return text.into_owned();
-                }
-            }
-        };
-        let came = tokio::time::timeout(PATIENCE, reading).await;
-        came.unwrap_or_else(|_| panic!("{mark:?} did not come within {PATIENCE:?}"))
-    }
-
     /// Reads until the other side closes; a reset ends it as well.
     pub(crate) async fn read_to_end(&mut self) -> Vec<u8> {
         let mut read = Vec::new();

@@ -1,0 +1,35 @@
+//! Is the process alive, and should it be sent requests?
+//!
+//! Readiness is about this process only: a provider that is down does not flip it.
+
+use crate::state::Shared;
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// `GET /livez`: 200 as long as anything answers at all.
+pub(super) async fn live() -> &'static str {
+    "ok\n"
+}
+
+/// `GET /readyz`: 200 while serving; 503 before the listeners are up and from the moment of a stop on.
+pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, Json<Value>) {
+    let in_flight = shared.phase.in_flight();
+    let (code, status) = match (shared.phase.is_ready(), shared.phase.is_draining()) {
+        (true, _) => (StatusCode::OK, "ready"),
+        (_, true) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
+    };
+    (code, Json(json!({"status": status, "requests_in_flight": in_flight})))
+}
+
+/// `GET /v1/health`, as clients of the reference know it (section 1.2).
+pub(super) async fn health() -> Json<Value> {
+    Json(json!({
+        "status": "success",
+        "message": "Server is healthy",
+        "version": env!("CARGO_PKG_VERSION"),
+    }))
+}

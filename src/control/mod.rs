@@ -1,0 +1,32 @@
+//! The control plane: a second Pingora service with health, metrics, and the place where control routes
+//! hang.
+//!
+//! A route is one function and one line in [`router`]. It never sees the data plane; both meet in `Shared`.
+
+mod health;
+mod metrics;
+mod unbuilt;
+
+use crate::state::Shared;
+use axum::Router;
+use axum::routing::{any, get};
+use std::sync::Arc;
+
+/// First segments below `/v1` that belong to the control plane, also when they arrive at the data port
+/// (spec "Endpoints"; reference 1.2 for `health`).
+pub const SEGMENTS: &[&str] =
+    &["health", "prompts", "policies", "analytics", "logs", "workspaces", "mcp-servers", "feedback"];
+
+/// Paths outside `/v1` that the data port hands over. Metrics stay on the control port.
+pub const PATHS: &[&str] = &["/livez", "/readyz"];
+
+/// All control routes.
+pub fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/livez", get(health::live))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::show))
+        .route("/v1/health", get(health::health))
+        .fallback(any(unbuilt::answer))
+        .with_state(shared)
+}

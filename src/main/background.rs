@@ -1,0 +1,209 @@
+//! What runs beside the listeners: the log writer, reloads, certificate renewal, systemd's watchdog, the
+//! emulator.
+//!
+//! Each is a loop around one verb of somebody else's; nothing is decided here.
+
+use super::certificate::Certificate;
+use super::read;
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use pingora_core::server::ShutdownWatch;
+use pingora_core::services::background::BackgroundService;
+use sd_notify::NotifyState;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use turnpike::emulator::Emulator;
+use turnpike::state::Shared;
+use turnpike::state::live::Live;
+
+/// How long an access line may wait in memory.
+const FLUSH_EVERY: Duration = Duration::from_millis(50);
+const LOOK_AT_CERTIFICATES_EVERY: Duration = Duration::from_secs(2);
+
+/// All of them on one thread: none has more to do than to wait.
+pub struct Beside(pub Vec<Box<dyn BackgroundService + Send + Sync>>);
+
+#[async_trait]
+impl BackgroundService for Beside {
+    async fn start(&self, shutdown: ShutdownWatch) {
+        join_all(self.0.iter().map(|task| task.start(shutdown.clone()))).await;
+    }
+}
+
+/// Writes access lines out.
+pub struct Scribe(pub Arc<Shared>);
+
+#[async_trait]
+impl BackgroundService for Scribe {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let mut tick = interval(FLUSH_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut failing = false;
+        let mut stopping = false;
+        loop {
+            // It goes on after the shutdown began: lines of draining requests are still to come.
+            tokio::select! {
+                _ = tick.tick() => {}
+                _ = shutdown.changed(), if !stopping => stopping = true,
+            }
+            let shared = Arc::clone(&self.0);
+            let written = tokio::task::spawn_blocking(move || shared.access_log.flush()).await;
+            let failed = !matches!(written, Ok(Ok(())));
+            if failed && !failing {
+                log::error!("access lines cannot be written: {written:?}");
+            }
+            failing = failed;
+        }
+    }
+}
+
+/// Re-reads the settings on SIGHUP and reopens the access log on SIGUSR1.
+pub struct Reloader {
+    pub shared: Arc<Shared>,
+    pub file: PathBuf,
+}
+
+#[async_trait]
+impl BackgroundService for Reloader {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let (Ok(mut hangup), Ok(mut user)) =
+            (signal(SignalKind::hangup()), signal(SignalKind::user_defined1()))
+        else {
+            log::error!("SIGHUP and SIGUSR1 cannot be heard");
+            return;
+        };
+        loop {
+            tokio::select! {
+                Some(()) = hangup.recv() => self.reload(),
+                Some(()) = user.recv() => self.reopen(),
+                _ = shutdown.changed() => return,
+            }
+        }
+    }
+}
+
+impl Reloader {
+    /// Puts the file in force as a whole, or leaves everything as it was and says why.
+    fn reload(&self) {
+        if let Ok(now) = NotifyState::monotonic_usec_now() {
+            let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
+        }
+        match read::settings(&self.file) {
+            Ok(settings) => {
+                let before = self.shared.live_arc();
+                if settings.server != before.settings.server || settings.listen != before.settings.listen {
+                    log::warn!("settings: changes of server and listen need a restart");
+                }
+                let output = settings.access_log.clone();
+                if output != before.settings.access_log {
+                    self.open(&output);
+                }
+                log::info!("settings reloaded: {}", settings.hash);
+                self.shared.replace(Live::new(settings, before.generation + 1));
+            }
+            Err(unread) => {
+                let why = read::told(&self.file, &unread);
+                self.shared.metrics.settings_refused();
+                log::error!("settings not reloaded, the last good ones stay:\n{why}");
+            }
+        }
+        let _ = sd_notify::notify(&[NotifyState::Ready]);
+    }
+
+    fn reopen(&self) {
+        let output = self.shared.live().settings.access_log.clone();
+        self.open(&output);
+    }
+
+    fn open(&self, output: &turnpike::settings::AccessLog) {
+        match self.shared.access_log.reopen(output) {
+            Ok(()) => log::info!("access log opened anew"),
+            Err(error) => log::error!("access log not opened anew, the old one stays: {error}"),
+        }
+    }
+}
+
+/// Puts renewed certificates in use.
+pub struct Renewal(pub Vec<Arc<Certificate>>);
+
+#[async_trait]
+impl BackgroundService for Renewal {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let mut tick = interval(LOOK_AT_CERTIFICATES_EVERY);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                _ = shutdown.changed() => return,
+            }
+            for certificate in &self.0 {
+                match certificate.renew() {
+                    Ok(true) => log::info!("certificate renewed"),
+                    Ok(false) => {}
+                    Err(why) => log::error!("certificate not renewed, the old one stays: {why}"),
+                }
+            }
+        }
+    }
+}
+
+/// Says when the listeners accept, then keeps systemd's watchdog quiet.
+pub struct Herald {
+    pub shared: Arc<Shared>,
+    pub listeners: Vec<SocketAddr>,
+}
+
+#[async_trait]
+impl BackgroundService for Herald {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        for &address in &self.listeners {
+            while !accepts(address).await {
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
+        self.shared.phase.serve();
+        let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
+        log::info!("serving on {:?}", self.listeners);
+        let every = sd_notify::watchdog_enabled().map(|limit| limit / 3);
+        loop {
+            let beat = async {
+                match every {
+                    Some(every) => sleep(every).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = beat => {
+                    let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+                }
+                // While draining the watchdog goes on: a drain is no hang.
+                _ = shutdown.changed(), if every.is_none() => return,
+            }
+        }
+    }
+}
+
+async fn accepts(address: SocketAddr) -> bool {
+    matches!(timeout(Duration::from_secs(1), TcpStream::connect(address)).await, Ok(Ok(_)))
+}
+
+/// The built-in provider inside this process.
+pub struct Actor {
+    pub emulator: Emulator,
+    pub listen: SocketAddr,
+}
+
+#[async_trait]
+impl BackgroundService for Actor {
+    async fn start(&self, _shutdown: ShutdownWatch) {
+        match TcpListener::bind(self.listen).await {
+            // It serves to the end of the process: draining requests still need their provider.
+            Ok(listener) => self.emulator.serve(listener, std::future::pending()).await,
+            Err(error) => log::error!("the emulator cannot listen on {}: {error}", self.listen),
+        }
+    }
+}

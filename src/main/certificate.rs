@@ -1,0 +1,79 @@
+//! A listener's certificate, replaced without a restart when its files change.
+//!
+//! Not a certificate manager: it reads two PEM files. A pair that cannot be used leaves the one in use.
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+use turnpike::settings::TlsFiles;
+
+/// Serves the newest usable pair of a listener's files.
+#[derive(Debug)]
+pub struct Certificate {
+    files: TlsFiles,
+    current: ArcSwap<CertifiedKey>,
+    read_at: Mutex<Stamp>,
+}
+
+/// When the two files were last written.
+type Stamp = [Option<SystemTime>; 2];
+
+impl Certificate {
+    /// Reads the pair.
+    ///
+    /// # Errors
+    /// Which file cannot be used and why.
+    pub fn load(files: &TlsFiles) -> Result<Self, String> {
+        let stamp = stamp(files);
+        let current = ArcSwap::from_pointee(read(files)?);
+        Ok(Self { files: files.clone(), current, read_at: Mutex::new(stamp) })
+    }
+
+    /// Reads the pair again when a file changed. Returns whether the certificate is a new one.
+    ///
+    /// # Errors
+    /// As [`Certificate::load`]; the pair in use stays.
+    pub fn renew(&self) -> Result<bool, String> {
+        let stamp = stamp(&self.files);
+        {
+            let mut read_at = self.read_at.lock();
+            if *read_at == stamp {
+                return Ok(false);
+            }
+            *read_at = stamp;
+        }
+        self.current.store(Arc::new(read(&self.files)?));
+        Ok(true)
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current.load_full())
+    }
+}
+
+fn stamp(files: &TlsFiles) -> Stamp {
+    let written = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
+    [written(&files.cert), written(&files.key)]
+}
+
+fn read(files: &TlsFiles) -> Result<CertifiedKey, String> {
+    let wrong = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let chain = CertificateDer::pem_file_iter(&files.cert)
+        .and_then(|chain| chain.collect::<Result<Vec<_>, _>>())
+        .map_err(|why| wrong(&files.cert, &why))?;
+    if chain.is_empty() {
+        return Err(wrong(&files.cert, &"holds no certificate"));
+    }
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|why| wrong(&files.key, &why))?;
+    let pair = CertifiedKey::from_der(chain, key, &default_provider());
+    pair.map_err(|why| wrong(&files.cert, &format!("does not go with {}: {why}", files.key.display())))
+}

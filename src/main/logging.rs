@@ -1,0 +1,67 @@
+//! The process's own log, to stderr: what happens to the process, not to requests (they have access lines).
+
+use env_logger::fmt::Formatter;
+use log::{LevelFilter, Record};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use turnpike::settings::{Log, LogFormat};
+
+/// Libraries that tell each hiccup of a connection as an error; what matters of it is in the access line.
+const QUIET: [&str; 5] =
+    ["pingora_proxy", "pingora_core::connectors", "pingora_core::apps", "hickory_resolver", "hickory_proto"];
+
+/// One line in JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    ts: String,
+    level: &'a str,
+    target: &'a str,
+    message: String,
+}
+
+/// Starts logging. A second call does nothing.
+pub fn start(log: &Log) {
+    let mut builder = env_logger::Builder::new();
+    builder.filter_level(log.level);
+    for library in ["pingora_core", "pingora_pool", "pingora_runtime", "rustls", "h2", "hyper"] {
+        builder.filter_module(library, log.level.min(LevelFilter::Warn));
+    }
+    for library in QUIET {
+        builder.filter_module(
+            library,
+            if log.level >= LevelFilter::Debug { log.level } else { LevelFilter::Off },
+        );
+    }
+    match log.format {
+        LogFormat::Json => builder.format(json),
+        LogFormat::Text => builder.format(text),
+    };
+    let _ = builder.try_init();
+}
+
+fn json(out: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
+    let line = Line {
+        ts: now(),
+        level: record.level().as_str(),
+        target: record.target(),
+        message: record.args().to_string(),
+    };
+    serde_json::to_writer(&mut *out, &line)?;
+    writeln!(out)
+}
+
+fn text(out: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
+    writeln!(out, "{} {:5} {} {}", now(), record.level(), record.target(), record.args())
+}
+
+fn now() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}
+
+/// Says why the process cannot go on, readable by whoever started it.
+#[expect(clippy::print_stderr, reason = "the last word of a process that ends, also before the log runs")]
+pub fn fatal(why: &str) -> ExitCode {
+    eprintln!("turnpike: {why}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,67 @@
+//! Reads the settings file: the I/O that the settings room does not do, and `turnpike check`.
+
+use super::logging;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use turnpike::config::Checks;
+use turnpike::error::Problem;
+use turnpike::provider;
+use turnpike::settings::{Settings, Sources};
+
+/// Why there are no settings.
+pub enum Unread {
+    File(io::Error),
+    Problems(Vec<Problem>),
+}
+
+/// Reads and judges the file, references resolved.
+///
+/// # Errors
+/// When it cannot be read, or with every problem in it.
+pub fn settings(file: &Path) -> Result<Settings, Unread> {
+    let text = std::fs::read_to_string(file).map_err(Unread::File)?;
+    let sources = Sources { env: &|name| std::env::var(name).ok(), credential: &credential };
+    let checks = Checks { provider: &known_provider, custom_host: &|_| Ok(()) };
+    Settings::parse(&text, &sources, &checks).map_err(Unread::Problems)
+}
+
+fn known_provider(name: &str) -> Result<(), String> {
+    match provider::find(name) {
+        Some(_) => Ok(()),
+        None => Err(provider::unknown(name)),
+    }
+}
+
+/// A credential systemd handed to this service (`LoadCredential=`).
+fn credential(name: &str) -> Result<String, String> {
+    let Some(folder) = std::env::var_os("CREDENTIALS_DIRECTORY") else {
+        return Err(
+            "there is no CREDENTIALS_DIRECTORY: run under systemd with LoadCredential=, or set it".into()
+        );
+    };
+    let path = Path::new(&folder).join(name);
+    let text =
+        std::fs::read_to_string(&path).map_err(|why| format!("credential {name} cannot be read: {why}"))?;
+    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// All that is wrong, a line each: `FILE:LINE:COLUMN: path: message`.
+pub fn told(file: &Path, unread: &Unread) -> String {
+    match unread {
+        Unread::File(error) => format!("{}: {error}", file.display()),
+        Unread::Problems(problems) => turnpike::settings::report(&file.display().to_string(), problems),
+    }
+}
+
+/// `turnpike check`.
+#[expect(clippy::print_stdout, reason = "the answer of a command")]
+pub fn check(file: &Path) -> ExitCode {
+    match settings(file) {
+        Ok(_) => {
+            println!("{}: ok", file.display());
+            ExitCode::SUCCESS
+        }
+        Err(unread) => logging::fatal(&format!("the settings are not usable\n{}", told(file, &unread))),
+    }
+}

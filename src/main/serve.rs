@@ -1,0 +1,165 @@
+//! `turnpike run`: settings, shared memory, the two services and what runs beside them, wired together.
+//!
+//! The only place that knows how a Pingora server is built: its configuration is made from ours in code,
+//! nothing of it reads files or flags of its own.
+
+use super::background::{Actor, Beside, Herald, Reloader, Renewal, Scribe};
+use super::certificate::Certificate;
+use super::stop::{Drain, MARGIN, Watch};
+use super::{logging, read};
+use pingora_core::apps::HttpServerOptions;
+use pingora_core::listeners::tls::TlsSettings;
+use pingora_core::server::configuration::{Opt, ServerConf};
+use pingora_core::server::{RunArgs, Server};
+use pingora_core::services::background::{BackgroundService, background_service};
+use pingora_core::services::listening::Service;
+use pingora_proxy::http_proxy;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use turnpike::control;
+use turnpike::emulator::{Emulator, Options};
+use turnpike::net::bridge::{AxumApp, Limits};
+use turnpike::net::doorway::Doorway;
+use turnpike::proxy::{Front, Gateway, Handover};
+use turnpike::settings::{Listener, Settings};
+use turnpike::state::Shared;
+use turnpike::state::access_log::AccessLog;
+use turnpike::state::live::Live;
+use turnpike::state::metrics::Metrics;
+
+/// Serves until the process is told to stop.
+pub fn run(file: &Path, upgrade: bool) -> ExitCode {
+    let settings = match read::settings(file) {
+        Ok(settings) => settings,
+        Err(unread) => {
+            return logging::fatal(&format!("the settings are not usable\n{}", read::told(file, &unread)));
+        }
+    };
+    logging::start(&settings.log);
+    match build(file, settings, upgrade) {
+        Ok((server, shared)) => {
+            server.run(RunArgs { shutdown_signal: Box::new(Watch(shared)) });
+            ExitCode::SUCCESS
+        }
+        Err(why) => logging::fatal(&why),
+    }
+}
+
+fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<Shared>), String> {
+    let mut server = Server::new_with_opt_and_conf(Opt { upgrade, ..Opt::default() }, conf(&settings));
+    server.bootstrap();
+    let metrics = Metrics::new().map_err(|why| format!("metrics: {why}"))?;
+    let access_log = AccessLog::open(&settings.access_log).map_err(|why| format!("access_log: {why}"))?;
+    write_pid(&settings)?;
+    warn_if_open(&settings);
+    let listen = settings.listen.clone();
+    let grace = settings.server.grace_period;
+    let emulator = settings.emulator.listen;
+    let shared = Arc::new(Shared::new(Live::new(settings, 0), metrics, access_log));
+
+    let mut certificates = Vec::new();
+    let router = control::router(Arc::clone(&shared));
+    let handover = Handover::new(router.clone(), control::SEGMENTS, control::PATHS);
+    // One service (and so one pool of upstream connections) for all listeners that speak alike.
+    for h2 in [true, false] {
+        let alike: Vec<&Listener> = listen.data.iter().filter(|listener| listener.h2 == h2).collect();
+        if alike.is_empty() {
+            continue;
+        }
+        let mut service = data_service(&server, &shared, handover.clone(), h2);
+        for listener in alike {
+            open(&mut service, listener, &mut certificates)?;
+        }
+        server.add_service(service);
+    }
+    let limits = Limits::default();
+    let patience = limits.head;
+    let app = Doorway::new(AxumApp::new(router, limits), patience);
+    let mut service = Service::new("control".to_owned(), app);
+    service.threads = Some(1);
+    open(&mut service, &listen.control, &mut certificates)?;
+    server.add_service(service);
+
+    let mut addresses: Vec<SocketAddr> = listen.data.iter().map(|listener| listener.address).collect();
+    addresses.push(listen.control.address);
+    if let Some(listen) = emulator {
+        addresses.push(listen);
+        let actor = Actor { emulator: Emulator::new(Options::default()), listen };
+        server.add_service(background_service("emulator", actor));
+    }
+    let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
+        Box::new(Scribe(Arc::clone(&shared))),
+        Box::new(Reloader { shared: Arc::clone(&shared), file: file.to_owned() }),
+        Box::new(Renewal(certificates)),
+        Box::new(Herald { shared: Arc::clone(&shared), listeners: addresses }),
+        Box::new(Drain { shared: Arc::clone(&shared), grace }),
+    ];
+    server.add_service(background_service("beside", Beside(tasks)));
+    Ok((server, shared))
+}
+
+fn data_service(server: &Server, shared: &Arc<Shared>, handover: Handover, h2: bool) -> Service<Front> {
+    let gateway = Gateway::new(Arc::clone(shared), handover);
+    let mut proxy = http_proxy(&server.configuration, gateway);
+    let mut options = HttpServerOptions::default();
+    options.h2c = h2;
+    options.h2_idle_timeout = Some(shared.live().settings.limits.idle_timeout);
+    proxy.server_options = Some(options);
+    Service::new("data".to_owned(), Front::new(Arc::new(proxy), Arc::clone(shared), h2))
+}
+
+/// Pingora's configuration, from ours.
+fn conf(settings: &Settings) -> ServerConf {
+    let server = &settings.server;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut conf = ServerConf {
+        threads: server.threads.unwrap_or(cores),
+        work_stealing: server.work_stealing,
+        upstream_keepalive_pool_size: server.upstream_pool_size,
+        grace_period_seconds: Some((server.grace_period + MARGIN).as_secs()),
+        graceful_shutdown_timeout_seconds: Some(1),
+        ..ServerConf::default()
+    };
+    if let Some(path) = &server.upgrade_sock {
+        conf.upgrade_sock = path.display().to_string();
+    }
+    conf
+}
+
+fn open<A>(
+    service: &mut Service<A>,
+    listener: &Listener,
+    certificates: &mut Vec<Arc<Certificate>>,
+) -> Result<(), String> {
+    let address = listener.address.to_string();
+    let Some(files) = &listener.tls else {
+        service.add_tcp(&address);
+        return Ok(());
+    };
+    let certificate = Arc::new(Certificate::load(files)?);
+    certificates.push(Arc::clone(&certificate));
+    let paths = (files.cert.display().to_string(), files.key.display().to_string());
+    let mut tls = TlsSettings::intermediate(&paths.0, &paths.1).map_err(|why| why.to_string())?;
+    tls.set_cert_resolver(certificate);
+    if listener.h2 {
+        tls.enable_h2();
+    }
+    service.add_tls_with_settings(&address, None, tls);
+    Ok(())
+}
+
+fn write_pid(settings: &Settings) -> Result<(), String> {
+    let Some(path) = &settings.server.pid_file else { return Ok(()) };
+    let pid = format!("{}\n", std::process::id());
+    std::fs::write(path, pid).map_err(|why| format!("server.pid_file {}: {why}", path.display()))
+}
+
+/// An open gateway on a public address lends its providers to everybody.
+fn warn_if_open(settings: &Settings) {
+    let public = settings.listen.data.iter().find(|listener| !listener.address.ip().is_loopback());
+    if let (Some(listener), true) = (public, settings.service_keys.is_empty()) {
+        log::warn!("auth.keys is empty and {} is no loopback address: anyone may call", listener.address);
+    }
+}

@@ -1,0 +1,293 @@
+//! May this request pass, and where to: a list read from top to bottom. Each step may answer and end the
+//! story.
+//!
+//! Order is meaning: nobody's body is read before we know who sends it. What a step means lives in its own
+//! file or room; here is only the order, and what each step needs of the one before.
+
+use super::ctx::{Ctx, Errand, new_trace_id};
+use super::{Gateway, failure, handover, orchestrate, who};
+use crate::api::body::Body;
+use crate::api::operation::{BodyKind, Operation};
+use crate::api::rules;
+use crate::api::trace::TraceParent;
+use crate::config::headers::Asked;
+use crate::error::Error;
+use crate::route::attempt::Request;
+use crate::route::compile::{Sources, compile, split_slug};
+use crate::route::plan::{Plan, Step};
+use crate::route::tree::Tree;
+use crate::state::live::Live;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use pingora_core::Result;
+use pingora_proxy::Session;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Pingora replays a body it read for us only up to this size.
+const REPLAYED: usize = 64 << 10;
+/// The most of `x-gateway-metadata` an access line carries, bytes.
+const MOST_METADATA: usize = 4096;
+
+/// Takes a request in. `Ok(true)`: it was answered. `Ok(false)`: Pingora takes it upstream.
+pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    begin(gateway, session, ctx);
+    let (operation, path) = match door(gateway, session, ctx) {
+        Ok(Door::Control) => return handover::answer(gateway, session, ctx).await,
+        Ok(Door::Data(operation, path)) => (operation, path),
+        Err(error) => return Err(failure::of_ours(ctx, error)),
+    };
+    let mut read = match body(session, ctx, operation).await {
+        Ok(body) => request_of(session, operation, path, body),
+        Err(error) => return Err(failure::of_ours(ctx, error)),
+    };
+    let tree = match plan(gateway, session, ctx, &mut read) {
+        Ok(tree) => tree,
+        Err(error) => return Err(failure::of_ours(ctx, error)),
+    };
+    let mut plan = Plan::new(tree);
+    if !goes_direct(session, &read) {
+        orchestrate::run(gateway, session, ctx, &mut plan, &read).await?;
+        return Ok(true);
+    }
+    match plan.next(None, &read) {
+        Ok(Step::Try(attempt, _)) => {
+            ctx.errand = Some(Errand::new(attempt, ctx.bearer_is_ours));
+            Ok(false)
+        }
+        Ok(_) => Err(failure::of_ours(ctx, Error::internal("the plan made no attempt"))),
+        Err(error) => Err(failure::of_ours(ctx, error)),
+    }
+}
+
+/// Which plane a request is for.
+enum Door {
+    Control,
+    /// The operation and its path below the version segment.
+    Data(Operation, String),
+}
+
+/// Everything starts here: trace id, settings in force, the count of requests under way.
+fn begin(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
+    let live = gateway.shared.live_arc();
+    let head = session.req_header();
+    ctx.trace_id = trace_id(&head.headers, &live);
+    ctx.record.method = head.method.as_str().to_owned();
+    ctx.record.path = head.uri.path().to_owned();
+    ctx.under_way = Some(gateway.shared.phase.enter());
+    if gateway.shared.phase.is_draining() {
+        session.set_keepalive(None);
+    }
+    // HTTP/2 sessions do not come through the front: their time limits are set here.
+    session.set_read_timeout(Some(live.settings.limits.body_timeout));
+    session.set_write_timeout(Some(live.settings.limits.write_timeout));
+    ctx.live = Some(live);
+}
+
+/// The caller's trace id, the trace of its `traceparent`, or a new one.
+fn trace_id(headers: &HeaderMap, live: &Live) -> String {
+    let given = live.trace_headers.iter().find_map(|name| headers.get(name)?.to_str().ok());
+    if let Some(id) = given.filter(|id| !id.is_empty() && id.len() <= 256) {
+        return id.to_owned();
+    }
+    let parent = headers.get("traceparent").and_then(|value| TraceParent::parse(value.to_str().ok()?));
+    parent.map_or_else(new_trace_id, |parent| parent.trace_id())
+}
+
+/// Who calls, and what for.
+fn door(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result::Result<Door, Error> {
+    let Some(live) = &ctx.live else { return Err(Error::internal("no settings")) };
+    let head = session.req_header();
+    let path = head.uri.path();
+    let below = path.strip_prefix("/v1/");
+    // Dialect first: whatever fails from here on is told in it.
+    let relative = below.map(|below| below.strip_prefix("proxy/").unwrap_or(below));
+    if let Some(relative) = relative {
+        ctx.operation = Operation::find(&head.method, relative);
+    }
+    if gateway.handover.owns_path(path) {
+        return Ok(Door::Control);
+    }
+    let who = who::find(&head.headers, live)?;
+    ctx.record.key = who.name;
+    ctx.bearer_is_ours = who.by_bearer;
+    let Some(relative) = relative.filter(|relative| !relative.is_empty()) else {
+        return Err(Error::not_found(format!(
+            "There is nothing at {path}. The API is below /v1, for example /v1/chat/completions."
+        )));
+    };
+    if below.is_some_and(|below| gateway.handover.owns(below)) {
+        return Ok(Door::Control);
+    }
+    if !matches!(head.method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
+        return Err(Error::method_not_allowed(format!(
+            "{} is not passed on. Use POST, GET, PUT or DELETE.",
+            head.method
+        )));
+    }
+    Ok(Door::Data(ctx.operation, relative.to_owned()))
+}
+
+/// Reads the body where it may choose the target; leaves it to stream where nothing needs it.
+async fn body(
+    session: &mut Session,
+    ctx: &mut Ctx,
+    operation: Operation,
+) -> std::result::Result<Option<Body>, Error> {
+    let limit = ctx.live.as_ref().map_or(0, |live| live.settings.limits.max_body_bytes);
+    let head = session.req_header();
+    let length = content_length(&head.headers);
+    let wanted = match operation.body() {
+        BodyKind::Json => true,
+        BodyKind::Empty => false,
+        // Any other path: JSON is read so that @slug/model and override_params work there too; what is
+        // too long to read streams through as it comes.
+        BodyKind::Opaque => {
+            operation == Operation::Proxy
+                && is_json(&head.headers)
+                && length.is_some_and(|n| n > 0 && n <= limit)
+        }
+    };
+    if !wanted {
+        return Ok(None);
+    }
+    if head.headers.contains_key(header::CONTENT_ENCODING) {
+        let message = "The body is compressed. Send it without Content-Encoding.";
+        return Err(Error::bad_request(message).with_param("content-encoding"));
+    }
+    if length.is_some_and(|length| length > limit) {
+        return Err(Error::body_too_large(limit as u64));
+    }
+    let waiting = Instant::now();
+    let bytes = collect(session, length, limit).await?;
+    ctx.record.body_wait = waiting.elapsed();
+    ctx.record.bytes_in = bytes.len() as u64;
+    let body = Body::parse(bytes).map_err(|why| {
+        let message = format!("The request body must be a JSON object: {why}.");
+        Error::bad_request(message)
+    })?;
+    Ok(Some(body))
+}
+
+/// The body's bytes. One piece stays as it is; several are put together once.
+async fn collect(
+    session: &mut Session,
+    length: Option<usize>,
+    limit: usize,
+) -> std::result::Result<Bytes, Error> {
+    if session.req_header().headers.contains_key(header::EXPECT) {
+        let told = session.downstream_session.write_continue_response().await;
+        told.map_err(|_| Error::caller_left())?;
+    }
+    if length.is_some_and(|length| length <= REPLAYED) {
+        session.downstream_session.enable_retry_buffering();
+    }
+    let mut whole = BytesMut::new();
+    let mut first: Option<Bytes> = None;
+    loop {
+        let piece = session
+            .downstream_session
+            .read_request_body()
+            .await
+            .map_err(|error| failure::translate(&error.into_down(), None, std::time::Duration::ZERO))?;
+        let Some(piece) = piece else { break };
+        if whole.len() + first.as_ref().map_or(0, Bytes::len) + piece.len() > limit {
+            return Err(Error::body_too_large(limit as u64));
+        }
+        match first.take() {
+            None if whole.is_empty() => first = Some(piece),
+            None => whole.extend_from_slice(&piece),
+            Some(before) => {
+                whole.reserve(length.unwrap_or(2 * before.len()).max(before.len() + piece.len()));
+                whole.extend_from_slice(&before);
+                whole.extend_from_slice(&piece);
+            }
+        }
+    }
+    Ok(first.unwrap_or_else(|| whole.freeze()))
+}
+
+fn request_of(session: &Session, operation: Operation, path: String, body: Option<Body>) -> Request {
+    let head = session.req_header();
+    let named = body.as_ref().and_then(|body| body.text("model")).map(|model| model.into_owned());
+    let slug = named.as_deref().and_then(split_slug);
+    let (slug, model) = match slug {
+        Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
+        None => (None, named),
+    };
+    Request {
+        operation,
+        method: head.method.clone(),
+        path,
+        query: head.uri.query().map(str::to_owned),
+        body,
+        model,
+        slug,
+        has_timeout: false,
+    }
+}
+
+/// The tree the request asks for: remembered, or compiled now.
+fn plan(
+    gateway: &Gateway,
+    session: &Session,
+    ctx: &mut Ctx,
+    request: &mut Request,
+) -> std::result::Result<Arc<Tree>, Error> {
+    let Some(live) = ctx.live.clone() else { return Err(Error::internal("no settings")) };
+    let headers = &session.req_header().headers;
+    let asked = Asked::read(headers, &live.settings.header_prefixes)?;
+    let bearer = asked.bearer.filter(|_| !ctx.bearer_is_ours);
+    ctx.record.metadata = asked
+        .metadata
+        .filter(|text| text.len() <= MOST_METADATA)
+        .and_then(|text| RawValue::from_string(text.to_owned()).ok());
+    let sources = Sources {
+        settings: &live.settings,
+        hosts: &live.hosts,
+        asked: &asked,
+        bearer,
+        model_slug: request.slug.as_deref(),
+    };
+    let key = sources.key(live.generation);
+    let known = key.as_deref().and_then(|key| gateway.trees.find(key));
+    let tree = match known {
+        Some(tree) => tree,
+        None => {
+            let tree = Arc::new(compile(&sources)?);
+            if let Some(key) = key {
+                gateway.trees.keep(key, &tree);
+            }
+            tree
+        }
+    };
+    let given = |name: &str| tree.leaf().override_params.iter().any(|(known, _)| known == name);
+    if let Some(body) = &request.body {
+        rules::check(request.operation, body, &given)?;
+    }
+    rules::check_query(request.operation, request.query.as_deref())?;
+    request.has_timeout = tree.leaf().request_timeout.is_some();
+    Ok(tree)
+}
+
+/// Whether Pingora may take the request upstream itself: one target, and nothing that could change our
+/// mind once the answer began. Streams go as attempts, so that a broken one can be told from a whole one.
+fn goes_direct(session: &Session, request: &Request) -> bool {
+    if session.is_upgrade_req() {
+        return true;
+    }
+    match &request.body {
+        Some(body) => body.bytes().len() <= REPLAYED && !body.is_true("stream") && !request.has_timeout,
+        None => !request.has_timeout,
+    }
+}
+
+fn content_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}

@@ -1,0 +1,109 @@
+//! What one request, or one attempt of it, carries through Pingora's phases.
+//!
+//! The caller's session and the subrequests made for it have each their own; they meet in [`Marks`].
+
+use super::record::Record;
+use crate::api::operation::Operation;
+use crate::api::tap::Tap;
+use crate::error::Error;
+use crate::route::attempt::Attempt;
+use crate::state::live::Live;
+use crate::state::phase::UnderWay;
+use parking_lot::Mutex;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use uuid::Uuid;
+
+/// State of one Pingora session.
+pub struct Ctx {
+    pub started: Instant,
+    /// Echoed to the caller; empty until the request was admitted, and on attempts.
+    pub trace_id: String,
+    pub operation: Operation,
+    /// The settings this request goes by, to its end.
+    pub live: Option<Arc<Live>>,
+    /// What this session itself takes upstream: the direct way, or as the subrequest of an attempt.
+    pub errand: Option<Errand>,
+    /// This session is an attempt: nobody but the orchestrator hears it.
+    pub is_attempt: bool,
+    /// The service key came as the bearer, which must not travel on.
+    pub bearer_is_ours: bool,
+    pub tap: Option<Tap>,
+    pub record: Record,
+    /// The failure the caller is or was told.
+    pub failure: Option<Error>,
+    pub under_way: Option<UnderWay>,
+}
+
+/// An attempt on its way.
+#[derive(Debug, Clone)]
+pub struct Errand {
+    pub attempt: Arc<Attempt>,
+    pub marks: Arc<Marks>,
+    /// Carried from the caller's session: see [`Ctx::bearer_is_ours`].
+    pub bearer_is_ours: bool,
+}
+
+/// Moments and findings of an attempt, noted where they happen and read by the record.
+#[derive(Debug, Default)]
+pub struct Marks(Mutex<Noted>);
+
+/// See [`Marks`].
+#[derive(Debug, Default, Clone)]
+pub struct Noted {
+    /// The gateway turned to the provider.
+    pub begun: Option<Instant>,
+    /// The answer's head was there.
+    pub head: Option<Instant>,
+    /// The answer's last byte was there.
+    pub ended: Option<Instant>,
+    pub status: Option<u16>,
+    /// Checked addresses, in the order to try them, and how many were.
+    pub addresses: Vec<SocketAddr>,
+    pub tried: usize,
+    /// The connection came from the pool.
+    pub reused: bool,
+    /// What a hook found wrong; says more than Pingora's error.
+    pub failure: Option<Error>,
+}
+
+impl Marks {
+    pub fn note(&self, change: impl FnOnce(&mut Noted)) {
+        change(&mut self.0.lock());
+    }
+
+    pub fn noted(&self) -> Noted {
+        self.0.lock().clone()
+    }
+}
+
+impl Errand {
+    pub fn new(attempt: Arc<Attempt>, bearer_is_ours: bool) -> Self {
+        Self { attempt, marks: Arc::default(), bearer_is_ours }
+    }
+}
+
+impl Ctx {
+    pub fn new() -> Self {
+        let started = Instant::now();
+        Self {
+            started,
+            trace_id: String::new(),
+            operation: Operation::Proxy,
+            live: None,
+            errand: None,
+            is_attempt: false,
+            bearer_is_ours: false,
+            tap: None,
+            record: Record::default(),
+            failure: None,
+            under_way: None,
+        }
+    }
+}
+
+/// A trace id for requests that bring none: time-ordered, unique.
+pub fn new_trace_id() -> String {
+    Uuid::now_v7().to_string()
+}

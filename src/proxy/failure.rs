@@ -1,0 +1,210 @@
+//! What went wrong, in the caller's words: Pingora's errors turned into ours, and ours into answers.
+//!
+//! The one place that writes a failure to a caller. It is logged once, by the access line.
+
+use super::ctx::Ctx;
+use super::{Gateway, answer};
+use crate::api::reply;
+use crate::error::{Error, Kind};
+use crate::net::dns::NetError;
+use crate::route::leaf::Leaf;
+use bytes::Bytes;
+use http::header;
+use pingora::http::ResponseHeader;
+use pingora_core::{Error as PingoraError, ErrorSource, ErrorType};
+use pingora_proxy::{FailToProxy, Session};
+use std::time::Duration;
+
+/// Pingora's name for "one of our hooks refused": the error itself waits in the context.
+const OURS: ErrorType = ErrorType::new("GatewayError");
+/// How often one request may meet a pooled connection that had died, before it counts as a failure.
+const MOST_STALE: usize = 3;
+/// How much of an unread body is taken in so that the caller reads our answer before it sees a reset.
+const DRAIN_BYTES: usize = 256 << 10;
+const DRAIN_TIME: Duration = Duration::from_millis(500);
+
+/// Notes an error of ours and gives Pingora one to stop at.
+pub(super) fn of_ours(ctx: &mut Ctx, error: Error) -> Box<PingoraError> {
+    match (&ctx.errand, ctx.is_attempt) {
+        (Some(errand), true) => errand.marks.note(|marks| marks.failure = Some(error)),
+        _ => ctx.failure = Some(error),
+    }
+    PingoraError::explain(OURS, "see the access line")
+}
+
+/// The provider's host has no address we may connect to.
+pub(super) fn no_address(leaf: &Leaf, why: NetError) -> Error {
+    let who = leaf.spoken();
+    let error = match why {
+        NetError::Refused(why) => {
+            Error::bad_request(format!("Invalid custom host: {why}")).with_param("x-gateway-custom-host")
+        }
+        NetError::NotFound => Error::unreachable(
+            format!("The host of provider {who} does not exist (DNS). Check the provider or custom host."),
+            "dns: no such name",
+        ),
+        NetError::Failed(cause) => Error::unreachable(
+            format!("The host of provider {who} could not be looked up (DNS). Try again."),
+            format!("dns: {cause}"),
+        ),
+    };
+    error.with_provider(leaf.provider.id())
+}
+
+/// A connection could not be made: other addresses are tried first.
+pub(super) fn connecting(mut error: Box<PingoraError>, ctx: &Ctx) -> Box<PingoraError> {
+    let more = ctx.errand.as_ref().is_some_and(|errand| {
+        let noted = errand.marks.noted();
+        noted.tried < noted.addresses.len()
+    });
+    error.set_retry(more);
+    error
+}
+
+/// A connection broke. One from the pool that was dead before we used it is replaced free of charge,
+/// whatever the method: the provider cannot have seen a request it never answered a byte to.
+pub(super) fn while_proxying(
+    session: &Session,
+    mut error: Box<PingoraError>,
+    ctx: &Ctx,
+    reused: bool,
+) -> Box<PingoraError> {
+    let untouched = ctx.errand.as_ref().is_some_and(|errand| {
+        let noted = errand.marks.noted();
+        noted.head.is_none() && noted.tried <= MOST_STALE
+    });
+    let broken = matches!(
+        error.etype(),
+        ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError | ErrorType::H2Error
+    );
+    let replayable = !session.as_ref().retry_buffer_truncated();
+    let from_upstream = *error.esource() == ErrorSource::Upstream;
+    error.set_retry(reused && untouched && broken && replayable && from_upstream);
+    error
+}
+
+/// Ours for what Pingora says. `None` for the leaf when nothing was sent yet.
+pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>, limit: Duration) -> Error {
+    if *error.esource() == ErrorSource::Downstream {
+        return match error.etype() {
+            ErrorType::ReadTimedout => Error::slow_caller(
+                "The request body stopped arriving. Send it faster, or ask the operator to raise \
+                 limits.body_timeout_ms.",
+            ),
+            _ => Error::caller_left(),
+        };
+    }
+    let Some(leaf) = leaf else { return Error::internal(error.to_string()) };
+    let who = leaf.spoken();
+    let cause = error.to_string();
+    let said = match error.etype() {
+        ErrorType::ConnectTimedout => Error::unreachable(
+            format!("The provider {who} did not accept a connection in time. Try again or another provider."),
+            cause,
+        ),
+        ErrorType::ConnectRefused | ErrorType::ConnectNoRoute | ErrorType::ConnectError => {
+            Error::unreachable(
+                format!("The provider {who} refuses connections. Check its address, or that it runs."),
+                cause,
+            )
+        }
+        ErrorType::TLSHandshakeFailure
+        | ErrorType::TLSHandshakeTimedout
+        | ErrorType::TLSWantX509Lookup
+        | ErrorType::InvalidCert => Error::unreachable(
+            format!("No trusted TLS connection to the provider {who}. Check its certificate and host name."),
+            cause,
+        ),
+        ErrorType::ReadTimedout | ErrorType::WriteTimedout => {
+            Error { cause: Some(cause), ..Error::timed_out(limit.as_millis() as u64) }
+        }
+        ErrorType::InvalidHTTPHeader
+        | ErrorType::H1Error
+        | ErrorType::InvalidH2
+        | ErrorType::H2Error
+        | ErrorType::H2Downgrade => Error::invalid_answer(
+            format!(
+                "The provider {who} answered something that is no HTTP answer. Try again or another provider."
+            ),
+            cause,
+        ),
+        _ => Error::unreachable(
+            format!("The connection to the provider {who} broke before the answer was complete. Try again."),
+            cause,
+        ),
+    };
+    said.with_provider(leaf.provider.id())
+}
+
+/// The last word on a request that failed: answers the caller while there is nothing sent yet.
+pub(super) async fn at_last(
+    gateway: &Gateway,
+    session: &mut Session,
+    error: &PingoraError,
+    ctx: &mut Ctx,
+) -> FailToProxy {
+    if ctx.is_attempt {
+        // The orchestrator hears of it; a made-up answer would hide what happened.
+        return FailToProxy { error_code: 0, can_reuse_downstream: false };
+    }
+    let noted = ctx.errand.as_ref().map(|errand| errand.marks.noted());
+    let hooks = ctx.failure.take().or_else(|| noted.and_then(|noted| noted.failure));
+    let told = hooks.unwrap_or_else(|| {
+        let leaf = ctx.errand.as_ref().map(|errand| errand.attempt.leaf.as_ref());
+        let limit =
+            ctx.live.as_ref().map_or(Duration::ZERO, |live| live.settings.limits.upstream_read_timeout);
+        translate(error, leaf, limit)
+    });
+    let status = told.status();
+    let reuse = write(session, &told, ctx).await;
+    gateway.shared.metrics.failed(told.kind);
+    ctx.failure = Some(told);
+    FailToProxy { error_code: status, can_reuse_downstream: reuse }
+}
+
+/// Writes an error in the caller's dialect. Returns whether the connection may carry another request.
+pub(super) async fn write(session: &mut Session, error: &Error, ctx: &mut Ctx) -> bool {
+    if error.kind == Kind::CallerLeft || session.response_written().is_some() {
+        session.set_keepalive(None);
+        return false;
+    }
+    let body = Bytes::from(reply::error_body(error, ctx.operation.dialect(), &ctx.trace_id));
+    let unread = !session.is_body_done();
+    if unread {
+        session.set_keepalive(None);
+    }
+    ctx.record.bytes_out = body.len() as u64;
+    let sent = respond(session, error, ctx, body).await;
+    if unread {
+        drain(session).await;
+    }
+    matches!(sent, Ok(())) && !unread
+}
+
+async fn respond(session: &mut Session, error: &Error, ctx: &Ctx, body: Bytes) -> pingora_core::Result<()> {
+    let mut head = ResponseHeader::build(error.status(), Some(6))?;
+    head.insert_header(header::CONTENT_TYPE, "application/json")?;
+    head.insert_header(header::CONTENT_LENGTH, body.len())?;
+    answer::trace(&mut head, ctx)?;
+    if let Some(errand) = &ctx.errand {
+        let leaf = &errand.attempt.leaf;
+        head.insert_header("x-gateway-provider", leaf.provider.id())?;
+        head.insert_header("x-gateway-last-used-option-index", leaf.index.as_str())?;
+        head.insert_header("x-gateway-retry-attempt-count", ctx.record.retries_text())?;
+    }
+    session.write_response_header(Box::new(head), false).await?;
+    session.write_response_body(Some(body), true).await
+}
+
+async fn drain(session: &mut Session) {
+    let mut left = DRAIN_BYTES;
+    let _ = tokio::time::timeout(DRAIN_TIME, async {
+        while let Ok(Some(chunk)) = session.downstream_session.read_request_body().await {
+            left = left.saturating_sub(chunk.len());
+            if left == 0 {
+                break;
+            }
+        }
+    })
+    .await;
+}

@@ -1,0 +1,188 @@
+//! The front of a data listener: takes a raw connection, insists on a whole request head in time, and only
+//! then lets the proxy see it.
+//!
+//! Pingora's own loop grants a full read time-out for every byte of a head, so that a caller who sends one
+//! byte a minute holds a connection for ever; and it peeks for 24 bytes, so that a shorter request hangs.
+//! Here the head as a whole has one deadline and one size limit. HTTP/2 is handed to Pingora at its preface.
+
+use super::Gateway;
+use crate::api::{Dialect, reply};
+use crate::error::Error;
+use crate::state::Shared;
+use async_trait::async_trait;
+use bytes::BytesMut;
+use memchr::memmem;
+use pingora_core::apps::{HttpServerApp, ServerApp};
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::protocols::l4::stream::Stream as Socket;
+use pingora_core::protocols::{ALPN, Stream};
+use pingora_core::server::ShutdownWatch;
+use pingora_proxy::HttpProxy;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Most heads fit; larger ones grow the buffer up to the limit.
+const FIRST_READ: usize = 4096;
+/// How long a refused caller may take to read why.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// One data listener's way in.
+pub struct Front {
+    proxy: Arc<HttpProxy<Gateway>>,
+    shared: Arc<Shared>,
+    /// Whether HTTP/2 is spoken on plain connections here (prior knowledge).
+    h2c: bool,
+}
+
+/// What came of waiting for a request head.
+enum Head {
+    /// A whole head, and perhaps the first part of the body.
+    Whole(BytesMut),
+    /// The HTTP/2 preface.
+    Http2(BytesMut),
+    /// The caller left, or had nothing more to say.
+    Gone,
+    /// The caller is told why, then the connection closes.
+    Refused(Error),
+}
+
+impl Front {
+    pub fn new(proxy: Arc<HttpProxy<Gateway>>, shared: Arc<Shared>, h2c: bool) -> Self {
+        Self { proxy, shared, h2c }
+    }
+
+    /// Waits for the next head, at most the idle time for its first byte.
+    async fn head(&self, stream: &mut Stream, shutdown: &ShutdownWatch) -> Head {
+        let (idle, deadline, limit) = {
+            let limits = &self.shared.live().settings.limits;
+            (limits.idle_timeout, limits.header_timeout, limits.max_header_bytes)
+        };
+        let mut head = BytesMut::with_capacity(FIRST_READ);
+        let mut shutdown = shutdown.clone();
+        let first = tokio::select! {
+            biased;
+            first = timeout(idle, stream.read_buf(&mut head)) => first,
+            _ = shutdown.wait_for(|down| *down) => return Head::Gone,
+        };
+        if !matches!(first, Ok(Ok(read)) if read > 0) {
+            return Head::Gone;
+        }
+        // Nearly always the first read has it all: no timer is armed then.
+        if has_blank_line(&head) && !head.starts_with(b"PRI") && head.len() <= limit {
+            return Head::Whole(head);
+        }
+        let rest = self.rest_of_head(stream, head, limit);
+        timeout(deadline, rest).await.unwrap_or_else(|_| {
+            Head::Refused(Error::slow_caller(format!(
+                "The request head did not arrive within {} ms. Send it faster, or ask the operator to raise \
+                 limits.header_timeout_ms.",
+                deadline.as_millis()
+            )))
+        })
+    }
+
+    async fn rest_of_head(&self, stream: &mut Stream, mut head: BytesMut, limit: usize) -> Head {
+        loop {
+            let may_be_h2 = self.h2c && H2_PREFACE.starts_with(head.get(..H2_PREFACE.len()).unwrap_or(&head));
+            if may_be_h2 && head.len() >= H2_PREFACE.len() {
+                return Head::Http2(head);
+            }
+            if !may_be_h2 && has_blank_line(&head) {
+                return match head_length(&head) > limit {
+                    true => Head::Refused(Error::head_too_large(limit as u64)),
+                    false => Head::Whole(head),
+                };
+            }
+            if head.len() > limit {
+                return Head::Refused(Error::head_too_large(limit as u64));
+            }
+            match stream.read_buf(&mut head).await {
+                Ok(read) if read > 0 => {}
+                _ => return Head::Gone,
+            }
+        }
+    }
+
+    /// One request on an HTTP/1 connection; gives the connection back when it may carry another.
+    async fn one(&self, stream: Stream, head: BytesMut, shutdown: &ShutdownWatch) -> Option<Stream> {
+        let mut session = ServerSession::new_http1(stream);
+        let (idle, read, write) = {
+            let limits = &self.shared.live().settings.limits;
+            (limits.idle_timeout, limits.body_timeout, limits.write_timeout)
+        };
+        session.set_keepalive(if *shutdown.borrow() { None } else { Some(idle.as_secs().max(1)) });
+        session.set_read_timeout(Some(read));
+        session.set_write_timeout(Some(write));
+        session.set_pipelined_prefix(head);
+        let (stream, _) = self.proxy.process_new_http(session, shutdown).await?.consume();
+        Some(stream)
+    }
+
+    /// Says why and closes. There is no request yet, so the dialect is the common one.
+    async fn refuse(&self, mut stream: Stream, error: &Error) {
+        let trace_id = super::ctx::new_trace_id();
+        self.shared.metrics.failed(error.kind);
+        let body = reply::error_body(error, Dialect::OpenAi, &trace_id);
+        let status = http::StatusCode::from_u16(error.status()).unwrap_or(http::StatusCode::BAD_REQUEST);
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+             x-gateway-trace-id: {trace_id}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        log::info!("refused a connection before its request: {} trace_id={trace_id}", error.kind.row().code);
+        let _ = timeout(LAST_WORDS, async {
+            stream.write_all(head.as_bytes()).await?;
+            stream.write_all(&body).await?;
+            stream.flush().await?;
+            stream.shutdown().await?;
+            // Reading on for a moment keeps the answer from being lost to a reset.
+            let mut rest = [0u8; 1024];
+            while stream.read(&mut rest).await? > 0 {}
+            std::io::Result::Ok(())
+        })
+        .await;
+    }
+}
+
+#[async_trait]
+impl ServerApp for Front {
+    async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
+        if stream.selected_alpn_proto() == Some(ALPN::H2) {
+            return self.proxy.process_new(stream, shutdown).await;
+        }
+        loop {
+            match self.head(&mut stream, shutdown).await {
+                Head::Whole(head) => stream = self.one(stream, head, shutdown).await?,
+                Head::Http2(read) => {
+                    // Pingora looks for the preface itself: what was read goes back on the socket.
+                    let mut socket = stream.into_any().downcast::<Socket>().ok()?;
+                    socket.rewind(&read);
+                    return self.proxy.process_new(socket, shutdown).await;
+                }
+                Head::Gone => return None,
+                Head::Refused(error) => {
+                    self.refuse(stream, &error).await;
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn cleanup(&self) {
+        self.proxy.http_cleanup().await;
+    }
+}
+
+/// Whether a head ends here: the parser takes bare line feeds too.
+fn has_blank_line(bytes: &[u8]) -> bool {
+    memmem::find(bytes, b"\r\n\r\n").is_some()
+        || memmem::find(bytes, b"\n\n").is_some()
+        || memmem::find(bytes, b"\n\r\n").is_some()
+}
+
+fn head_length(bytes: &[u8]) -> usize {
+    memmem::find(bytes, b"\n\r\n").or_else(|| memmem::find(bytes, b"\n\n")).unwrap_or(bytes.len())
+}

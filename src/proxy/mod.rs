@@ -1,0 +1,188 @@
+//! The data plane: Pingora's phases as a table of contents.
+//!
+//! One function per hook, each in the file that tells its part of the story: `admit` (may this pass, and
+//! where to), `orchestrate` (attempts as subrequests), `upstream` (what the provider is sent), `answer`
+//! (what the caller gets), `failure` (what went wrong), `record` (what we remember). Nothing is decided here.
+
+mod admit;
+mod answer;
+mod ctx;
+mod failure;
+mod flight;
+mod front;
+mod handover;
+mod orchestrate;
+mod record;
+mod upstream;
+mod who;
+
+pub use front::Front;
+pub use handover::Handover;
+
+use crate::route::trees::Trees;
+use crate::state::Shared;
+use async_trait::async_trait;
+use bytes::Bytes;
+use ctx::Ctx;
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora_core::protocols::Digest;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error, Result};
+use pingora_proxy::{FailToProxy, ProxyHttp, Session};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The proxy itself: shared memory, compiled configs, and the way to the control plane.
+pub struct Gateway {
+    shared: Arc<Shared>,
+    trees: Trees,
+    handover: Handover,
+}
+
+impl Gateway {
+    pub fn new(shared: Arc<Shared>, handover: Handover) -> Self {
+        Self { shared, trees: Trees::default(), handover }
+    }
+}
+
+#[async_trait]
+impl ProxyHttp for Gateway {
+    type CTX = Ctx;
+
+    fn new_ctx(&self) -> Ctx {
+        Ctx::new()
+    }
+
+    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> Result<()> {
+        upstream::take_errand(session, ctx);
+        Ok(())
+    }
+
+    fn allow_spawning_subrequest(&self, _session: &Session, ctx: &Ctx) -> bool {
+        !ctx.is_attempt
+    }
+
+    async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+        match ctx.is_attempt {
+            true => Ok(false),
+            false => admit::request(self, session, ctx).await,
+        }
+    }
+
+    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
+        upstream::peer(self, session, ctx).await
+    }
+
+    async fn connected_to_upstream(
+        &self,
+        _session: &mut Session,
+        reused: bool,
+        _peer: &HttpPeer,
+        _fd: std::os::unix::io::RawFd,
+        _digest: Option<&Digest>,
+        ctx: &mut Ctx,
+    ) -> Result<()> {
+        upstream::connected(reused, ctx);
+        Ok(())
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        session: &mut Session,
+        request: &mut RequestHeader,
+        ctx: &mut Ctx,
+    ) -> Result<()> {
+        upstream::request_head(session, request, ctx)
+    }
+
+    async fn request_body_filter(
+        &self,
+        _session: &mut Session,
+        body: &mut Option<Bytes>,
+        end: bool,
+        ctx: &mut Ctx,
+    ) -> Result<()> {
+        upstream::request_body(body, end, ctx);
+        Ok(())
+    }
+
+    async fn upstream_response_filter(
+        &self,
+        _session: &mut Session,
+        answer: &mut ResponseHeader,
+        ctx: &mut Ctx,
+    ) -> Result<()> {
+        upstream::answer_head(answer, ctx);
+        Ok(())
+    }
+
+    fn upstream_response_body_filter(
+        &self,
+        _session: &mut Session,
+        _body: &mut Option<Bytes>,
+        end: bool,
+        ctx: &mut Ctx,
+    ) -> Result<Option<Duration>> {
+        upstream::answer_body(end, ctx);
+        Ok(None)
+    }
+
+    async fn response_filter(
+        &self,
+        _session: &mut Session,
+        answer: &mut ResponseHeader,
+        ctx: &mut Ctx,
+    ) -> Result<()> {
+        match ctx.is_attempt {
+            true => Ok(()),
+            false => answer::head(answer, ctx),
+        }
+    }
+
+    fn response_body_filter(
+        &self,
+        _session: &mut Session,
+        body: &mut Option<Bytes>,
+        _end: bool,
+        ctx: &mut Ctx,
+    ) -> Result<Option<Duration>> {
+        answer::body(body.as_deref(), ctx);
+        Ok(None)
+    }
+
+    fn error_while_proxy(
+        &self,
+        _peer: &HttpPeer,
+        session: &mut Session,
+        error: Box<Error>,
+        ctx: &mut Ctx,
+        reused: bool,
+    ) -> Box<Error> {
+        failure::while_proxying(session, error, ctx, reused)
+    }
+
+    fn fail_to_connect(
+        &self,
+        _session: &mut Session,
+        _peer: &HttpPeer,
+        ctx: &mut Ctx,
+        error: Box<Error>,
+    ) -> Box<Error> {
+        failure::connecting(error, ctx)
+    }
+
+    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
+        failure::at_last(self, session, error, ctx).await
+    }
+
+    fn suppress_error_log(&self, _session: &Session, _ctx: &Ctx, _error: &Error) -> bool {
+        // The access line tells the failure once, with its cause.
+        true
+    }
+
+    async fn logging(&self, session: &mut Session, _error: Option<&Error>, ctx: &mut Ctx) {
+        if !ctx.is_attempt {
+            record::finish(self, session, ctx);
+        }
+    }
+}

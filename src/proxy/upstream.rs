@@ -1,0 +1,178 @@
+//! What the provider is sent: the peer, the request head with the provider's auth headers, the body.
+//!
+//! The one place where a provider's peer is chosen and the one where its auth headers are written, for
+//! requests that go direct and for attempts alike.
+
+use super::Gateway;
+use super::ctx::{Ctx, Errand};
+use super::failure;
+use crate::api::operation::{BodyKind, Operation};
+use crate::config::headers::is_ours;
+use crate::error::Error;
+use crate::net::peer::{Dial, Protocol};
+use crate::state::live::Live;
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora_core::Result;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_proxy::Session;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Caller headers that stop here unless `forward_headers` names them: credentials of other shapes, cookies,
+/// and what a proxy before us said about the caller.
+const STOPPED: [HeaderName; 4] =
+    [header::AUTHORIZATION, header::COOKIE, header::FORWARDED, HeaderName::from_static("x-api-key")];
+const STOPPED_MORE: [&str; 6] =
+    ["api-key", "x-goog-api-key", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
+
+/// On a subrequest's session: takes over the errand it was made for.
+pub(super) fn take_errand(session: &mut Session, ctx: &mut Ctx) {
+    let Some(parent) = session.subrequest_ctx.as_mut().and_then(|parent| parent.user_ctx_mut()) else {
+        return;
+    };
+    let Some(passed) = parent.downcast_mut::<Passed>() else { return };
+    ctx.is_attempt = true;
+    ctx.operation = passed.operation;
+    ctx.live = passed.live.take();
+    ctx.bearer_is_ours = passed.errand.bearer_is_ours;
+    if let Some(body) = &passed.errand.attempt.body {
+        // The body was read and perhaps edited: the head must say how long it is now.
+        frame(session.downstream_session.req_header_mut(), body.len());
+    }
+    ctx.errand = Some(passed.errand.clone());
+}
+
+/// What a caller's session hands to the subrequest of an attempt.
+pub(super) struct Passed {
+    pub errand: Errand,
+    pub operation: Operation,
+    pub live: Option<Arc<Live>>,
+}
+
+fn frame(head: &mut RequestHeader, length: usize) {
+    head.remove_header(&header::TRANSFER_ENCODING);
+    let _ = head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(length));
+}
+
+/// The peer of the next try: the first checked address, then the others.
+pub(super) async fn peer(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
+    let (Some(errand), Some(live)) = (&ctx.errand, &ctx.live) else {
+        return Err(failure::of_ours(ctx, Error::internal("no attempt to make")));
+    };
+    let errand = errand.clone();
+    let leaf = &errand.attempt.leaf;
+    let mut noted = errand.marks.noted();
+    if noted.addresses.is_empty() {
+        errand.marks.note(|marks| marks.begun = Some(Instant::now()));
+        match gateway.shared.dns.addresses(&leaf.origin, &live.hosts).await {
+            Ok(addresses) => noted.addresses = addresses.iter().collect(),
+            Err(why) => {
+                let error = failure::no_address(leaf, why);
+                return Err(failure::of_ours(ctx, error));
+            }
+        }
+    }
+    let Some(&address) = noted.addresses.get(noted.tried % noted.addresses.len().max(1)) else {
+        return Err(failure::of_ours(ctx, Error::internal("no address")));
+    };
+    let limits = &live.settings.limits;
+    let protocol = match session.is_upgrade_req() {
+        true => Protocol::H1,
+        false => Protocol::H2H1,
+    };
+    let dial = Dial {
+        protocol,
+        connect: limits.connect_timeout,
+        total_connect: limits.connect_timeout * 2,
+        read: Some(limits.upstream_read_timeout),
+        write: Some(limits.write_timeout),
+        idle: limits.upstream_idle_timeout,
+        ..Dial::default()
+    };
+    errand.marks.note(|marks| {
+        marks.tried = noted.tried + 1;
+        marks.addresses = noted.addresses;
+    });
+    Ok(Box::new(gateway.shared.peers.peer(&leaf.origin, address, &dial, Instant::now())))
+}
+
+pub(super) fn connected(reused: bool, ctx: &Ctx) {
+    if let Some(errand) = &ctx.errand {
+        errand.marks.note(|marks| marks.reused = reused);
+    }
+}
+
+/// Rewrites the caller's head into the provider's: path, host, keys; ours come off, theirs go on.
+pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: &mut Ctx) -> Result<()> {
+    let (Some(errand), Some(live)) = (&ctx.errand, &ctx.live) else {
+        return Err(failure::of_ours(ctx, Error::internal("no attempt to make")));
+    };
+    let attempt = &errand.attempt;
+    let leaf = &attempt.leaf;
+    let Ok(uri) = http::Uri::try_from(attempt.path.as_str()) else {
+        let error = Error::bad_request(format!("{:?} is no valid path at the provider.", attempt.path));
+        return Err(failure::of_ours(ctx, error));
+    };
+    request.set_uri(uri);
+    strip(request, leaf.forward_headers.as_slice(), &live.settings.header_prefixes, ctx.bearer_is_ours);
+    request.insert_header(header::HOST, leaf.origin.authority())?;
+    for (name, value) in &attempt.auth {
+        // A key is the gateway's to write; a version the caller asked for is its own.
+        if value.is_sensitive() || !request.headers.contains_key(name) {
+            request.insert_header(name.clone(), value.clone())?;
+        }
+    }
+    if let Some(body) = &attempt.body {
+        frame(request, body.len());
+    }
+    if ctx.operation.body() == BodyKind::Json && !session.is_upgrade_req() {
+        // Tokens are counted as the answer passes; they cannot be read through a compression.
+        request.insert_header(header::ACCEPT_ENCODING, "identity")?;
+    }
+    request.remove_header(&header::EXPECT);
+    Ok(())
+}
+
+fn strip(request: &mut RequestHeader, forwarded: &[HeaderName], prefixes: &[String], bearer_is_ours: bool) {
+    let ours = |name: &HeaderName| is_ours(name, prefixes);
+    let stopped = |name: &HeaderName| STOPPED.contains(name) || STOPPED_MORE.contains(&name.as_str());
+    let goes = |name: &HeaderName| {
+        ours(name)
+            || (stopped(name) && !forwarded.contains(name))
+            || (bearer_is_ours && name == header::AUTHORIZATION)
+    };
+    let gone: Vec<HeaderName> = request.headers.keys().filter(|name| goes(name)).cloned().collect();
+    for name in &gone {
+        request.remove_header(name);
+    }
+}
+
+/// Replaces the caller's body by the attempt's, when the two differ (direct requests replay what was read).
+pub(super) fn request_body(body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
+    let Some(errand) = &ctx.errand else { return };
+    if ctx.is_attempt {
+        return;
+    }
+    match &errand.attempt.body {
+        Some(ours) if errand.attempt.body_changed => *body = end.then(|| ours.clone()),
+        Some(_) => {}
+        None => ctx.record.bytes_in += body.as_ref().map_or(0, |chunk| chunk.len() as u64),
+    }
+}
+
+pub(super) fn answer_head(answer: &ResponseHeader, ctx: &Ctx) {
+    if let Some(errand) = &ctx.errand {
+        errand.marks.note(|marks| {
+            marks.head = Some(Instant::now());
+            marks.status = Some(answer.status.as_u16());
+        });
+    }
+}
+
+pub(super) fn answer_body(end: bool, ctx: &Ctx) {
+    if let (Some(errand), true) = (&ctx.errand, end) {
+        errand.marks.note(|marks| marks.ended = Some(Instant::now()));
+    }
+}

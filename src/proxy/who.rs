@@ -1,0 +1,53 @@
+//! Who calls: the service key of a request, and whether its bearer is that key.
+//!
+//! Looks at two headers only, before a byte of the body is read. What a key may do is not judged here.
+
+use crate::error::Error;
+use crate::state::live::Live;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use std::sync::Arc;
+
+/// A caller we let in.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Who {
+    /// The name of its service key; `None` where no key is asked for.
+    pub name: Option<Arc<str>>,
+    /// The bearer was the service key.
+    pub by_bearer: bool,
+}
+
+/// Finds out who calls (spec "Authentication" 1; reference 18.1 for the bearer).
+///
+/// # Errors
+/// 401 when keys are configured and none of them was shown.
+pub(super) fn find(headers: &HeaderMap, live: &Live) -> Result<Who, Error> {
+    // Asked first, also beside the header: a bearer that is one of our keys never travels on.
+    let by_bearer = bearer(headers).and_then(|key| live.key_name(key));
+    let who = |name: Option<Arc<str>>| Who { name, by_bearer: by_bearer.is_some() };
+    if !live.wants_key() {
+        return Ok(who(None));
+    }
+    let shown = live.key_headers.iter().find_map(|name| headers.get(name));
+    let named = match shown {
+        Some(shown) => live.key_name(shown.to_str().unwrap_or_default().trim()),
+        None => by_bearer.clone(),
+    };
+    if named.is_some() {
+        return Ok(who(named));
+    }
+    let message = match shown {
+        Some(_) => "Invalid service key in x-gateway-api-key. Send one of the keys the operator gave out.",
+        None => "No service key. Send it in x-gateway-api-key, or as the bearer in Authorization.",
+    };
+    Err(Error::unauthorized(message).with_param("x-gateway-api-key"))
+}
+
+/// The credential in `Authorization`; without a scheme the whole value, as `config::headers` has it.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
+    match value.split_once(' ') {
+        Some((scheme, key)) => scheme.eq_ignore_ascii_case("bearer").then(|| key.trim()),
+        None => Some(value),
+    }
+}

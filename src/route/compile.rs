@@ -1,0 +1,378 @@
+//! From what a request asks for to a tree of callable targets.
+//!
+//! Decides which provider, whose account and which address each target means (reference 2.5 and 4.2), and
+//! refuses what must not be: a caller's host with an operator's key.
+
+use super::leaf::Leaf;
+use super::tree::Tree;
+use crate::config::account::Account;
+use crate::config::headers::Asked;
+use crate::config::secret::Secret;
+use crate::config::strategy::Mode;
+use crate::config::{Checks, Config};
+use crate::error::{Error, Problem};
+use crate::net::custom_host::HostRules;
+use crate::net::origin::Origin;
+use crate::provider::{self, Provider};
+use crate::settings::{DefaultConfig, Settings};
+use http::HeaderName;
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// What a request is compiled against.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources<'a> {
+    pub settings: &'a Settings,
+    pub hosts: &'a HostRules,
+    pub asked: &'a Asked<'a>,
+    /// The provider key the caller shows, when the bearer is not a service key.
+    pub bearer: Option<&'a str>,
+    /// The `@slug` of the body's model.
+    pub model_slug: Option<&'a str>,
+}
+
+impl Sources<'_> {
+    /// The key a compiled tree is remembered by: every word it is made from. `None` when cloud credentials
+    /// come in headers; such requests are compiled anew.
+    pub fn key(&self, generation: u64) -> Option<String> {
+        let asked = self.asked;
+        if asked.account.is_some() {
+            return None;
+        }
+        let words = [
+            asked.config,
+            asked.provider,
+            asked.virtual_key,
+            asked.custom_host,
+            self.bearer,
+            self.model_slug,
+        ];
+        let length: usize = words.iter().flatten().map(|word| word.len()).sum();
+        let mut key = String::with_capacity(length + 64);
+        for word in words {
+            // Absent and empty differ; no header value holds a line feed.
+            key.push_str(if word.is_some() { "+" } else { "-" });
+            key.push_str(word.unwrap_or_default());
+            key.push('\n');
+        }
+        for name in asked.forward_headers.iter().flatten() {
+            key.push_str(name.as_str());
+            key.push(',');
+        }
+        let timeout = asked.request_timeout.unwrap_or_default();
+        // Writing into a String cannot fail.
+        let _ = write!(key, "\n{}\n{timeout}\n{generation}", asked.forward_headers.is_some());
+        Some(key)
+    }
+}
+
+/// A config and who wrote it: the operator's hosts and keys are treated differently from a caller's.
+struct Written<'a> {
+    config: Cow<'a, Config>,
+    by_operator: bool,
+}
+
+/// What a target takes over from the levels above it.
+#[derive(Default, Clone)]
+struct Inherited {
+    override_params: Vec<(String, Box<str>)>,
+    custom_host: Option<String>,
+    forward_headers: Option<Vec<HeaderName>>,
+    request_timeout: Option<u64>,
+}
+
+/// Compiles what the request asks for.
+///
+/// # Errors
+/// 400 with all problems of an inline config; 400 for unknown slugs, ids and providers; 501 for a strategy
+/// that is not built yet.
+pub fn compile(sources: &Sources<'_>) -> Result<Tree, Error> {
+    let written = written(sources)?;
+    let (config, index) = target(&written.config)?;
+    let inherited = inherit(&written.config, config, sources.asked);
+    leaf(sources, config, inherited, index, written.by_operator).map(Tree::new)
+}
+
+/// The config a request brings or names; an empty one when headers say it all.
+fn written<'a>(sources: &Sources<'a>) -> Result<Written<'a>, Error> {
+    let asked = sources.asked;
+    let Some(text) = asked.config else {
+        let nothing_named = asked.provider.is_none()
+            && asked.virtual_key.is_none()
+            && asked.custom_host.is_none()
+            && sources.model_slug.is_none();
+        return match &sources.settings.default_config {
+            Some(DefaultConfig::Saved(id)) if nothing_named => saved(sources.settings, id),
+            Some(DefaultConfig::Slug(slug)) if nothing_named => {
+                let config = Config { provider: Some(format!("@{slug}")), ..Config::default() };
+                Ok(Written { config: Cow::Owned(config), by_operator: true })
+            }
+            _ => Ok(Written { config: Cow::Owned(Config::default()), by_operator: false }),
+        };
+    };
+    if !text.trim_start().starts_with('{') {
+        return saved(sources.settings, text);
+    }
+    let provider = |name: &str| known_provider(sources.settings, name);
+    let custom_host = |host: &str| {
+        let origin = Origin::parse(host, false)?;
+        sources.hosts.check_name(&origin)
+    };
+    let checks = Checks { provider: &provider, custom_host: &custom_host };
+    let config = Config::from_json(text.as_bytes(), &checks)
+        .map_err(|problems| Error::invalid_config("x-gateway-config", problems))?;
+    Ok(Written { config: Cow::Owned(config), by_operator: false })
+}
+
+fn saved<'a>(settings: &'a Settings, id: &str) -> Result<Written<'a>, Error> {
+    let found =
+        settings.configs.get(id).map(|config| Written { config: Cow::Borrowed(config), by_operator: true });
+    found.ok_or_else(|| {
+        let message = format!(
+            "Invalid config id passed: there is no saved config {id:?}. Send a JSON object, or an id from \
+             the settings' `configs`."
+        );
+        Error::bad_request(message).with_param("x-gateway-config")
+    })
+}
+
+/// Whether a config may name this provider; the text says what it may name.
+pub fn known_provider(settings: &Settings, name: &str) -> Result<(), String> {
+    if let Some(slug) = name.strip_prefix('@') {
+        let slug = slug.split('/').next().unwrap_or(slug);
+        return match settings.providers.contains_key(slug) {
+            true => Ok(()),
+            false => Err(format!("there is no stored provider @{slug}")),
+        };
+    }
+    match provider::find(name) {
+        Some(_) => Ok(()),
+        None => Err(provider::unknown(name)),
+    }
+}
+
+/// The config of the one target, and its index.
+fn target(config: &Config) -> Result<(&Config, String), Error> {
+    let mut config = config;
+    let mut index = "config".to_owned();
+    while let Some(strategy) = &config.strategy {
+        if strategy.mode != Mode::Single {
+            let mode = strategy.mode.word();
+            return Err(Error::not_implemented(format!(
+                "strategy.mode {mode:?} is not available in this version of the gateway. Use a single target."
+            ))
+            .with_param("strategy.mode"));
+        }
+        let Some(first) = config.targets.first() else { break };
+        index.push_str(".targets[0]");
+        config = first;
+    }
+    Ok((config, index))
+}
+
+/// What reaches the target from the levels above it; headers win over all of them (reference 2.1).
+fn inherit(root: &Config, leaf: &Config, asked: &Asked<'_>) -> Inherited {
+    let mut inherited = Inherited::default();
+    let mut config = root;
+    loop {
+        for (name, value) in &config.override_params {
+            inherited.override_params.retain(|(known, _)| known != name);
+            inherited.override_params.push((name.clone(), value.clone()));
+        }
+        take(&mut inherited.custom_host, &config.account.custom_host);
+        take(&mut inherited.forward_headers, &config.forward_headers);
+        take(&mut inherited.request_timeout, &config.request_timeout);
+        match config.targets.first() {
+            Some(first) if config.strategy.is_some() && !std::ptr::eq(config, leaf) => config = first,
+            _ => break,
+        }
+    }
+    if let Some(limit) = asked.request_timeout {
+        inherited.request_timeout = Some(limit);
+    }
+    take(&mut inherited.forward_headers, &asked.forward_headers);
+    inherited
+}
+
+fn take<T: Clone>(into: &mut Option<T>, from: &Option<T>) {
+    if from.is_some() {
+        into.clone_from(from);
+    }
+}
+
+/// Makes the target callable.
+fn leaf(
+    sources: &Sources<'_>,
+    config: &Config,
+    mut inherited: Inherited,
+    index: String,
+    by_operator: bool,
+) -> Result<Leaf, Error> {
+    let named = name_of(sources, config, &mut inherited.override_params)?;
+    let (provider, mut account, slug) = match named {
+        Named::Slug(slug) => stored(sources, &slug, &mut inherited)?,
+        Named::Plain(name) => plain(sources, config, &name)?,
+    };
+    let caller_host = sources.asked.custom_host.or(match by_operator {
+        true => None,
+        false => inherited.custom_host.as_deref(),
+    });
+    let operator_key = slug.is_some() || (by_operator && account.api_key.is_some());
+    let origin = match caller_host {
+        Some(_) if operator_key => {
+            return Err(Error::bad_request(
+                "A custom host cannot be combined with a stored provider or a saved key: the key would be \
+                 sent to a host its owner did not name. Send the provider's own key, or have the operator \
+                 store the host.",
+            )
+            .with_param("custom_host"));
+        }
+        Some(host) => {
+            account.custom_host = Some(host.to_owned());
+            callers_origin(sources, host)?
+        }
+        None => own_origin(provider, &mut account, inherited.custom_host)?,
+    };
+    let timeout = inherited.request_timeout.map(Duration::from_millis);
+    Ok(Leaf {
+        index,
+        provider,
+        slug,
+        origin,
+        account,
+        override_params: inherited.override_params,
+        forward_headers: inherited.forward_headers.unwrap_or_default(),
+        request_timeout: timeout.or(sources.settings.limits.request_timeout),
+    })
+}
+
+/// How a target names its provider.
+enum Named {
+    Slug(String),
+    Plain(String),
+}
+
+fn name_of(
+    sources: &Sources<'_>,
+    config: &Config,
+    override_params: &mut [(String, Box<str>)],
+) -> Result<Named, Error> {
+    let of = |name: &str| match name.strip_prefix('@') {
+        Some(slug) => Named::Slug(slug.split('/').next().unwrap_or(slug).to_owned()),
+        None => Named::Plain(name.to_owned()),
+    };
+    if let Some(name) = &config.provider {
+        return Ok(of(name));
+    }
+    if let Some(key) = &config.virtual_key {
+        return Ok(Named::Slug(key.trim_start_matches('@').to_owned()));
+    }
+    if let Some(slug) = slug_in_override(override_params) {
+        return Ok(Named::Slug(slug));
+    }
+    let asked = sources.asked;
+    if let Some(name) = asked.provider {
+        return Ok(of(name));
+    }
+    if let Some(key) = asked.virtual_key {
+        return Ok(Named::Slug(key.trim_start_matches('@').to_owned()));
+    }
+    match sources.model_slug {
+        Some(slug) => Ok(Named::Slug(slug.to_owned())),
+        None => Err(Error::bad_request(
+            "No provider was named. Send x-gateway-provider (a provider's name with its key as bearer, or \
+             @slug), x-gateway-config, or a model written as @slug/model.",
+        )
+        .with_param("x-gateway-provider")),
+    }
+}
+
+/// `override_params.model` may be `@slug/model` too; the slug is taken off.
+fn slug_in_override(override_params: &mut [(String, Box<str>)]) -> Option<String> {
+    let (_, value) = override_params.iter_mut().find(|(name, _)| name == "model")?;
+    let text: String = serde_json::from_str(value).ok()?;
+    let (slug, model) = split_slug(&text)?;
+    let slug = slug.to_owned();
+    *value = serde_json::Value::from(model).to_string().into_boxed_str();
+    Some(slug)
+}
+
+/// `@slug/model` as slug and model. `@cf/…` and `@hf/…` are Workers AI's own names (reference 2.5).
+pub fn split_slug(model: &str) -> Option<(&str, &str)> {
+    let (slug, rest) = model.strip_prefix('@')?.split_once('/')?;
+    (!matches!(slug, "cf" | "hf") && !slug.is_empty() && !rest.is_empty()).then_some((slug, rest))
+}
+
+type Found = (&'static dyn Provider, Account, Option<String>);
+
+/// A stored provider: its account, and its own settings under those of the config.
+fn stored(sources: &Sources<'_>, slug: &str, inherited: &mut Inherited) -> Result<Found, Error> {
+    let stored = sources.settings.providers.get(slug).ok_or_else(|| {
+        Error::bad_request(format!(
+            "Following keys are not valid: {slug}. There is no stored provider of that name in the settings' \
+             `providers`."
+        ))
+        .with_param("x-gateway-provider")
+    })?;
+    let provider = find(&stored.provider)?;
+    for (name, value) in &stored.override_params {
+        if !inherited.override_params.iter().any(|(known, _)| known == name) {
+            inherited.override_params.push((name.clone(), value.clone()));
+        }
+    }
+    if inherited.forward_headers.is_none() {
+        inherited.forward_headers = Some(stored.forward_headers.clone());
+    }
+    if inherited.request_timeout.is_none() {
+        inherited.request_timeout = stored.request_timeout.map(|limit| limit.as_millis() as u64);
+    }
+    Ok((provider, stored.account.clone(), Some(slug.to_owned())))
+}
+
+/// A plain provider: the config's account, filled up with the caller's key and cloud headers.
+fn plain(sources: &Sources<'_>, config: &Config, name: &str) -> Result<Found, Error> {
+    let provider = find(name)?;
+    let mut account = match (&sources.asked.account, config.provider.is_some()) {
+        (Some(headers), false) => (**headers).clone(),
+        _ => config.account.clone(),
+    };
+    if account.api_key.is_none() {
+        account.api_key = config.account.api_key.clone().or_else(|| sources.bearer.map(Secret::new));
+    }
+    Ok((provider, account, None))
+}
+
+fn find(name: &str) -> Result<&'static dyn Provider, Error> {
+    provider::find(name).ok_or_else(|| {
+        let message = format!("Invalid provider passed: {name:?} {}.", provider::unknown(name));
+        Error::bad_request(message).with_param("x-gateway-provider")
+    })
+}
+
+/// A host the caller named: judged now by name, and again by its addresses when they are known.
+fn callers_origin(sources: &Sources<'_>, host: &str) -> Result<Origin, Error> {
+    let origin = Origin::parse(host, false);
+    let judged = origin.and_then(|origin| sources.hosts.check_name(&origin).map(|()| origin));
+    judged.map_err(|why| {
+        let problem = Problem { path: "custom_host".into(), message: why.clone(), place: None };
+        let message = format!("Invalid custom host: {why}");
+        Error { problems: vec![problem], ..Error::bad_request(message).with_param("x-gateway-custom-host") }
+    })
+}
+
+/// The provider's own address, or the one the operator stored.
+fn own_origin(
+    provider: &'static dyn Provider,
+    account: &mut Account,
+    operators_host: Option<String>,
+) -> Result<Origin, Error> {
+    if account.custom_host.is_none() {
+        account.custom_host = operators_host;
+    }
+    let base = match &account.custom_host {
+        Some(host) => Cow::Owned(host.clone()),
+        None => provider.base_url(account)?,
+    };
+    Origin::parse(&base, true).map_err(|why| Error::internal(format!("base URL {base:?}: {why}")))
+}

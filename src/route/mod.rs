@@ -1,0 +1,10 @@
+//! Who gets the next try: configs compiled to trees, trees walked by a plan, attempts made from targets.
+//!
+//! Pure: time, chance and what is known of the world are arguments. Nothing here sends a byte.
+
+pub mod attempt;
+pub mod compile;
+pub mod leaf;
+pub mod plan;
+pub mod tree;
+pub mod trees;

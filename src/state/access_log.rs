@@ -1,0 +1,147 @@
+//! Where access lines go: gathered in memory, written by one background task, bounded.
+//!
+//! A request only appends bytes under a short lock; a slow disk never holds one up. Past the bound lines
+//! are dropped and counted. What a line says is the record's business.
+
+use crate::settings::AccessLog as Output;
+use parking_lot::Mutex;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Lines waiting beyond this many bytes are dropped.
+const MOST_WAITING: usize = 8 << 20;
+
+/// The log and what waits to be written.
+#[derive(Debug)]
+pub struct AccessLog {
+    waiting: Mutex<Vec<u8>>,
+    dropped: AtomicU64,
+    sink: Mutex<Sink>,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Off,
+    Stdout,
+    Journal,
+    File(File),
+}
+
+impl AccessLog {
+    /// Opens the output.
+    ///
+    /// # Errors
+    /// When the file cannot be opened for appending, or there is no journal to speak to.
+    pub fn open(output: &Output) -> io::Result<Self> {
+        Ok(Self { waiting: Mutex::default(), dropped: AtomicU64::new(0), sink: Mutex::new(sink(output)?) })
+    }
+
+    /// Opens the output anew: after the file was moved away, or with other settings.
+    ///
+    /// # Errors
+    /// As [`AccessLog::open`]; the old output stays then.
+    pub fn reopen(&self, output: &Output) -> io::Result<()> {
+        self.flush()?;
+        let new = sink(output)?;
+        *self.sink.lock() = new;
+        Ok(())
+    }
+
+    /// Appends one line: `write` gets the buffer and writes the line without its end.
+    pub fn line(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut waiting = self.waiting.lock();
+        if waiting.len() > MOST_WAITING {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        write(&mut waiting);
+        waiting.push(b'\n');
+    }
+
+    /// Lines dropped since the last call.
+    pub fn take_dropped(&self) -> u64 {
+        self.dropped.swap(0, Ordering::Relaxed)
+    }
+
+    /// Writes what waits. Blocking: for the background task and for the end of the process.
+    ///
+    /// # Errors
+    /// What the output says; the lines are lost then.
+    pub fn flush(&self) -> io::Result<()> {
+        // The sink first: two flushes at once must not swap their lines.
+        let mut sink = self.sink.lock();
+        let lines = std::mem::take(&mut *self.waiting.lock());
+        if lines.is_empty() {
+            return Ok(());
+        }
+        match &mut *sink {
+            Sink::Off => Ok(()),
+            Sink::Stdout => {
+                let mut out = io::stdout().lock();
+                out.write_all(&lines)?;
+                out.flush()
+            }
+            Sink::Journal => journal(&lines),
+            Sink::File(file) => file.write_all(&lines),
+        }
+    }
+}
+
+fn sink(output: &Output) -> io::Result<Sink> {
+    Ok(match output {
+        Output::Off => Sink::Off,
+        Output::Stdout => Sink::Stdout,
+        Output::Journald => {
+            // Fails here, at start, where there is no journal.
+            systemd_journal_logger::JournalLog::new()?;
+            Sink::Journal
+        }
+        Output::File(path) => Sink::File(OpenOptions::new().create(true).append(true).open(path)?),
+    })
+}
+
+fn journal(lines: &[u8]) -> io::Result<()> {
+    let journal = systemd_journal_logger::JournalLog::new()?.with_syslog_identifier("turnpike-access".into());
+    for line in String::from_utf8_lossy(lines).lines() {
+        journal.journal_send(
+            &log::Record::builder()
+                .level(log::Level::Info)
+                .target("access")
+                .args(format_args!("{line}"))
+                .build(),
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_reach_the_file_and_a_moved_file_is_opened_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("access.log");
+        let output = Output::File(path.clone());
+        let log = AccessLog::open(&output).unwrap();
+        log.line(|out| out.extend_from_slice(b"one"));
+        log.flush().unwrap();
+        std::fs::rename(&path, dir.path().join("old")).unwrap();
+        log.reopen(&output).unwrap();
+        log.line(|out| out.extend_from_slice(b"two"));
+        log.flush().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");
+    }
+
+    #[test]
+    fn past_the_bound_lines_are_dropped_and_counted() {
+        let log = AccessLog::open(&Output::Off).unwrap();
+        log.line(|out| out.resize(MOST_WAITING + 1, b'x'));
+        log.line(|out| out.extend_from_slice(b"lost"));
+        assert_eq!(log.take_dropped(), 1);
+        log.flush().unwrap();
+        log.line(|out| out.extend_from_slice(b"kept"));
+        assert_eq!(log.take_dropped(), 0);
+    }
+}
