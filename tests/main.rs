@@ -14,7 +14,12 @@
 
 mod support;
 
+mod broken_answers;
+mod callers_leaving;
+mod failures;
 mod house;
+mod passed_on;
 mod sdk;
 mod smoke;
+mod stale_connections;
 mod systemd;

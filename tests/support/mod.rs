@@ -13,6 +13,8 @@ pub(crate) mod raw;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod sse;
+pub(crate) mod talk;
+pub(crate) mod upstream;
 pub(crate) mod wait;
 
 pub(crate) use announce::announce;
