@@ -152,6 +152,11 @@ impl Error {
         Self::new(Kind::TimedOut, message)
     }
 
+    /// 408: the provider did not speak, or listen, in the time the operator grants.
+    pub fn silent(message: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(Kind::TimedOut, message) }
+    }
+
     /// 413: the body is over `limit` bytes.
     pub fn body_too_large(limit: u64) -> Self {
         let message = format!(

@@ -23,12 +23,13 @@ async fn a_status_without_a_body_is_passed_on_and_the_connection_lives() {
             "GET /v1/weather HTTP/1.1\r\nhost: gateway\r\nx-gateway-api-key: {KEY}\r\n\
              x-gateway-provider: @emulator\r\n"
         );
-        let first = format!("{head}x-emulator-script: status={status}\r\n\r\n");
-        let second = format!("{head}connection: close\r\n\r\n");
-        let answers = raw::send(gateway.ports.data, format!("{first}{second}").as_bytes()).await;
-        let answers = String::from_utf8_lossy(&answers);
-        assert!(answers.starts_with(&format!("HTTP/1.1 {status}")), "{answers}");
-        assert!(answers.contains("HTTP/1.1 200"), "{status}: {answers}");
+        let mut caller = raw::Raw::connect(gateway.ports.data).await;
+        caller.write(format!("{head}x-emulator-script: status={status}\r\n\r\n").as_bytes()).await.unwrap();
+        let first = caller.answer().await;
+        assert!(first.starts_with(&format!("HTTP/1.1 {status}")), "{first}");
+        caller.write(format!("{head}\r\n").as_bytes()).await.unwrap();
+        let second = caller.answer().await;
+        assert!(second.starts_with("HTTP/1.1 200"), "{status}: {second}");
     }
 }
 
@@ -92,16 +93,13 @@ async fn only_the_four_methods_are_passed_on() {
 async fn an_answer_to_head_has_no_body_to_confuse_the_next() {
     let gateway = gateway();
     let rest = format!("host: gateway\r\nx-gateway-api-key: {KEY}\r\nx-gateway-provider: @emulator\r\n");
-    let two = format!(
-        "HEAD /v1/weather HTTP/1.1\r\n{rest}\r\nGET /v1/weather HTTP/1.1\r\n{rest}connection: close\r\n\r\n"
-    );
-    let answers = raw::send(gateway.ports.data, two.as_bytes()).await;
-    let answers = String::from_utf8_lossy(&answers);
-    let heads: Vec<&str> = answers.lines().filter(|line| line.starts_with("HTTP/1.1 ")).collect();
-    assert_eq!(heads.len(), 2, "{answers}");
-    assert!(heads[0].starts_with("HTTP/1.1 405") && heads[1].starts_with("HTTP/1.1 200"), "{answers}");
-    let first = answers.split("\r\n\r\n").nth(1).unwrap();
-    assert!(first.starts_with("HTTP/1.1 200"), "the 405 has a body: {answers}");
+    let mut caller = raw::Raw::connect(gateway.ports.data).await;
+    caller.write(format!("HEAD /v1/weather HTTP/1.1\r\n{rest}\r\n").as_bytes()).await.unwrap();
+    let first = caller.answer_to("HEAD").await;
+    assert!(first.starts_with("HTTP/1.1 405"), "{first}");
+    caller.write(format!("GET /v1/weather HTTP/1.1\r\n{rest}\r\n").as_bytes()).await.unwrap();
+    let second = caller.answer().await;
+    assert!(second.starts_with("HTTP/1.1 200"), "{second}");
 }
 
 #[tokio::test]

@@ -188,7 +188,7 @@ async fn collect(
             .downstream_session
             .read_request_body()
             .await
-            .map_err(|error| failure::translate(&error.into_down(), None, std::time::Duration::ZERO))?;
+            .map_err(|error| failure::translate(&error.into_down(), None))?;
         let Some(piece) = piece else { break };
         if whole.len() + first.as_ref().map_or(0, Bytes::len) + piece.len() > limit {
             return Err(Error::body_too_large(limit as u64));

@@ -64,6 +64,8 @@ pub struct Noted {
     pub tried: usize,
     /// The connection came from the pool.
     pub reused: bool,
+    /// That connection was dead, and the body is too large for Pingora to send it again.
+    pub stale: bool,
     /// What a hook found wrong; says more than Pingora's error.
     pub failure: Option<Error>,
 }
@@ -79,6 +81,11 @@ impl Marks {
         let tried = noted.tried;
         noted.tried += 1;
         noted.addresses.get(tried % noted.addresses.len().max(1)).copied()
+    }
+
+    /// Whether the attempt only met a dead connection and may set out again; asked once.
+    pub fn take_stale(&self) -> bool {
+        std::mem::take(&mut self.0.lock().stale)
     }
 
     pub fn read<T>(&self, look: impl FnOnce(&Noted) -> T) -> T {

@@ -3,7 +3,7 @@
 //! The one place that writes a failure to a caller. It is logged once, by the access line.
 
 use super::ctx::Ctx;
-use super::{Gateway, answer};
+use super::answer;
 use crate::api::reply;
 use crate::error::{Error, Kind};
 use crate::net::dns::NetError;
@@ -51,18 +51,30 @@ pub(super) fn no_address(leaf: &Leaf, why: NetError) -> Error {
     error.with_provider(leaf.provider.id())
 }
 
-/// A connection could not be made: other addresses are tried first.
+/// A connection could not be made: other addresses are tried first. Not where TLS failed: that is no matter
+/// of the address, and the failure of a further one would hide the reason.
 pub(super) fn connecting(mut error: Box<PingoraError>, ctx: &Ctx) -> Box<PingoraError> {
     let more = ctx
         .errand
         .as_ref()
         .is_some_and(|errand| errand.marks.read(|noted| noted.tried < noted.addresses.len()));
-    error.set_retry(more);
+    error.set_retry(more && !is_tls(error.etype()));
     error
 }
 
+fn is_tls(error: &ErrorType) -> bool {
+    matches!(
+        error,
+        ErrorType::TLSHandshakeFailure
+            | ErrorType::TLSHandshakeTimedout
+            | ErrorType::TLSWantX509Lookup
+            | ErrorType::InvalidCert
+    )
+}
+
 /// A connection broke. One from the pool that was dead before we used it is replaced free of charge,
-/// whatever the method: the provider cannot have seen a request it never answered a byte to.
+/// whatever the method: the provider cannot have seen a request it never answered a byte to. Pingora replays
+/// a small body; with a larger one the orchestrator sets out again.
 pub(super) fn while_proxying(
     session: &Session,
     mut error: Box<PingoraError>,
@@ -79,12 +91,16 @@ pub(super) fn while_proxying(
     );
     let replayable = !session.as_ref().retry_buffer_truncated();
     let from_upstream = *error.esource() == ErrorSource::Upstream;
-    error.set_retry(reused && untouched && broken && replayable && from_upstream);
+    let stale = reused && untouched && broken && from_upstream;
+    if let (Some(errand), true, false) = (&ctx.errand, stale, replayable) {
+        errand.marks.note(|noted| noted.stale = true);
+    }
+    error.set_retry(stale && replayable);
     error
 }
 
 /// Ours for what Pingora says. `None` for the leaf when nothing was sent yet.
-pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>, limit: Duration) -> Error {
+pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
     if *error.esource() == ErrorSource::Downstream {
         return match error.etype() {
             ErrorType::ReadTimedout => Error::slow_caller(
@@ -108,16 +124,21 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>, limit: Durati
                 cause,
             )
         }
-        ErrorType::TLSHandshakeFailure
-        | ErrorType::TLSHandshakeTimedout
-        | ErrorType::TLSWantX509Lookup
-        | ErrorType::InvalidCert => Error::unreachable(
+        kind if is_tls(kind) => Error::unreachable(
             format!("No trusted TLS connection to the provider {who}. Check its certificate and host name."),
             cause,
         ),
-        ErrorType::ReadTimedout | ErrorType::WriteTimedout => {
-            Error { cause: Some(cause), ..Error::timed_out(limit.as_millis() as u64) }
-        }
+        ErrorType::ReadTimedout => Error::silent(
+            format!(
+                "The provider {who} was silent for longer than this gateway waits. Try again, or ask the \
+                 operator to raise limits.upstream_read_timeout_ms."
+            ),
+            cause,
+        ),
+        ErrorType::WriteTimedout => Error::silent(
+            format!("The provider {who} did not take the request in time. Try again or another provider."),
+            cause,
+        ),
         ErrorType::InvalidHTTPHeader
         | ErrorType::H1Error
         | ErrorType::InvalidH2
@@ -138,7 +159,6 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>, limit: Durati
 
 /// The last word on a request that failed: answers the caller while there is nothing sent yet.
 pub(super) async fn at_last(
-    gateway: &Gateway,
     session: &mut Session,
     error: &PingoraError,
     ctx: &mut Ctx,
@@ -151,13 +171,10 @@ pub(super) async fn at_last(
     let hooks = ctx.failure.take().or(noted);
     let told = hooks.unwrap_or_else(|| {
         let leaf = ctx.errand.as_ref().map(|errand| errand.attempt.leaf.as_ref());
-        let limit =
-            ctx.live.as_ref().map_or(Duration::ZERO, |live| live.settings.limits.upstream_read_timeout);
-        translate(error, leaf, limit)
+        translate(error, leaf)
     });
     let status = told.status();
     let reuse = write(session, &told, ctx).await;
-    gateway.shared.metrics.failed(told.kind);
     ctx.failure = Some(told);
     FailToProxy { error_code: status, can_reuse_downstream: reuse }
 }

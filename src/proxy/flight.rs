@@ -8,6 +8,9 @@ use super::upstream::Passed;
 use crate::state::phase::Phase;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use http::Version;
+use http::header::HOST;
+use pingora::http::RequestHeader;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::protocols::http::subrequest::server::SubrequestHandle;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
@@ -24,6 +27,8 @@ pub(super) struct Flight {
     handle: SubrequestHandle,
     running: JoinHandle<()>,
     feed: Feed,
+    /// Whether the feed was [`Feed::Live`] at the start.
+    live: bool,
 }
 
 /// Where the request body comes from.
@@ -53,6 +58,7 @@ impl Flight {
     /// Only when Pingora gave the session no spawner: a fault of ours.
     pub fn launch(session: &mut Session, ctx: &Ctx, errand: Errand) -> Result<Self> {
         let unread = !session.is_body_done();
+        as_http1(session.downstream_session.req_header_mut());
         let Some(spawner) = &session.subrequest_spawner else {
             return Err(PingoraError::explain(ErrorType::InternalError, "no subrequest spawner"));
         };
@@ -67,7 +73,7 @@ impl Flight {
             let _ = handle.tx.try_send(HttpTask::Body(Some(body), true));
         }
         let feed = if live { Feed::Live } else { Feed::Done };
-        Ok(Self { errand, handle, running: tokio::spawn(prepared.run()), feed })
+        Ok(Self { errand, handle, running: tokio::spawn(prepared.run()), feed, live })
     }
 
     /// Waits for the answer's final head, until `deadline`.
@@ -120,6 +126,11 @@ impl Flight {
         }
     }
 
+    /// Whether the request body comes from the caller as it flies: it can be sent once only.
+    pub fn feeds_live(&self) -> bool {
+        self.live
+    }
+
     /// Stops the attempt: the provider's connection closes at once.
     pub fn abort(&self) {
         self.running.abort();
@@ -131,6 +142,17 @@ impl Flight {
             Ok(error) => Heard::Failed(error),
             Err(_) => Heard::Nothing,
         }
+    }
+}
+
+/// Pingora hands a subrequest its head as HTTP/1 text; that of an HTTP/2 request, with its version and
+/// without a Host, would not be read.
+fn as_http1(head: &mut RequestHeader) {
+    if head.version == Version::HTTP_2 {
+        head.set_version(Version::HTTP_11);
+        let host = head.uri.authority().map(|authority| authority.as_str().to_owned());
+        // What came as an authority is a header value.
+        let _ = head.insert_header(HOST, host.unwrap_or_default());
     }
 }
 

@@ -71,18 +71,23 @@ async fn one(
     let errand = Errand::new(attempt, ctx.bearer_is_ours);
     ctx.errand = Some(errand.clone());
     let limit = errand.attempt.leaf.request_timeout;
-    let mut flight = Flight::launch(session, ctx, errand)?;
-    let head = match flight.head(session, ctx, limit.map(|limit| Instant::now() + limit)).await {
-        Heard::Task(HttpTask::Header(head, end)) => (head, end),
-        Heard::CallerLeft => {
-            flight.abort();
-            return Err(failure::of_ours(ctx, Error::caller_left()));
-        }
-        heard => {
-            let error = broken(&flight, heard, limit.unwrap_or_default());
-            flight.abort();
-            ctx.record.tried(&flight.errand, Some(&error));
-            return Ok(Err(error));
+    let deadline = limit.map(|limit| Instant::now() + limit);
+    let (flight, head) = loop {
+        let mut flight = Flight::launch(session, ctx, errand.clone())?;
+        match flight.head(session, ctx, deadline).await {
+            Heard::Task(HttpTask::Header(head, end)) => break (flight, (head, end)),
+            Heard::CallerLeft => {
+                flight.abort();
+                return Err(failure::of_ours(ctx, Error::caller_left()));
+            }
+            // A dead connection from the pool is nobody's failure. A body that streams by is gone, though.
+            Heard::Failed(_) if !flight.feeds_live() && errand.marks.take_stale() => flight.abort(),
+            heard => {
+                let error = broken(&flight, heard, limit.unwrap_or_default());
+                flight.abort();
+                ctx.record.tried(&flight.errand, Some(&error));
+                return Ok(Err(error));
+            }
         }
     };
     let status = head.0.status.as_u16();
@@ -119,7 +124,7 @@ async fn relay(
         }
         if let Err(error) = session.write_response_tasks(std::mem::take(&mut tasks)).await {
             flight.abort();
-            let error = failure::translate(&error.into_down(), None, Duration::ZERO);
+            let error = failure::translate(&error.into_down(), None);
             return Err(failure::of_ours(ctx, error));
         }
         if done {
@@ -192,10 +197,10 @@ fn broken(flight: &Flight, heard: Heard, limit: Duration) -> Error {
     match heard {
         Heard::TimedOut => Error::timed_out(limit.as_millis() as u64).with_provider(leaf.provider.id()),
         Heard::Draining => Error::draining(),
-        Heard::Failed(error) => failure::translate(&error, Some(leaf), limit),
+        Heard::Failed(error) => failure::translate(&error, Some(leaf)),
         _ => {
             let error = PingoraError::explain(ErrorType::ConnectionClosed, "no answer");
-            failure::translate(&error.into_up(), Some(leaf), limit)
+            failure::translate(&error.into_up(), Some(leaf))
         }
     }
 }
