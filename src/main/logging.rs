@@ -8,8 +8,14 @@ use std::process::ExitCode;
 use turnpike::settings::{Log, LogFormat};
 
 /// Libraries that tell each hiccup of a connection as an error; what matters of it is in the access line.
-const QUIET: [&str; 5] =
-    ["pingora_proxy", "pingora_core::connectors", "pingora_core::apps", "hickory_resolver", "hickory_proto"];
+const QUIET: [&str; 6] = [
+    "pingora_proxy",
+    "pingora_core::connectors",
+    "pingora_core::apps",
+    "pingora_core::services::listening",
+    "hickory_resolver",
+    "hickory_proto",
+];
 
 /// One line in JSON.
 #[derive(Serialize)]

@@ -22,6 +22,7 @@ use turnpike::control;
 use turnpike::emulator::{Emulator, Options};
 use turnpike::net::bridge::{AxumApp, Limits};
 use turnpike::net::doorway::Doorway;
+use turnpike::net::peer::Ca;
 use turnpike::proxy::{Front, Gateway, Handover};
 use turnpike::settings::{Listener, Settings};
 use turnpike::state::Shared;
@@ -48,6 +49,7 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
 }
 
 fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<Shared>), String> {
+    check_authorities(&settings)?;
     let mut server = Server::new_with_opt_and_conf(Opt { upgrade, ..Opt::default() }, conf(&settings));
     server.bootstrap();
     let metrics = Metrics::new().map_err(|why| format!("metrics: {why}"))?;
@@ -122,6 +124,7 @@ fn conf(settings: &Settings) -> ServerConf {
         graceful_shutdown_timeout_seconds: Some(1),
         ..ServerConf::default()
     };
+    conf.ca_file = settings.tls.ca_file.as_ref().map(|path| path.display().to_string());
     if let Some(path) = &server.upgrade_sock {
         conf.upgrade_sock = path.display().to_string();
     }
@@ -148,6 +151,14 @@ fn open<A>(
     }
     service.add_tls_with_settings(&address, None, tls);
     Ok(())
+}
+
+/// Pingora panics over a file it cannot use, and only when it first connects.
+fn check_authorities(settings: &Settings) -> Result<(), String> {
+    let Some(path) = &settings.tls.ca_file else { return Ok(()) };
+    let wrong = |why: String| format!("tls.ca_file {}: {why}", path.display());
+    let text = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
+    Ca::from_pem(&text).map(drop).map_err(wrong)
 }
 
 fn write_pid(settings: &Settings) -> Result<(), String> {

@@ -178,7 +178,8 @@ async fn collect(
         let told = session.downstream_session.write_continue_response().await;
         told.map_err(|_| Error::caller_left())?;
     }
-    if length.is_some_and(|length| length <= REPLAYED) {
+    // Pingora replays what it buffered, when the request goes direct; a length that is not told may be small.
+    if length.is_none_or(|length| length <= REPLAYED) {
         session.downstream_session.enable_retry_buffering();
     }
     let mut whole = BytesMut::new();
@@ -188,7 +189,7 @@ async fn collect(
             .downstream_session
             .read_request_body()
             .await
-            .map_err(|error| failure::translate(&error.into_down(), None, std::time::Duration::ZERO))?;
+            .map_err(|error| failure::translate(&error.into_down(), None))?;
         let Some(piece) = piece else { break };
         if whole.len() + first.as_ref().map_or(0, Bytes::len) + piece.len() > limit {
             return Err(Error::body_too_large(limit as u64));
