@@ -15,6 +15,11 @@
 mod support;
 
 mod house;
+mod observability;
 mod sdk;
+mod secrecy;
+mod settings;
 mod smoke;
+mod starting;
+mod stopping;
 mod systemd;

@@ -62,6 +62,6 @@ fn now() -> String {
 /// Says why the process cannot go on, readable by whoever started it.
 #[expect(clippy::print_stderr, reason = "the last word of a process that ends, also before the log runs")]
 pub fn fatal(why: &str) -> ExitCode {
-    eprintln!("turnpike: {why}");
+    eprintln!("turnpike: {}", why.trim_end());
     ExitCode::FAILURE
 }

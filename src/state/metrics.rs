@@ -129,7 +129,7 @@ impl Traffic {
     fn new(r: &Registry) -> prometheus::Result<Self> {
         let overhead = "Time a request spent in the gateway itself: total less upstream and less waiting for \
                         the caller's body.";
-        let dropped = "Access lines dropped because the output was too slow.";
+        let dropped = "Access lines dropped because the output was too slow or failed.";
         Ok(Self {
             requests: counters(
                 r,
