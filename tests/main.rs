@@ -15,6 +15,7 @@
 mod support;
 
 mod house;
+mod metrics;
 mod observability;
 mod sdk;
 mod secrecy;

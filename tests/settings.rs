@@ -42,7 +42,7 @@ colour: red
         ("9:16", "providers.two words"),
         ("10:23", "providers.unheard.provider"),
         ("12:20", "configs.lost.provider"),
-        ("12:46", "configs.lost.retry.attempts"),
+        ("12:47", "configs.lost.retry.attempts"),
         ("13:17", "default_config"),
         ("14:22", "access_log.output"),
         ("15:1", "colour"),

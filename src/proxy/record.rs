@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const MOST_TOLD: usize = 16;
 /// The most of an error's text one line carries, bytes.
 const MOST_TEXT: usize = 600;
+/// The most of a name the caller or the provider chose (a path, a model), bytes.
+const MOST_NAME: usize = 512;
 
 /// Findings of a request under way.
 #[derive(Debug, Default)]
@@ -215,18 +217,22 @@ fn write_line(out: &mut Vec<u8>, session: &Session, ctx: &Ctx, sum: &Sum) {
         key: record.key.as_deref(),
         caller: session.client_addr().and_then(|address| address.as_inet()).map(|inet| inet.ip().to_string()),
         method: &record.method,
-        path: &record.path,
+        path: clipped(&record.path, MOST_NAME),
         operation: ctx.operation.label(),
         provider: leaf.map(|leaf| leaf.provider.id()),
         slug: leaf.and_then(|leaf| leaf.slug.as_deref()),
-        model: attempt.and_then(|attempt| attempt.model.as_deref()),
-        response_model: learned.and_then(|learned| learned.model.as_deref()),
+        model: attempt.and_then(|attempt| attempt.model.as_deref()).map(|name| clipped(name, MOST_NAME)),
+        response_model: learned
+            .and_then(|learned| learned.model.as_deref())
+            .map(|name| clipped(name, MOST_NAME)),
         status: sum.status,
         stream: record.streamed,
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,
         tokens: sum.usage.map(Tokens::from),
-        finish_reason: learned.and_then(|learned| learned.finish.as_deref()),
+        finish_reason: learned
+            .and_then(|learned| learned.finish.as_deref())
+            .map(|name| clipped(name, MOST_NAME)),
         attempts: &record.tries,
         ttfb_ms: since_start(record.first_byte),
         ttft_ms: since_start(record.first_token),
@@ -248,11 +254,15 @@ fn upstream_time(noted: &Noted, now: Instant) -> Duration {
 /// A long story is cut: it is in the answer, the line is for finding it.
 fn shortened(mut text: String) -> String {
     if text.len() > MOST_TEXT {
-        let end = (0..=MOST_TEXT).rev().find(|&at| text.is_char_boundary(at)).unwrap_or_default();
-        text.truncate(end);
+        text.truncate(clipped(&text, MOST_TEXT).len());
         text.push('…');
     }
     text
+}
+
+/// The beginning of `text`, at most so many bytes of it.
+fn clipped(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
 }
 
 fn millis(time: Duration) -> f64 {
