@@ -14,6 +14,7 @@
 
 mod support;
 
+mod control;
 mod house;
 mod metrics;
 mod observability;

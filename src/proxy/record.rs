@@ -25,6 +25,8 @@ pub struct Record {
     pub key: Option<Arc<str>>,
     pub method: String,
     pub path: String,
+    /// The control plane answered it.
+    pub by_control: bool,
     pub streamed: bool,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -191,7 +193,7 @@ fn count(gateway: &Gateway, ctx: &Ctx, sum: &Sum) {
     }
     let attempt = sum.errand.as_ref().map(|errand| &errand.attempt);
     metrics.finished(&Finished {
-        operation: ctx.operation.label(),
+        operation: operation(ctx),
         provider: attempt.map_or("", |attempt| attempt.leaf.provider.id()),
         model: attempt.and_then(|attempt| attempt.model.as_deref()).unwrap_or_default(),
         status: sum.status,
@@ -218,7 +220,7 @@ fn write_line(out: &mut Vec<u8>, session: &Session, ctx: &Ctx, sum: &Sum) {
         caller: session.client_addr().and_then(|address| address.as_inet()).map(|inet| inet.ip().to_string()),
         method: &record.method,
         path: clipped(&record.path, MOST_NAME),
-        operation: ctx.operation.label(),
+        operation: operation(ctx),
         provider: leaf.map(|leaf| leaf.provider.id()),
         slug: leaf.and_then(|leaf| leaf.slug.as_deref()),
         model: attempt.and_then(|attempt| attempt.model.as_deref()).map(|name| clipped(name, MOST_NAME)),
@@ -244,6 +246,11 @@ fn write_line(out: &mut Vec<u8>, session: &Session, ctx: &Ctx, sum: &Sum) {
     };
     // Writing JSON into a Vec cannot fail.
     let _ = serde_json::to_writer(out, &line);
+}
+
+/// What was asked for, in the words of the line and the metrics.
+fn operation(ctx: &Ctx) -> &'static str {
+    if ctx.record.by_control { "control" } else { ctx.operation.label() }
 }
 
 /// How long the last attempt was with the provider.
