@@ -9,6 +9,30 @@ use crate::support::{Gateway, gateway};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The promised families and their kinds (docs/metrics.md).
+const FAMILIES: [(&str, &str); 20] = [
+    ("turnpike_requests_total", "counter"),
+    ("turnpike_errors_total", "counter"),
+    ("turnpike_attempts_total", "counter"),
+    ("turnpike_requests_in_flight", "gauge"),
+    ("turnpike_overhead_seconds", "histogram"),
+    ("turnpike_body_bytes_total", "counter"),
+    ("turnpike_access_lines_dropped_total", "counter"),
+    ("turnpike_settings_last_reload_successful", "gauge"),
+    ("turnpike_settings_last_reload_success_timestamp_seconds", "gauge"),
+    ("turnpike_settings_reloads_total", "counter"),
+    ("turnpike_settings_info", "gauge"),
+    ("turnpike_build_info", "gauge"),
+    ("gen_ai_client_operation_duration_seconds", "histogram"),
+    ("gen_ai_client_operation_time_to_first_chunk_seconds", "histogram"),
+    ("gen_ai_client_token_usage", "histogram"),
+    ("process_cpu_seconds_total", "counter"),
+    ("process_resident_memory_bytes", "gauge"),
+    ("process_open_fds", "gauge"),
+    ("process_max_fds", "gauge"),
+    ("process_start_time_seconds", "gauge"),
+];
+
 /// One scrape, read strictly: every sample belongs to a family that was announced, and none comes twice.
 struct Scrape {
     /// Kind by family.
@@ -88,28 +112,7 @@ async fn every_promised_family_is_there_and_counts() {
         (got.sum("turnpike_requests_total", &[]) >= 4.0).then_some(got)
     })
     .await;
-    for (family, kind) in [
-        ("turnpike_requests_total", "counter"),
-        ("turnpike_errors_total", "counter"),
-        ("turnpike_attempts_total", "counter"),
-        ("turnpike_requests_in_flight", "gauge"),
-        ("turnpike_overhead_seconds", "histogram"),
-        ("turnpike_body_bytes_total", "counter"),
-        ("turnpike_access_lines_dropped_total", "counter"),
-        ("turnpike_settings_last_reload_successful", "gauge"),
-        ("turnpike_settings_last_reload_success_timestamp_seconds", "gauge"),
-        ("turnpike_settings_reloads_total", "counter"),
-        ("turnpike_settings_info", "gauge"),
-        ("turnpike_build_info", "gauge"),
-        ("gen_ai_client_operation_duration_seconds", "histogram"),
-        ("gen_ai_client_operation_time_to_first_chunk_seconds", "histogram"),
-        ("gen_ai_client_token_usage", "histogram"),
-        ("process_cpu_seconds_total", "counter"),
-        ("process_resident_memory_bytes", "gauge"),
-        ("process_open_fds", "gauge"),
-        ("process_max_fds", "gauge"),
-        ("process_start_time_seconds", "gauge"),
-    ] {
+    for (family, kind) in FAMILIES {
         assert_eq!(got.families.get(family).map(String::as_str), Some(kind), "{family}");
     }
     let chat = r#"operation="chat""#;

@@ -17,7 +17,7 @@ use turnpike::state::Shared;
 const NOTICE: Duration = Duration::from_millis(500);
 /// How long nothing may be under way before that counts as the end: a connection just taken has not shown its
 /// request yet, and the last frames of an HTTP/2 answer are written behind its end.
-const QUIET: Duration = Duration::from_millis(100);
+const QUIET: Duration = Duration::from_millis(300);
 /// For error events to reach their callers after the grace period.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// For the last access lines; an output that hangs must not hold up the end.
