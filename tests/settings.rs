@@ -270,5 +270,5 @@ async fn reloads_under_load_fail_no_request() {
     }
     assert!(answered.load(Ordering::Relaxed) >= 30);
     let failures = gateway.metrics().await;
-    assert!(!failures.contains("\nturnpike_failures_total{"), "{failures}");
+    assert!(!failures.contains("\nturnpike_errors_total{"), "{failures}");
 }
