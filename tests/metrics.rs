@@ -141,7 +141,10 @@ async fn every_promised_family_is_there_and_counts() {
     }
     assert!(got.sum("process_resident_memory_bytes", &[]) > 1e6);
     let now = jiff::Timestamp::now().as_second() as f64;
-    assert!((-1.0..60.0).contains(&(now - got.sum("process_start_time_seconds", &[]))), "it started just now");
+    assert!(
+        (-1.0..60.0).contains(&(now - got.sum("process_start_time_seconds", &[]))),
+        "it started just now"
+    );
     assert!(got.sum("turnpike_body_bytes_total", &[r#"direction="out""#]) > 1000.0);
 }
 

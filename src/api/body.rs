@@ -92,7 +92,7 @@ impl Body {
 
     /// Whether a member is literally `true`.
     pub fn is_true(&self, name: &str) -> bool {
-        self.raw(name) == Some("true")
+        self.value(name) == Some(b"true")
     }
 
     /// A member read as `T`; `None` when absent or of another type.

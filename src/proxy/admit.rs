@@ -33,13 +33,13 @@ const MOST_METADATA: usize = 4096;
 /// Takes a request in. `Ok(true)`: it was answered. `Ok(false)`: Pingora takes it upstream.
 pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
     begin(gateway, session, ctx);
-    let (operation, path) = match door(gateway, session, ctx) {
+    let (operation, below) = match door(gateway, session, ctx) {
         Ok(Door::Control) => return handover::answer(gateway, session, ctx).await,
-        Ok(Door::Data(operation, path)) => (operation, path),
+        Ok(Door::Data(operation, below)) => (operation, below),
         Err(error) => return Err(failure::of_ours(ctx, error)),
     };
     let mut read = match body(session, ctx, operation).await {
-        Ok(body) => request_of(session, operation, path, body),
+        Ok(body) => request_of(session, operation, below, body),
         Err(error) => return Err(failure::of_ours(ctx, error)),
     };
     let tree = match plan(gateway, session, ctx, &mut read) {
@@ -64,8 +64,8 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
 /// Which plane a request is for.
 enum Door {
     Control,
-    /// The operation and its path below the version segment.
-    Data(Operation, String),
+    /// The operation, and where its path below the version segment begins.
+    Data(Operation, usize),
 }
 
 /// Everything starts here: trace id, settings in force, the count of requests under way.
@@ -73,8 +73,6 @@ fn begin(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
     let live = gateway.shared.live_arc();
     let head = session.req_header();
     ctx.trace_id = trace_id(&head.headers, &live);
-    ctx.record.method = head.method.as_str().to_owned();
-    ctx.record.path = head.uri.path().to_owned();
     ctx.under_way = Some(gateway.shared.phase.enter());
     if gateway.shared.phase.is_draining() {
         session.set_keepalive(None);
@@ -126,7 +124,7 @@ fn door(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result::Res
             head.method
         )));
     }
-    Ok(Door::Data(ctx.operation, relative.to_owned()))
+    Ok(Door::Data(ctx.operation, path.len() - relative.len()))
 }
 
 /// Reads the body where it may choose the target; leaves it to stream where nothing needs it.
@@ -208,7 +206,7 @@ async fn collect(
     Ok(first.unwrap_or_else(|| whole.freeze()))
 }
 
-fn request_of(session: &Session, operation: Operation, path: String, body: Option<Body>) -> Request {
+fn request_of(session: &Session, operation: Operation, below: usize, body: Option<Body>) -> Request {
     let head = session.req_header();
     let named = body.as_ref().and_then(|body| body.text("model")).map(|model| model.into_owned());
     let slug = named.as_deref().and_then(split_slug);
@@ -219,8 +217,8 @@ fn request_of(session: &Session, operation: Operation, path: String, body: Optio
     Request {
         operation,
         method: head.method.clone(),
-        path,
-        query: head.uri.query().map(str::to_owned),
+        uri: head.uri.clone(),
+        below,
         body,
         model,
         slug,
@@ -266,7 +264,7 @@ fn plan(
     if let Some(body) = &request.body {
         rules::check(request.operation, body, &given)?;
     }
-    rules::check_query(request.operation, request.query.as_deref())?;
+    rules::check_query(request.operation, request.uri.query())?;
     request.has_timeout = tree.leaf().request_timeout.is_some();
     Ok(tree)
 }

@@ -53,10 +53,10 @@ pub(super) fn no_address(leaf: &Leaf, why: NetError) -> Error {
 
 /// A connection could not be made: other addresses are tried first.
 pub(super) fn connecting(mut error: Box<PingoraError>, ctx: &Ctx) -> Box<PingoraError> {
-    let more = ctx.errand.as_ref().is_some_and(|errand| {
-        let noted = errand.marks.noted();
-        noted.tried < noted.addresses.len()
-    });
+    let more = ctx
+        .errand
+        .as_ref()
+        .is_some_and(|errand| errand.marks.read(|noted| noted.tried < noted.addresses.len()));
     error.set_retry(more);
     error
 }
@@ -69,10 +69,10 @@ pub(super) fn while_proxying(
     ctx: &Ctx,
     reused: bool,
 ) -> Box<PingoraError> {
-    let untouched = ctx.errand.as_ref().is_some_and(|errand| {
-        let noted = errand.marks.noted();
-        noted.head.is_none() && noted.tried <= MOST_STALE
-    });
+    let untouched = ctx
+        .errand
+        .as_ref()
+        .is_some_and(|errand| errand.marks.read(|noted| noted.head.is_none() && noted.tried <= MOST_STALE));
     let broken = matches!(
         error.etype(),
         ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError | ErrorType::H2Error
@@ -147,8 +147,8 @@ pub(super) async fn at_last(
         // The orchestrator hears of it; a made-up answer would hide what happened.
         return FailToProxy { error_code: 0, can_reuse_downstream: false };
     }
-    let noted = ctx.errand.as_ref().map(|errand| errand.marks.noted());
-    let hooks = ctx.failure.take().or_else(|| noted.and_then(|noted| noted.failure));
+    let noted = ctx.errand.as_ref().and_then(|errand| errand.marks.read(|noted| noted.failure.clone()));
+    let hooks = ctx.failure.take().or(noted);
     let told = hooks.unwrap_or_else(|| {
         let leaf = ctx.errand.as_ref().map(|errand| errand.attempt.leaf.as_ref());
         let limit =

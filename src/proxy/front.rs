@@ -18,6 +18,7 @@ use pingora_core::protocols::l4::stream::Stream as Socket;
 use pingora_core::protocols::{ALPN, Stream};
 use pingora_core::server::ShutdownWatch;
 use pingora_proxy::HttpProxy;
+use pingora_timeout::fast_timeout::fast_timeout;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -55,18 +56,14 @@ impl Front {
     }
 
     /// Waits for the next head, at most the idle time for its first byte.
-    async fn head(&self, stream: &mut Stream, shutdown: &ShutdownWatch) -> Head {
+    async fn head(&self, stream: &mut Stream) -> Head {
         let (idle, deadline, limit) = {
             let limits = &self.shared.live().settings.limits;
             (limits.idle_timeout, limits.header_timeout, limits.max_header_bytes)
         };
         let mut head = BytesMut::with_capacity(FIRST_READ);
-        let mut shutdown = shutdown.clone();
-        let first = tokio::select! {
-            biased;
-            first = timeout(idle, stream.read_buf(&mut head)) => first,
-            _ = shutdown.wait_for(|down| *down) => return Head::Gone,
-        };
+        // Not tokio's timer: this one is armed only when there is something to wait for, and costs little.
+        let first = fast_timeout(idle, stream.read_buf(&mut head)).await;
         if !matches!(first, Ok(Ok(read)) if read > 0) {
             return Head::Gone;
         }
@@ -154,7 +151,7 @@ impl ServerApp for Front {
             return self.proxy.process_new(stream, shutdown).await;
         }
         loop {
-            match self.head(&mut stream, shutdown).await {
+            match self.head(&mut stream).await {
                 Head::Whole(head) => stream = self.one(stream, head, shutdown).await?,
                 Head::Http2(read) => {
                     // Pingora looks for the preface itself: what was read goes back on the socket.

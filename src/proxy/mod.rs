@@ -11,6 +11,7 @@ mod failure;
 mod flight;
 mod front;
 mod handover;
+mod line;
 mod orchestrate;
 mod record;
 mod upstream;

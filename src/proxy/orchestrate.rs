@@ -187,7 +187,7 @@ fn end_with(tasks: &mut Vec<HttpTask>, event: Bytes) {
 
 fn broken(flight: &Flight, heard: Heard, limit: Duration) -> Error {
     let leaf = &flight.errand.attempt.leaf;
-    if let Some(error) = flight.errand.marks.noted().failure {
+    if let Some(error) = flight.errand.marks.read(|noted| noted.failure.clone()) {
         return error;
     }
     match heard {

@@ -18,6 +18,7 @@ use crate::settings::{DefaultConfig, Settings};
 use http::HeaderName;
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// What a request is compiled against.
@@ -244,6 +245,7 @@ fn leaf(
         override_params: inherited.override_params,
         forward_headers: inherited.forward_headers.unwrap_or_default(),
         request_timeout: timeout.or(sources.settings.limits.request_timeout),
+        auth: OnceLock::new(),
     })
 }
 

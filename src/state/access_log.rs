@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 /// Lines waiting beyond this many bytes are dropped.
 const MOST_WAITING: usize = 8 << 20;
@@ -15,12 +16,20 @@ const MOST_WAITING: usize = 8 << 20;
 /// The log and what waits to be written.
 #[derive(Debug)]
 pub struct AccessLog {
-    waiting: Mutex<Vec<u8>>,
+    waiting: Mutex<Waiting>,
     dropped: AtomicU64,
     /// Held for as long as a write takes, which may be for ever: only who writes waits for it.
     sink: Mutex<Sink>,
     /// Takes the sink's place before the next write.
     next: Mutex<Option<Sink>>,
+}
+
+/// Lines not written yet, and the time of the last one as text: most lines share their second.
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    second: i64,
+    stamp: String,
 }
 
 #[derive(Debug)]
@@ -56,15 +65,18 @@ impl AccessLog {
         Ok(())
     }
 
-    /// Appends one line: `write` gets the buffer and writes the line without its end.
-    pub fn line(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends one line: `write` gets the buffer and the time as text (RFC 3339, UTC, milliseconds), and
+    /// writes the line without its end.
+    pub fn line(&self, now: SystemTime, write: impl FnOnce(&mut Vec<u8>, &str)) {
         let mut waiting = self.waiting.lock();
-        if waiting.len() > MOST_WAITING {
+        if waiting.lines.len() > MOST_WAITING {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        write(&mut waiting);
-        waiting.push(b'\n');
+        let Waiting { lines, second, stamp } = &mut *waiting;
+        restamp(now, second, stamp);
+        write(lines, stamp);
+        lines.push(b'\n');
     }
 
     /// Lines dropped since the last call.
@@ -83,7 +95,12 @@ impl AccessLog {
         if let Some(next) = self.next.lock().take() {
             *sink = next;
         }
-        let lines = std::mem::take(&mut *self.waiting.lock());
+        let lines = {
+            let mut waiting = self.waiting.lock();
+            // What was enough for this while will be for the next.
+            let room = Vec::with_capacity(waiting.lines.len().min(MOST_WAITING));
+            std::mem::replace(&mut waiting.lines, room)
+        };
         if lines.is_empty() {
             return Ok(());
         }
@@ -108,6 +125,26 @@ impl Sink {
             Self::File(file) => file.write_all(lines),
         }
     }
+}
+
+/// Brings the stamp up to date; the calendar is asked once a second.
+fn restamp(now: SystemTime, second: &mut i64, stamp: &mut String) {
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(since.as_secs()).unwrap_or_default();
+    if now != *second || stamp.is_empty() {
+        *second = now;
+        let time = jiff::Timestamp::from_second(now).unwrap_or_default();
+        *stamp = format!("{time:.0}").trim_end_matches('Z').to_owned();
+        stamp.push_str(".000Z");
+    }
+    // `…:05.123Z`: the three digits stand before the Z.
+    let at = stamp.len().saturating_sub(4);
+    stamp.truncate(at);
+    let millis = since.subsec_millis();
+    for digit in [millis / 100, millis / 10, millis] {
+        stamp.push(char::from(b'0' + (digit % 10) as u8));
+    }
+    stamp.push('Z');
 }
 
 fn sink(output: &Output) -> io::Result<Sink> {
@@ -147,23 +184,36 @@ mod tests {
         let path = dir.path().join("access.log");
         let output = Output::File(path.clone());
         let log = AccessLog::open(&output).unwrap();
-        log.line(|out| out.extend_from_slice(b"one"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"one"));
         log.flush().unwrap();
         std::fs::rename(&path, dir.path().join("old")).unwrap();
         log.reopen(&output).unwrap();
-        log.line(|out| out.extend_from_slice(b"two"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"two"));
         log.flush().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");
     }
 
     #[test]
+    fn a_line_gets_the_time_it_was_written_at() {
+        let log = AccessLog::open(&Output::Off).unwrap();
+        let at = |millis| SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(millis);
+        for (millis, wanted) in [
+            (1_795_235_489_007, "2026-11-21T04:31:29.007Z"),
+            (1_795_235_489_999, "2026-11-21T04:31:29.999Z"),
+            (1_795_235_490_000, "2026-11-21T04:31:30.000Z"),
+        ] {
+            log.line(at(millis), |_, stamp| assert_eq!(stamp, wanted));
+        }
+    }
+
+    #[test]
     fn past_the_bound_lines_are_dropped_and_counted() {
         let log = AccessLog::open(&Output::Off).unwrap();
-        log.line(|out| out.resize(MOST_WAITING + 1, b'x'));
-        log.line(|out| out.extend_from_slice(b"lost"));
+        log.line(SystemTime::now(), |out, _| out.resize(MOST_WAITING + 1, b'x'));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"lost"));
         assert_eq!(log.take_dropped(), 1);
         log.flush().unwrap();
-        log.line(|out| out.extend_from_slice(b"kept"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"kept"));
         assert_eq!(log.take_dropped(), 0);
     }
 
@@ -171,11 +221,11 @@ mod tests {
     fn lines_the_output_refuses_are_counted_and_a_new_output_goes_on() {
         // Every write to it fails: no space left.
         let log = AccessLog::open(&Output::File("/dev/full".into())).unwrap();
-        log.line(|out| out.extend_from_slice(b"one"));
-        log.line(|out| out.extend_from_slice(b"two"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"one"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"two"));
         assert!(log.flush().is_err());
         assert_eq!(log.take_dropped(), 2);
-        log.line(|out| out.extend_from_slice(b"three"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"three"));
         log.reopen(&Output::Off).unwrap();
         log.flush().unwrap();
         assert_eq!(log.take_dropped(), 0);
