@@ -14,7 +14,14 @@
 
 mod support;
 
+mod control;
 mod house;
+mod metrics;
+mod observability;
 mod sdk;
+mod secrecy;
+mod settings;
 mod smoke;
+mod starting;
+mod stopping;
 mod systemd;

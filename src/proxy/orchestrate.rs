@@ -72,7 +72,8 @@ async fn one(
     ctx.errand = Some(errand.clone());
     let limit = errand.attempt.leaf.request_timeout;
     let mut flight = Flight::launch(session, ctx, errand)?;
-    let head = match flight.head(session, ctx, limit.map(|limit| Instant::now() + limit)).await {
+    let deadline = limit.map(|limit| Instant::now() + limit);
+    let head = match flight.head(session, ctx, &gateway.shared.phase, deadline).await {
         Heard::Task(HttpTask::Header(head, end)) => (head, end),
         Heard::CallerLeft => {
             flight.abort();
