@@ -26,7 +26,7 @@ async fn a_whole_answer_that_breaks_off_never_looks_complete() {
                 let read = answer.bytes().await;
                 assert!(read.is_err(), "{fault} {speech:?} {way:?}: {read:?}");
                 let line = gateway.access_line(&trace).await;
-                let code = if fault == "stall" { "request_timeout" } else { "upstream_unreachable" };
+                let code = if fault == "stall" { "upstream_timeout" } else { "upstream_unreachable" };
                 assert_eq!(line["error_code"], code, "{fault} {way:?} {line}");
             }
         }
@@ -53,7 +53,9 @@ async fn a_stream_that_breaks_off_ends_with_an_error_event_and_nothing_that_says
             let event: Value = serde_json::from_str(&last.data).unwrap();
             match speech {
                 Speech::OpenAi => assert_eq!(last.name, "", "{what}"),
-                Speech::Anthropic => assert_eq!((last.name.as_str(), &event["type"]), ("error", &"error".into())),
+                Speech::Anthropic => {
+                    assert_eq!((last.name.as_str(), &event["type"]), ("error", &"error".into()))
+                }
             }
             assert!(event["error"]["message"].is_string(), "{what}");
             let line = gateway.access_line(&trace).await;

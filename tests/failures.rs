@@ -33,7 +33,11 @@ async fn a_provider_that_does_not_answer_is_told_as_such_on_every_way() {
                 let message = failed(answer, speech, &trace, 502, code).await;
                 assert!(message.contains("ry again"), "{what}: no advice in {message:?}");
                 let line = gateway.access_line(&trace).await;
-                assert_eq!((&line["status"], &line["error_code"]), (&502.into(), &code.into()), "{what} {line}");
+                assert_eq!(
+                    (&line["status"], &line["error_code"]),
+                    (&502.into(), &code.into()),
+                    "{what} {line}"
+                );
                 assert_eq!(line["attempts"].as_array().unwrap().len(), 1, "{what} {line}");
                 assert_eq!(line["attempts"][0]["error"], code, "{what} {line}");
             }
@@ -98,7 +102,7 @@ async fn the_operators_limits_hold_where_the_request_names_none() {
         let trace = new_trace();
         let call = ask(&gateway, Speech::OpenAi, way, "fault=hang").header("x-gateway-trace-id", &trace);
         let answer = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
-        let message = failed(answer, Speech::OpenAi, &trace, 408, "request_timeout").await;
+        let message = failed(answer, Speech::OpenAi, &trace, 504, "upstream_timeout").await;
         assert!(message.contains("upstream_read_timeout_ms"), "{way:?} {message:?}");
     }
     gateway.reload(&format!("{STANDARD}limits: {{request_timeout_ms: 200}}\n"));

@@ -75,7 +75,9 @@ async fn a_refusal_is_told_while_the_body_is_still_on_its_way() {
 #[tokio::test]
 async fn a_short_request_on_the_same_port_is_not_taken_for_a_preface() {
     let gateway = gateway();
-    for short in ["GET / HTTP/1.0\r\n\r\n", "PUT / HTTP/1.0\n\n", "P / HTTP/1.0\r\n\r\n", "PRI / HTTP/1.0\r\n\r\n"] {
+    for short in
+        ["GET / HTTP/1.0\r\n\r\n", "PUT / HTTP/1.0\n\n", "P / HTTP/1.0\r\n\r\n", "PRI / HTTP/1.0\r\n\r\n"]
+    {
         assert!(short.len() < 24);
         let answer = raw::send(gateway.ports.data, short.as_bytes()).await;
         let answer = String::from_utf8_lossy(&answer);

@@ -77,9 +77,15 @@ async fn malformed_http_is_answered_with_400_or_not_at_all() {
         "GET /v1/models HTTP/1.1\r\nbad header\r\n\r\n".to_owned(),
         format!("GET /v1/models HTTP/1.1\r\nhost: x\r\nna me: x\r\n{key}\r\n"),
         format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n{key}\r\n{{}}"),
-        format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ncontent-length: 3\r\n{key}\r\n{{}}"),
-        format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n{key}\r\n0\r\n\r\n"),
-        format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n{key}\r\nzz\r\n{{}}\r\n0\r\n\r\n"),
+        format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ncontent-length: 3\r\n{key}\r\n{{}}"
+        ),
+        format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n{key}\r\n0\r\n\r\n"
+        ),
+        format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n{key}\r\nzz\r\n{{}}\r\n0\r\n\r\n"
+        ),
         format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip\r\n{key}\r\n{{}}"),
     ];
     for request in rows {
@@ -155,7 +161,9 @@ async fn a_chunked_json_body_is_read_like_any_other() {
 async fn a_caller_that_asks_before_it_sends_is_told_to_go_on_or_why_not() {
     let gateway = Gateway::start(&format!("{STANDARD}{SMALL}"));
     let body = hello(false).to_string();
-    let expect = |key: &str, length: usize| head(key, &format!("content-length: {length}\r\nexpect: 100-continue\r\n"));
+    let expect = |key: &str, length: usize| {
+        head(key, &format!("content-length: {length}\r\nexpect: 100-continue\r\n"))
+    };
     let mut caller = Raw::connect(gateway.ports.data).await;
     caller.write(expect(KEY, body.len()).as_bytes()).await.unwrap();
     let interim = caller.answer().await;

@@ -100,10 +100,8 @@ async fn a_caller_that_stops_reading_holds_neither_memory_nor_the_provider() {
         let before = gateway.metric("process_resident_memory_bytes").await.unwrap();
         let limit = if way == "timed" { "x-gateway-request-timeout: 20000\r\n" } else { "" };
         let request = head(&trace, &format!("x-emulator-tag: {tag}\r\n{limit}"));
-        let request = request.replace(
-            "POST /v1/chat/completions",
-            &format!("GET /v1/weather/flood?bytes={ANSWER}"),
-        );
+        let request =
+            request.replace("POST /v1/chat/completions", &format!("GET /v1/weather/flood?bytes={ANSWER}"));
         let mut caller = Raw::connect(gateway.ports.data).await;
         caller.write(request.as_bytes()).await.unwrap();
         let line = gateway.access_line(&trace).await;

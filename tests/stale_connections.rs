@@ -63,7 +63,11 @@ async fn a_connection_that_dies_as_the_next_request_arrives_is_replaced_for_free
         assert_eq!(upstream.connections(), 2, "{way:?}");
         let line = gateway.access_line(&trace).await;
         assert!(line.get("error_code").is_none(), "{way:?} {line}");
-        assert_eq!(line["attempts"].as_array().unwrap().len(), 1, "{way:?}: it is no attempt of its own: {line}");
+        assert_eq!(
+            line["attempts"].as_array().unwrap().len(),
+            1,
+            "{way:?}: it is no attempt of its own: {line}"
+        );
     }
 }
 

@@ -53,7 +53,8 @@ async fn both_http_versions_are_spoken_over_tls() {
         for stream in [false, true] {
             let call = trusting(&pair, h1_only).post(format!("https://localhost:{port}/v1/chat/completions"));
             let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
-            let body = json!({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": stream});
+            let body =
+                json!({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": stream});
             let answer = call.json(&body).send().await.unwrap();
             assert_eq!((answer.status().as_u16(), answer.version()), (200, version), "{stream}");
             let text = answer.text().await.unwrap();

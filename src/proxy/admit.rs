@@ -73,6 +73,7 @@ fn begin(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
     let live = gateway.shared.live_arc();
     let head = session.req_header();
     ctx.trace_id = trace_id(&head.headers, &live);
+    ctx.is_http10 = head.version == http::Version::HTTP_10;
     ctx.under_way = Some(gateway.shared.phase.enter());
     if gateway.shared.phase.is_draining() {
         session.set_keepalive(None);
@@ -161,6 +162,9 @@ async fn body(
     let bytes = collect(session, length, limit).await?;
     ctx.record.body_wait = waiting.elapsed();
     ctx.record.bytes_in = bytes.len() as u64;
+    if bytes.is_empty() {
+        return Err(Error::bad_request("The request body must be a JSON object, and it is empty."));
+    }
     let body = Body::parse(bytes).map_err(|why| {
         let message = format!("The request body must be a JSON object: {why}.");
         Error::bad_request(message)
@@ -178,7 +182,8 @@ async fn collect(
         let told = session.downstream_session.write_continue_response().await;
         told.map_err(|_| Error::caller_left())?;
     }
-    if length.is_some_and(|length| length <= REPLAYED) {
+    // Pingora replays what it buffered, when the request goes direct; a length that is not told may be small.
+    if length.is_none_or(|length| length <= REPLAYED) {
         session.downstream_session.enable_retry_buffering();
     }
     let mut whole = BytesMut::new();

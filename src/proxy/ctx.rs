@@ -27,6 +27,8 @@ pub struct Ctx {
     pub errand: Option<Errand>,
     /// This session is an attempt: nobody but the orchestrator hears it.
     pub is_attempt: bool,
+    /// The caller speaks HTTP/1.0: chunks mean nothing to it, an answer ends with its connection.
+    pub is_http10: bool,
     /// The service key came as the bearer, which must not travel on.
     pub bearer_is_ours: bool,
     pub tap: Option<Tap>,
@@ -88,6 +90,13 @@ impl Marks {
         std::mem::take(&mut self.0.lock().stale)
     }
 
+    /// The address tried last.
+    pub fn last_address(&self) -> Option<SocketAddr> {
+        let noted = self.0.lock();
+        let last = noted.tried.checked_sub(1)?;
+        noted.addresses.get(last % noted.addresses.len().max(1)).copied()
+    }
+
     pub fn read<T>(&self, look: impl FnOnce(&Noted) -> T) -> T {
         look(&self.0.lock())
     }
@@ -109,6 +118,7 @@ impl Ctx {
             live: None,
             errand: None,
             is_attempt: false,
+            is_http10: false,
             bearer_is_ours: false,
             tap: None,
             record: Record::default(),

@@ -3,7 +3,7 @@
 //! The one place that writes a failure to a caller. It is logged once, by the access line.
 
 use super::ctx::Ctx;
-use super::answer;
+use super::{Gateway, answer};
 use crate::api::reply;
 use crate::error::{Error, Kind};
 use crate::net::dns::NetError;
@@ -36,9 +36,7 @@ pub(super) fn of_ours(ctx: &mut Ctx, error: Error) -> Box<PingoraError> {
 pub(super) fn no_address(leaf: &Leaf, why: NetError) -> Error {
     let who = leaf.spoken();
     let error = match why {
-        NetError::Refused(why) => {
-            Error::bad_request(format!("Invalid custom host: {why}")).with_param("x-gateway-custom-host")
-        }
+        NetError::Refused(why) => Error::bad_request(why).with_param("x-gateway-custom-host"),
         NetError::NotFound => Error::unreachable(
             format!("The host of provider {who} does not exist (DNS). Check the provider or custom host."),
             "dns: no such name",
@@ -53,7 +51,13 @@ pub(super) fn no_address(leaf: &Leaf, why: NetError) -> Error {
 
 /// A connection could not be made: other addresses are tried first. Not where TLS failed: that is no matter
 /// of the address, and the failure of a further one would hide the reason.
-pub(super) fn connecting(mut error: Box<PingoraError>, ctx: &Ctx) -> Box<PingoraError> {
+pub(super) fn connecting(gateway: &Gateway, mut error: Box<PingoraError>, ctx: &Ctx) -> Box<PingoraError> {
+    if let Some(errand) = &ctx.errand
+        && let Some(address) = errand.marks.last_address()
+    {
+        // Later requests begin with another address.
+        gateway.shared.dns.failed(&errand.attempt.leaf.origin, address);
+    }
     let more = ctx
         .errand
         .as_ref()
@@ -72,9 +76,10 @@ fn is_tls(error: &ErrorType) -> bool {
     )
 }
 
-/// A connection broke. One from the pool that was dead before we used it is replaced free of charge,
-/// whatever the method: the provider cannot have seen a request it never answered a byte to. Pingora replays
-/// a small body; with a larger one the orchestrator sets out again.
+/// A connection broke. One from the pool that turns out dead is replaced free of charge, whatever the method:
+/// in practice the provider had closed it before our request came. (One that reads a request and closes
+/// without a byte sees that request twice.) Pingora replays a small body; with a larger one the orchestrator
+/// sets out again.
 pub(super) fn while_proxying(
     session: &Session,
     mut error: Box<PingoraError>,
@@ -128,15 +133,11 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
             format!("No trusted TLS connection to the provider {who}. Check its certificate and host name."),
             cause,
         ),
-        ErrorType::ReadTimedout => Error::silent(
+        ErrorType::ReadTimedout | ErrorType::WriteTimedout => Error::silent(
             format!(
-                "The provider {who} was silent for longer than this gateway waits. Try again, or ask the \
-                 operator to raise limits.upstream_read_timeout_ms."
+                "The provider {who} went silent. Try again or another provider; the operator bounds the \
+                 silence with limits.upstream_read_timeout_ms."
             ),
-            cause,
-        ),
-        ErrorType::WriteTimedout => Error::silent(
-            format!("The provider {who} did not take the request in time. Try again or another provider."),
             cause,
         ),
         ErrorType::InvalidHTTPHeader
@@ -158,11 +159,7 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
 }
 
 /// The last word on a request that failed: answers the caller while there is nothing sent yet.
-pub(super) async fn at_last(
-    session: &mut Session,
-    error: &PingoraError,
-    ctx: &mut Ctx,
-) -> FailToProxy {
+pub(super) async fn at_last(session: &mut Session, error: &PingoraError, ctx: &mut Ctx) -> FailToProxy {
     if ctx.is_attempt {
         // The orchestrator hears of it; a made-up answer would hide what happened.
         return FailToProxy { error_code: 0, can_reuse_downstream: false };

@@ -169,7 +169,7 @@ impl ProxyHttp for Gateway {
         ctx: &mut Ctx,
         error: Box<Error>,
     ) -> Box<Error> {
-        failure::connecting(error, ctx)
+        failure::connecting(self, error, ctx)
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {

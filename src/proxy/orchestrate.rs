@@ -74,7 +74,7 @@ async fn one(
     let deadline = limit.map(|limit| Instant::now() + limit);
     let (flight, head) = loop {
         let mut flight = Flight::launch(session, ctx, errand.clone())?;
-        match flight.head(session, ctx, deadline).await {
+        match flight.head(session, ctx, &gateway.shared.phase, deadline).await {
             Heard::Task(HttpTask::Header(head, end)) => break (flight, (head, end)),
             Heard::CallerLeft => {
                 flight.abort();
@@ -153,6 +153,7 @@ async fn cut(session: &mut Session, ctx: &mut Ctx, flight: Flight, heard: Heard)
         let events = ctx.tap.as_ref().map_or(0, |tap| tap.learned().events);
         let event = Bytes::from(reply::error_event(&error, ctx.operation.dialect(), events));
         ctx.failure = Some(error);
+        ctx.record.bytes_out += event.len() as u64;
         session.set_keepalive(None);
         session.write_response_tasks(vec![HttpTask::Body(Some(event), true)]).await?;
         return Ok(());
@@ -177,6 +178,7 @@ fn unfinished(ctx: &mut Ctx) -> Option<Bytes> {
     .with_provider(leaf.provider.id());
     let event = Bytes::from(reply::error_event(&error, ctx.operation.dialect(), events));
     ctx.failure = Some(error);
+    ctx.record.bytes_out += event.len() as u64;
     Some(event)
 }
 

@@ -17,11 +17,15 @@ use std::time::{Duration, Instant, SystemTime};
 const MOST_TOLD: usize = 16;
 /// The most of an error's text one line carries, bytes.
 const MOST_TEXT: usize = 600;
+/// The most of a name the caller or the provider chose (a path, a model), bytes.
+const MOST_NAME: usize = 512;
 
 /// Findings of a request under way.
 #[derive(Debug, Default)]
 pub struct Record {
     pub key: Option<Arc<str>>,
+    /// The control plane answered it.
+    pub by_control: bool,
     pub streamed: bool,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -109,6 +113,12 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
     if let Some(errand) = errand.as_ref().filter(|_| ctx.record.tries.is_empty()) {
         ctx.record.tried(errand, failed.as_ref().filter(|_| !answered));
     }
+    // An answer that broke after it began is no success of the provider's, whatever its status was.
+    if let (Some(error), Some(attempt)) = (&failed, ctx.record.tries.last_mut())
+        && matches!(error.kind, Kind::Unreachable | Kind::InvalidAnswer | Kind::Silent)
+    {
+        attempt.error = Some(error.kind.row().code);
+    }
     let status = match (session.response_written(), &failed) {
         (Some(head), _) => head.status.as_u16(),
         (None, Some(error)) => error.status(),
@@ -132,7 +142,7 @@ fn count(gateway: &Gateway, ctx: &Ctx, sum: &Sum) {
     }
     let attempt = sum.errand.as_ref().map(|errand| &errand.attempt);
     metrics.finished(&Finished {
-        operation: ctx.operation.label(),
+        operation: operation(ctx),
         provider: attempt.map_or("", |attempt| attempt.leaf.provider.id()),
         model: attempt.and_then(|attempt| attempt.model.as_deref()).unwrap_or_default(),
         status: sum.status,
@@ -161,12 +171,12 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, session: &Session, ctx: &Ctx, sum:
         line.text("caller", &inet.ip().to_string());
     }
     line.text("method", head.method.as_str());
-    line.text("path", head.uri.path());
-    line.text("operation", ctx.operation.label());
+    line.text("path", clipped(head.uri.path(), MOST_NAME));
+    line.text("operation", operation(ctx));
     line.maybe("provider", leaf.map(|leaf| leaf.provider.id()));
     line.maybe("slug", leaf.and_then(|leaf| leaf.slug.as_deref()));
-    line.maybe("model", attempt.and_then(|attempt| attempt.model.as_deref()));
-    line.maybe("response_model", learned.and_then(|learned| learned.model.as_deref()));
+    line.maybe("model", name(attempt.and_then(|attempt| attempt.model.as_deref())));
+    line.maybe("response_model", name(learned.and_then(|learned| learned.model.as_deref())));
     line.number("status", sum.status.into());
     line.flag("stream", record.streamed);
     line.number("bytes_in", record.bytes_in);
@@ -174,7 +184,7 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, session: &Session, ctx: &Ctx, sum:
     if let Some(usage) = &sum.usage {
         line.object("tokens", |tokens| write_tokens(tokens, usage));
     }
-    line.maybe("finish_reason", learned.and_then(|learned| learned.finish.as_deref()));
+    line.maybe("finish_reason", name(learned.and_then(|learned| learned.finish.as_deref())));
     line.list("attempts", &record.tries, write_try);
     for (name, moment) in [("ttfb_ms", record.first_byte), ("ttft_ms", record.first_token)] {
         if let Some(moment) = moment {
@@ -214,6 +224,11 @@ fn write_try(line: &mut Line<'_>, attempt: &Try) {
     line.millis("ms", attempt.spent);
 }
 
+/// What was asked for, in the words of the line and the metrics.
+fn operation(ctx: &Ctx) -> &'static str {
+    if ctx.record.by_control { "control" } else { ctx.operation.label() }
+}
+
 /// How long the last attempt was with the provider.
 fn upstream_time(noted: &Noted, now: Instant) -> Duration {
     noted.begun.map_or(Duration::ZERO, |begun| noted.ended.unwrap_or(now).duration_since(begun))
@@ -222,9 +237,18 @@ fn upstream_time(noted: &Noted, now: Instant) -> Duration {
 /// A long story is cut: it is in the answer, the line is for finding it.
 fn shortened(mut text: String) -> String {
     if text.len() > MOST_TEXT {
-        let end = (0..=MOST_TEXT).rev().find(|&at| text.is_char_boundary(at)).unwrap_or_default();
-        text.truncate(end);
+        text.truncate(clipped(&text, MOST_TEXT).len());
         text.push('…');
     }
     text
+}
+
+/// What somebody else chose to call a thing, cut to a length.
+fn name(text: Option<&str>) -> Option<&str> {
+    text.map(|text| clipped(text, MOST_NAME))
+}
+
+/// The beginning of `text`, at most so many bytes of it.
+fn clipped(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
 }

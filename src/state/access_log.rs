@@ -1,7 +1,7 @@
 //! Where access lines go: gathered in memory, written by one background task, bounded.
 //!
-//! A request only appends bytes under a short lock; a slow disk never holds one up. Past the bound lines
-//! are dropped and counted. What a line says is the record's business.
+//! A request only appends bytes under a short lock; a slow disk never holds one up. Lines past the bound, and
+//! lines the output would not take, are dropped and counted. What a line says is the record's business.
 
 use crate::settings::AccessLog as Output;
 use parking_lot::Mutex;
@@ -18,7 +18,10 @@ const MOST_WAITING: usize = 8 << 20;
 pub struct AccessLog {
     waiting: Mutex<Waiting>,
     dropped: AtomicU64,
+    /// Held for as long as a write takes, which may be for ever: only who writes waits for it.
     sink: Mutex<Sink>,
+    /// Takes the sink's place before the next write.
+    next: Mutex<Option<Sink>>,
 }
 
 /// Lines not written yet, and the time of the last one as text: most lines share their second.
@@ -43,17 +46,22 @@ impl AccessLog {
     /// # Errors
     /// When the file cannot be opened for appending, or there is no journal to speak to.
     pub fn open(output: &Output) -> io::Result<Self> {
-        Ok(Self { waiting: Mutex::default(), dropped: AtomicU64::new(0), sink: Mutex::new(sink(output)?) })
+        Ok(Self {
+            waiting: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            sink: Mutex::new(sink(output)?),
+            next: Mutex::default(),
+        })
     }
 
-    /// Opens the output anew: after the file was moved away, or with other settings.
+    /// Opens the output anew: after the file was moved away, or with other settings. What waits goes to the
+    /// new one; a write that hangs on the old one does not hold this up.
     ///
     /// # Errors
     /// As [`AccessLog::open`]; the old output stays then.
     pub fn reopen(&self, output: &Output) -> io::Result<()> {
-        self.flush()?;
         let new = sink(output)?;
-        *self.sink.lock() = new;
+        *self.next.lock() = Some(new);
         Ok(())
     }
 
@@ -76,13 +84,17 @@ impl AccessLog {
         self.dropped.swap(0, Ordering::Relaxed)
     }
 
-    /// Writes what waits. Blocking: for the background task and for the end of the process.
+    /// Writes what waits. Blocks for as long as the output does: for the background task and for the end of
+    /// the process.
     ///
     /// # Errors
-    /// What the output says; the lines are lost then.
+    /// What the output says; the lines are lost then, and counted as dropped.
     pub fn flush(&self) -> io::Result<()> {
         // The sink first: two flushes at once must not swap their lines.
         let mut sink = self.sink.lock();
+        if let Some(next) = self.next.lock().take() {
+            *sink = next;
+        }
         let lines = {
             let mut waiting = self.waiting.lock();
             // What was enough for this while will be for the next.
@@ -92,15 +104,25 @@ impl AccessLog {
         if lines.is_empty() {
             return Ok(());
         }
-        match &mut *sink {
-            Sink::Off => Ok(()),
-            Sink::Stdout => {
+        let written = sink.write(&lines);
+        if written.is_err() {
+            self.dropped.fetch_add(memchr::memchr_iter(b'\n', &lines).count() as u64, Ordering::Relaxed);
+        }
+        written
+    }
+}
+
+impl Sink {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Off => Ok(()),
+            Self::Stdout => {
                 let mut out = io::stdout().lock();
-                out.write_all(&lines)?;
+                out.write_all(lines)?;
                 out.flush()
             }
-            Sink::Journal => journal(&lines),
-            Sink::File(file) => file.write_all(&lines),
+            Self::Journal => journal(lines),
+            Self::File(file) => file.write_all(lines),
         }
     }
 }
@@ -192,6 +214,20 @@ mod tests {
         assert_eq!(log.take_dropped(), 1);
         log.flush().unwrap();
         log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"kept"));
+        assert_eq!(log.take_dropped(), 0);
+    }
+
+    #[test]
+    fn lines_the_output_refuses_are_counted_and_a_new_output_goes_on() {
+        // Every write to it fails: no space left.
+        let log = AccessLog::open(&Output::File("/dev/full".into())).unwrap();
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"one"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"two"));
+        assert!(log.flush().is_err());
+        assert_eq!(log.take_dropped(), 2);
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"three"));
+        log.reopen(&Output::Off).unwrap();
+        log.flush().unwrap();
         assert_eq!(log.take_dropped(), 0);
     }
 }

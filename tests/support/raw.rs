@@ -89,7 +89,9 @@ impl Raw {
 
 /// Whether these bytes are a whole answer.
 fn complete(read: &[u8], bodiless: bool) -> bool {
-    let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4) else { return false };
+    let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4) else {
+        return false;
+    };
     let head = String::from_utf8_lossy(&read[..end]).to_ascii_lowercase();
     if bodiless {
         return true;
