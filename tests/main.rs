@@ -15,8 +15,10 @@
 mod support;
 
 mod broken_answers;
+mod callers;
 mod callers_leaving;
 mod control;
+mod custom_hosts;
 mod failures;
 mod house;
 mod http2;
@@ -24,6 +26,7 @@ mod limits;
 mod metrics;
 mod observability;
 mod passed_on;
+mod passing_headers;
 mod sdk;
 mod secrecy;
 mod settings;
@@ -34,3 +37,4 @@ mod starting;
 mod stopping;
 mod systemd;
 mod tls_listener;
+mod which_config;
