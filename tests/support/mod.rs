@@ -10,6 +10,8 @@ pub(crate) mod gateway;
 pub(crate) mod logbook;
 pub(crate) mod ports;
 pub(crate) mod raw;
+pub(crate) mod recording;
+pub(crate) mod replay;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod sse;
