@@ -15,6 +15,7 @@
 mod support;
 
 mod house;
+mod operations;
 mod recordings;
 mod sdk;
 mod smoke;
