@@ -17,6 +17,7 @@ mod support;
 mod house;
 mod operations;
 mod recordings;
+mod request_rules;
 mod sdk;
 mod smoke;
 mod systemd;
