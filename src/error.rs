@@ -40,6 +40,7 @@ pub enum Kind {
     NotImplemented,
     Unreachable,
     InvalidAnswer,
+    TooManyConnections,
     Draining,
     Internal,
 }
@@ -82,6 +83,7 @@ impl Kind {
             Kind::NotImplemented => row(501, BAD, BAD, "not_implemented"),
             Kind::Unreachable => row(502, "upstream_error", "api_error", "upstream_unreachable"),
             Kind::InvalidAnswer => row(502, "upstream_error", "api_error", "upstream_invalid_answer"),
+            Kind::TooManyConnections => row(503, "server_error", "overloaded_error", "too_many_connections"),
             Kind::Draining => row(503, "server_error", "overloaded_error", "draining"),
         }
     }
@@ -188,6 +190,13 @@ impl Error {
     /// 502: the provider answered something that is not an HTTP answer we can use.
     pub fn invalid_answer(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(Kind::InvalidAnswer, message) }
+    }
+
+    /// 503: `limits.max_connections` are open.
+    pub fn too_many_connections() -> Self {
+        let message = "This gateway has as many connections as it takes. Try again, keep fewer connections open, or \
+                       ask the operator to raise limits.max_connections.";
+        Self::new(Kind::TooManyConnections, message)
     }
 
     /// 503: the process is shutting down.

@@ -15,9 +15,11 @@
 mod support;
 
 mod control;
+mod crowding;
 mod house;
 mod metrics;
 mod observability;
+mod outputs;
 mod sdk;
 mod secrecy;
 mod settings;
@@ -25,3 +27,4 @@ mod smoke;
 mod starting;
 mod stopping;
 mod systemd;
+mod trust;

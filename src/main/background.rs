@@ -107,7 +107,8 @@ impl Reloader {
     /// # Errors
     /// Why the file is not in force.
     fn put_in_force(&self) -> Result<(), String> {
-        let settings = read::settings(&self.file).map_err(|unread| read::told(&self.file, &unread))?;
+        let read::Read { settings, ca } =
+            read::all(&self.file).map_err(|unread| read::told(&self.file, &unread))?;
         let before = self.shared.live_arc();
         let output = &settings.access_log;
         if *output != before.settings.access_log {
@@ -118,7 +119,7 @@ impl Reloader {
             log::warn!("settings: changes of {} wait for a restart", held.join(", "));
         }
         log::info!("settings reloaded: {}", settings.hash);
-        self.shared.replace(Live::new(settings, before.generation + 1));
+        self.shared.replace(Live::new(settings, ca, before.generation + 1));
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 
 use super::background::{Actor, Beside, Herald, Reloader, Renewal, Scribe};
 use super::certificate::Certificate;
+use super::read::Read;
 use super::stop::{Drain, MARGIN, Watch};
 use super::{logging, read};
 use pingora_core::apps::HttpServerOptions;
@@ -31,14 +32,14 @@ use turnpike::state::metrics::Metrics;
 
 /// Serves until the process is told to stop.
 pub fn run(file: &Path, upgrade: bool) -> ExitCode {
-    let settings = match read::settings(file) {
-        Ok(settings) => settings,
+    let read = match read::all(file) {
+        Ok(read) => read,
         Err(unread) => {
             return logging::fatal(&format!("the settings are not usable\n{}", read::told(file, &unread)));
         }
     };
-    logging::start(&settings.log);
-    match build(file, settings, upgrade) {
+    logging::start(&read.settings.log);
+    match build(file, read, upgrade) {
         Ok((server, shared)) => {
             server.run(RunArgs { shutdown_signal: Box::new(Watch(shared)) });
             ExitCode::SUCCESS
@@ -47,7 +48,8 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
     }
 }
 
-fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<Shared>), String> {
+fn build(file: &Path, read: Read, upgrade: bool) -> Result<(Server, Arc<Shared>), String> {
+    let Read { settings, ca } = read;
     match upgrade {
         true => can_take_over(&settings)?,
         false => can_listen(&settings)?,
@@ -61,7 +63,7 @@ fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<
     let listen = settings.listen.clone();
     let grace = settings.server.grace_period;
     let emulator = settings.emulator.listen;
-    let shared = Arc::new(Shared::new(Live::new(settings, 0), metrics, access_log));
+    let shared = Arc::new(Shared::new(Live::new(settings, ca, 0), metrics, access_log));
 
     let mut certificates = Vec::new();
     let router = control::router(Arc::clone(&shared));

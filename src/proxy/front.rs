@@ -147,6 +147,11 @@ impl Front {
 #[async_trait]
 impl ServerApp for Front {
     async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
+        let most = self.shared.live().settings.limits.max_connections;
+        let Some(_place) = self.shared.connections.enter(most) else {
+            self.refuse(stream, &Error::too_many_connections()).await;
+            return None;
+        };
         if stream.selected_alpn_proto() == Some(ALPN::H2) {
             return self.proxy.process_new(stream, shutdown).await;
         }

@@ -4,6 +4,7 @@
 //! statics. What outlives the process is not here (`store`).
 
 pub mod access_log;
+pub mod connections;
 pub mod labels;
 pub mod live;
 pub mod metrics;
@@ -14,6 +15,7 @@ use crate::net::dns::Dns;
 use crate::net::peer_book::PeerBook;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
+use connections::Connections;
 use live::Live;
 use metrics::Metrics;
 use phase::Phase;
@@ -25,6 +27,7 @@ pub struct Shared {
     pub metrics: Metrics,
     pub access_log: AccessLog,
     pub phase: Phase,
+    pub connections: Connections,
     pub dns: Dns,
     pub peers: PeerBook,
 }
@@ -37,6 +40,7 @@ impl Shared {
             metrics,
             access_log,
             phase: Phase::default(),
+            connections: Connections::default(),
             dns: Dns::system(),
             peers: PeerBook::default(),
         }
