@@ -15,6 +15,7 @@ use std::ops::Range;
 pub struct Body {
     bytes: Bytes,
     members: Vec<Member>,
+    is_object: bool,
 }
 
 /// One top-level member: byte ranges into the body.
@@ -42,7 +43,11 @@ impl Body {
     /// # Errors
     /// What is wrong with the text and where (serde_json's words, which quote no content).
     pub fn parse(bytes: Bytes) -> Result<Self, serde_json::Error> {
-        let outline: Outline<'_> = serde_json::from_slice(&bytes)?;
+        // Proven to be text once, as a whole: from bytes, each member would be proven again.
+        let outline: Outline<'_> = match std::str::from_utf8(&bytes) {
+            Ok(text) => serde_json::from_str(text)?,
+            Err(_) => serde_json::from_slice(&bytes)?,
+        };
         let base = bytes.as_ptr() as usize;
         let mut members = Vec::with_capacity(outline.0.len());
         for (name, value) in outline.0 {
@@ -60,7 +65,13 @@ impl Body {
                 }
             });
         }
-        Ok(Self { bytes, members })
+        Ok(Self { bytes, members, is_object: true })
+    }
+
+    /// A body that is no JSON object (a list, a mistake the provider shall tell of): it has no members, and no
+    /// edit changes it.
+    pub fn unread(bytes: Bytes) -> Self {
+        Self { bytes, members: Vec::new(), is_object: false }
     }
 
     /// The whole body, exactly as it came.
@@ -102,7 +113,7 @@ impl Body {
 
     /// The body with `edits` applied; everything else keeps its bytes.
     pub fn edit(&self, edits: &[Edit<'_>]) -> Bytes {
-        if edits.is_empty() {
+        if edits.is_empty() || !self.is_object {
             return self.bytes.clone();
         }
         let grown: usize = edits.iter().map(Edit::size).sum();

@@ -107,8 +107,7 @@ impl Reloader {
     /// # Errors
     /// Why the file is not in force.
     fn put_in_force(&self) -> Result<(), String> {
-        let read::Read { settings, ca } =
-            read::all(&self.file).map_err(|unread| read::told(&self.file, &unread))?;
+        let settings = read::settings(&self.file).map_err(|unread| read::told(&self.file, &unread))?;
         let before = self.shared.live_arc();
         let output = &settings.access_log;
         if *output != before.settings.access_log {
@@ -119,7 +118,7 @@ impl Reloader {
             log::warn!("settings: changes of {} wait for a restart", held.join(", "));
         }
         log::info!("settings reloaded: {}", settings.hash);
-        self.shared.replace(Live::new(settings, ca, before.generation + 1));
+        self.shared.replace(Live::new(settings, before.generation + 1));
         Ok(())
     }
 
@@ -137,6 +136,7 @@ fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
         ("server", new.server != started.server),
         ("listen", new.listen != started.listen),
         ("emulator", new.emulator != started.emulator),
+        ("tls", new.tls != started.tls),
         ("log", new.log != started.log),
     ];
     sections.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect()

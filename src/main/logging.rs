@@ -21,8 +21,14 @@ const INDISCREET: [&str; 9] = [
     "tower",
 ];
 /// Libraries that tell each hiccup of a connection as an error; what matters of it is in the access line.
-const NOISY: [&str; 5] =
-    ["pingora_proxy", "pingora_core::connectors", "pingora_core::apps", "hickory_resolver", "hickory_proto"];
+const NOISY: [&str; 6] = [
+    "pingora_proxy",
+    "pingora_core::connectors",
+    "pingora_core::apps",
+    "pingora_core::services::listening",
+    "hickory_resolver",
+    "hickory_proto",
+];
 
 /// One line in JSON.
 #[derive(Serialize)]

@@ -2,11 +2,10 @@
 
 use super::logging;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use turnpike::config::Checks;
 use turnpike::error::Problem;
-use turnpike::net::peer::Ca;
 use turnpike::provider;
 use turnpike::settings::{Settings, Sources};
 
@@ -14,34 +13,13 @@ use turnpike::settings::{Settings, Sources};
 pub enum Unread {
     File(io::Error),
     Problems(Vec<Problem>),
-    /// `tls.ca_file`, and what is wrong with it.
-    Authorities(PathBuf, String),
 }
 
-/// What a settings file says, and what the files say that it names.
-pub struct Read {
-    pub settings: Settings,
-    /// Of `tls.ca_file`.
-    pub ca: Option<Ca>,
-}
-
-/// Reads and judges the file, references resolved, and the authorities it names.
+/// Reads and judges the file, references resolved.
 ///
 /// # Errors
-/// When one cannot be read, or with every problem in it.
-pub fn all(file: &Path) -> Result<Read, Unread> {
-    let settings = settings(file)?;
-    let ca = settings.tls.ca_file.as_deref().map(authorities).transpose()?;
-    Ok(Read { settings, ca })
-}
-
-fn authorities(file: &Path) -> Result<Ca, Unread> {
-    let pem = std::fs::read(file).map_err(|error| error.to_string());
-    let ca = pem.and_then(|pem| Ca::from_pem(&pem));
-    ca.map_err(|why| Unread::Authorities(file.to_owned(), why))
-}
-
-fn settings(file: &Path) -> Result<Settings, Unread> {
+/// When it cannot be read, or with every problem in it.
+pub fn settings(file: &Path) -> Result<Settings, Unread> {
     let text = std::fs::read_to_string(file).map_err(Unread::File)?;
     let sources = Sources { env: &|name| std::env::var(name).ok(), credential: &credential };
     let checks = Checks { provider: &known_provider, custom_host: &|_| Ok(()) };
@@ -72,7 +50,6 @@ fn credential(name: &str) -> Result<String, String> {
 pub fn told(file: &Path, unread: &Unread) -> String {
     match unread {
         Unread::File(error) => format!("{}: {error}", file.display()),
-        Unread::Authorities(ca_file, why) => format!("tls.ca_file: {}: {why}", ca_file.display()),
         Unread::Problems(problems) => turnpike::settings::report(&file.display().to_string(), problems),
     }
 }
@@ -80,7 +57,7 @@ pub fn told(file: &Path, unread: &Unread) -> String {
 /// `turnpike check`.
 #[expect(clippy::print_stdout, reason = "the answer of a command")]
 pub fn check(file: &Path) -> ExitCode {
-    match all(file) {
+    match settings(file) {
         Ok(_) => {
             println!("{}: ok", file.display());
             ExitCode::SUCCESS

@@ -5,7 +5,6 @@
 
 use super::background::{Actor, Beside, Herald, Reloader, Renewal, Scribe};
 use super::certificate::Certificate;
-use super::read::Read;
 use super::stop::{Drain, MARGIN, Watch};
 use super::{logging, read};
 use pingora_core::apps::HttpServerOptions;
@@ -23,6 +22,7 @@ use turnpike::control;
 use turnpike::emulator::{Emulator, Options};
 use turnpike::net::bridge::{AxumApp, Limits};
 use turnpike::net::doorway::Doorway;
+use turnpike::net::peer::Ca;
 use turnpike::proxy::{Front, Gateway, Handover};
 use turnpike::settings::{Listener, Settings};
 use turnpike::state::Shared;
@@ -32,14 +32,14 @@ use turnpike::state::metrics::Metrics;
 
 /// Serves until the process is told to stop.
 pub fn run(file: &Path, upgrade: bool) -> ExitCode {
-    let read = match read::all(file) {
-        Ok(read) => read,
+    let settings = match read::settings(file) {
+        Ok(settings) => settings,
         Err(unread) => {
             return logging::fatal(&format!("the settings are not usable\n{}", read::told(file, &unread)));
         }
     };
-    logging::start(&read.settings.log);
-    match build(file, read, upgrade) {
+    logging::start(&settings.log);
+    match build(file, settings, upgrade) {
         Ok((server, shared)) => {
             server.run(RunArgs { shutdown_signal: Box::new(Watch(shared)) });
             ExitCode::SUCCESS
@@ -48,8 +48,8 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
     }
 }
 
-fn build(file: &Path, read: Read, upgrade: bool) -> Result<(Server, Arc<Shared>), String> {
-    let Read { settings, ca } = read;
+fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<Shared>), String> {
+    check_authorities(&settings)?;
     match upgrade {
         true => can_take_over(&settings)?,
         false => can_listen(&settings)?,
@@ -63,7 +63,7 @@ fn build(file: &Path, read: Read, upgrade: bool) -> Result<(Server, Arc<Shared>)
     let listen = settings.listen.clone();
     let grace = settings.server.grace_period;
     let emulator = settings.emulator.listen;
-    let shared = Arc::new(Shared::new(Live::new(settings, ca, 0), metrics, access_log));
+    let shared = Arc::new(Shared::new(Live::new(settings, 0), metrics, access_log));
 
     let mut certificates = Vec::new();
     let router = control::router(Arc::clone(&shared));
@@ -128,6 +128,7 @@ fn conf(settings: &Settings) -> ServerConf {
         graceful_shutdown_timeout_seconds: Some(1),
         ..ServerConf::default()
     };
+    conf.ca_file = settings.tls.ca_file.as_ref().map(|path| path.display().to_string());
     if let Some(path) = &server.upgrade_sock {
         conf.upgrade_sock = path.display().to_string();
     }
@@ -154,6 +155,14 @@ fn open<A>(
     }
     service.add_tls_with_settings(&address, None, tls);
     Ok(())
+}
+
+/// Pingora panics over a file it cannot use, and only when it first connects.
+fn check_authorities(settings: &Settings) -> Result<(), String> {
+    let Some(path) = &settings.tls.ca_file else { return Ok(()) };
+    let wrong = |why: String| format!("tls.ca_file {}: {why}", path.display());
+    let text = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
+    Ca::from_pem(&text).map(drop).map_err(wrong)
 }
 
 /// Looks whether every address is free. Pingora tries for half a minute before it gives up, without a word to

@@ -81,6 +81,13 @@ impl Marks {
         noted.addresses.get(tried % noted.addresses.len().max(1)).copied()
     }
 
+    /// The address tried last.
+    pub fn last_address(&self) -> Option<SocketAddr> {
+        let noted = self.0.lock();
+        let last = noted.tried.checked_sub(1)?;
+        noted.addresses.get(last % noted.addresses.len().max(1)).copied()
+    }
+
     pub fn read<T>(&self, look: impl FnOnce(&Noted) -> T) -> T {
         look(&self.0.lock())
     }

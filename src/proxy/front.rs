@@ -20,6 +20,7 @@ use pingora_core::server::ShutdownWatch;
 use pingora_proxy::HttpProxy;
 use pingora_timeout::fast_timeout::fast_timeout;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -36,6 +37,16 @@ pub struct Front {
     shared: Arc<Shared>,
     /// Whether HTTP/2 is spoken on plain connections here (prior knowledge).
     h2c: bool,
+    open: Arc<AtomicUsize>,
+}
+
+/// One open connection; counted out when it is dropped.
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// What came of waiting for a request head.
@@ -52,7 +63,17 @@ enum Head {
 
 impl Front {
     pub fn new(proxy: Arc<HttpProxy<Gateway>>, shared: Arc<Shared>, h2c: bool) -> Self {
-        Self { proxy, shared, h2c }
+        Self { proxy, shared, h2c, open: Arc::default() }
+    }
+
+    /// Counts the connection in, or says that there are too many.
+    fn admit_connection(&self) -> Result<Open, Error> {
+        let open = Open(Arc::clone(&self.open));
+        let count = self.open.fetch_add(1, Ordering::AcqRel) + 1;
+        match self.shared.live().settings.limits.max_connections {
+            Some(most) if count > most => Err(Error::too_many_connections(most)),
+            _ => Ok(open),
+        }
     }
 
     /// Waits for the next head, at most the idle time for its first byte.
@@ -147,10 +168,12 @@ impl Front {
 #[async_trait]
 impl ServerApp for Front {
     async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
-        let most = self.shared.live().settings.limits.max_connections;
-        let Some(_place) = self.shared.connections.enter(most) else {
-            self.refuse(stream, &Error::too_many_connections()).await;
-            return None;
+        let _open = match self.admit_connection() {
+            Ok(open) => open,
+            Err(error) => {
+                self.refuse(stream, &error).await;
+                return None;
+            }
         };
         if stream.selected_alpn_proto() == Some(ALPN::H2) {
             return self.proxy.process_new(stream, shutdown).await;

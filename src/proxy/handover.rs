@@ -52,7 +52,7 @@ pub(super) async fn answer(gateway: &Gateway, session: &mut Session, ctx: &mut C
             Ok(true)
         }
         Err(error) => {
-            let error = failure::translate(&error.into_down(), None, std::time::Duration::ZERO);
+            let error = failure::translate(&error.into_down(), None);
             Err(failure::of_ours(
                 ctx,
                 match error.kind {

@@ -120,7 +120,7 @@ async fn relay(
         }
         if let Err(error) = session.write_response_tasks(std::mem::take(&mut tasks)).await {
             flight.abort();
-            let error = failure::translate(&error.into_down(), None, Duration::ZERO);
+            let error = failure::translate(&error.into_down(), None);
             return Err(failure::of_ours(ctx, error));
         }
         if done {
@@ -149,6 +149,7 @@ async fn cut(session: &mut Session, ctx: &mut Ctx, flight: Flight, heard: Heard)
         let events = ctx.tap.as_ref().map_or(0, |tap| tap.learned().events);
         let event = Bytes::from(reply::error_event(&error, ctx.operation.dialect(), events));
         ctx.failure = Some(error);
+        ctx.record.bytes_out += event.len() as u64;
         session.set_keepalive(None);
         session.write_response_tasks(vec![HttpTask::Body(Some(event), true)]).await?;
         return Ok(());
@@ -173,6 +174,7 @@ fn unfinished(ctx: &mut Ctx) -> Option<Bytes> {
     .with_provider(leaf.provider.id());
     let event = Bytes::from(reply::error_event(&error, ctx.operation.dialect(), events));
     ctx.failure = Some(error);
+    ctx.record.bytes_out += event.len() as u64;
     Some(event)
 }
 
@@ -193,10 +195,10 @@ fn broken(flight: &Flight, heard: Heard, limit: Duration) -> Error {
     match heard {
         Heard::TimedOut => Error::timed_out(limit.as_millis() as u64).with_provider(leaf.provider.id()),
         Heard::Draining => Error::draining(),
-        Heard::Failed(error) => failure::translate(&error, Some(leaf), limit),
+        Heard::Failed(error) => failure::translate(&error, Some(leaf)),
         _ => {
             let error = PingoraError::explain(ErrorType::ConnectionClosed, "no answer");
-            failure::translate(&error.into_up(), Some(leaf), limit)
+            failure::translate(&error.into_up(), Some(leaf))
         }
     }
 }

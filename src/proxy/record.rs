@@ -113,6 +113,12 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
     if let Some(errand) = errand.as_ref().filter(|_| ctx.record.tries.is_empty()) {
         ctx.record.tried(errand, failed.as_ref().filter(|_| !answered));
     }
+    // An answer that broke after it began is no success of the provider's, whatever its status was.
+    if let (Some(error), Some(attempt)) = (&failed, ctx.record.tries.last_mut())
+        && matches!(error.kind, Kind::Unreachable | Kind::InvalidAnswer | Kind::Silent)
+    {
+        attempt.error = Some(error.kind.row().code);
+    }
     let status = match (session.response_written(), &failed) {
         (Some(head), _) => head.status.as_u16(),
         (None, Some(error)) => error.status(),
@@ -127,6 +133,9 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
 
 fn count(gateway: &Gateway, ctx: &Ctx, sum: &Sum) {
     let metrics = &gateway.shared.metrics;
+    if let Some(error) = &sum.failed {
+        metrics.failed(error.kind);
+    }
     for attempt in &ctx.record.tries {
         metrics.attempted(attempt.leaf.provider.id(), attempt.error.unwrap_or("answered"));
     }

@@ -88,7 +88,6 @@ pub(super) async fn peer(gateway: &Gateway, session: &Session, ctx: &mut Ctx) ->
         read: Some(limits.upstream_read_timeout),
         write: Some(limits.write_timeout),
         idle: limits.upstream_idle_timeout,
-        ca: live.ca.clone(),
         ..Dial::default()
     };
     let address = errand.marks.take_address();

@@ -4,7 +4,6 @@
 
 use crate::config::secret::Secret;
 use crate::net::custom_host::HostRules;
-use crate::net::peer::Ca;
 use crate::settings::Settings;
 use http::HeaderName;
 use ring::digest::{SHA256, digest};
@@ -20,8 +19,6 @@ const FEW: usize = 8;
 pub struct Live {
     pub settings: Settings,
     pub hosts: HostRules,
-    /// Trusted in place of the built-in authorities (`tls.ca_file`).
-    pub ca: Option<Arc<Ca>>,
     /// Counts reloads; part of the key of everything compiled under these settings.
     pub generation: u64,
     /// Where a service key may stand, one name per accepted prefix.
@@ -35,7 +32,7 @@ pub struct Live {
 }
 
 impl Live {
-    pub fn new(settings: Settings, ca: Option<Ca>, generation: u64) -> Self {
+    pub fn new(settings: Settings, generation: u64) -> Self {
         let keys = settings
             .service_keys
             .iter()
@@ -55,7 +52,6 @@ impl Live {
             trace_headers: prefixed(&settings, "trace-id"),
             settings,
             hosts,
-            ca: ca.map(Arc::new),
             generation,
             keys,
             few,

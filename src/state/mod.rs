@@ -4,7 +4,6 @@
 //! statics. What outlives the process is not here (`store`).
 
 pub mod access_log;
-pub mod connections;
 pub mod labels;
 pub mod live;
 pub mod metrics;
@@ -15,7 +14,6 @@ use crate::net::dns::Dns;
 use crate::net::peer_book::PeerBook;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
-use connections::Connections;
 use live::Live;
 use metrics::Metrics;
 use phase::Phase;
@@ -27,7 +25,6 @@ pub struct Shared {
     pub metrics: Metrics,
     pub access_log: AccessLog,
     pub phase: Phase,
-    pub connections: Connections,
     pub dns: Dns,
     pub peers: PeerBook,
 }
@@ -40,7 +37,6 @@ impl Shared {
             metrics,
             access_log,
             phase: Phase::default(),
-            connections: Connections::default(),
             dns: Dns::system(),
             peers: PeerBook::default(),
         }

@@ -200,7 +200,7 @@ fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
 
 /// A shell that kills the gateway when our end of its pipe closes, which happens even when this process is killed: the
 /// shared gateway is never dropped.
-fn guardian(id: u32) -> Child {
+pub(super) fn guardian(id: u32) -> Child {
     let script = format!("read -r _; kill -KILL {id} 2>/dev/null");
     let silent = || Stdio::null();
     Command::new("sh")
