@@ -15,10 +15,12 @@
 mod support;
 
 mod control;
+mod crowding;
 mod house;
 mod metrics;
 mod observability;
 mod operations;
+mod outputs;
 mod recordings;
 mod request_rules;
 mod sdk;
@@ -28,3 +30,4 @@ mod smoke;
 mod starting;
 mod stopping;
 mod systemd;
+mod trust;
