@@ -16,8 +16,11 @@ mod support;
 
 mod house;
 mod operations;
+mod realtime;
 mod recordings;
 mod request_rules;
 mod sdk;
 mod smoke;
+mod streams;
 mod systemd;
+mod transfer;
