@@ -14,6 +14,7 @@
 
 mod support;
 
+mod hostile_input;
 mod house;
 mod operations;
 mod realtime;

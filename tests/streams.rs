@@ -96,10 +96,10 @@ const STOP: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
 const CREATED: &str = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"status\":\"in_progress\"}}\n\n";
 const COMPLETED: &str = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n";
 
-#[tokio::test]
-async fn no_byte_of_a_stream_is_changed_and_its_end_is_told_honestly() {
+/// Path, what the provider sends, and what comes behind it.
+fn canned() -> Vec<(&'static str, String, End)> {
     let chat = "chat/completions";
-    let cases: Vec<(&str, String, End)> = vec![
+    vec![
         (chat, [DELTA, FINISH, DONE].concat(), End::AsItIs),
         // Some providers send no [DONE], some no blank line at the very end, some no reason to stop.
         (chat, [DELTA, FINISH].concat(), End::AsItIs),
@@ -137,9 +137,13 @@ async fn no_byte_of_a_stream_is_changed_and_its_end_is_told_honestly() {
         ("responses", CREATED.to_owned(), End::Error),
         // On a path we do not know we cannot know what an end looks like.
         ("anything", [DELTA, DELTA].concat(), End::AsItIs),
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn no_byte_of_a_stream_is_changed_and_its_end_is_told_honestly() {
     let gateway = gateway();
-    for (path, stream, end) in cases {
+    for (path, stream, end) in canned() {
         let canned = stream.clone();
         let provider = Provider::start(move |_| {
             let head =

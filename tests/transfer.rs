@@ -78,7 +78,7 @@ async fn uploads_pass_in_constant_memory() {
         let upload =
             call(&gateway, "POST", "files").header("content-type", "multipart/form-data; boundary=b");
         // Half with a length, half in chunks.
-        let upload = if number % 2 == 0 { upload.header("content-length", length) } else { upload };
+        let upload = if number.is_multiple_of(2) { upload.header("content-length", length) } else { upload };
         let answer = upload.body(form(mebibytes())).send().await.unwrap();
         assert_eq!(answer.status(), 200);
         let file: Value = answer.json().await.unwrap();

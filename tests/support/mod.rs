@@ -6,6 +6,7 @@
 mod announce;
 pub(crate) mod client;
 pub(crate) mod command;
+pub(crate) mod draw;
 pub(crate) mod emulator;
 pub(crate) mod gateway;
 pub(crate) mod logbook;
