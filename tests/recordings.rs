@@ -4,8 +4,8 @@
 //! Not translated answers, and not in this repository: the recordings stand beside the checkout or the test is skipped.
 
 use crate::support::client::client;
+use crate::support::emulator::Emulator;
 use crate::support::recording::{self, Recording};
-use crate::support::replay::Replay;
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::wait::until;
 use crate::support::{Gateway, announce};
@@ -55,11 +55,11 @@ async fn recorded_answers_come_through_byte_for_byte() {
         return announce("SKIPPED: recordings: no ../shared/traffic/recorded.jsonl beside this checkout");
     };
     let recordings = recording::all(&std::fs::read_to_string(&file).unwrap());
-    let replay = Replay::start(&file);
-    let gateway = Gateway::start(&settings(replay.port));
+    let emulator = Emulator::start(Some(&file));
+    let gateway = Gateway::start(&settings(emulator.port));
     let trips = trips(&recordings);
     let client = client();
-    let travel = |trip| travel(&client, &gateway, replay.port, trip);
+    let travel = |trip| travel(&client, &gateway, emulator.port, trip);
     let mut problems: Vec<String> = stream::iter(&trips).map(travel).buffer_unordered(AT_ONCE).concat().await;
     problems.extend(token_problems(&gateway, &trips).await);
     assert!(problems.is_empty(), "{} of {} trips:\n{}", problems.len(), trips.len(), problems.join("\n"));

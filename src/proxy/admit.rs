@@ -191,11 +191,14 @@ async fn collect(
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
     loop {
-        let piece = session
-            .downstream_session
-            .read_request_body()
-            .await
-            .map_err(|error| failure::translate(&error.into_down(), None))?;
+        let piece = match session.downstream_session.read_request_body().await {
+            Ok(piece) => piece,
+            Err(error) => {
+                // Where the body ends is unknown now: what follows must not be taken for a request.
+                session.set_keepalive(None);
+                return Err(failure::translate(&error.into_down(), None));
+            }
+        };
         let Some(piece) = piece else { break };
         if whole.len() + first.as_ref().map_or(0, Bytes::len) + piece.len() > limit {
             return Err(Error::body_too_large(limit as u64));

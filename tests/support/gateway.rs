@@ -169,6 +169,16 @@ impl Gateway {
         until("the gateway's end", async || self.exited()).await
     }
 
+    /// Memory of the process now and at its highest, in KiB.
+    pub(crate) fn memory(&self) -> (u64, u64) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id)).unwrap();
+        let kib = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
+        };
+        (kib("VmRSS:"), kib("VmHWM:"))
+    }
+
     /// How it ended, when it has.
     pub(crate) fn exited(&self) -> Option<ExitStatus> {
         self.process.lock().try_wait().unwrap()

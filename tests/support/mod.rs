@@ -6,6 +6,8 @@
 mod announce;
 pub(crate) mod client;
 pub(crate) mod command;
+pub(crate) mod draw;
+pub(crate) mod emulator;
 pub(crate) mod gateway;
 pub(crate) mod logbook;
 pub(crate) mod message;
@@ -13,7 +15,6 @@ pub(crate) mod ports;
 pub(crate) mod provider;
 pub(crate) mod raw;
 pub(crate) mod recording;
-pub(crate) mod replay;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod sse;

@@ -1,6 +1,6 @@
-//! `turnpike emulator --replay FILE` as a process of its own: a provider that answers with recordings.
+//! `turnpike emulator` as a process of its own: for recordings, and where the gateway's memory is measured.
 //!
-//! Not the emulator inside the gateway, which has no recordings. It dies with its guard, or by its guardian.
+//! Not the emulator inside the gateway, which most tests use. It dies with its guard, or by its guardian.
 
 use super::gateway::guardian;
 use super::logbook::Logbook;
@@ -11,20 +11,20 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A running emulator.
-pub(crate) struct Replay {
+pub(crate) struct Emulator {
     pub(crate) port: u16,
     stderr: Logbook,
     process: Child,
     guardian: Child,
 }
 
-impl Replay {
-    /// Starts it with these recordings and waits until it listens.
-    pub(crate) fn start(recordings: &Path) -> Self {
+impl Emulator {
+    /// Starts it, with recordings to answer with or without, and waits until it listens.
+    pub(crate) fn start(recordings: Option<&Path>) -> Self {
         let port = free();
         let mut process = Command::new(env!("CARGO_BIN_EXE_turnpike"))
-            .args(["emulator", "--listen", &format!("127.0.0.1:{port}"), "--replay"])
-            .arg(recordings)
+            .args(["emulator", "--listen", &format!("127.0.0.1:{port}")])
+            .args(recordings.iter().flat_map(|file| ["--replay".as_ref(), file.as_os_str()]))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -32,14 +32,14 @@ impl Replay {
             .unwrap();
         let stderr = Logbook::follow(process.stderr.take().unwrap());
         let guardian = guardian(process.id());
-        let replay = Self { port, stderr, process, guardian };
+        let emulator = Self { port, stderr, process, guardian };
         let listens = until_blocking(|| TcpStream::connect(("127.0.0.1", port)).ok());
-        assert!(listens.is_some(), "the emulator did not start\n{}", replay.stderr.tail("stderr"));
-        replay
+        assert!(listens.is_some(), "the emulator did not start\n{}", emulator.stderr.tail("stderr"));
+        emulator
     }
 }
 
-impl Drop for Replay {
+impl Drop for Emulator {
     fn drop(&mut self) {
         for process in [&mut self.guardian, &mut self.process] {
             let _ended_already = process.kill();
