@@ -54,7 +54,7 @@ async fn a_stream_that_breaks_off_ends_with_an_error_event_and_nothing_that_says
             match speech {
                 Speech::OpenAi => assert_eq!(last.name, "", "{what}"),
                 Speech::Anthropic => {
-                    assert_eq!((last.name.as_str(), &event["type"]), ("error", &"error".into()))
+                    assert_eq!((last.name.as_str(), &event["type"]), ("error", &"error".into()));
                 }
             }
             assert!(event["error"]["message"].is_string(), "{what}");

@@ -139,7 +139,7 @@ async fn a_service_key_hidden_behind_another_bearer_is_found() {
 
 #[tokio::test]
 async fn a_bearer_that_is_no_service_key_is_the_providers_key() {
-    let (gateway, url) = (gateway(), gateway().emulator_url());
+    let url = gateway().emulator_url();
     for (speech, provider, header, value) in [
         (Speech::OpenAi, "openai", "authorization", "Bearer sk-caller"),
         (Speech::Anthropic, "anthropic", "x-api-key", "sk-caller"),
@@ -156,7 +156,6 @@ async fn a_bearer_that_is_no_service_key_is_the_providers_key() {
             assert_eq!(keys, [&(header.to_owned(), value.to_owned())], "{seen:?}");
         }
     }
-    drop(gateway);
 }
 
 #[tokio::test]

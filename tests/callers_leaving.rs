@@ -5,7 +5,6 @@
 use crate::support::client::{client, install_ring, new_trace};
 use crate::support::gateway;
 use crate::support::gateway::Gateway;
-use crate::support::settings::KEY;
 use crate::support::talk::{Speech, WAYS, Way, ask};
 use crate::support::wait::until;
 use reqwest::Client;

@@ -24,21 +24,22 @@ async fn every_way_to_name_a_provider_arrives_there() {
     let gateway = gateway();
     let by_model = json!({"model": "@emulator/gpt-4o-mini", "messages": [{"role": "user", "content": "Hi"}]});
     let by_override = r#"{"retry": {"attempts": 1}, "override_params": {"model": "@emulator/gpt-4o-mini"}}"#;
-    let rows: [(&str, Option<(&str, &str)>, &Value, &str); 9] = [
-        ("slug", Some(("x-gateway-provider", "@emulator")), &hello(false), "config"),
-        ("slug and model", Some(("x-gateway-provider", "@emulator/gpt-4o")), &hello(false), "config"),
-        ("virtual key", Some(("x-gateway-virtual-key", "emulator")), &hello(false), "config"),
+    let hello = &hello(false);
+    let rows = [
+        ("slug", Some(("x-gateway-provider", "@emulator")), hello, "config"),
+        ("slug and model", Some(("x-gateway-provider", "@emulator/gpt-4o")), hello, "config"),
+        ("virtual key", Some(("x-gateway-virtual-key", "emulator")), hello, "config"),
         (
             "inline",
             Some(("x-gateway-config", r#"{"provider": "@emulator", "retry": {"attempts": 1}}"#)),
-            &hello(false),
+            hello,
             "config",
         ),
-        ("inline key", Some(("x-gateway-config", r#"{"virtual_key": "emulator"}"#)), &hello(false), "config"),
-        ("saved", Some(("x-gateway-config", "cf-emulator")), &hello(false), "config"),
-        ("single", Some(("x-gateway-config", "cf-single")), &hello(false), "config.targets[0]"),
+        ("inline key", Some(("x-gateway-config", r#"{"virtual_key": "emulator"}"#)), hello, "config"),
+        ("saved", Some(("x-gateway-config", "cf-emulator")), hello, "config"),
+        ("single", Some(("x-gateway-config", "cf-single")), hello, "config.targets[0]"),
         ("model", None, &by_model, "config"),
-        ("override", Some(("x-gateway-config", by_override)), &hello(false), "config"),
+        ("override", Some(("x-gateway-config", by_override)), hello, "config"),
     ];
     for (what, header, body, index) in rows {
         let tag = new_trace();

@@ -15,6 +15,7 @@ use std::ops::Range;
 pub struct Body {
     bytes: Bytes,
     members: Vec<Member>,
+    is_object: bool,
 }
 
 /// One top-level member: byte ranges into the body.
@@ -64,7 +65,13 @@ impl Body {
                 }
             });
         }
-        Ok(Self { bytes, members })
+        Ok(Self { bytes, members, is_object: true })
+    }
+
+    /// A body that is no JSON object (a list, a mistake the provider shall tell of): it has no members, and no
+    /// edit changes it.
+    pub fn unread(bytes: Bytes) -> Self {
+        Self { bytes, members: Vec::new(), is_object: false }
     }
 
     /// The whole body, exactly as it came.
@@ -106,7 +113,7 @@ impl Body {
 
     /// The body with `edits` applied; everything else keeps its bytes.
     pub fn edit(&self, edits: &[Edit<'_>]) -> Bytes {
-        if edits.is_empty() {
+        if edits.is_empty() || !self.is_object {
             return self.bytes.clone();
         }
         let grown: usize = edits.iter().map(Edit::size).sum();

@@ -62,7 +62,11 @@ async fn converse(mut socket: WebSocket, id: &str, model: &str) -> Ended {
             Message::Binary(bytes) => Message::Binary(bytes),
             // axum answers pings and closes itself.
             Message::Ping(_) | Message::Pong(_) => continue,
-            Message::Close(_) => return Ended::Complete,
+            Message::Close(_) => {
+                // Its answer to a close goes out with the next read.
+                while let Some(Ok(_)) = socket.recv().await {}
+                return Ended::Complete;
+            }
         };
         if socket.send(answer).await.is_err() {
             break;

@@ -33,13 +33,13 @@ const MOST_METADATA: usize = 4096;
 /// Takes a request in. `Ok(true)`: it was answered. `Ok(false)`: Pingora takes it upstream.
 pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
     begin(gateway, session, ctx);
-    let (operation, below) = match door(gateway, session, ctx) {
+    let call = match door(gateway, session, ctx) {
         Ok(Door::Control) => return handover::answer(gateway, session, ctx).await,
-        Ok(Door::Data(operation, below)) => (operation, below),
+        Ok(Door::Data(call)) => call,
         Err(error) => return Err(failure::of_ours(ctx, error)),
     };
-    let mut read = match body(session, ctx, operation).await {
-        Ok(body) => request_of(session, operation, below, body),
+    let mut read = match body(session, ctx, &call).await {
+        Ok(body) => request_of(session, call, body),
         Err(error) => return Err(failure::of_ours(ctx, error)),
     };
     let tree = match plan(gateway, session, ctx, &mut read) {
@@ -64,8 +64,16 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
 /// Which plane a request is for.
 enum Door {
     Control,
-    /// The operation, and where its path below the version segment begins.
-    Data(Operation, usize),
+    Data(Call),
+}
+
+/// What a request to the data plane is for.
+struct Call {
+    operation: Operation,
+    /// Where the path below the version segment, and below `proxy/`, begins.
+    below: usize,
+    /// It came by `/v1/proxy/`, which passes what it does not understand.
+    is_proxied: bool,
 }
 
 /// Everything starts here: trace id, settings in force, the count of requests under way.
@@ -101,7 +109,8 @@ fn door(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result::Res
     let path = head.uri.path();
     let below = path.strip_prefix("/v1/");
     // Dialect first: whatever fails from here on is told in it.
-    let relative = below.map(|below| below.strip_prefix("proxy/").unwrap_or(below));
+    let proxied = below.and_then(|below| below.strip_prefix("proxy/"));
+    let relative = proxied.or(below);
     if let Some(relative) = relative {
         ctx.operation = Operation::find(&head.method, relative);
     }
@@ -125,33 +134,30 @@ fn door(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result::Res
             head.method
         )));
     }
-    Ok(Door::Data(ctx.operation, path.len() - relative.len()))
+    let is_proxied = proxied.is_some();
+    let below = path.len() - relative.len();
+    Ok(Door::Data(Call { operation: ctx.operation, below, is_proxied }))
 }
 
 /// Reads the body where it may choose the target; leaves it to stream where nothing needs it.
-async fn body(
-    session: &mut Session,
-    ctx: &mut Ctx,
-    operation: Operation,
-) -> std::result::Result<Option<Body>, Error> {
+async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result::Result<Option<Body>, Error> {
     let limit = ctx.live.as_ref().map_or(0, |live| live.settings.limits.max_body_bytes);
     let head = session.req_header();
     let length = content_length(&head.headers);
-    let wanted = match operation.body() {
-        BodyKind::Json => true,
-        BodyKind::Empty => false,
-        // Any other path: JSON is read so that @slug/model and override_params work there too; what is
-        // too long to read streams through as it comes.
-        BodyKind::Opaque => {
-            operation == Operation::Proxy
-                && is_json(&head.headers)
-                && length.is_some_and(|n| n > 0 && n <= limit)
+    let compressed = head.headers.contains_key(header::CONTENT_ENCODING);
+    // Any other path: JSON is read so that @slug/model and override_params work there too; what is too long
+    // to read streams through as it comes.
+    let passed_on = call.is_proxied || call.operation == Operation::Proxy;
+    let wanted = match call.operation.body() {
+        _ if passed_on => {
+            is_json(&head.headers) && !compressed && length.is_some_and(|n| n > 0 && n <= limit)
         }
+        kind => kind == BodyKind::Json,
     };
     if !wanted {
         return Ok(None);
     }
-    if head.headers.contains_key(header::CONTENT_ENCODING) {
+    if compressed {
         let message = "The body is compressed. Send it without Content-Encoding.";
         return Err(Error::bad_request(message).with_param("content-encoding"));
     }
@@ -162,14 +168,14 @@ async fn body(
     let bytes = collect(session, length, limit).await?;
     ctx.record.body_wait = waiting.elapsed();
     ctx.record.bytes_in = bytes.len() as u64;
-    if bytes.is_empty() {
+    if bytes.is_empty() && !passed_on {
         return Err(Error::bad_request("The request body must be a JSON object, and it is empty."));
     }
-    let body = Body::parse(bytes).map_err(|why| {
-        let message = format!("The request body must be a JSON object: {why}.");
-        Error::bad_request(message)
-    })?;
-    Ok(Some(body))
+    match Body::parse(bytes.clone()) {
+        Ok(body) => Ok(Some(body)),
+        Err(_) if passed_on => Ok(Some(Body::unread(bytes))),
+        Err(why) => Err(Error::bad_request(format!("The request body must be a JSON object: {why}."))),
+    }
 }
 
 /// The body's bytes. One piece stays as it is; several are put together once.
@@ -189,11 +195,14 @@ async fn collect(
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
     loop {
-        let piece = session
-            .downstream_session
-            .read_request_body()
-            .await
-            .map_err(|error| failure::translate(&error.into_down(), None))?;
+        let piece = match session.downstream_session.read_request_body().await {
+            Ok(piece) => piece,
+            Err(error) => {
+                // Where the body ends is unknown now: what follows must not be taken for a request.
+                session.set_keepalive(None);
+                return Err(failure::translate(&error.into_down(), None));
+            }
+        };
         let Some(piece) = piece else { break };
         if whole.len() + first.as_ref().map_or(0, Bytes::len) + piece.len() > limit {
             return Err(Error::body_too_large(limit as u64));
@@ -211,7 +220,7 @@ async fn collect(
     Ok(first.unwrap_or_else(|| whole.freeze()))
 }
 
-fn request_of(session: &Session, operation: Operation, below: usize, body: Option<Body>) -> Request {
+fn request_of(session: &Session, call: Call, body: Option<Body>) -> Request {
     let head = session.req_header();
     let named = body.as_ref().and_then(|body| body.text("model")).map(|model| model.into_owned());
     let slug = named.as_deref().and_then(split_slug);
@@ -220,10 +229,11 @@ fn request_of(session: &Session, operation: Operation, below: usize, body: Optio
         None => (None, named),
     };
     Request {
-        operation,
+        operation: call.operation,
+        is_proxied: call.is_proxied,
         method: head.method.clone(),
         uri: head.uri.clone(),
-        below,
+        below: call.below,
         body,
         model,
         slug,
@@ -265,12 +275,15 @@ fn plan(
             tree
         }
     };
+    request.has_timeout = tree.leaf().request_timeout.is_some();
+    if request.is_proxied {
+        return Ok(tree);
+    }
     let given = |name: &str| tree.leaf().override_params.iter().any(|(known, _)| known == name);
     if let Some(body) = &request.body {
         rules::check(request.operation, body, &given)?;
     }
     rules::check_query(request.operation, request.uri.query())?;
-    request.has_timeout = tree.leaf().request_timeout.is_some();
     Ok(tree)
 }
 

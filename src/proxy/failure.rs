@@ -112,6 +112,15 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
                 "The request body stopped arriving. Send it faster, or ask the operator to raise \
                  limits.body_timeout_ms.",
             ),
+            // A Connection header that names what it may not, a chunk without a size: the caller is still
+            // there to be told.
+            ErrorType::InvalidHTTPHeader
+            | ErrorType::H1Error
+            | ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => {
+                let message = "The request is not proper HTTP: its headers or the marks of its chunked body \
+                               cannot be read. Look at what made it.";
+                Error { cause: Some(error.to_string()), ..Error::bad_request(message) }
+            }
             _ => Error::caller_left(),
         };
     }

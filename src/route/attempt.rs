@@ -16,6 +16,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Request {
     pub operation: Operation,
+    /// Came by `/v1/proxy/`: whatever it holds is the provider's to judge.
+    pub is_proxied: bool,
     pub method: Method,
     /// As the caller wrote it.
     pub uri: Uri,

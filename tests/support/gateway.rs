@@ -121,7 +121,9 @@ impl Gateway {
 
     /// The access line of the call with this trace id. It is written behind the answer, so it is waited for.
     pub(crate) async fn access_line(&self, trace_id: &str) -> Value {
-        let find = async || self.stdout.with(trace_id).first().cloned();
+        // The whole member: one id may be the beginning of another.
+        let member = format!("\"trace_id\":{}", Value::from(trace_id));
+        let find = async || self.stdout.with(&member).first().cloned();
         let line = until(&format!("the access line of {trace_id}"), find).await;
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
     }
@@ -167,6 +169,16 @@ impl Gateway {
         until("the gateway's end", async || self.exited()).await
     }
 
+    /// Memory of the process now and at its highest, in KiB.
+    pub(crate) fn memory(&self) -> (u64, u64) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id)).unwrap();
+        let kib = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
+        };
+        (kib("VmRSS:"), kib("VmHWM:"))
+    }
+
     /// How it ended, when it has.
     pub(crate) fn exited(&self) -> Option<ExitStatus> {
         self.process.lock().try_wait().unwrap()
@@ -200,7 +212,7 @@ fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
 
 /// A shell that kills the gateway when our end of its pipe closes, which happens even when this process is killed: the
 /// shared gateway is never dropped.
-fn guardian(id: u32) -> Child {
+pub(super) fn guardian(id: u32) -> Child {
     let script = format!("read -r _; kill -KILL {id} 2>/dev/null");
     let silent = || Stdio::null();
     Command::new("sh")

@@ -6,10 +6,15 @@
 mod announce;
 pub(crate) mod client;
 pub(crate) mod command;
+pub(crate) mod draw;
+pub(crate) mod emulator;
 pub(crate) mod gateway;
 pub(crate) mod logbook;
+pub(crate) mod message;
 pub(crate) mod ports;
+pub(crate) mod provider;
 pub(crate) mod raw;
+pub(crate) mod recording;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod sse;

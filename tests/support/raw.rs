@@ -44,6 +44,14 @@ impl Raw {
         true
     }
 
+    /// Reads what is there, waiting for it; nothing when the other side has closed.
+    pub(crate) async fn read_some(&mut self) -> Vec<u8> {
+        let mut read = Vec::with_capacity(16 << 10);
+        let some = tokio::time::timeout(PATIENCE, self.0.read_buf(&mut read)).await;
+        assert!(some.is_ok(), "nothing within {PATIENCE:?}");
+        read
+    }
+
     /// Reads until the other side closes; a reset ends it as well.
     pub(crate) async fn read_to_end(&mut self) -> Vec<u8> {
         let mut read = Vec::new();

@@ -1,0 +1,312 @@
+//! No input takes the gateway down or makes it answer 500: heads, configs, bodies and providers' answers drawn from a
+//! seed, a few hundred of each sort.
+//!
+//! Not a test of what the answer is, beyond that there is one where HTTP demands one. A failure names the seed and the
+//! bytes; the draws are the same on every run.
+
+use crate::support::draw::Draw;
+use crate::support::message::Message;
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::{Gateway, announce, raw};
+use futures_util::{StreamExt, stream};
+use std::collections::BTreeMap;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+/// `HOSTILE_CASES` asks for more.
+const CASES: u64 = 300;
+const AT_ONCE: usize = 8;
+
+const HEADERS: &[&str] = &[
+    "provider",
+    "virtual-key",
+    "config",
+    "custom-host",
+    "trace-id",
+    "metadata",
+    "cache-force-refresh",
+    "cache-namespace",
+    "request-timeout",
+    "forward-headers",
+    "strict-std-compliance",
+    "cloud-a-access-key-id",
+    "cloud-a-region",
+    "cloud-b-project-id",
+    "cloud-c-resource-name",
+    "cloud-c-deployment-id",
+    "cloud-c-api-version",
+    "span-id",
+    "cloud-b-service-account-json",
+    "nobody-knows",
+];
+
+const VALUES: &[&str] = &[
+    "openai",
+    "@emulator",
+    "@",
+    "@/",
+    "anthropic",
+    "",
+    " ",
+    "null",
+    "{}",
+    "[]",
+    "{\"a\":1}",
+    "0",
+    "-1",
+    "1",
+    "99999999999999999999",
+    "true",
+    "a,b,c",
+    "host, authorization",
+    "http://127.0.0.1:1",
+    "http://[::1]:1/",
+    "http://",
+    "//",
+    "http://0x7f.1/v1",
+    "\u{e9}",
+    "cf-emulator",
+    "cf-fallback",
+    "*",
+    "..",
+    "%00",
+    "http://user:pw@h/",
+];
+
+const CONFIGS: &[&str] = &[
+    r#"{"provider":"@emulator","retry":{"attempts":3,"on_status_codes":[429,500]},"request_timeout":10000}"#,
+    r#"{"strategy":{"mode":"single"},"targets":[{"provider":"@emulator","override_params":{"model":"m","x":[1,2]}}]}"#,
+    r#"{"strategy":{"mode":"fallback","on_status_codes":[429]},"targets":[{"provider":"@emulator","weight":0.3},{"virtual_key":"emulator"}]}"#,
+    r#"{"strategy":{"mode":"conditional","conditions":[{"query":{"metadata.a":{"$eq":"b"}},"then":"x"}],"default":"x"},"targets":[{"name":"x","provider":"@emulator"}]}"#,
+    r#"{"provider":"openai","api_key":"k","custom_host":"http://127.0.0.1:1","forward_headers":["x-a"],"cache":{"mode":"simple","max_age":60}}"#,
+    r#"{"provider":"@emulator","input_guardrails":["a"],"output_guardrails":[{"default.contains":{"words":["a"]}}]}"#,
+];
+
+const BODIES: &[&str] = &[
+    r#"{"model":"gpt-4o","messages":[{"role":"user","content":"a"}],"temperature":1,"stop":["a"],"logit_bias":{"1":2}}"#,
+    r#"{"model":"@emulator/gpt-4o","messages":[{"role":"user","content":"a"}],"stream":true,"stream_options":{"include_usage":true}}"#,
+    r#"{"model":"m","prompt":"a","input":"a","max_tokens":5,"tools":[{"type":"function","function":{"name":"f"}}]}"#,
+    r#"{"\u006dodel":"m","model":"n","metadata":{"a":"b"},"messages":[{"role":"user","content":[{"type":"text","text":"\ud83e\udd80"}]}]}"#,
+];
+
+const PATHS: &[&str] = &[
+    "chat/completions",
+    "completions",
+    "embeddings",
+    "responses",
+    "messages",
+    "messages/count_tokens",
+    "images/generations",
+    "audio/speech",
+    "moderations",
+    "rerank",
+    "batches",
+    "fine_tuning/jobs",
+    "proxy/x",
+    "x",
+    "proxy/chat/completions",
+    "logs",
+];
+
+/// Sends one request of each case, `AT_ONCE` at a time, and holds the answers to the promise.
+async fn all(gateway: &Gateway, sort: &str, request: impl Fn(&mut Draw) -> Vec<u8>, must_answer: bool) {
+    let one = async |case: u64| {
+        let bytes = request(&mut Draw::new(sort, case));
+        let answer = raw::send(gateway.ports.data, &bytes).await;
+        let told = || {
+            let (bytes, answer) = (bytes.escape_ascii().to_string(), answer.escape_ascii().to_string());
+            format!("{sort} {case}:\n{bytes}\nwas answered\n{answer}")
+        };
+        let status = match Message::parse(&answer, true) {
+            Some((answer, _)) => answer.status(),
+            None if answer.starts_with(b"HTTP/1.1 ") => 200,
+            None => 0,
+        };
+        assert!(status != 0 || !must_answer, "{}", told());
+        assert!(status != 500, "{}", told());
+        status
+    };
+    let asked = std::env::var("HOSTILE_CASES").ok().and_then(|text| text.parse().ok());
+    let cases = stream::iter(0..asked.unwrap_or(CASES)).map(one);
+    let mut counts = BTreeMap::<u16, usize>::new();
+    for status in cases.buffer_unordered(AT_ONCE).collect::<Vec<u16>>().await {
+        *counts.entry(status).or_default() += 1;
+    }
+    if asked.is_some() {
+        announce(&format!("{sort}: status and how often: {counts:?}"));
+    }
+    // Draws that all end at the same door would prove little.
+    assert!(counts.len() >= 3, "{sort}: {counts:?}");
+    alive(gateway, sort).await;
+}
+
+/// It still answers, and nothing in it panicked.
+async fn alive(gateway: &Gateway, sort: &str) {
+    let request = post("chat/completions", "x-gateway-provider: @emulator\r\n", BODIES[0].as_bytes());
+    let answer = raw::send(gateway.ports.data, &request).await;
+    assert!(answer.starts_with(b"HTTP/1.1 200 "), "after {sort}: {}", answer.escape_ascii());
+    assert_eq!(gateway.stderr.with("panicked"), Vec::<String>::new(), "after {sort}");
+}
+
+fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST /v1/{path} HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {KEY}\r\ncontent-type: application/json\r\n{headers}\
+         content-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// A value as a header may carry it.
+fn header(name: &str, value: &[u8]) -> Vec<u8> {
+    let value: Vec<u8> =
+        value.iter().copied().filter(|byte| !matches!(byte, 0..=8 | 10..=31 | 127)).collect();
+    [format!("x-gateway-{name}: ").as_bytes(), &value, b"\r\n"].concat()
+}
+
+fn with_headers(path: &str, headers: &[u8], body: &[u8]) -> Vec<u8> {
+    let request = post(path, "@", body);
+    let at = memchr::memmem::find(&request, b"@").unwrap();
+    [&request[..at], headers, &request[at + 1..]].concat()
+}
+
+#[tokio::test]
+async fn odd_headers_configs_and_bodies_are_answered() {
+    let gateway = Gateway::start(STANDARD);
+    let headers = |draw: &mut Draw| {
+        let mut headers = Vec::new();
+        for _ in 0..1 + draw.below(5) {
+            let name = draw.one(HEADERS);
+            let value =
+                if draw.below(2) == 0 { draw.one(VALUES).as_bytes().to_vec() } else { draw.bytes(80) };
+            headers.extend(header(name, &value));
+        }
+        with_headers(draw.one(PATHS), &headers, draw.one(BODIES).as_bytes())
+    };
+    all(&gateway, "headers", headers, true).await;
+    let configs = |draw: &mut Draw| {
+        let config = draw.one(CONFIGS).as_bytes();
+        let config = header("config", &draw.mutated(config));
+        with_headers(draw.one(PATHS), &config, draw.one(BODIES).as_bytes())
+    };
+    all(&gateway, "configs", configs, true).await;
+    let bodies = |draw: &mut Draw| {
+        let good = draw.one(BODIES).as_bytes();
+        let body = if draw.below(4) == 0 { draw.bytes(200) } else { draw.mutated(good) };
+        post(draw.one(PATHS), "x-gateway-provider: @emulator\r\n", &body)
+    };
+    all(&gateway, "bodies", bodies, true).await;
+}
+
+#[tokio::test]
+async fn what_nests_too_deep_or_is_too_long_is_answered() {
+    let gateway = Gateway::start(STANDARD);
+    let deep = "[".repeat(200_000);
+    let nested = format!("{{\"model\":\"m\",\"messages\":{}{}}}", "[".repeat(5_000), "]".repeat(5_000));
+    let config = format!("{{\"targets\":{}", "[{\"targets\":".repeat(2_000));
+    let many = format!("{{{}}}", (0..50_000).map(|n| format!("\"k{n}\":{n}")).collect::<Vec<_>>().join(","));
+    let ours = "x-gateway-provider: @emulator\r\n";
+    for (what, request) in [
+        ("deep", post("chat/completions", ours, deep.as_bytes())),
+        ("nested", post("chat/completions", ours, nested.as_bytes())),
+        ("many members", post("chat/completions", ours, many.as_bytes())),
+        ("deep config", post("chat/completions", &format!("x-gateway-config: {config}\r\n"), b"{}")),
+        ("long path", post(&"a/".repeat(10_000), ours, b"{}")),
+        ("long query", post(&format!("x?{}", "a=b&".repeat(5_000)), ours, b"{}")),
+        ("many headers", post("x", &"x-a: b\r\n".repeat(2_000), b"{}")),
+    ] {
+        let answer = raw::send(gateway.ports.data, &request).await;
+        let status = Message::parse(&answer, true).map_or(0, |(answer, _)| answer.status());
+        assert!((200..500).contains(&status), "{what}: {}", answer.escape_ascii());
+        alive(&gateway, what).await;
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_hardly_http_take_nothing_down() {
+    let gateway = Gateway::start(&format!(
+        "{STANDARD}limits: {{header_timeout_ms: 300, body_timeout_ms: 300, idle_timeout_ms: 1000}}\n"
+    ));
+    let good = post("chat/completions", "x-gateway-provider: @emulator\r\n", BODIES[0].as_bytes());
+    let heads = |draw: &mut Draw| match draw.below(4) {
+        0 => [draw.bytes(300), b"\r\n\r\n".to_vec()].concat(),
+        // Changed only in the head, so that the body is there in full.
+        _ => {
+            let at = memchr::memmem::find(&good, b"\r\n\r\n").unwrap();
+            [draw.mutated(&good[..at]), good[at..].to_vec()].concat()
+        }
+    };
+    all(&gateway, "heads", heads, false).await;
+}
+
+#[tokio::test]
+async fn a_caller_that_is_still_there_is_told_what_is_wrong() {
+    const CHUNKED: &str = "transfer-encoding: chunked\r\n";
+    let gateway = Gateway::start(STANDARD);
+    let head = |path: &str, headers: &str| {
+        let ours = "content-type: application/json\r\nx-gateway-provider: @emulator";
+        format!("POST /v1/{path} HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {KEY}\r\n{ours}\r\n{headers}\r\n")
+    };
+    let body = BODIES[0];
+    let length = format!("content-length: {}\r\n", body.len());
+    for (what, request) in [
+        ("a name that is none", head("chat/completions", &format!("connection: a{{}}\r\n{length}")) + body),
+        ("the same, unread", head("files", &format!("connection: a{{}}\r\n{length}")) + body),
+        ("a chunk without a size", head("chat/completions", CHUNKED) + "zz\r\n{}\r\n0\r\n\r\n"),
+        ("the same, unread", head("files", CHUNKED) + "zz\r\n{}\r\n0\r\n\r\n"),
+        ("a chunk longer than it says", head("chat/completions", CHUNKED) + "2\r\n{}{}\r\n0\r\n\r\n"),
+        ("the same, unread", head("x", CHUNKED) + "2\r\n{}{}\r\n0\r\n\r\n"),
+    ] {
+        let answer = raw::send(gateway.ports.data, request.as_bytes()).await;
+        let (answer, _) = Message::parse(&answer, true).unwrap_or_else(|| panic!("{what}: no answer"));
+        assert_eq!(answer.status(), 400, "{what}: {}", answer.text());
+        assert!(answer.text().contains("\"error\""), "{what}: {}", answer.text());
+        assert!(answer.header("x-gateway-trace-id").is_some(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn odd_answers_of_providers_take_nothing_down() {
+    const ANSWERS: &[&str] = &[
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 59\r\n\r\n{\"model\":\"m\",\"usage\":{\"prompt_tokens\":1},\"choices\":[{\"a\":1}]}",
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\n",
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n1a\r\nevent: message_start\ndata: {\r\n5\r\n}\n\n: \r\n0\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: <a>\r\n\r\nHTTP/1.1 429 Slow\r\nretry-after: 1\r\ncontent-length: 2\r\n\r\n{}",
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n\u{0}\u{1}",
+        "HTTP/1.0 200 OK\r\n\r\n{\"error\":{\"message\":\"a\",\"code\":null}}",
+    ];
+    let gateway = Gateway::start(STANDARD);
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let mut case = 0;
+        while let Ok((mut stream, _)) = listener.accept().await {
+            case += 1;
+            tokio::spawn(async move {
+                let mut draw = Draw::new("answers", case);
+                // One read has the head, and these bodies with it: loopback, and less than a segment.
+                let mut request = vec![0; 64 << 10];
+                let _ = stream.read(&mut request).await;
+                let good = draw.one(ANSWERS).as_bytes();
+                let answer = if draw.below(8) == 0 { draw.bytes(500) } else { draw.mutated(good) };
+                let _ = stream.write_all(&answer).await;
+                let _ = stream.shutdown().await;
+                // What is left unread would turn the close into a reset.
+                while matches!(stream.read(&mut request).await, Ok(count) if count > 0) {}
+            });
+        }
+    });
+    let ours = format!(
+        "x-gateway-provider: openai\r\nauthorization: Bearer k\r\nx-gateway-custom-host: http://127.0.0.1:{port}/v1\r\n"
+    );
+    let calls = |draw: &mut Draw| {
+        let path = draw.one(&["chat/completions", "messages", "responses", "embeddings", "proxy/x"]);
+        let stream = draw.below(2) == 0;
+        let body = format!(
+            r#"{{"model":"m","stream":{stream},"max_tokens":9,"input":"a","messages":[{{"role":"user","content":"a"}}]}}"#
+        );
+        post(path, &ours, body.as_bytes())
+    };
+    // An answer may break off behind its head: then the caller's breaks off as well.
+    all(&gateway, "answers", calls, true).await;
+}

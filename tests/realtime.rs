@@ -1,0 +1,211 @@
+//! Websockets pass both ways: `/v1/realtime` and any other path, with the provider's key and nothing of ours.
+//!
+//! Not what a realtime session says: the emulator greets and sends everything back. Frames the emulator would not send
+//! come from a provider made here.
+
+use crate::support::client::{install_ring, new_trace};
+use crate::support::provider::Provider;
+use crate::support::settings::{KEY, PROVIDER_KEY};
+use crate::support::{Gateway, gateway};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Response;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, accept_async, connect_async_with_config};
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const BIG: usize = 8 << 20;
+
+async fn open(gateway: &Gateway, path: &str, headers: &[(&str, &str)]) -> Result<(Socket, Response), Error> {
+    install_ring();
+    let mut request =
+        format!("ws://127.0.0.1:{}/v1/{path}", gateway.ports.data).into_client_request().unwrap();
+    for (name, value) in headers {
+        let name: http::HeaderName = name.parse().unwrap();
+        request.headers_mut().append(name, value.parse().unwrap());
+    }
+    let config = WebSocketConfig::default().max_frame_size(Some(4 * BIG)).max_message_size(Some(4 * BIG));
+    tokio::time::timeout(PATIENCE, connect_async_with_config(request, Some(config), true)).await.unwrap()
+}
+
+async fn next(socket: &mut Socket) -> Message {
+    tokio::time::timeout(PATIENCE, socket.next()).await.expect("no message came").unwrap().unwrap()
+}
+
+fn ours(trace: &str) -> [(&str, &str); 3] {
+    [("x-gateway-api-key", KEY), ("x-gateway-provider", "@emulator"), ("x-gateway-trace-id", trace)]
+}
+
+#[tokio::test]
+async fn messages_pass_both_ways() {
+    let (gateway, trace, tag) = (gateway(), new_trace(), new_trace());
+    let headers = [&ours(&trace)[..], &[("x-emulator-tag", &*tag), ("openai-beta", "realtime=v1")]].concat();
+    let (mut socket, answer) = open(&gateway, "realtime?model=gpt-realtime", &headers).await.unwrap();
+    assert_eq!(answer.status(), 101);
+    assert_eq!(answer.headers()["x-gateway-trace-id"], &*trace);
+    // The provider speaks first.
+    let created: Value = serde_json::from_str(next(&mut socket).await.to_text().unwrap()).unwrap();
+    assert_eq!(
+        (&created["type"], &created["session"]["model"]),
+        (&"session.created".into(), &"gpt-realtime".into())
+    );
+
+    let big: Vec<u8> = (0..BIG).map(|at| (at * 31 % 251) as u8).collect();
+    let text = format!("{{\"big\":\"{}\"}}", "é".repeat(BIG / 4));
+    for message in [
+        Message::text("{\"type\":\"x\",\"text\":\"caf\u{e9} \u{1F980}\"}"),
+        Message::text("no JSON"),
+        Message::text(text),
+        Message::binary(vec![]),
+        Message::binary(big),
+    ] {
+        socket.send(message.clone()).await.unwrap();
+        assert!(next(&mut socket).await == message, "{} bytes came back changed", message.len());
+    }
+    socket.send(Message::Ping("are you there".into())).await.unwrap();
+    assert_eq!(next(&mut socket).await, Message::Pong("are you there".into()));
+
+    socket.send(Message::text("{\"type\":\"emulator.close\",\"code\":4321}")).await.unwrap();
+    let bye = CloseFrame { code: CloseCode::from(4321), reason: "as you wish".into() };
+    assert_eq!(next(&mut socket).await, Message::Close(Some(bye)));
+    let ended = tokio::time::timeout(PATIENCE, socket.next()).await.unwrap();
+    assert!(ended.is_none() || ended.unwrap().is_err());
+
+    let got = gateway.emulator_requests(&tag).await;
+    assert_eq!(got.len(), 1);
+    let got = got[0].to_string();
+    assert!(got.contains(PROVIDER_KEY) && got.contains("realtime=v1"), "{got}");
+    assert!(!got.contains(KEY) && !got.contains("x-gateway-"), "{got}");
+    let line = gateway.access_line(&trace).await;
+    assert_eq!((&line["status"], &line["operation"]), (&101.into(), &"realtime".into()), "{line}");
+    assert!(line["bytes_out"].as_u64().unwrap() > BIG as u64, "{line}");
+    assert!(line["bytes_in"].as_u64().unwrap() > BIG as u64, "{line}");
+}
+
+#[tokio::test]
+async fn the_callers_close_reaches_the_provider() {
+    let (gateway, trace, tag) = (gateway(), new_trace(), new_trace());
+    let headers = [&ours(&trace)[..], &[("x-emulator-tag", &*tag)]].concat();
+    let (mut socket, _) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
+    next(&mut socket).await;
+    let bye = CloseFrame { code: CloseCode::Away, reason: "lunch".into() };
+    socket.close(Some(bye.clone())).await.unwrap();
+    assert_eq!(next(&mut socket).await, Message::Close(Some(bye)));
+    assert_eq!(gateway.emulator_requests(&tag).await[0]["closed"], "complete");
+
+    // One that vanishes without a word.
+    let tag = new_trace();
+    let headers = [&ours(&trace)[..], &[("x-emulator-tag", &*tag)]].concat();
+    let (mut socket, _) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
+    next(&mut socket).await;
+    drop(socket);
+    assert_eq!(gateway.emulator_requests(&tag).await[0]["closed"], "caller_left");
+}
+
+#[tokio::test]
+async fn a_handshake_without_a_key_is_refused() {
+    let gateway = gateway();
+    for (headers, wanted) in [
+        (vec![("x-gateway-provider", "@emulator")], 401),
+        (vec![("x-gateway-api-key", "wrong"), ("x-gateway-provider", "@emulator")], 401),
+        (vec![("x-gateway-api-key", KEY)], 400),
+        (vec![("x-gateway-api-key", KEY), ("x-gateway-provider", "@nobody")], 400),
+    ] {
+        let Err(Error::Http(answer)) = open(&gateway, "realtime?model=m", &headers).await else {
+            panic!("{headers:?} was let in");
+        };
+        assert_eq!(answer.status(), wanted, "{headers:?}");
+        let body = String::from_utf8(answer.into_body().unwrap()).unwrap();
+        assert!(body.contains("\"error\""), "{headers:?}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_provider_says_instead_of_an_upgrade_comes_back() {
+    let gateway = gateway();
+    for status in [401, 404, 429, 503] {
+        let script = format!("status={status}");
+        let trace = new_trace();
+        let headers = [&ours(&trace)[..], &[("x-emulator-script", &*script)]].concat();
+        let Err(Error::Http(answer)) = open(&gateway, "realtime?model=m", &headers).await else {
+            panic!("{status} became an upgrade");
+        };
+        assert_eq!(answer.status(), status);
+        let body: Value = serde_json::from_slice(answer.body().as_ref().unwrap()).unwrap();
+        assert!(body["error"]["message"].as_str().unwrap().contains(&status.to_string()), "{body}");
+    }
+    // A provider that takes the request for a plain one.
+    let provider = Provider::start(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}".to_vec()).await;
+    let host = provider.base_url();
+    let headers = [
+        ("x-gateway-api-key", KEY),
+        ("x-gateway-provider", "openai"),
+        ("authorization", "Bearer k"),
+        ("x-gateway-custom-host", &host),
+    ];
+    let Err(Error::Http(answer)) = open(&gateway, "realtime?model=m", &headers).await else {
+        panic!("200 became an upgrade");
+    };
+    assert_eq!(answer.status(), 200);
+}
+
+#[tokio::test]
+async fn sub_protocols_and_the_upgrade_reach_the_provider_as_they_are() {
+    let gateway = gateway();
+    let (trace, tag) = (new_trace(), new_trace());
+    let protocols = "realtime, openai-insecure-api-key.sk-browser, openai-beta.realtime-v1";
+    let headers =
+        [&ours(&trace)[..], &[("x-emulator-tag", &*tag), ("sec-websocket-protocol", protocols)]].concat();
+    let (mut socket, answer) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
+    assert_eq!(answer.headers()["sec-websocket-protocol"], "realtime");
+    next(&mut socket).await;
+    drop(socket);
+    let got = gateway.emulator_requests(&tag).await;
+    let header = |name: &str| {
+        let headers = got[0]["headers"].as_array().unwrap();
+        let found = headers.iter().find(|header| header[0].as_str().unwrap().eq_ignore_ascii_case(name));
+        found.map(|header| header[1].as_str().unwrap().to_owned())
+    };
+    assert_eq!(header("sec-websocket-protocol").as_deref(), Some(protocols));
+    assert_eq!(header("upgrade").as_deref(), Some("websocket"));
+    assert_eq!(header("sec-websocket-version").as_deref(), Some("13"));
+}
+
+#[tokio::test]
+async fn any_path_may_be_a_websocket_and_the_provider_may_ping_first() {
+    let gateway = gateway();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let host = format!("http://{}/v1", listener.local_addr().unwrap());
+    let provider = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut socket = accept_async(stream).await.unwrap();
+        socket.send(Message::Ping("1".into())).await.unwrap();
+        socket.send(Message::text("hello")).await.unwrap();
+        let mut got = Vec::new();
+        while let Some(Ok(message)) = socket.next().await {
+            got.push(message);
+        }
+        got
+    });
+    let headers = [
+        ("x-gateway-api-key", KEY),
+        ("x-gateway-provider", "openai"),
+        ("authorization", "Bearer k"),
+        ("x-gateway-custom-host", &host),
+    ];
+    let (mut socket, _) = open(&gateway, "proxy/listen?x=1", &headers).await.unwrap();
+    assert_eq!(next(&mut socket).await, Message::Ping("1".into()));
+    assert_eq!(next(&mut socket).await, Message::text("hello"));
+    socket.send(Message::text("bye")).await.unwrap();
+    socket.close(None).await.unwrap();
+    while let Ok(Some(Ok(_))) = tokio::time::timeout(PATIENCE, socket.next()).await {}
+    let got = tokio::time::timeout(PATIENCE, provider).await.unwrap().unwrap();
+    assert_eq!(got, [Message::Pong("1".into()), Message::text("bye"), Message::Close(None)]);
+}

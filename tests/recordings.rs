@@ -1,0 +1,214 @@
+//! Real answers of real providers come through the running gateway byte for byte: whole, streamed in any pieces, and
+//! refused; on the route their request means and on the generic proxy route.
+//!
+//! Not translated answers, and not in this repository: the recordings stand beside the checkout or the test is skipped.
+
+use crate::support::client::client;
+use crate::support::emulator::Emulator;
+use crate::support::recording::{self, Recording};
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::wait::until;
+use crate::support::{Gateway, announce};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use reqwest::{Client, Method};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Calls under way at a time.
+const AT_ONCE: usize = 16;
+/// Streams up to this size are also sent byte by byte.
+const BYTE_BY_BYTE: usize = 8 << 10;
+
+/// Who speaks our shape: the recorded host, what stands before the path there, and our name of the provider.
+const HOSTS: &[(&str, &str, &str)] = &[
+    ("api.openai.com", "/v1/", "openai"),
+    ("api.groq.com", "/openai/v1/", "groq"),
+    ("api.mistral.ai", "/v1/", "mistral-ai"),
+    ("openrouter.ai", "/api/v1/", "openrouter"),
+    ("api.deepseek.com", "/", "deepseek"),
+    ("api.cerebras.ai", "/v1/", "cerebras"),
+    ("router.huggingface.co", "/novita/v3/openai/", "huggingface"),
+    ("router.huggingface.co", "/together/v1/", "huggingface"),
+    ("api.z.ai", "/api/paas/v4/", "z-ai"),
+    ("localhost:11434", "/v1/", "ollama"),
+    ("pydanticai7521574644.openai.azure.com", "/openai/deployments/gpt-4o/", "openai"),
+    ("pydantic-ai-realtime-dev.openai.azure.com", "/openai/v1/", "openai"),
+    ("api.anthropic.com", "/v1/", "anthropic"),
+];
+
+/// One recording on one way through the gateway.
+struct Trip<'a> {
+    recording: &'a Recording,
+    trace: String,
+    provider: &'static str,
+    /// Below `/v1/`.
+    path: String,
+    /// The header that says how the answer is cut.
+    cut: Option<(&'static str, &'static str)>,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recorded_answers_come_through_byte_for_byte() {
+    let Some(file) = recording::file() else {
+        return announce("SKIPPED: recordings: no ../shared/traffic/recorded.jsonl beside this checkout");
+    };
+    let recordings = recording::all(&std::fs::read_to_string(&file).unwrap());
+    let emulator = Emulator::start(Some(&file));
+    let gateway = Gateway::start(&settings(emulator.port));
+    let trips = trips(&recordings);
+    let client = client();
+    let travel = |trip| travel(&client, &gateway, emulator.port, trip);
+    let mut problems: Vec<String> = stream::iter(&trips).map(travel).buffer_unordered(AT_ONCE).concat().await;
+    problems.extend(token_problems(&gateway, &trips).await);
+    assert!(problems.is_empty(), "{} of {} trips:\n{}", problems.len(), trips.len(), problems.join("\n"));
+    assert!(trips.len() > 1_000, "only {} trips were made", trips.len());
+    let counted = trips.iter().filter(|trip| trip.recording.tokens().is_some()).count();
+    assert!(counted > 1_000, "only {counted} trips told tokens");
+    announce(&told(&trips));
+}
+
+fn settings(port: u16) -> String {
+    let mut providers: Vec<&str> = HOSTS.iter().map(|(_, _, provider)| *provider).collect();
+    providers.dedup();
+    let mut rows = String::from("providers:\n");
+    for provider in providers {
+        let host = format!("http://127.0.0.1:{port}/v1");
+        let row = format!("{{provider: {provider}, api_key: sk-recorded-0123456789, custom_host: '{host}'}}");
+        if !rows.contains(&format!("  recorded-{provider}:")) {
+            writeln!(rows, "  recorded-{provider}: {row}").unwrap();
+        }
+    }
+    STANDARD.replace("providers:\n", &rows)
+}
+
+fn trips(recordings: &[Recording]) -> Vec<Trip<'_>> {
+    let mut trips = Vec::new();
+    for recording in recordings {
+        let found = HOSTS.iter().find_map(|(host, prefix, provider)| {
+            let path = (recording.host == *host).then(|| recording.path.strip_prefix(prefix))??;
+            Some((path, *provider))
+        });
+        let Some((path, provider)) = found else { continue };
+        let small = recording.body.len() <= BYTE_BY_BYTE;
+        let mut cuts = vec![None];
+        if recording.streamed {
+            cuts.extend([Some(("x-replay-chunk", "7")), Some(("x-replay-cuts", "11"))]);
+            cuts.extend(small.then_some(Some(("x-replay-chunk", "1"))));
+        }
+        let ways = cuts.iter().map(|cut| (path.to_owned(), *cut));
+        for (path, cut) in ways.chain([(format!("proxy/{path}"), None)]) {
+            let trace = format!("recording-{}-end", trips.len());
+            trips.push(Trip { recording, trace, provider, path, cut });
+        }
+    }
+    trips
+}
+
+/// Makes the trip and says what is wrong with what arrived, here and at the provider.
+async fn travel(client: &Client, gateway: &Gateway, emulator: u16, trip: &Trip<'_>) -> Vec<String> {
+    let Trip { recording, trace, provider, path, cut } = trip;
+    let method: Method = recording.method.parse().unwrap();
+    let call = client.request(method, format!("{}/{path}", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-trace-id", trace);
+    let call = call.header("x-gateway-provider", format!("@recorded-{provider}"));
+    let call = call.header("x-replay-id", &recording.id).header("x-emulator-tag", trace);
+    let call = cut.iter().fold(call, |call, (name, value)| call.header(*name, *value));
+    let sent = body(recording);
+    let call = match &sent {
+        Some((kind, body)) => call.header("content-type", *kind).body(body.clone()),
+        None => call,
+    };
+    let answer = call.send().await.unwrap();
+    let status = answer.status().as_u16();
+    let kind = answer.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
+    let body = answer.bytes().await.unwrap_or_else(|error| Bytes::from(format!("no whole answer: {error}")));
+    let mut problems = Vec::new();
+    if status != recording.status {
+        problems.push(format!("status {status}, not {}: {}", recording.status, start(&body)));
+    } else if body != recording.body {
+        let same = body.iter().zip(&recording.body).take_while(|(one, other)| one == other).count();
+        let lengths = format!("{} bytes, not {}", body.len(), recording.body.len());
+        problems.push(format!("{lengths}, other from {same} on: {}", start(&body[same..])));
+    }
+    if kind.as_deref() != Some(&recording.content_type) {
+        problems.push(format!("content-type {kind:?}, not {}", recording.content_type));
+    }
+    let sent = sent.map(|(_, body)| body).unwrap_or_default();
+    problems.extend(arrived(client, emulator, trace, &sent).await);
+    let named = |problem| format!("{} {path} {cut:?} {}: {problem}", recording.host, recording.id);
+    problems.into_iter().map(named).collect()
+}
+
+/// What is wrong with the request the provider got.
+async fn arrived(client: &Client, emulator: u16, trace: &str, sent: &str) -> Option<String> {
+    let url = format!("http://127.0.0.1:{emulator}/_emulator/requests?tag={trace}&wait=10000");
+    let requests: Vec<Value> = client.get(url).send().await.unwrap().json().await.unwrap();
+    let digest = ring::digest::digest(&ring::digest::SHA256, sent.as_bytes());
+    let wanted: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let got = requests.iter().map(|request| request["body_sha256"].as_str().unwrap_or_default());
+    let got: Vec<&str> = got.collect();
+    (got != [wanted.as_str()]).then(|| format!("the provider got bodies {got:?}, not {wanted}"))
+}
+
+/// The recorded body; uploads were not kept, and neither were a few others.
+fn body(recording: &Recording) -> Option<(&'static str, String)> {
+    const FORM: &str =
+        "--b\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nassistants\r\n--b--\r\n";
+    const CHAT: &str = r#"{"model": "any", "messages": [{"role": "user", "content": "Hello."}]}"#;
+    match &recording.request {
+        Some(json) => Some(("application/json", json.clone())),
+        None if recording.method != "POST" => None,
+        None if recording.path.contains("/files") => {
+            Some(("multipart/form-data; boundary=b", FORM.to_owned()))
+        }
+        None => Some(("application/json", CHAT.to_owned())),
+    }
+}
+
+/// Holds the tokens of the access lines against what the recordings say.
+async fn token_problems(gateway: &Gateway, trips: &[Trip<'_>]) -> Vec<String> {
+    let all_there = async || {
+        let lines = gateway.stdout.with("\"recording-");
+        (lines.len() >= trips.len()).then_some(lines)
+    };
+    let lines = until("an access line of every trip", all_there).await;
+    let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines: BTreeMap<String, Value> =
+        lines.map(|line| (line["trace_id"].as_str().unwrap().to_owned(), line)).collect();
+    let problem = |trip: &Trip<'_>| {
+        let line = &lines[&trip.trace];
+        let wanted = trip.recording.tokens();
+        let tokens = &line["tokens"];
+        let got =
+            tokens["input"].as_u64().map(|input| (input, tokens["output"].as_u64().unwrap_or_default()));
+        (got != wanted)
+            .then(|| format!("{} {}: tokens {got:?}, not {wanted:?}", trip.recording.host, trip.recording.id))
+    };
+    trips.iter().filter_map(problem).collect()
+}
+
+fn start(body: &[u8]) -> String {
+    String::from_utf8_lossy(body).chars().take(300).collect()
+}
+
+/// What was seen, per host and kind.
+fn told(trips: &[Trip<'_>]) -> String {
+    let mut counts: BTreeMap<(&str, &str), [usize; 2]> = BTreeMap::new();
+    for trip in trips {
+        let kind = match trip.recording {
+            Recording { status: 400.., .. } => "refused",
+            Recording { streamed: true, .. } => "streamed",
+            _ => "whole",
+        };
+        let count = counts.entry((&trip.recording.host, kind)).or_default();
+        count[0] += usize::from(trip.path.starts_with("proxy/"));
+        count[1] += 1;
+    }
+    let mut table = String::from("recordings, byte for byte (host, kind, recordings, trips):\n");
+    for ((host, kind), [recordings, trips]) in counts {
+        writeln!(table, "  {host:<42} {kind:<9} {recordings:>4} {trips:>5}").unwrap();
+    }
+    table
+}

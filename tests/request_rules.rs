@@ -1,0 +1,198 @@
+//! The spec's rules for requests on the unified routes, asked of the running gateway: a 400 that names the `param`.
+//!
+//! Not every rule (tables beside the code have them): one of each sort per call, that they are asked before a provider
+//! hears of it, and what must not be judged.
+
+use crate::support::client::{client, new_trace};
+use crate::support::gateway;
+use crate::support::settings::KEY;
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+
+const USER: &str = r#"[{"role":"user","content":"a"}]"#;
+
+/// Path, body (`USER` stands for a good list of messages), and the field at fault.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("chat/completions", r#"{"messages":USER}"#, "model"),
+    ("chat/completions", r#"{"model":"m"}"#, "messages"),
+    ("chat/completions", r#"{"model":"m","messages":null}"#, "messages"),
+    ("chat/completions", r#"{"model":"m","messages":[]}"#, "messages"),
+    ("chat/completions", r#"{"model":"m","messages":"a"}"#, "messages"),
+    ("chat/completions", r#"{"model":"m","messages":[{"content":"a"}]}"#, "messages[0].role"),
+    ("chat/completions", r#"{"model":"m","messages":[{"role":"robot"}]}"#, "messages[0].role"),
+    ("chat/completions", r#"{"model":1,"messages":USER}"#, "model"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"temperature":2.1}"#, "temperature"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"top_p":-0.1}"#, "top_p"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"n":0}"#, "n"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"n":129}"#, "n"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"n":1.5}"#, "n"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"presence_penalty":3}"#, "presence_penalty"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"frequency_penalty":-2.5}"#, "frequency_penalty"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"logit_bias":{"50256":101}}"#, "logit_bias.50256"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"stop":["a","b","c","d","e"]}"#, "stop"),
+    (
+        "chat/completions",
+        r#"{"model":"m","messages":USER,"logprobs":true,"top_logprobs":21}"#,
+        "top_logprobs",
+    ),
+    ("chat/completions", r#"{"model":"m","messages":USER,"top_logprobs":2}"#, "top_logprobs"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"stream":"yes"}"#, "stream"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"stream_options":{}}"#, "stream_options"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"functions":[]}"#, "functions"),
+    ("chat/completions", r#"{"model":"m","messages":USER,"tools":["search"]}"#, "tools[0]"),
+    ("completions", r#"{"model":"m"}"#, "prompt"),
+    ("completions", r#"{"model":"m","prompt":"a","logprobs":6}"#, "logprobs"),
+    ("completions", r#"{"model":"m","prompt":"a","best_of":21}"#, "best_of"),
+    ("embeddings", r#"{"input":"a"}"#, "model"),
+    ("embeddings", r#"{"model":"m"}"#, "input"),
+    ("responses", r#"{"input":"a"}"#, "model"),
+    ("responses", r#"{"model":"m","input":"a","temperature":3}"#, "temperature"),
+    ("images/generations", r#"{"model":"m"}"#, "prompt"),
+    ("audio/speech", r#"{"model":"m","input":"a"}"#, "voice"),
+    ("moderations", r#"{"model":"m"}"#, "input"),
+    ("rerank", r#"{"model":"m","query":"a"}"#, "documents"),
+    ("batches", r#"{"completion_window":"24h","endpoint":"/v1/embeddings"}"#, "input_file_id"),
+    (
+        "batches",
+        r#"{"input_file_id":"f","completion_window":"1h","endpoint":"/v1/embeddings"}"#,
+        "completion_window",
+    ),
+    ("batches", r#"{"input_file_id":"f","completion_window":"24h","endpoint":"/v1/files"}"#, "endpoint"),
+    ("fine_tuning/jobs", r#"{"model":"m","suffix":"s","method":{}}"#, "training_file"),
+    (
+        "fine_tuning/jobs",
+        r#"{"model":"m","training_file":"f","suffix":"s","method":{},"integrations":[{},{},{},{},{},{}]}"#,
+        "integrations",
+    ),
+];
+
+/// Queries of GET and the parameter at fault.
+const REFUSED_QUERIES: &[(&str, &str)] = &[
+    ("batches?limit=0", "limit"),
+    ("batches?limit=101", "limit"),
+    ("batches?limit=ten", "limit"),
+    ("fine_tuning/jobs/ftjob-1/checkpoints?limit=0", "limit"),
+    ("responses/resp_1?include=everything", "include"),
+    ("responses/resp_1?include[]=message.input_image.image_url&include[]=all", "include"),
+];
+
+/// What must pass: what no rule names, and nulls.
+const PASSES: &[(&str, &str)] = &[
+    ("chat/completions", r#"{"model":"m","messages":USER,"no_such_field":{"a":[1]},"top_k":40,"min_p":0.1}"#),
+    (
+        "chat/completions",
+        r#"{"model":"m","messages":USER,"tools":[{"type":"web_search_2030","x":1},{"type":"function","function":{"name":"f"}}]}"#,
+    ),
+    ("chat/completions", r#"{"model":"m","messages":USER,"tool_choice":"any","reasoning_effort":"ultra"}"#),
+    (
+        "chat/completions",
+        r#"{"model":"m","messages":USER,"temperature":null,"n":null,"stop":null,"tools":null}"#,
+    ),
+    (
+        "chat/completions",
+        r#"{"model":"m","messages":[{"role":"user","content":[{"type":"hologram","x":1}]}]}"#,
+    ),
+    (
+        "chat/completions",
+        r#"{"model":"m","messages":USER,"temperature":2,"top_p":1,"n":128,"stop":["a","b","c","d"]}"#,
+    ),
+    ("responses", r#"{"model":"m","input":[{"type":"unheard_of"}],"tools":[{"type":"computer_use_2030"}]}"#),
+    ("embeddings", r#"{"model":"m","input":"a","task":"search"}"#),
+];
+
+async fn post(path: &str, body: &str, tag: &str) -> (StatusCode, Value) {
+    let gateway = gateway();
+    let call = client().post(format!("{}/{path}", gateway.base_url())).header("x-gateway-api-key", KEY);
+    let call = call.header("x-gateway-provider", "@emulator").header("x-emulator-tag", tag);
+    let call = call.header("content-type", "application/json").body(body.replace("USER", USER));
+    let answer = call.send().await.unwrap();
+    (answer.status(), answer.json().await.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_broken_rule_is_told_with_its_param_and_stays_here() {
+    let tag = new_trace();
+    for (path, body, param) in REFUSED {
+        let (status, answer) = post(path, body, &tag).await;
+        assert_eq!(status, 400, "{path} {body}: {answer}");
+        assert_eq!(answer["error"]["param"], *param, "{path} {body}: {answer}");
+        assert_eq!(answer["error"]["type"], "invalid_request_error", "{path} {body}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.len() > 20, "{path} {body}: {message}");
+    }
+    let messages = r#"{"model":"m","messages":USER}"#;
+    let (status, answer) = post("messages", messages, &tag).await;
+    assert_eq!(
+        (status.as_u16(), &answer["type"], &answer["error"]["type"]),
+        (400, &"error".into(), &"invalid_request_error".into())
+    );
+    assert!(answer["error"]["message"].as_str().unwrap().contains("max_tokens"), "{answer}");
+    // The one that passes shows that the tag is told: nothing before it was.
+    let (status, _) = post("embeddings", r#"{"model":"m","input":"a"}"#, &tag).await;
+    assert_eq!(status, 200);
+    assert_eq!(gateway().emulator_requests(&tag).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_query_that_breaks_a_rule_is_told_with_its_param() {
+    let gateway = gateway();
+    for (path, param) in REFUSED_QUERIES {
+        let call = client().get(format!("{}/{path}", gateway.base_url())).header("x-gateway-api-key", KEY);
+        let answer = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
+        assert_eq!(answer.status(), 400, "{path}");
+        let answer: Value = answer.json().await.unwrap();
+        assert_eq!(answer["error"]["param"], *param, "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_rule_names_passes() {
+    for (path, body) in PASSES {
+        let tag = new_trace();
+        let (status, answer) = post(path, body, &tag).await;
+        assert_eq!(status, 200, "{path} {body}: {answer}");
+        let got = gateway().emulator_requests(&tag).await;
+        assert_eq!(got[0]["body"], body.replace("USER", USER), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_proxy_route_judges_nothing() {
+    for (path, body, _) in REFUSED {
+        let tag = new_trace();
+        post(&format!("proxy/{path}"), body, &tag).await;
+        let got = gateway().emulator_requests(&tag).await;
+        assert_eq!(got.len(), 1, "{path} {body}");
+        assert_eq!(got[0]["body"], body.replace("USER", USER), "{path}");
+    }
+    for (path, _) in REFUSED_QUERIES {
+        let gateway = gateway();
+        let url = format!("{}/proxy/{path}", gateway.base_url());
+        let call = client().request(Method::GET, url).header("x-gateway-api-key", KEY);
+        let answer = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
+        assert!(
+            answer.headers().contains_key("x-gateway-last-used-option-index"),
+            "{path}: {}",
+            answer.status()
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_the_config_sets_is_not_asked_of_the_body() {
+    let gateway = gateway();
+    for (config, body) in [
+        (r#"{"provider":"@emulator","override_params":{"model":"set"}}"#, r#"{"messages":USER}"#),
+        (
+            r#"{"provider":"@emulator","override_params":{"temperature":0.5}}"#,
+            r#"{"model":"m","messages":USER,"temperature":9}"#,
+        ),
+    ] {
+        let call = client()
+            .post(format!("{}/chat/completions", gateway.base_url()))
+            .header("x-gateway-api-key", KEY);
+        let call = call.header("x-gateway-config", config).header("content-type", "application/json");
+        let answer = call.body(body.replace("USER", USER)).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{config} {body}: {}", answer.text().await.unwrap());
+    }
+}

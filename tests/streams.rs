@@ -1,0 +1,251 @@
+//! Streams pass as they come: each event at once, no byte changed, the end told honestly, nothing left behind.
+//!
+//! Not what real providers send (`recordings`), nor what a broken connection looks like to a whole answer.
+
+use crate::support::client::{chat, client, hello, new_trace};
+use crate::support::provider::Provider;
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::wait::until;
+use crate::support::{Gateway, gateway, sse};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const GAP: Duration = Duration::from_millis(60);
+
+/// A streamed request of each dialect, path below `/v1/` and body with `MODEL` for the model.
+const DIALECTS: &[(&str, &str)] = &[
+    ("chat/completions", r#"{"model":"MODEL","stream":true,"messages":[{"role":"user","content":"a"}]}"#),
+    ("completions", r#"{"model":"MODEL","stream":true,"prompt":"a"}"#),
+    ("responses", r#"{"model":"MODEL","stream":true,"input":"a"}"#),
+    (
+        "messages",
+        r#"{"model":"MODEL","stream":true,"max_tokens":99,"messages":[{"role":"user","content":"a"}]}"#,
+    ),
+];
+
+fn call(gateway: &Gateway, trace: &str, path: &str, body: &str) -> reqwest::RequestBuilder {
+    let call = client().post(format!("{}/{path}", gateway.base_url())).header("x-gateway-api-key", KEY);
+    let call = call.header("x-gateway-trace-id", trace).header("content-type", "application/json");
+    let provider = if path.ends_with("messages") { "@anthropic-emulator" } else { "@emulator" };
+    call.header("x-gateway-provider", provider).body(body.to_owned())
+}
+
+#[tokio::test]
+async fn events_are_handed_on_as_they_come() {
+    let gateway = gateway();
+    let watch = async |path: String, body: &str| {
+        let body = body.replace("MODEL", &format!("m?tokens=8&gap={}", GAP.as_millis()));
+        let answer = call(&gateway, &new_trace(), &path, &body).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+        let mut pieces = answer.bytes_stream();
+        let mut times = Vec::new();
+        while let Some(piece) = pieces.next().await {
+            piece.unwrap();
+            times.push(Instant::now());
+        }
+        let between = times.last().unwrap().duration_since(times[0]);
+        assert!(between > GAP * 5, "{path}: all {} pieces came within {between:?}", times.len());
+        assert!(times.len() > 5, "{path}: {} pieces", times.len());
+    };
+    let ways = DIALECTS
+        .iter()
+        .flat_map(|(path, body)| [(*path).to_owned(), format!("proxy/{path}")].map(|path| watch(path, body)));
+    futures_util::future::join_all(ways).await;
+}
+
+#[tokio::test]
+async fn the_line_tells_what_a_stream_cost_and_when_it_began() {
+    let gateway = gateway();
+    for (path, body) in DIALECTS {
+        let trace = new_trace();
+        let body = body.replace("MODEL", "m?tokens=12&ttft=50");
+        let body = body.replace(r#""messages":"#, r#""stream_options":{"include_usage":true},"messages":"#);
+        let answer = call(&gateway, &trace, path, &body).send().await.unwrap();
+        let text = answer.text().await.unwrap();
+        let line = gateway.access_line(&trace).await;
+        assert_eq!((&line["status"], &line["stream"]), (&json!(200), &json!(true)), "{path}");
+        if *path != "completions" {
+            assert_eq!(line["tokens"]["output"], 12, "{path}: {line}\n{text}");
+        }
+        assert_eq!(line["bytes_out"], text.len(), "{path}");
+        let at = |name: &str| line[name].as_f64().unwrap_or_else(|| panic!("{path}: no {name} in {line}"));
+        assert!(at("ttfb_ms") <= at("ttft_ms") && at("ttft_ms") <= at("total_ms"), "{path}: {line}");
+        assert!(at("ttft_ms") >= 50.0, "{path}: {line}");
+        assert!(line["finish_reason"].is_string() && line["error_code"].is_null(), "{path}: {line}");
+    }
+}
+
+/// What comes behind a canned stream.
+#[derive(Debug, PartialEq)]
+enum End {
+    /// Nothing: the caller gets the provider's bytes and no more.
+    AsItIs,
+    /// An error event: the provider closed the stream without an end.
+    Error,
+}
+
+const FINISH: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+const DELTA: &str =
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n";
+const DONE: &str = "data: [DONE]\n\n";
+const ERROR: &str = "data: {\"error\":{\"message\":\"overloaded\",\"code\":529}}\n\n";
+const START: &str =
+    "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m\"}}\n\n";
+const STOP: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+const CREATED: &str = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"status\":\"in_progress\"}}\n\n";
+const COMPLETED: &str = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n";
+
+/// Path, what the provider sends, and what comes behind it.
+fn canned() -> Vec<(&'static str, String, End)> {
+    let chat = "chat/completions";
+    vec![
+        (chat, [DELTA, FINISH, DONE].concat(), End::AsItIs),
+        // Some providers send no [DONE], some no blank line at the very end, some no reason to stop.
+        (chat, [DELTA, FINISH].concat(), End::AsItIs),
+        (chat, [DELTA, FINISH, "data: [DONE]"].concat(), End::AsItIs),
+        (chat, [DELTA, DONE].concat(), End::AsItIs),
+        (chat, [DELTA, FINISH, DONE].concat().replace('\n', "\r\n"), End::AsItIs),
+        (
+            chat,
+            [": PROCESSING\n\n", DELTA, ":\n\n", "event: ping\n\n", "id: 7\nretry: 9\n\n", FINISH, DONE]
+                .concat(),
+            End::AsItIs,
+        ),
+        (
+            chat,
+            [
+                DELTA,
+                "data: {\"choices\":[{\n\n",
+                "data: \n\n",
+                "nonsense\n\n",
+                "data: \u{fffd}\u{0}\n\n",
+                FINISH,
+                DONE,
+            ]
+            .concat(),
+            End::AsItIs,
+        ),
+        (chat, [DELTA, ERROR].concat(), End::AsItIs),
+        (chat, [DELTA, "event: error\n", ERROR].concat(), End::AsItIs),
+        (chat, [DELTA, DELTA].concat(), End::Error),
+        (chat, String::new(), End::Error),
+        (chat, ": PROCESSING\n\n".to_owned(), End::Error),
+        ("messages", [START, STOP].concat(), End::AsItIs),
+        ("messages", START.to_owned(), End::Error),
+        ("responses", [CREATED, COMPLETED].concat(), End::AsItIs),
+        ("responses", CREATED.to_owned(), End::Error),
+        // On a path we do not know we cannot know what an end looks like.
+        ("anything", [DELTA, DELTA].concat(), End::AsItIs),
+    ]
+}
+
+#[tokio::test]
+async fn no_byte_of_a_stream_is_changed_and_its_end_is_told_honestly() {
+    let gateway = gateway();
+    for (path, stream, end) in canned() {
+        let canned = stream.clone();
+        let provider = Provider::start(move |_| {
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+            let body =
+                if canned.is_empty() { String::new() } else { format!("{:x}\r\n{canned}\r\n", canned.len()) };
+            format!("{head}{body}0\r\n\r\n").into_bytes()
+        });
+        let provider = provider.await;
+        let trace = new_trace();
+        let body = r#"{"model":"m","stream":true,"max_tokens":9,"input":"a","messages":[{"role":"user","content":"a"}]}"#;
+        let call = with_host(call(&gateway, &trace, path, body), &provider);
+        let answer = client().execute(call).await.unwrap();
+        let got = answer.text().await.unwrap();
+        let tail = got.strip_prefix(&*stream).unwrap_or_else(|| panic!("{path}: {stream:?} became {got:?}"));
+        let events = sse::events(tail);
+        let said = events.iter().filter_map(|event| serde_json::from_str::<Value>(&event.data).ok());
+        let told: Vec<Value> = said.collect();
+        let line = gateway.access_line(&trace).await;
+        match end {
+            End::AsItIs => assert_eq!((tail, &line["error_code"]), ("", &Value::Null), "{path}: {stream:?}"),
+            End::Error => {
+                assert_eq!(told.len(), 1, "{path}: {stream:?} ended in {tail:?}");
+                let code = told[0].pointer("/error/code").or(told[0].get("code"));
+                let named = code.and_then(Value::as_str).unwrap_or("upstream_invalid_answer");
+                assert_eq!(named, "upstream_invalid_answer", "{path}: {tail:?}");
+                assert_eq!(line["error_code"], "upstream_invalid_answer", "{path}: {stream:?}");
+            }
+        }
+    }
+}
+
+/// The call, sent to the test's provider with the caller's own key.
+fn with_host(call: reqwest::RequestBuilder, provider: &Provider) -> reqwest::Request {
+    let mut request = call.header("authorization", "Bearer k").build().unwrap();
+    let headers = request.headers_mut();
+    headers.insert("x-gateway-provider", "openai".parse().unwrap());
+    headers.insert("x-gateway-custom-host", provider.base_url().parse().unwrap());
+    request
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_ends_in_an_error_event() {
+    let gateway = gateway();
+    for (path, body) in DIALECTS {
+        let trace = new_trace();
+        let body = body.replace("MODEL", "m?fault=cut&after=4");
+        let text = call(&gateway, &trace, path, &body).send().await.unwrap().text().await.unwrap();
+        let events = sse::events(&text);
+        assert_eq!(events.len(), 5, "{path}: {text}");
+        let last: Value = serde_json::from_str(&events[4].data).unwrap();
+        match *path {
+            "messages" => assert_eq!((&*events[4].name, &last["type"]), ("error", &json!("error"))),
+            "responses" => {
+                assert_eq!((&*events[4].name, &last["type"]), ("error", &json!("error")));
+                assert_eq!(last["sequence_number"], 4, "{last}");
+            }
+            _ => assert_eq!(last["error"]["code"], "upstream_unreachable", "{path}: {last}"),
+        }
+        assert!(!text.contains("[DONE]"), "{path}");
+        assert_eq!(gateway.access_line(&trace).await["error_code"], "upstream_unreachable", "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_streams_at_once_all_complete_and_leave_nothing_behind() {
+    const STREAMS: usize = 200;
+    let gateway = Gateway::start(STANDARD);
+    let client = client();
+    let mut body = hello(true);
+    body["model"] = "m?tokens=20&gap=10".into();
+    let one = async |number: usize| {
+        let call = chat(&gateway, &format!("many-{number}"), &body).build().unwrap();
+        let answer = client.execute(call).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.text().await.unwrap()
+    };
+    let texts: Vec<String> = futures_util::future::join_all((0..STREAMS).map(one)).await;
+    for text in &texts {
+        let events = sse::events(text);
+        assert_eq!((events.len(), &*events[events.len() - 1].data), (23, "[DONE]"), "{text}");
+    }
+    // Half of the callers leave in the middle of theirs.
+    body["model"] = "m?tokens=100&gap=50".into();
+    let leaving = async |number: usize| {
+        let call = chat(&gateway, &format!("left-{number}"), &body).build().unwrap();
+        let mut pieces = client.execute(call).await.unwrap().bytes_stream();
+        pieces.next().await.unwrap().unwrap();
+    };
+    futures_util::future::join_all((0..STREAMS / 4).map(leaving)).await;
+    let idle = async || (gateway.metric("turnpike_requests_in_flight").await == Some(0.0)).then_some(());
+    until("no request under way", idle).await;
+    let url = format!("{}/_emulator/stats", gateway.emulator_url());
+    until("no request at the emulator", async || {
+        let stats: Value = client.get(&url).send().await.unwrap().json().await.unwrap();
+        (stats["in_flight"] == 0).then_some(())
+    })
+    .await;
+    let left = async || (gateway.stdout.with("\"left-").len() == STREAMS / 4).then_some(());
+    until("the line of every caller that left", left).await;
+    for line in gateway.stdout.with("\"left-") {
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["error_code"], "caller_left", "{line}");
+    }
+}

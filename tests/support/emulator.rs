@@ -1,0 +1,52 @@
+//! `turnpike emulator` as a process of its own: for recordings, and where the gateway's memory is measured.
+//!
+//! Not the emulator inside the gateway, which most tests use. It dies with its guard, or by its guardian.
+
+use super::gateway::guardian;
+use super::logbook::Logbook;
+use super::ports::free;
+use super::wait::until_blocking;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A running emulator.
+pub(crate) struct Emulator {
+    pub(crate) port: u16,
+    stderr: Logbook,
+    process: Child,
+    guardian: Child,
+}
+
+impl Emulator {
+    /// Starts it, with recordings to answer with or without, and waits until it listens.
+    pub(crate) fn start(recordings: Option<&Path>) -> Self {
+        let port = free();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_turnpike"))
+            .args(["emulator", "--listen", &format!("127.0.0.1:{port}")])
+            .args(recordings.iter().flat_map(|file| ["--replay".as_ref(), file.as_os_str()]))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = Logbook::follow(process.stderr.take().unwrap());
+        let guardian = guardian(process.id());
+        let emulator = Self { port, stderr, process, guardian };
+        let listens = until_blocking(|| TcpStream::connect(("127.0.0.1", port)).ok());
+        assert!(listens.is_some(), "the emulator did not start\n{}", emulator.stderr.tail("stderr"));
+        emulator
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        for process in [&mut self.guardian, &mut self.process] {
+            let _ended_already = process.kill();
+            let _ = process.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("{}", self.stderr.tail("emulator"));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A provider made by a test: it keeps every byte of what it got and answers with bytes the test wrote.
+//!
+//! Not the emulator, which answers as real ones do: this is for what no HTTP server would show or send. It lives on the
+//! runtime of its test and ends with it.
+
+use super::message::Message;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+type Answers = dyn Fn(&Message) -> Vec<u8> + Send + Sync;
+
+/// A listening provider.
+pub(crate) struct Provider {
+    pub(crate) port: u16,
+    got: Arc<Mutex<Vec<Message>>>,
+}
+
+impl Provider {
+    /// Answers each request with the bytes that `answer` makes of it; none: it closes the connection.
+    pub(crate) async fn start(answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let got = Arc::<Mutex<Vec<Message>>>::default();
+        let (answer, log): (Arc<Answers>, _) = (Arc::new(answer), Arc::clone(&got));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&answer), Arc::clone(&log)));
+            }
+        });
+        Self { port, got }
+    }
+
+    /// Its base URL with the version segment, for `x-gateway-custom-host`.
+    pub(crate) fn base_url(&self) -> String {
+        format!("http://127.0.0.1:{}/v1", self.port)
+    }
+
+    /// What it got so far, oldest first.
+    pub(crate) fn got(&self) -> Vec<Message> {
+        self.got.lock().clone()
+    }
+}
+
+async fn serve(mut stream: TcpStream, answer: Arc<Answers>, log: Arc<Mutex<Vec<Message>>>) {
+    let mut buffer = Vec::new();
+    loop {
+        while let Some((message, length)) = Message::parse(&buffer, false) {
+            buffer.drain(..length);
+            let bytes = answer(&message);
+            log.lock().push(message);
+            if bytes.is_empty() || stream.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+        if !matches!(stream.read_buf(&mut buffer).await, Ok(count) if count > 0) {
+            return;
+        }
+    }
+}
