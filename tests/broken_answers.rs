@@ -8,6 +8,7 @@ use crate::support::settings::{KEY, STANDARD};
 use crate::support::talk::{SPEECHES, Speech, Way, ask};
 use crate::support::upstream::Upstream;
 use crate::support::{gateway, sse};
+use futures_util::future::join_all;
 use serde_json::Value;
 
 const IMPATIENT: &str = "limits: {upstream_read_timeout_ms: 250}\n";
@@ -15,22 +16,28 @@ const IMPATIENT: &str = "limits: {upstream_read_timeout_ms: 250}\n";
 #[tokio::test]
 async fn a_whole_answer_that_breaks_off_never_looks_complete() {
     let gateway = Gateway::start(&format!("{STANDARD}{IMPATIENT}"));
+    let mut calls = Vec::new();
     for fault in ["cut", "stall", "truncate"] {
         for speech in SPEECHES {
-            for way in [Way::Direct, Way::Timed, Way::Big] {
-                let trace = new_trace();
-                let call = ask(&gateway, speech, way, &format!("fault={fault}"));
-                let call = call.header("x-gateway-provider", speech.slug());
-                let answer = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
-                assert_eq!(answer.status(), 200);
-                let read = answer.bytes().await;
-                assert!(read.is_err(), "{fault} {speech:?} {way:?}: {read:?}");
-                let line = gateway.access_line(&trace).await;
-                let code = if fault == "stall" { "upstream_timeout" } else { "upstream_unreachable" };
-                assert_eq!(line["error_code"], code, "{fault} {way:?} {line}");
-            }
+            calls.extend(
+                [Way::Direct, Way::Timed, Way::Big].map(|way| looks_broken(&gateway, fault, speech, way)),
+            );
         }
     }
+    join_all(calls).await;
+}
+
+async fn looks_broken(gateway: &Gateway, fault: &str, speech: Speech, way: Way) {
+    let trace = new_trace();
+    let call = ask(gateway, speech, way, &format!("fault={fault}"));
+    let call = call.header("x-gateway-provider", speech.slug());
+    let answer = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let read = answer.bytes().await;
+    assert!(read.is_err(), "{fault} {speech:?} {way:?}: {read:?}");
+    let line = gateway.access_line(&trace).await;
+    let code = if fault == "stall" { "upstream_timeout" } else { "upstream_unreachable" };
+    assert_eq!(line["error_code"], code, "{fault} {way:?} {line}");
 }
 
 #[tokio::test]

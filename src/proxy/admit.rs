@@ -174,6 +174,9 @@ async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result:
     match Body::parse(bytes.clone()) {
         Ok(body) => Ok(Some(body)),
         Err(_) if passed_on => Ok(Some(Body::unread(bytes))),
+        Err(_) if bytes.is_empty() => {
+            Err(Error::bad_request("The request body must be a JSON object, and it is empty."))
+        }
         Err(why) => Err(Error::bad_request(format!("The request body must be a JSON object: {why}."))),
     }
 }
