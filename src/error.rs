@@ -41,6 +41,8 @@ pub enum Kind {
     Unreachable,
     InvalidAnswer,
     Draining,
+    Crowded,
+    Silent,
     Internal,
 }
 
@@ -82,6 +84,8 @@ impl Kind {
             Kind::NotImplemented => row(501, BAD, BAD, "not_implemented"),
             Kind::Unreachable => row(502, "upstream_error", "api_error", "upstream_unreachable"),
             Kind::InvalidAnswer => row(502, "upstream_error", "api_error", "upstream_invalid_answer"),
+            Kind::Crowded => row(503, "server_error", "overloaded_error", "too_many_connections"),
+            Kind::Silent => row(504, "upstream_error", "timeout_error", "upstream_timeout"),
             Kind::Draining => row(503, "server_error", "overloaded_error", "draining"),
         }
     }
@@ -188,6 +192,20 @@ impl Error {
     /// 502: the provider answered something that is not an HTTP answer we can use.
     pub fn invalid_answer(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(Kind::InvalidAnswer, message) }
+    }
+
+    /// 503: more connections than the operator allows.
+    pub fn too_many_connections(most: usize) -> Self {
+        let message = format!(
+            "This gateway has {most} connections open, the most it takes. Reuse connections, try again later, \
+             or ask the operator to raise limits.max_connections."
+        );
+        Self::new(Kind::Crowded, message)
+    }
+
+    /// 504: the provider said nothing for longer than the operator lets a connection hang.
+    pub fn silent(message: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(Kind::Silent, message) }
     }
 
     /// 503: the process is shutting down.

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use turnpike::emulator::{Emulator, Options, Recordings};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// An AI gateway: one HTTP endpoint in front of many model providers.
 #[derive(Debug, Parser)]

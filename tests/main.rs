@@ -14,14 +14,21 @@
 
 mod support;
 
+mod control;
 mod hostile_input;
 mod house;
+mod metrics;
+mod observability;
 mod operations;
 mod realtime;
 mod recordings;
 mod request_rules;
 mod sdk;
+mod secrecy;
+mod settings;
 mod smoke;
+mod starting;
+mod stopping;
 mod streams;
 mod systemd;
 mod transfer;

@@ -78,7 +78,8 @@ impl Scan {
                 at = self.string(chunk, at);
                 continue;
             }
-            if self.skip_to.is_some() {
+            // Asked at numbers only: elsewhere the next quote is near, and asking costs more than a step.
+            if self.skip_to.is_some() && (byte.is_ascii_digit() || byte == b'-') {
                 let plain = chunk.get(at..).map_or(0, without_structure);
                 if plain > 0 {
                     at += plain;

@@ -127,6 +127,16 @@ pub enum DeploymentType {
 }
 
 impl Account {
+    /// Whether it holds anything that must not be shown to a stranger's host.
+    pub fn holds_secret(&self) -> bool {
+        let cloud_a = &self.cloud_a;
+        self.api_key.is_some()
+            || cloud_a.access_key_id.is_some()
+            || cloud_a.secret_access_key.is_some()
+            || cloud_a.session_token.is_some()
+            || self.cloud_b.service_account_json.is_some()
+    }
+
     /// Reads the account's fields out of a larger object and leaves the others unread. Empty strings count
     /// as absent. Whether a custom host is allowed is not judged here: the operator's own hosts are trusted.
     pub fn read(fields: &mut Fields<'_>) -> Self {

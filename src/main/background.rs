@@ -18,12 +18,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use turnpike::emulator::Emulator;
+use turnpike::settings::Settings;
 use turnpike::state::Shared;
 use turnpike::state::live::Live;
 
 /// How long an access line may wait in memory.
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
 const LOOK_AT_CERTIFICATES_EVERY: Duration = Duration::from_secs(2);
+const LOOK_FOR_ADDRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// All of them on one thread: none has more to do than to wait.
 pub struct Beside(pub Vec<Box<dyn BackgroundService + Send + Sync>>);
@@ -66,6 +68,8 @@ impl BackgroundService for Scribe {
 pub struct Reloader {
     pub shared: Arc<Shared>,
     pub file: PathBuf,
+    /// The settings the process was started with: some of them hold to its end.
+    pub started: Arc<Live>,
 }
 
 #[async_trait]
@@ -93,39 +97,48 @@ impl Reloader {
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
         }
-        match read::settings(&self.file) {
-            Ok(settings) => {
-                let before = self.shared.live_arc();
-                if settings.server != before.settings.server || settings.listen != before.settings.listen {
-                    log::warn!("settings: changes of server and listen need a restart");
-                }
-                let output = settings.access_log.clone();
-                if output != before.settings.access_log {
-                    self.open(&output);
-                }
-                log::info!("settings reloaded: {}", settings.hash);
-                self.shared.replace(Live::new(settings, before.generation + 1));
-            }
-            Err(unread) => {
-                let why = read::told(&self.file, &unread);
-                self.shared.metrics.settings_refused();
-                log::error!("settings not reloaded, the last good ones stay:\n{why}");
-            }
+        if let Err(why) = self.put_in_force() {
+            self.shared.metrics.settings_refused();
+            log::error!("settings not reloaded, the last good ones stay:\n{why}");
         }
         let _ = sd_notify::notify(&[NotifyState::Ready]);
     }
 
-    fn reopen(&self) {
-        let output = self.shared.live().settings.access_log.clone();
-        self.open(&output);
+    /// # Errors
+    /// Why the file is not in force.
+    fn put_in_force(&self) -> Result<(), String> {
+        let settings = read::settings(&self.file).map_err(|unread| read::told(&self.file, &unread))?;
+        let before = self.shared.live_arc();
+        let output = &settings.access_log;
+        if *output != before.settings.access_log {
+            self.shared.access_log.reopen(output).map_err(|why| format!("access_log: {why}"))?;
+        }
+        let held = unchangeable(&settings, &self.started.settings);
+        if !held.is_empty() {
+            log::warn!("settings: changes of {} wait for a restart", held.join(", "));
+        }
+        log::info!("settings reloaded: {}", settings.hash);
+        self.shared.replace(Live::new(settings, before.generation + 1));
+        Ok(())
     }
 
-    fn open(&self, output: &turnpike::settings::AccessLog) {
-        match self.shared.access_log.reopen(output) {
+    fn reopen(&self) {
+        match self.shared.access_log.reopen(&self.shared.live().settings.access_log) {
             Ok(()) => log::info!("access log opened anew"),
             Err(error) => log::error!("access log not opened anew, the old one stays: {error}"),
         }
     }
+}
+
+/// The sections that differ and that only a start puts in force.
+fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
+    let sections = [
+        ("server", new.server != started.server),
+        ("listen", new.listen != started.listen),
+        ("emulator", new.emulator != started.emulator),
+        ("log", new.log != started.log),
+    ];
+    sections.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect()
 }
 
 /// Puts renewed certificates in use.
@@ -200,10 +213,17 @@ pub struct Actor {
 #[async_trait]
 impl BackgroundService for Actor {
     async fn start(&self, _shutdown: ShutdownWatch) {
-        match TcpListener::bind(self.listen).await {
-            // It serves to the end of the process: draining requests still need their provider.
-            Ok(listener) => self.emulator.serve(listener, std::future::pending()).await,
-            Err(error) => log::error!("the emulator cannot listen on {}: {error}", self.listen),
+        let mut told = false;
+        loop {
+            match TcpListener::bind(self.listen).await {
+                // It serves to the end of the process: draining requests still need their provider.
+                Ok(listener) => return self.emulator.serve(listener, std::future::pending()).await,
+                Err(error) if !told => log::warn!("the emulator cannot listen on {}: {error}", self.listen),
+                Err(_) => {}
+            }
+            // After a hand-over the old process has the address until its last request has ended.
+            told = true;
+            sleep(LOOK_FOR_ADDRESS_EVERY).await;
         }
     }
 }

@@ -7,9 +7,28 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use turnpike::settings::{Log, LogFormat};
 
+/// Libraries that see heads and bodies, keys among them: below warnings they print whole requests, so that is as
+/// far as they go, whatever level is asked for.
+const INDISCREET: [&str; 9] = [
+    "pingora",
+    "pingora_core",
+    "pingora_proxy",
+    "pingora_pool",
+    "pingora_http",
+    "rustls",
+    "h2",
+    "hyper",
+    "tower",
+];
 /// Libraries that tell each hiccup of a connection as an error; what matters of it is in the access line.
-const QUIET: [&str; 5] =
-    ["pingora_proxy", "pingora_core::connectors", "pingora_core::apps", "hickory_resolver", "hickory_proto"];
+const NOISY: [&str; 6] = [
+    "pingora_proxy",
+    "pingora_core::connectors",
+    "pingora_core::apps",
+    "pingora_core::services::listening",
+    "hickory_resolver",
+    "hickory_proto",
+];
 
 /// One line in JSON.
 #[derive(Serialize)]
@@ -24,14 +43,13 @@ struct Line<'a> {
 pub fn start(log: &Log) {
     let mut builder = env_logger::Builder::new();
     builder.filter_level(log.level);
-    for library in ["pingora_core", "pingora_pool", "pingora_runtime", "rustls", "h2", "hyper"] {
+    for library in INDISCREET {
         builder.filter_module(library, log.level.min(LevelFilter::Warn));
     }
-    for library in QUIET {
-        builder.filter_module(
-            library,
-            if log.level >= LevelFilter::Debug { log.level } else { LevelFilter::Off },
-        );
+    if log.level < LevelFilter::Debug {
+        for library in NOISY {
+            builder.filter_module(library, LevelFilter::Off);
+        }
     }
     match log.format {
         LogFormat::Json => builder.format(json),
@@ -62,6 +80,6 @@ fn now() -> String {
 /// Says why the process cannot go on, readable by whoever started it.
 #[expect(clippy::print_stderr, reason = "the last word of a process that ends, also before the log runs")]
 pub fn fatal(why: &str) -> ExitCode {
-    eprintln!("turnpike: {why}");
+    eprintln!("turnpike: {}", why.trim_end());
     ExitCode::FAILURE
 }

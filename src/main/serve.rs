@@ -14,7 +14,7 @@ use pingora_core::server::{RunArgs, Server};
 use pingora_core::services::background::{BackgroundService, background_service};
 use pingora_core::services::listening::Service;
 use pingora_proxy::http_proxy;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use turnpike::control;
 use turnpike::emulator::{Emulator, Options};
 use turnpike::net::bridge::{AxumApp, Limits};
 use turnpike::net::doorway::Doorway;
+use turnpike::net::peer::Ca;
 use turnpike::proxy::{Front, Gateway, Handover};
 use turnpike::settings::{Listener, Settings};
 use turnpike::state::Shared;
@@ -48,6 +49,11 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
 }
 
 fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<Shared>), String> {
+    check_authorities(&settings)?;
+    match upgrade {
+        true => can_take_over(&settings)?,
+        false => can_listen(&settings)?,
+    }
     let mut server = Server::new_with_opt_and_conf(Opt { upgrade, ..Opt::default() }, conf(&settings));
     server.bootstrap();
     let metrics = Metrics::new().map_err(|why| format!("metrics: {why}"))?;
@@ -91,7 +97,7 @@ fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<
     }
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
         Box::new(Scribe(Arc::clone(&shared))),
-        Box::new(Reloader { shared: Arc::clone(&shared), file: file.to_owned() }),
+        Box::new(Reloader { shared: Arc::clone(&shared), file: file.to_owned(), started: shared.live_arc() }),
         Box::new(Renewal(certificates)),
         Box::new(Herald { shared: Arc::clone(&shared), listeners: addresses }),
         Box::new(Drain { shared: Arc::clone(&shared), grace }),
@@ -122,6 +128,7 @@ fn conf(settings: &Settings) -> ServerConf {
         graceful_shutdown_timeout_seconds: Some(1),
         ..ServerConf::default()
     };
+    conf.ca_file = settings.tls.ca_file.as_ref().map(|path| path.display().to_string());
     if let Some(path) = &server.upgrade_sock {
         conf.upgrade_sock = path.display().to_string();
     }
@@ -148,6 +155,40 @@ fn open<A>(
     }
     service.add_tls_with_settings(&address, None, tls);
     Ok(())
+}
+
+/// Pingora panics over a file it cannot use, and only when it first connects.
+fn check_authorities(settings: &Settings) -> Result<(), String> {
+    let Some(path) = &settings.tls.ca_file else { return Ok(()) };
+    let wrong = |why: String| format!("tls.ca_file {}: {why}", path.display());
+    let text = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
+    Ca::from_pem(&text).map(drop).map_err(wrong)
+}
+
+/// Looks whether every address is free. Pingora tries for half a minute before it gives up, without a word to
+/// whoever started us, and meanwhile we would take the other process's listener for our own.
+fn can_listen(settings: &Settings) -> Result<(), String> {
+    let listen = &settings.listen;
+    let data = listen.data.iter().map(|listener| ("listen.data", listener.address));
+    let control = ("listen.control", listen.control.address);
+    let emulator = settings.emulator.listen.map(|address| ("emulator.listen", address));
+    for (key, address) in data.chain([control]).chain(emulator) {
+        TcpListener::bind(address).map_err(|why| format!("{key}: cannot listen on {address}: {why}"))?;
+    }
+    Ok(())
+}
+
+/// Taking over needs a place to meet; Pingora's own default lies in /tmp, where anyone may wait.
+fn can_take_over(settings: &Settings) -> Result<(), String> {
+    match &settings.server.upgrade_sock {
+        Some(path)
+            if path.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) =>
+        {
+            Err(format!("server.upgrade_sock: {} is in no folder that exists", path.display()))
+        }
+        Some(_) => Ok(()),
+        None => Err("run --upgrade needs server.upgrade_sock, the same in the running process".to_owned()),
+    }
 }
 
 fn write_pid(settings: &Settings) -> Result<(), String> {

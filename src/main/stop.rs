@@ -10,13 +10,18 @@ use sd_notify::NotifyState;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use turnpike::state::Shared;
 
 /// Between failing readiness and closing the listeners: time for one probe to notice.
 const NOTICE: Duration = Duration::from_millis(500);
+/// How long nothing may be under way before that counts as the end: a connection just taken has not shown its
+/// request yet, and the last frames of an HTTP/2 answer are written behind its end.
+const QUIET: Duration = Duration::from_millis(300);
 /// For error events to reach their callers after the grace period.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// For the last access lines; an output that hangs must not hold up the end.
+const LAST_LINES: Duration = Duration::from_secs(2);
 /// What Pingora is told to wait beyond our own drain, should that hang.
 pub const MARGIN: Duration = Duration::from_secs(5);
 
@@ -32,19 +37,58 @@ impl ShutdownSignalWatch for Watch {
             log::error!("signals cannot be heard: this process can only be killed");
             return std::future::pending().await;
         };
-        let heard = tokio::select! {
-            _ = terminate.recv() => ShutdownSignal::GracefulTerminate,
-            _ = quit.recv() => ShutdownSignal::GracefulUpgrade,
-            _ = interrupt.recv() => {
-                let _ = self.0.access_log.flush();
-                return ShutdownSignal::FastShutdown;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => return self.at_once().await,
+                _ = quit.recv() => {
+                    if self.is_awaited() {
+                        log::info!("handing the listeners over");
+                        return ShutdownSignal::GracefulUpgrade;
+                    }
+                }
             }
-        };
+        }
         self.0.phase.drain();
         let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("draining")]);
         log::info!("stopping: {} requests under way", self.0.phase.in_flight());
-        sleep(NOTICE).await;
-        heard
+        match timeout(NOTICE, interrupt.recv()).await {
+            Ok(_) => self.at_once().await,
+            Err(_) => ShutdownSignal::GracefulTerminate,
+        }
+    }
+}
+
+impl Watch {
+    async fn at_once(&self) -> ShutdownSignal {
+        log::info!("stopping at once");
+        last_lines(&self.0).await;
+        ShutdownSignal::FastShutdown
+    }
+
+    /// Whether a new process waits for our listeners. Pingora would stop in any case, and leave nobody listening.
+    fn is_awaited(&self) -> bool {
+        match &self.0.live().settings.server.upgrade_sock {
+            Some(path) if path.exists() => return true,
+            Some(path) => log::error!(
+                "SIGQUIT ignored: no process waits on {}; start `turnpike run --upgrade` first",
+                path.display()
+            ),
+            None => log::error!("SIGQUIT ignored: handing over needs server.upgrade_sock"),
+        }
+        false
+    }
+}
+
+/// Writes the access lines that wait, for so long.
+async fn last_lines(shared: &Arc<Shared>) {
+    let shared = Arc::clone(shared);
+    let written = tokio::task::spawn_blocking(move || shared.access_log.flush());
+    match timeout(LAST_LINES, written).await {
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(error))) => log::error!("access lines were lost: {error}"),
+        Ok(Err(error)) => log::error!("access lines were lost: {error}"),
+        Err(_) => log::error!("access lines were lost: their output hangs"),
     }
 }
 
@@ -58,26 +102,48 @@ pub struct Drain {
 impl BackgroundService for Drain {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let _ = shutdown.wait_for(|down| *down).await;
-        let deadline = Instant::now() + self.grace;
-        self.until_idle(deadline).await;
-        let left = self.shared.phase.in_flight();
-        if left > 0 {
-            log::warn!("the grace period is over: {left} requests are cut");
-            self.shared.phase.cut();
-            self.until_idle(Instant::now() + LAST_WORDS).await;
+        // Said already, unless the listeners were handed over: their new owner is as ready as we were.
+        self.shared.phase.drain();
+        match signal(SignalKind::interrupt()) {
+            Ok(mut interrupt) => {
+                tokio::select! {
+                    () = self.finish() => {}
+                    () = heard(&mut interrupt) => log::info!("stopping at once"),
+                }
+            }
+            Err(_) => self.finish().await,
         }
-        if let Err(error) = self.shared.access_log.flush() {
-            log::error!("access lines were lost: {error}");
-        }
+        last_lines(&self.shared).await;
         log::info!("stopped");
         std::process::exit(0);
     }
 }
 
 impl Drain {
-    async fn until_idle(&self, deadline: Instant) {
-        while self.shared.phase.in_flight() > 0 && Instant::now() < deadline {
-            sleep(Duration::from_millis(20)).await;
+    async fn finish(&self) {
+        self.until_quiet(Instant::now() + self.grace).await;
+        let left = self.shared.phase.in_flight();
+        if left > 0 {
+            log::warn!("the grace period is over: {left} requests are cut");
+            self.shared.phase.cut();
+            self.until_quiet(Instant::now() + LAST_WORDS).await;
+        }
+    }
+
+    /// Returns when nothing has been under way for [`QUIET`], or at the deadline when something still is.
+    async fn until_quiet(&self, deadline: Instant) {
+        let mut busy = Instant::now();
+        loop {
+            let now = Instant::now();
+            if self.shared.phase.in_flight() > 0 {
+                busy = now;
+                if now >= deadline {
+                    return;
+                }
+            } else if now - busy >= QUIET {
+                return;
+            }
+            sleep(Duration::from_millis(10)).await;
         }
     }
 }

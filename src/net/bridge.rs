@@ -11,6 +11,7 @@ mod exchange;
 pub use axum_app::{AxumApp, Limits};
 
 use axum::Router;
+use http::header::{HeaderName, HeaderValue};
 use pingora_proxy::Session;
 use std::time::Duration;
 
@@ -25,17 +26,18 @@ pub struct BridgeOutcome {
     pub body_bytes: u64,
 }
 
-/// Answers a request of the data plane through `router`. Its body must not have been read; over
-/// `max_body` bytes it is answered 413. The session's filter modules are not asked.
+/// Answers a request of the data plane through `router`, and puts the header `mark` on the answer. Its body must
+/// not have been read; over `max_body` bytes it is answered 413. The session's filter modules are not asked.
 ///
 /// # Errors
 /// The caller left, or stopped reading, before the answer was complete.
 pub async fn answer(
     session: &mut Session,
     router: &Router,
+    mark: Option<(HeaderName, HeaderValue)>,
     max_body: usize,
 ) -> Result<BridgeOutcome, Box<pingora_core::Error>> {
-    exchange::exchange(session.as_downstream_mut(), router, max_body, BODY_TIMEOUT).await
+    exchange::exchange(session.as_downstream_mut(), router, mark, max_body, BODY_TIMEOUT).await
 }
 
 #[cfg(test)]

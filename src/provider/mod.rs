@@ -81,7 +81,7 @@ pub fn unknown(name: &str) -> String {
     let known: Vec<&str> = ids().collect();
     match nearest(&known, name) {
         Some(near) => format!("is not a provider this gateway knows; did you mean {near}?"),
-        None => "is not a provider this gateway knows; docs/providers.md lists them".to_owned(),
+        None => "is not a provider this gateway knows; docs/providers.md lists them.".to_owned(),
     }
 }
 

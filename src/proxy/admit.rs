@@ -70,8 +70,8 @@ enum Door {
 /// What a request to the data plane is for.
 struct Call {
     operation: Operation,
-    /// Below the version segment, and below `proxy/`.
-    path: String,
+    /// Where the path below the version segment, and below `proxy/`, begins.
+    below: usize,
     /// It came by `/v1/proxy/`, which passes what it does not understand.
     is_proxied: bool,
 }
@@ -81,8 +81,6 @@ fn begin(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
     let live = gateway.shared.live_arc();
     let head = session.req_header();
     ctx.trace_id = trace_id(&head.headers, &live);
-    ctx.record.method = head.method.as_str().to_owned();
-    ctx.record.path = head.uri.path().to_owned();
     ctx.under_way = Some(gateway.shared.phase.enter());
     if gateway.shared.phase.is_draining() {
         session.set_keepalive(None);
@@ -136,7 +134,8 @@ fn door(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result::Res
         )));
     }
     let is_proxied = proxied.is_some();
-    Ok(Door::Data(Call { operation: ctx.operation, path: relative.to_owned(), is_proxied }))
+    let below = path.len() - relative.len();
+    Ok(Door::Data(Call { operation: ctx.operation, below, is_proxied }))
 }
 
 /// Reads the body where it may choose the target; leaves it to stream where nothing needs it.
@@ -185,7 +184,8 @@ async fn collect(
         let told = session.downstream_session.write_continue_response().await;
         told.map_err(|_| Error::caller_left())?;
     }
-    if length.is_some_and(|length| length <= REPLAYED) {
+    // Pingora replays what it buffered, when the request goes direct; a length that is not told may be small.
+    if length.is_none_or(|length| length <= REPLAYED) {
         session.downstream_session.enable_retry_buffering();
     }
     let mut whole = BytesMut::new();
@@ -196,7 +196,7 @@ async fn collect(
             Err(error) => {
                 // Where the body ends is unknown now: what follows must not be taken for a request.
                 session.set_keepalive(None);
-                return Err(failure::translate(&error.into_down(), None, std::time::Duration::ZERO));
+                return Err(failure::translate(&error.into_down(), None));
             }
         };
         let Some(piece) = piece else { break };
@@ -228,8 +228,8 @@ fn request_of(session: &Session, call: Call, body: Option<Body>) -> Request {
         operation: call.operation,
         is_proxied: call.is_proxied,
         method: head.method.clone(),
-        path: call.path,
-        query: head.uri.query().map(str::to_owned),
+        uri: head.uri.clone(),
+        below: call.below,
         body,
         model,
         slug,
@@ -279,7 +279,7 @@ fn plan(
     if let Some(body) = &request.body {
         rules::check(request.operation, body, &given)?;
     }
-    rules::check_query(request.operation, request.query.as_deref())?;
+    rules::check_query(request.operation, request.uri.query())?;
     Ok(tree)
 }
 

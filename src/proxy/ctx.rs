@@ -73,8 +73,23 @@ impl Marks {
         change(&mut self.0.lock());
     }
 
-    pub fn noted(&self) -> Noted {
-        self.0.lock().clone()
+    /// The next checked address to try; starts over at the end.
+    pub fn take_address(&self) -> Option<SocketAddr> {
+        let mut noted = self.0.lock();
+        let tried = noted.tried;
+        noted.tried += 1;
+        noted.addresses.get(tried % noted.addresses.len().max(1)).copied()
+    }
+
+    /// The address tried last.
+    pub fn last_address(&self) -> Option<SocketAddr> {
+        let noted = self.0.lock();
+        let last = noted.tried.checked_sub(1)?;
+        noted.addresses.get(last % noted.addresses.len().max(1)).copied()
+    }
+
+    pub fn read<T>(&self, look: impl FnOnce(&Noted) -> T) -> T {
+        look(&self.0.lock())
     }
 }
 

@@ -36,9 +36,7 @@ pub(super) fn of_ours(ctx: &mut Ctx, error: Error) -> Box<PingoraError> {
 pub(super) fn no_address(leaf: &Leaf, why: NetError) -> Error {
     let who = leaf.spoken();
     let error = match why {
-        NetError::Refused(why) => {
-            Error::bad_request(format!("Invalid custom host: {why}")).with_param("x-gateway-custom-host")
-        }
+        NetError::Refused(why) => Error::bad_request(why).with_param("x-gateway-custom-host"),
         NetError::NotFound => Error::unreachable(
             format!("The host of provider {who} does not exist (DNS). Check the provider or custom host."),
             "dns: no such name",
@@ -52,27 +50,34 @@ pub(super) fn no_address(leaf: &Leaf, why: NetError) -> Error {
 }
 
 /// A connection could not be made: other addresses are tried first.
-pub(super) fn connecting(mut error: Box<PingoraError>, ctx: &Ctx) -> Box<PingoraError> {
-    let more = ctx.errand.as_ref().is_some_and(|errand| {
-        let noted = errand.marks.noted();
-        noted.tried < noted.addresses.len()
-    });
+pub(super) fn connecting(gateway: &Gateway, mut error: Box<PingoraError>, ctx: &Ctx) -> Box<PingoraError> {
+    if let Some(errand) = &ctx.errand
+        && let Some(address) = errand.marks.last_address()
+    {
+        // Later requests begin with another address.
+        gateway.shared.dns.failed(&errand.attempt.leaf.origin, address);
+    }
+    let more = ctx
+        .errand
+        .as_ref()
+        .is_some_and(|errand| errand.marks.read(|noted| noted.tried < noted.addresses.len()));
     error.set_retry(more);
     error
 }
 
-/// A connection broke. One from the pool that was dead before we used it is replaced free of charge,
-/// whatever the method: the provider cannot have seen a request it never answered a byte to.
+/// A connection broke. One from the pool that turns out dead is replaced free of charge, whatever the method:
+/// in practice the provider had closed it before our request came. (One that reads a request and closes
+/// without a byte sees that request twice.)
 pub(super) fn while_proxying(
     session: &Session,
     mut error: Box<PingoraError>,
     ctx: &Ctx,
     reused: bool,
 ) -> Box<PingoraError> {
-    let untouched = ctx.errand.as_ref().is_some_and(|errand| {
-        let noted = errand.marks.noted();
-        noted.head.is_none() && noted.tried <= MOST_STALE
-    });
+    let untouched = ctx
+        .errand
+        .as_ref()
+        .is_some_and(|errand| errand.marks.read(|noted| noted.head.is_none() && noted.tried <= MOST_STALE));
     let broken = matches!(
         error.etype(),
         ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError | ErrorType::H2Error
@@ -84,7 +89,7 @@ pub(super) fn while_proxying(
 }
 
 /// Ours for what Pingora says. `None` for the leaf when nothing was sent yet.
-pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>, limit: Duration) -> Error {
+pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
     if *error.esource() == ErrorSource::Downstream {
         return match error.etype() {
             ErrorType::ReadTimedout => Error::slow_caller(
@@ -124,9 +129,13 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>, limit: Durati
             format!("No trusted TLS connection to the provider {who}. Check its certificate and host name."),
             cause,
         ),
-        ErrorType::ReadTimedout | ErrorType::WriteTimedout => {
-            Error { cause: Some(cause), ..Error::timed_out(limit.as_millis() as u64) }
-        }
+        ErrorType::ReadTimedout | ErrorType::WriteTimedout => Error::silent(
+            format!(
+                "The provider {who} went silent. Try again or another provider; the operator bounds the \
+                 silence with limits.upstream_read_timeout_ms."
+            ),
+            cause,
+        ),
         ErrorType::InvalidHTTPHeader
         | ErrorType::H1Error
         | ErrorType::InvalidH2
@@ -146,27 +155,19 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>, limit: Durati
 }
 
 /// The last word on a request that failed: answers the caller while there is nothing sent yet.
-pub(super) async fn at_last(
-    gateway: &Gateway,
-    session: &mut Session,
-    error: &PingoraError,
-    ctx: &mut Ctx,
-) -> FailToProxy {
+pub(super) async fn at_last(session: &mut Session, error: &PingoraError, ctx: &mut Ctx) -> FailToProxy {
     if ctx.is_attempt {
         // The orchestrator hears of it; a made-up answer would hide what happened.
         return FailToProxy { error_code: 0, can_reuse_downstream: false };
     }
-    let noted = ctx.errand.as_ref().map(|errand| errand.marks.noted());
-    let hooks = ctx.failure.take().or_else(|| noted.and_then(|noted| noted.failure));
+    let noted = ctx.errand.as_ref().and_then(|errand| errand.marks.read(|noted| noted.failure.clone()));
+    let hooks = ctx.failure.take().or(noted);
     let told = hooks.unwrap_or_else(|| {
         let leaf = ctx.errand.as_ref().map(|errand| errand.attempt.leaf.as_ref());
-        let limit =
-            ctx.live.as_ref().map_or(Duration::ZERO, |live| live.settings.limits.upstream_read_timeout);
-        translate(error, leaf, limit)
+        translate(error, leaf)
     });
     let status = told.status();
     let reuse = write(session, &told, ctx).await;
-    gateway.shared.metrics.failed(told.kind);
     ctx.failure = Some(told);
     FailToProxy { error_code: status, can_reuse_downstream: reuse }
 }

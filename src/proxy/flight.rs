@@ -8,6 +8,7 @@ use super::upstream::Passed;
 use crate::state::phase::Phase;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use http::Version;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::protocols::http::subrequest::server::SubrequestHandle;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
@@ -53,6 +54,9 @@ impl Flight {
     /// Only when Pingora gave the session no spawner: a fault of ours.
     pub fn launch(session: &mut Session, ctx: &Ctx, errand: Errand) -> Result<Self> {
         let unread = !session.is_body_done();
+        // Pingora hands the head to a subrequest as HTTP/1 text and cannot read "HTTP/2" in it.
+        let version = session.req_header().version;
+        session.downstream_session.req_header_mut().set_version(Version::HTTP_11);
         let Some(spawner) = &session.subrequest_spawner else {
             return Err(PingoraError::explain(ErrorType::InternalError, "no subrequest spawner"));
         };
@@ -62,6 +66,7 @@ impl Flight {
         let passed = Passed { errand: errand.clone(), operation: ctx.operation, live: ctx.live.clone() };
         let context = SubrequestCtx::builder().user_ctx(Box::new(passed)).body_mode(mode).build();
         let (prepared, handle) = spawner.create_subrequest(session.as_downstream(), context);
+        session.downstream_session.req_header_mut().set_version(version);
         if let Some(body) = held {
             // The channel is new and has room for it.
             let _ = handle.tx.try_send(HttpTask::Body(Some(body), true));
@@ -71,7 +76,13 @@ impl Flight {
     }
 
     /// Waits for the answer's final head, until `deadline`.
-    pub async fn head(&mut self, session: &mut Session, ctx: &mut Ctx, deadline: Option<Instant>) -> Heard {
+    pub async fn head(
+        &mut self,
+        session: &mut Session,
+        ctx: &mut Ctx,
+        phase: &Phase,
+        deadline: Option<Instant>,
+    ) -> Heard {
         let timer = async move {
             match deadline {
                 Some(at) => sleep_until(Clock::from_std(at)).await,
@@ -91,6 +102,7 @@ impl Flight {
                 },
                 () = feed(&mut self.feed, &self.handle.tx, session, ctx) => return Heard::CallerLeft,
                 () = &mut timer => return Heard::TimedOut,
+                () = phase.until_cut() => return Heard::Draining,
             }
         }
     }

@@ -18,7 +18,9 @@ use pingora_core::protocols::l4::stream::Stream as Socket;
 use pingora_core::protocols::{ALPN, Stream};
 use pingora_core::server::ShutdownWatch;
 use pingora_proxy::HttpProxy;
+use pingora_timeout::fast_timeout::fast_timeout;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -35,6 +37,16 @@ pub struct Front {
     shared: Arc<Shared>,
     /// Whether HTTP/2 is spoken on plain connections here (prior knowledge).
     h2c: bool,
+    open: Arc<AtomicUsize>,
+}
+
+/// One open connection; counted out when it is dropped.
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// What came of waiting for a request head.
@@ -51,22 +63,28 @@ enum Head {
 
 impl Front {
     pub fn new(proxy: Arc<HttpProxy<Gateway>>, shared: Arc<Shared>, h2c: bool) -> Self {
-        Self { proxy, shared, h2c }
+        Self { proxy, shared, h2c, open: Arc::default() }
+    }
+
+    /// Counts the connection in, or says that there are too many.
+    fn admit_connection(&self) -> Result<Open, Error> {
+        let open = Open(Arc::clone(&self.open));
+        let count = self.open.fetch_add(1, Ordering::AcqRel) + 1;
+        match self.shared.live().settings.limits.max_connections {
+            Some(most) if count > most => Err(Error::too_many_connections(most)),
+            _ => Ok(open),
+        }
     }
 
     /// Waits for the next head, at most the idle time for its first byte.
-    async fn head(&self, stream: &mut Stream, shutdown: &ShutdownWatch) -> Head {
+    async fn head(&self, stream: &mut Stream) -> Head {
         let (idle, deadline, limit) = {
             let limits = &self.shared.live().settings.limits;
             (limits.idle_timeout, limits.header_timeout, limits.max_header_bytes)
         };
         let mut head = BytesMut::with_capacity(FIRST_READ);
-        let mut shutdown = shutdown.clone();
-        let first = tokio::select! {
-            biased;
-            first = timeout(idle, stream.read_buf(&mut head)) => first,
-            _ = shutdown.wait_for(|down| *down) => return Head::Gone,
-        };
+        // Not tokio's timer: this one is armed only when there is something to wait for, and costs little.
+        let first = fast_timeout(idle, stream.read_buf(&mut head)).await;
         if !matches!(first, Ok(Ok(read)) if read > 0) {
             return Head::Gone;
         }
@@ -150,11 +168,18 @@ impl Front {
 #[async_trait]
 impl ServerApp for Front {
     async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
+        let _open = match self.admit_connection() {
+            Ok(open) => open,
+            Err(error) => {
+                self.refuse(stream, &error).await;
+                return None;
+            }
+        };
         if stream.selected_alpn_proto() == Some(ALPN::H2) {
             return self.proxy.process_new(stream, shutdown).await;
         }
         loop {
-            match self.head(&mut stream, shutdown).await {
+            match self.head(&mut stream).await {
                 Head::Whole(head) => stream = self.one(stream, head, shutdown).await?,
                 Head::Http2(read) => {
                     // Pingora looks for the preface itself: what was read goes back on the socket.

@@ -9,6 +9,7 @@ use super::failure;
 use crate::error::Error;
 use crate::net::bridge;
 use axum::Router;
+use http::header::{HeaderName, HeaderValue};
 use pingora_core::Result;
 use pingora_proxy::Session;
 
@@ -41,14 +42,17 @@ impl Handover {
 
 /// Lets the control plane answer.
 pub(super) async fn answer(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    ctx.record.by_control = true;
+    let trace_id = HeaderValue::from_str(&ctx.trace_id).ok();
+    let mark = trace_id.map(|id| (HeaderName::from_static("x-gateway-trace-id"), id));
     let most = ctx.live.as_ref().map_or(0, |live| live.settings.limits.max_body_bytes);
-    match bridge::answer(session, &gateway.handover.router, most).await {
+    match bridge::answer(session, &gateway.handover.router, mark, most).await {
         Ok(sent) => {
             ctx.record.bytes_out = sent.body_bytes;
             Ok(true)
         }
         Err(error) => {
-            let error = failure::translate(&error.into_down(), None, std::time::Duration::ZERO);
+            let error = failure::translate(&error.into_down(), None);
             Err(failure::of_ours(
                 ctx,
                 match error.kind {

@@ -11,6 +11,7 @@ mod failure;
 mod flight;
 mod front;
 mod handover;
+mod line;
 mod orchestrate;
 mod record;
 mod upstream;
@@ -168,11 +169,11 @@ impl ProxyHttp for Gateway {
         ctx: &mut Ctx,
         error: Box<Error>,
     ) -> Box<Error> {
-        failure::connecting(error, ctx)
+        failure::connecting(self, error, ctx)
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
-        failure::at_last(self, session, error, ctx).await
+        failure::at_last(session, error, ctx).await
     }
 
     fn suppress_error_log(&self, _session: &Session, _ctx: &Ctx, _error: &Error) -> bool {

@@ -72,7 +72,8 @@ async fn one(
     ctx.errand = Some(errand.clone());
     let limit = errand.attempt.leaf.request_timeout;
     let mut flight = Flight::launch(session, ctx, errand)?;
-    let head = match flight.head(session, ctx, limit.map(|limit| Instant::now() + limit)).await {
+    let deadline = limit.map(|limit| Instant::now() + limit);
+    let head = match flight.head(session, ctx, &gateway.shared.phase, deadline).await {
         Heard::Task(HttpTask::Header(head, end)) => (head, end),
         Heard::CallerLeft => {
             flight.abort();
@@ -119,7 +120,7 @@ async fn relay(
         }
         if let Err(error) = session.write_response_tasks(std::mem::take(&mut tasks)).await {
             flight.abort();
-            let error = failure::translate(&error.into_down(), None, Duration::ZERO);
+            let error = failure::translate(&error.into_down(), None);
             return Err(failure::of_ours(ctx, error));
         }
         if done {
@@ -148,6 +149,7 @@ async fn cut(session: &mut Session, ctx: &mut Ctx, flight: Flight, heard: Heard)
         let events = ctx.tap.as_ref().map_or(0, |tap| tap.learned().events);
         let event = Bytes::from(reply::error_event(&error, ctx.operation.dialect(), events));
         ctx.failure = Some(error);
+        ctx.record.bytes_out += event.len() as u64;
         session.set_keepalive(None);
         session.write_response_tasks(vec![HttpTask::Body(Some(event), true)]).await?;
         return Ok(());
@@ -172,6 +174,7 @@ fn unfinished(ctx: &mut Ctx) -> Option<Bytes> {
     .with_provider(leaf.provider.id());
     let event = Bytes::from(reply::error_event(&error, ctx.operation.dialect(), events));
     ctx.failure = Some(error);
+    ctx.record.bytes_out += event.len() as u64;
     Some(event)
 }
 
@@ -186,16 +189,16 @@ fn end_with(tasks: &mut Vec<HttpTask>, event: Bytes) {
 
 fn broken(flight: &Flight, heard: Heard, limit: Duration) -> Error {
     let leaf = &flight.errand.attempt.leaf;
-    if let Some(error) = flight.errand.marks.noted().failure {
+    if let Some(error) = flight.errand.marks.read(|noted| noted.failure.clone()) {
         return error;
     }
     match heard {
         Heard::TimedOut => Error::timed_out(limit.as_millis() as u64).with_provider(leaf.provider.id()),
         Heard::Draining => Error::draining(),
-        Heard::Failed(error) => failure::translate(&error, Some(leaf), limit),
+        Heard::Failed(error) => failure::translate(&error, Some(leaf)),
         _ => {
             let error = PingoraError::explain(ErrorType::ConnectionClosed, "no answer");
-            failure::translate(&error.into_up(), Some(leaf), limit)
+            failure::translate(&error.into_up(), Some(leaf))
         }
     }
 }

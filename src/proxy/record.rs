@@ -4,25 +4,28 @@
 
 use super::Gateway;
 use super::ctx::{Ctx, Errand, Noted};
+use super::line::Line;
 use crate::api::usage::Usage;
 use crate::error::{Error, Kind};
+use crate::route::leaf::Leaf;
 use crate::state::metrics::Finished;
 use pingora_proxy::Session;
-use serde::Serialize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The most attempts one line tells of.
 const MOST_TOLD: usize = 16;
 /// The most of an error's text one line carries, bytes.
 const MOST_TEXT: usize = 600;
+/// The most of a name the caller or the provider chose (a path, a model), bytes.
+const MOST_NAME: usize = 512;
 
 /// Findings of a request under way.
 #[derive(Debug, Default)]
 pub struct Record {
     pub key: Option<Arc<str>>,
-    pub method: String,
-    pub path: String,
+    /// The control plane answered it.
+    pub by_control: bool,
     pub streamed: bool,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -39,91 +42,25 @@ pub struct Record {
 }
 
 /// One attempt, as the access line tells it.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct Try {
-    target: String,
-    provider: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    leaf: Arc<Leaf>,
     status: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'static str>,
-    ms: f64,
-}
-
-/// The access line. Its keys are a promise: `docs/access-log.md`.
-#[derive(Serialize)]
-struct Line<'a> {
-    ts: String,
-    trace_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    caller: Option<String>,
-    method: &'a str,
-    path: &'a str,
-    operation: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    provider: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    slug: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_model: Option<&'a str>,
-    status: u16,
-    stream: bool,
-    bytes_in: u64,
-    bytes_out: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tokens: Option<Tokens>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finish_reason: Option<&'a str>,
-    attempts: &'a [Try],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttfb_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttft_ms: Option<f64>,
-    total_ms: f64,
-    overhead_ms: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_code: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<&'a serde_json::value::RawValue>,
-}
-
-/// Tokens in OpenAI's sense: `input` includes cached ones, `output` includes reasoning.
-#[derive(Serialize)]
-struct Tokens {
-    input: u64,
-    output: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    cached: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    cache_write: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    reasoning: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
+    spent: Duration,
 }
 
 impl Record {
     /// Notes what an attempt came to.
     pub fn tried(&mut self, errand: &Errand, error: Option<&Error>) {
-        let noted = errand.marks.noted();
-        let spent = noted.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let (begun, status) = errand.marks.read(|noted| (noted.begun, noted.status));
+        let spent = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         if self.tries.len() < MOST_TOLD {
-            let leaf = &errand.attempt.leaf;
             self.tries.push(Try {
-                target: leaf.index.clone(),
-                provider: leaf.provider.id(),
-                status: noted.status.filter(|_| error.is_none()),
+                leaf: Arc::clone(&errand.attempt.leaf),
+                status: status.filter(|_| error.is_none()),
                 error: error.map(|error| error.kind.row().code),
-                ms: millis(spent),
+                spent,
             });
         }
         if error.is_some() {
@@ -157,7 +94,10 @@ pub(super) fn finish(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
     }
     let sum = sum_up(session, ctx);
     count(gateway, ctx, &sum);
-    gateway.shared.access_log.line(|out| write_line(out, session, ctx, &sum));
+    gateway
+        .shared
+        .access_log
+        .line(SystemTime::now(), |out, stamp| write_line(out, stamp, session, ctx, &sum));
     ctx.under_way = None;
 }
 
@@ -166,9 +106,18 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
     let total = now.duration_since(ctx.started);
     let failed = ctx.failure.take();
     let errand = ctx.errand.take();
-    let noted = errand.as_ref().map(|errand| errand.marks.noted()).unwrap_or_default();
+    let (answered, last) = match &errand {
+        Some(errand) => errand.marks.read(|noted| (noted.status.is_some(), upstream_time(noted, now))),
+        None => (false, Duration::ZERO),
+    };
     if let Some(errand) = errand.as_ref().filter(|_| ctx.record.tries.is_empty()) {
-        ctx.record.tried(errand, failed.as_ref().filter(|_| noted.status.is_none()));
+        ctx.record.tried(errand, failed.as_ref().filter(|_| !answered));
+    }
+    // An answer that broke after it began is no success of the provider's, whatever its status was.
+    if let (Some(error), Some(attempt)) = (&failed, ctx.record.tries.last_mut())
+        && matches!(error.kind, Kind::Unreachable | Kind::InvalidAnswer | Kind::Silent)
+    {
+        attempt.error = Some(error.kind.row().code);
     }
     let status = match (session.response_written(), &failed) {
         (Some(head), _) => head.status.as_u16(),
@@ -176,7 +125,7 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
         (None, None) => Kind::CallerLeft.row().status,
     };
     // Failed attempts are in `upstream` already.
-    let last = noted.status.map_or(Duration::ZERO, |_| upstream_time(&noted, now));
+    let last = if answered { last } else { Duration::ZERO };
     let overhead = total.saturating_sub(ctx.record.upstream + last + ctx.record.body_wait);
     let usage = ctx.tap.as_ref().and_then(|tap| tap.learned().usage);
     Sum { total, overhead, status, usage, failed, errand }
@@ -184,12 +133,15 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
 
 fn count(gateway: &Gateway, ctx: &Ctx, sum: &Sum) {
     let metrics = &gateway.shared.metrics;
+    if let Some(error) = &sum.failed {
+        metrics.failed(error.kind);
+    }
     for attempt in &ctx.record.tries {
-        metrics.attempted(attempt.provider, attempt.error.unwrap_or("answered"));
+        metrics.attempted(attempt.leaf.provider.id(), attempt.error.unwrap_or("answered"));
     }
     let attempt = sum.errand.as_ref().map(|errand| &errand.attempt);
     metrics.finished(&Finished {
-        operation: ctx.operation.label(),
+        operation: operation(ctx),
         provider: attempt.map_or("", |attempt| attempt.leaf.provider.id()),
         model: attempt.and_then(|attempt| attempt.model.as_deref()).unwrap_or_default(),
         status: sum.status,
@@ -203,41 +155,77 @@ fn count(gateway: &Gateway, ctx: &Ctx, sum: &Sum) {
     });
 }
 
-fn write_line(out: &mut Vec<u8>, session: &Session, ctx: &Ctx, sum: &Sum) {
+/// The access line. Its keys are a promise: `docs/access-log.md`.
+fn write_line(out: &mut Vec<u8>, stamp: &str, session: &Session, ctx: &Ctx, sum: &Sum) {
     let record = &ctx.record;
+    let head = session.req_header();
     let attempt = sum.errand.as_ref().map(|errand| &errand.attempt);
     let leaf = attempt.map(|attempt| &attempt.leaf);
     let learned = ctx.tap.as_ref().map(|tap| tap.learned());
-    let since_start = |at: Option<Instant>| at.map(|at| millis(at.duration_since(ctx.started)));
-    let line = Line {
-        ts: format!("{:.3}", jiff::Timestamp::now()),
-        trace_id: &ctx.trace_id,
-        key: record.key.as_deref(),
-        caller: session.client_addr().and_then(|address| address.as_inet()).map(|inet| inet.ip().to_string()),
-        method: &record.method,
-        path: &record.path,
-        operation: ctx.operation.label(),
-        provider: leaf.map(|leaf| leaf.provider.id()),
-        slug: leaf.and_then(|leaf| leaf.slug.as_deref()),
-        model: attempt.and_then(|attempt| attempt.model.as_deref()),
-        response_model: learned.and_then(|learned| learned.model.as_deref()),
-        status: sum.status,
-        stream: record.streamed,
-        bytes_in: record.bytes_in,
-        bytes_out: record.bytes_out,
-        tokens: sum.usage.map(Tokens::from),
-        finish_reason: learned.and_then(|learned| learned.finish.as_deref()),
-        attempts: &record.tries,
-        ttfb_ms: since_start(record.first_byte),
-        ttft_ms: since_start(record.first_token),
-        total_ms: millis(sum.total),
-        overhead_ms: millis(sum.overhead),
-        error_code: sum.failed.as_ref().map(|error| error.kind.row().code),
-        error: sum.failed.as_ref().map(|error| shortened(error.to_string())),
-        metadata: record.metadata.as_deref(),
-    };
-    // Writing JSON into a Vec cannot fail.
-    let _ = serde_json::to_writer(out, &line);
+    let mut line = Line::open(out);
+    line.text("ts", stamp);
+    line.text("trace_id", &ctx.trace_id);
+    line.maybe("key", record.key.as_deref());
+    if let Some(inet) = session.client_addr().and_then(|address| address.as_inet()) {
+        line.text("caller", &inet.ip().to_string());
+    }
+    line.text("method", head.method.as_str());
+    line.text("path", clipped(head.uri.path(), MOST_NAME));
+    line.text("operation", operation(ctx));
+    line.maybe("provider", leaf.map(|leaf| leaf.provider.id()));
+    line.maybe("slug", leaf.and_then(|leaf| leaf.slug.as_deref()));
+    line.maybe("model", name(attempt.and_then(|attempt| attempt.model.as_deref())));
+    line.maybe("response_model", name(learned.and_then(|learned| learned.model.as_deref())));
+    line.number("status", sum.status.into());
+    line.flag("stream", record.streamed);
+    line.number("bytes_in", record.bytes_in);
+    line.number("bytes_out", record.bytes_out);
+    if let Some(usage) = &sum.usage {
+        line.object("tokens", |tokens| write_tokens(tokens, usage));
+    }
+    line.maybe("finish_reason", name(learned.and_then(|learned| learned.finish.as_deref())));
+    line.list("attempts", &record.tries, write_try);
+    for (name, moment) in [("ttfb_ms", record.first_byte), ("ttft_ms", record.first_token)] {
+        if let Some(moment) = moment {
+            line.millis(name, moment.duration_since(ctx.started));
+        }
+    }
+    line.millis("total_ms", sum.total);
+    line.millis("overhead_ms", sum.overhead);
+    if let Some(error) = &sum.failed {
+        line.text("error_code", error.kind.row().code);
+        line.text("error", &shortened(error.to_string()));
+    }
+    if let Some(metadata) = &record.metadata {
+        line.raw("metadata", metadata.get());
+    }
+    line.close();
+}
+
+/// In OpenAI's sense: `input` includes cached ones, `output` includes reasoning.
+fn write_tokens(line: &mut Line<'_>, usage: &Usage) {
+    line.number("input", usage.input);
+    line.number("output", usage.output);
+    let details =
+        [("cached", usage.cached), ("cache_write", usage.cache_write), ("reasoning", usage.reasoning)];
+    for (name, count) in details.into_iter().filter(|(_, count)| *count > 0) {
+        line.number(name, count);
+    }
+}
+
+fn write_try(line: &mut Line<'_>, attempt: &Try) {
+    line.text("target", &attempt.leaf.index);
+    line.text("provider", attempt.leaf.provider.id());
+    if let Some(status) = attempt.status {
+        line.number("status", status.into());
+    }
+    line.maybe("error", attempt.error);
+    line.millis("ms", attempt.spent);
+}
+
+/// What was asked for, in the words of the line and the metrics.
+fn operation(ctx: &Ctx) -> &'static str {
+    if ctx.record.by_control { "control" } else { ctx.operation.label() }
 }
 
 /// How long the last attempt was with the provider.
@@ -248,26 +236,18 @@ fn upstream_time(noted: &Noted, now: Instant) -> Duration {
 /// A long story is cut: it is in the answer, the line is for finding it.
 fn shortened(mut text: String) -> String {
     if text.len() > MOST_TEXT {
-        let end = (0..=MOST_TEXT).rev().find(|&at| text.is_char_boundary(at)).unwrap_or_default();
-        text.truncate(end);
+        text.truncate(clipped(&text, MOST_TEXT).len());
         text.push('…');
     }
     text
 }
 
-fn millis(time: Duration) -> f64 {
-    // Microseconds are enough, and a float with three decimals is short.
-    (time.as_micros() as f64) / 1000.0
+/// What somebody else chose to call a thing, cut to a length.
+fn name(text: Option<&str>) -> Option<&str> {
+    text.map(|text| clipped(text, MOST_NAME))
 }
 
-impl From<Usage> for Tokens {
-    fn from(usage: Usage) -> Self {
-        Self {
-            input: usage.input,
-            output: usage.output,
-            cached: usage.cached,
-            cache_write: usage.cache_write,
-            reasoning: usage.reasoning,
-        }
-    }
+/// The beginning of `text`, at most so many bytes of it.
+fn clipped(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
 }

@@ -22,10 +22,18 @@ use std::time::Instant;
 
 /// Caller headers that stop here unless `forward_headers` names them: credentials of other shapes, cookies,
 /// and what a proxy before us said about the caller.
-const STOPPED: [HeaderName; 4] =
-    [header::AUTHORIZATION, header::COOKIE, header::FORWARDED, HeaderName::from_static("x-api-key")];
-const STOPPED_MORE: [&str; 6] =
-    ["api-key", "x-goog-api-key", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
+const STOPPED: [&str; 10] = [
+    "authorization",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "cookie",
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
 
 /// On a subrequest's session: takes over the errand it was made for.
 pub(super) fn take_errand(session: &mut Session, ctx: &mut Ctx) {
@@ -57,33 +65,24 @@ fn frame(head: &mut RequestHeader, length: usize) {
 }
 
 /// The peer of the next try: the first checked address, then the others.
-pub(super) async fn peer(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
+pub(super) async fn peer(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
     let (Some(errand), Some(live)) = (&ctx.errand, &ctx.live) else {
         return Err(failure::of_ours(ctx, Error::internal("no attempt to make")));
     };
-    let errand = errand.clone();
     let leaf = &errand.attempt.leaf;
-    let mut noted = errand.marks.noted();
-    if noted.addresses.is_empty() {
-        errand.marks.note(|marks| marks.begun = Some(Instant::now()));
+    if errand.marks.read(|noted| noted.addresses.is_empty()) {
+        errand.marks.note(|noted| noted.begun = Some(Instant::now()));
         match gateway.shared.dns.addresses(&leaf.origin, &live.hosts).await {
-            Ok(addresses) => noted.addresses = addresses.iter().collect(),
+            Ok(found) => errand.marks.note(|noted| noted.addresses = found.iter().collect()),
             Err(why) => {
                 let error = failure::no_address(leaf, why);
                 return Err(failure::of_ours(ctx, error));
             }
         }
     }
-    let Some(&address) = noted.addresses.get(noted.tried % noted.addresses.len().max(1)) else {
-        return Err(failure::of_ours(ctx, Error::internal("no address")));
-    };
     let limits = &live.settings.limits;
-    let protocol = match session.is_upgrade_req() {
-        true => Protocol::H1,
-        false => Protocol::H2H1,
-    };
     let dial = Dial {
-        protocol,
+        protocol: if session.is_upgrade_req() { Protocol::H1 } else { Protocol::H2H1 },
         connect: limits.connect_timeout,
         total_connect: limits.connect_timeout * 2,
         read: Some(limits.upstream_read_timeout),
@@ -91,10 +90,10 @@ pub(super) async fn peer(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx
         idle: limits.upstream_idle_timeout,
         ..Dial::default()
     };
-    errand.marks.note(|marks| {
-        marks.tried = noted.tried + 1;
-        marks.addresses = noted.addresses;
-    });
+    let address = errand.marks.take_address();
+    let Some(address) = address else {
+        return Err(failure::of_ours(ctx, Error::internal("no address to connect to")));
+    };
     Ok(Box::new(gateway.shared.peers.peer(&leaf.origin, address, &dial, Instant::now())))
 }
 
@@ -116,36 +115,34 @@ pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: 
         return Err(failure::of_ours(ctx, error));
     };
     request.set_uri(uri);
-    strip(request, leaf.forward_headers.as_slice(), &live.settings.header_prefixes, ctx.bearer_is_ours);
-    request.insert_header(header::HOST, leaf.origin.authority())?;
-    for (name, value) in &attempt.auth {
+    strip(request, &leaf.forward_headers, &live.settings.header_prefixes, ctx.bearer_is_ours);
+    request.insert_header("Host", leaf.origin.authority())?;
+    for (name, value) in attempt.auth.iter() {
         // A key is the gateway's to write; a version the caller asked for is its own.
         if value.is_sensitive() || !request.headers.contains_key(name) {
-            request.insert_header(name.clone(), value.clone())?;
+            request.insert_header(name, value.clone())?;
         }
     }
-    if let Some(body) = &attempt.body {
+    if let (Some(body), true) = (&attempt.body, attempt.body_changed || ctx.is_attempt) {
         frame(request, body.len());
     }
-    if ctx.operation.body() == BodyKind::Json && !session.is_upgrade_req() {
+    let counts_tokens = ctx.operation.body() == BodyKind::Json && !session.is_upgrade_req();
+    if counts_tokens && request.headers.contains_key(header::ACCEPT_ENCODING) {
         // Tokens are counted as the answer passes; they cannot be read through a compression.
-        request.insert_header(header::ACCEPT_ENCODING, "identity")?;
+        request.insert_header("Accept-Encoding", "identity")?;
     }
     request.remove_header(&header::EXPECT);
     Ok(())
 }
 
+/// Takes off what is ours and what stops here. The names of what forwards under its own name stay.
 fn strip(request: &mut RequestHeader, forwarded: &[HeaderName], prefixes: &[String], bearer_is_ours: bool) {
-    let ours = |name: &HeaderName| is_ours(name, prefixes);
-    let stopped = |name: &HeaderName| STOPPED.contains(name) || STOPPED_MORE.contains(&name.as_str());
+    let stopped = |name: &HeaderName| STOPPED.contains(&name.as_str()) && !forwarded.contains(name);
     let goes = |name: &HeaderName| {
-        ours(name)
-            || (stopped(name) && !forwarded.contains(name))
-            || (bearer_is_ours && name == header::AUTHORIZATION)
+        is_ours(name, prefixes) || stopped(name) || (bearer_is_ours && name == header::AUTHORIZATION)
     };
-    let gone: Vec<HeaderName> = request.headers.keys().filter(|name| goes(name)).cloned().collect();
-    for name in &gone {
-        request.remove_header(name);
+    while let Some(name) = request.headers.keys().find(|name| goes(name)).cloned() {
+        request.remove_header(&name);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::api::operation::Operation;
 use crate::error::Error;
 use crate::provider::Call;
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, Uri};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -19,9 +19,10 @@ pub struct Request {
     /// Came by `/v1/proxy/`: whatever it holds is the provider's to judge.
     pub is_proxied: bool,
     pub method: Method,
-    /// Relative to the version segment, without a leading slash.
-    pub path: String,
-    pub query: Option<String>,
+    /// As the caller wrote it.
+    pub uri: Uri,
+    /// Where the path below the version segment begins in it.
+    pub below: usize,
     /// The body, when it was read; `None` when it streams through unread.
     pub body: Option<Body>,
     /// The model the caller names, without a `@slug/` before it.
@@ -30,6 +31,13 @@ pub struct Request {
     pub slug: Option<String>,
     /// Whether the time to the answer's head is bounded.
     pub has_timeout: bool,
+}
+
+impl Request {
+    /// Relative to the version segment, without a leading slash.
+    pub fn path(&self) -> &str {
+        self.uri.path().get(self.below..).unwrap_or_default()
+    }
 }
 
 /// One try: where it goes and what it carries.
@@ -45,7 +53,7 @@ pub struct Attempt {
     /// The model asked for.
     pub model: Option<String>,
     /// The provider's auth headers for this call.
-    pub auth: HeaderMap,
+    pub auth: Arc<HeaderMap>,
 }
 
 impl Attempt {
@@ -58,8 +66,8 @@ impl Attempt {
         let call = Call {
             operation: request.operation,
             method: &request.method,
-            path: &request.path,
-            query: request.query.as_deref(),
+            path: request.path(),
+            query: request.uri.query(),
             model: model.as_deref(),
         };
         let below = leaf.provider.path(&call, &leaf.account)?;
@@ -67,8 +75,7 @@ impl Attempt {
             "" => below,
             base => format!("{base}{below}"),
         };
-        let mut auth = HeaderMap::new();
-        leaf.provider.authorize(&call, &leaf.account, &mut auth)?;
+        let auth = leaf.auth(&call)?;
         let (body, body_changed) = body_for(&leaf, request);
         Ok(Self { leaf, path, body, body_changed, model, auth })
     }

@@ -10,7 +10,7 @@ use crate::config::headers::Asked;
 use crate::config::secret::Secret;
 use crate::config::strategy::Mode;
 use crate::config::{Checks, Config};
-use crate::error::{Error, Problem};
+use crate::error::Error;
 use crate::net::custom_host::HostRules;
 use crate::net::origin::Origin;
 use crate::provider::{self, Provider};
@@ -18,6 +18,7 @@ use crate::settings::{DefaultConfig, Settings};
 use http::HeaderName;
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// What a request is compiled against.
@@ -89,6 +90,7 @@ struct Inherited {
 /// that is not built yet.
 pub fn compile(sources: &Sources<'_>) -> Result<Tree, Error> {
     let written = written(sources)?;
+    unbuilt(&written.config)?;
     let (config, index) = target(&written.config)?;
     let inherited = inherit(&written.config, config, sources.asked);
     leaf(sources, config, inherited, index, written.by_operator).map(Tree::new)
@@ -150,6 +152,26 @@ pub fn known_provider(settings: &Settings, name: &str) -> Result<(), String> {
         Some(_) => Ok(()),
         None => Err(provider::unknown(name)),
     }
+}
+
+/// What a config asks for and nobody would notice missing: a guardrail that is not there must not pass for
+/// one that found nothing.
+fn unbuilt(config: &Config) -> Result<(), Error> {
+    fn asks<T>(list: &Option<Vec<T>>) -> bool {
+        list.as_ref().is_some_and(|list| !list.is_empty())
+    }
+    let asked = [
+        (asks(&config.before_request_hooks), "before_request_hooks"),
+        (asks(&config.after_request_hooks), "after_request_hooks"),
+        (asks(&config.input_guardrails), "input_guardrails"),
+        (asks(&config.output_guardrails), "output_guardrails"),
+        (config.prompt_id.is_some(), "prompt_id"),
+    ];
+    if let Some((_, key)) = asked.into_iter().find(|(asked, _)| *asked) {
+        let message = format!("{key} is not available in this version of the gateway. Leave it out.");
+        return Err(Error::not_implemented(message).with_param(key));
+    }
+    config.targets.iter().try_for_each(unbuilt)
 }
 
 /// The config of the one target, and its index.
@@ -218,7 +240,7 @@ fn leaf(
         true => None,
         false => inherited.custom_host.as_deref(),
     });
-    let operator_key = slug.is_some() || (by_operator && account.api_key.is_some());
+    let operator_key = slug.is_some() || (by_operator && config.account.holds_secret());
     let origin = match caller_host {
         Some(_) if operator_key => {
             return Err(Error::bad_request(
@@ -244,6 +266,7 @@ fn leaf(
         override_params: inherited.override_params,
         forward_headers: inherited.forward_headers.unwrap_or_default(),
         request_timeout: timeout.or(sources.settings.limits.request_timeout),
+        auth: OnceLock::new(),
     })
 }
 
@@ -345,7 +368,7 @@ fn plain(sources: &Sources<'_>, config: &Config, name: &str) -> Result<Found, Er
 
 fn find(name: &str) -> Result<&'static dyn Provider, Error> {
     provider::find(name).ok_or_else(|| {
-        let message = format!("Invalid provider passed: {name:?} {}.", provider::unknown(name));
+        let message = format!("Invalid provider passed: {name:?} {}", provider::unknown(name));
         Error::bad_request(message).with_param("x-gateway-provider")
     })
 }
@@ -355,9 +378,8 @@ fn callers_origin(sources: &Sources<'_>, host: &str) -> Result<Origin, Error> {
     let origin = Origin::parse(host, false);
     let judged = origin.and_then(|origin| sources.hosts.check_name(&origin).map(|()| origin));
     judged.map_err(|why| {
-        let problem = Problem { path: "custom_host".into(), message: why.clone(), place: None };
-        let message = format!("Invalid custom host: {why}");
-        Error { problems: vec![problem], ..Error::bad_request(message).with_param("x-gateway-custom-host") }
+        let why = why.strip_prefix("Invalid custom host: ").unwrap_or(&why);
+        Error::bad_request(format!("Invalid custom host: {why}")).with_param("x-gateway-custom-host")
     })
 }
 

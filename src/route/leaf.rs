@@ -2,10 +2,13 @@
 //!
 //! Made once per config by `tree`, used by every attempt at it.
 
+use crate::api::operation::Operation;
 use crate::config::account::Account;
+use crate::error::Error;
 use crate::net::origin::Origin;
-use crate::provider::Provider;
-use http::HeaderName;
+use crate::provider::{Call, Provider};
+use http::{HeaderMap, HeaderName};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// One callable target.
@@ -24,9 +27,29 @@ pub struct Leaf {
     pub forward_headers: Vec<HeaderName>,
     /// Bounds the time to the answer's head.
     pub request_timeout: Option<Duration>,
+    /// The auth headers of the first operation asked for; a target is nearly always used for one.
+    pub(super) auth: OnceLock<(Operation, Arc<HeaderMap>)>,
 }
 
 impl Leaf {
+    /// The provider's auth headers for a call.
+    ///
+    /// # Errors
+    /// As [`Provider::authorize`].
+    pub fn auth(&self, call: &Call<'_>) -> Result<Arc<HeaderMap>, Error> {
+        match self.auth.get() {
+            Some((operation, auth)) if *operation == call.operation && call.operation != Operation::Proxy => {
+                return Ok(Arc::clone(auth));
+            }
+            _ => {}
+        }
+        let mut auth = HeaderMap::new();
+        self.provider.authorize(call, &self.account, &mut auth)?;
+        let auth = Arc::new(auth);
+        let _ = self.auth.set((call.operation, Arc::clone(&auth)));
+        Ok(auth)
+    }
+
     /// What to call the provider in a message to the caller. An operator's address is not told.
     pub fn spoken(&self) -> String {
         match &self.slug {

@@ -1,13 +1,14 @@
 //! Where access lines go: gathered in memory, written by one background task, bounded.
 //!
-//! A request only appends bytes under a short lock; a slow disk never holds one up. Past the bound lines
-//! are dropped and counted. What a line says is the record's business.
+//! A request only appends bytes under a short lock; a slow disk never holds one up. Lines past the bound, and
+//! lines the output would not take, are dropped and counted. What a line says is the record's business.
 
 use crate::settings::AccessLog as Output;
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 /// Lines waiting beyond this many bytes are dropped.
 const MOST_WAITING: usize = 8 << 20;
@@ -15,9 +16,20 @@ const MOST_WAITING: usize = 8 << 20;
 /// The log and what waits to be written.
 #[derive(Debug)]
 pub struct AccessLog {
-    waiting: Mutex<Vec<u8>>,
+    waiting: Mutex<Waiting>,
     dropped: AtomicU64,
+    /// Held for as long as a write takes, which may be for ever: only who writes waits for it.
     sink: Mutex<Sink>,
+    /// Takes the sink's place before the next write.
+    next: Mutex<Option<Sink>>,
+}
+
+/// Lines not written yet, and the time of the last one as text: most lines share their second.
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    second: i64,
+    stamp: String,
 }
 
 #[derive(Debug)]
@@ -34,29 +46,37 @@ impl AccessLog {
     /// # Errors
     /// When the file cannot be opened for appending, or there is no journal to speak to.
     pub fn open(output: &Output) -> io::Result<Self> {
-        Ok(Self { waiting: Mutex::default(), dropped: AtomicU64::new(0), sink: Mutex::new(sink(output)?) })
+        Ok(Self {
+            waiting: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            sink: Mutex::new(sink(output)?),
+            next: Mutex::default(),
+        })
     }
 
-    /// Opens the output anew: after the file was moved away, or with other settings.
+    /// Opens the output anew: after the file was moved away, or with other settings. What waits goes to the
+    /// new one; a write that hangs on the old one does not hold this up.
     ///
     /// # Errors
     /// As [`AccessLog::open`]; the old output stays then.
     pub fn reopen(&self, output: &Output) -> io::Result<()> {
-        self.flush()?;
         let new = sink(output)?;
-        *self.sink.lock() = new;
+        *self.next.lock() = Some(new);
         Ok(())
     }
 
-    /// Appends one line: `write` gets the buffer and writes the line without its end.
-    pub fn line(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends one line: `write` gets the buffer and the time as text (RFC 3339, UTC, milliseconds), and
+    /// writes the line without its end.
+    pub fn line(&self, now: SystemTime, write: impl FnOnce(&mut Vec<u8>, &str)) {
         let mut waiting = self.waiting.lock();
-        if waiting.len() > MOST_WAITING {
+        if waiting.lines.len() > MOST_WAITING {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        write(&mut waiting);
-        waiting.push(b'\n');
+        let Waiting { lines, second, stamp } = &mut *waiting;
+        restamp(now, second, stamp);
+        write(lines, stamp);
+        lines.push(b'\n');
     }
 
     /// Lines dropped since the last call.
@@ -64,28 +84,67 @@ impl AccessLog {
         self.dropped.swap(0, Ordering::Relaxed)
     }
 
-    /// Writes what waits. Blocking: for the background task and for the end of the process.
+    /// Writes what waits. Blocks for as long as the output does: for the background task and for the end of
+    /// the process.
     ///
     /// # Errors
-    /// What the output says; the lines are lost then.
+    /// What the output says; the lines are lost then, and counted as dropped.
     pub fn flush(&self) -> io::Result<()> {
         // The sink first: two flushes at once must not swap their lines.
         let mut sink = self.sink.lock();
-        let lines = std::mem::take(&mut *self.waiting.lock());
+        if let Some(next) = self.next.lock().take() {
+            *sink = next;
+        }
+        let lines = {
+            let mut waiting = self.waiting.lock();
+            // What was enough for this while will be for the next.
+            let room = Vec::with_capacity(waiting.lines.len().min(MOST_WAITING));
+            std::mem::replace(&mut waiting.lines, room)
+        };
         if lines.is_empty() {
             return Ok(());
         }
-        match &mut *sink {
-            Sink::Off => Ok(()),
-            Sink::Stdout => {
+        let written = sink.write(&lines);
+        if written.is_err() {
+            self.dropped.fetch_add(memchr::memchr_iter(b'\n', &lines).count() as u64, Ordering::Relaxed);
+        }
+        written
+    }
+}
+
+impl Sink {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Off => Ok(()),
+            Self::Stdout => {
                 let mut out = io::stdout().lock();
-                out.write_all(&lines)?;
+                out.write_all(lines)?;
                 out.flush()
             }
-            Sink::Journal => journal(&lines),
-            Sink::File(file) => file.write_all(&lines),
+            Self::Journal => journal(lines),
+            Self::File(file) => file.write_all(lines),
         }
     }
+}
+
+/// Brings the stamp up to date; the calendar is asked once a second.
+fn restamp(now: SystemTime, second: &mut i64, stamp: &mut String) {
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(since.as_secs()).unwrap_or_default();
+    if now != *second || stamp.is_empty() {
+        *second = now;
+        let time = jiff::Timestamp::from_second(now).unwrap_or_default();
+        *stamp = format!("{time:.0}").trim_end_matches('Z').to_owned();
+        stamp.push_str(".000Z");
+    }
+    // `…:05.123Z`: the three digits stand before the Z.
+    let at = stamp.len().saturating_sub(4);
+    stamp.truncate(at);
+    let millis = since.subsec_millis();
+    for digit in [millis / 100, millis / 10, millis] {
+        stamp.push(char::from(b'0' + (digit % 10) as u8));
+    }
+    stamp.push('Z');
 }
 
 fn sink(output: &Output) -> io::Result<Sink> {
@@ -125,23 +184,50 @@ mod tests {
         let path = dir.path().join("access.log");
         let output = Output::File(path.clone());
         let log = AccessLog::open(&output).unwrap();
-        log.line(|out| out.extend_from_slice(b"one"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"one"));
         log.flush().unwrap();
         std::fs::rename(&path, dir.path().join("old")).unwrap();
         log.reopen(&output).unwrap();
-        log.line(|out| out.extend_from_slice(b"two"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"two"));
         log.flush().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");
     }
 
     #[test]
+    fn a_line_gets_the_time_it_was_written_at() {
+        let log = AccessLog::open(&Output::Off).unwrap();
+        let at = |millis| SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(millis);
+        for (millis, wanted) in [
+            (1_795_235_489_007, "2026-11-21T04:31:29.007Z"),
+            (1_795_235_489_999, "2026-11-21T04:31:29.999Z"),
+            (1_795_235_490_000, "2026-11-21T04:31:30.000Z"),
+        ] {
+            log.line(at(millis), |_, stamp| assert_eq!(stamp, wanted));
+        }
+    }
+
+    #[test]
     fn past_the_bound_lines_are_dropped_and_counted() {
         let log = AccessLog::open(&Output::Off).unwrap();
-        log.line(|out| out.resize(MOST_WAITING + 1, b'x'));
-        log.line(|out| out.extend_from_slice(b"lost"));
+        log.line(SystemTime::now(), |out, _| out.resize(MOST_WAITING + 1, b'x'));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"lost"));
         assert_eq!(log.take_dropped(), 1);
         log.flush().unwrap();
-        log.line(|out| out.extend_from_slice(b"kept"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"kept"));
+        assert_eq!(log.take_dropped(), 0);
+    }
+
+    #[test]
+    fn lines_the_output_refuses_are_counted_and_a_new_output_goes_on() {
+        // Every write to it fails: no space left.
+        let log = AccessLog::open(&Output::File("/dev/full".into())).unwrap();
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"one"));
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"two"));
+        assert!(log.flush().is_err());
+        assert_eq!(log.take_dropped(), 2);
+        log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"three"));
+        log.reopen(&Output::Off).unwrap();
+        log.flush().unwrap();
         assert_eq!(log.take_dropped(), 0);
     }
 }

@@ -2,12 +2,17 @@
 //!
 //! Replaced as a whole by a reload; never changed in place.
 
+use crate::config::secret::Secret;
 use crate::net::custom_host::HostRules;
 use crate::settings::Settings;
 use http::HeaderName;
 use ring::digest::{SHA256, digest};
 use std::collections::HashMap;
 use std::sync::Arc;
+use subtle::ConstantTimeEq;
+
+/// Up to this many keys are cheaper to compare than to digest.
+const FEW: usize = 8;
 
 /// One generation of settings.
 #[derive(Debug)]
@@ -22,6 +27,8 @@ pub struct Live {
     pub trace_headers: Vec<HeaderName>,
     /// Names by the digest of the key: looking a key up never compares it with another byte by byte.
     keys: HashMap<[u8; 32], Arc<str>>,
+    /// All keys, when there are few; empty otherwise.
+    few: Vec<(Secret, Arc<str>)>,
 }
 
 impl Live {
@@ -31,6 +38,14 @@ impl Live {
             .iter()
             .map(|key| (digest_of(key.key.expose()), Arc::from(key.name.as_str())))
             .collect();
+        let few = match settings.service_keys.len() {
+            0..=FEW => settings
+                .service_keys
+                .iter()
+                .map(|key| (key.key.clone(), Arc::from(key.name.as_str())))
+                .collect(),
+            _ => Vec::new(),
+        };
         let hosts = HostRules::new(&settings.custom_hosts);
         Self {
             key_headers: prefixed(&settings, "api-key"),
@@ -39,6 +54,7 @@ impl Live {
             hosts,
             generation,
             keys,
+            few,
         }
     }
 
@@ -47,10 +63,13 @@ impl Live {
         !self.keys.is_empty()
     }
 
-    /// The name of a service key.
+    /// The name of a service key. Few keys are each compared in constant time; many are found by digest, so
+    /// that the time does not grow with them.
     pub fn key_name(&self, key: &str) -> Option<Arc<str>> {
-        if self.keys.is_empty() {
-            return None;
+        if self.few.len() == self.keys.len() {
+            let same =
+                |known: &&(Secret, Arc<str>)| bool::from(known.0.expose().as_bytes().ct_eq(key.as_bytes()));
+            return self.few.iter().find(same).map(|(_, name)| Arc::clone(name));
         }
         self.keys.get(&digest_of(key)).cloned()
     }

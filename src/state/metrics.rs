@@ -4,9 +4,9 @@
 //! `gen_ai_*` names and buckets follow the OpenTelemetry GenAI conventions.
 
 use super::labels::Labels;
+use super::process::Process;
 use crate::error::Kind;
 use prometheus::core::Collector;
-use prometheus::process_collector::ProcessCollector;
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
@@ -129,7 +129,7 @@ impl Traffic {
     fn new(r: &Registry) -> prometheus::Result<Self> {
         let overhead = "Time a request spent in the gateway itself: total less upstream and less waiting for \
                         the caller's body.";
-        let dropped = "Access lines dropped because the output was too slow.";
+        let dropped = "Access lines dropped because the output was too slow or failed.";
         Ok(Self {
             requests: counters(
                 r,
@@ -216,7 +216,7 @@ impl Metrics {
         let build = Opts::new("turnpike_build_info", "The version that runs.");
         let build = add(&registry, IntGaugeVec::new(build, &["version"])?)?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        registry.register(Box::new(ProcessCollector::for_self()))?;
+        registry.register(Box::new(Process::starting()))?;
         Ok(Self {
             traffic: Traffic::new(&registry)?,
             calls: Calls::new(&registry)?,

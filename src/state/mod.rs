@@ -8,6 +8,7 @@ pub mod labels;
 pub mod live;
 pub mod metrics;
 pub mod phase;
+mod process;
 
 use crate::net::dns::Dns;
 use crate::net::peer_book::PeerBook;

@@ -40,3 +40,11 @@ pub(crate) fn chat(gateway: &Gateway, trace: &str, body: &Value) -> RequestBuild
 pub(crate) fn hello(stream: bool) -> Value {
     json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Say hello."}], "stream": stream})
 }
+
+/// `POST {base_url}/chat/completions` by a provider's name and key to this host, which nobody stored.
+pub(crate) fn chat_at(gateway: &Gateway, trace: &str, host: &str, body: &Value) -> RequestBuilder {
+    let call =
+        client().post(format!("{}/chat/completions", gateway.base_url())).bearer_auth("sk-callers-own-0123");
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "openai");
+    call.header("x-gateway-custom-host", host).header("x-gateway-trace-id", trace).json(body)
+}

@@ -14,6 +14,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Another process may take a port between our look and the gateway's; that often in a row it does not.
@@ -29,16 +30,21 @@ pub(crate) struct Gateway {
     id: u32,
     process: Mutex<Child>,
     guardian: Mutex<Child>,
-    folder: tempfile::TempDir,
+    folder: Arc<tempfile::TempDir>,
 }
 
 impl Gateway {
     /// Starts `turnpike run` with these settings and waits until it is ready. `DATA_PORT`, `CONTROL_PORT` and
     /// `EMULATOR_PORT` stand for the ports it gets; without a `listen:` of its own the text gets ours.
     pub(crate) fn start(yaml: &str) -> Self {
+        Self::start_with(yaml, &|_| {})
+    }
+
+    /// As `start`, with a last word on its environment and its pipes. An output that is not a pipe of ours is not read.
+    pub(crate) fn start_with(yaml: &str, prepare: &dyn Fn(&mut Command)) -> Self {
         let mut said = String::new();
         for _ in 0..STARTS {
-            match Self::try_start(yaml) {
+            match Self::try_start(yaml, prepare) {
                 Ok(gateway) => return gateway,
                 Err(log) if log.to_lowercase().contains("in use") => said = log,
                 Err(log) => panic!("the gateway did not become ready\n{log}"),
@@ -47,27 +53,11 @@ impl Gateway {
         panic!("the gateway found its ports taken {STARTS} times\n{said}");
     }
 
-    fn try_start(yaml: &str) -> Result<Self, String> {
+    fn try_start(yaml: &str, prepare: &dyn Fn(&mut Command)) -> Result<Self, String> {
         let ports = Ports::free();
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Arc::new(tempfile::tempdir().unwrap());
         write_settings(&folder.path().join("turnpike.yaml"), yaml, ports);
-        let mut process = Command::new(env!("CARGO_BIN_EXE_turnpike"))
-            .args(["run", "-c", "turnpike.yaml"])
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let gateway = Self {
-            ports,
-            stdout: Logbook::follow(process.stdout.take().unwrap()),
-            stderr: Logbook::follow(process.stderr.take().unwrap()),
-            id: process.id(),
-            guardian: Mutex::new(guardian(process.id())),
-            process: Mutex::new(process),
-            folder,
-        };
+        let gateway = Self::launch(ports, folder, &[], prepare);
         let ready = until_blocking(|| match gateway.exited() {
             Some(status) => Some(Err(format!("it ended with {status}"))),
             None => (status_of(ports.control, "/readyz") == Some(200)).then_some(Ok(())),
@@ -76,6 +66,33 @@ impl Gateway {
             Some(Ok(())) => Ok(gateway),
             Some(Err(end)) => Err(format!("{end}\n{}", gateway.log())),
             None => Err(format!("/readyz never said 200\n{}", gateway.log())),
+        }
+    }
+
+    /// A second process on the same ports and settings that waits for this one's listeners.
+    pub(crate) fn successor(&self) -> Self {
+        Self::launch(self.ports, Arc::clone(&self.folder), &["--upgrade"], &|_| {})
+    }
+
+    fn launch(
+        ports: Ports,
+        folder: Arc<tempfile::TempDir>,
+        words: &[&str],
+        prepare: &dyn Fn(&mut Command),
+    ) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_turnpike"));
+        command.args(["run", "-c", "turnpike.yaml"]).args(words).current_dir(folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        prepare(&mut command);
+        let mut process = command.spawn().unwrap();
+        Self {
+            ports,
+            stdout: process.stdout.take().map(Logbook::follow).unwrap_or_default(),
+            stderr: process.stderr.take().map(Logbook::follow).unwrap_or_default(),
+            id: process.id(),
+            guardian: Mutex::new(guardian(process.id())),
+            process: Mutex::new(process),
+            folder,
         }
     }
 
@@ -160,7 +177,8 @@ impl Gateway {
         (kib("VmRSS:"), kib("VmHWM:"))
     }
 
-    fn exited(&self) -> Option<ExitStatus> {
+    /// How it ended, when it has.
+    pub(crate) fn exited(&self) -> Option<ExitStatus> {
         self.process.lock().try_wait().unwrap()
     }
 

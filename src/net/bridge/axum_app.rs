@@ -85,13 +85,17 @@ impl HttpServerApp for AxumApp {
         mut session: ServerSession,
         shutdown: &ShutdownWatch,
     ) -> Option<ReusedHttpStream> {
+        // Before the head is read: that may say otherwise, as HTTP/1.0 does by itself.
+        session.set_keepalive(Some(self.limits.keepalive.as_secs()));
         self.read_head(&mut session).await?;
-        let stop = *shutdown.borrow();
-        session.set_keepalive((!stop).then_some(self.limits.keepalive.as_secs()));
+        if *shutdown.borrow() {
+            session.set_keepalive(None);
+        }
         session.set_read_timeout(Some(self.limits.body));
         session.set_write_timeout(Some(self.limits.write));
         session.set_total_drain_timeout(Some(self.limits.body));
-        if let Err(error) = exchange(&mut session, &self.router, self.limits.max_body, self.limits.body).await
+        if let Err(error) =
+            exchange(&mut session, &self.router, None, self.limits.max_body, self.limits.body).await
         {
             log::debug!("a control answer was cut off: {error}");
             return None;

@@ -29,17 +29,18 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Reads the request's body, asks the router and writes its answer.
+/// Reads the request's body, asks the router and writes its answer, with one header more where one is given.
 ///
 /// # Errors
 /// The caller left, or stopped reading.
 pub(super) async fn exchange(
     session: &mut ServerSession,
     router: &Router,
+    mark: Option<(HeaderName, HeaderValue)>,
     max_body: usize,
     body_timeout: Duration,
 ) -> Result<BridgeOutcome> {
-    let response = match read_body(session, max_body, body_timeout).await? {
+    let mut response = match read_body(session, max_body, body_timeout).await? {
         Ok(body) => {
             let Ok(response) = router.clone().oneshot(request(session, body)).await;
             response
@@ -50,6 +51,7 @@ pub(super) async fn exchange(
             refusal(&refused)
         }
     };
+    response.headers_mut().extend(mark);
     send(session, response).await
 }
 

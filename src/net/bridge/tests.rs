@@ -177,7 +177,7 @@ async fn slow_silent_and_broken_callers_do_not_hold_a_connection() {
 async fn a_short_http_1_0_request_is_answered_though_h2c_is_on() {
     let (address, _stop) = serve(router(None)).await;
     let out = talk(address, "GET / HTTP/1.0\r\n\r\n").await;
-    assert!(out.contains(" 404 "), "{out}");
+    assert!(out.contains(" 404 ") && out.contains("onnection: close"), "{out}");
     assert!(!out.to_ascii_lowercase().contains("chunked"), "{out}");
 }
 
@@ -242,7 +242,7 @@ async fn the_data_plane_hands_a_request_over() {
         let (socket, _) = listener.accept().await.unwrap();
         let mut session = Session::new_h1(stream(socket));
         assert!(session.as_downstream_mut().read_request().await.unwrap());
-        outcomes.push(answer(&mut session, &router(None), 8).await.unwrap());
+        outcomes.push(answer(&mut session, &router(None), None, 8).await.unwrap());
         session.as_downstream_mut().shutdown().await;
     }
     let (first, second) = caller.await.unwrap();

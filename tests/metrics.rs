@@ -1,0 +1,227 @@
+//! What Prometheus is told: the families, their text, their bounds.
+//!
+//! Not what a request's line says (`observability`).
+
+use crate::support::client::{chat, client, hello, new_trace};
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::wait::until;
+use crate::support::{Gateway, gateway};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The promised families and their kinds (docs/metrics.md).
+const FAMILIES: [(&str, &str); 20] = [
+    ("turnpike_requests_total", "counter"),
+    ("turnpike_errors_total", "counter"),
+    ("turnpike_attempts_total", "counter"),
+    ("turnpike_requests_in_flight", "gauge"),
+    ("turnpike_overhead_seconds", "histogram"),
+    ("turnpike_body_bytes_total", "counter"),
+    ("turnpike_access_lines_dropped_total", "counter"),
+    ("turnpike_settings_last_reload_successful", "gauge"),
+    ("turnpike_settings_last_reload_success_timestamp_seconds", "gauge"),
+    ("turnpike_settings_reloads_total", "counter"),
+    ("turnpike_settings_info", "gauge"),
+    ("turnpike_build_info", "gauge"),
+    ("gen_ai_client_operation_duration_seconds", "histogram"),
+    ("gen_ai_client_operation_time_to_first_chunk_seconds", "histogram"),
+    ("gen_ai_client_token_usage", "histogram"),
+    ("process_cpu_seconds_total", "counter"),
+    ("process_resident_memory_bytes", "gauge"),
+    ("process_open_fds", "gauge"),
+    ("process_max_fds", "gauge"),
+    ("process_start_time_seconds", "gauge"),
+];
+
+/// One scrape, read strictly: every sample belongs to a family that was announced, and none comes twice.
+struct Scrape {
+    /// Kind by family.
+    families: BTreeMap<String, String>,
+    /// Value by series, as printed.
+    samples: BTreeMap<String, f64>,
+}
+
+impl Scrape {
+    fn read(text: &str) -> Self {
+        let mut scrape = Self { families: BTreeMap::new(), samples: BTreeMap::new() };
+        let mut helped = BTreeSet::new();
+        assert!(text.ends_with('\n'), "the last line is whole");
+        for line in text.lines() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                let (name, help) = help.split_once(' ').expect(line);
+                assert!(!help.trim().is_empty() && helped.insert(name.to_owned()), "{line}");
+            } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = kind.split_once(' ').expect(line);
+                assert!(helped.contains(name), "no HELP before {line}");
+                assert!(scrape.families.insert(name.to_owned(), kind.to_owned()).is_none(), "twice: {line}");
+                assert_eq!(
+                    kind == "counter",
+                    name.ends_with("_total"),
+                    "counters and nothing else end in _total: {line}"
+                );
+            } else {
+                let (series, value) = line.rsplit_once(' ').expect(line);
+                let name = series.split('{').next().unwrap();
+                let stem = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+                let histogram = stem
+                    .is_some_and(|stem| scrape.families.get(stem).is_some_and(|kind| kind == "histogram"));
+                assert!(histogram || scrape.families.contains_key(name), "no TYPE before {line}");
+                let value = value.parse().expect(line);
+                assert!(scrape.samples.insert(series.to_owned(), value).is_none(), "twice: {series}");
+            }
+        }
+        scrape
+    }
+
+    /// The sum of the series of this name whose labels hold all of these.
+    fn sum(&self, name: &str, labels: &[&str]) -> f64 {
+        let of = |series: &str| {
+            series.split('{').next() == Some(name) && labels.iter().all(|label| series.contains(label))
+        };
+        self.samples.iter().filter(|(series, _)| of(series)).map(|(_, value)| value).sum()
+    }
+
+    /// Distinct values of a label.
+    fn values(&self, label: &str) -> BTreeSet<String> {
+        let start = format!("{label}=\"");
+        let values = self.samples.keys().filter_map(|series| series.split_once(&start));
+        values.map(|(_, rest)| rest.split('"').next().unwrap().to_owned()).collect()
+    }
+}
+
+async fn scrape(gateway: &Gateway) -> Scrape {
+    Scrape::read(&gateway.metrics().await)
+}
+
+#[tokio::test]
+async fn every_promised_family_is_there_and_counts() {
+    let gateway = Gateway::start(STANDARD);
+    for stream in [false, true] {
+        let mut body = hello(stream);
+        body["stream_options"] = if stream { json!({"include_usage": true}) } else { json!(null) };
+        let answer = chat(&gateway, &new_trace(), &body).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.bytes().await.unwrap();
+    }
+    let mut body = hello(false);
+    body["model"] = json!("gpt-4o-mini?status=599");
+    chat(&gateway, &new_trace(), &body).send().await.unwrap();
+    client().get(format!("{}/models", gateway.base_url())).send().await.unwrap();
+    let got = until("four finished requests", async || {
+        let got = scrape(&gateway).await;
+        (got.sum("turnpike_requests_total", &[]) >= 4.0).then_some(got)
+    })
+    .await;
+    for (family, kind) in FAMILIES {
+        assert_eq!(got.families.get(family).map(String::as_str), Some(kind), "{family}");
+    }
+    let chat = r#"operation="chat""#;
+    assert_eq!(got.sum("turnpike_requests_total", &[chat, r#"status="200""#]), 2.0);
+    assert_eq!(got.sum("turnpike_requests_total", &[chat, r#"status="5xx""#]), 1.0, "an odd status folds");
+    assert_eq!(got.sum("turnpike_requests_total", &[r#"status="401""#]), 1.0);
+    assert_eq!(got.sum("turnpike_errors_total", &[r#""invalid_api_key""#]), 1.0);
+    assert_eq!(got.sum("turnpike_attempts_total", &[r#"provider="openai""#, r#""answered""#]), 3.0);
+    assert_eq!(got.sum("turnpike_overhead_seconds_count", &[chat]), 3.0);
+    assert_eq!(got.sum("turnpike_settings_reloads_total", &[r#"result="success""#]), 1.0);
+    let call = [
+        r#"gen_ai_operation_name="chat""#,
+        r#"gen_ai_provider_name="openai""#,
+        r#"gen_ai_request_model="gpt-4o-mini""#,
+    ];
+    assert_eq!(got.sum("gen_ai_client_operation_duration_seconds_count", &call), 2.0);
+    assert_eq!(
+        got.sum("gen_ai_client_operation_time_to_first_chunk_seconds_count", &call),
+        1.0,
+        "streams only"
+    );
+    for sort in [r#"gen_ai_token_type="input""#, r#"gen_ai_token_type="output""#] {
+        assert_eq!(got.sum("gen_ai_client_token_usage_count", &[sort]), 2.0, "{sort}");
+        assert_eq!(got.sum("gen_ai_client_token_usage_bucket", &[sort, r#"le="+Inf""#]), 2.0, "{sort}");
+        assert_eq!(got.sum("gen_ai_client_token_usage_bucket", &[sort, r#"le="0""#]), 0.0, "{sort}");
+    }
+    assert!(got.sum("process_resident_memory_bytes", &[]) > 1e6);
+    let now = jiff::Timestamp::now().as_second() as f64;
+    assert!(
+        (-1.0..60.0).contains(&(now - got.sum("process_start_time_seconds", &[]))),
+        "it started just now"
+    );
+    assert!(got.sum("turnpike_body_bytes_total", &[r#"direction="out""#]) > 1000.0);
+}
+
+#[tokio::test]
+async fn requests_under_way_are_counted_while_they_are() {
+    let gateway = Gateway::start(STANDARD);
+    let in_flight = async || gateway.metric("turnpike_requests_in_flight").await.unwrap();
+    assert_eq!(in_flight().await, 0.0);
+    let mut body = hello(true);
+    body["model"] = json!("gpt-4o-mini?tokens=10000&gap=50");
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let mut stream = chat(&gateway, &new_trace(), &body).send().await.unwrap();
+        stream.chunk().await.unwrap();
+        streams.push(stream);
+    }
+    assert_eq!(in_flight().await, 3.0);
+    drop(streams);
+    until("their end", async || (in_flight().await == 0.0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn what_callers_can_invent_does_not_become_series_without_end() {
+    let gateway = Gateway::start(STANDARD);
+    let callers = (0..8).map(|caller| {
+        let (gateway, client) = (&gateway, client());
+        let invent = move |method: reqwest::Method, path: String| {
+            let call = client.request(method, format!("{}/{path}", gateway.base_url()));
+            call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator")
+        };
+        async move {
+            for number in 0..125 {
+                let mut body = hello(false);
+                body["model"] = json!(format!("invented-{caller}-{number}?tokens=1"));
+                let call = invent(reqwest::Method::POST, "chat/completions".to_owned()).json(&body);
+                let answer = call
+                    .header("x-gateway-metadata", format!(r#"{{"k{number}":"v"}}"#))
+                    .send()
+                    .await
+                    .unwrap();
+                assert_eq!(answer.status(), 200);
+                answer.bytes().await.unwrap();
+            }
+            for number in 0..5 {
+                invent(reqwest::Method::GET, format!("invented-{number}/path")).send().await.unwrap();
+                let method = reqwest::Method::from_bytes(format!("INVENTED{number}").as_bytes()).unwrap();
+                invent(method, "models".to_owned()).send().await.unwrap();
+            }
+        }
+    });
+    futures_util::future::join_all(callers).await;
+    let got = until("all of them", async || {
+        let got = scrape(&gateway).await;
+        (got.sum("turnpike_requests_total", &[]) >= 1_080.0).then_some(got)
+    })
+    .await;
+    let models = got.values("gen_ai_request_model");
+    assert!(models.contains("other") && models.len() <= 502, "{} models", models.len());
+    assert_eq!(
+        got.sum("gen_ai_client_operation_duration_seconds_count", &[r#"operation_name="chat""#]),
+        1_000.0
+    );
+    assert!(got.values("operation").len() <= 3, "{:?}", got.values("operation"));
+    assert!(got.values("provider").len() <= 2, "{:?}", got.values("provider"));
+}
+
+#[tokio::test]
+async fn metrics_are_on_the_control_port_only() {
+    let gateway = gateway();
+    let answer = client().get(format!("{}/metrics", gateway.control_url())).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    Scrape::read(&answer.text().await.unwrap());
+    for path in ["/metrics", "/v1/metrics"] {
+        let call = client().get(format!("{}{path}", gateway.data_url())).header("x-gateway-api-key", KEY);
+        let answer = call.send().await.unwrap();
+        assert!(answer.status().is_client_error(), "{path}: {}", answer.status());
+        assert!(!answer.text().await.unwrap().contains("turnpike_requests_total"), "{path}");
+    }
+}

@@ -1,0 +1,384 @@
+//! What an operator sees of requests: the access line and where it goes, response headers, `traceparent`.
+//!
+//! Not the numbers (`metrics`), and not what must never be seen (`secrecy`).
+
+use crate::support::client::{chat, chat_at, client, hello, new_trace};
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::wait::until;
+use crate::support::{Gateway, gateway, ports};
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+use std::io::Read;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Every key the line may have, and what its value is.
+fn is_right(name: &str, value: &Value) -> bool {
+    match name {
+        "ts" => value.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()),
+        "trace_id" | "key" | "caller" | "method" | "path" | "operation" | "provider" | "slug" | "model"
+        | "response_model" | "finish_reason" | "error_code" | "error" => {
+            value.as_str().is_some_and(|text| !text.is_empty())
+        }
+        "status" => value.as_u64().is_some_and(|status| (100..600).contains(&status)),
+        "bytes_in" | "bytes_out" => value.is_u64(),
+        "stream" => value.is_boolean(),
+        "tokens" => ["input", "output"].iter().all(|name| value[name].is_u64()),
+        "attempts" => value.as_array().is_some_and(|tries| tries.iter().all(is_attempt)),
+        "ttfb_ms" | "ttft_ms" | "total_ms" | "overhead_ms" => value.as_f64().is_some_and(|ms| ms >= 0.0),
+        "metadata" => value.is_object(),
+        _ => false,
+    }
+}
+
+fn is_attempt(attempt: &Value) -> bool {
+    let ended = attempt["status"].is_u64() != attempt["error"].is_string();
+    attempt["target"].is_string() && attempt["provider"].is_string() && attempt["ms"].is_f64() && ended
+}
+
+const ALWAYS: [&str; 13] = [
+    "ts",
+    "trace_id",
+    "caller",
+    "method",
+    "path",
+    "operation",
+    "status",
+    "stream",
+    "bytes_in",
+    "bytes_out",
+    "attempts",
+    "total_ms",
+    "overhead_ms",
+];
+
+/// The line of a call just made; it must have exactly these keys beside those that are always there.
+async fn line_with(gateway: &Gateway, trace: &str, more: &[&str]) -> Value {
+    let line = gateway.access_line(trace).await;
+    let keys: Vec<&str> = line.as_object().unwrap().keys().map(String::as_str).collect();
+    for (name, value) in line.as_object().unwrap() {
+        assert!(is_right(name, value), "{name}: {value} in {line}");
+        let expected = ALWAYS.contains(&name.as_str()) || more.contains(&name.as_str());
+        assert!(expected, "{name} should not be in {line}");
+    }
+    for name in ALWAYS.iter().chain(more) {
+        assert!(keys.contains(name), "{name} is not in {line}");
+    }
+    let ms = |name: &str| line[name].as_f64().unwrap_or_default();
+    assert!(ms("ttfb_ms") <= ms("total_ms") && ms("overhead_ms") <= ms("total_ms"), "{line}");
+    line
+}
+
+/// Sends it and returns its status.
+async fn status(call: RequestBuilder) -> u16 {
+    let answer = call.send().await.unwrap();
+    let status = answer.status().as_u16();
+    answer.bytes().await.unwrap();
+    status
+}
+
+#[tokio::test]
+async fn the_line_of_a_whole_chat_answer() {
+    let (gateway, trace) = (gateway(), new_trace());
+    let call =
+        chat(&gateway, &trace, &hello(false)).header("x-gateway-metadata", r#"{"team":"red","n":"1"}"#);
+    assert_eq!(status(call).await, 200);
+    let more = [
+        "key",
+        "provider",
+        "slug",
+        "model",
+        "response_model",
+        "tokens",
+        "finish_reason",
+        "ttfb_ms",
+        "ttft_ms",
+        "metadata",
+    ];
+    let line = line_with(&gateway, &trace, &more).await;
+    for (name, wanted) in [
+        ("key", json!("tests")),
+        ("caller", json!("127.0.0.1")),
+        ("method", json!("POST")),
+        ("path", json!("/v1/chat/completions")),
+        ("operation", json!("chat")),
+        ("provider", json!("openai")),
+        ("slug", json!("emulator")),
+        ("model", json!("gpt-4o-mini")),
+        ("finish_reason", json!("stop")),
+        ("status", json!(200)),
+        ("stream", json!(false)),
+        ("metadata", json!({"team": "red", "n": "1"})),
+    ] {
+        assert_eq!(line[name], wanted, "{name} in {line}");
+    }
+    assert_eq!(line["bytes_in"], hello(false).to_string().len());
+    assert!(line["bytes_out"].as_u64() > Some(100) && line["tokens"]["output"].as_u64() > Some(0), "{line}");
+    assert_eq!(line["attempts"].as_array().unwrap().len(), 1);
+    assert_eq!(line["attempts"][0]["status"], 200);
+}
+
+#[tokio::test]
+async fn the_line_of_a_stream_tells_when_its_first_token_came() {
+    let (gateway, trace) = (gateway(), new_trace());
+    let mut body = hello(true);
+    body["model"] = json!("gpt-4o-mini?ttft=120&gap=4");
+    body["stream_options"] = json!({"include_usage": true});
+    assert_eq!(status(chat(&gateway, &trace, &body)).await, 200);
+    let more = [
+        "key",
+        "provider",
+        "slug",
+        "model",
+        "response_model",
+        "tokens",
+        "finish_reason",
+        "ttfb_ms",
+        "ttft_ms",
+    ];
+    let line = line_with(&gateway, &trace, &more).await;
+    assert_eq!(line["stream"], true);
+    let ms = |name: &str| line[name].as_f64().unwrap();
+    assert!(ms("ttft_ms") >= 119.0 && ms("total_ms") >= ms("ttft_ms") + 100.0, "{line}");
+    assert!(ms("overhead_ms") < 100.0, "waiting for the provider is not ours: {line}");
+}
+
+#[tokio::test]
+async fn the_lines_of_failures_say_whose_they_are() {
+    let gateway = gateway();
+    let told = ["key", "provider", "slug", "model", "ttfb_ms", "ttft_ms"];
+    // The provider's own failure is an answer.
+    let trace = new_trace();
+    let mut body = hello(false);
+    body["model"] = json!("gpt-4o-mini?status=503");
+    assert_eq!(status(chat(&gateway, &trace, &body)).await, 503);
+    let line = line_with(&gateway, &trace, &told).await;
+    assert_eq!((&line["status"], &line["attempts"][0]["status"]), (&json!(503), &json!(503)), "{line}");
+
+    // Nobody there, and answers that are none: ours.
+    let nobody = format!("http://127.0.0.1:{}/v1", ports::free());
+    let emulator = format!("{}/v1", gateway.emulator_url());
+    for (host, model, code) in [
+        (&nobody, "m", "upstream_unreachable"),
+        (&emulator, "m?fault=reset", "upstream_unreachable"),
+        (&emulator, "m?fault=garbage", "upstream_invalid_answer"),
+    ] {
+        for stream in [false, true] {
+            let trace = new_trace();
+            let mut body = hello(stream);
+            body["model"] = json!(model);
+            assert_eq!(status(chat_at(&gateway, &trace, host, &body)).await, 502, "{model}");
+            let line =
+                line_with(&gateway, &trace, &["key", "provider", "model", "error_code", "error"]).await;
+            assert_eq!(line["error_code"], code, "{line}");
+            assert_eq!(line["attempts"][0]["error"], code, "{line}");
+        }
+    }
+
+    // Before there is a provider.
+    let trace = new_trace();
+    let call = chat(&gateway, &trace, &hello(false)).header("x-gateway-provider", "@nowhere");
+    let url = format!("{}/chat/completions", gateway.base_url());
+    assert_eq!(status(call).await, 400);
+    let line = line_with(&gateway, &trace, &["key", "error_code", "error"]).await;
+    assert_eq!(line["attempts"], json!([]));
+    let trace = new_trace();
+    assert_eq!(
+        status(client().post(url).header("x-gateway-trace-id", &trace).json(&hello(false))).await,
+        401
+    );
+    let line = line_with(&gateway, &trace, &["error_code", "error"]).await;
+    assert_eq!((&line["error_code"], &line["status"]), (&json!("invalid_api_key"), &json!(401)));
+}
+
+#[tokio::test]
+async fn the_lines_of_other_calls() {
+    let gateway = gateway();
+    let call = |method: reqwest::Method, path: &str, trace: &str| {
+        let call = client().request(method, format!("{}{path}", gateway.base_url()));
+        let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+        call.header("x-gateway-trace-id", trace)
+    };
+    let trace = new_trace();
+    assert_eq!(status(call(reqwest::Method::GET, "/some/path?bytes=70000&secret=canary", &trace)).await, 200);
+    let line = line_with(&gateway, &trace, &["key", "provider", "slug", "ttfb_ms"]).await;
+    assert_eq!((&line["operation"], &line["bytes_out"]), (&json!("proxy"), &json!(70_000)));
+    assert_eq!(line["path"], "/v1/some/path", "without its query");
+
+    let trace = new_trace();
+    let file = reqwest::multipart::Part::bytes(vec![b'x'; 100_000]).file_name("a.jsonl");
+    let form = reqwest::multipart::Form::new().text("purpose", "batch").part("file", file);
+    assert_eq!(status(call(reqwest::Method::POST, "/files", &trace).multipart(form)).await, 200);
+    let line = gateway.access_line(&trace).await;
+    assert!(line["bytes_in"].as_u64() > Some(100_000), "{line}");
+
+    // Names without end are cut, so that a line is not as long as a caller likes.
+    let trace = new_trace();
+    let mut body = hello(false);
+    body["model"] = json!("ü".repeat(40_000));
+    assert_eq!(status(chat(&gateway, &trace, &body)).await, 200);
+    assert!(gateway.access_line(&trace).await.to_string().len() < 4_000);
+    let trace = new_trace();
+    status(call(reqwest::Method::GET, &format!("/{}", "y".repeat(20_000)), &trace)).await;
+    assert!(gateway.access_line(&trace).await.to_string().len() < 4_000);
+}
+
+#[tokio::test]
+async fn headers_tell_the_caller_what_happened() {
+    let gateway = gateway();
+    let trace = new_trace();
+    let header = |answer: &reqwest::Response, name: &str| {
+        answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    for stream in [false, true] {
+        let answer = chat(&gateway, &trace, &hello(stream)).send().await.unwrap();
+        for (name, wanted) in [
+            ("x-gateway-trace-id", trace.as_str()),
+            ("x-gateway-provider", "openai"),
+            ("x-gateway-last-used-option-index", "config"),
+            ("x-gateway-retry-attempt-count", "0"),
+            ("x-gateway-cache-status", "DISABLED"),
+        ] {
+            assert_eq!(header(&answer, name), wanted, "{name}");
+        }
+    }
+    let nobody = format!("http://127.0.0.1:{}/v1", ports::free());
+    let failed = chat_at(&gateway, &trace, &nobody, &hello(false)).send().await.unwrap();
+    assert_eq!((failed.status().as_u16(), header(&failed, "x-gateway-trace-id")), (502, trace.clone()));
+    assert_eq!(header(&failed, "x-gateway-provider"), "openai");
+    assert_eq!(header(&failed, "x-gateway-last-used-option-index"), "config");
+    // Made when absent, also for who is refused.
+    let refused = client().get(format!("{}/models", gateway.base_url())).send().await.unwrap();
+    assert_eq!((refused.status().as_u16(), header(&refused, "x-gateway-trace-id").len()), (401, 36));
+}
+
+#[tokio::test]
+async fn traceparent_is_taken_and_passed_on() {
+    let gateway = gateway();
+    let call = async |parent: &str| {
+        let tag = new_trace();
+        let mut body = hello(false);
+        body["model"] = json!(format!("gpt-4o-mini?tag={tag}"));
+        let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&body);
+        let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+        let answer = call.header("traceparent", parent).header("tracestate", "a=b").send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let received = gateway.emulator_requests(&tag).await[0].to_string();
+        assert!(received.contains(parent) && received.contains("a=b"), "{received}");
+        answer.headers()["x-gateway-trace-id"].to_str().unwrap().to_owned()
+    };
+    let id = "4bf92f3577b34da6a3ce929d0e0e4736";
+    assert_eq!(call(&format!("00-{id}-00f067aa0ba902b7-01")).await, id);
+    assert_eq!(
+        call("00-00000000000000000000000000000000-00f067aa0ba902b7-01").await.len(),
+        36,
+        "not a trace"
+    );
+}
+
+#[tokio::test]
+async fn a_file_is_opened_anew_on_usr1_and_no_line_is_lost() {
+    let yaml = format!("{STANDARD}access_log: {{output: file, path: access.log}}\n");
+    let gateway = Arc::new(Gateway::start(&yaml));
+    let sent = Arc::new(AtomicUsize::new(0));
+    let caller = {
+        let (gateway, sent) = (Arc::clone(&gateway), Arc::clone(&sent));
+        tokio::spawn(async move {
+            let client = client();
+            for _ in 0..400 {
+                let url = format!("{}/models", gateway.base_url());
+                let call = client
+                    .get(url)
+                    .header("x-gateway-api-key", KEY)
+                    .header("x-gateway-provider", "@emulator");
+                assert_eq!(call.send().await.unwrap().status(), 200);
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    };
+    let file = gateway.folder().join("access.log");
+    for number in 1..=3 {
+        until("more requests", async || (sent.load(Ordering::Relaxed) >= number * 90).then_some(())).await;
+        std::fs::rename(&file, gateway.folder().join(format!("access.{number}"))).unwrap();
+        gateway.signal("USR1");
+        until("the new file", async || file.exists().then_some(())).await;
+    }
+    caller.await.unwrap();
+    let names = ["access.1", "access.2", "access.3", "access.log"];
+    until("400 lines", async || {
+        let read = |name: &&str| std::fs::read_to_string(gateway.folder().join(name)).unwrap();
+        let text: String = names.iter().map(read).collect();
+        (text.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count() == 400).then_some(())
+    })
+    .await;
+    assert!(std::fs::metadata(&file).unwrap().len() > 0, "the last file has lines");
+    assert_eq!(gateway.metric("turnpike_access_lines_dropped_total").await, Some(0.0));
+}
+
+#[tokio::test]
+async fn the_line_can_be_turned_off() {
+    let gateway = Gateway::start(&format!("{STANDARD}access_log: {{output: 'off'}}\n"));
+    assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
+    gateway.terminate();
+    assert!(gateway.ended().await.success());
+    assert_eq!(gateway.stdout.with("").len(), 0, "{}", gateway.log());
+}
+
+#[tokio::test]
+async fn an_output_that_is_gone_is_told_and_counted() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let gateway = Gateway::start_with(STANDARD, &|command| {
+        command.stdout(Stdio::from(writer.try_clone().unwrap()));
+    });
+    for _ in 0..3 {
+        assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
+    }
+    until("three lost lines", async || {
+        (gateway.metric("turnpike_access_lines_dropped_total").await == Some(3.0)).then_some(())
+    })
+    .await;
+    assert_eq!(gateway.stderr.with("access lines cannot be written").len(), 1, "told once");
+    // A reload that names another output mends it.
+    gateway.reload(&format!("{STANDARD}access_log: {{output: file, path: access.log}}\n"));
+    until("the reload", async || gateway.stderr.with("settings reloaded").first().cloned()).await;
+    assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
+    let file = gateway.folder().join("access.log");
+    until("a line in the file", async || {
+        std::fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n'))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_output_that_hangs_holds_up_neither_requests_nor_the_end() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let gateway = Gateway::start_with(STANDARD, &|command| {
+        command.stdout(Stdio::from(writer.try_clone().unwrap()));
+    });
+    drop(writer);
+    // Lines of over 4 KiB: 8 MiB of them wait, the rest is dropped.
+    let metadata = format!(r#"{{"m":"{}"}}"#, "x".repeat(4_000));
+    let callers = (0..8).map(|_| async {
+        let client = client();
+        for _ in 0..300 {
+            let call = client.get(format!("{}/nothing", gateway.base_url())).header("x-gateway-api-key", KEY);
+            let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-metadata", &metadata);
+            assert_eq!(status(call).await, 200);
+        }
+    });
+    futures_util::future::join_all(callers).await;
+    until("dropped lines", async || {
+        (gateway.metric("turnpike_access_lines_dropped_total").await > Some(0.0)).then_some(())
+    })
+    .await;
+    // A reload is not held up by it either, nor is the end.
+    gateway.reload(&format!("{STANDARD}# again\n"));
+    until("the reload", async || gateway.stderr.with("settings reloaded").first().cloned()).await;
+    gateway.terminate();
+    assert!(gateway.ended().await.success());
+    let mut written = Vec::new();
+    reader.read_to_end(&mut written).unwrap();
+    assert!(written.starts_with(b"{\"ts\""), "what fits into the pipe was written");
+}

@@ -1,0 +1,150 @@
+//! No secret in what the gateway writes: access lines, its own log at its most talkative, metrics, and answers it makes.
+//!
+//! Every secret here has `canary` in it. Names are none: which provider, slug or config was asked for in vain, the line
+//! says. What providers are sent, and that it is the right key, stands elsewhere.
+
+use crate::support::client::{client, hello, new_trace};
+use crate::support::wait::until;
+use crate::support::{Gateway, ports};
+use reqwest::{Method, RequestBuilder};
+use serde_json::json;
+
+const SETTINGS: &str = "
+server: {threads: 2, grace_period_seconds: 5}
+auth:
+  keys: [{name: caller, key: canary-service-key-1}]
+providers:
+  emulator: {provider: openai, api_key: canary-provider-key-1, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  claude: {provider: anthropic, api_key: canary-provider-key-2, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+  gone: {provider: openai, api_key: canary-provider-key-3, custom_host: 'http://127.0.0.1:9/v1'}
+configs:
+  saved: {provider: openai, api_key: canary-saved-key-1, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}
+custom_hosts: {allow_private: true}
+log: {level: LEVEL}
+";
+
+/// What a caller may send that holds a secret: a header each, in a call that succeeds or fails.
+fn headers(emulator: &str, nobody: &str) -> Vec<Vec<(&'static str, String)>> {
+    let key = || ("x-gateway-api-key", "canary-service-key-1".to_owned());
+    let bearer = || ("authorization", "Bearer canary-bearer-1".to_owned());
+    let provider = |name: &str| ("x-gateway-provider", name.to_owned());
+    let config = |text: String| vec![key(), ("x-gateway-config", text)];
+    let inline = |host: &str| {
+        json!({"provider": "openai", "api_key": "canary-inline-1", "custom_host": host}).to_string()
+    };
+    vec![
+        vec![key(), provider("@emulator")],
+        vec![("authorization", "Bearer canary-service-key-1".to_owned()), provider("@emulator")],
+        vec![key(), provider("@claude")],
+        vec![key(), provider("@gone")],
+        vec![key(), ("x-gateway-config", "saved".to_owned())],
+        vec![key(), bearer(), provider("openai"), ("x-gateway-custom-host", emulator.to_owned())],
+        vec![key(), bearer(), provider("openai"), ("x-gateway-custom-host", nobody.to_owned())],
+        vec![key(), bearer(), provider("openai"), ("x-gateway-custom-host", "http://u:canary-password@127.0.0.1:1/".to_owned())],
+        vec![key(), bearer(), provider("openai"), ("x-gateway-custom-host", format!("{nobody}?key=canary-query"))],
+        vec![key(), bearer(), provider("unheard-of")],
+        vec![key(), provider("@unknown-slug")],
+        vec![key(), ("x-gateway-virtual-key", "unknown-slug".to_owned())],
+        vec![("x-gateway-api-key", "canary-wrong-key".to_owned()), provider("@emulator")],
+        vec![("authorization", "Bearer canary-wrong-bearer".to_owned()), provider("@emulator")],
+        config(inline(emulator)),
+        config(inline(nobody)),
+        config(inline(emulator).replace('}', ", ")),
+        config(inline(emulator).replace("\"api_key\"", "\"apikey\"")),
+        config(json!({"provider": "openai", "api_key": {"canary-in": "canary-object"}}).to_string()),
+        config(json!({"provider": "unheard-of", "api_key": ["canary-list"], "retry": "canary-retry"}).to_string()),
+        config(json!({"targets": [{"provider": "openai", "api_key": "canary-target", "weight": "canary-weight"}]}).to_string()),
+        config("unknown-config".to_owned()),
+        vec![key(), provider("@emulator"), ("cookie", "session=canary-cookie".to_owned())],
+        vec![key(), provider("cloud-a"), ("x-gateway-cloud-a-secret-access-key", "canary-cloud".to_owned())],
+        vec![key(), provider("@emulator"), ("x-gateway-request-timeout", "canary-timeout".to_owned())],
+        vec![key(), provider("@emulator"), ("x-gateway-metadata", "canary-no-json".to_owned())],
+        vec![key(), provider("@emulator"), ("x-api-key", "canary-x-api-key".to_owned()), ("api-key", "canary-api-key".to_owned())],
+    ]
+}
+
+fn calls(gateway: &Gateway) -> Vec<RequestBuilder> {
+    let nobody = format!("http://127.0.0.1:{}/v1", ports::free());
+    let emulator = format!("{}/v1", gateway.emulator_url());
+    let client = client();
+    let mut calls = Vec::new();
+    for headers in headers(&emulator, &nobody) {
+        for (stream, model) in [(false, "m"), (true, "m"), (false, "m?status=401"), (true, "m?fault=cut")] {
+            let mut body = hello(stream);
+            body["model"] = json!(model);
+            body["messages"][0]["content"] = json!("canary-prompt");
+            let mut call =
+                client.post(format!("{}/chat/completions?key=canary-query", gateway.base_url())).json(&body);
+            for (name, value) in &headers {
+                call = call.header(*name, value);
+            }
+            calls.push(call.header("x-gateway-trace-id", new_trace()));
+        }
+    }
+    let plain = |method: Method, path: &str| {
+        let call = client
+            .request(method, format!("{}{path}", gateway.base_url()))
+            .header("x-gateway-api-key", "canary-service-key-1");
+        call.header("x-gateway-provider", "@emulator").header("x-gateway-trace-id", new_trace())
+    };
+    calls.push(plain(Method::GET, "/anything?bytes=10&api_key=canary-query"));
+    calls.push(plain(Method::PATCH, "/models"));
+    calls.push(plain(Method::GET, "/prompts"));
+    calls.push(
+        plain(Method::POST, "/chat/completions")
+            .header("content-type", "application/json")
+            .body("{\"model\": \"canary-"),
+    );
+    calls.push(
+        plain(Method::POST, "/chat/completions")
+            .json(&json!({"model": "m", "messages": "canary-messages", "n": "canary-n"})),
+    );
+    calls
+}
+
+async fn nothing_is_written_of(level: &str) {
+    let gateway = Gateway::start(&SETTINGS.replace("LEVEL", level));
+    let calls = calls(&gateway);
+    let (count, mut failures) = (calls.len(), 0);
+    for call in calls {
+        let call = call.build().unwrap();
+        let (name, sent) = (format!("{:?}", call.headers()), call.headers().clone());
+        let answer = client().execute(call).await.unwrap();
+        let trace = sent["x-gateway-trace-id"].to_str().unwrap();
+        assert_eq!(answer.headers()["x-gateway-trace-id"], trace, "{name}");
+        let failed = !answer.status().is_success();
+        failures += u32::from(failed);
+        // A stream that is cut ends with an error of ours as well.
+        let text = answer.text().await.unwrap_or_default();
+        for secret in ["canary-provider-key", "canary-saved-key", "canary-service-key"] {
+            assert!(!text.contains(secret), "{secret} in the answer to {name}:\n{text}");
+        }
+    }
+    assert!(failures > 30, "{failures} failures");
+    // A wrong file is told with its problems, of which none may repeat a value.
+    gateway.reload(
+        &SETTINGS.replace("LEVEL", level).replace("provider: anthropic", "provider: '${HOME}-canary'"),
+    );
+    until("the refusal", async || gateway.stderr.with("settings not reloaded").first().cloned()).await;
+    let metrics = gateway.metrics().await;
+    gateway.terminate();
+    assert!(gateway.ended().await.success());
+    assert_eq!(gateway.stdout.with("\"trace_id\"").len(), count, "a line for each call");
+    for (what, lines) in [
+        ("access lines", gateway.stdout.with("canary")),
+        ("log", gateway.stderr.with("canary")),
+        ("metrics", metrics.lines().filter(|line| line.contains("canary")).map(str::to_owned).collect()),
+    ] {
+        assert!(lines.is_empty(), "{} {what} with a secret:\n{}", lines.len(), lines.join("\n"));
+    }
+}
+
+#[tokio::test]
+async fn no_secret_is_written() {
+    nothing_is_written_of("info").await;
+}
+
+#[tokio::test]
+async fn no_secret_is_written_when_everything_is_logged() {
+    nothing_is_written_of("trace").await;
+}

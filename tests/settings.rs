@@ -1,0 +1,274 @@
+//! The settings file as an operator meets it: `turnpike check`, secrets from outside, and reloading a running gateway.
+//!
+//! Not every rule of every key (unit tests in `settings`), and not the shipped file (`house`).
+
+use crate::support::client::{chat, client, hello, new_trace};
+use crate::support::command::{self, turnpike, turnpike_with};
+use crate::support::settings::{KEY, OTHER_KEY, PROVIDER_KEY, STANDARD};
+use crate::support::wait::until;
+use crate::support::{Gateway, sse};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const LAST: &str = "turnpike_settings_last_reload_successful";
+
+#[test]
+fn check_tells_every_problem_with_its_line_and_column() {
+    let bad = command::check(
+        "server: {threads: none}
+listen:
+  data: [nowhere]
+limits:
+  max_body_bytes: 12
+auth:
+  keys: [{name: a, key: short}]
+providers:
+  'two words': {provider: openai}
+  unheard: {provider: unheard-of}
+configs:
+  lost: {provider: '@lost', retry: {attempts: -1}}
+default_config: nothing
+access_log: {output: paper}
+colour: red
+",
+    );
+    assert_eq!((bad.code, bad.stdout.as_str()), (Some(1), ""), "{bad:?}");
+    for (place, named) in [
+        ("1:19", "server.threads"),
+        ("3:10", "listen.data[0]"),
+        ("5:19", "limits.max_body_bytes"),
+        ("7:25", "auth.keys[0].key"),
+        ("9:16", "providers.two words"),
+        ("10:23", "providers.unheard.provider"),
+        ("12:20", "configs.lost.provider"),
+        ("12:47", "configs.lost.retry.attempts"),
+        ("13:17", "default_config"),
+        ("14:22", "access_log.output"),
+        ("15:1", "colour"),
+    ] {
+        let line = format!("turnpike.yaml:{place}: {named}: ");
+        assert_eq!(bad.stderr.matches(&line).count(), 1, "{line}\n{}", bad.stderr);
+    }
+    assert_eq!(bad.stderr.lines().count(), 12, "a heading and a line for each problem\n{}", bad.stderr);
+}
+
+#[test]
+fn a_file_that_is_no_yaml_or_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("turnpike.yaml");
+    let path = file.to_str().unwrap();
+    let missing = turnpike(&["check", "-c", path]);
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    assert!(missing.stderr.contains(&format!("{path}: No such file")), "{missing:?}");
+    for (content, said) in [
+        (&b"auth:\n\t- tab"[..], "turnpike.yaml:2:"),
+        (b"server: {threads: 1\n", "turnpike.yaml:"),
+        (b"auth: \xff\n", "turnpike.yaml: "),
+        (b"server: {}\nserver: {}\n", "turnpike.yaml:2:1"),
+        (b"- a list\n", "turnpike.yaml:1:1"),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        let bad = turnpike(&["check", "-c", path]);
+        assert_eq!(bad.code, Some(1), "{bad:?}");
+        assert!(bad.stderr.contains(said), "{said} is not in {}", bad.stderr);
+    }
+    let folder = turnpike(&["check", "-c", folder.path().to_str().unwrap()]);
+    assert!(folder.code == Some(1) && folder.stderr.contains("directory"), "{folder:?}");
+}
+
+#[test]
+fn secrets_come_from_outside_and_are_never_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("provider-key"), "canary-credential-1\n").unwrap();
+    std::fs::write(
+        path("good.yaml"),
+        "
+auth: {keys: [{name: a, key: '${SERVICE_KEY}'}]}
+providers: {openai: {provider: openai, api_key: 'credential:provider-key'}}
+",
+    )
+    .unwrap();
+    // The same values where they are wrong: as a provider's name, an address, a number of milliseconds.
+    std::fs::write(
+        path("bad.yaml"),
+        "
+listen: {control: '${SERVICE_KEY}'}
+providers: {openai: {provider: 'credential:provider-key', custom_host: '${SERVICE_KEY}'}}
+limits: {idle_timeout_ms: '${SERVICE_KEY}'}
+access_log: {output: '${SERVICE_KEY}'}
+default_config: 'credential:provider-key'
+",
+    )
+    .unwrap();
+    let environment =
+        [("SERVICE_KEY", "canary-environment-1"), ("CREDENTIALS_DIRECTORY", folder.path().to_str().unwrap())];
+    let good = turnpike_with(&["check", "-c", &path("good.yaml")], &environment);
+    assert_eq!((good.code, good.stderr.as_str()), (Some(0), ""), "{good:?}");
+    let bad = turnpike_with(&["check", "-c", &path("bad.yaml")], &environment);
+    assert_eq!(bad.code, Some(1), "{bad:?}");
+    assert_eq!(bad.stderr.lines().count(), 7, "{}", bad.stderr);
+    for said in [good.stdout, bad.stdout, bad.stderr] {
+        assert!(!said.contains("canary"), "a secret was printed: {said}");
+    }
+    let bare = turnpike_with(&["check", "-c", &path("good.yaml")], &[]);
+    assert_eq!(bare.code, Some(1), "{bare:?}");
+    for said in
+        ["auth.keys[0].key", "SERVICE_KEY", "providers.openai.api_key", "LoadCredential=provider-key:FILE"]
+    {
+        assert!(bare.stderr.contains(said), "{said} is not in {}", bare.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_reload_counts_for_the_next_request_and_not_for_a_running_stream() {
+    let gateway = Gateway::start(STANDARD);
+    let mut body = hello(true);
+    body["model"] = json!("gpt-4o-mini?tokens=60&gap=25");
+    let mut stream = chat(&gateway, &new_trace(), &body).send().await.unwrap();
+    let first = stream.chunk().await.unwrap().unwrap();
+
+    // The caller's key and the provider of the running stream are gone, others are there.
+    let renewed = STANDARD
+        .replace(KEY, "tp-renewed-0123456789")
+        .replace("  emulator:\n    provider", "  second:\n    provider");
+    let renewed = renewed.replace("provider: '@emulator'", "provider: '@second'");
+    gateway.reload(&renewed);
+    until("the new settings", async || {
+        let answer = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
+        (answer.status() == 401).then_some(())
+    })
+    .await;
+    let call = |config: &str| {
+        let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&hello(false));
+        call.header("x-gateway-api-key", "tp-renewed-0123456789").header("x-gateway-config", config)
+    };
+    let answer = call("cf-single").send().await.unwrap();
+    assert_eq!(answer.status(), 200, "a saved config that names the new provider");
+    let answer = call(r#"{"provider":"@emulator"}"#).send().await.unwrap();
+    assert_eq!(answer.status(), 400, "the old provider is gone: {}", answer.text().await.unwrap());
+
+    let mut text = String::from_utf8(first.to_vec()).unwrap();
+    while let Some(chunk) = stream.chunk().await.unwrap() {
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    let events = sse::events(&text);
+    assert_eq!(events.last().unwrap().data, "[DONE]", "the stream ended under the settings it began with");
+    assert!(events.len() > 60, "{} events", events.len());
+}
+
+#[tokio::test]
+async fn a_wrong_file_changes_nothing_and_is_told_on_stderr_and_in_the_metrics() {
+    let gateway = Gateway::start(STANDARD);
+    let hash = async || {
+        let text = gateway.metrics().await;
+        let lines: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("turnpike_settings_info{")).collect();
+        assert_eq!(lines.len(), 1, "one hash is in force: {lines:?}");
+        lines[0].to_owned()
+    };
+    let started = hash().await;
+    gateway.reload(&format!("{STANDARD}limits: {{max_body_bytes: no}}\ncolour: red\n"));
+    until("the refusal", async || (gateway.metric(LAST).await == Some(0.0)).then_some(())).await;
+    assert_eq!(hash().await, started);
+    let said = gateway.stderr.with("settings not reloaded").join("\n");
+    for named in ["turnpike.yaml:", "limits.max_body_bytes", "colour"] {
+        assert!(said.contains(named), "{named} is not in {said}");
+    }
+    assert!(!said.contains(KEY) && !said.contains(PROVIDER_KEY), "{said}");
+
+    // Right as YAML, but its access log cannot be opened: nothing of it may come into force either.
+    let unwritable = format!("{STANDARD}access_log: {{output: file, path: /no/such/folder/access.log}}\n");
+    gateway.reload(&unwritable.replace(KEY, "tp-renewed-0123456789"));
+    until("the second refusal", async || {
+        let refused = r#"turnpike_settings_reloads_total{result="failure"}"#;
+        (gateway.metric(refused).await == Some(2.0)).then_some(())
+    })
+    .await;
+    assert_eq!(hash().await, started);
+    let answer = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
+    assert_eq!(answer.status(), 200, "the old key is still good");
+
+    std::fs::remove_file(gateway.folder().join("turnpike.yaml")).unwrap();
+    gateway.signal("HUP");
+    until("the third refusal", async || gateway.stderr.with("No such file").first().cloned()).await;
+
+    gateway.reload(&format!("{STANDARD}# mended\n"));
+    until("the good file", async || (gateway.metric(LAST).await == Some(1.0)).then_some(())).await;
+    assert_ne!(hash().await, started);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_restart_is_said_at_each_reload() {
+    let gateway = Gateway::start(STANDARD);
+    let changed = STANDARD.replace("threads: 2", "threads: 1") + "log: {level: debug}\n";
+    for count in 1..=2 {
+        gateway.reload(&format!("{changed}# {count}\n"));
+        until("the warning", async || {
+            let said = gateway.stderr.with("server, log wait for a restart");
+            (said.len() == count).then_some(())
+        })
+        .await;
+    }
+    gateway.reload(&STANDARD.replace("attempts: 1", "attempts: 2"));
+    until("a quiet reload", async || (gateway.stderr.with("settings reloaded").len() == 3).then_some(()))
+        .await;
+    assert_eq!(gateway.stderr.with("wait for a restart").len(), 2);
+}
+
+#[tokio::test]
+async fn the_access_log_moves_with_a_reload() {
+    let gateway = Gateway::start(STANDARD);
+    let (before, after) = (new_trace(), new_trace());
+    assert_eq!(chat(&gateway, &before, &hello(false)).send().await.unwrap().status(), 200);
+    gateway.access_line(&before).await;
+    let file = gateway.folder().join("access.log");
+    gateway.reload(&format!("{STANDARD}access_log: {{output: file, path: {}}}\n", file.display()));
+    until("the reload", async || gateway.stderr.with("settings reloaded").first().cloned()).await;
+    assert_eq!(chat(&gateway, &after, &hello(false)).send().await.unwrap().status(), 200);
+    let written = until("the line in the file", async || {
+        std::fs::read_to_string(&file).ok().filter(|text| text.contains(&after))
+    })
+    .await;
+    assert!(!written.contains(&before) && gateway.stdout.with(&after).is_empty());
+}
+
+#[tokio::test]
+async fn reloads_under_load_fail_no_request() {
+    let gateway = Arc::new(Gateway::start(STANDARD));
+    let (over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let callers: Vec<_> = (0..4)
+        .map(|number| {
+            let (gateway, over, answered) = (Arc::clone(&gateway), Arc::clone(&over), Arc::clone(&answered));
+            let client = client();
+            tokio::spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    let call = client.post(format!("{}/chat/completions", gateway.base_url()));
+                    let call =
+                        call.header("x-gateway-api-key", OTHER_KEY).header("x-gateway-config", "cf-emulator");
+                    let answer = call.json(&hello(number % 2 == 0)).send().await.unwrap();
+                    assert_eq!(answer.status(), 200);
+                    assert!(!answer.bytes().await.unwrap().is_empty());
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for count in 1..=30 {
+        let before = answered.load(Ordering::Relaxed);
+        gateway.reload(&format!("{STANDARD}# {count}\n"));
+        until("the reload, and answers after it", async || {
+            let reloaded = gateway.stderr.with("settings reloaded").len() >= count;
+            (reloaded && answered.load(Ordering::Relaxed) > before).then_some(())
+        })
+        .await;
+    }
+    over.store(true, Ordering::Relaxed);
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    assert!(answered.load(Ordering::Relaxed) >= 30);
+    let failures = gateway.metrics().await;
+    assert!(!failures.contains("\nturnpike_errors_total{"), "{failures}");
+}

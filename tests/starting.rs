@@ -1,0 +1,134 @@
+//! How the process starts: what keeps it from starting is said at once, and systemd hears what it is told.
+//!
+//! Not under a real systemd: a datagram socket listens in its place. How the process stops is in `stopping`.
+
+use crate::support::client::{chat, hello, new_trace};
+use crate::support::command::turnpike;
+use crate::support::settings::STANDARD;
+use crate::support::wait::{until, until_blocking};
+use crate::support::{Gateway, ports};
+use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+#[test]
+fn what_keeps_it_from_starting_is_said_and_it_ends() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let (data, control) = (ports::free(), ports::free());
+    let listen = format!("listen: {{data: ['127.0.0.1:{data}'], control: '127.0.0.1:{control}'}}\n");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("turnpike.yaml");
+    let run = |yaml: &str, words: &[&str]| {
+        std::fs::write(&file, yaml).unwrap();
+        turnpike(&[&["run", "-c", file.to_str().unwrap()], words].concat())
+    };
+    for (yaml, said) in [
+        (
+            "colour: red\nlimits: {max_body_bytes: 1}\n".to_owned(),
+            &["yaml:1:1: colour", "yaml:2:26: limits.max_body_bytes"][..],
+        ),
+        (
+            listen.replace(&data.to_string(), &taken.port().to_string()),
+            &["listen.data", &taken.to_string(), "in use"],
+        ),
+        (format!("{listen}emulator: {{listen: '{taken}'}}\n"), &["emulator.listen", "in use"]),
+        (
+            listen.replace(&format!("127.0.0.1:{control}"), "192.0.2.1:8788"),
+            &["listen.control", "192.0.2.1:8788"],
+        ),
+        (
+            listen.replace(
+                &format!("'127.0.0.1:{data}'"),
+                &format!("{{address: '127.0.0.1:{data}', tls: {{cert: /no/cert, key: /no/key}}}}"),
+            ),
+            &["/no/cert"],
+        ),
+        (
+            format!("{listen}access_log: {{output: file, path: /no/such/folder/a.log}}\n"),
+            &["access_log", "No such file"],
+        ),
+        (
+            format!("{listen}server: {{pid_file: /no/such/folder/pid}}\n"),
+            &["server.pid_file", "No such file"],
+        ),
+    ] {
+        let end = run(&yaml, &[]);
+        assert_eq!(end.code, Some(1), "{yaml}\n{end:?}");
+        assert!(said.iter().all(|said| end.stderr.contains(said)), "{said:?} of {yaml}\n{}", end.stderr);
+        assert!(!end.stderr.contains("panicked") && !end.stderr.contains("serving on"), "{}", end.stderr);
+    }
+    if !std::path::Path::new("/run/systemd/journal/socket").exists() {
+        let end = run(&format!("{listen}access_log: {{output: journald}}\n"), &[]);
+        assert!(end.code == Some(1) && end.stderr.contains("access_log: "), "{end:?}");
+    }
+    let end = run(&listen, &["--upgrade"]);
+    assert!(end.code == Some(1) && end.stderr.contains("needs server.upgrade_sock"), "{end:?}");
+}
+
+/// systemd's side of the notify socket.
+struct Systemd {
+    socket: UnixDatagram,
+    _folder: tempfile::TempDir,
+}
+
+impl Systemd {
+    fn listen() -> (Self, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        (Self { socket, _folder: folder }, path.to_str().unwrap().to_owned())
+    }
+
+    /// The next notification that is not the watchdog's.
+    fn heard(&self) -> String {
+        let next = || {
+            let text = self.next();
+            (text != "WATCHDOG=1").then_some(text)
+        };
+        until_blocking(next).expect("a notification")
+    }
+
+    fn next(&self) -> String {
+        let mut buffer = [0; 4096];
+        let length = self.socket.recv(&mut buffer).expect("nothing was notified");
+        String::from_utf8(buffer[..length].to_vec()).unwrap().trim_end().to_owned()
+    }
+}
+
+#[tokio::test]
+async fn systemd_hears_ready_reloading_watchdog_and_stopping() {
+    let (systemd, socket) = Systemd::listen();
+    let gateway = Gateway::start_with(STANDARD, &|command| {
+        command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "150000");
+    });
+    assert_eq!(systemd.heard(), "READY=1\nSTATUS=serving");
+    let answer = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
+    assert_eq!(answer.status(), 200, "READY came when calls could be served");
+    assert_eq!((systemd.next(), systemd.next()), ("WATCHDOG=1".to_owned(), "WATCHDOG=1".to_owned()));
+
+    for yaml in [format!("{STANDARD}# changed\n"), "colour: red\n".to_owned()] {
+        gateway.reload(&yaml);
+        let reloading = systemd.heard();
+        let at = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect(&reloading);
+        assert!(at.parse::<u64>().unwrap() > 0, "{reloading}");
+        assert_eq!(systemd.heard(), "READY=1", "after a good file and after a wrong one");
+    }
+
+    gateway.terminate();
+    assert_eq!(systemd.heard(), "STOPPING=1\nSTATUS=draining");
+    assert!(gateway.ended().await.success());
+}
+
+#[tokio::test]
+async fn it_does_not_call_itself_ready_before_every_listener_accepts() {
+    // A successor without a predecessor waits for listeners that never come: it must not call itself ready, and ends.
+    let gateway = Gateway::start(&STANDARD.replace("threads: 2", "threads: 2\n  upgrade_sock: upgrade.sock"));
+    gateway.signal("KILL");
+    gateway.ended().await;
+    let successor = gateway.successor();
+    let end = until("its end", async || successor.exited()).await;
+    assert!(!end.success(), "{end}");
+    assert!(successor.stderr.with("serving on").is_empty());
+}

@@ -1,0 +1,189 @@
+//! How the process ends: readiness first, running answers in time, the rest cut with a word, and hand-over to a new one.
+//!
+//! Not how it starts, nor what it notifies (`starting`).
+
+use crate::support::client::{chat, client, hello, new_trace};
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::wait::until;
+use crate::support::{Gateway, gateway, raw, sse};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+
+/// A chat answer of so many events, this many milliseconds apart.
+fn slow(tokens: u32, gap: u32) -> Value {
+    let mut body = hello(true);
+    body["model"] = json!(format!("gpt-4o-mini?tokens={tokens}&gap={gap}"));
+    body
+}
+
+fn with_grace(seconds: u32) -> String {
+    STANDARD.replace("grace_period_seconds: 5", &format!("grace_period_seconds: {seconds}"))
+}
+
+#[tokio::test]
+async fn readiness_fails_first_and_calls_are_still_taken() {
+    let gateway = Gateway::start(STANDARD);
+    // Something must run, or the process is gone before we look.
+    let running = chat(&gateway, &new_trace(), &slow(80, 25)).send().await.unwrap();
+    gateway.terminate();
+    let seen = until("the failing readiness", async || {
+        let answer = client().get(format!("{}/readyz", gateway.control_url())).send().await.unwrap();
+        (answer.status() == 503).then_some(answer)
+    })
+    .await;
+    let seen: Value = seen.json().await.unwrap();
+    assert_eq!(seen["status"], "draining");
+    // The data port says so too, and closes what it answers.
+    let late = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
+    assert_eq!(late.status(), 200, "still accepting while the load balancer looks away");
+    assert_eq!(late.headers()["connection"], "close");
+    let events = sse::events(&running.text().await.unwrap());
+    assert_eq!(events.last().unwrap().data, "[DONE]");
+    assert!(gateway.ended().await.success());
+}
+
+#[tokio::test]
+async fn a_running_stream_ends_whole_and_the_process_goes_with_it() {
+    let gateway = Gateway::start(&with_grace(60));
+    let (trace, h2_trace) = (new_trace(), new_trace());
+    let mut stream = chat(&gateway, &trace, &slow(40, 40)).send().await.unwrap();
+    stream.chunk().await.unwrap().unwrap();
+    // The same over HTTP/2, whose last frames are written behind the answer's end.
+    let h2 = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+    let call = h2.post(format!("{}/chat/completions", gateway.base_url())).json(&slow(40, 40));
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+    let mut h2_stream = call.header("x-gateway-trace-id", &h2_trace).send().await.unwrap();
+    h2_stream.chunk().await.unwrap().unwrap();
+    // A connection kept alive with nothing on it holds nobody up.
+    let mut idle = raw::Raw::connect(gateway.ports.data).await;
+    idle.write(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+
+    gateway.terminate();
+    let text = stream.text().await.unwrap();
+    assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
+    let text = h2_stream.text().await.unwrap();
+    assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
+    let ended = Instant::now();
+    assert!(gateway.ended().await.success());
+    assert!(ended.elapsed() < Duration::from_secs(5), "it waited {:?} for nothing", ended.elapsed());
+    assert!(String::from_utf8_lossy(&idle.read_to_end().await).starts_with("HTTP/1.1 200"));
+    for trace in [trace, h2_trace] {
+        assert_eq!(gateway.access_line(&trace).await["status"], 200, "the last lines are written");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_past_the_grace_period_is_cut_with_a_word_in_its_dialect() {
+    let gateway = Gateway::start(&with_grace(1));
+    let (trace, anthropic_trace, waiting_trace) = (new_trace(), new_trace(), new_trace());
+    let mut stream = chat(&gateway, &trace, &slow(10_000, 50)).send().await.unwrap();
+    stream.chunk().await.unwrap().unwrap();
+    let body = json!({"model": "claude?tokens=10000&gap=50", "max_tokens": 10000, "stream": true,
+        "messages": [{"role": "user", "content": "Say hello."}]});
+    let call = client().post(format!("{}/messages", gateway.base_url())).header("x-gateway-api-key", KEY);
+    let call = call
+        .header("x-gateway-provider", "@anthropic-emulator")
+        .header("x-gateway-trace-id", &anthropic_trace);
+    let mut anthropic = call.json(&body).send().await.unwrap();
+    anthropic.chunk().await.unwrap().unwrap();
+    // One whose answer has not begun.
+    let mut body = hello(true);
+    body["model"] = json!("gpt-4o-mini?fault=hang");
+    let waiting = tokio::spawn(chat(&gateway, &waiting_trace, &body).send());
+    until("three requests", async || {
+        (gateway.metric("turnpike_requests_in_flight").await == Some(3.0)).then_some(())
+    })
+    .await;
+
+    let asked = Instant::now();
+    gateway.terminate();
+    let events = sse::events(&stream.text().await.unwrap());
+    let last: Value = serde_json::from_str(&events.last().unwrap().data).unwrap();
+    assert_eq!(last["error"]["code"], "draining", "{last}");
+    let events = sse::events(&anthropic.text().await.unwrap());
+    let last = events.last().unwrap();
+    assert_eq!(last.name, "error");
+    assert_eq!(serde_json::from_str::<Value>(&last.data).unwrap()["error"]["type"], "overloaded_error");
+    let answer = waiting.await.unwrap().expect("an answer for who still waited");
+    assert_eq!(answer.status(), 503);
+    assert!(gateway.ended().await.success());
+    assert!(asked.elapsed() < Duration::from_secs(6), "it took {:?}", asked.elapsed());
+    for trace in [&trace, &anthropic_trace, &waiting_trace] {
+        assert_eq!(gateway.access_line(trace).await["error_code"], "draining");
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_it_at_once_also_in_the_middle_of_a_stop() {
+    for first in ["INT", "TERM"] {
+        let gateway = Gateway::start(&with_grace(600));
+        let trace = new_trace();
+        assert_eq!(chat(&gateway, &trace, &hello(false)).send().await.unwrap().status(), 200);
+        let mut stream = chat(&gateway, &new_trace(), &slow(10_000, 50)).send().await.unwrap();
+        stream.chunk().await.unwrap().unwrap();
+        let asked = Instant::now();
+        gateway.signal(first);
+        if first == "TERM" {
+            until("the closed listener", async || {
+                TcpStream::connect(("127.0.0.1", gateway.ports.data)).await.err()
+            })
+            .await;
+            gateway.signal("INT");
+        }
+        assert!(gateway.ended().await.success(), "after {first}");
+        assert!(asked.elapsed() < Duration::from_secs(8), "{first}: {:?}", asked.elapsed());
+        assert_eq!(gateway.access_line(&trace).await["status"], 200);
+    }
+}
+
+#[tokio::test]
+async fn a_hand_over_fails_no_request() {
+    // The provider is another process: one inside would change hands too.
+    let provider = format!("http://127.0.0.1:{}/v1", gateway().ports.emulator);
+    let yaml = with_grace(30).replace("threads: 2", "threads: 2\n  upgrade_sock: upgrade.sock");
+    let yaml = yaml.replace("http://127.0.0.1:EMULATOR_PORT/v1", &provider);
+    let old = Arc::new(Gateway::start(&yaml));
+    let (over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let callers: Vec<_> = (0..2)
+        .map(|_| {
+            let (old, over, answered) = (Arc::clone(&old), Arc::clone(&over), Arc::clone(&answered));
+            tokio::spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    // A client, and so a connection, of its own for each.
+                    let answer = chat(&old, "hand-over", &hello(false)).send().await.unwrap();
+                    assert_eq!(answer.status(), 200);
+                    answer.bytes().await.unwrap();
+                    answered.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+        })
+        .collect();
+    let mut stream = chat(&old, "hand-over-stream", &slow(250, 30)).send().await.unwrap();
+    stream.chunk().await.unwrap().unwrap();
+
+    old.signal("QUIT");
+    until("the refusal", async || old.stderr.with("SIGQUIT ignored").first().cloned()).await;
+    let new = old.successor();
+    until("the meeting place", async || old.folder().join("upgrade.sock").exists().then_some(())).await;
+    old.signal("QUIT");
+    until("the new process", async || new.stderr.with("serving on").first().cloned()).await;
+    assert!(sse::events(&stream.text().await.unwrap()).last().unwrap().data == "[DONE]");
+    assert!(old.ended().await.success());
+    let before = answered.load(Ordering::Relaxed);
+    until("answers of the new one alone", async || {
+        (answered.load(Ordering::Relaxed) > before + 10).then_some(())
+    })
+    .await;
+    over.store(true, Ordering::Relaxed);
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let lines = old.stdout.with("hand-over").len() + new.stdout.with("hand-over").len();
+    assert!(!new.stdout.with("hand-over").is_empty() && lines > before, "{lines} lines");
+    new.terminate();
+    assert!(new.ended().await.success());
+}
