@@ -7,6 +7,7 @@ use crate::support::gateway::Gateway;
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::talk::{SPEECHES, Speech, WAYS, Way, ask, failed};
 use crate::support::{gateway, ports};
+use futures_util::future::join_all;
 use std::time::{Duration, Instant};
 
 /// Faults in place of an answer, and the code they are told as.
@@ -20,29 +21,12 @@ const FAULTS: [(&str, &str); 4] = [
 #[tokio::test]
 async fn a_provider_that_does_not_answer_is_told_as_such_on_every_way() {
     let gateway = Gateway::start(STANDARD);
+    let mut calls = Vec::new();
     for (fault, code) in FAULTS {
-        for speech in SPEECHES {
-            for way in WAYS {
-                let trace = new_trace();
-                let call = ask(&gateway, speech, way, &format!("fault={fault}"));
-                let call = call.header("x-gateway-provider", speech.slug());
-                let answer = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
-                let what = format!("{fault} {speech:?} {way:?}");
-                assert_eq!(answer.status(), 502, "{what}");
-                assert_eq!(answer.headers()["x-gateway-last-used-option-index"], "config", "{what}");
-                let message = failed(answer, speech, &trace, 502, code).await;
-                assert!(message.contains("ry again"), "{what}: no advice in {message:?}");
-                let line = gateway.access_line(&trace).await;
-                assert_eq!(
-                    (&line["status"], &line["error_code"]),
-                    (&502.into(), &code.into()),
-                    "{what} {line}"
-                );
-                assert_eq!(line["attempts"].as_array().unwrap().len(), 1, "{what} {line}");
-                assert_eq!(line["attempts"][0]["error"], code, "{what} {line}");
-            }
-        }
+        let ways = SPEECHES.iter().flat_map(|speech| WAYS.map(|way| (*speech, way)));
+        calls.extend(ways.map(|(speech, way)| tells_of(&gateway, fault, code, speech, way)));
     }
+    join_all(calls).await;
     let counted = async |code: &str| {
         gateway.metric(&format!("turnpike_errors_total{{code=\"{code}\"}}")).await.unwrap_or_default()
     };
@@ -52,33 +36,49 @@ async fn a_provider_that_does_not_answer_is_told_as_such_on_every_way() {
     }
 }
 
+async fn tells_of(gateway: &Gateway, fault: &str, code: &str, speech: Speech, way: Way) {
+    let trace = new_trace();
+    let call = ask(gateway, speech, way, &format!("fault={fault}"));
+    let call = call.header("x-gateway-provider", speech.slug()).header("x-gateway-trace-id", &trace);
+    let answer = call.send().await.unwrap();
+    let what = format!("{fault} {speech:?} {way:?}");
+    assert_eq!(answer.status(), 502, "{what}");
+    assert_eq!(answer.headers()["x-gateway-last-used-option-index"], "config", "{what}");
+    let message = failed(answer, speech, &trace, 502, code).await;
+    assert!(message.contains("ry again"), "{what}: no advice in {message:?}");
+    let line = gateway.access_line(&trace).await;
+    assert_eq!((&line["status"], &line["error_code"]), (&502.into(), &code.into()), "{what} {line}");
+    assert_eq!(line["attempts"].as_array().unwrap().len(), 1, "{what} {line}");
+    assert_eq!(line["attempts"][0]["error"], code, "{what} {line}");
+}
+
 #[tokio::test]
 async fn a_silent_provider_is_given_up_after_the_time_the_request_grants() {
     let gateway = gateway();
+    let mut calls = Vec::new();
     for speech in SPEECHES {
         for way in [Way::Direct, Way::Big, Way::Streamed] {
-            for by_header in [true, false] {
-                let trace = new_trace();
-                let call = ask(&gateway, speech, way, "fault=hang").header("x-gateway-trace-id", &trace);
-                let call = match by_header {
-                    true => call
-                        .header("x-gateway-provider", speech.slug())
-                        .header("x-gateway-request-timeout", "150"),
-                    false => call.header(
-                        "x-gateway-config",
-                        format!(r#"{{"provider": "{}", "request_timeout": 150}}"#, speech.slug()),
-                    ),
-                };
-                let begun = Instant::now();
-                let answer = call.send().await.unwrap();
-                assert!(begun.elapsed() >= Duration::from_millis(150), "{way:?} {by_header}");
-                let message = failed(answer, speech, &trace, 408, "request_timeout").await;
-                assert_eq!(message, "Request exceeded the timeout sent in the request: 150ms");
-                let line = gateway.access_line(&trace).await;
-                assert_eq!(line["error_code"], "request_timeout", "{line}");
-            }
+            calls.extend([true, false].map(|by_header| gives_up(&gateway, speech, way, by_header)));
         }
     }
+    join_all(calls).await;
+}
+
+async fn gives_up(gateway: &Gateway, speech: Speech, way: Way, by_header: bool) {
+    let trace = new_trace();
+    let call = ask(gateway, speech, way, "fault=hang").header("x-gateway-trace-id", &trace);
+    let config = format!(r#"{{"provider": "{}", "request_timeout": 150}}"#, speech.slug());
+    let call = match by_header {
+        true => call.header("x-gateway-provider", speech.slug()).header("x-gateway-request-timeout", "150"),
+        false => call.header("x-gateway-config", config),
+    };
+    let begun = Instant::now();
+    let answer = call.send().await.unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(150), "{way:?} {by_header}");
+    let message = failed(answer, speech, &trace, 408, "request_timeout").await;
+    assert_eq!(message, "Request exceeded the timeout sent in the request: 150ms");
+    let line = gateway.access_line(&trace).await;
+    assert_eq!(line["error_code"], "request_timeout", "{line}");
 }
 
 #[tokio::test]

@@ -201,9 +201,12 @@ async fn an_http_1_0_caller_gets_an_answer_it_can_read() {
 #[tokio::test]
 async fn of_pipelined_requests_the_first_is_answered_and_the_rest_can_be_sent_again() {
     let gateway = gateway();
-    let body = hello(false).to_string();
-    let one = format!("{}{body}", head(KEY, &format!("content-length: {}\r\n", body.len())));
-    let answers = raw::send(gateway.ports.data, format!("{one}{one}{one}").as_bytes()).await;
-    let answers = String::from_utf8_lossy(&answers);
-    assert!(answers.starts_with("HTTP/1.1 200") && answers.contains("chat.completion"), "{answers}");
+    for stream in [false, true] {
+        let body = hello(stream).to_string();
+        let one = format!("{}{body}", head(KEY, &format!("content-length: {}\r\n", body.len())));
+        let answers = raw::send(gateway.ports.data, format!("{one}{one}{one}").as_bytes()).await;
+        let answers = String::from_utf8_lossy(&answers);
+        assert!(answers.starts_with("HTTP/1.1 200") && answers.contains("chat.completion"), "{answers}");
+        assert_eq!(answers.matches("HTTP/1.1").count(), 1, "{answers}");
+    }
 }

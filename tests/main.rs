@@ -15,9 +15,11 @@
 mod support;
 
 mod broken_answers;
+mod callers;
 mod callers_leaving;
 mod control;
 mod crowding;
+mod custom_hosts;
 mod failures;
 mod hostile_input;
 mod house;
@@ -28,6 +30,7 @@ mod observability;
 mod operations;
 mod outputs;
 mod passed_on;
+mod passing_headers;
 mod realtime;
 mod recordings;
 mod request_rules;
@@ -44,3 +47,4 @@ mod systemd;
 mod tls_listener;
 mod transfer;
 mod trust;
+mod which_config;

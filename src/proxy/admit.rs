@@ -53,7 +53,7 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
     }
     match plan.next(None, &read) {
         Ok(Step::Try(attempt, _)) => {
-            ctx.errand = Some(Errand::new(attempt, ctx.bearer_is_ours));
+            ctx.errand = Some(Errand::new(attempt));
             Ok(false)
         }
         Ok(_) => Err(failure::of_ours(ctx, Error::internal("the plan made no attempt"))),

@@ -43,8 +43,6 @@ pub struct Ctx {
 pub struct Errand {
     pub attempt: Arc<Attempt>,
     pub marks: Arc<Marks>,
-    /// Carried from the caller's session: see [`Ctx::bearer_is_ours`].
-    pub bearer_is_ours: bool,
 }
 
 /// Moments and findings of an attempt, noted where they happen and read by the record.
@@ -103,8 +101,8 @@ impl Marks {
 }
 
 impl Errand {
-    pub fn new(attempt: Arc<Attempt>, bearer_is_ours: bool) -> Self {
-        Self { attempt, marks: Arc::default(), bearer_is_ours }
+    pub fn new(attempt: Arc<Attempt>) -> Self {
+        Self { attempt, marks: Arc::default() }
     }
 }
 

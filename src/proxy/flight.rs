@@ -159,8 +159,14 @@ async fn feed(feed: &mut Feed, tx: &Sender<HttpTask>, session: &mut Session, ctx
         let idle = matches!(feed, Feed::Done);
         if idle {
             match session.downstream_session.read_body_or_idle(true).await {
-                // Nothing more can come; a caller that says something all the same is ignored.
+                // Nothing more can come.
                 Ok(_) => std::future::pending::<()>().await,
+                // Pingora's word for a caller that speaks on, perhaps of its next request: it is still there
+                // and gets this answer; the next one cannot be told from what was lost.
+                Err(error) if *error.etype() == ErrorType::ConnectError => {
+                    session.set_keepalive(None);
+                    std::future::pending::<()>().await;
+                }
                 Err(_) => return,
             }
         }

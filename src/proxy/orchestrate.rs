@@ -68,7 +68,7 @@ async fn one(
     request: &Request,
     attempt: Arc<Attempt>,
 ) -> Result<std::result::Result<(), Error>> {
-    let errand = Errand::new(attempt, ctx.bearer_is_ours);
+    let errand = Errand::new(attempt);
     ctx.errand = Some(errand.clone());
     let limit = errand.attempt.leaf.request_timeout;
     let deadline = limit.map(|limit| Instant::now() + limit);

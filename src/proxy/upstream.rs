@@ -5,14 +5,14 @@
 
 use super::Gateway;
 use super::ctx::{Ctx, Errand};
-use super::failure;
+use super::{failure, who};
 use crate::api::operation::{BodyKind, Operation};
 use crate::config::headers::is_ours;
 use crate::error::Error;
 use crate::net::peer::{Dial, Protocol};
 use crate::state::live::Live;
 use bytes::Bytes;
-use http::header::{self, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::Result;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -44,7 +44,6 @@ pub(super) fn take_errand(session: &mut Session, ctx: &mut Ctx) {
     ctx.is_attempt = true;
     ctx.operation = passed.operation;
     ctx.live = passed.live.take();
-    ctx.bearer_is_ours = passed.errand.bearer_is_ours;
     if let Some(body) = &passed.errand.attempt.body {
         // The body was read and perhaps edited: the head must say how long it is now.
         frame(session.downstream_session.req_header_mut(), body.len());
@@ -115,7 +114,7 @@ pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: 
         return Err(failure::of_ours(ctx, error));
     };
     request.set_uri(uri);
-    strip(request, &leaf.forward_headers, &live.settings.header_prefixes, ctx.bearer_is_ours);
+    strip(request, &leaf.forward_headers, live);
     request.insert_header("Host", leaf.origin.authority())?;
     for (name, value) in attempt.auth.iter() {
         // A key is the gateway's to write; a version the caller asked for is its own.
@@ -135,15 +134,24 @@ pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: 
     Ok(())
 }
 
-/// Takes off what is ours and what stops here. The names of what forwards under its own name stay.
-fn strip(request: &mut RequestHeader, forwarded: &[HeaderName], prefixes: &[String], bearer_is_ours: bool) {
-    let stopped = |name: &HeaderName| STOPPED.contains(&name.as_str()) && !forwarded.contains(name);
-    let goes = |name: &HeaderName| {
-        is_ours(name, prefixes) || stopped(name) || (bearer_is_ours && name == header::AUTHORIZATION)
+/// Takes off what is ours and what stops here.
+fn strip(request: &mut RequestHeader, forwarded: &[HeaderName], live: &Live) {
+    let gone = |request: &RequestHeader| {
+        request.headers.keys().find(|name| stops(&request.headers, name, forwarded, live)).cloned()
     };
-    while let Some(name) = request.headers.keys().find(|name| goes(name)).cloned() {
+    while let Some(name) = gone(request) {
         request.remove_header(&name);
     }
+}
+
+/// Whether a header goes no further. The names of what forwards under its own name do, unless they hold a
+/// service key: that goes to nobody.
+fn stops(headers: &HeaderMap, name: &HeaderName, forwarded: &[HeaderName], live: &Live) -> bool {
+    if is_ours(name, &live.settings.header_prefixes) {
+        return true;
+    }
+    let shows_key = || headers.get_all(name).iter().any(|value| who::key_in(value, live).is_some());
+    STOPPED.contains(&name.as_str()) && (!forwarded.contains(name) || shows_key())
 }
 
 /// Replaces the caller's body by the attempt's, when the two differ (direct requests replay what was read).

@@ -4,8 +4,8 @@
 
 use crate::error::Error;
 use crate::state::live::Live;
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 use std::sync::Arc;
 
 /// A caller we let in.
@@ -22,8 +22,9 @@ pub(super) struct Who {
 /// # Errors
 /// 401 when keys are configured and none of them was shown.
 pub(super) fn find(headers: &HeaderMap, live: &Live) -> Result<Who, Error> {
-    // Asked first, also beside the header: a bearer that is one of our keys never travels on.
-    let by_bearer = bearer(headers).and_then(|key| live.key_name(key));
+    // Asked first, also beside the header: a bearer that is one of our keys never travels on, not even the
+    // second of two.
+    let by_bearer = headers.get_all(AUTHORIZATION).iter().find_map(|value| key_in(value, live));
     let who = |name: Option<Arc<str>>| Who { name, by_bearer: by_bearer.is_some() };
     if !live.wants_key() {
         return Ok(who(None));
@@ -43,11 +44,13 @@ pub(super) fn find(headers: &HeaderMap, live: &Live) -> Result<Who, Error> {
     Err(Error::unauthorized(message).with_param("x-gateway-api-key"))
 }
 
-/// The credential in `Authorization`; without a scheme the whole value, as `config::headers` has it.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
-    match value.split_once(' ') {
-        Some((scheme, key)) => scheme.eq_ignore_ascii_case("bearer").then(|| key.trim()),
-        None => Some(value),
-    }
+/// The name of the service key that is this header's value, or its credential after the word `Bearer`; without
+/// a scheme the whole value counts, as `config::headers` has it.
+pub(super) fn key_in(value: &HeaderValue, live: &Live) -> Option<Arc<str>> {
+    let value = value.to_str().ok()?.trim();
+    let credential = match value.split_once(' ') {
+        Some((scheme, key)) => scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())?,
+        None => value,
+    };
+    live.key_name(credential)
 }

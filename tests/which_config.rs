@@ -1,0 +1,222 @@
+//! Which provider a request goes to, and by which config: headers, saved ids, slugs, defaults.
+//!
+//! Not whose key is shown (`callers`) nor custom hosts (`custom_hosts`).
+
+use crate::support::client::{client, hello, new_trace};
+use crate::support::gateway;
+use crate::support::gateway::Gateway;
+use crate::support::settings::{KEY, PROVIDER_KEY, STANDARD};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+
+fn post(gateway: &Gateway, body: &Value) -> RequestBuilder {
+    let call = client().post(format!("{}/chat/completions", gateway.base_url()));
+    call.header("x-gateway-api-key", KEY).json(body)
+}
+
+async fn problem(call: RequestBuilder) -> (u16, Value) {
+    let answer = call.send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
+}
+
+#[tokio::test]
+async fn every_way_to_name_a_provider_arrives_there() {
+    let gateway = gateway();
+    let by_model = json!({"model": "@emulator/gpt-4o-mini", "messages": [{"role": "user", "content": "Hi"}]});
+    let by_override = r#"{"retry": {"attempts": 1}, "override_params": {"model": "@emulator/gpt-4o-mini"}}"#;
+    let hello = &hello(false);
+    let rows = [
+        ("slug", Some(("x-gateway-provider", "@emulator")), hello, "config"),
+        ("slug and model", Some(("x-gateway-provider", "@emulator/gpt-4o")), hello, "config"),
+        ("virtual key", Some(("x-gateway-virtual-key", "emulator")), hello, "config"),
+        (
+            "inline",
+            Some(("x-gateway-config", r#"{"provider": "@emulator", "retry": {"attempts": 1}}"#)),
+            hello,
+            "config",
+        ),
+        ("inline key", Some(("x-gateway-config", r#"{"virtual_key": "emulator"}"#)), hello, "config"),
+        ("saved", Some(("x-gateway-config", "cf-emulator")), hello, "config"),
+        ("single", Some(("x-gateway-config", "cf-single")), hello, "config.targets[0]"),
+        ("model", None, &by_model, "config"),
+        ("override", Some(("x-gateway-config", by_override)), hello, "config"),
+    ];
+    for (what, header, body, index) in rows {
+        let tag = new_trace();
+        let call = post(&gateway, body).header("x-emulator-tag", &tag);
+        let call = header.into_iter().fold(call, |call, (name, value)| call.header(name, value));
+        let answer = call.send().await.unwrap();
+        let status = answer.status();
+        let given = answer.headers().get("x-gateway-last-used-option-index").cloned();
+        assert_eq!(status, 200, "{what}: {}", answer.text().await.unwrap());
+        assert_eq!(given.unwrap(), index, "{what}");
+        let seen = gateway.emulator_requests(&tag).await;
+        assert!(seen[0].to_string().contains(PROVIDER_KEY), "{what} {seen:?}");
+        let sent: Value = serde_json::from_str(seen[0]["body"].as_str().unwrap()).unwrap();
+        assert_eq!(sent["model"], "gpt-4o-mini", "{what}");
+    }
+}
+
+#[tokio::test]
+async fn what_names_no_provider_is_told_what_to_do() {
+    let gateway = gateway();
+    // header, what the message says, param
+    let rows = [
+        (None, "No provider was named", "x-gateway-provider"),
+        (Some(("x-gateway-provider", "@nobody")), "nobody", "x-gateway-provider"),
+        (Some(("x-gateway-provider", "opnai")), "opnai", "x-gateway-provider"),
+        (Some(("x-gateway-virtual-key", "nobody")), "nobody", "x-gateway-provider"),
+        (Some(("x-gateway-config", "cf-nobody")), "cf-nobody", "x-gateway-config"),
+        (Some(("x-gateway-config", "{\"provider\": ")), "Invalid config", "x-gateway-config"),
+        (
+            Some(("x-gateway-config", "{\"retry\": {\"attempts\": 1}}")),
+            "No provider was named",
+            "x-gateway-provider",
+        ),
+        (Some(("x-gateway-provider", "openai")), "key", "authorization"),
+    ];
+    for (header, said, _param) in rows {
+        let call = post(&gateway, &hello(false));
+        let call = header.into_iter().fold(call, |call, (name, value)| call.header(name, value));
+        let (status, body) = problem(call).await;
+        let message = body["error"]["message"].as_str().unwrap_or_default();
+        assert!((400..=401).contains(&status) && message.contains(said), "{header:?} {status} {body}");
+        assert_eq!(status == 401, said == "key", "{header:?} {body}");
+        assert!(body["error"]["param"].is_string(), "{header:?} {body}");
+    }
+}
+
+#[tokio::test]
+async fn all_problems_of_a_config_are_told_at_once_each_with_its_path() {
+    let gateway = gateway();
+    let config = json!({
+        "strategy": {"mode": "sometimes"},
+        "retry": {"attempts": "many"},
+        "no_such_key": 1,
+        "targets": [{"provider": "opnai", "api_key": "sk-inline"}, {"provider": "@emulator", "weight": "x"}],
+    });
+    let (status, body) =
+        problem(post(&gateway, &hello(false)).header("x-gateway-config", config.to_string())).await;
+    assert_eq!((status, &body["error"]["code"]), (400, &json!("invalid_config")), "{body}");
+    let problems = body["error"]["problems"].as_array().unwrap();
+    let paths: Vec<&str> = problems.iter().map(|problem| problem["path"].as_str().unwrap()).collect();
+    for path in ["strategy.mode", "retry.attempts", "no_such_key", "targets[0].provider", "targets[1].weight"]
+    {
+        assert!(paths.contains(&path), "{path} is not in {paths:?}");
+        assert!(body["error"]["message"].as_str().unwrap().contains(path), "{body}");
+    }
+    assert!(!body.to_string().contains("sk-inline"), "{body}");
+}
+
+#[tokio::test]
+async fn modes_that_are_not_built_yet_say_so_by_name() {
+    let gateway = gateway();
+    let targets = r#""targets": [{"provider": "@emulator"}, {"provider": "@anthropic-emulator"}]"#;
+    for (mode, more) in [
+        ("loadbalance", ""),
+        ("fallback", ""),
+        ("conditional", r#", "conditions": [{"query": {"metadata.x": "1"}, "then": "a"}], "default": "a""#),
+    ] {
+        let config = format!(r#"{{"strategy": {{"mode": "{mode}"{more}}}, {targets}}}"#);
+        let config =
+            config.replace(r#"{"provider": "@emulator"}"#, r#"{"name": "a", "provider": "@emulator"}"#);
+        let config = if mode == "conditional" { config } else { config.replace(r#""name": "a", "#, "") };
+        let (status, body) = problem(post(&gateway, &hello(false)).header("x-gateway-config", config)).await;
+        assert_eq!((status, &body["error"]["code"]), (501, &json!("not_implemented")), "{body}");
+        assert!(body["error"]["message"].as_str().unwrap().contains(mode), "{body}");
+    }
+    let (status, _) = problem(post(&gateway, &hello(false)).header("x-gateway-config", "cf-fallback")).await;
+    assert_eq!(status, 501);
+}
+
+#[tokio::test]
+async fn what_names_nothing_goes_by_the_default() {
+    for default in ["cf-override", "'@emulator'"] {
+        let gateway = Gateway::start(&format!("{STANDARD}default_config: {default}\n"));
+        let tag = new_trace();
+        let call = post(&gateway, &hello(false)).header("x-emulator-tag", &tag);
+        assert_eq!(call.send().await.unwrap().status(), 200, "{default}");
+        let seen = gateway.emulator_requests(&tag).await;
+        let sent: Value = serde_json::from_str(seen[0]["body"].as_str().unwrap()).unwrap();
+        assert_eq!(sent["temperature"].is_number(), default == "cf-override", "{default} {sent}");
+        // Whoever names something is not overruled by it.
+        let (status, body) =
+            problem(post(&gateway, &hello(false)).header("x-gateway-provider", "@nobody")).await;
+        assert_eq!(status, 400, "{body}");
+    }
+}
+
+/// Only what must change changes: every other byte is the caller's.
+#[tokio::test]
+async fn the_slug_leaves_the_model_and_every_other_byte_stays() {
+    let gateway = gateway();
+    let body = "{ \"messages\":[{\"role\":\"user\",\"content\":\"\\u00e4 \u{1F98A}\"}] ,\n\t\"model\" : \"@emulator/a/b@c\",\
+                \"temperature\":1.50e0,\"n\":1,\"new_field\":{\"z\":1,\"a\":[ ]} }";
+    let tag = new_trace();
+    let call = post(&gateway, &json!({})).header("x-emulator-tag", &tag).body(body);
+    let answer = call.send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
+    let seen = gateway.emulator_requests(&tag).await;
+    assert_eq!(seen[0]["body"], body.replace("@emulator/a/b@c", "a/b@c"));
+
+    // Workers AI's own names begin with an @ as well.
+    let tag = new_trace();
+    let named = body.replace("@emulator/a/b@c", "@cf/meta/llama");
+    let call = post(&gateway, &json!({})).header("x-emulator-tag", &tag).body(named.clone());
+    assert_eq!(call.header("x-gateway-provider", "@emulator").send().await.unwrap().status(), 200);
+    assert_eq!(gateway.emulator_requests(&tag).await[0]["body"], named.as_str());
+}
+
+#[tokio::test]
+async fn override_params_replace_and_add_members_on_every_way() {
+    let gateway = gateway();
+    for (stream, long) in [(false, false), (true, false), (false, true)] {
+        let tag = new_trace();
+        let mut body = hello(stream);
+        body["temperature"] = 1.into();
+        body["seed"] = 7.into();
+        if long {
+            body["messages"][0]["content"] = "long ".repeat(20_000).into();
+        }
+        let config = r#"{"provider": "@emulator", "override_params": {"temperature": 0.5, "user": "ü", "stop": ["x"]}}"#;
+        let call = post(&gateway, &body).header("x-emulator-tag", &tag).header("x-gateway-config", config);
+        assert_eq!(call.send().await.unwrap().status(), 200);
+        let mut wanted = body.clone();
+        wanted["temperature"] = 0.5.into();
+        wanted["user"] = "ü".into();
+        wanted["stop"] = json!(["x"]);
+        let seen = gateway.emulator_requests(&tag).await;
+        match long {
+            // The log keeps 64 KiB only.
+            true => assert!(seen[0]["body_bytes"].as_u64().unwrap() > 100_000),
+            false => {
+                let sent: Value = serde_json::from_str(seen[0]["body"].as_str().unwrap()).unwrap();
+                assert_eq!(sent, wanted);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn any_path_reaches_the_provider_with_any_method() {
+    let gateway = gateway();
+    for (method, path) in [
+        (Method::GET, "weather/today?x=1&y=%2F"),
+        (Method::POST, "weather//double/"),
+        (Method::PUT, "weather/%E2%82%AC/a%20b"),
+        (Method::DELETE, "weather/today"),
+        (Method::POST, "proxy/v2/weather"),
+    ] {
+        let tag = new_trace();
+        let call = client().request(method.clone(), format!("{}/{path}", gateway.base_url()));
+        let call = call.header("x-gateway-api-key", KEY).header("x-gateway-config", "cf-emulator");
+        let call = call.header("x-emulator-tag", &tag).body("some text");
+        assert_eq!(call.send().await.unwrap().status(), 200, "{method} {path}");
+        let seen = gateway.emulator_requests(&tag).await;
+        let (wanted, query) = path.split_once('?').unwrap_or((path, ""));
+        let wanted = wanted.strip_prefix("proxy/").unwrap_or(wanted);
+        assert_eq!(seen[0]["path"], format!("/v1/{wanted}"), "{method}");
+        assert_eq!(seen[0]["query"].as_str().unwrap_or_default(), query, "{method}");
+        assert_eq!((&seen[0]["method"], &seen[0]["body"]), (&json!(method.as_str()), &json!("some text")));
+    }
+}
