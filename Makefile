@@ -11,6 +11,8 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 CONF ?= conf/turnpike.yaml
+# Most tests wait for another process: more of them at a time than there are CPUs end sooner.
+export RUST_TEST_THREADS ?= 8
 
 help: ## say what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 16

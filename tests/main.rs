@@ -14,21 +14,33 @@
 
 mod support;
 
+mod broken_answers;
+mod callers_leaving;
 mod control;
+mod crowding;
+mod failures;
 mod hostile_input;
 mod house;
+mod http2;
+mod limits;
 mod metrics;
 mod observability;
 mod operations;
+mod outputs;
+mod passed_on;
 mod realtime;
 mod recordings;
 mod request_rules;
 mod sdk;
 mod secrecy;
 mod settings;
+mod slow_callers;
 mod smoke;
+mod stale_connections;
 mod starting;
 mod stopping;
 mod streams;
 mod systemd;
+mod tls_listener;
 mod transfer;
+mod trust;

@@ -165,6 +165,10 @@ impl Splitter {
         if std::mem::take(&mut self.first) {
             text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         }
+        // Nearly every event is this one line: nothing to tell apart, nothing to join.
+        if let Some(data) = only_data(text) {
+            return on(Event { name: None, data });
+        }
         let mut name = None;
         let mut data: Option<&[u8]> = None;
         let mut joined = false;
@@ -197,6 +201,12 @@ impl Splitter {
         self.carry.shrink_to(KEPT_CAPACITY);
         self.joined.shrink_to(KEPT_CAPACITY);
     }
+}
+
+/// The data of an event that is one `data` line and the blank one behind it.
+fn only_data(text: &[u8]) -> Option<&[u8]> {
+    let line = text.strip_prefix(b"data: ")?.strip_suffix(b"\n\n")?;
+    memchr2(b'\n', b'\r', line).is_none().then_some(line)
 }
 
 /// Takes the next line off `text`, without its line end.

@@ -136,6 +136,7 @@ fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
         ("server", new.server != started.server),
         ("listen", new.listen != started.listen),
         ("emulator", new.emulator != started.emulator),
+        ("tls", new.tls != started.tls),
         ("log", new.log != started.log),
     ];
     sections.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect()

@@ -81,6 +81,7 @@ fn begin(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
     let live = gateway.shared.live_arc();
     let head = session.req_header();
     ctx.trace_id = trace_id(&head.headers, &live);
+    ctx.is_http10 = head.version == http::Version::HTTP_10;
     ctx.under_way = Some(gateway.shared.phase.enter());
     if gateway.shared.phase.is_draining() {
         session.set_keepalive(None);
@@ -170,6 +171,9 @@ async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result:
     match Body::parse(bytes.clone()) {
         Ok(body) => Ok(Some(body)),
         Err(_) if passed_on => Ok(Some(Body::unread(bytes))),
+        Err(_) if bytes.is_empty() => {
+            Err(Error::bad_request("The request body must be a JSON object, and it is empty."))
+        }
         Err(why) => Err(Error::bad_request(format!("The request body must be a JSON object: {why}."))),
     }
 }

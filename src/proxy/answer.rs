@@ -4,7 +4,7 @@
 
 use super::ctx::{Ctx, Errand};
 use crate::api::tap::Tap;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora_core::Result;
 use std::time::Instant;
@@ -21,6 +21,9 @@ pub(super) fn head(answer: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
         answer.insert_header("x-gateway-cache-status", "DISABLED")?;
     }
     trace(answer, ctx)?;
+    if ctx.is_http10 {
+        answer.remove_header(&TRANSFER_ENCODING);
+    }
     let media = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let streamed = is_media(media, "text/event-stream");
     let json = is_media(media, "application/json");

@@ -27,6 +27,8 @@ pub struct Ctx {
     pub errand: Option<Errand>,
     /// This session is an attempt: nobody but the orchestrator hears it.
     pub is_attempt: bool,
+    /// The caller speaks HTTP/1.0: chunks mean nothing to it, an answer ends with its connection.
+    pub is_http10: bool,
     /// The service key came as the bearer, which must not travel on.
     pub bearer_is_ours: bool,
     pub tap: Option<Tap>,
@@ -64,6 +66,8 @@ pub struct Noted {
     pub tried: usize,
     /// The connection came from the pool.
     pub reused: bool,
+    /// That connection was dead, and the body is too large for Pingora to send it again.
+    pub stale: bool,
     /// What a hook found wrong; says more than Pingora's error.
     pub failure: Option<Error>,
 }
@@ -79,6 +83,11 @@ impl Marks {
         let tried = noted.tried;
         noted.tried += 1;
         noted.addresses.get(tried % noted.addresses.len().max(1)).copied()
+    }
+
+    /// Whether the attempt only met a dead connection and may set out again; asked once.
+    pub fn take_stale(&self) -> bool {
+        std::mem::take(&mut self.0.lock().stale)
     }
 
     /// The address tried last.
@@ -109,6 +118,7 @@ impl Ctx {
             live: None,
             errand: None,
             is_attempt: false,
+            is_http10: false,
             bearer_is_ours: false,
             tap: None,
             record: Record::default(),

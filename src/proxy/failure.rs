@@ -49,7 +49,8 @@ pub(super) fn no_address(leaf: &Leaf, why: NetError) -> Error {
     error.with_provider(leaf.provider.id())
 }
 
-/// A connection could not be made: other addresses are tried first.
+/// A connection could not be made: other addresses are tried first. Not where TLS failed: that is no matter
+/// of the address, and the failure of a further one would hide the reason.
 pub(super) fn connecting(gateway: &Gateway, mut error: Box<PingoraError>, ctx: &Ctx) -> Box<PingoraError> {
     if let Some(errand) = &ctx.errand
         && let Some(address) = errand.marks.last_address()
@@ -61,13 +62,24 @@ pub(super) fn connecting(gateway: &Gateway, mut error: Box<PingoraError>, ctx: &
         .errand
         .as_ref()
         .is_some_and(|errand| errand.marks.read(|noted| noted.tried < noted.addresses.len()));
-    error.set_retry(more);
+    error.set_retry(more && !is_tls(error.etype()));
     error
+}
+
+fn is_tls(error: &ErrorType) -> bool {
+    matches!(
+        error,
+        ErrorType::TLSHandshakeFailure
+            | ErrorType::TLSHandshakeTimedout
+            | ErrorType::TLSWantX509Lookup
+            | ErrorType::InvalidCert
+    )
 }
 
 /// A connection broke. One from the pool that turns out dead is replaced free of charge, whatever the method:
 /// in practice the provider had closed it before our request came. (One that reads a request and closes
-/// without a byte sees that request twice.)
+/// without a byte sees that request twice.) Pingora replays a small body; with a larger one the orchestrator
+/// sets out again.
 pub(super) fn while_proxying(
     session: &Session,
     mut error: Box<PingoraError>,
@@ -84,7 +96,11 @@ pub(super) fn while_proxying(
     );
     let replayable = !session.as_ref().retry_buffer_truncated();
     let from_upstream = *error.esource() == ErrorSource::Upstream;
-    error.set_retry(reused && untouched && broken && replayable && from_upstream);
+    let stale = reused && untouched && broken && from_upstream;
+    if let (Some(errand), true, false) = (&ctx.errand, stale, replayable) {
+        errand.marks.note(|noted| noted.stale = true);
+    }
+    error.set_retry(stale && replayable);
     error
 }
 
@@ -122,10 +138,7 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
                 cause,
             )
         }
-        ErrorType::TLSHandshakeFailure
-        | ErrorType::TLSHandshakeTimedout
-        | ErrorType::TLSWantX509Lookup
-        | ErrorType::InvalidCert => Error::unreachable(
+        kind if is_tls(kind) => Error::unreachable(
             format!("No trusted TLS connection to the provider {who}. Check its certificate and host name."),
             cause,
         ),

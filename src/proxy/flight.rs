@@ -25,6 +25,8 @@ pub(super) struct Flight {
     handle: SubrequestHandle,
     running: JoinHandle<()>,
     feed: Feed,
+    /// Whether the feed was [`Feed::Live`] at the start.
+    live: bool,
 }
 
 /// Where the request body comes from.
@@ -72,7 +74,7 @@ impl Flight {
             let _ = handle.tx.try_send(HttpTask::Body(Some(body), true));
         }
         let feed = if live { Feed::Live } else { Feed::Done };
-        Ok(Self { errand, handle, running: tokio::spawn(prepared.run()), feed })
+        Ok(Self { errand, handle, running: tokio::spawn(prepared.run()), feed, live })
     }
 
     /// Waits for the answer's final head, until `deadline`.
@@ -130,6 +132,11 @@ impl Flight {
                 Some(Some(task)) => tasks.push(task),
             }
         }
+    }
+
+    /// Whether the request body comes from the caller as it flies: it can be sent once only.
+    pub fn feeds_live(&self) -> bool {
+        self.live
     }
 
     /// Stops the attempt: the provider's connection closes at once.

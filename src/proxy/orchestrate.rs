@@ -71,19 +71,23 @@ async fn one(
     let errand = Errand::new(attempt, ctx.bearer_is_ours);
     ctx.errand = Some(errand.clone());
     let limit = errand.attempt.leaf.request_timeout;
-    let mut flight = Flight::launch(session, ctx, errand)?;
     let deadline = limit.map(|limit| Instant::now() + limit);
-    let head = match flight.head(session, ctx, &gateway.shared.phase, deadline).await {
-        Heard::Task(HttpTask::Header(head, end)) => (head, end),
-        Heard::CallerLeft => {
-            flight.abort();
-            return Err(failure::of_ours(ctx, Error::caller_left()));
-        }
-        heard => {
-            let error = broken(&flight, heard, limit.unwrap_or_default());
-            flight.abort();
-            ctx.record.tried(&flight.errand, Some(&error));
-            return Ok(Err(error));
+    let (flight, head) = loop {
+        let mut flight = Flight::launch(session, ctx, errand.clone())?;
+        match flight.head(session, ctx, &gateway.shared.phase, deadline).await {
+            Heard::Task(HttpTask::Header(head, end)) => break (flight, (head, end)),
+            Heard::CallerLeft => {
+                flight.abort();
+                return Err(failure::of_ours(ctx, Error::caller_left()));
+            }
+            // A dead connection from the pool is nobody's failure. A body that streams by is gone, though.
+            Heard::Failed(_) if !flight.feeds_live() && errand.marks.take_stale() => flight.abort(),
+            heard => {
+                let error = broken(&flight, heard, limit.unwrap_or_default());
+                flight.abort();
+                ctx.record.tried(&flight.errand, Some(&error));
+                return Ok(Err(error));
+            }
         }
     };
     let status = head.0.status.as_u16();

@@ -133,6 +133,7 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
 
 fn count(gateway: &Gateway, ctx: &Ctx, sum: &Sum) {
     let metrics = &gateway.shared.metrics;
+    // Here, not where a failure is told: a stream's is told in its last event, a caller that left hears none.
     if let Some(error) = &sum.failed {
         metrics.failed(error.kind);
     }

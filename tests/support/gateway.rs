@@ -121,7 +121,9 @@ impl Gateway {
 
     /// The access line of the call with this trace id. It is written behind the answer, so it is waited for.
     pub(crate) async fn access_line(&self, trace_id: &str) -> Value {
-        let find = async || self.stdout.with(trace_id).first().cloned();
+        // The whole member: one id may be the beginning of another.
+        let member = format!("\"trace_id\":{}", Value::from(trace_id));
+        let find = async || self.stdout.with(&member).first().cloned();
         let line = until(&format!("the access line of {trace_id}"), find).await;
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
     }

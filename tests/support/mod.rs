@@ -18,6 +18,8 @@ pub(crate) mod recording;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod sse;
+pub(crate) mod talk;
+pub(crate) mod upstream;
 pub(crate) mod wait;
 
 pub(crate) use announce::announce;

@@ -44,6 +44,14 @@ impl Raw {
         true
     }
 
+    /// Reads what is there, waiting for it; nothing when the other side has closed.
+    pub(crate) async fn read_some(&mut self) -> Vec<u8> {
+        let mut read = Vec::with_capacity(16 << 10);
+        let some = tokio::time::timeout(PATIENCE, self.0.read_buf(&mut read)).await;
+        assert!(some.is_ok(), "nothing within {PATIENCE:?}");
+        read
+    }
+
     /// Reads until the other side closes; a reset ends it as well.
     pub(crate) async fn read_to_end(&mut self) -> Vec<u8> {
         let mut read = Vec::new();
@@ -51,5 +59,58 @@ impl Raw {
         let ended = tokio::time::timeout(PATIENCE, reading).await;
         assert!(ended.is_ok(), "still open after {PATIENCE:?}");
         read
+    }
+}
+
+impl Raw {
+    /// Says that nothing more will come; the other side may still answer.
+    pub(crate) async fn close_write(&mut self) {
+        self.0.shutdown().await.unwrap();
+    }
+
+    /// Reads one answer: its head, and as much body as its framing says (none: until the other side closes).
+    pub(crate) async fn answer(&mut self) -> String {
+        self.answer_to("GET").await
+    }
+
+    /// The answer to a request of this method: to HEAD there is never a body.
+    pub(crate) async fn answer_to(&mut self, method: &str) -> String {
+        let mut read = Vec::new();
+        let reading = async {
+            loop {
+                if complete(&read, method == "HEAD") {
+                    break;
+                }
+                let mut byte = [0; 1];
+                match self.0.read(&mut byte).await {
+                    Ok(count) if count > 0 => read.push(byte[0]),
+                    _ => break,
+                }
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, reading).await;
+        let read = String::from_utf8_lossy(&read).into_owned();
+        assert!(ended.is_ok(), "no whole answer after {PATIENCE:?}: {read}");
+        read
+    }
+}
+
+/// Whether these bytes are a whole answer.
+fn complete(read: &[u8], bodiless: bool) -> bool {
+    let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4) else {
+        return false;
+    };
+    let head = String::from_utf8_lossy(&read[..end]).to_ascii_lowercase();
+    if bodiless {
+        return true;
+    }
+    if head.contains("transfer-encoding: chunked") {
+        return read.ends_with(b"0\r\n\r\n");
+    }
+    let bare = ["http/1.1 1", "http/1.1 204", "http/1.1 304"];
+    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+    match length.and_then(|length| length.parse::<usize>().ok()) {
+        Some(length) => read.len() >= end + length,
+        None => bare.iter().any(|start| head.starts_with(start)),
     }
 }

@@ -130,10 +130,17 @@ impl Reader {
     }
 
     fn worth_parsing(&self, data: &[u8]) -> bool {
-        self.wanted.iter().any(|finder| {
+        let [finish, usage, error] = &self.wanted;
+        // Whether a member is there at all, and whether some of them says something.
+        let look = |finder: &Finder<'_>| {
             let length = finder.needle().len();
-            finder.find_iter(data).any(|at| is_set(data.get(at + length..).unwrap_or_default()))
-        })
+            let mut found = finder.find_iter(data).peekable();
+            let there = found.peek().is_some();
+            (there, found.any(|at| is_set(data.get(at + length..).unwrap_or_default())))
+        };
+        let (goes_on, finishes) = look(finish);
+        // An error beside choices ends them: one pass less for the many chunks whose choices go on.
+        finishes || look(usage).1 || (!goes_on && look(error).1)
     }
 
     fn usage(&mut self, usage: Option<&[u8]>, learned: &mut Learned) {

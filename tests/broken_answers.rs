@@ -1,0 +1,104 @@
+//! Answers that break off or fall silent after they began: never passed off as complete.
+//!
+//! Not failures before the first byte (`failures`).
+
+use crate::support::client::{client, new_trace};
+use crate::support::gateway::Gateway;
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::talk::{SPEECHES, Speech, Way, ask};
+use crate::support::upstream::Upstream;
+use crate::support::{gateway, sse};
+use serde_json::Value;
+
+const IMPATIENT: &str = "limits: {upstream_read_timeout_ms: 250}\n";
+
+#[tokio::test]
+async fn a_whole_answer_that_breaks_off_never_looks_complete() {
+    let gateway = Gateway::start(&format!("{STANDARD}{IMPATIENT}"));
+    for fault in ["cut", "stall", "truncate"] {
+        for speech in SPEECHES {
+            for way in [Way::Direct, Way::Timed, Way::Big] {
+                let trace = new_trace();
+                let call = ask(&gateway, speech, way, &format!("fault={fault}"));
+                let call = call.header("x-gateway-provider", speech.slug());
+                let answer = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
+                assert_eq!(answer.status(), 200);
+                let read = answer.bytes().await;
+                assert!(read.is_err(), "{fault} {speech:?} {way:?}: {read:?}");
+                let line = gateway.access_line(&trace).await;
+                let code = if fault == "stall" { "upstream_timeout" } else { "upstream_unreachable" };
+                assert_eq!(line["error_code"], code, "{fault} {way:?} {line}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_ends_with_an_error_event_and_nothing_that_says_done() {
+    let gateway = Gateway::start(&format!("{STANDARD}{IMPATIENT}"));
+    let mut told = 0.0;
+    for fault in ["cut", "stall"] {
+        for speech in SPEECHES {
+            let trace = new_trace();
+            let call = ask(&gateway, speech, Way::Streamed, &format!("fault={fault}&after=4"));
+            let call = call.header("x-gateway-provider", speech.slug());
+            let answer = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
+            assert_eq!(answer.status(), 200);
+            let text = answer.text().await.unwrap();
+            let what = format!("{fault} {speech:?}: {text}");
+            told += 1.0;
+            assert!(!text.contains("[DONE]") && !text.contains("message_stop"), "{what}");
+            let events = sse::events(&text);
+            let last = events.last().unwrap();
+            let event: Value = serde_json::from_str(&last.data).unwrap();
+            match speech {
+                Speech::OpenAi => assert_eq!(last.name, "", "{what}"),
+                Speech::Anthropic => {
+                    assert_eq!((last.name.as_str(), &event["type"]), ("error", &"error".into()));
+                }
+            }
+            assert!(event["error"]["message"].is_string(), "{what}");
+            let line = gateway.access_line(&trace).await;
+            assert!(line["error_code"].is_string(), "{what} {line}");
+        }
+    }
+    let metrics = gateway.metrics().await;
+    let counted: f64 = metrics
+        .lines()
+        .filter(|line| line.starts_with("turnpike_errors_total"))
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum();
+    assert_eq!(counted, told, "{metrics}");
+}
+
+#[tokio::test]
+async fn a_stream_of_an_unknown_path_that_breaks_off_breaks_the_connection() {
+    let gateway = gateway();
+    let call = client().get(format!("{}/weather/today?sse=20", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+    let answer = call.header("x-emulator-script", "fault=cut&after=3").send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert!(answer.text().await.is_err(), "a part was passed off as the whole");
+}
+
+/// Without Content-Length and chunks the end of a connection is the end of the answer, broken or not: only the missing
+/// end marker tells.
+#[tokio::test]
+async fn a_stream_that_ends_with_its_connection_and_no_end_marker_is_told_as_broken() {
+    let upstream = Upstream::start(|mut line| async move {
+        line.request().await;
+        line.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n").await;
+        line.write("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"The\"}}]}\n\n").await;
+    })
+    .await;
+    let gateway = gateway();
+    let call = ask(&gateway, Speech::OpenAi, Way::Streamed, "");
+    let call = call.header("x-gateway-provider", "openai").header("authorization", "Bearer sk-1");
+    let answer = call.header("x-gateway-custom-host", upstream.url()).send().await.unwrap();
+    let text = answer.text().await.unwrap();
+    assert!(!text.contains("[DONE]"), "{text}");
+    let events = sse::events(&text);
+    assert_eq!(events.len(), 2, "{text}");
+    let event: Value = serde_json::from_str(&events[1].data).unwrap();
+    assert_eq!(event["error"]["code"], "upstream_invalid_answer", "{text}");
+}

@@ -1,0 +1,40 @@
+//! `limits.max_connections`: who comes too late is told so, and operators still get through.
+//!
+//! Not what one caller may do on its connection.
+
+use crate::support::client::client;
+use crate::support::settings::STANDARD;
+use crate::support::wait::until;
+use crate::support::{Gateway, raw};
+
+#[tokio::test]
+async fn more_callers_than_allowed_are_told_so_and_operators_get_through() {
+    let limited = Gateway::start(&format!("{STANDARD}limits: {{max_connections: 20}}\n"));
+    let mut held = Vec::new();
+    // The herald's own look at the port may still count.
+    let refused = until("the twenty-first", async || {
+        let mut caller = raw::Raw::connect(limited.ports.data).await;
+        caller.write(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let answer = String::from_utf8_lossy(&caller.read_some().await).into_owned();
+        held.push(caller);
+        (!answer.starts_with("HTTP/1.1 200")).then_some(answer)
+    })
+    .await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("too_many_connections"), "{refused}");
+    assert!((20..=21).contains(&held.len()), "{} callers", held.len());
+    let ready = client().get(format!("{}/readyz", limited.control_url())).send().await.unwrap();
+    assert_eq!(ready.status(), 200);
+    drop(held);
+    until("room again", async || {
+        let answer = client().get(format!("{}/livez", limited.data_url())).send().await.ok()?;
+        (answer.status() == 200).then_some(())
+    })
+    .await;
+    assert_eq!(
+        limited
+            .metric("turnpike_errors_total{code=\"too_many_connections\"}")
+            .await
+            .map(|count| count >= 1.0),
+        Some(true)
+    );
+}

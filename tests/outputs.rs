@@ -1,0 +1,128 @@
+//! Where access lines go: a file and its rotation, nowhere, an output that is gone, one that hangs.
+//!
+//! Not what a line says (`observability`).
+
+use crate::support::Gateway;
+use crate::support::client::{chat, client, hello, new_trace};
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::wait::until;
+use reqwest::RequestBuilder;
+use serde_json::Value;
+use std::io::Read;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Sends it and returns its status.
+async fn status(call: RequestBuilder) -> u16 {
+    let answer = call.send().await.unwrap();
+    let status = answer.status().as_u16();
+    answer.bytes().await.unwrap();
+    status
+}
+
+#[tokio::test]
+async fn a_file_is_opened_anew_on_usr1_and_no_line_is_lost() {
+    let yaml = format!("{STANDARD}access_log: {{output: file, path: access.log}}\n");
+    let gateway = Arc::new(Gateway::start(&yaml));
+    let sent = Arc::new(AtomicUsize::new(0));
+    let caller = {
+        let (gateway, sent) = (Arc::clone(&gateway), Arc::clone(&sent));
+        tokio::spawn(async move {
+            let client = client();
+            for _ in 0..400 {
+                let url = format!("{}/models", gateway.base_url());
+                let call = client
+                    .get(url)
+                    .header("x-gateway-api-key", KEY)
+                    .header("x-gateway-provider", "@emulator");
+                assert_eq!(call.send().await.unwrap().status(), 200);
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    };
+    let file = gateway.folder().join("access.log");
+    for number in 1..=3 {
+        until("more requests", async || (sent.load(Ordering::Relaxed) >= number * 90).then_some(())).await;
+        std::fs::rename(&file, gateway.folder().join(format!("access.{number}"))).unwrap();
+        gateway.signal("USR1");
+        until("the new file", async || file.exists().then_some(())).await;
+    }
+    caller.await.unwrap();
+    let names = ["access.1", "access.2", "access.3", "access.log"];
+    until("400 lines", async || {
+        let read = |name: &&str| std::fs::read_to_string(gateway.folder().join(name)).unwrap();
+        let text: String = names.iter().map(read).collect();
+        (text.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count() == 400).then_some(())
+    })
+    .await;
+    assert!(std::fs::metadata(&file).unwrap().len() > 0, "the last file has lines");
+    assert_eq!(gateway.metric("turnpike_access_lines_dropped_total").await, Some(0.0));
+}
+
+#[tokio::test]
+async fn the_line_can_be_turned_off() {
+    let gateway = Gateway::start(&format!("{STANDARD}access_log: {{output: 'off'}}\n"));
+    assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
+    gateway.terminate();
+    assert!(gateway.ended().await.success());
+    assert_eq!(gateway.stdout.with("").len(), 0, "{}", gateway.log());
+}
+
+#[tokio::test]
+async fn an_output_that_is_gone_is_told_and_counted() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let gateway = Gateway::start_with(STANDARD, &|command| {
+        command.stdout(Stdio::from(writer.try_clone().unwrap()));
+    });
+    for _ in 0..3 {
+        assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
+    }
+    until("three lost lines", async || {
+        (gateway.metric("turnpike_access_lines_dropped_total").await == Some(3.0)).then_some(())
+    })
+    .await;
+    assert_eq!(gateway.stderr.with("access lines cannot be written").len(), 1, "told once");
+    // A reload that names another output mends it.
+    gateway.reload(&format!("{STANDARD}access_log: {{output: file, path: access.log}}\n"));
+    until("the reload", async || gateway.stderr.with("settings reloaded").first().cloned()).await;
+    assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
+    let file = gateway.folder().join("access.log");
+    until("a line in the file", async || {
+        std::fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n'))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_output_that_hangs_holds_up_neither_requests_nor_the_end() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let gateway = Gateway::start_with(STANDARD, &|command| {
+        command.stdout(Stdio::from(writer.try_clone().unwrap()));
+    });
+    drop(writer);
+    // Lines of over 4 KiB: 8 MiB of them wait, the rest is dropped.
+    let metadata = format!(r#"{{"m":"{}"}}"#, "x".repeat(4_000));
+    let callers = (0..8).map(|_| async {
+        let client = client();
+        for _ in 0..300 {
+            let call = client.get(format!("{}/nothing", gateway.base_url())).header("x-gateway-api-key", KEY);
+            let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-metadata", &metadata);
+            assert_eq!(status(call).await, 200);
+        }
+    });
+    futures_util::future::join_all(callers).await;
+    until("dropped lines", async || {
+        (gateway.metric("turnpike_access_lines_dropped_total").await > Some(0.0)).then_some(())
+    })
+    .await;
+    // A reload is not held up by it either, nor is the end.
+    gateway.reload(&format!("{STANDARD}# again\n"));
+    until("the reload", async || gateway.stderr.with("settings reloaded").first().cloned()).await;
+    gateway.terminate();
+    assert!(gateway.ended().await.success());
+    let mut written = Vec::new();
+    reader.read_to_end(&mut written).unwrap();
+    assert!(written.starts_with(b"{\"ts\""), "what fits into the pipe was written");
+}

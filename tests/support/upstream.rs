@@ -1,0 +1,93 @@
+//! A provider made of one closure a connection, for what the emulator cannot do: exact bytes, exact closes.
+//!
+//! Not an HTTP server: it reads requests, the closure writes what it likes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A listener on the loopback.
+pub(crate) struct Upstream {
+    pub(crate) port: u16,
+    connections: Arc<AtomicUsize>,
+}
+
+/// One accepted connection, counted from 0.
+pub(crate) struct Line {
+    pub(crate) number: usize,
+    tcp: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Upstream {
+    /// Serves every connection with `talk`; the connection closes when it returns.
+    pub(crate) async fn start<F: Future<Output = ()> + Send + 'static>(
+        talk: impl Fn(Line) -> F + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let connections = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&connections);
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let number = count.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(talk(Line { number, tcp, read: Vec::new() }));
+            }
+        });
+        Self { port, connections }
+    }
+
+    /// How many connections came in so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// As a base URL.
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/v1", self.port)
+    }
+}
+
+impl Line {
+    /// Reads one request with its body (by Content-Length or chunked); `None` when the gateway closed.
+    pub(crate) async fn request(&mut self) -> Option<String> {
+        loop {
+            if let Some(length) = whole(&self.read) {
+                let request = self.read.drain(..length).collect::<Vec<u8>>();
+                return Some(String::from_utf8_lossy(&request).into_owned());
+            }
+            match self.tcp.read_buf(&mut self.read).await {
+                Ok(count) if count > 0 => {}
+                _ => return None,
+            }
+        }
+    }
+
+    pub(crate) async fn write(&mut self, text: &str) {
+        // The gateway may have left; what it makes of the rest is for the test to see.
+        let _ = self.tcp.write_all(text.as_bytes()).await;
+    }
+
+    /// A 200 with this JSON, on a connection that may be used again.
+    pub(crate) async fn answer(&mut self, json: &str) {
+        let length = json.len();
+        self.write(&format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{json}"
+        ))
+        .await;
+    }
+}
+
+/// The length of the first whole request in `bytes`.
+fn whole(bytes: &[u8]) -> Option<usize> {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+    if head.contains("\r\ntransfer-encoding: chunked") {
+        let last = bytes[end..].windows(5).position(|five| five == b"0\r\n\r\n")?;
+        return Some(end + last + 5);
+    }
+    let length = head.split("\r\ncontent-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+    let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
+    (bytes.len() >= end + length).then_some(end + length)
+}

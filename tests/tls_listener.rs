@@ -1,0 +1,91 @@
+//! A data listener with TLS: HTTP/2 and HTTP/1.1 by ALPN, and a certificate replaced under way.
+//!
+//! Not TLS towards providers (`failures`).
+
+use crate::support::client::install_ring;
+use crate::support::gateway::Gateway;
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::wait::until;
+use crate::support::{ports, sse};
+use rcgen::{CertifiedKey, KeyPair};
+use reqwest::{Certificate, Client, Version};
+use serde_json::json;
+use std::path::Path;
+
+fn new_pair() -> CertifiedKey<KeyPair> {
+    rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap()
+}
+
+fn write(pair: &CertifiedKey<KeyPair>, folder: &Path) {
+    std::fs::write(folder.join("cert.pem"), pair.cert.pem()).unwrap();
+    std::fs::write(folder.join("key.pem"), pair.signing_key.serialize_pem()).unwrap();
+}
+
+/// A client that trusts this certificate alone.
+fn trusting(pair: &CertifiedKey<KeyPair>, h1_only: bool) -> Client {
+    install_ring();
+    let authority = Certificate::from_pem(pair.cert.pem().as_bytes()).unwrap();
+    let client = Client::builder().no_proxy().tls_certs_only([authority]);
+    let client = client.resolve("localhost", ([127, 0, 0, 1], 0).into());
+    if h1_only { client.http1_only().build().unwrap() } else { client.build().unwrap() }
+}
+
+fn start(folder: &Path, port: u16) -> Gateway {
+    let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    let listen = format!(
+        "listen:
+  data: [127.0.0.1:DATA_PORT, {{address: '127.0.0.1:{port}', tls: {{cert: {}, key: {}}}}}]
+  control: 127.0.0.1:CONTROL_PORT
+emulator: {{listen: 127.0.0.1:EMULATOR_PORT}}",
+        cert.display(),
+        key.display()
+    );
+    Gateway::start(&format!("{listen}{STANDARD}"))
+}
+
+#[tokio::test]
+async fn both_http_versions_are_spoken_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pair, port) = (new_pair(), ports::free());
+    write(&pair, folder.path());
+    let gateway = start(folder.path(), port);
+    for (h1_only, version) in [(false, Version::HTTP_2), (true, Version::HTTP_11)] {
+        for stream in [false, true] {
+            let call = trusting(&pair, h1_only).post(format!("https://localhost:{port}/v1/chat/completions"));
+            let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+            let body =
+                json!({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": stream});
+            let answer = call.json(&body).send().await.unwrap();
+            assert_eq!((answer.status().as_u16(), answer.version()), (200, version), "{stream}");
+            let text = answer.text().await.unwrap();
+            assert_eq!(sse::events(&text).is_empty(), !stream, "{text}");
+        }
+    }
+    drop(gateway);
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_served_without_a_restart_and_a_bad_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, port) = (new_pair(), ports::free());
+    write(&old, folder.path());
+    let gateway = start(folder.path(), port);
+    let reaches = async |pair: &CertifiedKey<KeyPair>| {
+        let call = trusting(pair, true).get(format!("https://localhost:{port}/v1/models"));
+        call.send().await.is_ok()
+    };
+    assert!(reaches(&old).await);
+
+    let new = new_pair();
+    write(&new, folder.path());
+    until("the renewed certificate", async || reaches(&new).await.then_some(())).await;
+    assert!(!reaches(&old).await, "the old certificate is served still");
+
+    std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
+    until("the complaint about the bad pair", async || {
+        let said = gateway.stderr.with("certificate not renewed");
+        (!said.is_empty()).then_some(())
+    })
+    .await;
+    assert!(reaches(&new).await, "a bad pair replaced a good one");
+}
