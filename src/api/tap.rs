@@ -5,6 +5,7 @@
 //! are rewritten have their rewriter, which knows all this anyway. Compressed bodies tell it nothing.
 
 mod chunk;
+mod glance;
 mod stream;
 
 use super::operation::Operation;
@@ -60,6 +61,8 @@ enum Watch {
 struct Whole {
     scan: Scan,
     figures: Figures,
+    /// How long the answer is, while nothing of it has come and a glance may do.
+    length: Option<usize>,
     /// Its `status` may be that of a response.
     responses: bool,
 }
@@ -78,13 +81,23 @@ const PATHS: &[Path] = &[
 impl Tap {
     /// `streamed`: the answer is `text/event-stream`; `json`: it is JSON. By the answer's content type,
     /// not by what was asked for: an error to a streamed request is JSON.
-    pub fn new(operation: Operation, streamed: bool, json: bool) -> Self {
+    /// `length`: the answer's bytes, where they were told.
+    pub fn new(operation: Operation, streamed: bool, json: bool, length: Option<usize>) -> Self {
         let watch = if streamed {
             Watch::Stream(Box::default())
         } else if json {
             let responses =
                 matches!(operation, Operation::Responses | Operation::ResponsesGet | Operation::Proxy);
-            Watch::Json(Box::new(Whole { scan: Scan::new(PATHS), figures: Figures::default(), responses }))
+            let common = matches!(
+                operation,
+                Operation::ChatCompletions | Operation::Completions | Operation::Embeddings
+            );
+            Watch::Json(Box::new(Whole {
+                scan: Scan::new(PATHS),
+                figures: Figures::default(),
+                length: length.filter(|_| common),
+                responses,
+            }))
         } else {
             Watch::Blind
         };
@@ -98,8 +111,11 @@ impl Tap {
         match &mut self.watch {
             Watch::Blind => learned.content |= !chunk.is_empty(),
             Watch::Json(whole) => {
-                let Whole { scan, figures, responses } = &mut **whole;
+                let Whole { scan, figures, length, responses } = &mut **whole;
                 learned.content |= !chunk.is_empty();
+                if length.take() == Some(chunk.len()) && learned.at_a_glance(figures, chunk) {
+                    return !before;
+                }
                 scan.push(chunk, &mut |index, value| learned.member(figures, *responses, index, value));
                 learned.ended = scan.is_closed();
             }
@@ -121,6 +137,20 @@ impl Tap {
 }
 
 impl Learned {
+    /// Takes in a whole answer by a few looks; false, and nothing learned, where that is not enough.
+    fn at_a_glance(&mut self, figures: &mut Figures, answer: &[u8]) -> bool {
+        let Some(glance) = glance::look(answer) else { return false };
+        if let Some(usage) = glance.usage {
+            let Some(read) = Figures::read(usage) else { return false };
+            figures.update(&read);
+            self.usage = figures.usage();
+        }
+        self.note_model(glance.model.and_then(chunk::text));
+        self.note_finish(glance.finish.and_then(chunk::text));
+        self.ended = true;
+        true
+    }
+
     /// Takes in one member of a whole answer; `index` counts in [`PATHS`].
     fn member(&mut self, figures: &mut Figures, responses: bool, index: usize, value: &[u8]) {
         match index {

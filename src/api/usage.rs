@@ -77,7 +77,11 @@ impl Figures {
     /// Reads the JSON text of a `usage` object; `None` when it is no object.
     pub fn read(json: &[u8]) -> Option<Self> {
         // Derived structs would take a list too, field by field.
-        json.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice(json).ok()).flatten()
+        if !json.trim_ascii_start().starts_with(b"{") {
+            return None;
+        }
+        // As text: from bytes, every name in it would be proven to be text on its own.
+        serde_json::from_str(std::str::from_utf8(json).ok()?).ok()
     }
 
     /// Takes over what a later report of the same answer says. Later figures are cumulative and win;

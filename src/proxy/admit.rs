@@ -168,9 +168,6 @@ async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result:
     let bytes = collect(session, length, limit).await?;
     ctx.record.body_wait = waiting.elapsed();
     ctx.record.bytes_in = bytes.len() as u64;
-    if bytes.is_empty() && !passed_on {
-        return Err(Error::bad_request("The request body must be a JSON object, and it is empty."));
-    }
     match Body::parse(bytes.clone()) {
         Ok(body) => Ok(Some(body)),
         Err(_) if passed_on => Ok(Some(Body::unread(bytes))),

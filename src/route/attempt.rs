@@ -27,7 +27,7 @@ pub struct Request {
     pub body: Option<Body>,
     /// The model the caller names, without a `@slug/` before it.
     pub model: Option<String>,
-    /// The slug that stood before the model, which the provider must not see.
+    /// The slug that stood before the model.
     pub slug: Option<String>,
     /// Whether the time to the answer's head is bounded.
     pub has_timeout: bool,
@@ -37,6 +37,21 @@ impl Request {
     /// Relative to the version segment, without a leading slash.
     pub fn path(&self) -> &str {
         self.uri.path().get(self.below..).unwrap_or_default()
+    }
+
+    /// Whether the slug before the model is this target's own: only then is it an address and not a part of
+    /// the model's name.
+    fn names(&self, leaf: &Leaf) -> bool {
+        self.slug.is_some() && self.slug == leaf.slug
+    }
+
+    fn model_for(&self, leaf: &Leaf) -> Option<String> {
+        match &self.slug {
+            Some(slug) if !self.names(leaf) => {
+                Some(format!("@{slug}/{}", self.model.as_deref().unwrap_or_default()))
+            }
+            _ => self.model.clone(),
+        }
     }
 }
 
@@ -62,7 +77,7 @@ impl Attempt {
     /// # Errors
     /// What the provider says about an incomplete account or call (400, 401).
     pub fn new(leaf: Arc<Leaf>, request: &Request) -> Result<Self, Error> {
-        let model = leaf.model().map(str::to_owned).or_else(|| request.model.clone());
+        let model = leaf.model().map(str::to_owned).or_else(|| request.model_for(&leaf));
         let call = Call {
             operation: request.operation,
             method: &request.method,
@@ -90,7 +105,7 @@ fn body_for(leaf: &Leaf, request: &Request) -> (Option<Bytes>, bool) {
         .map(|(name, value)| Edit::Set(name.as_str(), Cow::Borrowed(value.as_ref())))
         .collect();
     let overridden = leaf.override_params.iter().any(|(name, _)| name == "model");
-    if request.slug.is_some() && !overridden {
+    if request.names(leaf) && !overridden {
         let model = serde_json::Value::from(request.model.as_deref().unwrap_or_default());
         edits.push(Edit::Set("model", Cow::Owned(model.to_string())));
     }

@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::path::Path as FilePath;
 
 fn tapped(operation: Operation, streamed: bool, chunks: &[&[u8]]) -> Learned {
-    let mut tap = Tap::new(operation, streamed, !streamed);
+    let length = chunks.iter().map(|chunk| chunk.len()).sum();
+    let mut tap = Tap::new(operation, streamed, !streamed, Some(length));
     let firsts = chunks.iter().filter(|chunk| tap.push(chunk)).count();
     let pushed = tap.learned().content;
     tap.finish();
@@ -98,7 +99,7 @@ fn a_finish_or_an_end_mark_completes_a_stream_and_nothing_else_does() {
 
 #[test]
 fn of_bytes_that_are_no_json_only_the_first_is_noted() {
-    let mut tap = Tap::new(Operation::Speech, false, false);
+    let mut tap = Tap::new(Operation::Speech, false, false, None);
     assert!(!tap.push(b""));
     assert!(tap.push(b"\xff\xfb"));
     assert!(!tap.push(b"{\"usage\":{\"prompt_tokens\":1}}"));
