@@ -2,10 +2,9 @@
 //!
 //! Not where the line goes (`outputs`), not the numbers (`metrics`), and not what must never be seen (`secrecy`).
 
-use crate::support::client::{chat, chat_at, client, hello, new_trace};
+use crate::support::client::{chat, chat_at, client, hello, new_trace, status};
 use crate::support::settings::KEY;
 use crate::support::{Gateway, gateway, ports};
-use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
 /// Every key the line may have, and what its value is.
@@ -63,14 +62,6 @@ async fn line_with(gateway: &Gateway, trace: &str, more: &[&str]) -> Value {
     let ms = |name: &str| line[name].as_f64().unwrap_or_default();
     assert!(ms("ttfb_ms") <= ms("total_ms") && ms("overhead_ms") <= ms("total_ms"), "{line}");
     line
-}
-
-/// Sends it and returns its status.
-async fn status(call: RequestBuilder) -> u16 {
-    let answer = call.send().await.unwrap();
-    let status = answer.status().as_u16();
-    answer.bytes().await.unwrap();
-    status
 }
 
 #[tokio::test]

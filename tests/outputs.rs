@@ -3,23 +3,14 @@
 //! Not what a line says (`observability`).
 
 use crate::support::Gateway;
-use crate::support::client::{chat, client, hello, new_trace};
+use crate::support::client::{chat, client, hello, new_trace, status};
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::wait::until;
-use reqwest::RequestBuilder;
 use serde_json::Value;
 use std::io::Read;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Sends it and returns its status.
-async fn status(call: RequestBuilder) -> u16 {
-    let answer = call.send().await.unwrap();
-    let status = answer.status().as_u16();
-    answer.bytes().await.unwrap();
-    status
-}
 
 #[tokio::test]
 async fn a_file_is_opened_anew_on_usr1_and_no_line_is_lost() {

@@ -1,26 +1,14 @@
-//! W3C trace context: the `traceparent` header, read, continued and written.
+//! W3C trace context: the trace a caller's `traceparent` names.
 //!
-//! Pure: whoever calls brings the randomness. `tracestate` is not read; it travels on as it came.
+//! Read only: the header itself and `tracestate` travel on as they came, no span is added.
 
-use std::fmt;
-
-/// A `traceparent` value (<https://www.w3.org/TR/trace-context/>).
+/// A `traceparent` value (<https://www.w3.org/TR/trace-context/>): the trace it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
     trace: [u8; 16],
-    span: [u8; 8],
-    flags: u8,
 }
 
-/// The flag that says the caller records this trace.
-const SAMPLED: u8 = 1;
-
 impl TraceParent {
-    /// Starts a trace. Ids of nothing but zeros are invalid by the standard: such a one ends in 1 here.
-    pub fn new(trace: [u8; 16], span: [u8; 8], sampled: bool) -> Self {
-        Self { trace: not_zero(trace), span: not_zero(span), flags: if sampled { SAMPLED } else { 0 } }
-    }
-
     /// Reads a header value; `None` where the standard says to ignore it and start anew: wrong shape,
     /// upper-case hex, all-zero ids, version `ff`. A version we do not know is read by its known front.
     pub fn parse(value: &str) -> Option<Self> {
@@ -38,45 +26,14 @@ impl TraceParent {
         }
         let trace = hex::<16>(known.get(3..35)?)?;
         let span = hex::<8>(known.get(36..52)?)?;
-        let [flags] = hex::<1>(known.get(53..55)?)?;
-        (trace != [0; 16] && span != [0; 8]).then_some(Self { trace, span, flags: flags & SAMPLED })
-    }
-
-    /// The same trace, one span deeper: what goes to the provider. `span` is eight random bytes.
-    #[must_use]
-    pub fn child(self, span: [u8; 8]) -> Self {
-        Self { span: not_zero(span), ..self }
+        hex::<1>(known.get(53..55)?)?;
+        (trace != [0; 16] && span != [0; 8]).then_some(Self { trace })
     }
 
     /// The trace id as 32 hex digits, as logs want it.
     pub fn trace_id(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.trace))
     }
-
-    /// The span id as 16 hex digits.
-    pub fn span_id(&self) -> String {
-        format!("{:016x}", u64::from_be_bytes(self.span))
-    }
-
-    pub fn sampled(&self) -> bool {
-        self.flags & SAMPLED != 0
-    }
-}
-
-impl fmt::Display for TraceParent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (trace, span) = (u128::from_be_bytes(self.trace), u64::from_be_bytes(self.span));
-        write!(f, "00-{trace:032x}-{span:016x}-{:02x}", self.flags)
-    }
-}
-
-fn not_zero<const N: usize>(mut id: [u8; N]) -> [u8; N] {
-    if id.iter().all(|&byte| byte == 0)
-        && let Some(last) = id.last_mut()
-    {
-        *last = 1;
-    }
-    id
 }
 
 fn hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
@@ -99,20 +56,13 @@ mod tests {
 
     const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-    #[test]
-    fn a_good_header_is_read_and_written_back() {
-        let parsed = TraceParent::parse(GOOD).unwrap();
-        assert_eq!(parsed.to_string(), GOOD);
-        assert_eq!(parsed.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
-        assert_eq!(parsed.span_id(), "00f067aa0ba902b7");
-        assert!(parsed.sampled());
-        assert_eq!(TraceParent::parse(&format!(" {GOOD}\t")), Some(parsed));
-    }
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
     #[test]
-    fn a_child_keeps_the_trace_and_the_flag() {
-        let child = TraceParent::parse(GOOD).unwrap().child([0xab; 8]);
-        assert_eq!(child.to_string(), "00-4bf92f3577b34da6a3ce929d0e0e4736-abababababababab-01");
+    fn a_good_header_is_read() {
+        for text in [GOOD.to_owned(), format!(" {GOOD}\t")] {
+            assert_eq!(TraceParent::parse(&text).unwrap().trace_id(), TRACE, "{text}");
+        }
     }
 
     #[test]
@@ -140,13 +90,6 @@ mod tests {
     #[test]
     fn a_future_version_is_read_by_its_known_front() {
         let future = format!("{}-what-comes", GOOD.replace("00-4", "cc-4"));
-        assert_eq!(TraceParent::parse(&future).unwrap().to_string(), GOOD);
-    }
-
-    #[test]
-    fn new_ids_are_never_all_zero() {
-        let made = TraceParent::new([0; 16], [0; 8], false);
-        assert_eq!(TraceParent::parse(&made.to_string()), Some(made));
-        assert!(!made.sampled());
+        assert_eq!(TraceParent::parse(&future).unwrap().trace_id(), TRACE);
     }
 }

@@ -4,7 +4,7 @@
 
 use super::ctx::{Ctx, Errand};
 use crate::api::tap::Tap;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora_core::Result;
 use std::time::Instant;
@@ -25,8 +25,10 @@ pub(super) fn head(answer: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
         answer.remove_header(&TRANSFER_ENCODING);
     }
     let media = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let streamed = is_media(media, "text/event-stream");
-    let json = is_media(media, "application/json");
+    // A compressed answer tells nothing, and an event of ours inside it would only spoil it.
+    let readable = !answer.headers.contains_key(CONTENT_ENCODING);
+    let streamed = readable && is_media(media, "text/event-stream");
+    let json = readable && is_media(media, "application/json");
     let length = answer.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     ctx.record.streamed = streamed;
     ctx.tap = (streamed || json).then(|| Tap::new(ctx.operation, streamed, json, length));

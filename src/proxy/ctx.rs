@@ -62,8 +62,6 @@ pub struct Noted {
     /// Checked addresses, in the order to try them, and how many were.
     pub addresses: Vec<SocketAddr>,
     pub tried: usize,
-    /// The connection came from the pool.
-    pub reused: bool,
     /// That connection was dead, and the body is too large for Pingora to send it again.
     pub stale: bool,
     /// What a hook found wrong; says more than Pingora's error.

@@ -26,7 +26,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use ctx::Ctx;
 use pingora::http::{RequestHeader, ResponseHeader};
-use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
@@ -72,19 +71,6 @@ impl ProxyHttp for Gateway {
 
     async fn upstream_peer(&self, session: &mut Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
         upstream::peer(self, session, ctx).await
-    }
-
-    async fn connected_to_upstream(
-        &self,
-        _session: &mut Session,
-        reused: bool,
-        _peer: &HttpPeer,
-        _fd: std::os::unix::io::RawFd,
-        _digest: Option<&Digest>,
-        ctx: &mut Ctx,
-    ) -> Result<()> {
-        upstream::connected(reused, ctx);
-        Ok(())
     }
 
     async fn upstream_request_filter(

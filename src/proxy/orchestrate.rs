@@ -1,7 +1,8 @@
 //! Runs attempts as Pingora subrequests and hands the answer on: the driver that obeys the plan.
 //!
-//! The only file that uses Pingora's subrequest API, which is young. Nothing is decided here but when the
-//! answer is committed: its head goes to the caller only when the plan says to keep it.
+//! Pingora's subrequest API itself is young and stays in `flight` (and `upstream`, where a subrequest finds its
+//! errand). Nothing is decided here but when the answer is committed: its head goes to the caller only when
+//! the plan says to keep it.
 
 use super::ctx::{Ctx, Errand};
 use super::flight::{Flight, Heard};

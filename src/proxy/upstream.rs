@@ -96,12 +96,6 @@ pub(super) async fn peer(gateway: &Gateway, session: &Session, ctx: &mut Ctx) ->
     Ok(Box::new(gateway.shared.peers.peer(&leaf.origin, address, &dial, Instant::now())))
 }
 
-pub(super) fn connected(reused: bool, ctx: &Ctx) {
-    if let Some(errand) = &ctx.errand {
-        errand.marks.note(|marks| marks.reused = reused);
-    }
-}
-
 /// Rewrites the caller's head into the provider's: path, host, keys; ours come off, theirs go on.
 pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: &mut Ctx) -> Result<()> {
     let (Some(errand), Some(live)) = (&ctx.errand, &ctx.live) else {

@@ -36,6 +36,14 @@ pub(crate) fn chat(gateway: &Gateway, trace: &str, body: &Value) -> RequestBuild
     call.header("x-gateway-trace-id", trace).json(body)
 }
 
+/// Sends it and returns its status.
+pub(crate) async fn status(call: RequestBuilder) -> u16 {
+    let answer = call.send().await.unwrap();
+    let status = answer.status().as_u16();
+    answer.bytes().await.unwrap();
+    status
+}
+
 /// The smallest chat body.
 pub(crate) fn hello(stream: bool) -> Value {
     json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Say hello."}], "stream": stream})
