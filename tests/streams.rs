@@ -176,6 +176,23 @@ async fn no_byte_of_a_stream_is_changed_and_its_end_is_told_honestly() {
     }
 }
 
+/// A provider that compresses unasked: its bytes are not ours to read, so nothing may be written among them.
+#[tokio::test]
+async fn nothing_is_added_to_a_compressed_stream() {
+    let gateway = gateway();
+    let provider = Provider::start(|_| {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n\
+                    transfer-encoding: chunked\r\n\r\n";
+        format!("{head}4\r\nzip!\r\n0\r\n\r\n").into_bytes()
+    });
+    let provider = provider.await;
+    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"a"}]}"#;
+    let call = with_host(call(&gateway, &new_trace(), "chat/completions", body), &provider);
+    let answer = client().execute(call).await.unwrap();
+    assert_eq!(answer.headers()["content-encoding"], "gzip");
+    assert_eq!(answer.text().await.unwrap(), "zip!");
+}
+
 /// The call, sent to the test's provider with the caller's own key.
 fn with_host(call: reqwest::RequestBuilder, provider: &Provider) -> reqwest::Request {
     let mut request = call.header("authorization", "Bearer k").build().unwrap();
