@@ -84,6 +84,11 @@ impl Body {
         self.members.iter().map(|member| self.name_of(member))
     }
 
+    /// Names and JSON texts of all top-level members, in order.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.members.iter().map(|member| (self.name_of(member), self.text_at(&member.value)))
+    }
+
     /// The JSON text of a member; the last one where a name stands twice, as JSON parsers have it.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.find(name).map(|member| self.text_at(&member.value))

@@ -3,6 +3,8 @@
 //! Pure: no I/O, no clock, no provider. A provider's own words live with the provider.
 
 pub mod body;
+pub mod chat;
+pub mod chat_completions;
 pub mod operation;
 pub mod reply;
 pub mod rules;

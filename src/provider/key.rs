@@ -3,6 +3,7 @@
 //! Not where keys come from (the account has them) and not request signing.
 
 use crate::config::account::Account;
+use crate::config::secret::Secret;
 use crate::error::Error;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -74,6 +75,14 @@ pub fn secret_value(param: &str, value: &str) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
+/// `Bearer <token>`, for a token that was fetched.
+///
+/// # Errors
+/// As [`header_value`].
+pub fn bearer(token: &Secret) -> Result<HeaderValue, Error> {
+    secret_value("token", &["Bearer ", token.expose()].concat())
+}
+
 /// A header value made of what an account says.
 ///
 /// # Errors
@@ -93,7 +102,6 @@ pub fn header_value(param: &str, value: &str) -> Result<HeaderValue, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::secret::Secret;
 
     fn account(key: &str) -> Account {
         Account { api_key: Some(Secret::new(key)), ..Account::default() }

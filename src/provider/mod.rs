@@ -3,17 +3,27 @@
 //! Pure: a provider only *describes*. It opens no socket, reads no clock and knows no session. What a
 //! vendor's shapes look like will live beside it when it speaks another shape than ours.
 
+use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::config::read::nearest;
 use crate::error::Error;
+use grant::{Grant, Granted};
 use http::{HeaderMap, Method};
+use outgoing::Outgoing;
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::SystemTime;
+use way::{Target, Way};
 
 pub mod anthropic;
+pub mod grant;
 pub mod key;
 pub mod openai_compatible;
+pub mod outgoing;
+pub mod rewriter;
 pub mod row;
+pub mod way;
 
 /// What a provider may know of a call.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +37,18 @@ pub struct Call<'a> {
     pub query: Option<&'a str>,
     /// The model the upstream will be asked for, when the call names one.
     pub model: Option<&'a str>,
+    /// The answer shall be streamed: some providers have another path for it.
+    pub streamed: bool,
+}
+
+/// A request about to leave, for providers that sign what they send.
+#[derive(Debug, Clone, Copy)]
+pub struct Signing<'a> {
+    pub method: &'a Method,
+    /// `https://host:port/path?query`, exactly as it goes out.
+    pub url: &'a str,
+    pub body: &'a [u8],
+    pub now: SystemTime,
 }
 
 /// One vendor.
@@ -50,6 +72,60 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// the base with `..`.
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error>;
 
+    /// How this call is had here. `call.operation` is the caller's. For [`Way::Chat`] the other functions
+    /// are asked with [`Operation::ChatCompletions`] from then on.
+    ///
+    /// # Errors
+    /// 400 or 501 that says what the provider does not have.
+    fn way(&self, _call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
+        Ok(Way::Same(None))
+    }
+
+    /// For [`Way::Same`]: what this provider wants otherwise in a body of the caller's shape, as changes of
+    /// top-level members. None, nearly always.
+    ///
+    /// # Errors
+    /// 400 that names what the provider cannot do.
+    fn edits(
+        &self,
+        _body: &Body,
+        _target: &Target<'_>,
+        _outgoing: &mut Outgoing,
+    ) -> Result<Vec<Edit<'static>>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// What must be fetched before calls of this account can be authorized.
+    ///
+    /// # Errors
+    /// 400 when the account says it halfway.
+    fn grant(&self, _call: &Call<'_>, _account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
+        Ok(None)
+    }
+
+    /// Writes what a grant yielded, or a signature over the request, into its headers. Called for each
+    /// attempt, after [`Provider::authorize`], when the provider [signs](Provider::signs) or has a grant.
+    ///
+    /// # Errors
+    /// 400 or 401 when the account lacks what is needed.
+    fn sign(
+        &self,
+        _signing: &Signing<'_>,
+        _account: &Account,
+        granted: Option<&Granted>,
+        headers: &mut HeaderMap,
+    ) -> Result<(), Error> {
+        if let Some(Granted::Bearer(token)) = granted {
+            headers.insert(http::header::AUTHORIZATION, key::bearer(token)?);
+        }
+        Ok(())
+    }
+
+    /// Whether each request is signed: then its body must be read before it goes out.
+    fn signs(&self, _account: &Account) -> bool {
+        false
+    }
+
     /// Writes the provider's auth headers (and other headers it always wants) over what the caller sent,
     /// and takes out any other credential header there, so that nobody's key travels to a stranger. To be
     /// called before `forward_headers` are written: what is forwarded on purpose is not stale.
@@ -62,18 +138,20 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error>;
 }
 
+/// The vendors with words of their own: one line each.
+static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic];
+
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.
 pub fn find(id: &str) -> Option<&'static dyn Provider> {
-    if id == anthropic::ROW.id {
-        return Some(&anthropic::Anthropic);
-    }
-    openai_compatible::find(id).map(|row| row as &'static dyn Provider)
+    let native = NATIVE.iter().copied().find(|provider| provider.id() == id);
+    native.or_else(|| openai_compatible::find(id).map(|row| row as &'static dyn Provider))
 }
 
 /// Every provider id, for problem texts and docs.
 pub fn ids() -> impl Iterator<Item = &'static str> {
-    std::iter::once(anthropic::ROW.id).chain(openai_compatible::ROWS.iter().map(|row| row.id))
+    let native = NATIVE.iter().map(|provider| provider.id());
+    native.chain(openai_compatible::ROWS.iter().map(|row| row.id))
 }
 
 /// What to tell whoever named a provider we do not know.

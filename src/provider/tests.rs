@@ -95,7 +95,8 @@ fn check(id: &str, case: &Case) {
     let method: Method = method.parse().unwrap();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let operation = Operation::find(&method, path);
-    let call = Call { operation, method: &method, path, query, model: case.model.as_deref() };
+    let call =
+        Call { operation, method: &method, path, query, model: case.model.as_deref(), streamed: false };
 
     let mut headers: HeaderMap = case
         .sent

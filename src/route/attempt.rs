@@ -84,6 +84,7 @@ impl Attempt {
             path: request.path(),
             query: request.uri.query(),
             model: model.as_deref(),
+            streamed: request.body.as_ref().is_some_and(|body| body.is_true("stream")),
         };
         let below = leaf.provider.path(&call, &leaf.account)?;
         let path = match leaf.origin.base_path.as_str() {

@@ -1,0 +1,190 @@
+//! An answer put together from its events: what whole answers are written from.
+
+use super::event::{Event, Finish};
+use crate::api::usage::Usage;
+
+/// A whole answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    pub id: Option<String>,
+    pub model: Option<String>,
+    /// Unix seconds.
+    pub created: Option<u64>,
+    /// By choice index.
+    pub choices: Vec<Choice>,
+    pub usage: Option<Usage>,
+    /// Name and JSON text.
+    pub members: Vec<(String, String)>,
+}
+
+/// One of the answers asked for with `n`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Choice {
+    /// In the order they were told.
+    pub pieces: Vec<Piece>,
+    /// OpenAI's annotations, JSON texts.
+    pub annotations: Vec<String>,
+    /// OpenAI's `logprobs` objects as they came, JSON texts; of a whole answer there is one.
+    pub logprobs: Vec<String>,
+    /// Why it stopped, and the provider's own word for it.
+    pub finish: Option<(Finish, String)>,
+}
+
+/// A stretch of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    Text(String),
+    Refusal(String),
+    Reasoning {
+        text: String,
+        signature: Option<String>,
+    },
+    Redacted(String),
+    ToolCall {
+        index: u32,
+        id: String,
+        name: String,
+        arguments: String,
+        signature: Option<String>,
+    },
+    Media {
+        media_type: String,
+        data: String,
+    },
+    /// Anthropic's content block, JSON text.
+    Block(String),
+}
+
+/// More choices than anyone asks for: what claims to be one beyond is left out.
+const MOST_CHOICES: u32 = 128;
+
+impl Answer {
+    /// Takes one event in. `Error` and `End` say nothing that would be kept.
+    pub fn take(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Start(start) => {
+                self.id = self.id.take().or_else(|| start.id.map(str::to_owned));
+                self.model = self.model.take().or_else(|| start.model.map(str::to_owned));
+                self.created = self.created.or(start.created);
+            }
+            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Member { name, json } => match self.members.iter_mut().find(|(known, _)| known == name) {
+                Some((_, old)) => json.clone_into(old),
+                None => self.members.push((name.to_owned(), json.to_owned())),
+            },
+            Event::Error(_) | Event::End => {}
+            Event::Text { choice, .. }
+            | Event::Refusal { choice, .. }
+            | Event::Reasoning { choice, .. }
+            | Event::Signature { choice, .. }
+            | Event::Redacted { choice, .. }
+            | Event::ToolCall { choice, .. }
+            | Event::Arguments { choice, .. }
+            | Event::Media { choice, .. }
+            | Event::Annotation { choice, .. }
+            | Event::Logprobs { choice, .. }
+            | Event::Block { choice, .. }
+            | Event::Finish { choice, .. } => {
+                if let Some(choice) = self.choice(choice) {
+                    choice.take(event);
+                }
+            }
+        }
+    }
+
+    fn choice(&mut self, index: u32) -> Option<&mut Choice> {
+        if index >= MOST_CHOICES {
+            return None;
+        }
+        let index = index as usize;
+        if self.choices.len() <= index {
+            self.choices.resize_with(index + 1, Choice::default);
+        }
+        self.choices.get_mut(index)
+    }
+}
+
+impl Choice {
+    fn take(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Text { text, .. } => match self.pieces.last_mut() {
+                Some(Piece::Text(whole)) => whole.push_str(text),
+                _ => self.pieces.push(Piece::Text(text.to_owned())),
+            },
+            Event::Refusal { text, .. } => match self.pieces.last_mut() {
+                Some(Piece::Refusal(whole)) => whole.push_str(text),
+                _ => self.pieces.push(Piece::Refusal(text.to_owned())),
+            },
+            Event::Reasoning { text, .. } => match self.pieces.last_mut() {
+                Some(Piece::Reasoning { text: whole, signature: None }) => whole.push_str(text),
+                _ => self.pieces.push(Piece::Reasoning { text: text.to_owned(), signature: None }),
+            },
+            Event::Signature { signature, .. } => self.seal(signature),
+            Event::Redacted { data, .. } => self.pieces.push(Piece::Redacted(data.to_owned())),
+            Event::ToolCall { index, id, name, signature, .. } => self.pieces.push(Piece::ToolCall {
+                index,
+                id: id.to_owned(),
+                name: name.to_owned(),
+                arguments: String::new(),
+                signature: signature.map(str::to_owned),
+            }),
+            Event::Arguments { index, fragment, .. } => self.argue(index, fragment),
+            Event::Media { media_type, data, .. } => {
+                self.pieces.push(Piece::Media { media_type: media_type.to_owned(), data: data.to_owned() })
+            }
+            Event::Annotation { json, .. } => self.annotations.push(json.to_owned()),
+            Event::Logprobs { json, .. } => self.logprobs.push(json.to_owned()),
+            Event::Block { json, .. } => self.pieces.push(Piece::Block(json.to_owned())),
+            Event::Finish { reason, native, .. } => self.finish = Some((reason, native.to_owned())),
+            _ => {}
+        }
+    }
+
+    /// A signature belongs to the thinking just told; one without any stands for thinking kept back.
+    fn seal(&mut self, seal: &str) {
+        match self.pieces.last_mut() {
+            Some(Piece::Reasoning { signature: Some(signature), .. }) => signature.push_str(seal),
+            Some(Piece::Reasoning { signature, .. }) => *signature = Some(seal.to_owned()),
+            _ => self.pieces.push(Piece::Reasoning { text: String::new(), signature: Some(seal.to_owned()) }),
+        }
+    }
+
+    fn argue(&mut self, wanted: u32, fragment: &str) {
+        for piece in self.pieces.iter_mut().rev() {
+            if let Piece::ToolCall { index, arguments, .. } = piece
+                && *index == wanted
+            {
+                return arguments.push_str(fragment);
+            }
+        }
+    }
+
+    /// All text put together; `None` when none was told.
+    pub fn text(&self) -> Option<String> {
+        gather(self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(text) => Some(text.as_str()),
+            _ => None,
+        }))
+    }
+
+    pub fn refusal(&self) -> Option<String> {
+        gather(self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Refusal(text) => Some(text.as_str()),
+            _ => None,
+        }))
+    }
+
+    pub fn reasoning(&self) -> Option<String> {
+        gather(self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Reasoning { text, .. } if !text.is_empty() => Some(text.as_str()),
+            _ => None,
+        }))
+    }
+}
+
+fn gather<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
+    texts.map(str::to_owned).reduce(|mut whole, text| {
+        whole.push_str(&text);
+        whole
+    })
+}

@@ -1,0 +1,364 @@
+//! A failure in a provider's own words: read from whatever it sent, told in the caller's dialect.
+//!
+//! Not [`Error`]: those are the gateway's failures, in our words. [`Fault::from`] tells one of those inside
+//! a stream.
+
+use super::json::Json;
+use crate::api::Dialect;
+use crate::api::sse::write_event;
+use crate::error::{Error, Kind};
+use serde::{Deserialize, Serialize};
+
+/// The longest message we repeat, bytes.
+const MOST_MESSAGE: usize = 8 << 10;
+
+/// What a provider said went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// HTTP status: the provider's, or the one its words mean when they came with a 200.
+    pub status: u16,
+    pub message: String,
+    /// The provider's type of error, as it calls it: `overloaded_error`, `RESOURCE_EXHAUSTED`.
+    pub kind: Option<String>,
+    pub code: Option<String>,
+    pub param: Option<String>,
+}
+
+impl Fault {
+    pub fn new(status: u16, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), kind: None, code: None, param: None }
+    }
+
+    pub fn with_kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// The failure of an answer that cannot be read: 502.
+    pub fn unreadable(what: &str) -> Self {
+        let message = format!("The provider's answer cannot be read: {what}.");
+        Self { code: Some(Kind::InvalidAnswer.row().code.to_owned()), ..Self::new(502, message) }
+            .with_kind("upstream_error")
+    }
+
+    /// Reads a failing answer's body in any of the shapes providers use: `{"error":{..}}`, `{"error":".."}`,
+    /// `{"message":..}`, `{"detail":..}`, a list of one of them, a page of HTML, plain text, nothing.
+    pub fn read(status: u16, body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(body);
+        let mut fault = Self::new(status, "");
+        match Json::parse(text.trim()) {
+            Some(json) => fault.take(&json),
+            None => fault.message = plain(&text),
+        }
+        if fault.message.is_empty() {
+            fault.message = format!("The provider answered with status {status} and said no more.");
+        }
+        shorten(&mut fault.message);
+        fault
+    }
+
+    /// Takes over what the JSON of an error says.
+    fn take(&mut self, json: &Json<'_>) {
+        if let Some(list) = json.read::<Vec<Json<'_>>>() {
+            if let Some(first) = list.first() {
+                self.take(first);
+            }
+            return;
+        }
+        if let Some(text) = json.text() {
+            self.message = text.into_owned();
+            return;
+        }
+        let Some(told) = json.read::<Told<'_>>() else { return };
+        if let Some(inner) = &told.error {
+            self.take(inner);
+        }
+        let words = [&told.message, &told.message_upper, &told.detail, &told.msg, &told.errors];
+        if self.message.is_empty()
+            && let Some(words) = words.into_iter().flatten().next()
+        {
+            match words.text() {
+                Some(text) => self.message = text.into_owned(),
+                None if !words.is_null() => self.message = words.get().to_owned(),
+                None => {}
+            }
+        }
+        let own = |json: &Option<Json<'_>>| json.as_ref().and_then(word);
+        let kind = own(&told.kind).filter(|kind| kind != "error" || told.error.is_none());
+        self.kind = self.kind.take().or(own(&told.status).filter(|_| told.error.is_none())).or(kind);
+        self.code = self.code.take().or(own(&told.code));
+        self.param = self.param.take().or(own(&told.param));
+        // What OpenRouter's upstream said is worth more than its own "Provider returned error".
+        if let Some(raw) = told.metadata.as_ref().and_then(|metadata| metadata.read::<Metadata<'_>>())
+            && let Some(raw) = raw.raw.as_ref().and_then(Json::text)
+        {
+            self.message = format!("{}: {}", self.message, raw.trim());
+        }
+    }
+
+    /// `error.type` for callers of OpenAI's dialects: the provider's word, or what the status means.
+    pub fn openai_kind(&self) -> &str {
+        let by_status = match self.status {
+            401 => "authentication_error",
+            403 => "permission_error",
+            429 => "rate_limit_error",
+            500.. => "server_error",
+            _ => "invalid_request_error",
+        };
+        self.kind.as_deref().unwrap_or(by_status)
+    }
+
+    /// `error.type` for callers of Anthropic's dialect: always one of its published list.
+    pub fn anthropic_kind(&self) -> &str {
+        const KNOWN: [&str; 10] = [
+            "invalid_request_error",
+            "authentication_error",
+            "billing_error",
+            "permission_error",
+            "not_found_error",
+            "request_too_large",
+            "rate_limit_error",
+            "timeout_error",
+            "api_error",
+            "overloaded_error",
+        ];
+        match &self.kind {
+            Some(kind) if KNOWN.contains(&kind.as_str()) => kind,
+            _ => match self.status {
+                401 => "authentication_error",
+                402 => "billing_error",
+                403 => "permission_error",
+                404 => "not_found_error",
+                408 | 504 => "timeout_error",
+                413 => "request_too_large",
+                429 => "rate_limit_error",
+                503 | 529 => "overloaded_error",
+                500.. => "api_error",
+                _ => "invalid_request_error",
+            },
+        }
+    }
+
+    /// The JSON body of the failure in the caller's dialect.
+    pub fn body(&self, dialect: Dialect, provider: Option<&str>, trace_id: Option<&str>) -> Vec<u8> {
+        match dialect {
+            Dialect::OpenAi | Dialect::Responses => {
+                let error = OpenAiError {
+                    message: &self.message,
+                    kind: self.openai_kind(),
+                    param: self.param.as_deref(),
+                    code: self.code.as_deref(),
+                };
+                json(&OpenAiBody { error, provider })
+            }
+            Dialect::Anthropic => json(&AnthropicBody {
+                kind: "error",
+                error: AnthropicError { kind: self.anthropic_kind(), message: &self.message },
+                request_id: trace_id,
+            }),
+        }
+    }
+
+    /// The event that ends a broken stream; `events` is how many the caller has been sent (the Responses API
+    /// numbers them from 0).
+    pub fn event(&self, dialect: Dialect, provider: Option<&str>, events: u64, out: &mut Vec<u8>) {
+        match dialect {
+            Dialect::OpenAi => write_event(out, None, &self.body(dialect, provider, None)),
+            Dialect::Anthropic => write_event(out, Some("error"), &self.body(dialect, None, None)),
+            Dialect::Responses => {
+                let code = self.code.as_deref().unwrap_or_else(|| self.openai_kind());
+                let event = ResponsesEvent {
+                    kind: "error",
+                    code,
+                    message: &self.message,
+                    param: self.param.as_deref(),
+                    sequence_number: events,
+                };
+                write_event(out, Some("error"), &json(&event));
+            }
+        }
+    }
+}
+
+impl From<&Error> for Fault {
+    fn from(error: &Error) -> Self {
+        let row = error.kind.row();
+        Self {
+            status: row.status,
+            message: error.message.clone(),
+            kind: Some(row.openai_type.to_owned()),
+            code: Some(row.code.to_owned()),
+            param: error.param.clone(),
+        }
+    }
+}
+
+/// Members of an error object, whoever wrote it.
+#[derive(Deserialize)]
+struct Told<'a> {
+    #[serde(borrow)]
+    error: Option<Json<'a>>,
+    message: Option<Json<'a>>,
+    /// Bedrock now and then.
+    #[serde(rename = "Message")]
+    message_upper: Option<Json<'a>>,
+    detail: Option<Json<'a>>,
+    msg: Option<Json<'a>>,
+    errors: Option<Json<'a>>,
+    #[serde(rename = "type")]
+    kind: Option<Json<'a>>,
+    /// Google's word for the type.
+    status: Option<Json<'a>>,
+    code: Option<Json<'a>>,
+    param: Option<Json<'a>>,
+    metadata: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    raw: Option<Json<'a>>,
+}
+
+/// A word or a number as text; nothing else.
+fn word(json: &Json<'_>) -> Option<String> {
+    match json.text() {
+        Some(text) => Some(text.into_owned()).filter(|text| !text.is_empty()),
+        None => {
+            Some(json.get().to_owned()).filter(|text| text.starts_with(|first: char| first.is_ascii_digit()))
+        }
+    }
+}
+
+/// What a page or plain text says: tags taken off, white space put together.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut inside = false;
+    for char in text.chars() {
+        match char {
+            '<' => inside = true,
+            '>' if inside => {
+                inside = false;
+                out.push(' ');
+            }
+            _ if !inside => out.push(char),
+            _ => {}
+        }
+    }
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn shorten(message: &mut String) {
+    if message.len() > MOST_MESSAGE {
+        let cut = (0..=MOST_MESSAGE).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
+        message.truncate(cut);
+        message.push('…');
+    }
+}
+
+#[derive(Serialize)]
+struct OpenAiBody<'a> {
+    error: OpenAiError<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct OpenAiError<'a> {
+    message: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    param: Option<&'a str>,
+    code: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct AnthropicBody<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    error: AnthropicError<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct AnthropicError<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct ResponsesEvent<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    code: &'a str,
+    message: &'a str,
+    param: Option<&'a str>,
+    sequence_number: u64,
+}
+
+fn json<T: Serialize>(body: &T) -> Vec<u8> {
+    // Strings and numbers always serialize.
+    serde_json::to_vec(body).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_providers_way_to_fail_is_read() {
+        let cases: [(&str, &str, Option<&str>, Option<&str>); 11] = [
+            (
+                r#"{"error":{"message":"no","type":"invalid_request_error","param":null,"code":"x"}}"#,
+                "no",
+                Some("invalid_request_error"),
+                Some("x"),
+            ),
+            (r#"{"error":"no"}"#, "no", None, None),
+            (r#"{"message":"no"}"#, "no", None, None),
+            (
+                r#"{"object":"error","message":"no","type":"invalid_model","code":"1500"}"#,
+                "no",
+                Some("invalid_model"),
+                Some("1500"),
+            ),
+            (
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"no"},"request_id":"r"}"#,
+                "no",
+                Some("overloaded_error"),
+                None,
+            ),
+            (
+                r#"{"error":{"code":429,"message":"no","status":"RESOURCE_EXHAUSTED"}}"#,
+                "no",
+                Some("RESOURCE_EXHAUSTED"),
+                Some("429"),
+            ),
+            (
+                r#"[{"error":{"code":400,"message":"no","status":"INVALID_ARGUMENT"}}]"#,
+                "no",
+                Some("INVALID_ARGUMENT"),
+                Some("400"),
+            ),
+            (
+                r#"{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"try later\n"}}}"#,
+                "Provider returned error: try later",
+                None,
+                Some("429"),
+            ),
+            (r#"{"detail":[{"loc":["body"],"msg":"bad"}]}"#, r#"[{"loc":["body"],"msg":"bad"}]"#, None, None),
+            ("<html><h1>502 Bad Gateway</h1>\n<p>nginx</p></html>", "502 Bad Gateway nginx", None, None),
+            ("", "The provider answered with status 418 and said no more.", None, None),
+        ];
+        for (body, message, kind, code) in cases {
+            let fault = Fault::read(418, body.as_bytes());
+            assert_eq!(
+                (fault.message.as_str(), fault.kind.as_deref(), fault.code.as_deref()),
+                (message, kind, code),
+                "{body}"
+            );
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A JSON value kept as it was written: `1.0` stays `1.0`, a 64-bit seed keeps its digits.
+//!
+//! Cannot stand inside serde's `untagged`, `flatten` or internally tagged types: those buffer, and what was
+//! written is lost. Read the members into a plain struct instead.
+
+use super::text::Text;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Valid JSON text, borrowed where it can be.
+#[derive(Debug, Clone)]
+pub struct Json<'a>(Cow<'a, RawValue>);
+
+impl<'a> Json<'a> {
+    pub fn borrowed(raw: &'a RawValue) -> Self {
+        Self(Cow::Borrowed(raw))
+    }
+
+    /// Takes JSON text; `None` when it is not JSON.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        serde_json::from_str::<&RawValue>(text).ok().map(Self::borrowed)
+    }
+
+    /// Takes JSON text made by us; `None` when it is not JSON.
+    pub fn owned(text: String) -> Option<Json<'static>> {
+        RawValue::from_string(text).ok().map(|raw| Json(Cow::Owned(raw)))
+    }
+
+    /// Writes any value down. What cannot be written (a map with odd keys) becomes `null`.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Json<'static> {
+        let raw = serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        Json(Cow::Owned(raw))
+    }
+
+    /// The JSON text.
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The text with the life of what it is borrowed from, so that what is read from it can borrow, too;
+    /// `None` for text made by us.
+    pub fn source(&self) -> Option<&'a str> {
+        match &self.0 {
+            Cow::Borrowed(raw) => Some(raw.get()),
+            Cow::Owned(_) => None,
+        }
+    }
+
+    /// The members of a JSON object, in order; `None` when it is none.
+    pub fn members(text: &'a str) -> Option<Vec<(Cow<'a, str>, Json<'a>)>> {
+        serde_json::from_str::<Members<'a>>(text).ok().map(|members| members.0)
+    }
+
+    /// Reads it as `T`; `None` when it is something else.
+    pub fn read<'s, T: Deserialize<'s>>(&'s self) -> Option<T> {
+        serde_json::from_str(self.get()).ok()
+    }
+
+    /// The text of a JSON string.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        self.read::<Text<'_>>().map(|text| text.0)
+    }
+
+    pub fn is_null(&self) -> bool {
+        self.get() == "null"
+    }
+
+    pub fn is_true(&self) -> bool {
+        self.get() == "true"
+    }
+
+    pub fn is_object(&self) -> bool {
+        self.get().starts_with('{')
+    }
+}
+
+struct Members<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some((name, value)) = map.next_entry::<Text<'de>, Json<'de>>()? {
+                    members.push((name.0, value));
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&'de RawValue>::deserialize(deserializer).map(Self::borrowed)
+    }
+}

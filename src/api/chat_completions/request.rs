@@ -1,0 +1,524 @@
+//! `POST /v1/chat/completions`: the body read into a [`ChatRequest`].
+//!
+//! Takes the standard's members and the extensions this gateway's callers use with it: `cache_control` on
+//! parts and tools, `thinking`, `content_blocks`, `reasoning_content` and thought signatures of earlier turns.
+
+use crate::api::body::Body;
+use crate::api::chat::{
+    ChatRequest, File, Image, Json, Message, Params, Part, ResponseFormat, Role, Source, Text, Tool,
+    ToolCall, ToolChoice,
+};
+use crate::error::Error;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// Reads the body of a chat completion.
+///
+/// # Errors
+/// 400 that names the `param`.
+pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
+    let mut request = ChatRequest::default();
+    let mut old_limit = None;
+    for (name, text) in body.members() {
+        let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
+        match name {
+            "messages" => request.messages = messages(text)?,
+            "tools" => request.tools = tools(text)?,
+            "tool_choice" => request.tool_choice = Some(tool_choice(text)?),
+            "parallel_tool_calls" => request.parallel_tool_calls = Some(value.is_true()),
+            "response_format" => request.response_format = Some(response_format(text)?),
+            "stop" => request.stop = stop(text)?,
+            "max_completion_tokens" => request.max_tokens = Some(value),
+            "max_tokens" => old_limit = Some(value),
+            "stream" => request.stream = value.is_true(),
+            "stream_options" => request.include_usage = include_usage(text),
+            "reasoning_effort" => request.reasoning.effort = text_of(text),
+            "thinking" => request.reasoning.thinking = Some(value),
+            "model" => {}
+            _ => request.params.set(name, value),
+        }
+    }
+    request.max_tokens = request.max_tokens.or(old_limit);
+    Ok(request)
+}
+
+/// Reads `text` as `T`.
+fn take<'a, T: Deserialize<'a>>(text: &'a str, param: &str, wanted: &str) -> Result<T, Error> {
+    serde_json::from_str(text)
+        .map_err(|_| Error::invalid_request(param, format!("{param} must be {wanted}.")))
+}
+
+fn text_of(text: &str) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<Text<'_>>(text).ok().map(|text| text.0)
+}
+
+fn include_usage(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Options {
+        include_usage: Option<bool>,
+    }
+    serde_json::from_str::<Options>(text).is_ok_and(|options| options.include_usage == Some(true))
+}
+
+fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
+    if let Some(one) = text_of(text) {
+        return Ok(vec![one]);
+    }
+    let list: Vec<Text<'_>> = take(text, "stop", "a string or a list of strings")?;
+    Ok(list.into_iter().map(|text| text.0).collect())
+}
+
+#[derive(Deserialize)]
+struct MessageIn<'a> {
+    #[serde(borrow)]
+    role: Option<Text<'a>>,
+    content: Option<Json<'a>>,
+    name: Option<Text<'a>>,
+    tool_calls: Option<Json<'a>>,
+    function_call: Option<Json<'a>>,
+    tool_call_id: Option<Text<'a>>,
+    refusal: Option<Text<'a>>,
+    reasoning_content: Option<Text<'a>>,
+    /// OpenRouter's and Groq's word for it.
+    reasoning: Option<Json<'a>>,
+    content_blocks: Option<Json<'a>>,
+    cache_control: Option<Json<'a>>,
+}
+
+fn messages(text: &str) -> Result<Vec<Message<'_>>, Error> {
+    let list: Vec<&serde_json::value::RawValue> = take(text, "messages", "a list of messages")?;
+    let each = list.into_iter().enumerate();
+    each.map(|(index, raw)| message(raw.get(), &format!("messages[{index}]"))).collect()
+}
+
+fn message<'a>(text: &'a str, at: &str) -> Result<Message<'a>, Error> {
+    let told: MessageIn<'a> = take(text, at, "a message: an object with role and content")?;
+    let role = match told.role.as_deref() {
+        Some("system") => Role::System,
+        Some("developer") => Role::Developer,
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("tool" | "function") => Role::Tool,
+        _ => {
+            let message = format!("{at}.role must be system, developer, user, assistant or tool.");
+            return Err(Error::invalid_request(format!("{at}.role"), message));
+        }
+    };
+    let mut message = Message::new(role, Vec::new());
+    if role == Role::Assistant {
+        earlier_thinking(&told, &mut message.content);
+    }
+    let from_blocks = role == Role::Assistant && blocks(&told, &mut message.content);
+    if !from_blocks && let Some(content) = &told.content {
+        parts(content, at, &mut message.content)?;
+    }
+    if let Some(refusal) = told.refusal.filter(|refusal| !refusal.is_empty()) {
+        message.content.push(Part::Refusal(refusal.0));
+    }
+    if let Some(calls) = told.tool_calls.filter(|calls| !calls.is_null()) {
+        tool_calls(&calls, at, &mut message.content)?;
+    } else if let Some(call) = told.function_call.filter(|call| !call.is_null()) {
+        let function: FunctionIn<'a> = reread(&call, &format!("{at}.function_call"))?;
+        let id = told.name.clone().map_or(Cow::Borrowed("call_0"), |name| name.0);
+        message.content.push(Part::ToolCall(function.call(id, None, None)));
+    }
+    message.tool_call_id = told.tool_call_id.map(|id| id.0);
+    if role == Role::Tool && message.tool_call_id.is_none() {
+        message.tool_call_id = told.name.clone().map(|name| name.0);
+    }
+    message.name = told.name.map(|name| name.0);
+    message.cache_control = told.cache_control.filter(|json| !json.is_null());
+    Ok(message)
+}
+
+/// Reads borrowed JSON again, keeping what it borrows from.
+fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str) -> Result<T, Error> {
+    let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
+    take(text, at, "of another type")
+}
+
+/// Thinking told in words only, as this gateway and others hand it out; `content_blocks` have it with its
+/// signature and win.
+fn earlier_thinking<'a>(told: &MessageIn<'a>, content: &mut Vec<Part<'a>>) {
+    if told.content_blocks.as_ref().is_some_and(|blocks| !blocks.is_null()) {
+        return;
+    }
+    let words = told
+        .reasoning_content
+        .clone()
+        .map(|text| text.0)
+        .or_else(|| told.reasoning.as_ref().and_then(Json::source).and_then(text_of));
+    if let Some(text) = words.filter(|text| !text.is_empty()) {
+        content.push(Part::Reasoning { text, signature: None });
+    }
+}
+
+#[derive(Deserialize)]
+struct BlockIn<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    text: Option<Text<'a>>,
+    thinking: Option<Text<'a>>,
+    signature: Option<Text<'a>>,
+    data: Option<Text<'a>>,
+    cache_control: Option<Json<'a>>,
+}
+
+/// `content_blocks` of an earlier answer, in its order: true when they hold the text too, so that `content`
+/// would only repeat it. Tool calls come from `tool_calls`.
+fn blocks<'a>(told: &MessageIn<'a>, content: &mut Vec<Part<'a>>) -> bool {
+    let Some(text) = told.content_blocks.as_ref().and_then(Json::source) else { return false };
+    let Ok(list) = serde_json::from_str::<Vec<Json<'a>>>(text) else { return false };
+    let mut has_text = false;
+    for json in list {
+        let Some(block) = json.source().and_then(|text| serde_json::from_str::<BlockIn<'a>>(text).ok())
+        else {
+            continue;
+        };
+        let kind = block.kind.unwrap_or_default();
+        match kind.as_ref() {
+            "text" => {
+                has_text = true;
+                let text = block.text.unwrap_or_default().0;
+                content.push(Part::Text { text, cache_control: block.cache_control });
+            }
+            "thinking" => content.push(Part::Reasoning {
+                text: block.thinking.unwrap_or_default().0,
+                signature: block.signature.map(|text| text.0).filter(|text| !text.is_empty()),
+            }),
+            "redacted_thinking" => content.push(Part::Redacted { data: block.data.unwrap_or_default().0 }),
+            "tool_use" | "" => {}
+            _ => content.push(Part::Other { kind: kind.0, json }),
+        }
+    }
+    let empty = told.content.as_ref().is_none_or(|json| json.is_null() || json.get() == "\"\"");
+    has_text || empty
+}
+
+#[derive(Deserialize)]
+struct PartIn<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    text: Option<Text<'a>>,
+    refusal: Option<Text<'a>>,
+    image_url: Option<Json<'a>>,
+    input_audio: Option<Json<'a>>,
+    file: Option<Json<'a>>,
+    thinking: Option<Text<'a>>,
+    signature: Option<Text<'a>>,
+    data: Option<Text<'a>>,
+    cache_control: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ImageIn<'a> {
+    #[serde(borrow)]
+    url: Option<Text<'a>>,
+    detail: Option<Text<'a>>,
+    /// The reference's extension for URLs that do not tell.
+    mime_type: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct AudioIn<'a> {
+    #[serde(borrow)]
+    data: Text<'a>,
+    format: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct FileIn<'a> {
+    #[serde(borrow)]
+    file_data: Option<Text<'a>>,
+    file_id: Option<Text<'a>>,
+    file_url: Option<Text<'a>>,
+    filename: Option<Text<'a>>,
+    mime_type: Option<Text<'a>>,
+}
+
+fn parts<'a>(content: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
+    let Some(text) = content.source().filter(|_| !content.is_null()) else { return Ok(()) };
+    if let Some(text) = text_of(text) {
+        if !text.is_empty() {
+            into.push(Part::text(text));
+        }
+        return Ok(());
+    }
+    let list: Vec<Json<'a>> = take(text, &format!("{at}.content"), "a string or a list of parts")?;
+    for (index, json) in list.into_iter().enumerate() {
+        into.push(part(json, &format!("{at}.content[{index}]"))?);
+    }
+    Ok(())
+}
+
+fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
+    let told: PartIn<'a> = reread(&json, at)?;
+    let cache_control = told.cache_control.filter(|json| !json.is_null());
+    let kind = told.kind.unwrap_or_default();
+    Ok(match kind.as_ref() {
+        "text" | "input_text" | "output_text" => {
+            Part::Text { text: told.text.unwrap_or_default().0, cache_control }
+        }
+        "refusal" => Part::Refusal(told.refusal.unwrap_or_default().0),
+        "image_url" => {
+            let at = format!("{at}.image_url");
+            let json = told.image_url.ok_or_else(|| lacks(&at))?;
+            // Some callers write the URL without the object around it.
+            let image = match json.source().and_then(text_of) {
+                Some(url) => ImageIn { url: Some(Text(url)), detail: None, mime_type: None },
+                None => reread(&json, &at)?,
+            };
+            let url = image.url.ok_or_else(|| lacks(&format!("{at}.url")))?;
+            let mut source = Source::of_url(url.0);
+            if let (Source::Url { media_type, .. }, Some(told)) = (&mut source, image.mime_type) {
+                *media_type = Some(told.0);
+            }
+            Part::Image(Image { source, detail: image.detail.map(|text| text.0), cache_control })
+        }
+        "input_audio" => {
+            let at = format!("{at}.input_audio");
+            let audio: AudioIn<'a> = reread(&told.input_audio.ok_or_else(|| lacks(&at))?, &at)?;
+            let format = audio.format.map_or(Cow::Borrowed("wav"), |format| format.0);
+            Part::Audio { data: audio.data.0, format }
+        }
+        "file" => {
+            let at = format!("{at}.file");
+            file(reread(&told.file.ok_or_else(|| lacks(&at))?, &at)?, &at, cache_control)?
+        }
+        "thinking" => Part::Reasoning {
+            text: told.thinking.unwrap_or_default().0,
+            signature: told.signature.map(|text| text.0),
+        },
+        "redacted_thinking" => Part::Redacted { data: told.data.unwrap_or_default().0 },
+        _ => Part::Other { kind: kind.0, json },
+    })
+}
+
+fn file<'a>(told: FileIn<'a>, at: &str, cache_control: Option<Json<'a>>) -> Result<Part<'a>, Error> {
+    let media = told.mime_type.map(|text| text.0);
+    let source = match (told.file_data, told.file_url, told.file_id) {
+        (Some(data), _, _) => match (Source::of_url(data.0), media) {
+            // Bare base64: a PDF unless told otherwise (reference 12.4).
+            (Source::Url { url, .. }, media) => {
+                Source::Data { media_type: media.unwrap_or(Cow::Borrowed("application/pdf")), data: url }
+            }
+            (source, _) => source,
+        },
+        (None, Some(url), _) => match Source::of_url(url.0) {
+            Source::Url { url, .. } => Source::Url { url, media_type: media },
+            source => source,
+        },
+        (None, None, Some(id)) => Source::Id(id.0),
+        (None, None, None) => return Err(lacks(&format!("{at}.file_data"))),
+    };
+    Ok(Part::File(File { source, name: told.filename.map(|text| text.0), cache_control }))
+}
+
+fn lacks(at: &str) -> Error {
+    Error::invalid_request(at, format!("{at} is missing."))
+}
+
+#[derive(Deserialize)]
+struct CallIn<'a> {
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    function: Option<FunctionIn<'a>>,
+    custom: Option<CustomIn<'a>>,
+    /// Google's compatible endpoint hands the thought signature out here.
+    extra_content: Option<Extra<'a>>,
+    cache_control: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct FunctionIn<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    arguments: Option<Json<'a>>,
+    thought_signature: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct CustomIn<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    input: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Extra<'a> {
+    #[serde(borrow)]
+    google: Option<GoogleExtra<'a>>,
+}
+
+#[derive(Deserialize)]
+struct GoogleExtra<'a> {
+    #[serde(borrow)]
+    thought_signature: Option<Text<'a>>,
+}
+
+impl<'a> FunctionIn<'a> {
+    fn call(self, id: Cow<'a, str>, seal: Option<Text<'a>>, cache_control: Option<Json<'a>>) -> ToolCall<'a> {
+        let arguments = self.arguments.and_then(|json| {
+            let text = json.source()?;
+            // A string as the standard has it; some callers send the object itself.
+            Some(text_of(text).unwrap_or(Cow::Borrowed(text)))
+        });
+        ToolCall {
+            id,
+            name: self.name.unwrap_or_default().0,
+            arguments: arguments.unwrap_or_default(),
+            signature: self.thought_signature.or(seal).map(|text| text.0),
+            cache_control,
+        }
+    }
+}
+
+fn tool_calls<'a>(calls: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
+    let list: Vec<Json<'a>> = reread(calls, &format!("{at}.tool_calls"))?;
+    for (index, json) in list.into_iter().enumerate() {
+        let told: CallIn<'a> = reread(&json, &format!("{at}.tool_calls[{index}]"))?;
+        let id = told.id.unwrap_or_default().0;
+        let seal = told.extra_content.and_then(|extra| extra.google?.thought_signature);
+        let cache = told.cache_control.filter(|json| !json.is_null());
+        let call = match (told.function, told.custom) {
+            (Some(function), _) => function.call(id, seal, cache),
+            (None, Some(custom)) => ToolCall {
+                id,
+                name: custom.name.unwrap_or_default().0,
+                arguments: Cow::Owned(custom_input(&custom.input.unwrap_or_default())),
+                signature: None,
+                cache_control: cache,
+            },
+            (None, None) => return Err(lacks(&format!("{at}.tool_calls[{index}].function"))),
+        };
+        into.push(Part::ToolCall(call));
+    }
+    Ok(())
+}
+
+/// A custom tool takes text; as arguments of a function it is one member.
+fn custom_input(input: &str) -> String {
+    serde_json::json!({ "input": input }).to_string()
+}
+
+#[derive(Deserialize)]
+struct ToolIn<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    function: Option<Json<'a>>,
+}
+
+fn tools(text: &str) -> Result<Vec<Tool<'_>>, Error> {
+    let list: Vec<Json<'_>> = take(text, "tools", "a list of tools")?;
+    let each = list.into_iter().enumerate();
+    each.map(|(index, json)| tool(json, &format!("tools[{index}]"))).collect()
+}
+
+fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
+    let told: ToolIn<'a> = reread(&json, at)?;
+    let Some(function) = told.function else {
+        return Ok(Tool::Other { kind: told.kind.unwrap_or_default().0, json });
+    };
+    let (mut name, mut description, mut parameters, mut strict, mut cache_control) =
+        (None, None, None, None, None);
+    let mut rest = Params::default();
+    let outer =
+        members(&json, at)?.into_iter().filter(|(name, _)| !matches!(name.as_ref(), "type" | "function"));
+    for (member, value) in members(&function, &format!("{at}.function"))?.into_iter().chain(outer) {
+        match member.as_ref() {
+            _ if value.is_null() => {}
+            "name" => name = value.source().and_then(text_of),
+            "description" => description = value.source().and_then(text_of),
+            "parameters" => parameters = Some(value),
+            "strict" => strict = Some(value.is_true()),
+            "cache_control" => cache_control = Some(value),
+            _ => rest.set(member, value),
+        }
+    }
+    let name = name.ok_or_else(|| lacks(&format!("{at}.function.name")))?;
+    Ok(Tool::Function { name, description, parameters, strict, cache_control, rest })
+}
+
+/// The members of a JSON object, in order.
+fn members<'a>(json: &Json<'a>, at: &str) -> Result<Vec<(Cow<'a, str>, Json<'a>)>, Error> {
+    let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
+    Json::members(text).ok_or_else(|| Error::invalid_request(at, format!("{at} must be an object.")))
+}
+
+fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(borrow)]
+        function: Option<FunctionIn<'a>>,
+        allowed_tools: Option<Allowed<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Allowed<'a> {
+        #[serde(borrow)]
+        mode: Option<Text<'a>>,
+        #[serde(default)]
+        tools: Vec<AllowedTool<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct AllowedTool<'a> {
+        #[serde(borrow)]
+        function: Option<FunctionIn<'a>>,
+    }
+    if let Some(word) = text_of(text) {
+        return match word.as_ref() {
+            "auto" => Ok(ToolChoice::Auto),
+            "none" => Ok(ToolChoice::None),
+            "required" | "any" => Ok(ToolChoice::Required),
+            _ => {
+                let message = "tool_choice must be auto, none, required or an object that names a function.";
+                Err(Error::invalid_request("tool_choice", message))
+            }
+        };
+    }
+    let choice: Choice<'_> = take(text, "tool_choice", "a word or an object that names a function")?;
+    if let Some(name) = choice.function.and_then(|function| function.name) {
+        return Ok(ToolChoice::Function(name.0));
+    }
+    if let Some(allowed) = choice.allowed_tools {
+        let names = allowed.tools.into_iter().filter_map(|tool| Some(tool.function?.name?.0)).collect();
+        return Ok(ToolChoice::Allowed { names, required: allowed.mode.as_deref() == Some("required") });
+    }
+    Json::parse(text)
+        .map(ToolChoice::Other)
+        .ok_or_else(|| Error::invalid_request("tool_choice", "tool_choice must be JSON."))
+}
+
+fn response_format(text: &str) -> Result<ResponseFormat<'_>, Error> {
+    #[derive(Deserialize)]
+    struct Format<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Text<'a>>,
+        json_schema: Option<Schema<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Schema<'a> {
+        #[serde(borrow)]
+        name: Option<Text<'a>>,
+        description: Option<Text<'a>>,
+        schema: Option<Json<'a>>,
+        strict: Option<bool>,
+    }
+    let format: Format<'_> = take(text, "response_format", "an object with a type")?;
+    match format.kind.as_deref() {
+        Some("text") => Ok(ResponseFormat::Text),
+        Some("json_object") => Ok(ResponseFormat::JsonObject),
+        Some("json_schema") => {
+            let schema = format.json_schema.ok_or_else(|| lacks("response_format.json_schema"))?;
+            Ok(ResponseFormat::JsonSchema {
+                name: schema.name.map_or(Cow::Borrowed("answer"), |name| name.0),
+                description: schema.description.map(|text| text.0),
+                schema: schema.schema.ok_or_else(|| lacks("response_format.json_schema.schema"))?,
+                strict: schema.strict,
+            })
+        }
+        _ => {
+            let message = "response_format.type must be text, json_object or json_schema.";
+            Err(Error::invalid_request("response_format.type", message))
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What must be fetched before a call can be authorized: described here, carried out elsewhere.
+//!
+//! A token exchange is a value: which requests to make one after the other, and what to make of the answers.
+//! It opens no socket and reads no clock; `state` keeps what it yields and fetches anew ahead of expiry.
+
+use crate::config::secret::Secret;
+use http::{HeaderMap, Method};
+use std::fmt::Debug;
+use std::time::{Duration, SystemTime};
+
+/// What a call is authorized with once it was fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Granted {
+    Bearer(Secret),
+    Aws { access_key_id: Secret, secret_access_key: Secret, session_token: Option<Secret> },
+}
+
+/// One request on the way to a grant.
+#[derive(Debug, Clone)]
+pub struct Errand {
+    pub method: Method,
+    /// `https://...`, or `http://` for a cloud's metadata server.
+    pub url: String,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+    /// The address is a cloud's own metadata server (link-local), named by this gateway and no caller.
+    pub is_metadata: bool,
+}
+
+/// What an errand brought back.
+#[derive(Debug, Clone)]
+pub struct Brought {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Next {
+    Ask(Errand),
+    /// It is there, and good for so long.
+    Done(Granted, Duration),
+}
+
+/// A way to get a token or temporary credentials.
+pub trait Grant: Send + Sync + Debug {
+    /// What it is remembered by: two grants with the same key are the same. Holds no secret in the clear.
+    fn key(&self) -> String;
+
+    /// The next request, given all answers so far; none at the start.
+    ///
+    /// # Errors
+    /// Why it cannot be had, in words for the caller without secrets.
+    fn next(&self, answers: &[Brought], now: SystemTime) -> Result<Next, String>;
+}
