@@ -7,6 +7,7 @@ pub mod chat;
 pub mod chat_completions;
 pub mod operation;
 pub mod reply;
+pub mod responses;
 pub mod rules;
 pub mod scan;
 pub mod sse;
