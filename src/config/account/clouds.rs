@@ -3,7 +3,7 @@
 //! Only what was said. Whether it is enough, and what follows from it, is the providers' business.
 
 use super::Said;
-use super::names::*;
+use super::names;
 use crate::config::secret::Secret;
 
 /// Cloud A (`aws_*`).
@@ -109,18 +109,18 @@ pub enum AuthModeC {
 impl CloudA {
     pub(super) fn said(said: &mut impl Said) -> Self {
         Self {
-            access_key_id: said.secret(A_ACCESS_KEY_ID),
-            secret_access_key: said.secret(A_SECRET_ACCESS_KEY),
-            session_token: said.secret(A_SESSION_TOKEN),
-            region: said.text(A_REGION),
-            auth_type: said.one_of(A_AUTH_TYPE, &AuthTypeA::WORDS),
-            role_arn: said.text(A_ROLE_ARN),
-            external_id: said.text(A_EXTERNAL_ID),
-            bucket: said.text(A_BUCKET),
-            object_key: said.text(A_OBJECT_KEY),
-            model_name: said.text(A_MODEL),
-            encryption: said.text(A_ENCRYPTION),
-            encryption_key_id: said.text(A_ENCRYPTION_KEY),
+            access_key_id: said.secret(names::A_ACCESS_KEY_ID),
+            secret_access_key: said.secret(names::A_SECRET_ACCESS_KEY),
+            session_token: said.secret(names::A_SESSION_TOKEN),
+            region: said.text(names::A_REGION),
+            auth_type: said.one_of(names::A_AUTH_TYPE, &AuthTypeA::WORDS),
+            role_arn: said.text(names::A_ROLE_ARN),
+            external_id: said.text(names::A_EXTERNAL_ID),
+            bucket: said.text(names::A_BUCKET),
+            object_key: said.text(names::A_OBJECT_KEY),
+            model_name: said.text(names::A_MODEL),
+            encryption: said.text(names::A_ENCRYPTION),
+            encryption_key_id: said.text(names::A_ENCRYPTION_KEY),
         }
     }
 
@@ -142,11 +142,11 @@ impl AuthTypeA {
 impl CloudB {
     pub(super) fn said(said: &mut impl Said) -> Self {
         Self {
-            project_id: said.text(B_PROJECT_ID),
-            region: said.text(B_REGION),
-            service_account_json: said.object(B_SERVICE_ACCOUNT),
-            auth_type: said.one_of(B_AUTH_TYPE, &AuthTypeB::WORDS),
-            bucket: said.text(B_BUCKET),
+            project_id: said.text(names::B_PROJECT_ID),
+            region: said.text(names::B_REGION),
+            service_account_json: said.object(names::B_SERVICE_ACCOUNT),
+            auth_type: said.one_of(names::B_AUTH_TYPE, &AuthTypeB::WORDS),
+            bucket: said.text(names::B_BUCKET),
         }
     }
 
@@ -167,21 +167,21 @@ impl AuthTypeB {
 impl CloudC {
     pub(super) fn said(said: &mut impl Said) -> Self {
         Self {
-            region: said.text(C_REGION),
-            deployment_name: said.text(C_DEPLOYMENT_NAME),
-            endpoint_name: said.text(C_ENDPOINT_NAME),
-            api_version: said.text(C_API_VERSION),
-            deployment_type: said.one_of(C_DEPLOYMENT_TYPE, &DeploymentType::WORDS),
-            model_name: said.text(C_MODEL_NAME),
-            extra_parameters: said.text(C_EXTRA_PARAMETERS),
-            auth_mode: said.one_of(C_AUTH_MODE, &AuthModeC::WORDS),
-            ad_token: said.secret(C_AD_TOKEN),
-            entra_tenant_id: said.text(C_ENTRA_TENANT_ID),
-            entra_client_id: said.text(C_ENTRA_CLIENT_ID),
-            entra_client_secret: said.secret(C_ENTRA_CLIENT_SECRET),
-            entra_scope: said.text(C_ENTRA_SCOPE),
-            managed_client_id: said.text(C_MANAGED_CLIENT_ID),
-            workload_client_id: said.text(C_WORKLOAD_CLIENT_ID),
+            region: said.text(names::C_REGION),
+            deployment_name: said.text(names::C_DEPLOYMENT_NAME),
+            endpoint_name: said.text(names::C_ENDPOINT_NAME),
+            api_version: said.text(names::C_API_VERSION),
+            deployment_type: said.one_of(names::C_DEPLOYMENT_TYPE, &DeploymentType::WORDS),
+            model_name: said.text(names::C_MODEL_NAME),
+            extra_parameters: said.text(names::C_EXTRA_PARAMETERS),
+            auth_mode: said.one_of(names::C_AUTH_MODE, &AuthModeC::WORDS),
+            ad_token: said.secret(names::C_AD_TOKEN),
+            entra_tenant_id: said.text(names::C_ENTRA_TENANT_ID),
+            entra_client_id: said.text(names::C_ENTRA_CLIENT_ID),
+            entra_client_secret: said.secret(names::C_ENTRA_CLIENT_SECRET),
+            entra_scope: said.text(names::C_ENTRA_SCOPE),
+            managed_client_id: said.text(names::C_MANAGED_CLIENT_ID),
+            workload_client_id: said.text(names::C_WORKLOAD_CLIENT_ID),
         }
     }
 

@@ -10,7 +10,7 @@ pub use clouds::{AuthModeC, AuthTypeA, AuthTypeB, CloudA, CloudB, CloudC, Deploy
 
 use super::read::{At, Fields};
 use super::secret::Secret;
-use names::*;
+use names::Names;
 
 /// Where an account's fields are written down. Empty values count as absent.
 pub trait Said {
@@ -66,10 +66,10 @@ impl Account {
     /// is allowed is not judged here: the operator's own hosts are trusted.
     pub fn read(fields: &mut Fields<'_>) -> Self {
         Self {
-            api_key: Said::secret(fields, API_KEY),
-            custom_host: Said::text(fields, CUSTOM_HOST),
-            api_version: Said::text(fields, API_VERSION),
-            deployments: fields.get(DEPLOYMENTS).map(|at| deployments(&at)).unwrap_or_default(),
+            api_key: Said::secret(fields, names::API_KEY),
+            custom_host: Said::text(fields, names::CUSTOM_HOST),
+            api_version: Said::text(fields, names::API_VERSION),
+            deployments: fields.get(names::DEPLOYMENTS).map(|at| deployments(&at)).unwrap_or_default(),
             ..Self::said(fields)
         }
     }
@@ -77,13 +77,13 @@ impl Account {
     /// The fields that may stand in headers as well.
     pub(super) fn said(said: &mut impl Said) -> Self {
         Self {
-            organization: said.text(ORGANIZATION),
-            project: said.text(PROJECT),
-            resource_name: said.text(RESOURCE_NAME),
-            deployment_id: said.text(DEPLOYMENT_ID),
-            openai_beta: said.text(OPENAI_BETA),
-            anthropic_beta: said.text(ANTHROPIC_BETA),
-            anthropic_version: said.text(ANTHROPIC_VERSION),
+            organization: said.text(names::ORGANIZATION),
+            project: said.text(names::PROJECT),
+            resource_name: said.text(names::RESOURCE_NAME),
+            deployment_id: said.text(names::DEPLOYMENT_ID),
+            openai_beta: said.text(names::OPENAI_BETA),
+            anthropic_beta: said.text(names::ANTHROPIC_BETA),
+            anthropic_version: said.text(names::ANTHROPIC_VERSION),
             cloud_a: CloudA::said(said),
             cloud_b: CloudB::said(said),
             cloud_c: CloudC::said(said),
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn every_name_it_takes_is_in_the_list_and_an_alias_means_its_name() {
-        for name in keys() {
+        for name in names::keys() {
             let value = match name {
                 "deployments" => r#"[{"deployment_id":"d","alias":"a","api_version":"v"}]"#,
                 name if name.ends_with("deployment_type") => r#""managed""#,
