@@ -88,7 +88,11 @@ impl Message<'_> {
 
 impl Telling {
     pub fn start(&mut self, message: &Message<'_>, tell: Tell<'_>) {
-        tell(Event::Start(Start { id: message.id.as_deref(), model: message.model.as_deref(), created: None }));
+        tell(Event::Start(Start {
+            id: message.id.as_deref(),
+            model: message.model.as_deref(),
+            created: None,
+        }));
     }
 
     pub fn text(&mut self, text: &str, tell: Tell<'_>) {
@@ -222,7 +226,12 @@ impl Telling {
         }
         if let Some(native) = ending.stop_reason.filter(|_| !self.finished) {
             self.finished = true;
-            tell(Event::Finish { choice: 0, reason: reason(native), native });
+            // Calls of Anthropic's own tools are none of the caller's.
+            let reason = match reason(native) {
+                Finish::ToolCalls if self.calls == 0 => Finish::Stop,
+                reason => reason,
+            };
+            tell(Event::Finish { choice: 0, reason, native });
         }
         if let Some(usage) = ending.usage {
             self.usage(usage, tell);
