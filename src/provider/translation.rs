@@ -9,7 +9,7 @@ use super::{Call, Provider};
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Setting, Writer};
 use crate::api::operation::Operation;
-use crate::api::{chat_completions, completions};
+use crate::api::{chat_completions, completions, responses};
 use crate::config::account::Account;
 use crate::error::Error;
 
@@ -74,7 +74,8 @@ pub fn prepare(
     };
     match (way, body) {
         (Way::Chat(chat), Some(body)) => {
-            let request = read(call.operation, body)?;
+            let mut request = read(call.operation, body)?;
+            outgoing.warnings.append(&mut request.warnings);
             let call_there =
                 Call { operation: Operation::ChatCompletions, path: "chat/completions", ..*call };
             let target = Target { call: &call_there, account, model };
@@ -118,6 +119,7 @@ pub fn prepare(
 fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
     match operation {
         Operation::Completions => completions::read(body),
+        Operation::Responses => responses::read(body),
         _ => chat_completions::read(body),
     }
 }
@@ -126,6 +128,7 @@ fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
 fn writer(operation: Operation, streamed: bool, setting: Setting) -> Box<dyn Writer> {
     match operation {
         Operation::Completions => completions::writer(streamed, setting),
+        Operation::Responses => responses::writer(streamed, setting),
         _ => chat_completions::writer(streamed, setting),
     }
 }
