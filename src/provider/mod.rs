@@ -17,12 +17,15 @@ use std::time::SystemTime;
 use way::{Target, Way};
 
 pub mod anthropic;
+pub mod bedrock;
 pub mod grant;
 pub mod key;
+mod mending;
 pub mod openai_compatible;
 pub mod outgoing;
 pub mod rewriter;
 pub mod row;
+pub mod translation;
 pub mod way;
 
 /// What a provider may know of a call.
@@ -139,7 +142,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic];
+static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &bedrock::Bedrock];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.

@@ -6,13 +6,12 @@
 mod address;
 mod answer;
 mod converse;
-mod count_tokens;
 mod embeddings;
 mod frames;
-pub mod grant;
+mod grant;
 mod model;
 mod rerank;
-pub mod signing;
+mod signing;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -131,7 +130,6 @@ impl Provider for Bedrock {
             | Operation::Messages
             | Operation::Responses => Ok(Way::Chat(&converse::Converse)),
             Operation::Embeddings => embeddings::exchange(call, account).map(Way::Exchange),
-            Operation::CountTokens => Ok(Way::Exchange(&count_tokens::CountTokens)),
             Operation::Rerank => Ok(Way::Exchange(&rerank::Rerank)),
             other => {
                 let message = format!(
@@ -159,7 +157,7 @@ impl Provider for Bedrock {
     ) -> Result<(), Error> {
         let keys = match granted {
             Some(Granted::Aws { access_key_id, secret_access_key, session_token }) => {
-                signing::Keys::of(access_key_id, secret_access_key, session_token.as_ref())
+                signing::Keys::of(access_key_id, secret_access_key, session_token.as_ref())?
             }
             Some(Granted::Bearer(token)) => {
                 headers.insert(http::header::AUTHORIZATION, super::key::bearer(token)?);
@@ -170,7 +168,7 @@ impl Provider for Bedrock {
                 let (Some(id), Some(secret)) = (&cloud.access_key_id, &cloud.secret_access_key) else {
                     return Ok(());
                 };
-                signing::Keys::of(id, secret, cloud.session_token.as_ref())
+                signing::Keys::of(id, secret, cloud.session_token.as_ref())?
             }
         };
         let scope = signing::Scope { service: SERVICE, region: &address::region(account)? };

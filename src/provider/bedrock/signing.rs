@@ -7,6 +7,7 @@
 use crate::config::secret::Secret;
 use crate::error::Error;
 use crate::provider::Signing;
+use crate::provider::key::header_value;
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings};
 use aws_sigv4::sign::v4;
@@ -17,9 +18,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 pub struct Keys(Credentials);
 
 impl Keys {
-    pub fn of(access_key_id: &Secret, secret_access_key: &Secret, session_token: Option<&Secret>) -> Self {
-        let token = session_token.map(|token| token.expose().to_owned());
-        Self(Credentials::new(access_key_id.expose(), secret_access_key.expose(), token, None, "account"))
+    /// # Errors
+    /// 400 for an id or a token that no header can carry.
+    pub fn of(id: &Secret, secret: &Secret, token: Option<&Secret>) -> Result<Self, Error> {
+        header_value("cloud_a_access_key_id", id.expose())?;
+        token.map(|token| header_value("cloud_a_session_token", token.expose())).transpose()?;
+        let token = token.map(|token| token.expose().to_owned());
+        Ok(Self(Credentials::new(id.expose(), secret.expose(), token, None, "account")))
     }
 }
 
@@ -77,7 +82,7 @@ fn signature<'a>(
     headers
         .iter()
         .map(|header| {
-            let mut value = crate::provider::key::header_value("cloud_a_session_token", header.value())?;
+            let mut value = header_value(header.name(), header.value())?;
             value.set_sensitive(true);
             Ok((HeaderName::from_static(header.name()), value))
         })
