@@ -11,6 +11,7 @@ mod usage;
 mod whole;
 
 pub use request::read;
+pub(super) use usage::UsageOut;
 
 use super::chat::{Setting, Writer};
 
