@@ -328,7 +328,7 @@ fn read(answer: &[u8], model: &str, base64: bool) -> Result<Vec<u8>, Fault> {
     let told: Answer<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
     let vectors = vectors(&told).filter(|vectors| !vectors.is_empty()).ok_or_else(|| match told.message {
         // Titan multimodal reports failures so, with a 200.
-        Some(ref message) => Fault::new(502, message.as_ref()),
+        Some(ref message) => Fault::new(502, message.0.clone()),
         None => unreadable(),
     })?;
     let mut data = Vec::with_capacity(vectors.len());

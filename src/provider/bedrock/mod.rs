@@ -10,6 +10,8 @@ mod embeddings;
 mod frames;
 mod grant;
 mod model;
+#[cfg(test)]
+mod recordings;
 mod rerank;
 mod signing;
 #[cfg(test)]

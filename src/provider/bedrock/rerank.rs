@@ -85,11 +85,14 @@ impl Exchange for Rerank {
 /// The texts of `documents`.
 fn documents(body: &Body) -> Option<Vec<Json<'_>>> {
     let list: Vec<Json<'_>> = serde_json::from_str(body.raw("documents")?).ok()?;
-    let text = |json: Json<'_>| match json.get().starts_with('"') {
-        true => json.source().and_then(Json::parse),
-        false => serde_json::from_str::<Document<'_>>(json.source()?).ok()?.text,
-    };
-    list.into_iter().map(text).collect()
+    list.into_iter().map(text_of).collect()
+}
+
+fn text_of<'a>(document: Json<'a>) -> Option<Json<'a>> {
+    if document.get().starts_with('"') {
+        return Some(document);
+    }
+    serde_json::from_str::<Document<'a>>(document.source()?).ok()?.text
 }
 
 #[derive(Deserialize)]

@@ -120,9 +120,7 @@ impl Blocks<'_, '_> {
                     None
                 }
                 Part::Redacted { data } => {
-                    if self.model.takes_thinking_back() {
-                        into.push(Block::ReasoningContent(Thinking::RedactedContent(data)));
-                    }
+                    into.extend(self.redacted(data));
                     None
                 }
                 Part::ToolCall(call) => {
@@ -146,12 +144,21 @@ impl Blocks<'_, '_> {
             let text = ReasoningText { text, signature };
             return Some(Block::ReasoningContent(Thinking::ReasoningText(text)));
         }
-        self.tell_once(
-            |told| &mut told.thinking,
-            "messages",
-            "earlier thinking was left out: this model takes none back without its signature",
-        );
+        self.leave_thinking_out();
         None
+    }
+
+    fn redacted<'a>(&mut self, data: &'a str) -> Option<Block<'a>> {
+        if self.model.takes_thinking_back() {
+            return Some(Block::ReasoningContent(Thinking::RedactedContent(data)));
+        }
+        self.leave_thinking_out();
+        None
+    }
+
+    fn leave_thinking_out(&mut self) {
+        let what = "earlier thinking was left out: this model takes none back without its own signature";
+        self.tell_once(|told| &mut told.thinking, "messages", what);
     }
 
     fn cache_point<'a>(&mut self, control: Option<&Json<'a>>) -> Option<Block<'a>> {

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 pub fn write<'a>(
     request: &'a ChatRequest<'a>,
     model: &Model<'_>,
-    fields: &mut Fields<'a>,
+    fields: &mut Fields<'_>,
     outgoing: &mut Outgoing,
 ) -> Result<Option<ToolConfig<'a>>, Error> {
     let called = called(request);
