@@ -63,10 +63,9 @@ fn is_region(region: &str) -> bool {
 /// What is done with the model; `None` for a path that passes as it is.
 pub fn action(call: &Call<'_>) -> Option<&'static str> {
     match call.operation {
-        Operation::ChatCompletions
-        | Operation::Completions
-        | Operation::Messages
-        | Operation::Responses => Some(if call.streamed { "converse-stream" } else { "converse" }),
+        Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses => {
+            Some(if call.streamed { "converse-stream" } else { "converse" })
+        }
         Operation::Embeddings | Operation::Rerank => Some("invoke"),
         Operation::CountTokens => Some("count-tokens"),
         _ => None,
@@ -79,7 +78,8 @@ pub fn action(call: &Call<'_>) -> Option<&'static str> {
 /// 400 when the call names no model.
 pub fn model_path(call: &Call<'_>, action: &str) -> Result<String, Error> {
     let model = call.model.filter(|model| !model.is_empty()).ok_or_else(|| {
-        let message = "bedrock has the model in its path: give a model (its id, an inference profile or an ARN).";
+        let message =
+            "bedrock has the model in its path: give a model (its id, an inference profile or an ARN).";
         Error::invalid_request("model", message).with_provider(ROW.id)
     })?;
     // Tokens are counted for foundation models only, not for profiles of theirs.

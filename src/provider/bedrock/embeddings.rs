@@ -60,11 +60,7 @@ impl Exchange for Kind {
 /// # Errors
 /// 400 for a model without any, or one whose family its ARN does not tell.
 pub fn exchange(call: &Call<'_>, account: &Account) -> Result<&'static dyn Exchange, Error> {
-    let named = Model::of(call.model.unwrap_or_default());
-    let model = match (named.family, account.cloud_a.model_name.as_deref()) {
-        (Family::Unknown, Some(told)) => Model::of(told),
-        _ => named,
-    };
+    let model = Model::at(call.model.unwrap_or_default(), account);
     match model.family {
         Family::Cohere => Ok(&Kind::Cohere),
         Family::Amazon if model.id.contains("nova") => Ok(&Kind::Nova),
@@ -136,7 +132,6 @@ impl<'a> Asked<'a> {
             Error::invalid_request("input", "This model on bedrock embeds text only: input must be a string.")
         })
     }
-
 
     /// Takes a member the caller may write in Bedrock's words.
     fn take(&mut self, names: &[&str]) -> Option<&'a str> {
@@ -265,9 +260,13 @@ fn cohere(mut asked: Asked<'_>, outgoing: &mut Outgoing) -> String {
     if !images.is_empty() {
         out.set("images", Json::of(&images).get());
     }
-    let kind = asked.rest.iter().position(|(name, _)| *name == "input_type").map(|at| asked.rest.remove(at).1);
+    let kind =
+        asked.rest.iter().position(|(name, _)| *name == "input_type").map(|at| asked.rest.remove(at).1);
     if kind.is_none() {
-        outgoing.warn("input_type", "search_document was sent: the model needs one. For queries send search_query");
+        outgoing.warn(
+            "input_type",
+            "search_document was sent: the model needs one. For queries send search_query",
+        );
     }
     out.set("input_type", kind.unwrap_or(r#""search_document""#));
     out.set_if("output_dimension", asked.dimensions);

@@ -113,7 +113,8 @@ mod tests {
     use super::*;
 
     fn stream() -> Vec<u8> {
-        [event("messageStart", r#"{"role":"assistant"}"#), event("a", "{}"), event("b", &"x".repeat(300))].concat()
+        [event("messageStart", r#"{"role":"assistant"}"#), event("a", "{}"), event("b", &"x".repeat(300))]
+            .concat()
     }
 
     fn told(bytes: &[u8], size: usize) -> (Vec<Vec<u8>>, Result<(), Broken>) {

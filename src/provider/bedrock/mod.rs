@@ -193,6 +193,3 @@ impl Provider for Bedrock {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,6 +3,8 @@
 //! Converse is one shape for all; what differs (thinking, caching, structured output) is told apart here, by
 //! name: Bedrock has no call that would say so.
 
+use crate::config::account::Account;
+
 /// Who made a model: what stands before the first dot of its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
@@ -27,8 +29,7 @@ pub struct Model<'a> {
 }
 
 /// What may stand before an id to name an inference profile across regions.
-const GEOGRAPHIES: [&str; 11] =
-    ["us", "us-gov", "eu", "apac", "ap", "au", "ca", "jp", "sa", "me", "global"];
+const GEOGRAPHIES: [&str; 11] = ["us", "us-gov", "eu", "apac", "ap", "au", "ca", "jp", "sa", "me", "global"];
 
 impl<'a> Model<'a> {
     pub fn of(model: &'a str) -> Self {
@@ -56,6 +57,15 @@ impl<'a> Model<'a> {
         Self { family, id }
     }
 
+    /// As [`Model::of`], with the account's word for what an ARN leads to where the ARN does not tell.
+    pub fn at(model: &'a str, account: &'a Account) -> Self {
+        let named = Self::of(model);
+        match (named.family, account.cloud_a.model_name.as_deref()) {
+            (Family::Unknown, Some(told)) => Self::of(told),
+            _ => named,
+        }
+    }
+
     /// Whether prompt caching is there: other families refuse a cache point.
     pub fn caches(&self) -> bool {
         matches!(self.family, Family::Anthropic | Family::Amazon | Family::Unknown)
@@ -68,8 +78,14 @@ impl<'a> Model<'a> {
 
     /// Whether it is a Claude from before structured output (Claude 4.5).
     fn is_early_claude(&self) -> bool {
-        const EARLY: [&str; 6] =
-            ["claude-v", "claude-instant", "claude-3", "claude-opus-4-2", "claude-opus-4-1", "claude-sonnet-4-2"];
+        const EARLY: [&str; 6] = [
+            "claude-v",
+            "claude-instant",
+            "claude-3",
+            "claude-opus-4-2",
+            "claude-opus-4-1",
+            "claude-sonnet-4-2",
+        ];
         EARLY.iter().any(|early| self.id.contains(early))
     }
 
@@ -96,7 +112,9 @@ impl<'a> Model<'a> {
     /// Whether a Claude is told by a budget how much to think; later ones (from 4.6) are told an effort.
     pub fn thinks_by_budget(&self) -> bool {
         self.is_early_claude()
-            || ["claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5"].iter().any(|it| self.id.contains(it))
+            || ["claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5"]
+                .iter()
+                .any(|it| self.id.contains(it))
     }
 
     /// Whether it is a Nova that can think (Nova 2).
@@ -123,7 +141,11 @@ mod tests {
             ("anthropic.claude-v2", Family::Anthropic, "anthropic.claude-v2"),
             ("us.amazon.nova-lite-v1:0", Family::Amazon, "amazon.nova-lite-v1:0"),
             ("global.anthropic.claude-sonnet-4-6", Family::Anthropic, "anthropic.claude-sonnet-4-6"),
-            ("us.meta.llama4-maverick-17b-instruct-v1:0", Family::Other, "meta.llama4-maverick-17b-instruct-v1:0"),
+            (
+                "us.meta.llama4-maverick-17b-instruct-v1:0",
+                Family::Other,
+                "meta.llama4-maverick-17b-instruct-v1:0",
+            ),
             (
                 "arn:aws:bedrock:us-east-1::foundation-model/openai.gpt-oss-20b-1:0",
                 Family::OpenAi,

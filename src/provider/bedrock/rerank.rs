@@ -41,12 +41,11 @@ impl Exchange for Rerank {
         target: &Target<'_>,
         outgoing: &mut Outgoing,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let lacks = |param: &str| {
-            Error::invalid_request(param, format!("{param} is missing.")).with_provider(ROW.id)
-        };
+        let lacks =
+            |param: &str| Error::invalid_request(param, format!("{param} is missing.")).with_provider(ROW.id);
         let body = body.ok_or_else(|| lacks("query"))?;
         let member = |name| body.raw(name).and_then(Json::parse).filter(|json| !json.is_null());
-        let cohere = Model::of(target.model).family == Family::Cohere;
+        let cohere = Model::at(target.model, target.account).family == Family::Cohere;
         let request = Request {
             query: member("query").ok_or_else(|| lacks("query"))?,
             documents: documents(body).ok_or_else(|| {

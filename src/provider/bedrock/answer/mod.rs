@@ -108,6 +108,3 @@ fn finish(word: &str) -> Result<Finish, Fault> {
         _ => Ok(Finish::Stop),
     }
 }
-
-#[cfg(test)]
-mod tests;

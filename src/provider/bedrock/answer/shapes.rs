@@ -175,9 +175,6 @@ pub struct ServerResult<'a> {
     pub status: Option<&'a str>,
 }
 
-/// What such a result is called where Bedrock does not say.
-pub const SERVER_RESULT: &str = "server_tool_result";
-
 /// The answer's text for members told as they are.
 pub fn tell_block<T: Serialize>(block: &T, tell: &mut dyn FnMut(Event<'_>)) {
     tell(Event::Block { choice: 0, json: Json::of(block).get() });

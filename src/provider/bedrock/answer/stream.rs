@@ -1,10 +1,9 @@
 //! ConverseStream's events, told as ours; and its exception frames, which are failures.
 
+use super::super::SERVER_RESULT;
 use super::citations::Citations;
 use super::finish;
-use super::shapes::{
-    Beside, Block, SERVER_RESULT, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, tell_block,
-};
+use super::shapes::{Beside, Block, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, tell_block};
 use crate::api::chat::{Event, Fault, Json, Start, Tell, Text};
 use aws_smithy_types::event_stream::Message;
 use serde::Deserialize;
@@ -34,10 +33,22 @@ enum Open {
     /// One of the caller's tools is called, the so-many-th.
     Call(u32),
     /// A tool of Bedrock's own is called.
-    ServerCall { id: String, name: String, input: String },
+    ServerCall {
+        id: String,
+        name: String,
+        input: String,
+    },
     /// What such a tool brought: a JSON list without its end.
-    ServerResult { kind: String, id: String, status: Option<String>, content: String },
-    Image { format: String, data: String },
+    ServerResult {
+        kind: String,
+        id: String,
+        status: Option<String>,
+        content: String,
+    },
+    Image {
+        format: String,
+        data: String,
+    },
 }
 
 #[derive(Deserialize)]
@@ -62,7 +73,8 @@ impl Stream {
             Some("exception" | "error") => return Err(failure(frame)),
             _ => None,
         };
-        let event = event.ok_or_else(|| Fault::unreadable("an event stream frame does not say what it is"))?;
+        let event =
+            event.ok_or_else(|| Fault::unreadable("an event stream frame does not say what it is"))?;
         if self.ended {
             return Ok(());
         }
@@ -211,7 +223,8 @@ impl Stream {
                 content.push(']');
                 if let Some(content) = Json::parse(&content) {
                     let (kind, tool_use_id) = (kind.as_str(), id.as_str());
-                    let told = ServerResult { kind, tool_use_id, content: &content, status: status.as_deref() };
+                    let told =
+                        ServerResult { kind, tool_use_id, content: &content, status: status.as_deref() };
                     tell_block(&told, tell);
                 }
             }

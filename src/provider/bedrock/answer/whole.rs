@@ -1,10 +1,11 @@
 //! A whole answer of Converse, told as events.
 
+use super::super::SERVER_RESULT;
 use super::citations::Citations;
-use super::shapes::{
-    Beside, Block, Media, SERVER_RESULT, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, tell_block,
-};
 use super::finish;
+use super::shapes::{
+    Beside, Block, Media, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, tell_block,
+};
 use crate::api::chat::{Event, Fault, Json, Start, Tell, Text};
 use serde::Deserialize;
 
@@ -70,7 +71,8 @@ struct Teller<'t> {
 
 impl Teller<'_> {
     fn block(&mut self, json: &Json<'_>) -> Result<(), Fault> {
-        let block: Block<'_> = json.read().ok_or_else(|| Fault::unreadable("a content block is malformed"))?;
+        let block: Block<'_> =
+            json.read().ok_or_else(|| Fault::unreadable("a content block is malformed"))?;
         self.citations.begin();
         if let Some(text) = &block.text {
             self.text(text);
@@ -145,10 +147,12 @@ impl Teller<'_> {
     /// A block of a kind that came after this was written: shown to whoever sees `content_blocks`, under its
     /// own name.
     fn unknown(&mut self, json: &Json<'_>) {
-        let Some((kind, value)) = Json::members(json.get()).and_then(|members| members.into_iter().next()) else {
+        let Some((kind, value)) = Json::members(json.get()).and_then(|members| members.into_iter().next())
+        else {
             return;
         };
-        let block = format!("{{\"type\":{},{}:{}}}", Json::of(&kind).get(), Json::of(&kind).get(), value.get());
+        let block =
+            format!("{{\"type\":{},{}:{}}}", Json::of(&kind).get(), Json::of(&kind).get(), value.get());
         (self.tell)(Event::Block { choice: 0, json: &block });
     }
 }

@@ -148,7 +148,10 @@ fn located<'a>(
             return Ok((format, Source::Bytes(Cow::Borrowed(data))));
         }
         From::Text(text) => {
-            return Ok((Some(Format::Document("txt")), Source::Bytes(Cow::Owned(STANDARD.encode(text.as_bytes())))));
+            return Ok((
+                Some(Format::Document("txt")),
+                Source::Bytes(Cow::Owned(STANDARD.encode(text.as_bytes()))),
+            ));
         }
         From::Url { .. } => {
             "bedrock fetches nothing from the web. Send the bytes as a data URL (data:<type>;base64,<bytes>), or \
@@ -172,7 +175,8 @@ impl Names {
         let base = plain.unwrap_or_else(|| format!("Document {}", self.given.len() + 1));
         let taken = |name: &String| self.given.contains(name);
         let numbered = (2..).map(|number| format!("{base} ({number})"));
-        let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or_default();
+        let name =
+            std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or_default();
         self.given.push(name.clone());
         name
     }

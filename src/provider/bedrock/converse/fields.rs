@@ -152,7 +152,7 @@ fn service_tier<'a>(tier: Json<'a>, outgoing: &mut Outgoing) -> Option<Json<'a>>
 }
 
 /// `anthropic-beta` names: a list, or as the header has them.
-fn betas(json: Json<'_>) -> Json<'_> {
+pub fn betas(json: Json<'_>) -> Json<'_> {
     match json.text() {
         Some(text) => Json::of(&text.split(',').map(str::trim).collect::<Vec<_>>()),
         None => json,
@@ -172,7 +172,8 @@ fn in_camel_case<'a>(json: &Json<'a>) -> Json<'a> {
         out
     };
     let Some(members) = json.source().and_then(Json::members) else { return json.clone() };
-    let members = members.iter().map(|(name, value)| format!("{}:{}", Json::of(&camel(name)).get(), value.get()));
+    let members =
+        members.iter().map(|(name, value)| format!("{}:{}", Json::of(&camel(name)).get(), value.get()));
     let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
     Json::owned(text).unwrap_or_else(|| json.clone())
 }

@@ -43,7 +43,11 @@ pub fn write<'a>(
             }
         };
         if message.name.is_some() {
-            blocks.tell_once(|told| &mut told.name, "messages.name", "dropped, bedrock knows no speakers' names");
+            blocks.tell_once(
+                |told| &mut told.name,
+                "messages.name",
+                "dropped, bedrock knows no speakers' names",
+            );
         }
         let mut written = Vec::new();
         blocks.write(content, &at, &mut written)?;
@@ -164,7 +168,11 @@ impl Blocks<'_, '_> {
     fn cache_point<'a>(&mut self, control: Option<&Json<'a>>) -> Option<Block<'a>> {
         let control = control?;
         if !self.model.caches() {
-            self.tell_once(|told| &mut told.cache, "cache_control", "dropped, this model has no prompt cache");
+            self.tell_once(
+                |told| &mut told.cache,
+                "cache_control",
+                "dropped, this model has no prompt cache",
+            );
             return None;
         }
         Some(Block::CachePoint(cache_point(control)))
@@ -261,7 +269,8 @@ fn server_tool<'a>(kind: &str, json: &'a Json<'a>) -> Option<Block<'a>> {
 }
 
 fn unknown(kind: &str, at: &str) -> Error {
-    let message = format!("{NAME} has no content of the type {kind}. Leave it out, or choose another provider.");
+    let message =
+        format!("{NAME} has no content of the type {kind}. Leave it out, or choose another provider.");
     Error::invalid_request(format!("{at}.type"), message)
 }
 

@@ -12,7 +12,7 @@ mod thinking;
 mod tools;
 
 use super::answer::Answer;
-use super::model::Model;
+use super::model::{Family, Model};
 use crate::api::chat::{ChatRequest, Json, Reader, ResponseFormat};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
@@ -35,7 +35,7 @@ impl Chat for Converse {
         target: &Target<'_>,
         outgoing: &mut Outgoing,
     ) -> Result<Vec<u8>, Error> {
-        write(request, target.model, Ask::Answer, outgoing)
+        write(request, target, Ask::Answer, outgoing)
     }
 
     fn reader(&self, streamed: bool) -> Box<dyn Reader> {
@@ -67,20 +67,26 @@ struct CountTokensInput<'a> {
 /// 400 that names the `param`.
 pub fn write(
     mut request: ChatRequest<'_>,
-    model: &str,
+    target: &Target<'_>,
     ask: Ask,
     outgoing: &mut Outgoing,
 ) -> Result<Vec<u8>, Error> {
-    let model = Model::of(model);
+    let model = Model::at(target.model, target.account);
     if let Some(wanted) = request.parallel_tool_calls.take()
         && !wanted
         && !request.tools.is_empty()
     {
-        outgoing.warn("parallel_tool_calls", "dropped, bedrock cannot keep a model from calling several tools");
+        outgoing
+            .warn("parallel_tool_calls", "dropped, bedrock cannot keep a model from calling several tools");
     }
     let mut fields = Fields::take(&mut request, &model, outgoing)?;
     thinking::write(&mut request, &model, &mut fields, outgoing);
     let (temperature, top_p) = (request.params.take("temperature"), request.params.take("top_p"));
+    if let Some(betas) =
+        target.account.anthropic_beta.as_deref().filter(|_| model.family == Family::Anthropic)
+    {
+        fields.add("anthropic_beta", fields::betas(Json::of(betas)));
+    }
     fields.settle(&mut request, outgoing)?;
     let tool_config = tools::write(&request, &model, &mut fields, outgoing)?;
     let (text_format, instruction) = structured::write(request.response_format.as_ref(), &model, outgoing);
@@ -126,6 +132,3 @@ fn object<T: Serialize + ?Sized>(name: &str, value: &T) -> Json<'static> {
     let text = format!("{{{}:{}}}", Json::of(name).get(), Json::of(value).get());
     Json::owned(text).unwrap_or_else(|| Json::of(&()))
 }
-
-#[cfg(test)]
-mod tests;

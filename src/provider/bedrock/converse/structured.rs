@@ -43,7 +43,8 @@ pub fn write(
         None | Some(ResponseFormat::Text) => (None, None),
         Some(ResponseFormat::JsonObject) => {
             outgoing.warn("response_format", "asked for in the system prompt: bedrock has no JSON mode");
-            let instruction = "Answer with one JSON object and nothing else: no words around it, no code fence.";
+            let instruction =
+                "Answer with one JSON object and nothing else: no words around it, no code fence.";
             (None, Some(instruction.to_owned()))
         }
         Some(ResponseFormat::JsonSchema { schema, description, .. }) if !model.has_structured_output() => {
@@ -78,7 +79,9 @@ pub fn closed(schema: &str) -> String {
 }
 
 fn close(schema: &str, depth: usize, out: &mut String) {
-    let Some(members) = Json::members(schema).filter(|_| depth < MOST_DEPTH) else { return out.push_str(schema) };
+    let Some(members) = Json::members(schema).filter(|_| depth < MOST_DEPTH) else {
+        return out.push_str(schema);
+    };
     let is = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
     let is_object = is("type").and_then(Json::text).as_deref() == Some("object");
     let open = is_object && is("additionalProperties").is_none();

@@ -111,7 +111,9 @@ fn others<'a>(
         }
         // A model that does not think is as good as told not to.
         _ if word == "none" && family != Family::OpenAi && family != Family::Qwen => {}
-        _ => return outgoing.warn("reasoning_effort", "dropped, this model cannot be told how much to think"),
+        _ => {
+            return outgoing.warn("reasoning_effort", "dropped, this model cannot be told how much to think");
+        }
     }
     if !["none", word].contains(&effort) {
         outgoing.warn("reasoning_effort", format!("{effort} became {word}, the nearest this model has"));

@@ -91,7 +91,8 @@ fn remember<'a>(
     if !tools.is_empty() || called.is_empty() && !has_results {
         return;
     }
-    outgoing.warn("tools", "bedrock wants tools where messages tell of calls: those called were added by name");
+    outgoing
+        .warn("tools", "bedrock wants tools where messages tell of calls: those called were added by name");
     tools.extend(called.iter().map(|name| {
         let input_schema = InputSchema { json: schema(None) };
         Tool::ToolSpec(ToolSpec { name, description: None, input_schema, strict: None })
@@ -120,12 +121,14 @@ fn choice<'a>(
             None
         }
         Some(ToolChoice::None) => {
-            let what = "bedrock has no none, and wants the tools where messages tell of calls: the model may call";
+            let what =
+                "bedrock has no none, and wants the tools where messages tell of calls: the model may call";
             outgoing.warn("tool_choice", what);
             None
         }
         Some(ToolChoice::Other(_)) => {
-            let message = format!("{NAME} knows no such tool_choice. Use auto, none, required or a function.");
+            let message =
+                format!("{NAME} knows no such tool_choice. Use auto, none, required or a function.");
             return Err(Error::invalid_request("tool_choice", message));
         }
     })

@@ -33,7 +33,8 @@ pub fn fetch(trail: &mut Trail<'_>, region: &str, now: SystemTime) -> Had<(Grant
         && let Some(role) = trail.env("AWS_ROLE_ARN")?
     {
         let token = trail.local(format!("file:{file}"))?;
-        let token = token.ok_or_else(|| Stop::failed("AWS_WEB_IDENTITY_TOKEN_FILE names no readable file."))?;
+        let token =
+            token.ok_or_else(|| Stop::failed("AWS_WEB_IDENTITY_TOKEN_FILE names no readable file."))?;
         return fetch_by_token(trail, (&role, &token), region, now);
     }
     match container_url(trail)? {
@@ -46,7 +47,11 @@ fn container_url(trail: &mut Trail<'_>) -> Had<Option<String>> {
     if let Some(path) = trail.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")? {
         let message = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI must begin with a slash.";
         let good = path.starts_with('/');
-        return if good { Ok(Some(format!("http://169.254.170.2{path}"))) } else { Err(Stop::failed(message)) };
+        return if good {
+            Ok(Some(format!("http://169.254.170.2{path}")))
+        } else {
+            Err(Stop::failed(message))
+        };
     }
     let Some(url) = trail.env("AWS_CONTAINER_CREDENTIALS_FULL_URI")? else { return Ok(None) };
     if is_local_or_tls(&url) {
@@ -126,7 +131,8 @@ struct Credentials {
 fn read(what: &str, answer: &Brought, now: SystemTime) -> Had<(Granted, Duration)> {
     let told = serde_json::from_slice::<Credentials>(&answer.body).ok();
     let said = told.as_ref().and_then(|told| told.message.as_deref().or(told.code.as_deref()));
-    let keys = told.as_ref().and_then(|told| Some((told.access_key_id.as_ref()?, told.secret_access_key.as_ref()?)));
+    let keys =
+        told.as_ref().and_then(|told| Some((told.access_key_id.as_ref()?, told.secret_access_key.as_ref()?)));
     let (Some(told), Some((id, secret)), 200) = (told.as_ref(), keys, answer.status) else {
         return Err(Stop::refused(what, answer.status, said.or(Some("no credentials in it"))));
     };

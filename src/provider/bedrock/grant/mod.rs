@@ -58,7 +58,10 @@ pub fn of(account: &Account) -> Result<Arc<dyn Grant>, Error> {
     let source = match (&cloud.access_key_id, &cloud.secret_access_key) {
         (Some(id), Some(secret)) if role.is_some() => {
             let token = cloud.session_token.as_ref();
-            Source::Keys { keys: Keys::of(id, secret, token)?, name: fingerprint([Some(id), Some(secret), token]) }
+            Source::Keys {
+                keys: Keys::of(id, secret, token)?,
+                name: fingerprint([Some(id), Some(secret), token]),
+            }
         }
         _ => Source::Machine,
     };
@@ -95,7 +98,8 @@ impl Temporary {
             (Source::Machine, None) => return machine::fetch(trail, &self.region, now),
             (Source::Machine, Some(_)) => match machine::fetch(trail, &self.region, now)?.0 {
                 Granted::Aws { access_key_id, secret_access_key, session_token } => {
-                    Keys::of(&access_key_id, &secret_access_key, session_token.as_ref()).map_err(Stop::from)?
+                    Keys::of(&access_key_id, &secret_access_key, session_token.as_ref())
+                        .map_err(Stop::from)?
                 }
                 Granted::Bearer(_) => return Err(Stop::failed("a token cannot assume a role")),
             },
