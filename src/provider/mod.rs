@@ -19,10 +19,12 @@ use way::{Target, Way};
 pub mod anthropic;
 pub mod grant;
 pub mod key;
+mod mending;
 pub mod openai_compatible;
 pub mod outgoing;
 pub mod rewriter;
 pub mod row;
+pub mod translation;
 pub mod way;
 
 /// What a provider may know of a call.
@@ -176,5 +178,7 @@ pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Resul
     Ok(format!("{base}{}", provider.path(call, account)?))
 }
 
+#[cfg(test)]
+mod goldens;
 #[cfg(test)]
 mod tests;
