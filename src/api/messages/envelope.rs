@@ -50,7 +50,8 @@ impl Envelope {
             Event::Start(start) => {
                 let own = start.id.filter(|id| id.starts_with("msg_"));
                 self.id = self.id.take().or_else(|| own.map(str::to_owned));
-                self.model = self.model.take().or_else(|| start.model.map(str::to_owned));
+                let model = start.model.filter(|model| !model.is_empty());
+                self.model = self.model.take().or_else(|| model.map(str::to_owned));
             }
             Event::Usage(usage) => self.usage = usage,
             Event::Finish { choice: 0, reason, native } => {
