@@ -88,7 +88,11 @@ impl Message<'_> {
 
 impl Telling {
     pub fn start(&mut self, message: &Message<'_>, tell: Tell<'_>) {
-        tell(Event::Start(Start { id: message.id.as_deref(), model: message.model.as_deref(), created: None }));
+        tell(Event::Start(Start {
+            id: message.id.as_deref(),
+            model: message.model.as_deref(),
+            created: None,
+        }));
     }
 
     pub fn text(&mut self, text: &str, tell: Tell<'_>) {

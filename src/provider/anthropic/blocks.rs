@@ -127,7 +127,9 @@ impl Blocks<'_> {
             Source::Data { media_type, data } => Bytes::Base64 { media_type: image_type(media_type), data },
             Source::Url { url, .. } => Bytes::Url { url },
             Source::Id(file_id) => self.kept(file_id),
-            Source::Text(_) => return Err(Error::invalid_request(at, format!("{at} is text, not an image."))),
+            Source::Text(_) => {
+                return Err(Error::invalid_request(at, format!("{at} is text, not an image.")));
+            }
         };
         Ok(Block::Image { source, cache_control })
     }
@@ -139,7 +141,9 @@ impl Blocks<'_> {
                 let source = Bytes::Base64 { media_type: image_type(media_type), data };
                 return Ok(Block::Image { source, cache_control });
             }
-            Source::Url { url, media_type } if media_type.as_ref().is_some_and(|m| m.starts_with("image/")) => {
+            Source::Url { url, media_type }
+                if media_type.as_ref().is_some_and(|m| m.starts_with("image/")) =>
+            {
                 return Ok(Block::Image { source: Bytes::Url { url }, cache_control });
             }
             Source::Data { media_type, data } if media_type == "application/pdf" => {

@@ -41,7 +41,9 @@ pub(super) fn decide(
             let why = "this model takes no schema, it was told to follow it";
             outgoing.warn("response_format", why);
             let schema = schema.get();
-            Format::Told(format!("Answer with one JSON value that matches this JSON schema {ONLY}\n\n{schema}"))
+            Format::Told(format!(
+                "Answer with one JSON value that matches this JSON schema {ONLY}\n\n{schema}"
+            ))
         }
     }
 }

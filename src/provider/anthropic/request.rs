@@ -3,8 +3,8 @@
 //! What Anthropic has no word for is settled by [`Outgoing::settle`]; what is not OpenAI's passes
 //! (`mcp_servers`, `container`, `context_management`, `cache_control`, `speed`).
 
-use super::chat::AnthropicChat;
 use super::blocks::Blocks;
+use super::chat::AnthropicChat;
 use super::format::{self, Format};
 use super::generation::Generation;
 use super::thinking::{self, Thinking};
@@ -72,9 +72,8 @@ pub(super) fn write(
         provider,
     };
     let Thinking { thinking, effort, is_ours } = thinking::decide(request.reasoning, &case, outgoing)?;
-    let max_tokens = request
-        .max_tokens
-        .unwrap_or_else(|| Json::of(&thinking::max_tokens(generation, thinking.as_ref())));
+    let max_tokens =
+        request.max_tokens.unwrap_or_else(|| Json::of(&thinking::max_tokens(generation, thinking.as_ref())));
     sampling::settle(&mut params, generation, is_ours && thinking.is_some(), outgoing);
 
     let mut output_config = output_config(&mut params);
@@ -255,11 +254,7 @@ fn metadata(params: &mut Params<'_>, outgoing: &mut Outgoing, provider: &str) ->
 }
 
 /// OpenAI's tiers in Anthropic's words.
-fn service_tier<'a>(
-    params: &mut Params<'a>,
-    outgoing: &mut Outgoing,
-    provider: &str,
-) -> Option<Json<'a>> {
+fn service_tier<'a>(params: &mut Params<'a>, outgoing: &mut Outgoing, provider: &str) -> Option<Json<'a>> {
     let tier = params.take("service_tier")?;
     match tier.text().as_deref() {
         Some("auto" | "priority") => Some(Json::of("auto")),

@@ -15,7 +15,8 @@ pub(super) fn settle(params: &mut Params<'_>, model: Generation, thinks: bool, o
     for name in ["temperature", "top_p", "top_k"] {
         let Some(value) = params.take(name) else { continue };
         let is_default = name != "top_k" && number(&value) == Some(1.0);
-        let harms_thinking = thinks && !(name == "top_p" && number(&value).is_some_and(|top_p| top_p >= 0.95));
+        let harms_thinking =
+            thinks && !(name == "top_p" && number(&value).is_some_and(|top_p| top_p >= 0.95));
         let why = match () {
             () if is_default && (own_way || thinks) => continue,
             () if own_way => "dropped, this model samples its own way",

@@ -63,7 +63,8 @@ impl Fitting {
         let Some(members) = Json::members(json.get()).filter(|_| depth < DEEPEST) else {
             return self.out.push_str(json.get());
         };
-        let (said, kept): (Vec<_>, Vec<_>) = members.iter().partition(|(name, value)| is_unknown(name, value));
+        let (said, kept): (Vec<_>, Vec<_>) =
+            members.iter().partition(|(name, value)| is_unknown(name, value));
         let described = kept.iter().any(|(name, _)| name == "description");
         let mut first = true;
         self.out.push('{');

@@ -318,16 +318,14 @@ fn is_empty(input: &Json<'_>) -> bool {
 /// Notes what a delta adds to a block put together here: to `input`, or to the members it names itself.
 /// Says how many bytes that are.
 fn add(added: &mut Vec<(String, String)>, delta: &Delta<'_>, text: &str) -> usize {
-    let mut append = |name: &str, more: &str| {
-        match added.iter_mut().find(|(known, _)| known == name) {
-            Some((_, text)) => {
-                text.push_str(more);
-                more.len()
-            }
-            None => {
-                added.push((name.to_owned(), more.to_owned()));
-                name.len() + more.len()
-            }
+    let mut append = |name: &str, more: &str| match added.iter_mut().find(|(known, _)| known == name) {
+        Some((_, text)) => {
+            text.push_str(more);
+            more.len()
+        }
+        None => {
+            added.push((name.to_owned(), more.to_owned()));
+            name.len() + more.len()
         }
     };
     if let Some(fragment) = &delta.partial_json {
@@ -345,7 +343,8 @@ fn put_together(json: &Json<'_>, added: &[(String, String)]) -> String {
     let Some(mut members) = members else { return json.get().to_owned() };
     for (name, text) in added {
         let known = members.iter_mut().find(|(known, _)| known == name);
-        let before = known.as_ref().and_then(|(_, value)| Some(value.text()?.into_owned())).unwrap_or_default();
+        let before =
+            known.as_ref().and_then(|(_, value)| Some(value.text()?.into_owned())).unwrap_or_default();
         let value = match name.as_str() {
             // A tool's input comes as JSON; half of it is shown as the text it is.
             "input" if text.trim().is_empty() => continue,

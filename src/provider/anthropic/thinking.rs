@@ -91,7 +91,8 @@ fn none<'a>(case: &Case<'_>, outgoing: &mut Outgoing) -> Thinking<'a> {
         outgoing.warn("reasoning_effort", "this model always thinks, low was sent");
         return Thinking { effort: Some(Cow::Borrowed("low")), ..Thinking::default() };
     }
-    let told = case.model.thinks_unasked().then(|| Json::owned(r#"{"type":"disabled"}"#.to_owned())).flatten();
+    let told =
+        case.model.thinks_unasked().then(|| Json::owned(r#"{"type":"disabled"}"#.to_owned())).flatten();
     Thinking { thinking: told, ..Thinking::default() }
 }
 

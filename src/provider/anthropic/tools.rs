@@ -87,12 +87,22 @@ impl Place<'_> {
         let members = Json::members(json.get()).unwrap_or_default();
         let inner = members.iter().find(|(name, value)| name == kind && value.is_object());
         match kind {
-            "web_search" | "web_search_preview" | "web_search_preview_2025_03_11" | "web_search_2025_08_26" => {
+            "web_search"
+            | "web_search_preview"
+            | "web_search_preview_2025_03_11"
+            | "web_search_2025_08_26" => {
                 return Ok(Offer::Native(self.search(&json, at)));
             }
             "custom" if inner.is_none() => {}
-            "custom" | "file_search" | "code_interpreter" | "computer_use_preview" | "image_generation"
-            | "mcp" | "local_shell" | "shell" | "apply_patch" => {
+            "custom"
+            | "file_search"
+            | "code_interpreter"
+            | "computer_use_preview"
+            | "image_generation"
+            | "mcp"
+            | "local_shell"
+            | "shell"
+            | "apply_patch" => {
                 let provider = self.provider;
                 let message = format!(
                     "{provider} has no tool of type {kind}. Define a function, or use a tool of {provider}'s own."
@@ -242,7 +252,8 @@ struct LocationIn<'a> {
 fn unwrapped(kind: &str, options: &Json<'_>, outer: &[(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
     let mut tool = Params::default();
     let inner = Json::members(options.get()).unwrap_or_default();
-    let version = inner.iter().find(|(name, _)| name == "name").map_or(Json::of(kind), |(_, value)| kept(value));
+    let version =
+        inner.iter().find(|(name, _)| name == "name").map_or(Json::of(kind), |(_, value)| kept(value));
     tool.set("type", version);
     tool.set("name", Json::of(kind));
     let rest = inner.iter().chain(outer).filter(|(name, _)| !matches!(name.as_ref(), "name" | "type"));
