@@ -14,6 +14,7 @@
 
 mod support;
 
+mod anthropic_answers;
 mod broken_answers;
 mod callers;
 mod callers_leaving;

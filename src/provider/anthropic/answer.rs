@@ -226,7 +226,12 @@ impl Telling {
         }
         if let Some(native) = ending.stop_reason.filter(|_| !self.finished) {
             self.finished = true;
-            tell(Event::Finish { choice: 0, reason: reason(native), native });
+            // Calls of Anthropic's own tools are none of the caller's.
+            let reason = match reason(native) {
+                Finish::ToolCalls if self.calls == 0 => Finish::Stop,
+                reason => reason,
+            };
+            tell(Event::Finish { choice: 0, reason, native });
         }
         if let Some(usage) = ending.usage {
             self.usage(usage, tell);

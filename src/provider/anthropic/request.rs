@@ -69,6 +69,7 @@ pub(super) fn write(
         model: generation,
         max_tokens: request.max_tokens.as_ref(),
         is_forced: is_forced && !tools.is_empty(),
+        is_thoughtless: turns.answers_thoughtless_calls(),
         provider,
     };
     let Thinking { thinking, effort, is_ours } = thinking::decide(request.reasoning, &case, outgoing)?;

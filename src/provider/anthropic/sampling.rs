@@ -13,20 +13,17 @@ pub(super) fn settle(params: &mut Params<'_>, model: Generation, thinks: bool, o
     let number = |json: &Json<'_>| json.get().parse::<f64>().ok();
     let own_way = model.samples_its_own_way();
     for name in ["temperature", "top_p", "top_k"] {
-        let Some(value) = params.take(name) else { continue };
-        let is_default = name != "top_k" && number(&value) == Some(1.0);
-        let harms_thinking =
-            thinks && !(name == "top_p" && number(&value).is_some_and(|top_p| top_p >= 0.95));
-        let why = match () {
-            () if is_default && (own_way || thinks) => continue,
-            () if own_way => "dropped, this model samples its own way",
-            () if harms_thinking => "dropped, it cannot be chosen together with thinking",
-            () => {
-                params.set(name, value);
-                continue;
-            }
-        };
-        outgoing.warn(name, why);
+        let Some(value) = params.get(name) else { continue };
+        let is_default = value.is_null() || (name != "top_k" && number(value) == Some(1.0));
+        let harms_thinking = thinks && !(name == "top_p" && number(value).is_some_and(|top_p| top_p >= 0.95));
+        if !own_way && !harms_thinking {
+            continue;
+        }
+        params.take(name);
+        if !is_default {
+            let why = if own_way { "this model samples its own way" } else { "thinking does not go with it" };
+            outgoing.warn(name, format!("dropped, {why}"));
+        }
     }
     if params.get("temperature").and_then(number).is_some_and(|temperature| temperature > 1.0) {
         outgoing.warn("temperature", "1 was sent, the highest this model takes");

@@ -36,6 +36,8 @@ pub(super) struct Case<'c> {
     pub max_tokens: Option<&'c Json<'c>>,
     /// A tool must be called.
     pub is_forced: bool,
+    /// The calls just answered came without their thoughts.
+    pub is_thoughtless: bool,
     pub provider: &'static str,
 }
 
@@ -111,6 +113,12 @@ fn budget<'a>(effort: &str, case: &Case<'_>, outgoing: &mut Outgoing) -> Result<
     // Anthropic: "Thinking may not be enabled when tool_choice forces tool use."
     if case.is_forced {
         outgoing.warn("reasoning_effort", "dropped, this model cannot think before a tool call it must make");
+        return Ok(Thinking::default());
+    }
+    // Callers that keep to the standard are not shown the signed thoughts they would have to send back.
+    if case.is_thoughtless {
+        let why = "dropped, the tool calls being answered came without their thinking (content_blocks)";
+        outgoing.warn("reasoning_effort", why);
         return Ok(Thinking::default());
     }
     let limit = case.max_tokens.and_then(|json| json.get().parse::<f64>().ok()).map(|limit| limit as u64);

@@ -39,6 +39,14 @@ impl<'a> Turns<'a> {
             }
             turns.take(message, &format!("messages[{index}]"), blocks)?;
         }
+        if turns.turns.is_empty() && !turns.system.is_empty() {
+            // OpenAI answers a system prompt alone; Anthropic wants somebody to speak.
+            blocks
+                .outgoing
+                .warn("messages", "no user speaks, the system prompt was sent as a user's message");
+            let content = std::mem::take(&mut turns.system);
+            turns.turn("user", content);
+        }
         if let Some(Turn { role: "assistant", content }) = turns.turns.last_mut()
             && let Some(Block::Text { text, .. }) = content.last_mut()
         {
@@ -50,6 +58,15 @@ impl<'a> Turns<'a> {
             }
         }
         Ok(turns)
+    }
+
+    /// Whether the last turn answers calls that were made without thinking, as far as can be seen: a model that
+    /// thinks on a budget then refuses to think ("a final assistant message must start with a thinking block").
+    pub fn answers_thoughtless_calls(&self) -> bool {
+        let [.., before, last] = self.turns.as_slice() else { return false };
+        let thought =
+            |block: &Block<'_>| matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. });
+        results(&last.content) > 0 && !before.content.first().is_some_and(thought)
     }
 
     fn take(&mut self, message: Message<'a>, at: &str, blocks: &mut Blocks<'_>) -> Result<(), Error> {
