@@ -17,6 +17,7 @@ use std::time::SystemTime;
 use way::{Target, Way};
 
 pub mod anthropic;
+pub mod bedrock;
 pub mod grant;
 pub mod key;
 mod mending;
@@ -141,7 +142,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic];
+static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &bedrock::Bedrock];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.
