@@ -17,6 +17,8 @@ use std::time::SystemTime;
 use way::{Target, Way};
 
 pub mod anthropic;
+pub mod gemini;
+pub mod google;
 pub mod grant;
 pub mod key;
 pub mod openai_compatible;
@@ -55,6 +57,11 @@ pub struct Signing<'a> {
 pub trait Provider: Send + Sync + std::fmt::Debug {
     /// The plain identifier callers use (`openai`, `groq`), as in reference 12.1.
     fn id(&self) -> &'static str;
+
+    /// Other names callers may use.
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Scheme and host, perhaps with a path, that calls are appended to when the account has no custom
     /// host. Ends without a slash.
@@ -139,12 +146,13 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic];
+static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &google::Google];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.
 pub fn find(id: &str) -> Option<&'static dyn Provider> {
-    let native = NATIVE.iter().copied().find(|provider| provider.id() == id);
+    let native =
+        NATIVE.iter().copied().find(|provider| provider.id() == id || provider.aliases().contains(&id));
     native.or_else(|| openai_compatible::find(id).map(|row| row as &'static dyn Provider))
 }
 

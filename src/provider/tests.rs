@@ -4,7 +4,7 @@
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
 use super::row::{CustomHost, Host, Row};
-use super::{Call, anthropic, find, ids, openai_compatible, url};
+use super::{Call, anthropic, find, google, ids, openai_compatible, url};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::config::secret::Secret;
@@ -19,7 +19,7 @@ fn repository() -> &'static Path {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    std::iter::once(&anthropic::ROW).chain(openai_compatible::ROWS)
+    [&anthropic::ROW, &google::ROW].into_iter().chain(openai_compatible::ROWS)
 }
 
 /// One `address.json`.
@@ -130,6 +130,7 @@ fn every_provider_has_the_address_its_fixture_says() {
             Host::Fixed(host) => Some(format!("{host}{}", row.prefix)),
             Host::Below(domains) => Some(format!("https://{{resource_name}}.{}{}", domains[0], row.prefix)),
             Host::Custom => None,
+            Host::Made(how) => Some(how.to_owned()),
         };
         assert_eq!(base, fixture.base, "{}", row.id);
         let good = fixture.cases.iter().filter(|case| case.url.is_some()).count();
@@ -217,6 +218,7 @@ fn page() -> String {
             Host::Fixed(host) => format!("`{host}{}`", row.prefix),
             Host::Below(domains) => format!("`https://{{resource_name}}.{}{}`", domains[0], row.prefix),
             Host::Custom => "custom host required".to_owned(),
+            Host::Made(how) => format!("`{how}`"),
         };
         let custom = match row.custom_host {
             CustomHost::Base => "base URL".to_owned(),
