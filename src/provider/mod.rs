@@ -185,4 +185,6 @@ pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Resul
 }
 
 #[cfg(test)]
+mod goldens;
+#[cfg(test)]
 mod tests;
