@@ -12,7 +12,7 @@ fn is_right(name: &str, value: &Value) -> bool {
     match name {
         "ts" => value.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()),
         "trace_id" | "key" | "caller" | "method" | "path" | "operation" | "provider" | "slug" | "model"
-        | "response_model" | "finish_reason" | "error_code" | "error" => {
+        | "response_model" | "finish_reason" | "provider_error" | "warnings" | "error_code" | "error" => {
             value.as_str().is_some_and(|text| !text.is_empty())
         }
         "status" => value.as_u64().is_some_and(|status| (100..600).contains(&status)),
@@ -133,7 +133,7 @@ async fn the_line_of_a_stream_tells_when_its_first_token_came() {
 #[tokio::test]
 async fn the_lines_of_failures_say_whose_they_are() {
     let gateway = gateway();
-    let told = ["key", "provider", "slug", "model", "ttfb_ms", "ttft_ms"];
+    let told = ["key", "provider", "slug", "model", "provider_error", "ttfb_ms", "ttft_ms"];
     // The provider's own failure is an answer.
     let trace = new_trace();
     let mut body = hello(false);

@@ -5,6 +5,7 @@
 pub mod body;
 pub mod chat;
 pub mod chat_completions;
+pub mod completions;
 pub mod operation;
 pub mod reply;
 pub mod rules;

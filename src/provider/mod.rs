@@ -21,10 +21,12 @@ pub mod gemini;
 pub mod google;
 pub mod grant;
 pub mod key;
+mod mending;
 pub mod openai_compatible;
 pub mod outgoing;
 pub mod rewriter;
 pub mod row;
+pub mod translation;
 pub mod way;
 
 /// What a provider may know of a call.

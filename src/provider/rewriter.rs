@@ -4,10 +4,13 @@
 //! in the readers: a turn with tool calls finishes with `tool_calls`, a call without arguments gets `{}`, a
 //! call without an id gets one, and an answer that only stops coming is not complete.
 
-use super::way::Exchange;
+use super::mending::Mending;
+use super::way::{Exchange, Mend};
+use crate::api::Dialect;
 use crate::api::body::Body;
-use crate::api::chat::{Event, Fault, Finish, Reader, Setting, Writer};
+use crate::api::chat::{Event, Fault, Finish, Reader, Text, Writer};
 use crate::api::tap::Learned;
+use serde::Deserialize;
 
 /// The largest whole answer held, bytes: some carry pictures.
 const MOST_HELD: usize = 64 << 20;
@@ -23,7 +26,21 @@ pub struct Rewriter {
 enum Work {
     Chat { reader: Box<dyn Reader>, writer: Box<dyn Writer> },
     Exchange { exchange: &'static dyn Exchange, held: Vec<u8>, request: Option<Body>, model: String },
+    Mend(Mending),
+    Refused { refusal: Refusal, held: Vec<u8> },
 }
+
+/// An answer with a failing status: its words are kept, its shape becomes the caller's where it is not.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    pub status: u16,
+    pub dialect: Dialect,
+    pub provider: &'static str,
+    pub trace_id: String,
+}
+
+/// The largest error body read, bytes.
+const MOST_REFUSAL: usize = 1 << 20;
 
 /// What is known of the answer so far.
 #[derive(Debug, Default)]
@@ -46,9 +63,18 @@ struct Turn {
 }
 
 impl Rewriter {
-    pub fn chat(reader: Box<dyn Reader>, writer: Box<dyn Writer>, setting: &Setting) -> Self {
-        let state = State { id: setting.id.clone(), ..State::default() };
+    /// `id`: unique, for call ids of providers that have none.
+    pub fn chat(reader: Box<dyn Reader>, writer: Box<dyn Writer>, id: &str) -> Self {
+        let state = State { id: id.to_owned(), ..State::default() };
         Self { work: Work::Chat { reader, writer }, state }
+    }
+
+    pub fn mend(mend: &'static dyn Mend, streamed: bool) -> Self {
+        Self { work: Work::Mend(Mending::new(mend, streamed)), state: State::default() }
+    }
+
+    pub fn refused(refusal: Refusal) -> Self {
+        Self { work: Work::Refused { refusal, held: Vec::new() }, state: State::default() }
     }
 
     pub fn exchange(exchange: &'static dyn Exchange, request: Option<Body>, model: String) -> Self {
@@ -71,6 +97,11 @@ impl Rewriter {
                 state.closed = true;
             }
             Work::Exchange { held, .. } => held.extend_from_slice(bytes),
+            Work::Mend(mending) => mending.push(bytes, out),
+            Work::Refused { held, .. } => {
+                let room = MOST_REFUSAL.saturating_sub(held.len()).min(bytes.len());
+                held.extend_from_slice(bytes.get(..room).unwrap_or_default());
+            }
         }
     }
 
@@ -98,6 +129,23 @@ impl Rewriter {
                     Err(fault) => state.note_fault(&fault),
                 }
             }
+            Work::Mend(mending) => {
+                mending.finish(out);
+                state.closed = true;
+            }
+            Work::Refused { refusal, held } => {
+                let fault = Fault::read(refusal.status, held);
+                match is_in(refusal.dialect, held) {
+                    true => out.append(held),
+                    false => {
+                        let body =
+                            fault.body(refusal.dialect, Some(refusal.provider), Some(&refusal.trace_id));
+                        out.extend_from_slice(&body);
+                    }
+                }
+                state.note_fault(&fault);
+                state.closed = true;
+            }
         }
     }
 
@@ -122,8 +170,37 @@ impl Rewriter {
         self.state.fault.as_ref()
     }
 
-    pub fn learned(&self) -> &Learned {
-        &self.state.learned
+    /// What the answer told, where the rewriter reads it: not of bodies that are only mended or exchanged
+    /// (watch what comes out of those).
+    pub fn learned(&self) -> Option<&Learned> {
+        match self.work {
+            Work::Chat { .. } | Work::Refused { .. } => Some(&self.state.learned),
+            Work::Exchange { .. } | Work::Mend(_) => None,
+        }
+    }
+}
+
+/// Whether an error body is in the caller's dialect already.
+fn is_in(dialect: Dialect, body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Outer<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Text<'a>>,
+        error: Option<Inner<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Inner<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Text<'a>>,
+        message: Option<Text<'a>>,
+    }
+    let Ok(outer) = serde_json::from_slice::<Outer<'_>>(body) else { return false };
+    let Some(error) = outer.error else { return false };
+    match dialect {
+        Dialect::OpenAi | Dialect::Responses => error.message.is_some() && outer.kind.is_none(),
+        Dialect::Anthropic => {
+            outer.kind.as_deref() == Some("error") && error.message.is_some() && error.kind.is_some()
+        }
     }
 }
 
@@ -211,7 +288,8 @@ impl State {
     }
 
     fn note_fault(&mut self, fault: &Fault) {
-        self.learned.error = Some(fault.openai_kind().to_owned());
+        let word = fault.code.as_deref().unwrap_or_else(|| fault.openai_kind());
+        self.learned.error = Some(word.to_owned());
         self.fault = Some(fault.clone());
     }
 }

@@ -47,17 +47,15 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
         Err(error) => return Err(failure::of_ours(ctx, error)),
     };
     let mut plan = Plan::new(tree);
-    if !goes_direct(session, &read) {
-        orchestrate::run(gateway, session, ctx, &mut plan, &read).await?;
-        return Ok(true);
-    }
     match plan.next(None, &read) {
-        Ok(Step::Try(attempt, _)) => {
+        Ok(Step::Try(attempt, _)) if attempt.translation.is_none() && goes_direct(session, &read) => {
             ctx.errand = Some(Errand::new(attempt));
             Ok(false)
         }
-        Ok(_) => Err(failure::of_ours(ctx, Error::internal("the plan made no attempt"))),
-        Err(error) => Err(failure::of_ours(ctx, error)),
+        step => {
+            orchestrate::run(gateway, session, ctx, &mut plan, &read, step).await?;
+            Ok(true)
+        }
     }
 }
 
@@ -135,6 +133,7 @@ fn door(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result::Res
         )));
     }
     let is_proxied = proxied.is_some();
+    ctx.is_proxied = is_proxied;
     let below = path.len() - relative.len();
     Ok(Door::Data(Call { operation: ctx.operation, below, is_proxied }))
 }

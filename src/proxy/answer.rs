@@ -1,9 +1,13 @@
 //! What the caller gets: the provider's answer with the gateway's headers on it, watched as it passes.
 //!
-//! Bytes are not changed here. What comes of the watching is read by `record`.
+//! Bytes are changed only where an answer in the caller's shape has an accent, or an error has a shape of its
+//! own; whole translations are `translate`'s. What comes of the watching is read by `record`.
 
 use super::ctx::{Ctx, Errand};
+use crate::api::operation::Operation;
 use crate::api::tap::Tap;
+use crate::provider::rewriter::{Refusal, Rewriter};
+use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora_core::Result;
@@ -14,16 +18,7 @@ pub(super) fn head(answer: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
     if answer.status.is_informational() && answer.status != http::StatusCode::SWITCHING_PROTOCOLS {
         return Ok(());
     }
-    if let Some(Errand { attempt, .. }) = &ctx.errand {
-        answer.insert_header("x-gateway-provider", attempt.leaf.provider.id())?;
-        answer.insert_header("x-gateway-last-used-option-index", attempt.leaf.index.as_str())?;
-        answer.insert_header("x-gateway-retry-attempt-count", ctx.record.retries_text())?;
-        answer.insert_header("x-gateway-cache-status", "DISABLED")?;
-    }
-    trace(answer, ctx)?;
-    if ctx.is_http10 {
-        answer.remove_header(&TRANSFER_ENCODING);
-    }
+    label(answer, ctx)?;
     let media = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // A compressed answer tells nothing, and an event of ours inside it would only spoil it.
     let readable = !answer.headers.contains_key(CONTENT_ENCODING);
@@ -31,8 +26,59 @@ pub(super) fn head(answer: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
     let json = readable && is_media(media, "application/json");
     let length = answer.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     ctx.record.streamed = streamed;
+    ctx.rewriter = if readable { rewriter(answer, ctx, streamed, length) } else { None };
+    if ctx.rewriter.is_some() {
+        answer.remove_header(&CONTENT_LENGTH);
+        if !ctx.is_http10 {
+            answer.insert_header(TRANSFER_ENCODING, "chunked")?;
+        }
+    }
     ctx.tap = (streamed || json).then(|| Tap::new(ctx.operation, streamed, json, length));
     Ok(())
+}
+
+/// What an answer that keeps the provider's shape needs all the same: an error in a shape the caller does
+/// not know is put into one it does, and an accent is put right.
+fn rewriter(answer: &ResponseHeader, ctx: &Ctx, streamed: bool, length: Option<usize>) -> Option<Rewriter> {
+    let attempt = &ctx.errand.as_ref()?.attempt;
+    let status = answer.status.as_u16();
+    if status >= 400 {
+        let plain = ctx.operation.is_unified() && ctx.operation != Operation::Realtime && !ctx.is_proxied;
+        let told = plain && length != Some(0) && !streamed;
+        let refusal = Refusal {
+            status,
+            dialect: ctx.operation.dialect(),
+            provider: attempt.leaf.provider.id(),
+            trace_id: ctx.trace_id.clone(),
+        };
+        return told.then(|| Rewriter::refused(refusal));
+    }
+    let translation = attempt.translation.as_ref().filter(|translation| translation.mends())?;
+    Some(translation.rewriter(streamed, &ctx.trace_id, 0))
+}
+
+/// Puts the gateway's headers on an answer.
+pub(super) fn label(answer: &mut ResponseHeader, ctx: &Ctx) -> Result<()> {
+    if let Some(Errand { attempt, .. }) = &ctx.errand {
+        answer.insert_header("x-gateway-provider", attempt.leaf.provider.id())?;
+        answer.insert_header("x-gateway-last-used-option-index", attempt.leaf.index.as_str())?;
+        answer.insert_header("x-gateway-retry-attempt-count", ctx.record.retries_text())?;
+        answer.insert_header("x-gateway-cache-status", "DISABLED")?;
+        if !attempt.warnings.is_empty() {
+            answer.insert_header("x-gateway-warnings", warnings(&attempt.warnings))?;
+        }
+    }
+    trace(answer, ctx)?;
+    if ctx.is_http10 {
+        answer.remove_header(&TRANSFER_ENCODING);
+    }
+    Ok(())
+}
+
+/// Warnings as one header value: plain ASCII, at most 2 KiB.
+fn warnings(told: &[String]) -> String {
+    let plain = |char: char| if char.is_ascii() && !char.is_ascii_control() { char } else { '?' };
+    told.join("; ").chars().take(2048).map(plain).collect()
 }
 
 /// The one header every answer has, the gateway's own failures among them.
@@ -43,12 +89,20 @@ pub(super) fn trace(answer: &mut ResponseHeader, ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Watches a piece of the body on its way to the caller.
-pub(super) fn body(chunk: Option<&[u8]>, ctx: &mut Ctx) {
-    let Some(chunk) = chunk.filter(|chunk| !chunk.is_empty()) else { return };
+/// Puts a piece of the body right where that is needed, and watches it on its way to the caller.
+pub(super) fn body(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
     if ctx.is_attempt {
         return;
     }
+    if let Some(rewriter) = &mut ctx.rewriter {
+        let mut out = Vec::new();
+        rewriter.push(chunk.as_deref().unwrap_or_default(), &mut out);
+        if end {
+            rewriter.finish(&mut out);
+        }
+        *chunk = Some(Bytes::from(out));
+    }
+    let Some(chunk) = chunk.as_deref().filter(|chunk| !chunk.is_empty()) else { return };
     ctx.record.bytes_out += chunk.len() as u64;
     if ctx.record.first_byte.is_none() {
         ctx.record.first_byte = Some(Instant::now());
@@ -61,7 +115,7 @@ pub(super) fn body(chunk: Option<&[u8]>, ctx: &mut Ctx) {
     }
 }
 
-fn is_media(value: &str, wanted: &str) -> bool {
+pub(super) fn is_media(value: &str, wanted: &str) -> bool {
     let essence = value.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case(wanted)
 }

@@ -4,8 +4,9 @@
 
 use super::record::Record;
 use crate::api::operation::Operation;
-use crate::api::tap::Tap;
+use crate::api::tap::{Learned, Tap};
 use crate::error::Error;
+use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::state::live::Live;
 use crate::state::phase::UnderWay;
@@ -31,7 +32,12 @@ pub struct Ctx {
     pub is_http10: bool,
     /// The service key came as the bearer, which must not travel on.
     pub bearer_is_ours: bool,
+    /// It came by `/v1/proxy/`: nothing of it is translated, errors included.
+    pub is_proxied: bool,
+    /// Watches an answer that passes.
     pub tap: Option<Tap>,
+    /// Puts an answer right, or has translated it.
+    pub rewriter: Option<Rewriter>,
     pub record: Record,
     /// The failure the caller is or was told.
     pub failure: Option<Error>,
@@ -116,11 +122,21 @@ impl Ctx {
             is_attempt: false,
             is_http10: false,
             bearer_is_ours: false,
+            is_proxied: false,
             tap: None,
+            rewriter: None,
             record: Record::default(),
             failure: None,
             under_way: None,
         }
+    }
+}
+
+impl Ctx {
+    /// What the answer told.
+    pub fn learned(&self) -> Option<&Learned> {
+        let rewritten = self.rewriter.as_ref().and_then(Rewriter::learned);
+        rewritten.or_else(|| self.tap.as_ref().map(Tap::learned))
     }
 }
 

@@ -14,6 +14,7 @@ mod handover;
 mod line;
 mod orchestrate;
 mod record;
+mod translate;
 mod upstream;
 mod who;
 
@@ -130,10 +131,10 @@ impl ProxyHttp for Gateway {
         &self,
         _session: &mut Session,
         body: &mut Option<Bytes>,
-        _end: bool,
+        end: bool,
         ctx: &mut Ctx,
     ) -> Result<Option<Duration>> {
-        answer::body(body.as_deref(), ctx);
+        answer::body(body, end, ctx);
         Ok(None)
     }
 

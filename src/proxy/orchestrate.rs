@@ -6,7 +6,7 @@
 
 use super::ctx::{Ctx, Errand};
 use super::flight::{Flight, Heard};
-use super::{Gateway, answer, failure};
+use super::{Gateway, answer, failure, translate};
 use crate::api::reply;
 use crate::error::Error;
 use crate::route::attempt::{Attempt, Request};
@@ -23,7 +23,7 @@ use tokio::time::sleep;
 /// How many tasks are written to the caller at once, when so many are at hand.
 const BATCH: usize = 16;
 
-/// Makes attempts until one is kept or none is left.
+/// Makes attempts until one is kept or none is left. `step`: the plan's first word.
 ///
 /// # Errors
 /// The last failure (noted in the context), or the caller's leaving.
@@ -33,8 +33,8 @@ pub(super) async fn run(
     ctx: &mut Ctx,
     plan: &mut Plan,
     request: &Request,
+    mut step: std::result::Result<Step, Error>,
 ) -> Result<()> {
-    let mut step = plan.next(None, request);
     let mut last = None;
     loop {
         match step {
@@ -93,7 +93,10 @@ async fn one(
     };
     let status = head.0.status.as_u16();
     ctx.record.tried(&flight.errand, None);
+    let translation = flight.errand.attempt.translation.as_ref();
+    let translated = status < 400 && translation.is_some_and(|translation| !translation.mends());
     match plan.next(Some(&Outcome::Answered(status)), request) {
+        Ok(Step::Keep) if translated => translate::relay(gateway, session, ctx, flight, head).await,
         Ok(Step::Keep) => relay(gateway, session, ctx, flight, head).await.map(Ok),
         _ => Err(failure::of_ours(ctx, Error::internal("the plan cannot yet change its mind"))),
     }
@@ -114,9 +117,15 @@ async fn relay(
     flight.drain(&mut tasks, BATCH);
     loop {
         done |= tasks.iter().any(HttpTask::is_end);
-        for task in &tasks {
-            if let HttpTask::Body(chunk, _) = task {
-                answer::body(chunk.as_deref(), ctx);
+        for task in &mut tasks {
+            match task {
+                HttpTask::Body(chunk, end) => answer::body(chunk, *end, ctx),
+                HttpTask::Done if ctx.rewriter.is_some() => {
+                    let mut last = None;
+                    answer::body(&mut last, true, ctx);
+                    *task = HttpTask::Body(last, true);
+                }
+                _ => {}
             }
         }
         if done && let Some(event) = unfinished(ctx) {
@@ -192,7 +201,7 @@ fn end_with(tasks: &mut Vec<HttpTask>, event: Bytes) {
     tasks.push(HttpTask::Body(Some(event), true));
 }
 
-fn broken(flight: &Flight, heard: Heard, limit: Duration) -> Error {
+pub(super) fn broken(flight: &Flight, heard: Heard, limit: Duration) -> Error {
     let leaf = &flight.errand.attempt.leaf;
     if let Some(error) = flight.errand.marks.read(|noted| noted.failure.clone()) {
         return error;

@@ -127,7 +127,7 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
     // Failed attempts are in `upstream` already.
     let last = if answered { last } else { Duration::ZERO };
     let overhead = total.saturating_sub(ctx.record.upstream + last + ctx.record.body_wait);
-    let usage = ctx.tap.as_ref().and_then(|tap| tap.learned().usage);
+    let usage = ctx.learned().and_then(|learned| learned.usage);
     Sum { total, overhead, status, usage, failed, errand }
 }
 
@@ -162,7 +162,7 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, session: &Session, ctx: &Ctx, sum:
     let head = session.req_header();
     let attempt = sum.errand.as_ref().map(|errand| &errand.attempt);
     let leaf = attempt.map(|attempt| &attempt.leaf);
-    let learned = ctx.tap.as_ref().map(|tap| tap.learned());
+    let learned = ctx.learned();
     let mut line = Line::open(out);
     line.text("ts", stamp);
     line.text("trace_id", &ctx.trace_id);
@@ -185,6 +185,10 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, session: &Session, ctx: &Ctx, sum:
         line.object("tokens", |tokens| write_tokens(tokens, usage));
     }
     line.maybe("finish_reason", name(learned.and_then(|learned| learned.finish.as_deref())));
+    line.maybe("provider_error", name(learned.and_then(|learned| learned.error.as_deref())));
+    if let Some(warnings) = attempt.map(|attempt| &attempt.warnings).filter(|warnings| !warnings.is_empty()) {
+        line.text("warnings", clipped(&warnings.join("; "), MOST_TEXT));
+    }
     line.list("attempts", &record.tries, write_try);
     for (name, moment) in [("ttfb_ms", record.first_byte), ("ttft_ms", record.first_token)] {
         if let Some(moment) = moment {

@@ -116,11 +116,16 @@ pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: 
             request.insert_header(name, value.clone())?;
         }
     }
+    for (name, value) in &attempt.headers {
+        request.insert_header(name, value.clone())?;
+    }
     if let (Some(body), true) = (&attempt.body, attempt.body_changed || ctx.is_attempt) {
         frame(request, body.len());
     }
     let counts_tokens = ctx.operation.body() == BodyKind::Json && !session.is_upgrade_req();
-    if counts_tokens && request.headers.contains_key(header::ACCEPT_ENCODING) {
+    if (counts_tokens || attempt.translation.is_some())
+        && request.headers.contains_key(header::ACCEPT_ENCODING)
+    {
         // Tokens are counted as the answer passes; they cannot be read through a compression.
         request.insert_header("Accept-Encoding", "identity")?;
     }

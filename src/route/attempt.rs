@@ -7,6 +7,8 @@ use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::error::Error;
 use crate::provider::Call;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::translation::{self, Ready, Translation};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use std::borrow::Cow;
@@ -69,13 +71,19 @@ pub struct Attempt {
     pub model: Option<String>,
     /// The provider's auth headers for this call.
     pub auth: Arc<HeaderMap>,
+    /// Headers the request's content asks for; they go over the caller's.
+    pub headers: HeaderMap,
+    /// What was left out or changed on the way into the provider's words.
+    pub warnings: Vec<String>,
+    /// What the answer needs to become the caller's; `None` when it passes as it comes.
+    pub translation: Option<Translation>,
 }
 
 impl Attempt {
     /// Makes the attempt for one target.
     ///
     /// # Errors
-    /// What the provider says about an incomplete account or call (400, 401).
+    /// What the provider says about an incomplete account or call (400, 401), or what it cannot do (400).
     pub fn new(leaf: Arc<Leaf>, request: &Request) -> Result<Self, Error> {
         let model = leaf.model().map(str::to_owned).or_else(|| request.model_for(&leaf));
         let call = Call {
@@ -86,20 +94,42 @@ impl Attempt {
             model: model.as_deref(),
             streamed: request.body.as_ref().is_some_and(|body| body.is_true("stream")),
         };
-        let below = leaf.provider.path(&call, &leaf.account)?;
+        let edited = edited(&leaf, request);
+        let body = edited.as_ref().or(request.body.as_ref());
+        let mut outgoing = Outgoing::default();
+        let ready = prepare(&leaf, &call, request, body, &mut outgoing)?;
         let path = match leaf.origin.base_path.as_str() {
-            "" => below,
-            base => format!("{base}{below}"),
+            "" => ready.path,
+            base => format!("{base}{}", ready.path),
         };
-        let auth = leaf.auth(&call)?;
-        let (body, body_changed) = body_for(&leaf, request);
-        Ok(Self { leaf, path, body, body_changed, model, auth })
+        let auth = leaf.auth(&Call { operation: ready.operation, ..call })?;
+        let body_changed = edited.is_some() || ready.body.is_some();
+        let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
+        let Outgoing { headers, warnings } = outgoing;
+        let translation = ready.translation;
+        Ok(Self { leaf, path, body, body_changed, model, auth, headers, warnings, translation })
     }
 }
 
-/// The caller's bytes, with `override_params` merged in and the slug taken off the model.
-fn body_for(leaf: &Leaf, request: &Request) -> (Option<Bytes>, bool) {
-    let Some(body) = &request.body else { return (None, false) };
+/// What came by `/v1/proxy/` is the provider's to judge: nothing is translated.
+fn prepare(
+    leaf: &Leaf,
+    call: &Call<'_>,
+    request: &Request,
+    body: Option<&Body>,
+    outgoing: &mut Outgoing,
+) -> Result<Ready, Error> {
+    if request.is_proxied {
+        let path = leaf.provider.path(call, &leaf.account)?;
+        return Ok(Ready { path, body: None, translation: None, operation: call.operation });
+    }
+    translation::prepare(leaf.provider, call, &leaf.account, body, leaf.strict, outgoing)
+}
+
+/// The caller's body with `override_params` merged in and the slug taken off the model; `None` when that
+/// changes nothing.
+fn edited(leaf: &Leaf, request: &Request) -> Option<Body> {
+    let body = request.body.as_ref()?;
     let mut edits: Vec<Edit<'_>> = leaf
         .override_params
         .iter()
@@ -110,6 +140,10 @@ fn body_for(leaf: &Leaf, request: &Request) -> (Option<Bytes>, bool) {
         let model = serde_json::Value::from(request.model.as_deref().unwrap_or_default());
         edits.push(Edit::Set("model", Cow::Owned(model.to_string())));
     }
-    let changed = !edits.is_empty();
-    (Some(body.edit(&edits)), changed)
+    if edits.is_empty() {
+        return None;
+    }
+    let bytes = body.edit(&edits);
+    // An edit of JSON by JSON is JSON; a body that is none is not edited.
+    Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::unread(bytes)))
 }

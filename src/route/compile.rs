@@ -63,7 +63,8 @@ impl Sources<'_> {
         }
         let timeout = asked.request_timeout.unwrap_or_default();
         // Writing into a String cannot fail.
-        let _ = write!(key, "\n{}\n{timeout}\n{generation}", asked.forward_headers.is_some());
+        let strict = asked.strict_std_compliance;
+        let _ = write!(key, "\n{}\n{timeout}\n{strict:?}\n{generation}", asked.forward_headers.is_some());
         Some(key)
     }
 }
@@ -81,6 +82,7 @@ struct Inherited {
     custom_host: Option<String>,
     forward_headers: Option<Vec<HeaderName>>,
     request_timeout: Option<u64>,
+    strict: Option<bool>,
 }
 
 /// Compiles what the request asks for.
@@ -205,6 +207,7 @@ fn inherit(root: &Config, leaf: &Config, asked: &Asked<'_>) -> Inherited {
         take(&mut inherited.custom_host, &config.account.custom_host);
         take(&mut inherited.forward_headers, &config.forward_headers);
         take(&mut inherited.request_timeout, &config.request_timeout);
+        take(&mut inherited.strict, &config.strict_std_compliance);
         match config.targets.first() {
             Some(first) if config.strategy.is_some() && !std::ptr::eq(config, leaf) => config = first,
             _ => break,
@@ -214,6 +217,7 @@ fn inherit(root: &Config, leaf: &Config, asked: &Asked<'_>) -> Inherited {
         inherited.request_timeout = Some(limit);
     }
     take(&mut inherited.forward_headers, &asked.forward_headers);
+    take(&mut inherited.strict, &asked.strict_std_compliance);
     inherited
 }
 
@@ -265,6 +269,7 @@ fn leaf(
         account,
         override_params: inherited.override_params,
         forward_headers: inherited.forward_headers.unwrap_or_default(),
+        strict: inherited.strict.unwrap_or(true),
         request_timeout: timeout.or(sources.settings.limits.request_timeout),
         auth: OnceLock::new(),
     })

@@ -25,6 +25,8 @@ pub struct Leaf {
     pub override_params: Vec<(String, Box<str>)>,
     /// Caller headers that reach the provider whatever they are.
     pub forward_headers: Vec<HeaderName>,
+    /// `strict_std_compliance`: translated answers hold nothing but what the standard has.
+    pub strict: bool,
     /// Bounds the time to the answer's head.
     pub request_timeout: Option<Duration>,
     /// The auth headers of the first operation asked for; a target is nearly always used for one.

@@ -11,7 +11,7 @@ pub type Tell<'t> = &'t mut dyn FnMut(Event<'_>);
 
 /// Reads one answer whose status is a success. What a provider says with a failing status is read by
 /// [`super::Fault::read`].
-pub trait Reader: Send + Debug {
+pub trait Reader: Send + Sync + Debug {
     /// Takes the next bytes. What cannot be read is told as an [`Event::Error`], never passed over.
     fn push(&mut self, bytes: &[u8], tell: Tell<'_>);
 

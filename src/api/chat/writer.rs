@@ -25,7 +25,7 @@ pub struct Setting {
 }
 
 /// Writes one answer.
-pub trait Writer: Send + Debug {
+pub trait Writer: Send + Sync + Debug {
     /// Takes the next event. `Error` never comes this way (see [`Writer::fail`]); nor does anything
     /// after [`Writer::close`] or `fail`.
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>);

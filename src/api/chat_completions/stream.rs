@@ -1,0 +1,318 @@
+//! A streamed chat completion: events in, chunks out.
+//!
+//! The finish is held back until the answer closes: some providers tell their usage only after it, and a
+//! finish that was sent could not be taken back if the stream broke.
+
+use super::is_standard;
+use super::usage::UsageOut;
+use crate::api::Dialect;
+use crate::api::chat::{Event, Fault, Finish, Setting, Writer};
+use crate::api::usage::Usage;
+use serde::Serialize;
+use std::io::Write;
+
+/// Writes one stream.
+#[derive(Debug)]
+pub(super) struct Stream {
+    setting: Setting,
+    /// Everything of a chunk up to the index of its choice: the same in each.
+    head: Vec<u8>,
+    choices: Vec<Turn>,
+    usage: Option<Usage>,
+    /// Further members for the last chunk: name and JSON text.
+    members: Vec<(String, String)>,
+    events: u64,
+}
+
+/// One choice so far.
+#[derive(Debug, Default)]
+struct Turn {
+    begun: bool,
+    finish: Option<(Finish, String)>,
+    /// Content blocks begun, for callers that asked for more than the standard.
+    blocks: u32,
+    open: Open,
+}
+
+/// The kind of content block under way.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    #[default]
+    Nothing,
+    Text,
+    Thinking,
+}
+
+/// More choices than anyone asks for.
+const MOST_CHOICES: usize = 128;
+
+#[derive(Serialize)]
+struct Head<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    provider: &'a str,
+}
+
+impl Stream {
+    pub fn new(setting: Setting) -> Self {
+        Self { setting, head: Vec::new(), choices: Vec::new(), usage: None, members: Vec::new(), events: 0 }
+    }
+
+    /// Fixes id, model and time: by what the provider tells at the start, or else by what we know.
+    fn begin(&mut self, id: Option<&str>, model: Option<&str>, created: Option<u64>) {
+        if !self.head.is_empty() {
+            return;
+        }
+        let made = format!("chatcmpl-{}", self.setting.id);
+        let head = Head {
+            id: id.filter(|id| !id.is_empty()).unwrap_or(&made),
+            object: "chat.completion.chunk",
+            created: created.unwrap_or(self.setting.created),
+            model: model.filter(|model| !model.is_empty()).unwrap_or(&self.setting.model),
+            provider: self.setting.provider,
+        };
+        self.head.extend_from_slice(b"data: ");
+        json(&mut self.head, &head);
+        self.head.pop();
+        self.head.extend_from_slice(br#","choices":["#);
+    }
+
+    /// Writes a chunk with one choice; `delta` writes the members of its delta.
+    fn chunk(&mut self, choice: u32, out: &mut Vec<u8>, delta: impl FnOnce(&mut Vec<u8>)) {
+        self.open_choice(choice, out);
+        self.plain_chunk(choice, out, delta);
+    }
+
+    fn plain_chunk(&mut self, choice: u32, out: &mut Vec<u8>, delta: impl FnOnce(&mut Vec<u8>)) {
+        self.events += 1;
+        out.extend_from_slice(&self.head);
+        index(out, choice);
+        out.extend_from_slice(br#","delta":{"#);
+        delta(out);
+        out.extend_from_slice(b"},\"finish_reason\":null}]}\n\n");
+    }
+
+    /// The first chunk of a choice says who speaks.
+    fn open_choice(&mut self, choice: u32, out: &mut Vec<u8>) {
+        self.begin(None, None, None);
+        if std::mem::replace(&mut self.turn(choice).begun, true) {
+            return;
+        }
+        self.plain_chunk(choice, out, |out| out.extend_from_slice(br#""role":"assistant","content":"""#));
+    }
+
+    fn turn(&mut self, choice: u32) -> &mut Turn {
+        let at = (choice as usize).min(MOST_CHOICES - 1);
+        if self.choices.len() <= at {
+            self.choices.resize_with(at + 1, Turn::default);
+        }
+        #[expect(clippy::indexing_slicing, reason = "made just above")]
+        &mut self.choices[at]
+    }
+
+    /// The index of the content block that `kind` goes to: a new one when another kind was under way.
+    fn block(&mut self, choice: u32, kind: Open) -> u32 {
+        let turn = self.turn(choice);
+        if turn.open != kind || kind == Open::Nothing {
+            turn.open = kind;
+            turn.blocks += 1;
+        }
+        turn.blocks.saturating_sub(1)
+    }
+
+    /// One delta of text under `name`, and beside it the same as a content block where that is wanted.
+    fn said(&mut self, choice: u32, name: &str, text: &str, kind: Open, out: &mut Vec<u8>) {
+        let block = match self.setting.strict {
+            true => None,
+            false => Some(self.block(choice, kind)),
+        };
+        self.chunk(choice, out, |out| {
+            member(out, name, text);
+            if let Some(block) = block {
+                let word = if kind == Open::Thinking { "thinking" } else { "text" };
+                let _ = write!(out, r#","content_blocks":[{{"index":{block},"delta":{{"#);
+                member(out, word, text);
+                out.extend_from_slice(b"}}]");
+            }
+        });
+    }
+
+    /// A content block that has no standard word: told only where more than the standard is wanted.
+    fn block_only(&mut self, choice: u32, kind: Open, out: &mut Vec<u8>, delta: impl FnOnce(&mut Vec<u8>)) {
+        if self.setting.strict {
+            return;
+        }
+        let block = self.block(choice, kind);
+        self.chunk(choice, out, |out| {
+            let _ = write!(out, r#""content_blocks":[{{"index":{block},"delta":"#);
+            delta(out);
+            out.extend_from_slice(b"}]");
+        });
+    }
+
+    fn tool_call(
+        &mut self,
+        (choice, index): (u32, u32),
+        id: &str,
+        name: &str,
+        signature: Option<&str>,
+        out: &mut Vec<u8>,
+    ) {
+        let seal = signature.filter(|_| !self.setting.strict);
+        self.turn(choice).open = Open::Nothing;
+        self.chunk(choice, out, |out| {
+            let _ = write!(out, r#""tool_calls":[{{"index":{index},"#);
+            member(out, "id", id);
+            out.extend_from_slice(br#","type":"function","function":{"#);
+            member(out, "name", name);
+            out.extend_from_slice(br#","arguments":"""#);
+            if let Some(seal) = seal {
+                out.push(b',');
+                member(out, "thought_signature", seal);
+            }
+            out.extend_from_slice(b"}}]");
+        });
+    }
+
+    fn finish_choice(&mut self, choice: u32, out: &mut Vec<u8>, usage: Option<Usage>) {
+        self.open_choice(choice, out);
+        let Some((reason, native)) = self.turn(choice).finish.take() else { return };
+        self.events += 1;
+        out.extend_from_slice(&self.head);
+        index(out, choice);
+        let _ = write!(out, r#","delta":{{}},"finish_reason":"{}""#, reason.word());
+        if !self.setting.strict && !native.is_empty() {
+            out.push(b',');
+            member(out, "native_finish_reason", &native);
+        }
+        out.extend_from_slice(b"}]");
+        if let Some(usage) = usage {
+            out.extend_from_slice(br#","usage":"#);
+            json(out, &UsageOut::from(usage));
+        }
+        for (name, value) in std::mem::take(&mut self.members) {
+            out.push(b',');
+            json(out, &name);
+            out.push(b':');
+            out.extend_from_slice(value.as_bytes());
+        }
+        out.extend_from_slice(b"}\n\n");
+    }
+}
+
+impl Writer for Stream {
+    fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        match *event {
+            Event::Start(start) => self.begin(start.id, start.model, start.created),
+            Event::Text { choice, text } => self.said(choice, "content", text, Open::Text, out),
+            Event::Reasoning { choice, text } => {
+                self.said(choice, "reasoning_content", text, Open::Thinking, out);
+            }
+            Event::Refusal { choice, text } => self.chunk(choice, out, |out| member(out, "refusal", text)),
+            Event::Signature { choice, signature } => {
+                self.block_only(choice, Open::Thinking, out, |out| object(out, "signature", signature));
+                self.turn(choice).open = Open::Nothing;
+            }
+            Event::Redacted { choice, data } => {
+                self.block_only(choice, Open::Nothing, out, |out| object(out, "data", data));
+            }
+            Event::Block { choice, json } => {
+                self.block_only(choice, Open::Nothing, out, |out| out.extend_from_slice(json.as_bytes()));
+            }
+            Event::ToolCall { choice, index, id, name, signature } => {
+                self.tool_call((choice, index), id, name, signature, out);
+            }
+            Event::Arguments { choice, index, fragment } => self.chunk(choice, out, |out| {
+                let _ = write!(out, r#""tool_calls":[{{"index":{index},"function":{{"#);
+                member(out, "arguments", fragment);
+                out.extend_from_slice(b"}}]");
+            }),
+            Event::Media { choice, media_type, data } => {
+                self.chunk(choice, out, |out| media(out, media_type, data));
+            }
+            Event::Annotation { choice, json } => self.chunk(choice, out, |out| {
+                let _ = write!(out, r#""annotations":[{json}]"#);
+            }),
+            Event::Logprobs { choice, json } => {
+                self.open_choice(choice, out);
+                self.events += 1;
+                out.extend_from_slice(&self.head);
+                index(out, choice);
+                let _ = write!(out, ",\"delta\":{{}},\"logprobs\":{json},\"finish_reason\":null}}]}}\n\n");
+            }
+            Event::Finish { choice, reason, native } => {
+                self.turn(choice).finish = Some((reason, native.to_owned()));
+            }
+            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Member { name, json } => {
+                if !self.setting.strict || is_standard(name, json) {
+                    self.members.push((name.to_owned(), json.to_owned()));
+                }
+            }
+            Event::Error(_) | Event::End => {}
+        }
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        self.begin(None, None, None);
+        let last = self.choices.iter().rposition(|turn| turn.finish.is_some()).unwrap_or(0);
+        for choice in 0..self.choices.len() {
+            let with_usage = !self.setting.include_usage && choice == last;
+            let usage = self.usage.filter(|_| with_usage);
+            // Fewer than MOST_CHOICES: it fits.
+            self.finish_choice(u32::try_from(choice).unwrap_or(0), out, usage);
+        }
+        if let (true, Some(usage)) = (self.setting.include_usage, self.usage) {
+            out.extend_from_slice(&self.head);
+            out.extend_from_slice(br#"],"usage":"#);
+            json(out, &UsageOut::from(usage));
+            out.extend_from_slice(b"}\n\n");
+        }
+        out.extend_from_slice(b"data: [DONE]\n\n");
+    }
+
+    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
+        fault.event(Dialect::OpenAi, Some(self.setting.provider), self.events, out);
+    }
+}
+
+fn index(out: &mut Vec<u8>, choice: u32) {
+    let _ = write!(out, r#"{{"index":{choice}"#);
+}
+
+/// `"name":"text"`, escaped.
+fn member(out: &mut Vec<u8>, name: &str, text: &str) {
+    let _ = write!(out, r#""{name}":"#);
+    json(out, text);
+}
+
+/// `{"name":"text"}`.
+fn object(out: &mut Vec<u8>, name: &str, text: &str) {
+    out.push(b'{');
+    member(out, name, text);
+    out.push(b'}');
+}
+
+/// A picture as OpenRouter and LiteLLM tell it; sound as OpenAI does.
+fn media(out: &mut Vec<u8>, media_type: &str, data: &str) {
+    if media_type.starts_with("audio/") {
+        out.extend_from_slice(br#""audio":{"#);
+        member(out, "data", data);
+        out.push(b'}');
+        return;
+    }
+    out.extend_from_slice(br#""images":[{"type":"image_url","image_url":{"url":""#);
+    // Base64 and media types need no escapes; what a provider makes of them might.
+    let plain = |text: &str| !text.bytes().any(|byte| byte == b'"' || byte == b'\\' || byte < 0x20);
+    if plain(media_type) && plain(data) {
+        let _ = write!(out, "data:{media_type};base64,{data}");
+    }
+    out.extend_from_slice(br#""}}]"#);
+}
+
+fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    // Writing strings and numbers into a Vec cannot fail.
+    let _ = serde_json::to_writer(out, value);
+}

@@ -1,0 +1,179 @@
+//! What the writers make of events, and what the reader makes of bodies.
+
+use super::*;
+use crate::api::body::Body;
+use crate::api::chat::{Event, Finish, Part, Role, Source, Start};
+use crate::api::usage::Usage;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+fn setting(strict: bool, include_usage: bool) -> Setting {
+    Setting {
+        id: "7".into(),
+        created: 5,
+        model: "asked".into(),
+        provider: "anthropic",
+        strict,
+        include_usage,
+        request: None,
+    }
+}
+
+fn events() -> Vec<Event<'static>> {
+    vec![
+        Event::Start(Start { id: Some("msg_1"), model: Some("claude"), created: None }),
+        Event::Reasoning { choice: 0, text: "hm" },
+        Event::Signature { choice: 0, signature: "sig" },
+        Event::Text { choice: 0, text: "Hi \"you\"" },
+        Event::ToolCall { choice: 0, index: 0, id: "t1", name: "look", signature: Some("seal") },
+        Event::Arguments { choice: 0, index: 0, fragment: "{\"a\":" },
+        Event::Arguments { choice: 0, index: 0, fragment: "1}" },
+        Event::Finish { choice: 0, reason: Finish::ToolCalls, native: "tool_use" },
+        Event::Usage(Usage { input: 3, output: 4, total: 7, cached: 2, ..Usage::default() }),
+        Event::End,
+    ]
+}
+
+fn written(streamed: bool, setting: Setting) -> String {
+    let mut writer = writer(streamed, setting);
+    let mut out = Vec::new();
+    for event in events() {
+        writer.write(&event, &mut out);
+    }
+    writer.close(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn chunks(text: &str) -> Vec<Value> {
+    let data = text.split("\n\n").filter_map(|event| event.strip_prefix("data: "));
+    data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+#[test]
+fn a_strict_stream_has_the_standards_chunks_and_ends_with_done() {
+    let text = written(true, setting(true, false));
+    assert!(text.ends_with("data: [DONE]\n\n"));
+    let chunks = chunks(&text);
+    let deltas: Vec<&Value> = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]).collect();
+    assert_eq!(
+        json!(deltas),
+        json!([
+            {"role": "assistant", "content": ""},
+            {"reasoning_content": "hm"},
+            {"content": "Hi \"you\""},
+            {"tool_calls": [{"index": 0, "id": "t1", "type": "function", "function": {"name": "look", "arguments": ""}}]},
+            {"tool_calls": [{"index": 0, "function": {"arguments": "{\"a\":"}}]},
+            {"tool_calls": [{"index": 0, "function": {"arguments": "1}"}}]},
+            {},
+        ])
+    );
+    let last = chunks.last().unwrap();
+    assert_eq!(last["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(last["usage"]["prompt_tokens_details"]["cached_tokens"], 2);
+    assert!(chunks.iter().all(|chunk| chunk["id"] == "msg_1" && chunk["created"] == 5));
+}
+
+#[test]
+fn usage_has_a_chunk_of_its_own_only_where_it_was_asked_for() {
+    let chunks = chunks(&written(true, setting(true, true)));
+    let last = chunks.last().unwrap();
+    assert_eq!((&last["choices"], &last["usage"]["total_tokens"]), (&json!([]), &json!(7)));
+    assert!(chunks.iter().rev().skip(1).all(|chunk| chunk.get("usage").is_none()));
+}
+
+#[test]
+fn more_than_the_standard_comes_only_when_asked_for() {
+    let whole: Value = serde_json::from_str(&written(false, setting(false, false))).unwrap();
+    let message = &whole["choices"][0]["message"];
+    assert_eq!(
+        message["content_blocks"],
+        json!([
+            {"type": "thinking", "thinking": "hm", "signature": "sig"},
+            {"type": "text", "text": "Hi \"you\""},
+        ])
+    );
+    assert_eq!(message["tool_calls"][0]["function"]["thought_signature"], "seal");
+    let strict: Value = serde_json::from_str(&written(false, setting(true, false))).unwrap();
+    assert_eq!(
+        strict,
+        json!({
+            "id": "msg_1", "object": "chat.completion", "created": 5, "model": "claude", "provider": "anthropic",
+            "choices": [{"index": 0, "logprobs": null, "finish_reason": "tool_calls", "message": {
+                "role": "assistant", "content": "Hi \"you\"", "refusal": null, "reasoning_content": "hm",
+                "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "look", "arguments": "{\"a\":1}"}}],
+            }}],
+            "usage": {
+                "prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7,
+                "prompt_tokens_details": {"cached_tokens": 2, "audio_tokens": 0},
+                "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0,
+                    "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0},
+                "cache_read_input_tokens": 2,
+            },
+        })
+    );
+    let streamed = written(true, setting(false, false));
+    assert!(streamed.contains(r#""content_blocks":[{"index":0,"delta":{"signature":"sig"}}]"#), "{streamed}");
+    assert!(
+        streamed.contains(r#""content_blocks":[{"index":1,"delta":{"text":"Hi \"you\""}}]"#),
+        "{streamed}"
+    );
+}
+
+#[test]
+fn a_body_is_read_with_its_digits_and_its_order() {
+    let text = json!({
+        "model": "m", "seed": 9_007_199_254_740_993_u64, "max_tokens": 10, "stop": "x",
+        "messages": [
+            {"role": "developer", "content": "be"},
+            {"role": "user", "content": [
+                {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}},
+                {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBE", "filename": "a.pdf"}},
+                {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}},
+            ]},
+            {"role": "assistant", "content": "t", "content_blocks": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "t"}],
+             "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "c", "content": "42"},
+        ],
+    });
+    let body = Body::parse(Bytes::from(text.to_string())).unwrap();
+    let request = read(&body).unwrap();
+    assert_eq!(request.params.get("seed").unwrap().get(), "9007199254740993");
+    assert_eq!(request.max_tokens.unwrap().get(), "10");
+    assert_eq!(request.stop, ["x"]);
+    let [developer, user, assistant, tool] = &request.messages[..] else { panic!("four messages") };
+    assert_eq!((developer.role, developer.text().as_ref()), (Role::Developer, "be"));
+    assert!(matches!(&user.content[0], Part::Text { cache_control: Some(_), .. }));
+    assert!(
+        matches!(&user.content[1], Part::Image(image) if matches!(&image.source, Source::Data { media_type, data } if media_type == "image/png" && data == "AAAA"))
+    );
+    assert!(matches!(&user.content[2], Part::File(file) if file.name.as_deref() == Some("a.pdf")));
+    assert!(matches!(&user.content[3], Part::Audio { .. }));
+    assert!(matches!(&assistant.content[0], Part::Reasoning { signature: Some(seal), .. } if seal == "s"));
+    assert!(matches!(&assistant.content[1], Part::Text { .. }));
+    assert!(matches!(&assistant.content[2], Part::ToolCall(call) if call.name == "f"));
+    assert_eq!(
+        (tool.role, tool.tool_call_id.as_deref(), tool.text().as_ref()),
+        (Role::Tool, Some("c"), "42")
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (text, param) in [
+        (r#"{"messages":[{"role":"me","content":"x"}]}"#, "messages[0].role"),
+        (r#"{"messages":[{"role":"user","content":7}]}"#, "messages[0].content"),
+        (
+            r#"{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}"#,
+            "messages[0].content[0].image_url",
+        ),
+        (r#"{"tools":[{"type":"function","function":{}}]}"#, "tools[0].function.name"),
+        (r#"{"tool_choice":"some"}"#, "tool_choice"),
+        (r#"{"response_format":{"type":"xml"}}"#, "response_format.type"),
+        (r#"{"stop":3}"#, "stop"),
+    ] {
+        let body = Body::parse(Bytes::from(text)).unwrap();
+        assert_eq!(read(&body).unwrap_err().param.as_deref(), Some(param), "{text}");
+    }
+}

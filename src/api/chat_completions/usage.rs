@@ -1,0 +1,64 @@
+//! The `usage` object of chat completions, written.
+
+use crate::api::usage::Usage;
+use serde::Serialize;
+
+/// See the file's own words. The details always stand: who reads them need not ask whether they are there.
+#[derive(Debug, Serialize)]
+pub(in crate::api) struct UsageOut {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+    prompt_tokens_details: PromptDetails,
+    completion_tokens_details: CompletionDetails,
+    /// The two figures under Anthropic's names, as the reference tells them: only when there are any.
+    #[serde(skip_serializing_if = "is_zero")]
+    cache_read_input_tokens: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    cache_creation_input_tokens: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct PromptDetails {
+    cached_tokens: u64,
+    /// OpenRouter's word; OpenAI has none.
+    #[serde(skip_serializing_if = "is_zero")]
+    cache_write_tokens: u64,
+    audio_tokens: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct CompletionDetails {
+    reasoning_tokens: u64,
+    audio_tokens: u64,
+    accepted_prediction_tokens: u64,
+    rejected_prediction_tokens: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl From<Usage> for UsageOut {
+    fn from(usage: Usage) -> Self {
+        Self {
+            prompt_tokens: usage.input,
+            completion_tokens: usage.output,
+            total_tokens: usage.total,
+            prompt_tokens_details: PromptDetails {
+                cached_tokens: usage.cached,
+                cache_write_tokens: usage.cache_write,
+                audio_tokens: usage.input_audio,
+            },
+            completion_tokens_details: CompletionDetails {
+                reasoning_tokens: usage.reasoning,
+                audio_tokens: usage.output_audio,
+                accepted_prediction_tokens: 0,
+                rejected_prediction_tokens: 0,
+            },
+            cache_read_input_tokens: usage.cached,
+            cache_creation_input_tokens: usage.cache_write,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! How one call is translated: decided when its attempt is made, used when the answer is there.
+//!
+//! The one place that pairs a caller's dialect with a provider's way. Not the work itself: [`Rewriter`].
+
+use super::outgoing::Outgoing;
+use super::rewriter::Rewriter;
+use super::way::{Chat, Exchange, Mend, Target, Way};
+use super::{Call, Provider};
+use crate::api::body::Body;
+use crate::api::chat::{ChatRequest, Setting, Writer};
+use crate::api::operation::Operation;
+use crate::api::{chat_completions, completions};
+use crate::config::account::Account;
+use crate::error::Error;
+
+/// What must be done to the answer.
+#[derive(Debug, Clone)]
+pub struct Translation {
+    work: Work,
+    operation: Operation,
+    provider: &'static str,
+    model: String,
+    strict: bool,
+    /// The caller wants events.
+    streamed: bool,
+    include_usage: bool,
+    request: Option<Body>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Chat(&'static dyn Chat),
+    Exchange(&'static dyn Exchange),
+    Mend(&'static dyn Mend),
+}
+
+/// A call made ready for its provider.
+#[derive(Debug)]
+pub struct Ready {
+    /// Path and query, as [`Provider::path`] has it.
+    pub path: String,
+    /// The body to send; `None` when there is none to send or it streams through unread.
+    pub body: Option<Vec<u8>>,
+    /// `None`: the answer passes as it comes.
+    pub translation: Option<Translation>,
+    /// The operation the provider sees: its auth headers may depend on it.
+    pub operation: Operation,
+}
+
+/// Makes a call ready: chooses the way, writes the body in the provider's words. `body` is the caller's, with
+/// `override_params` merged in; the result has one of its own only where something was changed.
+///
+/// # Errors
+/// 400 that names what the provider cannot do.
+pub fn prepare(
+    provider: &'static dyn Provider,
+    call: &Call<'_>,
+    account: &Account,
+    body: Option<&Body>,
+    strict: bool,
+    outgoing: &mut Outgoing,
+) -> Result<Ready, Error> {
+    let way = provider.way(call, account)?;
+    let model = call.model.unwrap_or_default();
+    let translation = |work, streamed, include_usage| Translation {
+        work,
+        operation: call.operation,
+        provider: provider.id(),
+        model: model.to_owned(),
+        strict,
+        streamed,
+        include_usage,
+        request: body.cloned(),
+    };
+    match (way, body) {
+        (Way::Chat(chat), Some(body)) => {
+            let request = read(call.operation, body)?;
+            let call_there =
+                Call { operation: Operation::ChatCompletions, path: "chat/completions", ..*call };
+            let target = Target { call: &call_there, account, model };
+            let translation = translation(Work::Chat(chat), request.stream, request.include_usage);
+            let bytes = chat.write(request, &target, outgoing)?;
+            Ok(Ready {
+                path: provider.path(&call_there, account)?,
+                body: Some(bytes),
+                translation: Some(translation),
+                operation: call_there.operation,
+            })
+        }
+        (Way::Exchange(exchange), body) => {
+            let target = Target { call, account, model };
+            Ok(Ready {
+                path: provider.path(call, account)?,
+                body: exchange.write(body, &target, outgoing)?,
+                translation: Some(translation(Work::Exchange(exchange), false, false)),
+                operation: call.operation,
+            })
+        }
+        (Way::Same(mend), body) => {
+            let target = Target { call, account, model };
+            let edits = match body {
+                Some(body) => provider.edits(body, &target, outgoing)?,
+                None => Vec::new(),
+            };
+            let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
+            Ok(Ready {
+                path: provider.path(call, account)?,
+                body: changed,
+                translation: mend.map(|mend| translation(Work::Mend(mend), call.streamed, false)),
+                operation: call.operation,
+            })
+        }
+        (Way::Chat(_), None) => Err(Error::bad_request("The request body must be a JSON object.")),
+    }
+}
+
+/// Reads the caller's body in its dialect.
+fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
+    match operation {
+        Operation::Completions => completions::read(body),
+        _ => chat_completions::read(body),
+    }
+}
+
+/// Writes an answer in the caller's dialect.
+fn writer(operation: Operation, streamed: bool, setting: Setting) -> Box<dyn Writer> {
+    match operation {
+        Operation::Completions => completions::writer(streamed, setting),
+        _ => chat_completions::writer(streamed, setting),
+    }
+}
+
+impl Translation {
+    /// Whether the caller gets a stream of events, if all goes well.
+    pub fn streams(&self) -> bool {
+        self.streamed
+    }
+
+    /// Whether the answer keeps the provider's shape and is only put right in places.
+    pub fn mends(&self) -> bool {
+        matches!(self.work, Work::Mend(_))
+    }
+
+    /// The translation of one answer with a good status. `streamed`: it came as a stream of events; `id`:
+    /// unique, for ids the provider does not tell; `created`: Unix seconds.
+    pub fn rewriter(&self, streamed: bool, id: &str, created: u64) -> Rewriter {
+        match self.work {
+            Work::Chat(chat) => {
+                let setting = Setting {
+                    id: id.to_owned(),
+                    created,
+                    model: self.model.clone(),
+                    provider: self.provider,
+                    strict: self.strict,
+                    include_usage: self.include_usage,
+                    request: self.request.clone(),
+                };
+                let writer = writer(self.operation, self.streamed, setting);
+                Rewriter::chat(chat.reader(streamed), writer, id)
+            }
+            Work::Exchange(exchange) => {
+                Rewriter::exchange(exchange, self.request.clone(), self.model.clone())
+            }
+            Work::Mend(mend) => Rewriter::mend(mend, streamed),
+        }
+    }
+}
