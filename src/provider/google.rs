@@ -3,7 +3,9 @@
 //!
 //! The shape itself is in [`super::gemini`].
 
-use super::gemini::Gemini;
+use super::gemini::count::Count;
+use super::gemini::embeddings::Embeddings;
+use super::gemini::{Gemini, models};
 use super::key::Key;
 use super::row::{CustomHost, Host, Row, encode_segment};
 use super::way::Way;
@@ -31,24 +33,29 @@ pub static ROW: Row = Row {
     ..Row::PLAIN
 };
 
-/// What is asked in Gemini's own words, and how its path ends.
-fn native(call: &Call<'_>) -> Option<Native> {
+/// Where a call in Gemini's own words goes, and with which query.
+fn native(call: &Call<'_>) -> Option<(Place, Option<&'static str>)> {
     Some(match call.operation {
-        Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses
-            if call.streamed =>
-        {
-            Native::Model(":streamGenerateContent", Some("alt=sse"))
-        }
         Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses => {
-            Native::Model(":generateContent", None)
+            match call.streamed {
+                true => (Place::Model(":streamGenerateContent"), Some("alt=sse")),
+                false => (Place::Model(":generateContent"), None),
+            }
         }
+        Operation::Embeddings => (Place::Model(Embeddings::Batch.method()), None),
+        Operation::CountTokens => (Place::Model(":countTokens"), None),
+        // All of them: more than OpenAI's list, which knows no pages, would ever be asked for.
+        Operation::Models => (Place::Same, Some("pageSize=1000")),
+        Operation::ModelsGet => (Place::Same, None),
         _ => return None,
     })
 }
 
-enum Native {
-    /// A method of the model, and the query.
-    Model(&'static str, Option<&'static str>),
+enum Place {
+    /// A method of the call's model.
+    Model(&'static str),
+    /// The caller's own path.
+    Same,
 }
 
 /// Whether a call goes to the compatible endpoint: those of the list that are not translated, and what is
@@ -74,18 +81,15 @@ impl Provider for Google {
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        let Some(native) = native(call) else {
-            return match call.operation {
-                Operation::Proxy => ROW.path(call, account),
-                _ => ROW.path(&Call { path: &format!("openai/{}", call.path), ..*call }, account),
-            };
-        };
-        // The caller's query is of another API.
-        match native {
-            Native::Model(method, query) => {
+        // The caller's query is of another API: only what is proxied keeps it.
+        match native(call) {
+            Some((Place::Model(method), query)) => {
                 let path = format!("{}{method}", model_path(call.model)?);
                 ROW.path(&Call { path: &path, query, ..*call }, account)
             }
+            Some((Place::Same, query)) => ROW.path(&Call { query, ..*call }, account),
+            None if call.operation == Operation::Proxy => ROW.path(call, account),
+            None => ROW.path(&Call { path: &format!("openai/{}", call.path), ..*call }, account),
         }
     }
 
@@ -95,6 +99,10 @@ impl Provider for Google {
             | Operation::Completions
             | Operation::Messages
             | Operation::Responses => Way::Chat(&Gemini::Studio),
+            Operation::Embeddings => Way::Exchange(&Embeddings::Batch),
+            Operation::CountTokens => Way::Exchange(&Count(Gemini::Studio)),
+            Operation::Models => Way::Exchange(&models::Listing),
+            Operation::ModelsGet => Way::Exchange(&models::Single),
             _ => Way::Same(None),
         })
     }

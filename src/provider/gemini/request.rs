@@ -32,7 +32,37 @@ pub(super) fn write(
     outgoing: &mut Outgoing,
 ) -> Result<Vec<u8>, Error> {
     let body = body(request, gemini, model, outgoing)?;
-    serde_json::to_vec(&body).map_err(|_| Error::internal("a Gemini request could not be written"))
+    written(&body)
+}
+
+/// Writes what `countTokens` wants: on Vertex AI what is counted, at Google the whole request in a member.
+///
+/// # Errors
+/// As [`write`].
+pub(super) fn write_count(
+    request: ChatRequest<'_>,
+    gemini: Gemini,
+    name: &str,
+    outgoing: &mut Outgoing,
+) -> Result<Vec<u8>, Error> {
+    let mut body = body(request, gemini, Model::of(name), outgoing)?;
+    if gemini.is_vertex() {
+        (body.config, body.tool_config, body.rest) = (Params::default(), None, Params::default());
+        return written(&body);
+    }
+    let name = format!("models/{}", name.rsplit('/').next().unwrap_or(name));
+    body.rest.set("model", Json::of(&name));
+    written(&CountOut { generate_content_request: body })
+}
+
+fn written<T: Serialize>(body: &T) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(body).map_err(|_| Error::internal("a Gemini request could not be written"))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CountOut<'a> {
+    generate_content_request: BodyOut<'a>,
 }
 
 fn body<'a>(
