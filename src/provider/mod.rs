@@ -27,6 +27,7 @@ pub mod outgoing;
 pub mod rewriter;
 pub mod row;
 pub mod translation;
+pub mod vertex;
 pub mod way;
 
 /// What a provider may know of a call.
@@ -148,7 +149,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &google::Google];
+static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &google::Google, &vertex::Vertex];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.

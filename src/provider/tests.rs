@@ -4,7 +4,7 @@
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
 use super::row::{CustomHost, Host, Row};
-use super::{Call, anthropic, find, google, ids, openai_compatible, url};
+use super::{Call, anthropic, find, google, ids, openai_compatible, url, vertex};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::config::secret::Secret;
@@ -19,7 +19,7 @@ fn repository() -> &'static Path {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [&anthropic::ROW, &google::ROW].into_iter().chain(openai_compatible::ROWS)
+    [&anthropic::ROW, &google::ROW, &vertex::ROW].into_iter().chain(openai_compatible::ROWS)
 }
 
 /// One `address.json`.
@@ -61,11 +61,13 @@ struct Fields {
     provider_project: Option<String>,
     resource_name: Option<String>,
     deployment_id: Option<String>,
+    cloud_b_region: Option<String>,
+    cloud_b_project_id: Option<String>,
 }
 
 impl Fields {
     fn account(&self) -> Account {
-        Account {
+        let mut account = Account {
             api_key: self.api_key.clone().map(Secret::new),
             custom_host: self.custom_host.clone(),
             organization: self.provider_organization.clone(),
@@ -73,7 +75,10 @@ impl Fields {
             resource_name: self.resource_name.clone(),
             deployment_id: self.deployment_id.clone(),
             ..Account::default()
-        }
+        };
+        account.cloud_b.region = self.cloud_b_region.clone();
+        account.cloud_b.project_id = self.cloud_b_project_id.clone();
+        account
     }
 }
 

@@ -60,13 +60,7 @@ impl Blocks {
         let members = [("code", code.code), ("language", code.language)];
         let members = members.into_iter().filter_map(|(name, json)| Some((name, json?)));
         let input = object(&members.collect::<Vec<_>>());
-        Some(write(&ServerToolUse {
-            kind: "server_tool_use",
-            id: &id,
-            name: CODE,
-            input,
-            signature,
-        }))
+        Some(write(&ServerToolUse { kind: "server_tool_use", id: &id, name: CODE, input, signature }))
     }
 
     pub(super) fn code_result(&mut self, json: &Json<'_>, signature: Option<&str>) -> Option<String> {

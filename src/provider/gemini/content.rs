@@ -298,7 +298,8 @@ impl<'a> Writer<'a, '_> {
             Source::Text(text) => return Ok(PartOut::text(text)),
             Source::Data { media_type, data } => {
                 let mime_type = Some(media_type).filter(|media_type| !media_type.is_empty());
-                let mime_type = mime_type.unwrap_or(Cow::Borrowed(rule.unwrap_or("application/octet-stream")));
+                let mime_type =
+                    mime_type.unwrap_or(Cow::Borrowed(rule.unwrap_or("application/octet-stream")));
                 return Ok(PartOut { inline_data: Some(Blob { mime_type, data }), ..PartOut::default() });
             }
             Source::Url { url, media_type } => {
@@ -361,7 +362,8 @@ fn linked<'a>(kind: &str, json: &Json<'a>) -> Option<(Cow<'a, str>, Option<Cow<'
         return Some((url.0, None));
     }
     let members = Json::members(inner.source()?)?;
-    let member = |wanted: &str| members.iter().find(|(name, _)| name == wanted).and_then(|(_, json)| text_of(json));
+    let member =
+        |wanted: &str| members.iter().find(|(name, _)| name == wanted).and_then(|(_, json)| text_of(json));
     Some((member("url")?.0, member("mime_type").map(|text| text.0)))
 }
 

@@ -62,7 +62,8 @@ mod tests {
         };
         let request = r#""contents":[{"role":"user","parts":[{"text":"Hi"}]}],"systemInstruction":{"parts":[{"text":"Be brief."}]}"#;
         assert_eq!(sent(Gemini::Vertex), format!("{{{request}}}"));
-        let wanted = format!(r#"{{"generateContentRequest":{{{request},"model":"models/gemini-2.5-flash"}}}}"#);
+        let wanted =
+            format!(r#"{{"generateContentRequest":{{{request},"model":"models/gemini-2.5-flash"}}}}"#);
         assert_eq!(sent(Gemini::Studio), wanted);
         let read = |answer: &[u8]| Count(Gemini::Studio).read(answer, None, "");
         assert_eq!(read(br#"{"totalTokens":12,"x":[]}"#).unwrap(), br#"{"input_tokens":12}"#);

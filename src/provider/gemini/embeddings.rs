@@ -91,7 +91,8 @@ impl Exchange for Embeddings {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
         let inputs = inputs(body).map_err(|error| error.with_provider(self.provider()))?;
         let mut manner: Vec<(&str, Json<'_>)> = Vec::new();
-        let mut take = |name, spellings: &[&str]| manner.extend(told(body, spellings).map(|json| (name, json)));
+        let mut take =
+            |name, spellings: &[&str]| manner.extend(told(body, spellings).map(|json| (name, json)));
         take("taskType", &["task_type", "taskType"]);
         take("title", &["title"]);
         take("outputDimensionality", &["dimensions", "output_dimensionality", "outputDimensionality"]);
@@ -256,7 +257,8 @@ impl<'a> Answer<'a> {
 
 /// OpenAI's `base64`: 32-bit floats, least byte first.
 fn in_base64(values: &Json<'_>) -> Result<Json<'static>, Fault> {
-    let floats: Vec<f32> = values.read().ok_or_else(|| Fault::unreadable("an embedding is no list of numbers"))?;
+    let floats: Vec<f32> =
+        values.read().ok_or_else(|| Fault::unreadable("an embedding is no list of numbers"))?;
     let bytes: Vec<u8> = floats.iter().flat_map(|float| float.to_le_bytes()).collect();
     Ok(Json::of(&STANDARD.encode(bytes)))
 }
@@ -302,14 +304,21 @@ mod tests {
             r#"{"instances":[{"content":"a","task_type":"RETRIEVAL_QUERY"},{"content":"b\n","task_type":"RETRIEVAL_QUERY"}],"parameters":{"outputDimensionality":256}}"#
         );
         assert_eq!(
-            sent(Embeddings::Predict, "multimodalembedding@001", r#"{"input":["a",{"image":{"gcsUri":"gs://x"}}],"dimensions":128}"#).unwrap(),
+            sent(
+                Embeddings::Predict,
+                "multimodalembedding@001",
+                r#"{"input":["a",{"image":{"gcsUri":"gs://x"}}],"dimensions":128}"#
+            )
+            .unwrap(),
             r#"{"instances":[{"text":"a"},{"image":{"gcsUri":"gs://x"}}],"parameters":{"dimension":128}}"#
         );
         assert_eq!(
             sent(Embeddings::Single, "gemini-embedding-2", r#"{"input":"a","auto_truncate":false}"#).unwrap(),
             r#"{"content":{"parts":[{"text":"a"}]},"autoTruncate":false}"#
         );
-        for wrong in [r#"{"input":[1,2]}"#, r#"{"input":[]}"#, r#"{"input":[[1]]}"#, "{}", r#"{"input":null}"#] {
+        for wrong in
+            [r#"{"input":[1,2]}"#, r#"{"input":[]}"#, r#"{"input":[[1]]}"#, "{}", r#"{"input":null}"#]
+        {
             let error = sent(Embeddings::Batch, "m", wrong).unwrap_err();
             assert_eq!((error.status(), error.param.as_deref()), (400, Some("input")), "{wrong}");
         }
@@ -327,15 +336,27 @@ mod tests {
     #[test]
     fn answers_become_openais_list() {
         assert_eq!(
-            told_for(Embeddings::Batch, "{}", r#"{"embeddings":[{"values":[0.10,-2]},{"values":[1e-5]}],"usageMetadata":{"promptTokenCount":7}}"#),
+            told_for(
+                Embeddings::Batch,
+                "{}",
+                r#"{"embeddings":[{"values":[0.10,-2]},{"values":[1e-5]}],"usageMetadata":{"promptTokenCount":7}}"#
+            ),
             r#"{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.10,-2]},{"object":"embedding","index":1,"embedding":[1e-5]}],"model":"m","usage":{"prompt_tokens":7,"total_tokens":7}}"#
         );
         assert_eq!(
-            told_for(Embeddings::Predict, r#"{"encoding_format":"base64"}"#, r#"{"predictions":[{"embeddings":{"values":[1,-0.5],"statistics":{"token_count":3,"truncated":false}}}]}"#),
+            told_for(
+                Embeddings::Predict,
+                r#"{"encoding_format":"base64"}"#,
+                r#"{"predictions":[{"embeddings":{"values":[1,-0.5],"statistics":{"token_count":3,"truncated":false}}}]}"#
+            ),
             r#"{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AACAPwAAAL8="}],"model":"m","usage":{"prompt_tokens":3,"total_tokens":3}}"#
         );
         assert_eq!(
-            told_for(Embeddings::Single, r#"{"encoding_format":"float"}"#, r#"{"embedding":{"values":[1]},"usageMetadata":{"promptTokenCount":2}}"#),
+            told_for(
+                Embeddings::Single,
+                r#"{"encoding_format":"float"}"#,
+                r#"{"embedding":{"values":[1]},"usageMetadata":{"promptTokenCount":2}}"#
+            ),
             r#"{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m","usage":{"prompt_tokens":2,"total_tokens":2}}"#
         );
         for odd in ["", "{}", "[]", r#"{"embeddings":[]}"#] {

@@ -175,7 +175,8 @@ mod tests {
                 r#"{"type":"url_citation","url_citation":{"start_index":20,"end_index":30,"url":"https://b","title":"https://b"}}"#,
             ]
         );
-        let citations = r#"{"citations":[{"startIndex":0,"endIndex":7,"uri":"https://c"},{"endIndex":2,"uri":"x"}]}"#;
+        let citations =
+            r#"{"citations":[{"startIndex":0,"endIndex":7,"uri":"https://c"},{"endIndex":2,"uri":"x"}]}"#;
         told.clear();
         of_citations(&Json::parse(citations).unwrap(), &words, &mut |json| told.push(json.to_owned()));
         assert_eq!(told.len(), 1);

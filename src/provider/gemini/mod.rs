@@ -8,6 +8,7 @@ use super::way::{Chat, Target};
 use crate::api::chat::{ChatRequest, Json, Reader};
 use crate::error::Error;
 use model::Model;
+use std::borrow::Cow;
 
 mod answer;
 mod blocks;
@@ -63,6 +64,25 @@ impl Chat for Gemini {
     }
 }
 
+/// JSON text without the white space between its tokens: Google lays its answers out over many lines, and what
+/// stands in an event must be one.
+fn compact(json: &str) -> Cow<'_, str> {
+    if !json.contains(['\n', '\r']) {
+        return Cow::Borrowed(json);
+    }
+    let (mut inside, mut escaped) = (false, false);
+    let kept = json.chars().filter(|&char| {
+        match char {
+            '"' if !escaped => inside = !inside,
+            ' ' | '\n' | '\r' | '\t' if !inside => return false,
+            _ => {}
+        }
+        escaped = inside && char == '\\' && !escaped;
+        true
+    });
+    Cow::Owned(kept.collect())
+}
+
 /// A JSON object of these members, in order.
 fn object(members: &[(&str, Json<'_>)]) -> Json<'static> {
     let mut text = String::from("{");
@@ -76,6 +96,18 @@ fn object(members: &[(&str, Json<'_>)]) -> Json<'static> {
     }
     text.push('}');
     Json::owned(text).unwrap_or_else(|| Json::of(&()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_white_space_between_tokens_goes() {
+        let laid_out = "{\n  \"a b\": [1.0, \"\\\\\", \" \\\" \"],\r\n\t\"c\": \"\\n \"\n}";
+        assert_eq!(compact(laid_out), r#"{"a b":[1.0,"\\"," \" "],"c":"\n "}"#);
+        assert_eq!(compact(r#"{"a": 1}"#), r#"{"a": 1}"#);
+    }
 }
 
 #[cfg(test)]

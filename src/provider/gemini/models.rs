@@ -41,7 +41,8 @@ impl Exchange for Listing {
     fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
         let wrong = || Fault::unreadable("it is no list of models");
         let text = std::str::from_utf8(answer).map_err(|_| wrong())?.trim();
-        let answer: Answer<'_> = serde_json::from_str(text).ok().filter(|_| text.starts_with('{')).ok_or_else(wrong)?;
+        let answer: Answer<'_> =
+            serde_json::from_str(text).ok().filter(|_| text.starts_with('{')).ok_or_else(wrong)?;
         // An empty list is left out by Google's JSON.
         let models = answer.models.or(answer.publisher_models).unwrap_or_default();
         let data: Option<Vec<Model<'_>>> =
@@ -99,7 +100,10 @@ mod tests {
             r#"{"object":"list","data":[{"id":"gemini-x","object":"model","created":0,"owned_by":"google","name":"models/gemini-x","displayName":"X"}]}"#
         );
         let list = br#"{"publisherModels":[{"name":"publishers/meta/models/llama"}]}"#;
-        assert!(text(Listing.read(list, None, "").unwrap()).contains(r#""id":"llama","object":"model","created":0,"owned_by":"meta""#));
+        assert!(
+            text(Listing.read(list, None, "").unwrap())
+                .contains(r#""id":"llama","object":"model","created":0,"owned_by":"meta""#)
+        );
         assert_eq!(Listing.read(b"{}", None, "").unwrap(), br#"{"object":"list","data":[]}"#);
         let single = Single.read(br#"{"name":"models/y"}"#, None, "").unwrap();
         assert!(text(single).starts_with(r#"{"id":"y","object":"model","created":0,"owned_by":"google""#));

@@ -5,6 +5,7 @@
 
 use super::answer::{Candidate, Chunk, PartIn};
 use super::blocks::Blocks;
+use super::compact;
 use super::grounding::{self, Words};
 use crate::api::chat::{Event, Fault, Finish, Json, Reader, Start, Tell};
 use crate::api::sse::Splitter;
@@ -155,7 +156,8 @@ impl State {
         if candidates.is_empty()
             && let Some(reason) = chunk.prompt_feedback.as_ref().and_then(|told| told.block_reason.as_deref())
         {
-            let message = chunk.prompt_feedback.as_ref().and_then(|told| told.block_reason_message.as_deref());
+            let message =
+                chunk.prompt_feedback.as_ref().and_then(|told| told.block_reason_message.as_deref());
             self.refuse(reason, message, tell);
         }
         for (position, candidate) in candidates.into_iter().enumerate() {
@@ -210,13 +212,13 @@ impl State {
         if let Some(json) = told.grounding_metadata.as_ref().filter(|json| is_told(json)) {
             let on = &mut |json: &str| tell(Event::Annotation { choice: index, json });
             grounding::of_grounding(json, &choice.words, on);
-            tell(Event::Member { name: "grounding_metadata", json: json.get() });
+            tell(Event::Member { name: "grounding_metadata", json: &compact(json.get()) });
         }
         if let Some(json) = told.url_context_metadata.as_ref().filter(|json| is_told(json)) {
-            tell(Event::Member { name: "url_context_metadata", json: json.get() });
+            tell(Event::Member { name: "url_context_metadata", json: &compact(json.get()) });
         }
         if let Some(json) = told.safety_ratings.as_ref().filter(|json| is_told(json)) {
-            choice.safety_ratings = Some(json.get().to_owned());
+            choice.safety_ratings = Some(compact(json.get()).into_owned());
         }
         let Some(reason) = told.finish_reason.as_deref() else { return };
         if let Some(message) = &told.finish_message
@@ -272,12 +274,12 @@ impl Choice {
             let id = call.id.as_deref().unwrap_or_default();
             tell(Event::ToolCall { choice, index, id, name, signature: seal });
             let args = call.args.as_ref().filter(|args| !args.is_null());
-            tell(Event::Arguments { choice, index, fragment: args.map_or("{}", Json::get) });
+            tell(Event::Arguments { choice, index, fragment: &compact(args.map_or("{}", Json::get)) });
             return;
         }
         if let Some(block) = self.block(choice, part, seal) {
             self.has_content = true;
-            tell(Event::Block { choice, json: &block });
+            tell(Event::Block { choice, json: &compact(&block) });
             return;
         }
         if let Some(blob) = &part.inline_data
@@ -340,10 +342,17 @@ fn finish(native: &str) -> Finish {
     match native {
         "MAX_TOKENS" => Finish::Length,
         // What a model repeats from its sources (RECITATION) is held back as what it must not say.
-        "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII"
-        | "IMAGE_SAFETY" | "IMAGE_PROHIBITED_CONTENT" | "IMAGE_RECITATION" | "MODEL_ARMOR" | "JAILBREAK" => {
-            Finish::ContentFilter
-        }
+        "SAFETY"
+        | "RECITATION"
+        | "LANGUAGE"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION"
+        | "MODEL_ARMOR"
+        | "JAILBREAK" => Finish::ContentFilter,
         _ => Finish::Stop,
     }
 }

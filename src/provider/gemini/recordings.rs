@@ -49,8 +49,9 @@ fn told_by_reader(bytes: &[u8], streamed: bool, size: usize) -> Told {
     told.model = answer.model;
     told.id = answer.id;
     let usage = answer.usage;
-    told.usage = usage
-        .map(|usage| [usage.input, usage.output, usage.total, usage.cached, usage.reasoning, usage.input_audio]);
+    told.usage = usage.map(|usage| {
+        [usage.input, usage.output, usage.total, usage.cached, usage.reasoning, usage.input_audio]
+    });
     assert!(answer.choices.len() <= 1);
     let Some(choice) = answer.choices.first() else { return told };
     told.text = choice.text().unwrap_or_default();
@@ -112,7 +113,8 @@ fn usage(told: &Value) -> Option<[u64; 6]> {
     let count = |name: &str| told[name].as_u64().unwrap_or_default();
     told["totalTokenCount"].as_u64()?;
     let audio = told["promptTokensDetails"].as_array().into_iter().flatten();
-    let audio = audio.filter(|share| share["modality"] == "AUDIO").filter_map(|share| share["tokenCount"].as_u64());
+    let audio =
+        audio.filter(|share| share["modality"] == "AUDIO").filter_map(|share| share["tokenCount"].as_u64());
     let input = count("promptTokenCount") + count("toolUsePromptTokenCount");
     let output = count("candidatesTokenCount") + count("thoughtsTokenCount");
     assert_eq!(input + output, count("totalTokenCount"), "{told}");
@@ -212,17 +214,26 @@ fn what_breaks_is_told() {
     ] {
         let told = events(bytes.as_bytes(), streamed);
         let last = told.last().unwrap();
-        assert!(last.starts_with(&format!("Error(Fault {{ status: {status}, message: \"{message}")), "{bytes}: {told:?}");
+        assert!(
+            last.starts_with(&format!("Error(Fault {{ status: {status}, message: \"{message}")),
+            "{bytes}: {told:?}"
+        );
         assert!(!told.iter().any(|event| event.starts_with("Finish")), "{told:?}");
     }
     // Nothing at all, and a stream that only stops: not for the reader to say.
     assert_eq!(events(b"", true), Vec::<String>::new());
-    assert!(!events(format!("data: {start}\n\n").as_bytes(), true).iter().any(|event| event.starts_with("F")));
+    assert!(
+        !events(format!("data: {start}\n\n").as_bytes(), true).iter().any(|event| event.starts_with("F"))
+    );
 }
 
 #[test]
 fn a_finish_in_every_chunk_is_told_once_and_last() {
-    let chunk = |text: &str| format!(r#"data: {{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}]}},"finishReason":"STOP"}}]}}"#);
+    let chunk = |text: &str| {
+        format!(
+            r#"data: {{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}]}},"finishReason":"STOP"}}]}}"#
+        )
+    };
     let told = events([chunk("a"), chunk("b"), String::new()].join("\n\n").as_bytes(), true);
     let at = |start: &str| told.iter().position(|event| event.starts_with(start)).unwrap();
     assert_eq!(told.iter().filter(|event| event.starts_with("Finish")).count(), 1);

@@ -84,7 +84,8 @@ fn body<'a>(
     let mut offer = tools::offer(request.tools, request.tool_choice, own.as_ref(), gemini, outgoing)?;
     if let Some(options) = search {
         if options.get().trim_matches(['{', '}', ' ']) != "" {
-            outgoing.warn("web_search_options", "Google's search has no such options, it searches all the same");
+            outgoing
+                .warn("web_search_options", "Google's search has no such options, it searches all the same");
         }
         offer.tools.push(object(&[("googleSearch", object(&[]))]));
     }

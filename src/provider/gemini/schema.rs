@@ -60,15 +60,21 @@ fn tidied(text: &str, depth: usize) -> Option<String> {
                 out.push("$ref", raw.replacen("#/definitions/", "#/$defs/", 1));
             }
             "properties" | "$defs" | "patternProperties" => out.keep(name, raw, each_member(raw, depth)),
-            "items" | "additionalProperties" | "not" | "contains" | "propertyNames" if raw.starts_with('{') => {
+            "items" | "additionalProperties" | "not" | "contains" | "propertyNames"
+                if raw.starts_with('{') =>
+            {
                 out.keep(name, raw, tidied(raw, depth + 1));
             }
             // One alternative is all of them, and `anyOf` is what Gemini knows.
-            "allOf" if Json::parse(raw).and_then(|json| Some(json.read::<Vec<Json<'_>>>()?.len())) == Some(1) => {
+            "allOf"
+                if Json::parse(raw).and_then(|json| Some(json.read::<Vec<Json<'_>>>()?.len())) == Some(1) =>
+            {
                 out.changed = true;
                 out.push("anyOf", each_item(raw, depth).unwrap_or_else(|| raw.to_owned()));
             }
-            "anyOf" | "oneOf" | "allOf" | "prefixItems" | "items" => out.keep(name, raw, each_item(raw, depth)),
+            "anyOf" | "oneOf" | "allOf" | "prefixItems" | "items" => {
+                out.keep(name, raw, each_item(raw, depth))
+            }
             _ => out.push(name, raw.to_owned()),
         }
     }

@@ -157,7 +157,8 @@ fn native_tool<'a>(kind: &str, json: &Json<'a>, index: usize, gemini: Gemini) ->
         return Ok(json.clone());
     }
     if let Some(native) = native(kind) {
-        let settings = members.iter().find(|(name, json)| (name == kind || name == native) && json.is_object());
+        let settings =
+            members.iter().find(|(name, json)| (name == kind || name == native) && json.is_object());
         let settings = settings.map_or_else(|| object(&[]), |(_, json)| json.clone());
         return Ok(object(&[(native, settings)]));
     }
