@@ -83,7 +83,7 @@ fn body<'a>(
     let own = request.params.take("tool_config").or_else(|| request.params.take("toolConfig"));
     let mut offer = tools::offer(request.tools, request.tool_choice, own.as_ref(), gemini, outgoing)?;
     if let Some(options) = search {
-        if options.get().trim_matches(['{', '}', ' ']) != "" {
+        if !options.get().trim_matches(['{', '}', ' ']).is_empty() {
             outgoing
                 .warn("web_search_options", "Google's search has no such options, it searches all the same");
         }

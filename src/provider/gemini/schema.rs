@@ -73,7 +73,7 @@ fn tidied(text: &str, depth: usize) -> Option<String> {
                 out.push("anyOf", each_item(raw, depth).unwrap_or_else(|| raw.to_owned()));
             }
             "anyOf" | "oneOf" | "allOf" | "prefixItems" | "items" => {
-                out.keep(name, raw, each_item(raw, depth))
+                out.keep(name, raw, each_item(raw, depth));
             }
             _ => out.push(name, raw.to_owned()),
         }

@@ -25,75 +25,33 @@ fn call<'a>(operation: Operation, model: &'a str, streamed: bool) -> Call<'a> {
 
 #[test]
 fn every_publisher_has_its_path() {
-    let host = "https://us-central1-aiplatform.googleapis.com";
-    let at = "projects/proj/locations/us-central1";
-    let chat = Operation::ChatCompletions;
-    for (operation, model, streamed, wanted) in [
-        (
-            chat,
-            "gemini-2.5-pro",
-            false,
-            format!("{host}/v1/{at}/publishers/google/models/gemini-2.5-pro:generateContent"),
-        ),
-        (
-            chat,
-            "google.gemini-2.5-pro",
-            true,
-            format!("{host}/v1/{at}/publishers/google/models/gemini-2.5-pro:streamGenerateContent?alt=sse"),
-        ),
-        (
-            Operation::Embeddings,
-            "text-embedding-005",
-            false,
-            format!("{host}/v1/{at}/publishers/google/models/text-embedding-005:predict"),
-        ),
-        (
-            Operation::Embeddings,
-            "gemini-embedding-2",
-            false,
-            format!("{host}/v1/{at}/publishers/google/models/gemini-embedding-2:embedContent"),
-        ),
-        (
-            Operation::Images,
-            "imagen-4.0",
-            false,
-            format!("{host}/v1/{at}/publishers/google/models/imagen-4.0:predict"),
-        ),
-        (
-            Operation::CountTokens,
-            "gemini-2.5-pro",
-            false,
-            format!("{host}/v1/{at}/publishers/google/models/gemini-2.5-pro:countTokens"),
-        ),
-        (
-            chat,
-            "anthropic.claude-x@20240620",
-            false,
-            format!("{host}/v1/{at}/publishers/anthropic/models/claude-x@20240620:rawPredict"),
-        ),
-        (
-            Operation::Messages,
-            "claude-x",
-            true,
-            format!("{host}/v1/{at}/publishers/anthropic/models/claude-x:streamRawPredict"),
-        ),
-        (
-            Operation::CountTokens,
-            "claude-x",
-            false,
-            format!("{host}/v1/{at}/publishers/anthropic/models/count-tokens:rawPredict"),
-        ),
-        (
-            chat,
-            "mistralai.mistral-small-2503",
-            true,
-            format!("{host}/v1/{at}/publishers/mistralai/models/mistral-small-2503:streamRawPredict"),
-        ),
-        (chat, "meta.llama-x", true, format!("{host}/v1beta1/{at}/endpoints/openapi/chat/completions")),
-        (chat, "endpoints.123", true, format!("{host}/v1/{at}/endpoints/123/chat/completions")),
-    ] {
-        assert_eq!(url(&Vertex, &call(operation, model, streamed), &account("us-central1")).unwrap(), wanted);
+    use Operation::{ChatCompletions, CountTokens, Embeddings, Images, Messages};
+    let paths = [
+        (ChatCompletions, "gemini-2.5-pro", "/publishers/google/models/gemini-2.5-pro:generateContent"),
+        (Embeddings, "text-embedding-005", "/publishers/google/models/text-embedding-005:predict"),
+        (Embeddings, "gemini-embedding-2", "/publishers/google/models/gemini-embedding-2:embedContent"),
+        (Images, "imagen-4.0", "/publishers/google/models/imagen-4.0:predict"),
+        (CountTokens, "google/gemini-x", "/publishers/google/models/gemini-x:countTokens"),
+        (ChatCompletions, "anthropic.claude-x@2024", "/publishers/anthropic/models/claude-x@2024:rawPredict"),
+        (CountTokens, "claude-x", "/publishers/anthropic/models/count-tokens:rawPredict"),
+        (ChatCompletions, "endpoints.123", "/endpoints/123/chat/completions"),
+    ];
+    let streamed = [
+        (ChatCompletions, "gemini-x", "/publishers/google/models/gemini-x:streamGenerateContent?alt=sse"),
+        (Messages, "claude-x", "/publishers/anthropic/models/claude-x:streamRawPredict"),
+        (ChatCompletions, "mistralai.m", "/publishers/mistralai/models/m:streamRawPredict"),
+    ];
+    let base = "https://us-central1-aiplatform.googleapis.com";
+    let place = "projects/proj/locations/us-central1";
+    let account = account("us-central1");
+    for (cases, streams) in [(&paths[..], false), (&streamed[..], true)] {
+        for (operation, model, rest) in cases {
+            let got = url(&Vertex, &call(*operation, model, streams), &account).unwrap();
+            assert_eq!(got, format!("{base}/v1/{place}{rest}"));
+        }
     }
+    let got = url(&Vertex, &call(ChatCompletions, "meta.llama-x", true), &account).unwrap();
+    assert_eq!(got, format!("{base}/v1beta1/{place}/endpoints/openapi/chat/completions"));
 }
 
 #[test]
