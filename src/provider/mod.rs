@@ -18,6 +18,8 @@ use way::{Target, Way};
 
 pub mod anthropic;
 pub mod bedrock;
+pub mod gemini;
+pub mod google;
 pub mod grant;
 pub mod key;
 mod mending;
@@ -26,6 +28,7 @@ pub mod outgoing;
 pub mod rewriter;
 pub mod row;
 pub mod translation;
+pub mod vertex;
 pub mod way;
 
 /// What a provider may know of a call.
@@ -58,6 +61,11 @@ pub struct Signing<'a> {
 pub trait Provider: Send + Sync + std::fmt::Debug {
     /// The plain identifier callers use (`openai`, `groq`), as in reference 12.1.
     fn id(&self) -> &'static str;
+
+    /// Other names callers may use.
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Scheme and host, perhaps with a path, that calls are appended to when the account has no custom
     /// host. Ends without a slash.
@@ -142,12 +150,13 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &bedrock::Bedrock];
+static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &bedrock::Bedrock, &google::Google, &vertex::Vertex];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.
 pub fn find(id: &str) -> Option<&'static dyn Provider> {
-    let native = NATIVE.iter().copied().find(|provider| provider.id() == id);
+    let native =
+        NATIVE.iter().copied().find(|provider| provider.id() == id || provider.aliases().contains(&id));
     native.or_else(|| openai_compatible::find(id).map(|row| row as &'static dyn Provider))
 }
 

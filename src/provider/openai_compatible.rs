@@ -56,15 +56,6 @@ pub static ROWS: &[Row] = &[
         ..Row::PLAIN
     },
     Row {
-        id: "google",
-        aliases: &["gemini"],
-        host: Host::Fixed("https://generativelanguage.googleapis.com"),
-        prefix: "/v1beta/openai",
-        note: "the compatible path; Gemini's own shape comes with translation",
-        source: "https://ai.google.dev/gemini-api/docs/openai",
-        ..Row::PLAIN
-    },
-    Row {
         id: "cohere",
         host: Host::Fixed("https://api.cohere.ai"),
         prefix: "/compatibility/v1",

@@ -49,6 +49,8 @@ pub enum Host {
     Below(&'static [&'static str]),
     /// Nowhere: the account must have a custom host.
     Custom,
+    /// Made of what the account says, by the vendor's own file; how, for people to read.
+    Made(&'static str),
 }
 
 /// What a custom host stands for.
@@ -145,7 +147,7 @@ impl Row {
             let message = format!("{param} must not contain '.' or '..' as a path segment.");
             return Err(Error::invalid_request(param, message).with_provider(self.id));
         }
-        Ok(utf8_percent_encode(value, SEGMENT).into())
+        Ok(encode_segment(value))
     }
 
     fn lacks(&self, param: &str) -> Error {
@@ -170,7 +172,7 @@ impl Provider for Row {
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
         let domains = match self.host {
             Host::Fixed(host) => return Ok(Cow::Borrowed(host)),
-            Host::Custom => return Err(self.lacks("custom_host")),
+            Host::Custom | Host::Made(_) => return Err(self.lacks("custom_host")),
             Host::Below(domains) => domains,
         };
         let name = account.resource_name.as_deref().ok_or_else(|| self.lacks("resource_name"))?;
@@ -218,13 +220,18 @@ impl Provider for Row {
     }
 }
 
+/// `value` as one segment of a path.
+pub(super) fn encode_segment(value: &str) -> Cow<'_, str> {
+    utf8_percent_encode(value, SEGMENT).into()
+}
+
 fn base_model(model: Option<&str>) -> Option<&str> {
     model.and_then(|model| model.split(':').next())
 }
 
 /// Whether a path or value has a `.` or `..` segment, however it is spelled. Upstreams and proxies before
 /// them resolve these, and a stored provider's key would then be used outside the base it is meant for.
-fn climbs(path: &str) -> bool {
+pub(super) fn climbs(path: &str) -> bool {
     // Decoded twice: some proxies decode once before they resolve, and the server behind decodes again.
     let once = percent_decode_str(path).decode_utf8_lossy();
     let twice = percent_decode_str(&once).decode_utf8_lossy();
@@ -232,7 +239,7 @@ fn climbs(path: &str) -> bool {
 }
 
 /// Whether the path of a custom host ends in a version segment: `/v1`, `/api/v3`, `/v1beta/`.
-fn ends_in_version(custom_host: &str) -> bool {
+pub(super) fn ends_in_version(custom_host: &str) -> bool {
     let rest = custom_host.split_once("://").map_or(custom_host, |(_, rest)| rest);
     let Some((_, path)) = rest.trim_end_matches('/').split_once('/') else { return false };
     let last = path.rsplit('/').next().unwrap_or_default();

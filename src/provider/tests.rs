@@ -4,7 +4,7 @@
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
 use super::row::{CustomHost, Host, Row};
-use super::{Call, anthropic, bedrock, find, ids, openai_compatible, url};
+use super::{Call, anthropic, bedrock, find, google, ids, openai_compatible, url, vertex};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, names};
 use crate::config::node::Node;
@@ -20,7 +20,7 @@ fn repository() -> &'static Path {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [&anthropic::ROW, &bedrock::ROW].into_iter().chain(openai_compatible::ROWS)
+    [&anthropic::ROW, &bedrock::ROW, &google::ROW, &vertex::ROW].into_iter().chain(openai_compatible::ROWS)
 }
 
 /// One `address.json`.
@@ -128,6 +128,7 @@ fn every_provider_has_the_address_its_fixture_says() {
             Host::Fixed(host) => Some(format!("{host}{}", row.prefix)),
             Host::Below(domains) => Some(format!("https://{{resource_name}}.{}{}", domains[0], row.prefix)),
             Host::Custom => None,
+            Host::Made(how) => Some(how.to_owned()),
         };
         assert_eq!(base, fixture.base, "{}", row.id);
         let good = fixture.cases.iter().filter(|case| case.url.is_some()).count();
@@ -215,6 +216,7 @@ fn page() -> String {
             Host::Fixed(host) => format!("`{host}{}`", row.prefix),
             Host::Below(domains) => format!("`https://{{resource_name}}.{}{}`", domains[0], row.prefix),
             Host::Custom => "custom host required".to_owned(),
+            Host::Made(how) => format!("`{how}`"),
         };
         let custom = match row.custom_host {
             CustomHost::Base => "base URL".to_owned(),
