@@ -17,6 +17,7 @@ use std::time::SystemTime;
 use way::{Target, Way};
 
 pub mod anthropic;
+pub mod cohere;
 pub mod grant;
 pub mod key;
 mod mending;
@@ -73,6 +74,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// 400 when the call lacks what the path is made of (a model in the path, say), or would climb out of
     /// the base with `..`.
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error>;
+
+    /// What a custom host stands for: the part of it that [`Provider::path`] is appended to. All of it, but for
+    /// providers whose paths do not all hang below one address. Never another host.
+    fn custom_base<'a>(&self, _call: &Call<'_>, host: &'a str) -> &'a str {
+        host.trim_end_matches('/')
+    }
 
     /// How this call is had here. `call.operation` is the caller's. For [`Way::Chat`] the other functions
     /// are asked with [`Operation::ChatCompletions`] from then on.
@@ -141,7 +148,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic];
+static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &cohere::Cohere];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.
@@ -172,7 +179,7 @@ pub fn unknown(name: &str) -> String {
 /// As [`Provider::base_url`] and [`Provider::path`].
 pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<String, Error> {
     let base = match &account.custom_host {
-        Some(host) => Cow::Borrowed(host.trim_end_matches('/')),
+        Some(host) => Cow::Borrowed(provider.custom_base(call, host)),
         None => provider.base_url(account)?,
     };
     Ok(format!("{base}{}", provider.path(call, account)?))
