@@ -40,6 +40,7 @@ pub enum Kind {
     NotImplemented,
     Unreachable,
     InvalidAnswer,
+    NotGranted,
     Draining,
     Crowded,
     Silent,
@@ -84,6 +85,7 @@ impl Kind {
             Kind::NotImplemented => row(501, BAD, BAD, "not_implemented"),
             Kind::Unreachable => row(502, "upstream_error", "api_error", "upstream_unreachable"),
             Kind::InvalidAnswer => row(502, "upstream_error", "api_error", "upstream_invalid_answer"),
+            Kind::NotGranted => row(502, "upstream_error", "api_error", "upstream_grant_failed"),
             Kind::Crowded => row(503, "server_error", "overloaded_error", "too_many_connections"),
             Kind::Silent => row(504, "upstream_error", "timeout_error", "upstream_timeout"),
             Kind::Draining => row(503, "server_error", "overloaded_error", "draining"),
@@ -192,6 +194,11 @@ impl Error {
     /// 502: the provider answered something that is not an HTTP answer we can use.
     pub fn invalid_answer(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(Kind::InvalidAnswer, message) }
+    }
+
+    /// 502: the token or the temporary credentials a provider wants could not be had.
+    pub fn not_granted(message: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(Kind::NotGranted, message) }
     }
 
     /// 503: more connections than the operator allows.

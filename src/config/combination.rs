@@ -2,24 +2,26 @@
 //!
 //! Only presence counts here; whether the values are any good is found where they are read.
 
-use super::account::{
-    A_ACCESS_KEY_ID, A_SECRET_ACCESS_KEY, API_KEY, B_PROJECT_ID, B_REGION, B_SERVICE_ACCOUNT, C_API_VERSION,
-    C_DEPLOYMENT_NAME, C_DEPLOYMENT_TYPE, C_ENDPOINT_NAME, C_REGION, CUSTOM_HOST,
+use super::account::names::{
+    A_ACCESS_KEY_ID, A_AUTH_TYPE, A_ROLE_ARN, A_SECRET_ACCESS_KEY, API_KEY, B_PROJECT_ID, B_REGION,
+    B_SERVICE_ACCOUNT, C_AD_TOKEN, C_API_VERSION, C_AUTH_MODE, C_DEPLOYMENT_NAME, C_DEPLOYMENT_TYPE,
+    C_ENDPOINT_NAME, C_REGION, CUSTOM_HOST, Names,
 };
 use super::read::Fields;
-
-/// Names of one field: any of them will do.
-type Names = &'static [&'static str];
 
 /// What must stand beside `provider` to reach it.
 const WITH_PROVIDER: &[&[Names]] = &[
     &[API_KEY],
     &[CUSTOM_HOST],
     &[A_ACCESS_KEY_ID, A_SECRET_ACCESS_KEY],
+    &[A_ROLE_ARN],
+    &[A_AUTH_TYPE],
     &[B_REGION, B_SERVICE_ACCOUNT],
     &[B_REGION, B_PROJECT_ID],
     &[C_DEPLOYMENT_NAME, C_DEPLOYMENT_TYPE, C_REGION, C_API_VERSION],
     &[C_ENDPOINT_NAME, C_DEPLOYMENT_TYPE],
+    &[C_AUTH_MODE],
+    &[C_AD_TOKEN],
 ];
 
 /// The combinations without `provider`.

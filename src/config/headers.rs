@@ -6,14 +6,13 @@
 
 mod sent;
 
-use super::account::{Account, DeploymentType};
+use super::account::names::CUSTOM_HOST;
+use super::account::{Account, Said};
 use super::policy::LONGEST_MS;
-use super::secret::Secret;
 use crate::error::Error;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
-use sent::{Header, Place, Sent, SentAccount, put};
-use serde::de::IgnoredAny;
+use sent::{Header, Place, Sent, SentAccount};
 use std::fmt;
 
 /// Bytes of an id or name we log and echo.
@@ -45,8 +44,8 @@ pub struct Asked<'a> {
     pub strict_std_compliance: Option<bool>,
     /// The credential in `Authorization`, without the word `Bearer`. `None` for other schemes.
     pub bearer: Option<&'a str>,
-    /// Cloud credentials and addressing, when any header of that sort is there. Without `api_key` and
-    /// `custom_host`, which have their own fields.
+    /// Cloud credentials and addressing, when any header of that sort is there. Without `api_key`, which has
+    /// its own field; with a `custom_host` only where a vendor's header names one.
     pub account: Option<Box<Account>>,
 }
 
@@ -61,16 +60,18 @@ impl<'a> Asked<'a> {
         for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
             for (rank, prefix) in prefixes.iter().enumerate() {
                 let word = name.as_str().strip_prefix(prefix.as_ref());
-                if let Some(place) = word.and_then(|word| sent.place(word)) {
-                    put(place, Header { name, value, rank })?;
+                if let Some(word) = word
+                    && sent.take(word, Header { name, value, rank })?
+                {
                     break;
                 }
             }
         }
+        let provider = text(sent.provider)?;
         Ok(Self {
             service_key: text(sent.service_key)?,
             config: utf8(sent.config)?,
-            provider: text(sent.provider)?,
+            provider,
             virtual_key: text(sent.virtual_key)?,
             custom_host: text(sent.custom_host)?,
             request_timeout: sent.request_timeout.map(milliseconds).transpose()?,
@@ -79,13 +80,13 @@ impl<'a> Asked<'a> {
             span_id: id(sent.span_id)?,
             parent_span_id: id(sent.parent_span_id)?,
             span_name: id(sent.span_name)?,
-            metadata: sent.metadata.map(json_object).transpose()?,
+            metadata: sent.metadata.map(Header::json_object).transpose()?,
             cache_namespace: text(sent.cache_namespace)?,
             cache_force_refresh: text(sent.cache_force_refresh)?
                 .is_some_and(|text| text.eq_ignore_ascii_case("true")),
             strict_std_compliance: sent.strict.map(flag).transpose()?,
             bearer: bearer(headers)?,
-            account: sent.has_account.then(|| account(&sent.account)).transpose()?,
+            account: (!sent.account.is_empty()).then(|| account(sent.account, provider)).transpose()?,
         })
     }
 }
@@ -108,39 +109,18 @@ pub fn forwardable(name: &str) -> Result<HeaderName, &'static str> {
     Ok(name)
 }
 
-/// Reads the cloud headers.
-fn account(sent: &SentAccount<'_>) -> Result<Box<Account>, Error> {
-    let mut account = Box::<Account>::default();
-    account.organization = owned(sent.organization)?;
-    account.project = owned(sent.project)?;
-    account.resource_name = owned(sent.resource_name)?;
-    account.deployment_id = owned(sent.deployment_id)?;
+/// Reads the account headers. `provider`: the one named in a header.
+fn account(mut sent: SentAccount<'_>, provider: Option<&str>) -> Result<Box<Account>, Error> {
+    sent.provider = provider.unwrap_or_default().to_owned();
+    let mut account = Box::new(Account::said(&mut sent));
+    account.custom_host = sent.text(CUSTOM_HOST);
     // One header for both dialects of cloud C: resources know api_version, deployments cloud_c_api_version.
-    account.api_version = owned(sent.c_api_version)?;
-    account.cloud_a.access_key_id = text(sent.a_access_key_id)?.map(Secret::new);
-    account.cloud_a.secret_access_key = text(sent.a_secret_access_key)?.map(Secret::new);
-    account.cloud_a.session_token = text(sent.a_session_token)?.map(Secret::new);
-    account.cloud_a.region = owned(sent.a_region)?;
-    account.cloud_b.project_id = owned(sent.b_project_id)?;
-    account.cloud_b.region = owned(sent.b_region)?;
-    let service_account = sent.b_service_account.map(json_object).transpose()?;
-    account.cloud_b.service_account_json = service_account.map(Secret::new);
-    account.cloud_c.region = owned(sent.c_region)?;
-    account.cloud_c.deployment_name = owned(sent.c_deployment_name)?;
-    account.cloud_c.deployment_type = sent.c_deployment_type.map(deployment_type).transpose()?;
-    account.cloud_c.endpoint_name = owned(sent.c_endpoint_name)?;
-    account.cloud_c.api_version = owned(sent.c_api_version)?;
-    account.cloud_c.entra_scope = owned(sent.c_entra_scope)?;
-    account.cloud_c.model_name = owned(sent.c_model_name)?;
-    Ok(account)
+    account.api_version.clone_from(&account.cloud_c.api_version);
+    sent.wrong.map_or(Ok(account), Err)
 }
 
 fn text(header: Place<'_>) -> Result<Option<&str>, Error> {
     header.map(Header::text).transpose()
-}
-
-fn owned(header: Place<'_>) -> Result<Option<String>, Error> {
-    Ok(text(header)?.map(str::to_owned))
 }
 
 fn utf8(header: Place<'_>) -> Result<Option<&str>, Error> {
@@ -171,21 +151,6 @@ fn flag(header: Header<'_>) -> Result<bool, Error> {
         text if text.eq_ignore_ascii_case("false") => Ok(false),
         _ => Err(header.error("must be true or false")),
     }
-}
-
-fn deployment_type(header: Header<'_>) -> Result<DeploymentType, Error> {
-    let text = header.text()?;
-    let found = DeploymentType::WORDS.iter().find(|(word, _)| *word == text);
-    found.map(|(_, kind)| *kind).ok_or_else(|| header.error("must be serverless or managed"))
-}
-
-/// The text of a JSON object, checked but not built.
-fn json_object(header: Header<'_>) -> Result<&str, Error> {
-    let text = header.utf8()?.trim();
-    if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
-        return Ok(text);
-    }
-    Err(header.error("must be a JSON object"))
 }
 
 /// A comma-separated list, in one line or several.

@@ -15,7 +15,7 @@ pub mod strategy;
 #[cfg(test)]
 mod tests;
 
-use account::Account;
+use account::{Account, names};
 use hooks::{Guardrail, Hook, When};
 use http::HeaderName;
 use node::Node;
@@ -178,7 +178,8 @@ impl Reader<'_> {
             input_guardrails: items(&mut fields, "input_guardrails", When::Before, Guardrail::read),
             output_guardrails: items(&mut fields, "output_guardrails", When::After, Guardrail::read),
         };
-        fields.close(&[KEYS, account::KEYS].concat());
+        let known: Vec<&str> = KEYS.iter().copied().chain(names::keys()).collect();
+        fields.close(&known);
         Some(config)
     }
 
@@ -213,7 +214,7 @@ impl Reader<'_> {
                 None => self.report(at, (self.checks.provider)(id)),
             }
         }
-        let host = fields.peek(account::CUSTOM_HOST);
+        let host = fields.peek(names::CUSTOM_HOST);
         if let Some((at, host)) = host.as_ref().and_then(|at| Some((at, at.node.as_text()?)))
             && !host.is_empty()
         {

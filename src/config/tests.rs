@@ -121,7 +121,7 @@ fn a_provider_needs_a_key_whatever_else_stands_there() {
 const SINGLE_KEYS: &[(&str, &str)] = &[
     (r#""nope":1"#, "nope: unknown key"),
     (r#""wieght":1"#, "wieght: unknown key; did you mean weight?"),
-    (r#""cloud_c_model_name":"m""#, "cloud_c_model_name: unknown key"),
+    (r#""cloud_c_model_nme":"m""#, "cloud_c_model_nme: unknown key; did you mean cloud_c_model_name?"),
     (r#""name":1"#, "name: must be a string, not a number"),
     (r#""prompt_id":"q""#, "prompt_id: stands twice"),
     (r#""provider":"nope","api_key":"k""#, "provider: must be one of the providers"),

@@ -19,11 +19,14 @@ pub enum Granted {
 #[derive(Debug, Clone)]
 pub struct Errand {
     pub method: Method,
-    /// `https://...`, or `http://` for a cloud's metadata server.
+    /// `https://...`, or `http://` for a cloud's metadata server. With `is_metadata` also `env:NAME`, whose
+    /// answer is the environment variable's value, and `file:/path`, whose answer is the file's content (404
+    /// where there is none): that is where a workload's own identity begins.
     pub url: String,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
-    /// The address is a cloud's own metadata server (link-local), named by this gateway and no caller.
+    /// It asks the machine for an identity of its own: a cloud's metadata server (link-local or loopback),
+    /// the environment, a file. Refused unless the operator wrote the account.
     pub is_metadata: bool,
 }
 
@@ -44,8 +47,15 @@ pub enum Next {
 
 /// A way to get a token or temporary credentials.
 pub trait Grant: Send + Sync + Debug {
-    /// What it is remembered by: two grants with the same key are the same. Holds no secret in the clear.
+    /// What it is remembered by: two grants with the same key are the same. Every word that decides what is
+    /// granted is in it, secrets as a digest: whoever names the account without its secret must not be
+    /// handed what another one fetched.
     fn key(&self) -> String;
+
+    /// Who grants, for messages: `the sign-in at Entra ID`.
+    fn what(&self) -> &'static str {
+        "the sign-in for this account"
+    }
 
     /// The next request, given all answers so far; none at the start.
     ///

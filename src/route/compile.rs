@@ -240,7 +240,11 @@ fn leaf(
         Named::Slug(slug) => stored(sources, &slug, &mut inherited)?,
         Named::Plain(name) => plain(sources, config, &name)?,
     };
-    let caller_host = sources.asked.custom_host.or(match by_operator {
+    let vendor_host = match (&sources.asked.account, &slug, &config.provider) {
+        (Some(headers), None, None) => headers.custom_host.as_deref(),
+        _ => None,
+    };
+    let caller_host = sources.asked.custom_host.or(vendor_host).or(match by_operator {
         true => None,
         false => inherited.custom_host.as_deref(),
     });

@@ -3,7 +3,7 @@
 //! Resolved on the tree, before anything is judged, and only in values, never in keys. What was put in is
 //! remembered so that no problem text can repeat it. Not here: the reading itself ([`Sources`] does that).
 
-use crate::config::account::B_SERVICE_ACCOUNT;
+use crate::config::account::names::B_SERVICE_ACCOUNT;
 use crate::config::node::{Kind, Node};
 use crate::error::Problem;
 

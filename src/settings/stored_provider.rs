@@ -4,7 +4,8 @@
 
 use super::values::{base_url, filled, is_id, millis};
 use crate::config::Checks;
-use crate::config::account::{self, Account};
+use crate::config::account::Account;
+use crate::config::account::names::{self, CUSTOM_HOST};
 use crate::config::headers::forwardable;
 use crate::config::node::Entry;
 use crate::config::read::{At, Fields};
@@ -43,7 +44,7 @@ impl StoredProvider {
             override_params: Self::override_params(&mut fields),
         };
         let mut known = vec!["provider", "request_timeout", "forward_headers", "override_params"];
-        known.extend(account::KEYS);
+        known.extend(names::keys());
         fields.close(&known);
         Some((slug.to_owned(), stored))
     }
@@ -61,7 +62,7 @@ impl StoredProvider {
     }
 
     fn judge_host(fields: &Fields<'_>) {
-        let host = fields.peek(account::CUSTOM_HOST);
+        let host = fields.peek(CUSTOM_HOST);
         if let Some((at, text)) = host.as_ref().and_then(|at| Some((at, at.node.as_text()?)))
             && let Err(message) = base_url(text)
         {

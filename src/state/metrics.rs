@@ -91,6 +91,7 @@ struct Traffic {
     overhead: HistogramVec,
     bytes: IntCounterVec,
     log_dropped: IntCounter,
+    grants: IntCounterVec,
 }
 
 /// `gen_ai_*`: calls to providers.
@@ -153,6 +154,12 @@ impl Traffic {
             overhead: histograms(r, "turnpike_overhead_seconds", overhead, OVERHEAD, &["operation"])?,
             bytes: counters(r, "turnpike_body_bytes_total", "Body bytes, in and out.", &["direction"])?,
             log_dropped: add(r, IntCounter::new("turnpike_access_lines_dropped_total", dropped)?)?,
+            grants: counters(
+                r,
+                "turnpike_grants_total",
+                "Tokens and temporary credentials asked for, by what came of it.",
+                &["outcome"],
+            )?,
         })
     }
 }
@@ -258,6 +265,11 @@ impl Metrics {
     /// Counts a try at a provider.
     pub fn attempted(&self, provider: &str, outcome: &str) {
         self.traffic.attempts.with_label_values(&[provider, outcome]).inc();
+    }
+
+    /// Counts a token exchange: `fetched` while a request waited, `renewed` ahead of expiry, `failed`.
+    pub fn grant_asked(&self, outcome: &str) {
+        self.traffic.grants.with_label_values(&[outcome]).inc();
     }
 
     pub fn in_flight(&self, requests: u64) {

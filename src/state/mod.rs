@@ -4,6 +4,7 @@
 //! statics. What outlives the process is not here (`store`).
 
 pub mod access_log;
+pub mod grants;
 pub mod labels;
 pub mod live;
 pub mod metrics;
@@ -14,6 +15,7 @@ use crate::net::dns::Dns;
 use crate::net::peer_book::PeerBook;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
+use grants::Grants;
 use live::Live;
 use metrics::Metrics;
 use phase::Phase;
@@ -27,11 +29,13 @@ pub struct Shared {
     pub phase: Phase,
     pub dns: Dns,
     pub peers: PeerBook,
+    pub grants: Grants,
 }
 
 impl Shared {
     pub fn new(live: Live, metrics: Metrics, access_log: AccessLog) -> Self {
         metrics.settings_loaded(&live.settings.hash);
+        let grants = Grants::new(live.settings.tls.ca_file.clone());
         Self {
             live: ArcSwap::from_pointee(live),
             metrics,
@@ -39,6 +43,7 @@ impl Shared {
             phase: Phase::default(),
             dns: Dns::system(),
             peers: PeerBook::default(),
+            grants,
         }
     }
 

@@ -5,6 +5,11 @@
 
 use crate::error::Error;
 use http::{HeaderName, HeaderValue};
+use serde::de::IgnoredAny;
+
+mod account;
+
+pub(super) use account::SentAccount;
 
 /// A header that was sent, and the position of its prefix in the list.
 #[derive(Clone, Copy)]
@@ -36,36 +41,18 @@ pub(super) struct Sent<'a> {
     pub(super) cache_force_refresh: Place<'a>,
     pub(super) strict: Place<'a>,
     pub(super) account: SentAccount<'a>,
-    /// Whether any header of `account` was sent: few requests have one.
-    pub(super) has_account: bool,
-}
-
-/// The headers of spec "Authentication" 4, unread.
-#[derive(Default)]
-pub(super) struct SentAccount<'a> {
-    pub(super) organization: Place<'a>,
-    pub(super) project: Place<'a>,
-    pub(super) resource_name: Place<'a>,
-    pub(super) deployment_id: Place<'a>,
-    pub(super) a_access_key_id: Place<'a>,
-    pub(super) a_secret_access_key: Place<'a>,
-    pub(super) a_session_token: Place<'a>,
-    pub(super) a_region: Place<'a>,
-    pub(super) b_project_id: Place<'a>,
-    pub(super) b_region: Place<'a>,
-    pub(super) b_service_account: Place<'a>,
-    pub(super) c_region: Place<'a>,
-    pub(super) c_deployment_name: Place<'a>,
-    pub(super) c_deployment_type: Place<'a>,
-    pub(super) c_endpoint_name: Place<'a>,
-    pub(super) c_api_version: Place<'a>,
-    pub(super) c_entra_scope: Place<'a>,
-    pub(super) c_model_name: Place<'a>,
 }
 
 impl<'a> Sent<'a> {
-    /// The place of the header called `word` after its prefix.
-    pub(super) fn place(&mut self, word: &str) -> Option<&mut Place<'a>> {
+    /// Keeps the header called `word` after its prefix; `false` when it is none of ours.
+    pub(super) fn take(&mut self, word: &'a str, header: Header<'a>) -> Result<bool, Error> {
+        match self.place(word) {
+            Some(place) => put(place, header).map(|()| true),
+            None => Ok(self.account.take(word, header)),
+        }
+    }
+
+    fn place(&mut self, word: &str) -> Option<&mut Place<'a>> {
         Some(match word {
             "api-key" => &mut self.service_key,
             "config" => &mut self.config,
@@ -82,43 +69,13 @@ impl<'a> Sent<'a> {
             "cache-namespace" => &mut self.cache_namespace,
             "cache-force-refresh" => &mut self.cache_force_refresh,
             "strict-std-compliance" | "strict-open-ai-compliance" => &mut self.strict,
-            word => {
-                let place = self.account.place(word)?;
-                self.has_account = true;
-                place
-            }
-        })
-    }
-}
-
-impl<'a> SentAccount<'a> {
-    pub(super) fn place(&mut self, word: &str) -> Option<&mut Place<'a>> {
-        Some(match word {
-            "provider-organization" | "openai-organization" => &mut self.organization,
-            "provider-project" | "openai-project" => &mut self.project,
-            "cloud-a-access-key-id" | "aws-access-key-id" => &mut self.a_access_key_id,
-            "cloud-a-secret-access-key" | "aws-secret-access-key" => &mut self.a_secret_access_key,
-            "cloud-a-session-token" | "aws-session-token" => &mut self.a_session_token,
-            "cloud-a-region" | "aws-region" => &mut self.a_region,
-            "cloud-b-project-id" | "vertex-project-id" => &mut self.b_project_id,
-            "cloud-b-region" | "vertex-region" => &mut self.b_region,
-            "cloud-b-service-account-json" | "vertex-service-account-json" => &mut self.b_service_account,
-            "cloud-c-resource-name" | "azure-resource-name" => &mut self.resource_name,
-            "cloud-c-deployment-id" | "azure-deployment-id" => &mut self.deployment_id,
-            "cloud-c-api-version" | "azure-api-version" => &mut self.c_api_version,
-            "cloud-c-model-name" | "azure-model-name" => &mut self.c_model_name,
-            "cloud-c-region" | "azure-region" => &mut self.c_region,
-            "cloud-c-deployment-name" | "azure-deployment-name" => &mut self.c_deployment_name,
-            "cloud-c-deployment-type" | "azure-deployment-type" => &mut self.c_deployment_type,
-            "cloud-c-endpoint-name" | "azure-endpoint-name" => &mut self.c_endpoint_name,
-            "cloud-c-entra-scope" | "azure-entra-scope" => &mut self.c_entra_scope,
             _ => return None,
         })
     }
 }
 
 /// Puts a header in its place, unless one under an earlier prefix is there.
-pub(super) fn put<'a>(place: &mut Place<'a>, header: Header<'a>) -> Result<(), Error> {
+fn put<'a>(place: &mut Place<'a>, header: Header<'a>) -> Result<(), Error> {
     match place {
         Some(there) if there.rank < header.rank => {}
         Some(there) if there.rank > header.rank => *there = header,
@@ -139,6 +96,15 @@ impl<'a> Header<'a> {
 
     pub(super) fn utf8(self) -> Result<&'a str, Error> {
         std::str::from_utf8(self.value.as_bytes()).map_err(|_| self.error("must be UTF-8 text"))
+    }
+
+    /// The text of a JSON object, checked but not built.
+    pub(super) fn json_object(self) -> Result<&'a str, Error> {
+        let text = self.utf8()?.trim();
+        if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
+            return Ok(text);
+        }
+        Err(self.error("must be a JSON object"))
     }
 
     pub(super) fn error(self, what: &str) -> Error {

@@ -104,12 +104,28 @@ fn every_cloud_header_is_read_under_both_names() {
         ("cloud-c-deployment-type", "azure-deployment-type"),
         ("cloud-c-endpoint-name", "azure-endpoint-name"),
         ("cloud-c-entra-scope", "azure-entra-scope"),
+        ("cloud-a-auth-type", "aws-auth-type"),
+        ("cloud-a-role-arn", "aws-role-arn"),
+        ("cloud-a-external-id", "aws-external-id"),
+        ("cloud-a-s3-bucket", "aws-s3-bucket"),
+        ("cloud-b-auth-type", "vertex-auth-type"),
+        ("cloud-b-storage-bucket-name", "vertex-storage-bucket-name"),
+        ("cloud-c-auth-mode", "azure-auth-mode"),
+        ("cloud-c-ad-token", "azure-ad-token"),
+        ("cloud-c-entra-tenant-id", "azure-entra-tenant-id"),
+        ("cloud-c-entra-client-id", "azure-entra-client-id"),
+        ("cloud-c-entra-client-secret", "azure-entra-client-secret"),
+        ("cloud-c-managed-client-id", "azure-managed-client-id"),
+        ("cloud-c-workload-client-id", "azure-workload-client-id"),
+        ("cloud-c-extra-parameters", "azure-extra-params"),
     ];
     let mut seen: Vec<Account> = Vec::new();
     for (neutral, vendor) in words {
         let value = match neutral {
             "cloud-c-deployment-type" => "managed",
             "cloud-b-service-account-json" => r#"{"client_email":"x"}"#,
+            "cloud-c-auth-mode" => "entra",
+            word if word.ends_with("auth-type") => "apiKey",
             _ => "x",
         };
         let read = |word: &str| {
@@ -124,6 +140,62 @@ fn every_cloud_header_is_read_under_both_names() {
         let twice = [(&*format!("x-gateway-{neutral}"), value), (&*format!("x-gateway-{vendor}"), value)];
         assert!(Asked::read(&headers(&twice), &OURS).is_err(), "{neutral}");
     }
+}
+
+#[test]
+fn a_vendors_own_word_counts_when_that_vendor_is_asked() {
+    let mut lines = vec![
+        ("x-gateway-workers-ai-account-id", "workers"),
+        ("x-gateway-snowflake-account", "snow"),
+        ("x-gateway-azure-resource-name", "azure"),
+        ("x-gateway-huggingface-base-url", "https://h"),
+        ("x-gateway-azure-foundry-url", "https://f"),
+    ];
+    for (provider, resource, host) in [
+        ("workers-ai", "workers", None),
+        ("snowflake", "snow", None),
+        ("azure-openai", "azure", None),
+        ("huggingface", "azure", Some("https://h")),
+        ("azure-ai", "azure", Some("https://f")),
+        ("@azure-ai", "azure", None),
+    ] {
+        lines.push(("x-gateway-provider", provider));
+        let headers = headers(&lines);
+        let account = Asked::read(&headers, &OURS).unwrap().account.unwrap();
+        assert_eq!(account.resource_name.as_deref(), Some(resource), "{provider}");
+        assert_eq!(account.custom_host.as_deref(), host, "{provider}");
+        lines.pop();
+    }
+}
+
+#[test]
+fn what_a_client_of_the_reference_sends_is_read_or_harmless() {
+    let headers = headers(&[
+        ("x-portkey-api-key", "service"),
+        ("x-portkey-package-version", "portkey-2.3.4"),
+        ("x-portkey-runtime", "CPython"),
+        ("x-portkey-runtime-version", "3.12.3"),
+        ("x-portkey-mode", "proxy openai"),
+        ("x-portkey-debug", "false"),
+        ("x-portkey-strict-open-ai-compliance", "false"),
+        ("x-portkey-forward-headers", "x-a,x-b"),
+        ("x-portkey-metadata", r#"{"_user": "u"}"#),
+        ("x-portkey-cache-force-refresh", "true"),
+        ("x-portkey-request-timeout", "5000"),
+        ("x-portkey-provider", "bedrock"),
+        ("x-portkey-anthropic-beta", "b"),
+        ("x-portkey-mistral-fim-completion", "true"),
+        ("x-portkey-provider-file-name", "f"),
+        ("x-portkey-aws-bedrock-model", "m"),
+        ("x-portkey-aws-region", "us-east-1"),
+        ("x-portkey-vertex-service-account-json", r#"{"client_email": "x"}"#),
+    ]);
+    let asked = Asked::read(&headers, &["x-gateway-", "x-portkey-"]).unwrap();
+    assert_eq!((asked.strict_std_compliance, asked.provider), (Some(false), Some("bedrock")));
+    let account = asked.account.unwrap();
+    assert_eq!(account.anthropic_beta.as_deref(), Some("b"));
+    assert_eq!(account.cloud_a.region.as_deref(), Some("us-east-1"));
+    assert!(account.cloud_b.service_account_json.is_some());
 }
 
 #[test]
@@ -160,7 +232,7 @@ fn what_cannot_be_read_is_refused_and_named() {
         ("x-gateway-strict-std-compliance", "canary", "must be true or false"),
         ("x-gateway-forward-headers", "x-a, not a name", "must be a header name"),
         ("x-gateway-forward-headers", "X-Gateway-Forward-Headers", "must not be the header that lists"),
-        ("x-gateway-cloud-c-deployment-type", "canary", "must be serverless or managed"),
+        ("x-gateway-cloud-c-deployment-type", "canary", "must be one of: serverless, managed"),
         ("x-gateway-vertex-service-account-json", "canary", "must be a JSON object"),
         ("x-gateway-api-key", "canary-ü", "must be plain ASCII text"),
         ("x-gateway-trace-id", "canary-ü", "must be plain ASCII text"),

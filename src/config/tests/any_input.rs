@@ -63,7 +63,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     ];
     leaf.prop_recursive(6, 64, 6, |inner| {
         let key = prop_oneof![
-            prop::sample::select([KEYS, account::KEYS].concat()).prop_map(str::to_owned),
+            prop::sample::select(KEYS.iter().copied().chain(account::names::keys()).collect::<Vec<_>>())
+                .prop_map(str::to_owned),
             ".{0,6}"
         ];
         prop_oneof![

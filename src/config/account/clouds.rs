@@ -1,0 +1,207 @@
+//! The three clouds' parts of an account: credentials, addresses and places to store files.
+//!
+//! Only what was said. Whether it is enough, and what follows from it, is the providers' business.
+
+use super::Said;
+use super::names;
+use crate::config::secret::Secret;
+
+/// Cloud A (`aws_*`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CloudA {
+    pub access_key_id: Option<Secret>,
+    pub secret_access_key: Option<Secret>,
+    pub session_token: Option<Secret>,
+    pub region: Option<String>,
+    /// `None`: keys when there are any.
+    pub auth_type: Option<AuthTypeA>,
+    /// The role to assume.
+    pub role_arn: Option<String>,
+    pub external_id: Option<String>,
+    /// Where files and batches are stored.
+    pub bucket: Option<String>,
+    pub object_key: Option<String>,
+    /// The model a file is meant for.
+    pub model_name: Option<String>,
+    pub encryption: Option<String>,
+    pub encryption_key_id: Option<String>,
+}
+
+/// How calls to cloud A are authorized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthTypeA {
+    /// With `access_key_id` and `secret_access_key`.
+    AccessKey,
+    /// With `api_key` as bearer.
+    ApiKey,
+    /// With `role_arn`, assumed by the account's keys or else by the machine.
+    AssumedRole,
+    /// With the role the machine itself has.
+    ServiceRole,
+}
+
+/// Cloud B (`vertex_*`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CloudB {
+    pub project_id: Option<String>,
+    pub region: Option<String>,
+    /// The service account's JSON text.
+    pub service_account_json: Option<Secret>,
+    /// `None`: the service account where there is one, else `api_key` as bearer.
+    pub auth_type: Option<AuthTypeB>,
+    /// Where files and batches are stored.
+    pub bucket: Option<String>,
+}
+
+/// How calls to cloud B are authorized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthTypeB {
+    /// With `api_key` as bearer.
+    ApiKey,
+    ServiceAccount,
+    /// With the service account the machine itself has.
+    WorkloadIdentity,
+}
+
+/// Cloud C (`azure_*`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CloudC {
+    pub region: Option<String>,
+    pub deployment_name: Option<String>,
+    pub endpoint_name: Option<String>,
+    pub api_version: Option<String>,
+    pub deployment_type: Option<DeploymentType>,
+    pub model_name: Option<String>,
+    /// `pass-through`, `drop` or `error`: sent as `extra-parameters`.
+    pub extra_parameters: Option<String>,
+    /// `None`: `ad_token` where there is one, else `api_key`.
+    pub auth_mode: Option<AuthModeC>,
+    pub ad_token: Option<Secret>,
+    pub entra_tenant_id: Option<String>,
+    pub entra_client_id: Option<String>,
+    pub entra_client_secret: Option<Secret>,
+    pub entra_scope: Option<String>,
+    /// Which of the machine's identities; without it, the one of the system.
+    pub managed_client_id: Option<String>,
+    pub workload_client_id: Option<String>,
+}
+
+/// Spec: `serverless` or `managed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeploymentType {
+    Serverless,
+    Managed,
+}
+
+/// How calls to cloud C are authorized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthModeC {
+    /// With `api_key`.
+    Key,
+    /// With an application's client secret.
+    Entra,
+    /// With an identity of the machine.
+    Managed,
+    /// With a token file of the workload, exchanged for one of the cloud's.
+    Workload,
+}
+
+impl CloudA {
+    pub(super) fn said(said: &mut impl Said) -> Self {
+        Self {
+            access_key_id: said.secret(names::A_ACCESS_KEY_ID),
+            secret_access_key: said.secret(names::A_SECRET_ACCESS_KEY),
+            session_token: said.secret(names::A_SESSION_TOKEN),
+            region: said.text(names::A_REGION),
+            auth_type: said.one_of(names::A_AUTH_TYPE, &AuthTypeA::WORDS),
+            role_arn: said.text(names::A_ROLE_ARN),
+            external_id: said.text(names::A_EXTERNAL_ID),
+            bucket: said.text(names::A_BUCKET),
+            object_key: said.text(names::A_OBJECT_KEY),
+            model_name: said.text(names::A_MODEL),
+            encryption: said.text(names::A_ENCRYPTION),
+            encryption_key_id: said.text(names::A_ENCRYPTION_KEY),
+        }
+    }
+
+    pub(super) fn holds_secret(&self) -> bool {
+        self.access_key_id.is_some() || self.secret_access_key.is_some() || self.session_token.is_some()
+    }
+}
+
+impl AuthTypeA {
+    /// How callers write it.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("accessKey", Self::AccessKey),
+        ("apiKey", Self::ApiKey),
+        ("assumedRole", Self::AssumedRole),
+        ("serviceRole", Self::ServiceRole),
+    ];
+}
+
+impl CloudB {
+    pub(super) fn said(said: &mut impl Said) -> Self {
+        Self {
+            project_id: said.text(names::B_PROJECT_ID),
+            region: said.text(names::B_REGION),
+            service_account_json: said.object(names::B_SERVICE_ACCOUNT),
+            auth_type: said.one_of(names::B_AUTH_TYPE, &AuthTypeB::WORDS),
+            bucket: said.text(names::B_BUCKET),
+        }
+    }
+
+    pub(super) fn holds_secret(&self) -> bool {
+        self.service_account_json.is_some()
+    }
+}
+
+impl AuthTypeB {
+    /// How callers write it.
+    pub const WORDS: [(&'static str, Self); 3] = [
+        ("apiKey", Self::ApiKey),
+        ("serviceAccount", Self::ServiceAccount),
+        ("workloadIdentity", Self::WorkloadIdentity),
+    ];
+}
+
+impl CloudC {
+    pub(super) fn said(said: &mut impl Said) -> Self {
+        Self {
+            region: said.text(names::C_REGION),
+            deployment_name: said.text(names::C_DEPLOYMENT_NAME),
+            endpoint_name: said.text(names::C_ENDPOINT_NAME),
+            api_version: said.text(names::C_API_VERSION),
+            deployment_type: said.one_of(names::C_DEPLOYMENT_TYPE, &DeploymentType::WORDS),
+            model_name: said.text(names::C_MODEL_NAME),
+            extra_parameters: said.text(names::C_EXTRA_PARAMETERS),
+            auth_mode: said.one_of(names::C_AUTH_MODE, &AuthModeC::WORDS),
+            ad_token: said.secret(names::C_AD_TOKEN),
+            entra_tenant_id: said.text(names::C_ENTRA_TENANT_ID),
+            entra_client_id: said.text(names::C_ENTRA_CLIENT_ID),
+            entra_client_secret: said.secret(names::C_ENTRA_CLIENT_SECRET),
+            entra_scope: said.text(names::C_ENTRA_SCOPE),
+            managed_client_id: said.text(names::C_MANAGED_CLIENT_ID),
+            workload_client_id: said.text(names::C_WORKLOAD_CLIENT_ID),
+        }
+    }
+
+    pub(super) fn holds_secret(&self) -> bool {
+        self.ad_token.is_some() || self.entra_client_secret.is_some()
+    }
+}
+
+impl DeploymentType {
+    /// How callers write it.
+    pub const WORDS: [(&'static str, Self); 2] =
+        [("serverless", Self::Serverless), ("managed", Self::Managed)];
+}
+
+impl AuthModeC {
+    /// How callers write it.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("default", Self::Key),
+        ("entra", Self::Entra),
+        ("managed", Self::Managed),
+        ("workload", Self::Workload),
+    ];
+}

@@ -1,0 +1,165 @@
+//! Whose account a target uses: the provider's keys and the words that address it.
+//!
+//! The same fields stand in a config object, in `providers.<slug>` of the settings and in request headers;
+//! they are read here once. What a provider makes of them is the provider's business.
+
+mod clouds;
+pub mod names;
+
+pub use clouds::{AuthModeC, AuthTypeA, AuthTypeB, CloudA, CloudB, CloudC, DeploymentType};
+
+use super::read::{At, Fields};
+use super::secret::Secret;
+use names::Names;
+
+/// Where an account's fields are written down. Empty values count as absent.
+pub trait Said {
+    fn text(&mut self, names: Names) -> Option<String>;
+    fn secret(&mut self, names: Names) -> Option<Secret>;
+    /// The JSON text of an object.
+    fn object(&mut self, names: Names) -> Option<Secret>;
+    fn one_of<T: Copy>(&mut self, names: Names, words: &[(&str, T)]) -> Option<T>;
+}
+
+/// Credentials and addressing of one target. All optional: a provider says which it needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Account {
+    pub api_key: Option<Secret>,
+    /// Base URL that replaces the provider's own, as written.
+    pub custom_host: Option<String>,
+    /// Spec `provider_organization`; `OpenAI-Organization` upstream.
+    pub organization: Option<String>,
+    /// Spec `provider_project`; `OpenAI-Project` upstream.
+    pub project: Option<String>,
+    pub resource_name: Option<String>,
+    pub deployment_id: Option<String>,
+    pub api_version: Option<String>,
+    pub deployments: Vec<Deployment>,
+    /// Headers of these names at the provider; the caller's own of that name give way.
+    pub openai_beta: Option<String>,
+    pub anthropic_beta: Option<String>,
+    pub anthropic_version: Option<String>,
+    pub cloud_a: CloudA,
+    pub cloud_b: CloudB,
+    pub cloud_c: CloudC,
+}
+
+/// One item of the spec's `deployments`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deployment {
+    pub deployment_id: String,
+    pub alias: String,
+    pub api_version: String,
+    pub is_default: bool,
+}
+
+impl Account {
+    /// Whether it holds anything that must not be shown to a stranger's host.
+    pub fn holds_secret(&self) -> bool {
+        self.api_key.is_some()
+            || self.cloud_a.holds_secret()
+            || self.cloud_b.holds_secret()
+            || self.cloud_c.holds_secret()
+    }
+
+    /// Reads the account's fields out of a larger object and leaves the others unread. Whether a custom host
+    /// is allowed is not judged here: the operator's own hosts are trusted.
+    pub fn read(fields: &mut Fields<'_>) -> Self {
+        Self {
+            api_key: Said::secret(fields, names::API_KEY),
+            custom_host: Said::text(fields, names::CUSTOM_HOST),
+            api_version: Said::text(fields, names::API_VERSION),
+            deployments: fields.get(names::DEPLOYMENTS).map(|at| deployments(&at)).unwrap_or_default(),
+            ..Self::said(fields)
+        }
+    }
+
+    /// The fields that may stand in headers as well.
+    pub(super) fn said(said: &mut impl Said) -> Self {
+        Self {
+            organization: said.text(names::ORGANIZATION),
+            project: said.text(names::PROJECT),
+            resource_name: said.text(names::RESOURCE_NAME),
+            deployment_id: said.text(names::DEPLOYMENT_ID),
+            openai_beta: said.text(names::OPENAI_BETA),
+            anthropic_beta: said.text(names::ANTHROPIC_BETA),
+            anthropic_version: said.text(names::ANTHROPIC_VERSION),
+            cloud_a: CloudA::said(said),
+            cloud_b: CloudB::said(said),
+            cloud_c: CloudC::said(said),
+            ..Self::default()
+        }
+    }
+}
+
+impl Said for Fields<'_> {
+    fn text(&mut self, names: Names) -> Option<String> {
+        Fields::text(self, names).filter(|text| !text.is_empty())
+    }
+
+    fn secret(&mut self, names: Names) -> Option<Secret> {
+        Fields::secret(self, names).filter(|secret| !secret.expose().is_empty())
+    }
+
+    fn object(&mut self, names: Names) -> Option<Secret> {
+        let at = self.get(names)?;
+        at.entries()?;
+        Some(Secret::new(at.node.to_json()))
+    }
+
+    fn one_of<T: Copy>(&mut self, names: Names, words: &[(&str, T)]) -> Option<T> {
+        let at = self.get(names)?;
+        if at.node.as_text() == Some("") { None } else { at.one_of(words) }
+    }
+}
+
+fn deployments(at: &At<'_>) -> Vec<Deployment> {
+    at.list().unwrap_or_default().iter().filter_map(deployment).collect()
+}
+
+fn deployment(at: &At<'_>) -> Option<Deployment> {
+    let mut fields = at.fields()?;
+    let mut needed = |name| fields.need(&[name]).and_then(|at| at.text().map(str::to_owned));
+    let (deployment_id, alias, api_version) =
+        (needed("deployment_id"), needed("alias"), needed("api_version"));
+    let is_default = fields.flag(&["is_default"]).unwrap_or_default();
+    fields.close(&["deployment_id", "alias", "api_version", "is_default"]);
+    Some(Deployment { deployment_id: deployment_id?, alias: alias?, api_version: api_version?, is_default })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::Node;
+    use super::super::read::Problems;
+    use super::*;
+
+    #[test]
+    fn every_name_it_takes_is_in_the_list_and_an_alias_means_its_name() {
+        for name in names::keys() {
+            let value = match name {
+                "deployments" => r#"[{"deployment_id":"d","alias":"a","api_version":"v"}]"#,
+                name if name.ends_with("deployment_type") => r#""managed""#,
+                name if name.ends_with("account_json") => r#"{"client_email":"x"}"#,
+                name if name.ends_with("auth_type") => r#""apiKey""#,
+                name if name.ends_with("auth_mode") => r#""managed""#,
+                _ => r#""x""#,
+            };
+            let node = Node::from_json(format!("{{\"{name}\":{value}}}").as_bytes()).unwrap();
+            let problems = Problems::default();
+            let mut fields = At::root(&node, &problems).fields().unwrap();
+            let account = Account::read(&mut fields);
+            fields.close(&[]);
+            assert_eq!(problems.into_vec(), [], "{name}");
+            assert_ne!(account, Account::default(), "{name} is read into nothing");
+        }
+    }
+
+    #[test]
+    fn an_empty_string_is_no_key() {
+        let node = Node::from_json(br#"{"api_key":"","aws_region":"","azure_auth_mode":""}"#).unwrap();
+        let problems = Problems::default();
+        let mut fields = At::root(&node, &problems).fields().unwrap();
+        assert_eq!(Account::read(&mut fields), Account::default());
+        assert!(problems.is_empty());
+    }
+}
