@@ -4,7 +4,7 @@
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
 use super::row::{CustomHost, Host, Row};
-use super::{Call, anthropic, find, ids, openai_compatible, url};
+use super::{Call, anthropic, cohere, find, ids, openai_compatible, url};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::config::secret::Secret;
@@ -19,7 +19,7 @@ fn repository() -> &'static Path {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    std::iter::once(&anthropic::ROW).chain(openai_compatible::ROWS)
+    [&anthropic::ROW, &cohere::ROW].into_iter().chain(openai_compatible::ROWS)
 }
 
 /// One `address.json`.

@@ -50,11 +50,10 @@ impl Exchange for Embed {
     }
 
     fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
-        let told: AnswerIn<'_> =
-            serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it holds no embeddings of Cohere's"))?;
-        let base64 = request
-            .and_then(|body| body.text("encoding_format"))
-            .is_some_and(|format| format == "base64");
+        let told: AnswerIn<'_> = serde_json::from_slice(answer)
+            .map_err(|_| Fault::unreadable("it holds no embeddings of Cohere's"))?;
+        let base64 =
+            request.and_then(|body| body.text("encoding_format")).is_some_and(|format| format == "base64");
         let vectors =
             vectors(&told.embeddings).ok_or_else(|| Fault::unreadable("its embeddings are not lists"))?;
         let data = vectors.iter().enumerate().map(|(index, vector)| {

@@ -14,9 +14,9 @@ mod told;
 mod words;
 
 use super::key::Key;
+use super::outgoing::Outgoing;
 use super::row::{CustomHost, Host, Row, climbs};
 use super::way::{Chat, Target, Way};
-use super::outgoing::Outgoing;
 use super::{Call, Provider};
 use crate::api::chat::{ChatRequest, Reader};
 use crate::api::operation::Operation;

@@ -60,8 +60,8 @@ impl Exchange for Models {
     }
 
     fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, Fault> {
-        let list: ListIn<'_> =
-            serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it is no list of Cohere's models"))?;
+        let list: ListIn<'_> = serde_json::from_slice(answer)
+            .map_err(|_| Fault::unreadable("it is no list of Cohere's models"))?;
         body::answer(&ListOut { object: "list", data: list.models.iter().map(ModelOut::from).collect() })
     }
 }

@@ -186,9 +186,8 @@ struct Counts {
 impl UsageIn {
     /// What went through the model; what was billed where only that is told.
     pub fn usage(&self) -> Option<Usage> {
-        let told = |counts: &&Counts| {
-            counts.input_tokens.or(counts.output_tokens).or(counts.image_tokens).is_some()
-        };
+        let told =
+            |counts: &&Counts| counts.input_tokens.or(counts.output_tokens).or(counts.image_tokens).is_some();
         let counts = self.tokens.as_ref().filter(told).or(self.billed_units.as_ref().filter(told))?;
         // `as` saturates, and NaN becomes 0.
         let number = |told: Option<f64>| told.unwrap_or_default() as u64;

@@ -85,9 +85,7 @@ pub(super) fn messages<'a>(
     let mut left_out = LeftOut::default();
     let each = messages.into_iter().enumerate();
     let out = each.map(|(index, message)| one(message, index, &mut left_out)).collect::<Result<_, _>>()?;
-    for (param, found) in
-        [("messages[].name", left_out.name), ("cache_control", left_out.cache_control)]
-    {
+    for (param, found) in [("messages[].name", left_out.name), ("cache_control", left_out.cache_control)] {
         if found {
             outgoing.drop_param(param, "cohere");
         }
