@@ -22,7 +22,7 @@ use crate::api::chat::{Event, Reader};
 use crate::api::chat_completions;
 use crate::api::operation::Operation;
 use crate::api::sse::{Splitter, write_event};
-use crate::config::account::{Account, KEYS};
+use crate::config::account::{Account, names};
 use crate::config::node::Node;
 use crate::config::read::{At, Problems};
 use crate::error::Error;
@@ -77,7 +77,7 @@ impl Case<'_> {
         let problems = Problems::default();
         let mut fields = At::root(&node, &problems).fields().unwrap();
         let account = Account::read(&mut fields);
-        fields.close(KEYS);
+        fields.close(&names::keys().collect::<Vec<_>>());
         assert_eq!(problems.into_vec(), [], "{}", self.folder.display());
         account
     }

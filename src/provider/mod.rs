@@ -17,6 +17,7 @@ use std::time::SystemTime;
 use way::{Target, Way};
 
 pub mod anthropic;
+pub mod azure;
 pub mod cohere;
 pub mod grant;
 pub mod key;
@@ -75,10 +76,10 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// the base with `..`.
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error>;
 
-    /// What a custom host stands for: the part of it that [`Provider::path`] is appended to. All of it, but for
-    /// providers whose paths do not all hang below one address. Never another host.
-    fn custom_base<'a>(&self, _call: &Call<'_>, host: &'a str) -> &'a str {
-        host.trim_end_matches('/')
+    /// The part of the address's own path that [`Provider::path`] is appended to (no slash at its end; empty
+    /// for none). All of it, but for providers whose paths do not all hang below one address.
+    fn base_path<'a>(&self, _call: &Call<'_>, _account: &Account, path: &'a str) -> &'a str {
+        path
     }
 
     /// How this call is had here. `call.operation` is the caller's. For [`Way::Chat`] the other functions
@@ -130,6 +131,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
+    /// Whether auth headers depend on the model asked for: then they are made for each call, not once.
+    fn auth_varies(&self) -> bool {
+        false
+    }
+
     /// Whether each request is signed: then its body must be read before it goes out.
     fn signs(&self, _account: &Account) -> bool {
         false
@@ -148,7 +154,8 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &cohere::Cohere];
+static NATIVE: &[&dyn Provider] =
+    &[&anthropic::Anthropic, &azure::AzureOpenAi, &azure::AzureAi, &cohere::Cohere];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.
@@ -179,10 +186,15 @@ pub fn unknown(name: &str) -> String {
 /// As [`Provider::base_url`] and [`Provider::path`].
 pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<String, Error> {
     let base = match &account.custom_host {
-        Some(host) => Cow::Borrowed(provider.custom_base(call, host)),
+        Some(host) => Cow::Borrowed(host.as_str()),
         None => provider.base_url(account)?,
     };
-    Ok(format!("{base}{}", provider.path(call, account)?))
+    let base = base.trim_end_matches('/');
+    let authority = base.find("://").map_or(0, |at| at + 3);
+    let end = base.get(authority..).and_then(|rest| rest.find('/')).map_or(base.len(), |at| authority + at);
+    let (origin, path) = base.split_at_checked(end).unwrap_or((base, ""));
+    let path = provider.base_path(call, account, path);
+    Ok(format!("{origin}{path}{}", provider.path(call, account)?))
 }
 
 #[cfg(test)]

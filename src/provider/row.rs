@@ -76,7 +76,7 @@ pub enum Value {
 }
 
 /// What may stand in a path segment as it is (RFC 3986 unreserved).
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl Row {
     /// The most common vendor, for rows to differ from.
@@ -232,7 +232,7 @@ pub(super) fn climbs(path: &str) -> bool {
 }
 
 /// Whether the path of a custom host ends in a version segment: `/v1`, `/api/v3`, `/v1beta/`.
-fn ends_in_version(custom_host: &str) -> bool {
+pub(super) fn ends_in_version(custom_host: &str) -> bool {
     let rest = custom_host.split_once("://").map_or(custom_host, |(_, rest)| rest);
     let Some((_, path)) = rest.trim_end_matches('/').split_once('/') else { return false };
     let last = path.rsplit('/').next().unwrap_or_default();
@@ -242,7 +242,7 @@ fn ends_in_version(custom_host: &str) -> bool {
 }
 
 /// `https://` and the host that `name` stands for, when it is a proper one below these domains.
-fn host_below(name: &str, domains: &[&str]) -> Option<String> {
+pub(super) fn host_below(name: &str, domains: &[&str]) -> Option<String> {
     let proper = name.len() <= 190
         && name.split('.').all(|label| {
             let edge = label.starts_with('-') || label.ends_with('-');

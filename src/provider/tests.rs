@@ -4,10 +4,11 @@
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
 use super::row::{CustomHost, Host, Row};
-use super::{Call, anthropic, cohere, find, ids, openai_compatible, url};
+use super::{Call, anthropic, azure, cohere, find, ids, openai_compatible, url};
 use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::config::secret::Secret;
+use crate::config::account::{Account, names};
+use crate::config::node::Node;
+use crate::config::read::{At, Problems};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,8 @@ fn repository() -> &'static Path {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [&anthropic::ROW, &cohere::ROW].into_iter().chain(openai_compatible::ROWS)
+    let native = [&anthropic::ROW, &azure::OPENAI_ROW, &azure::FOUNDRY_ROW, &cohere::ROW];
+    native.into_iter().chain(openai_compatible::ROWS)
 }
 
 /// One `address.json`.
@@ -37,7 +39,7 @@ struct Case {
     /// Method, path and query: `POST chat/completions`.
     operation: String,
     #[serde(default)]
-    account: Fields,
+    account: serde_json::Value,
     model: Option<String>,
     /// Headers the caller sent.
     #[serde(default)]
@@ -51,30 +53,18 @@ struct Case {
     error: Option<String>,
 }
 
-/// The account keys that fixtures use.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-struct Fields {
-    api_key: Option<String>,
-    custom_host: Option<String>,
-    provider_organization: Option<String>,
-    provider_project: Option<String>,
-    resource_name: Option<String>,
-    deployment_id: Option<String>,
-}
-
-impl Fields {
-    fn account(&self) -> Account {
-        Account {
-            api_key: self.api_key.clone().map(Secret::new),
-            custom_host: self.custom_host.clone(),
-            organization: self.provider_organization.clone(),
-            project: self.provider_project.clone(),
-            resource_name: self.resource_name.clone(),
-            deployment_id: self.deployment_id.clone(),
-            ..Account::default()
-        }
+/// An account as a target of a config has it.
+fn account(fields: &serde_json::Value) -> Account {
+    if fields.is_null() {
+        return Account::default();
     }
+    let node = Node::from_json(fields.to_string().as_bytes()).unwrap();
+    let problems = Problems::default();
+    let mut fields = At::root(&node, &problems).fields().unwrap();
+    let account = Account::read(&mut fields);
+    fields.close(&names::keys().collect::<Vec<_>>());
+    assert_eq!(problems.into_vec(), []);
+    account
 }
 
 fn fixture_path(id: &str) -> PathBuf {
@@ -90,7 +80,7 @@ fn fixture(id: &str) -> Fixture {
 
 fn check(id: &str, case: &Case) {
     let provider = find(id).unwrap();
-    let account = case.account.account();
+    let account = account(&case.account);
     let (method, target) = case.operation.split_once(' ').unwrap();
     let method: Method = method.parse().unwrap();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));

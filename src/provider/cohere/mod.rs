@@ -73,9 +73,8 @@ impl Provider for Cohere {
 
     /// Each path has its own version: the one at a custom host's end (as Cohere's clients want it) is taken
     /// off.
-    fn custom_base<'a>(&self, _call: &Call<'_>, host: &'a str) -> &'a str {
-        let host = host.trim_end_matches('/');
-        host.strip_suffix("/v1").or(host.strip_suffix("/v2")).unwrap_or(host)
+    fn base_path<'a>(&self, _call: &Call<'_>, _account: &Account, path: &'a str) -> &'a str {
+        path.strip_suffix("/v1").or(path.strip_suffix("/v2")).unwrap_or(path)
     }
 
     fn path(&self, call: &Call<'_>, _account: &Account) -> Result<String, Error> {
@@ -104,6 +103,7 @@ impl Provider for Cohere {
             Operation::ChatCompletions
             | Operation::Completions
             | Operation::Messages
+            | Operation::CountTokens
             | Operation::Responses => Ok(Way::Chat(&CohereChat)),
             Operation::Embeddings => Ok(Way::Exchange(&embed::Embed)),
             Operation::Rerank => Ok(Way::Exchange(&rerank::Rerank)),
