@@ -56,15 +56,6 @@ pub static ROWS: &[Row] = &[
         ..Row::PLAIN
     },
     Row {
-        id: "cohere",
-        host: Host::Fixed("https://api.cohere.ai"),
-        prefix: "/compatibility/v1",
-        elsewhere: &[(Operation::Rerank, "/v2")],
-        note: "the compatible path; rerank is Cohere's own under /v2",
-        source: "https://docs.cohere.com/docs/compatibility-api",
-        ..Row::PLAIN
-    },
-    Row {
         id: "perplexity-ai",
         aliases: &["perplexity"],
         host: Host::Fixed("https://api.perplexity.ai"),

@@ -78,7 +78,7 @@ pub enum Value {
 }
 
 /// What may stand in a path segment as it is (RFC 3986 unreserved).
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl Row {
     /// The most common vendor, for rows to differ from.
@@ -249,7 +249,7 @@ pub(super) fn ends_in_version(custom_host: &str) -> bool {
 }
 
 /// `https://` and the host that `name` stands for, when it is a proper one below these domains.
-fn host_below(name: &str, domains: &[&str]) -> Option<String> {
+pub(super) fn host_below(name: &str, domains: &[&str]) -> Option<String> {
     let proper = name.len() <= 190
         && name.split('.').all(|label| {
             let edge = label.starts_with('-') || label.ends_with('-');

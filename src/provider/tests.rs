@@ -4,7 +4,7 @@
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
 use super::row::{CustomHost, Host, Row};
-use super::{Call, anthropic, bedrock, find, google, ids, openai_compatible, url, vertex};
+use super::{Call, anthropic, azure, bedrock, cohere, find, google, ids, openai_compatible, url, vertex};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, names};
 use crate::config::node::Node;
@@ -20,7 +20,16 @@ fn repository() -> &'static Path {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [&anthropic::ROW, &bedrock::ROW, &google::ROW, &vertex::ROW].into_iter().chain(openai_compatible::ROWS)
+    let native = [
+        &anthropic::ROW,
+        &azure::FOUNDRY_ROW,
+        &azure::OPENAI_ROW,
+        &bedrock::ROW,
+        &cohere::ROW,
+        &google::ROW,
+        &vertex::ROW,
+    ];
+    native.into_iter().chain(openai_compatible::ROWS)
 }
 
 /// One `address.json`.
