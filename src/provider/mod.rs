@@ -177,4 +177,6 @@ pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Resul
 }
 
 #[cfg(test)]
+mod goldens;
+#[cfg(test)]
 mod tests;

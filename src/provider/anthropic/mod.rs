@@ -3,6 +3,13 @@
 //! Not a translation. Until that is built, `chat/completions` goes to Anthropic's own OpenAI-compatible
 //! endpoint, which its documentation offers for trying things out, not for production.
 
+pub mod chat;
+pub mod stream;
+pub mod whole;
+
+pub use chat::AnthropicChat;
+pub use stream::Events;
+
 use super::key::Key;
 use super::row::{CustomHost, Host, Row, Value};
 use super::{Call, Provider};

@@ -1,0 +1,280 @@
+//! Every provider's translation against its golden files, `tests/golden/<id>/<case>/`.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `in.json` | a chat completion as a caller sends it |
+//! | `account.json` | the account, as a target of a config has it; absent: empty |
+//! | `upstream.json` | the body that goes out, exactly (laid out for the eye: a golden ends in a line break and may be indented) |
+//! | `aside.txt` | what goes out or is said beside it: `header: ...` and `warning: ...` lines; absent: nothing |
+//! | `refused.txt` | instead of both: `400 param: message` |
+//! | `answer.json`, `answer.sse` | what the provider answers (whole, streamed) |
+//! | `events.txt` | what its reader tells for it, a line each; whole, byte by byte and at random cuts |
+//! | `mended.json`, `mended.sse` | instead of events, for providers that speak the caller's shape |
+//!
+//! Requests and answers are written by hand; `UPDATE_GOLDEN=1 cargo test provider::goldens` writes the others
+//! anew, to be read before they are committed.
+
+use super::outgoing::Outgoing;
+use super::way::{Mend, Target, Way};
+use super::{Call, Provider, find};
+use crate::api::body::Body;
+use crate::api::chat::{Event, Reader};
+use crate::api::chat_completions;
+use crate::api::operation::Operation;
+use crate::api::sse::{Splitter, write_event};
+use crate::config::account::{Account, KEYS};
+use crate::config::node::Node;
+use crate::config::read::{At, Problems};
+use crate::error::Error;
+use http::Method;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn every_golden_case_is_translated_as_it_says() {
+    let mut behind = Vec::new();
+    let mut checked = 0;
+    for (id, folder) in cases() {
+        let provider = find(&id).unwrap_or_else(|| panic!("{}: no such provider", folder.display()));
+        let case = Case { provider, folder: &folder };
+        case.check_request(&mut behind);
+        case.check_answers(&mut behind);
+        checked += 1;
+    }
+    assert!(behind.is_empty(), "{checked} cases; these differ:\n\n{}", behind.join("\n\n"));
+}
+
+/// Provider ids and the folders below theirs.
+fn cases() -> Vec<(String, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut cases = Vec::new();
+    for provider in fs::read_dir(root).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir()) {
+        let id = provider.file_name().into_string().unwrap();
+        let inside = fs::read_dir(provider.path()).unwrap().map(|entry| entry.unwrap().path());
+        cases.extend(inside.filter(|path| path.is_dir()).map(|folder| (id.clone(), folder)));
+    }
+    cases.sort();
+    cases
+}
+
+struct Case<'a> {
+    provider: &'static dyn Provider,
+    folder: &'a Path,
+}
+
+/// What became of `in.json`.
+type Outcome = Result<(Vec<u8>, Outgoing), Error>;
+
+impl Case<'_> {
+    fn file(&self, name: &str) -> Option<Vec<u8>> {
+        fs::read(self.folder.join(name)).ok()
+    }
+
+    fn account(&self) -> Account {
+        let Some(text) = self.file("account.json") else { return Account::default() };
+        let node = Node::from_json(&text).unwrap();
+        let problems = Problems::default();
+        let mut fields = At::root(&node, &problems).fields().unwrap();
+        let account = Account::read(&mut fields);
+        fields.close(KEYS);
+        assert_eq!(problems.into_vec(), [], "{}", self.folder.display());
+        account
+    }
+
+    /// Asks the provider, with the body of `in.json` (or an empty one) and the call made of it.
+    fn with_way<T>(&self, streamed: bool, then: impl FnOnce(&Body, &Target<'_>, Way) -> T) -> T {
+        let body = Body::parse(self.file("in.json").unwrap_or_else(|| b"{}".to_vec()).into());
+        let body = body.unwrap_or_else(|error| panic!("{}: {error}", self.folder.display()));
+        let model = body.text("model").unwrap_or_default().into_owned();
+        let account = self.account();
+        let call = Call {
+            operation: Operation::ChatCompletions,
+            method: &Method::POST,
+            path: "chat/completions",
+            query: None,
+            model: Some(&model),
+            streamed: streamed || body.is_true("stream"),
+        };
+        let way = self.provider.way(&call, &account).unwrap();
+        then(&body, &Target { call: &call, account: &account, model: &model }, way)
+    }
+
+    fn translate(&self) -> Outcome {
+        self.with_way(false, |body, target, way| {
+            let mut outgoing = Outgoing::default();
+            let sent = match way {
+                Way::Chat(chat) => chat.write(chat_completions::read(body)?, target, &mut outgoing)?,
+                Way::Same(_) => body.edit(&self.provider.edits(body, target, &mut outgoing)?).to_vec(),
+                Way::Exchange(_) => panic!("{}: a chat is no exchange", self.folder.display()),
+            };
+            Ok((sent, outgoing))
+        })
+    }
+
+    fn check_request(&self, behind: &mut Vec<String>) {
+        if self.file("in.json").is_none() {
+            return;
+        }
+        let (mut sent, mut aside, mut refused) = (None, String::new(), None);
+        match self.translate() {
+            Ok((body, outgoing)) => {
+                let same = self.file("upstream.json").is_some_and(|golden| compact(&golden) == compact(&body));
+                sent = Some(if same { self.file("upstream.json").unwrap() } else { laid_out(&body) });
+                for (name, value) in &outgoing.headers {
+                    writeln!(aside, "header: {name}: {}", value.to_str().unwrap()).unwrap();
+                }
+                outgoing.warnings.iter().for_each(|each| writeln!(aside, "warning: {each}").unwrap());
+            }
+            Err(error) => {
+                let param = error.param.as_deref().unwrap_or("-");
+                refused = Some(format!("{} {param}: {}\n", error.status(), error.message));
+            }
+        }
+        self.compare("upstream.json", sent, behind);
+        self.compare("aside.txt", Some(aside.into_bytes()).filter(|aside| !aside.is_empty()), behind);
+        self.compare("refused.txt", refused.map(String::into_bytes), behind);
+    }
+
+    fn check_answers(&self, behind: &mut Vec<String>) {
+        for (name, streamed) in [("answer.json", false), ("answer.sse", true)] {
+            let Some(answer) = self.file(name) else { continue };
+            match self.with_way(streamed, |_, _, way| way) {
+                Way::Chat(chat) => {
+                    let told = every_cut(&answer, &|| chat.reader(streamed), self.folder);
+                    self.compare("events.txt", Some(told.into_bytes()), behind);
+                }
+                Way::Same(mend) => {
+                    let mended = mended(mend, &answer, streamed);
+                    self.compare(if streamed { "mended.sse" } else { "mended.json" }, Some(mended), behind);
+                }
+                Way::Exchange(_) => panic!("{}: a chat is no exchange", self.folder.display()),
+            }
+        }
+    }
+
+    /// Notes a difference between a golden and what came out, or writes the golden anew.
+    fn compare(&self, name: &str, got: Option<Vec<u8>>, behind: &mut Vec<String>) {
+        let golden = self.file(name);
+        if golden == got {
+            return;
+        }
+        let path = self.folder.join(name);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            match got {
+                Some(got) => fs::write(path, got).unwrap(),
+                None => fs::remove_file(path).unwrap(),
+            }
+            return;
+        }
+        let show = |text: Option<Vec<u8>>| match text {
+            Some(text) => String::from_utf8_lossy(&text).into_owned(),
+            None => "(no such file)\n".to_owned(),
+        };
+        behind.push(format!("{}\n--- golden\n{}--- got\n{}", path.display(), show(golden), show(got)));
+    }
+}
+
+/// What a reader tells, whatever the cuts.
+fn every_cut(answer: &[u8], reader: &dyn Fn() -> Box<dyn Reader>, at: &Path) -> String {
+    let told = tell(answer, reader(), &mut || answer.len());
+    assert_eq!(told, tell(answer, reader(), &mut || 1), "{}: byte by byte", at.display());
+    // Cuts of 1 to 64 bytes that look random and are the same each time.
+    for mut seed in 1..=20_u64 {
+        let mut next = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % 64 + 1
+        };
+        assert_eq!(told, tell(answer, reader(), &mut next), "{}: random cuts", at.display());
+    }
+    told
+}
+
+/// The events of an answer that comes in pieces of `size()` bytes, a line each.
+fn tell(answer: &[u8], mut reader: Box<dyn Reader>, size: &mut dyn FnMut() -> usize) -> String {
+    let mut told = String::new();
+    let mut note = |event: Event<'_>| writeln!(told, "{event:?}").unwrap();
+    let mut rest = answer;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(size().clamp(1, rest.len()));
+        reader.push(piece, &mut note);
+        rest = after;
+    }
+    reader.finish(&mut note);
+    told
+}
+
+fn mended(mend: Option<&dyn Mend>, answer: &[u8], streamed: bool) -> Vec<u8> {
+    let mend = |data: &[u8]| mend.and_then(|mend| mend.mend(data, streamed)).unwrap_or_else(|| data.to_vec());
+    if !streamed {
+        return mend(answer);
+    }
+    let mut out = Vec::new();
+    let mut splitter = Splitter::default();
+    let mut on = |event: crate::api::sse::Event<'_>| write_event(&mut out, event.name, &mend(event.data));
+    splitter.push(answer, &mut on).unwrap();
+    splitter.finish(&mut on);
+    out
+}
+
+/// JSON without the white space between its words; digits, escapes and order stay.
+fn compact(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len());
+    walk(json, &mut |byte, inside, _| {
+        if inside || !byte.is_ascii_whitespace() {
+            out.push(byte);
+        }
+    });
+    out
+}
+
+/// JSON laid out for the eye: what stands in the outer three levels gets a line of its own.
+fn laid_out(json: &[u8]) -> Vec<u8> {
+    const DEEPEST: usize = 3;
+    let json = compact(json);
+    let mut out = Vec::with_capacity(json.len() * 2);
+    let mut at = 0;
+    walk(&json, &mut |byte, inside, depth| {
+        at += 1;
+        let next = json.get(at).copied().unwrap_or(b'\n');
+        let line = |out: &mut Vec<u8>, depth: usize| {
+            out.push(b'\n');
+            out.resize(out.len() + depth * 2, b' ');
+        };
+        let empty = matches!((out.last(), byte), (Some(b'{'), b'}') | (Some(b'['), b']'));
+        if !inside && matches!(byte, b'}' | b']') && depth < DEEPEST && !empty {
+            line(&mut out, depth);
+        }
+        out.push(byte);
+        match byte {
+            _ if inside => {}
+            b'{' | b'[' if depth <= DEEPEST && !matches!(next, b'}' | b']') => line(&mut out, depth),
+            b',' if depth <= DEEPEST => line(&mut out, depth),
+            b',' | b':' => out.push(b' '),
+            _ => {}
+        }
+    });
+    out.push(b'\n');
+    out
+}
+
+/// Calls `on` for each byte: whether it is inside a string (its quotes included), and how deep it stands
+/// (an opening bracket inside itself, a closing one outside).
+fn walk(json: &[u8], on: &mut dyn FnMut(u8, bool, usize)) {
+    let (mut inside, mut escaped, mut depth) = (false, false, 0_usize);
+    for &byte in json {
+        if inside {
+            on(byte, true, depth);
+            inside = byte != b'"' || escaped;
+            escaped = byte == b'\\' && !escaped;
+            continue;
+        }
+        match byte {
+            b'"' => inside = true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        on(byte, inside, depth);
+    }
+}
