@@ -19,6 +19,7 @@ use way::{Target, Way};
 pub mod anthropic;
 pub mod grant;
 pub mod key;
+pub mod openai_chat;
 pub mod openai_compatible;
 pub mod outgoing;
 pub mod rewriter;
