@@ -45,6 +45,8 @@ pub struct Ready {
     pub translation: Option<Translation>,
     /// The operation the provider sees: its auth headers may depend on it.
     pub operation: Operation,
+    /// The answer, where the gateway knows it without asking anyone.
+    pub local: Option<Vec<u8>>,
 }
 
 /// Makes a call ready: chooses the way, writes the body in the provider's words. `body` is the caller's, with
@@ -73,6 +75,16 @@ pub fn prepare(
         request: body.cloned(),
     };
     match (way, body) {
+        (Way::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
+            outgoing.warn("input_tokens", format!("estimated, {} cannot count tokens", provider.id()));
+            Ok(Ready {
+                path: String::new(),
+                body: None,
+                translation: None,
+                operation: call.operation,
+                local: Some(messages::count_answer(messages::estimate(body))),
+            })
+        }
         (Way::Chat(chat), Some(body)) => {
             let request = read(call.operation, body)?;
             let call_there =
@@ -85,6 +97,7 @@ pub fn prepare(
                 body: Some(bytes),
                 translation: Some(translation),
                 operation: call_there.operation,
+                local: None,
             })
         }
         (Way::Exchange(exchange), body) => {
@@ -94,6 +107,7 @@ pub fn prepare(
                 body: exchange.write(body, &target, outgoing)?,
                 translation: Some(translation(Work::Exchange(exchange), false, false)),
                 operation: call.operation,
+                local: None,
             })
         }
         (Way::Same(mend), body) => {
@@ -108,6 +122,7 @@ pub fn prepare(
                 body: changed,
                 translation: mend.map(|mend| translation(Work::Mend(mend), call.streamed, false)),
                 operation: call.operation,
+                local: None,
             })
         }
         (Way::Chat(_), None) => Err(Error::bad_request("The request body must be a JSON object.")),
@@ -119,6 +134,7 @@ fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
     match operation {
         Operation::Completions => completions::read(body),
         Operation::Messages => messages::read(body),
+        Operation::Messages => messages::read(body),
         _ => chat_completions::read(body),
     }
 }
@@ -127,6 +143,7 @@ fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
 fn writer(operation: Operation, streamed: bool, setting: Setting) -> Box<dyn Writer> {
     match operation {
         Operation::Completions => completions::writer(streamed, setting),
+        Operation::Messages => messages::writer(streamed, setting),
         Operation::Messages => messages::writer(streamed, setting),
         _ => chat_completions::writer(streamed, setting),
     }

@@ -5,7 +5,7 @@
 //! file or room; here is only the order, and what each step needs of the one before.
 
 use super::ctx::{Ctx, Errand, new_trace_id};
-use super::{Gateway, failure, handover, orchestrate, who};
+use super::{Gateway, answer, failure, handover, orchestrate, who};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
 use crate::api::rules;
@@ -48,6 +48,11 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
     };
     let mut plan = Plan::new(tree);
     match plan.next(None, &read) {
+        Ok(Step::Try(attempt, _)) if attempt.local.is_some() => {
+            ctx.errand = Some(Errand::new(attempt));
+            answer::local(session, ctx).await?;
+            Ok(true)
+        }
         Ok(Step::Try(attempt, _)) if attempt.translation.is_none() && goes_direct(session, &read) => {
             ctx.errand = Some(Errand::new(attempt));
             Ok(false)

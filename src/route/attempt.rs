@@ -77,6 +77,8 @@ pub struct Attempt {
     pub warnings: Vec<String>,
     /// What the answer needs to become the caller's; `None` when it passes as it comes.
     pub translation: Option<Translation>,
+    /// The answer, where nobody need be asked: a JSON body.
+    pub local: Option<Bytes>,
 }
 
 impl Attempt {
@@ -108,7 +110,8 @@ impl Attempt {
         let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
         let Outgoing { headers, warnings } = outgoing;
         let translation = ready.translation;
-        Ok(Self { leaf, path, body, body_changed, model, auth, headers, warnings, translation })
+        let local = ready.local.map(Bytes::from);
+        Ok(Self { leaf, path, body, body_changed, model, auth, headers, warnings, translation, local })
     }
 }
 
@@ -122,7 +125,7 @@ fn prepare(
 ) -> Result<Ready, Error> {
     if request.is_proxied {
         let path = leaf.provider.path(call, &leaf.account)?;
-        return Ok(Ready { path, body: None, translation: None, operation: call.operation });
+        return Ok(Ready { path, body: None, translation: None, operation: call.operation, local: None });
     }
     translation::prepare(leaf.provider, call, &leaf.account, body, leaf.strict, outgoing)
 }
