@@ -22,6 +22,7 @@ pub mod google;
 pub mod grant;
 pub mod key;
 mod mending;
+pub mod openai_chat;
 pub mod openai_compatible;
 pub mod outgoing;
 pub mod rewriter;

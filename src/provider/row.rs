@@ -8,7 +8,11 @@
 //! `http://localhost:11434` and `http://localhost:11434/v1` both reach Ollama's chat.
 
 use super::key::{Key, header_value, secret_value};
+use super::openai_chat::{CHAT_MEND, OpenAiChat, accents};
+use super::outgoing::Outgoing;
+use super::way::{Mend, Target, Way};
 use super::{Call, Provider};
+use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
@@ -33,6 +37,17 @@ pub struct Row {
     pub key: Key,
     /// Further headers the vendor wants. Names in lower case.
     pub headers: &'static [(&'static str, Value)],
+    /// How it speaks OpenAI's chat. `None`: it has no chat, its paths are only passed on.
+    pub chat: Option<&'static OpenAiChat>,
+    /// What puts its chat answers right.
+    pub mend: Option<&'static dyn Mend>,
+    /// It has `/messages` itself (in `elsewhere` where that stands apart); others are asked through chat.
+    pub messages: bool,
+    /// It has `/messages/count_tokens` itself.
+    pub count_tokens: bool,
+    pub responses: Responses,
+    /// It has `/completions` itself; others are asked through chat.
+    pub completions: bool,
     /// What a user should know, in a sentence.
     pub note: &'static str,
     /// Where these facts come from: the vendor's documentation, or the reference's section.
@@ -66,6 +81,17 @@ pub enum CustomHost {
     Server(&'static str),
 }
 
+/// Whether a vendor has OpenAI's Responses API itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Responses {
+    /// No: it is asked through chat.
+    No,
+    /// It answers, but keeps nothing: there is nothing to fetch, to delete or to go on from.
+    Stateless,
+    /// It keeps responses.
+    Stored,
+}
+
 /// The value of a header beside the key.
 #[derive(Debug, Clone, Copy)]
 pub enum Value {
@@ -91,6 +117,12 @@ impl Row {
         custom_host: CustomHost::Base,
         key: Key::BEARER,
         headers: &[],
+        chat: Some(&accents::PLAIN),
+        mend: Some(&CHAT_MEND),
+        messages: false,
+        count_tokens: false,
+        responses: Responses::No,
+        completions: false,
         note: "",
         source: "",
     };
@@ -150,6 +182,23 @@ impl Row {
         Ok(encode_segment(value))
     }
 
+    /// Whether `/messages` is its own. Behind a custom host it is looked for only where it stands beside the
+    /// chat: what a custom host stands for is the chat's address.
+    fn has_messages(&self, account: &Account) -> bool {
+        let apart = self.elsewhere.iter().any(|(operation, _)| *operation == Operation::Messages);
+        self.messages && !(apart && account.custom_host.is_some())
+    }
+
+    /// What to tell whoever asks for a kept response.
+    pub(super) fn keeps_nothing(&self, call: &Call<'_>) -> Error {
+        let (id, method) = (self.id, call.method);
+        let message = format!(
+            "{method} /v1/responses/{{id}} needs a provider that keeps responses; {id} keeps none. Send the whole \
+             conversation with each request instead."
+        );
+        Error::bad_request(message).with_provider(id)
+    }
+
     fn lacks(&self, param: &str) -> Error {
         let id = self.id;
         let message = match param {
@@ -204,6 +253,38 @@ impl Provider for Row {
             path.push_str(query);
         }
         Ok(path)
+    }
+
+    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+        let Some(chat) = self.chat else { return Ok(Way::Same(None)) };
+        Ok(match call.operation {
+            Operation::ChatCompletions => Way::Same(self.mend),
+            Operation::Completions if !self.completions => Way::Chat(chat),
+            Operation::Messages if !self.has_messages(account) => Way::Chat(chat),
+            Operation::CountTokens if !(self.count_tokens && self.has_messages(account)) => Way::Chat(chat),
+            Operation::Responses if self.responses == Responses::No => Way::Chat(chat),
+            Operation::ResponsesGet
+            | Operation::ResponsesDelete
+            | Operation::ResponsesCancel
+            | Operation::ResponsesInputItems
+                if self.responses != Responses::Stored =>
+            {
+                return Err(self.keeps_nothing(call));
+            }
+            _ => Way::Same(None),
+        })
+    }
+
+    fn edits(
+        &self,
+        body: &Body,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Vec<Edit<'static>>, Error> {
+        Ok(match (self.chat, target.call.operation) {
+            (Some(chat), Operation::ChatCompletions) => chat.edits(body, outgoing),
+            _ => Vec::new(),
+        })
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {

@@ -36,11 +36,8 @@ impl AnthropicChat {
         version: None,
         betas_in_body: false,
     };
-    pub const VERTEX: AnthropicChat = AnthropicChat {
-        model_in_body: false,
-        version: Some("vertex-2023-10-16"),
-        ..AnthropicChat::OWN
-    };
+    pub const VERTEX: AnthropicChat =
+        AnthropicChat { model_in_body: false, version: Some("vertex-2023-10-16"), ..AnthropicChat::OWN };
     pub const BEDROCK: AnthropicChat = AnthropicChat {
         model_in_body: false,
         stream_in_body: false,
