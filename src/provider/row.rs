@@ -189,7 +189,8 @@ impl Row {
         self.messages && !(apart && account.custom_host.is_some())
     }
 
-    fn keeps_nothing(&self, call: &Call<'_>) -> Error {
+    /// What to tell whoever asks for a kept response.
+    pub(super) fn keeps_nothing(&self, call: &Call<'_>) -> Error {
         let (id, method) = (self.id, call.method);
         let message = format!(
             "{method} /v1/responses/{{id}} needs a provider that keeps responses; {id} keeps none. Send the whole \
