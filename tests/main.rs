@@ -48,5 +48,6 @@ mod streams;
 mod systemd;
 mod tls_listener;
 mod transfer;
+mod translations;
 mod trust;
 mod which_config;

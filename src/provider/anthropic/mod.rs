@@ -85,3 +85,6 @@ impl Provider for Anthropic {
         ROW.write_headers(account, headers)
     }
 }
+
+#[cfg(test)]
+mod tests;
