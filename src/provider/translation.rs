@@ -9,7 +9,7 @@ use super::{Call, Provider};
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Setting, Writer};
 use crate::api::operation::Operation;
-use crate::api::{chat_completions, completions, messages};
+use crate::api::{chat_completions, completions, messages, responses};
 use crate::config::account::Account;
 use crate::error::Error;
 
@@ -62,6 +62,7 @@ pub fn prepare(
     strict: bool,
     outgoing: &mut Outgoing,
 ) -> Result<Ready, Error> {
+    nothing_is_kept(provider, call, account)?;
     let way = provider.way(call, account)?;
     let model = call.model.unwrap_or_default();
     let translation = |work, streamed, include_usage| Translation {
@@ -86,7 +87,8 @@ pub fn prepare(
             })
         }
         (Way::Chat(chat), Some(body)) => {
-            let request = read(call.operation, body)?;
+            let mut request = read(call.operation, body)?;
+            outgoing.warnings.append(&mut request.warnings);
             let call_there =
                 Call { operation: Operation::ChatCompletions, path: "chat/completions", ..*call };
             let target = Target { call: &call_there, account, model };
@@ -129,10 +131,34 @@ pub fn prepare(
     }
 }
 
+/// A provider that only chats keeps no responses: better said here than by a 404 in words about something else.
+fn nothing_is_kept(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<(), Error> {
+    let (Operation::ResponsesGet
+    | Operation::ResponsesDelete
+    | Operation::ResponsesCancel
+    | Operation::ResponsesInputItems) = call.operation
+    else {
+        return Ok(());
+    };
+    let create = Call { operation: Operation::Responses, path: "responses", ..*call };
+    match provider.way(&create, account) {
+        Ok(Way::Same(_)) => Ok(()),
+        _ => {
+            let id = provider.id();
+            let message = format!(
+                "{id} keeps no responses, so there is none to get, cancel or delete. Choose a provider with a \
+                 Responses API of its own (openai, azure-openai)."
+            );
+            Err(Error::bad_request(message).with_provider(id))
+        }
+    }
+}
+
 /// Reads the caller's body in its dialect.
 fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
     match operation {
         Operation::Completions => completions::read(body),
+        Operation::Responses => responses::read(body),
         Operation::Messages => messages::read(body),
         Operation::Messages => messages::read(body),
         _ => chat_completions::read(body),
@@ -143,6 +169,7 @@ fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
 fn writer(operation: Operation, streamed: bool, setting: Setting) -> Box<dyn Writer> {
     match operation {
         Operation::Completions => completions::writer(streamed, setting),
+        Operation::Responses => responses::writer(streamed, setting),
         Operation::Messages => messages::writer(streamed, setting),
         Operation::Messages => messages::writer(streamed, setting),
         _ => chat_completions::writer(streamed, setting),
