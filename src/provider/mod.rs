@@ -17,13 +17,16 @@ use std::time::SystemTime;
 use way::{Target, Way};
 
 pub mod anthropic;
+pub mod embeddings;
 pub mod grant;
 pub mod key;
 pub mod openai_chat;
 pub mod openai_compatible;
 pub mod outgoing;
+pub mod rerank;
 pub mod rewriter;
 pub mod row;
+mod servers;
 pub mod way;
 
 /// What a provider may know of a call.

@@ -154,8 +154,7 @@ impl Wanted {
 
     /// The same of what the reader told.
     fn read(told: &Told) -> Self {
-        let mut wanted =
-            Wanted { usage: told.answer.usage, ..Wanted::default() };
+        let mut wanted = Wanted { usage: told.answer.usage, ..Wanted::default() };
         wanted.error = told.error.as_ref().map(|fault| fault.message.clone());
         let Some(choice) = told.answer.choices.first() else { return wanted };
         wanted.text = choice.text().unwrap_or_default();
