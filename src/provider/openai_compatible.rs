@@ -7,9 +7,12 @@
 //! A new vendor is one row here and one fixture, `tests/golden/<id>/address.json`; `UPDATE_GOLDEN=1 cargo test
 //! provider` rewrites `docs/providers.md`.
 
+use super::embeddings::PROMPT_TOKENS;
 use super::key::Key;
-use super::openai_chat::{OPENAI_CHAT, accents};
-use super::row::{CustomHost, Host, Responses, Row, Value};
+use super::openai_chat::{OPENAI_CHAT, Rule, accents};
+use super::rerank;
+use super::row::{CustomHost, Host, Own, Row, Value};
+use super::servers;
 use crate::api::operation::Operation;
 
 /// Finds a row by id or alias.
@@ -29,8 +32,7 @@ pub static ROWS: &[Row] = &[
         headers: &[("openai-organization", Value::Organization), ("openai-project", Value::Project)],
         chat: Some(&OPENAI_CHAT),
         mend: None,
-        responses: Responses::Stored,
-        completions: true,
+        own: &[Own::Completions, Own::StoredResponses],
         note: "provider_organization and provider_project become headers",
         source: "https://platform.openai.com/docs/api-reference/authentication",
         ..Row::PLAIN
@@ -41,6 +43,10 @@ pub static ROWS: &[Row] = &[
         aliases: &["mistral"],
         host: Host::Fixed("https://api.mistral.ai"),
         chat: Some(&accents::MISTRAL),
+        rules: &[
+            (Operation::Embeddings, "dimensions", Rule::Name("output_dimension")),
+            (Operation::Embeddings, "user", Rule::Drop),
+        ],
         source: "https://docs.mistral.ai/api",
         ..Row::PLAIN
     },
@@ -51,9 +57,7 @@ pub static ROWS: &[Row] = &[
         elsewhere: &[(Operation::Completions, "/beta"), (Operation::Messages, "/anthropic/v1")],
         custom_host: CustomHost::Before("/v1"),
         chat: Some(&accents::DEEPSEEK),
-        messages: true,
-        responses: Responses::Stateless,
-        completions: true,
+        own: &[Own::Messages, Own::Completions, Own::Responses],
         note: "completions (fill in the middle) are under /beta, messages under /anthropic/v1",
         source: "https://api-docs.deepseek.com",
         ..Row::PLAIN
@@ -63,8 +67,7 @@ pub static ROWS: &[Row] = &[
         aliases: &["xai"],
         host: Host::Fixed("https://api.x.ai"),
         chat: Some(&accents::XAI),
-        responses: Responses::Stored,
-        completions: true,
+        own: &[Own::Completions, Own::StoredResponses],
         source: "https://docs.x.ai/developers/rest-api-reference/inference",
         ..Row::PLAIN
     },
@@ -75,7 +78,7 @@ pub static ROWS: &[Row] = &[
         prefix: "",
         elsewhere: &[(Operation::Responses, "/v1"), (Operation::Embeddings, "/v1")],
         chat: Some(&accents::OLD_LIMIT),
-        responses: Responses::Stored,
+        own: &[Own::StoredResponses],
         note: "chat is at the root, responses and embeddings under /v1",
         source: "https://docs.perplexity.ai/docs/sonar/openai-compatibility",
         ..Row::PLAIN
@@ -87,7 +90,7 @@ pub static ROWS: &[Row] = &[
         elsewhere: &[(Operation::Messages, "/anthropic/v1")],
         custom_host: CustomHost::Before("/v1"),
         chat: Some(&accents::MOONSHOT),
-        messages: true,
+        own: &[Own::Messages],
         note: "China: https://api.moonshot.cn",
         source: "https://platform.kimi.ai/docs/api/overview",
         ..Row::PLAIN
@@ -97,8 +100,8 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://open.bigmodel.cn"),
         prefix: "/api/paas/v4",
         chat: Some(&accents::ZAI),
-        messages: true,
         elsewhere: &[(Operation::Messages, "/api/anthropic/v1")],
+        own: &[Own::Messages],
         note: "the Chinese platform; z-ai is the international one",
         source: "https://docs.bigmodel.cn",
         ..Row::PLAIN
@@ -110,7 +113,7 @@ pub static ROWS: &[Row] = &[
         prefix: "/api/paas/v4",
         elsewhere: &[(Operation::Messages, "/api/anthropic/v1")],
         chat: Some(&accents::ZAI),
-        messages: true,
+        own: &[Own::Messages],
         note: "China: zhipu; coding plan: custom_host https://api.z.ai/api/coding/paas/v4",
         source: "https://docs.z.ai/api-reference/introduction",
         ..Row::PLAIN
@@ -121,9 +124,8 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://dashscope-intl.aliyuncs.com"),
         prefix: "/compatible-mode/v1",
         chat: Some(&accents::DASHSCOPE),
-        messages: true,
-        responses: Responses::Stored,
         elsewhere: &[(Operation::Messages, "/apps/anthropic/v1")],
+        own: &[Own::Messages, Own::StoredResponses],
         note: "Singapore; keys are bound to a region. Workspace domains \
                (https://{WorkspaceId}.ap-southeast-1.maas.aliyuncs.com/compatible-mode/v1) and China \
                (https://dashscope.aliyuncs.com/compatible-mode/v1): custom_host",
@@ -135,7 +137,7 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://api.minimax.io"),
         elsewhere: &[(Operation::Messages, "/anthropic/v1")],
         chat: Some(&accents::NEW_LIMIT),
-        messages: true,
+        own: &[Own::Messages],
         note: "China: https://api.minimaxi.com/v1",
         source: "https://platform.minimax.io/docs/guides/text-generation",
         ..Row::PLAIN
@@ -178,6 +180,13 @@ pub static ROWS: &[Row] = &[
         id: "voyage",
         host: Host::Fixed("https://api.voyageai.com"),
         chat: None,
+        rules: &[
+            (Operation::Embeddings, "dimensions", Rule::Name("output_dimension")),
+            (Operation::Embeddings, "encoding_format", Rule::DropWord("float")),
+            (Operation::Embeddings, "user", Rule::Drop),
+        ],
+        rerank: Some(&rerank::VOYAGE),
+        embeddings: Some(&PROMPT_TOKENS),
         note: "embeddings and rerank",
         source: "https://docs.voyageai.com/reference/embeddings-api",
         ..Row::PLAIN
@@ -196,7 +205,7 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://api.groq.com"),
         prefix: "/openai/v1",
         chat: Some(&accents::GROQ),
-        responses: Responses::Stateless,
+        own: &[Own::Responses],
         source: "https://console.groq.com/docs/openai",
         ..Row::PLAIN
     },
@@ -206,7 +215,7 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://api.together.ai"),
         custom_host: CustomHost::Before("/v1"),
         chat: Some(&accents::TOGETHER),
-        completions: true,
+        own: &[Own::Completions],
         note: "older address: https://api.together.xyz",
         source: "https://docs.together.ai/docs/inference/openai-compatibility",
         ..Row::PLAIN
@@ -217,9 +226,8 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://api.fireworks.ai"),
         prefix: "/inference/v1",
         chat: Some(&accents::FIREWORKS),
-        messages: true,
-        responses: Responses::Stored,
-        completions: true,
+        rerank: Some(&rerank::FIREWORKS),
+        own: &[Own::Messages, Own::Completions, Own::StoredResponses],
         note: "control API: custom_host https://api.fireworks.ai/v1",
         source: "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
         ..Row::PLAIN
@@ -230,9 +238,7 @@ pub static ROWS: &[Row] = &[
         prefix: "/api/v1",
         custom_host: CustomHost::Before("/v1"),
         chat: Some(&accents::OPENROUTER),
-        messages: true,
-        responses: Responses::Stateless,
-        completions: true,
+        own: &[Own::Messages, Own::Completions, Own::Responses],
         source: "https://openrouter.ai/docs/quickstart",
         ..Row::PLAIN
     },
@@ -241,7 +247,7 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://api.cerebras.ai"),
         headers: &[("user-agent", Value::Default("turnpike"))],
         chat: Some(&accents::CEREBRAS),
-        completions: true,
+        own: &[Own::Completions],
         note: "wants a User-Agent (reference 12.1)",
         source: "https://inference-docs.cerebras.ai/resources/openai",
         ..Row::PLAIN
@@ -250,7 +256,7 @@ pub static ROWS: &[Row] = &[
         id: "sambanova",
         host: Host::Fixed("https://api.sambanova.ai"),
         custom_host: CustomHost::Before("/v1"),
-        completions: true,
+        own: &[Own::Completions],
         source: "https://docs.sambanova.ai/docs/en/features/openai-compatibility",
         ..Row::PLAIN
     },
@@ -269,7 +275,7 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://router.huggingface.co"),
         custom_host: CustomHost::Before("/v1"),
         chat: Some(&accents::OLD_LIMIT),
-        responses: Responses::Stateless,
+        own: &[Own::Responses],
         note: "the router; a dedicated endpoint: custom_host",
         source: "https://huggingface.co/docs/inference-providers/index",
         ..Row::PLAIN
@@ -279,7 +285,7 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://api.deepinfra.com"),
         prefix: "/v1/openai",
         chat: Some(&accents::THINKING_HOST),
-        completions: true,
+        own: &[Own::Completions],
         source: "https://deepinfra.com/docs/advanced/openai_api",
         ..Row::PLAIN
     },
@@ -291,8 +297,7 @@ pub static ROWS: &[Row] = &[
         elsewhere: &[(Operation::Messages, "/anthropic/v1")],
         custom_host: CustomHost::Before("/v1"),
         chat: Some(&accents::THINKING_HOST),
-        messages: true,
-        completions: true,
+        own: &[Own::Messages, Own::Completions],
         note: "the reference's /v3/openai is the older base",
         source: "https://novita.ai/docs/guides/llm-api",
         ..Row::PLAIN
@@ -308,7 +313,7 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "nebius",
         host: Host::Fixed("https://api.tokenfactory.nebius.com"),
-        completions: true,
+        own: &[Own::Completions],
         note: "Token Factory, formerly AI Studio (https://api.studio.nebius.ai/v1)",
         source: "https://docs.tokenfactory.nebius.com/api-reference/introduction",
         ..Row::PLAIN
@@ -332,7 +337,7 @@ pub static ROWS: &[Row] = &[
         aliases: &["featherless"],
         host: Host::Fixed("https://api.featherless.ai"),
         chat: Some(&accents::OLD_LIMIT),
-        completions: true,
+        own: &[Own::Completions],
         source: "https://featherless.ai/docs",
         ..Row::PLAIN
     },
@@ -340,7 +345,7 @@ pub static ROWS: &[Row] = &[
         id: "friendli",
         host: Host::Fixed("https://api.friendli.ai"),
         prefix: "/serverless/v1",
-        completions: true,
+        own: &[Own::Completions],
         note: "dedicated endpoints: custom_host https://api.friendli.ai/dedicated/v1",
         source: "https://friendli.ai/docs/openapi/model-apis/chat-completions",
         ..Row::PLAIN
@@ -351,7 +356,7 @@ pub static ROWS: &[Row] = &[
         prefix: "/{resource_name}/deployments/v2/llms/{deployment}/v1",
         custom_host: CustomHost::Before("/{resource_name}/deployments/v2/llms/{deployment}/v1"),
         chat: Some(&accents::OLD_LIMIT),
-        completions: true,
+        own: &[Own::Completions],
         note: "resource_name is the tenant; the deployment is deployment_id, or else the model up to a colon",
         source: "https://docs.predibase.com/user-guide/inference/migrate-openai",
         ..Row::PLAIN
@@ -382,8 +387,8 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "nextbit",
         host: Host::Fixed("https://api.nextbit256.com"),
+        own: &[Own::Completions],
         source: REFERENCE,
-        completions: true,
         ..Row::PLAIN
     },
     Row { id: "matterai", host: Host::Fixed("https://api.matterai.so"), source: REFERENCE, ..Row::PLAIN },
@@ -414,7 +419,7 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "lambda",
         host: Host::Fixed("https://api.lambda.ai"),
-        completions: true,
+        own: &[Own::Completions],
         note: "closed by Lambda on 25 September 2025; kept for custom hosts",
         source: "https://docs.lambda.ai/public-cloud/lambda-inference-api",
         ..Row::PLAIN
@@ -423,7 +428,7 @@ pub static ROWS: &[Row] = &[
         id: "anyscale",
         host: Host::Fixed("https://api.endpoints.anyscale.com"),
         chat: Some(&accents::OLD_LIMIT),
-        completions: true,
+        own: &[Own::Completions],
         note: "public access ended on 1 August 2024; kept for custom hosts",
         source: "https://docs.anyscale.com/endpoints/text-generation/deprecations",
         ..Row::PLAIN
@@ -433,7 +438,7 @@ pub static ROWS: &[Row] = &[
         aliases: &["github-models"],
         host: Host::Fixed("https://models.github.ai"),
         prefix: "/inference",
-        completions: true,
+        own: &[Own::Completions],
         note: "GitHub retired GitHub Models on 30 July 2026; kept for custom hosts",
         source: "https://github.blog/changelog/2025-07-17-deprecation-of-azure-endpoint-for-github-models",
         ..Row::PLAIN
@@ -474,95 +479,14 @@ pub static ROWS: &[Row] = &[
         ..Row::PLAIN
     },
     // Servers of one's own.
-    Row {
-        id: "ollama",
-        custom_host: CustomHost::Server("/v1"),
-        key: Key::OPTIONAL,
-        chat: Some(&accents::OLLAMA),
-        messages: true,
-        responses: Responses::Stateless,
-        completions: true,
-        note: "usually http://localhost:11434; Ollama's cloud: https://ollama.com",
-        source: "https://docs.ollama.com/api/openai-compatibility",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "vllm",
-        custom_host: CustomHost::Server("/v1"),
-        key: Key::OPTIONAL,
-        chat: Some(&accents::VLLM),
-        messages: true,
-        count_tokens: true,
-        responses: Responses::Stored,
-        completions: true,
-        note: "usually http://localhost:8000",
-        source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "lmstudio",
-        aliases: &["lm-studio"],
-        custom_host: CustomHost::Server("/v1"),
-        key: Key::OPTIONAL,
-        messages: true,
-        responses: Responses::Stored,
-        completions: true,
-        note: "usually http://localhost:1234",
-        source: "https://lmstudio.ai/docs/api/endpoints/openai",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "llamacpp",
-        aliases: &["llama-cpp", "llama.cpp"],
-        custom_host: CustomHost::Server("/v1"),
-        key: Key::OPTIONAL,
-        chat: Some(&accents::FIREWORKS),
-        messages: true,
-        count_tokens: true,
-        responses: Responses::Stateless,
-        completions: true,
-        note: "usually http://localhost:8080",
-        source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "litellm",
-        custom_host: CustomHost::Server("/v1"),
-        key: Key::OPTIONAL,
-        chat: Some(&accents::LITELLM),
-        messages: true,
-        count_tokens: true,
-        responses: Responses::Stored,
-        completions: true,
-        note: "usually http://localhost:4000",
-        source: "https://docs.litellm.ai/docs/proxy/user_keys",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "modal",
-        custom_host: CustomHost::Before("/v1"),
-        key: Key::OPTIONAL,
-        completions: true,
-        note: "an app of one's own; Modal-Key and Modal-Secret of the caller are passed on",
-        source: "reference 12.1 (custom host expected)",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "lepton",
-        custom_host: CustomHost::Before("/api/v1"),
-        completions: true,
-        note: "now NVIDIA DGX Cloud Lepton: every endpoint has a host of its own",
-        source: "https://docs.nvidia.com/dgx-cloud/lepton/get-started/",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "triton",
-        key: Key::OPTIONAL,
-        chat: None,
-        note: "paths are passed on as they are",
-        source: REFERENCE,
-        ..Row::PLAIN
-    },
+    servers::OLLAMA,
+    servers::VLLM,
+    servers::LMSTUDIO,
+    servers::LLAMACPP,
+    servers::LITELLM,
+    servers::MODAL,
+    servers::LEPTON,
+    servers::TRITON,
     // Other things: paths are passed on as they are.
     Row {
         id: "replicate",

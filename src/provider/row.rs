@@ -8,9 +8,10 @@
 //! `http://localhost:11434` and `http://localhost:11434/v1` both reach Ollama's chat.
 
 use super::key::{Key, header_value, secret_value};
-use super::openai_chat::{CHAT_MEND, OpenAiChat, accents};
+use super::openai_chat::edits::follow;
+use super::openai_chat::{CHAT_MEND, OpenAiChat, Rule, accents};
 use super::outgoing::Outgoing;
-use super::way::{Mend, Target, Way};
+use super::way::{Exchange, Mend, Target, Way};
 use super::{Call, Provider};
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
@@ -41,13 +42,14 @@ pub struct Row {
     pub chat: Option<&'static OpenAiChat>,
     /// What puts its chat answers right.
     pub mend: Option<&'static dyn Mend>,
-    /// It has `/messages` itself (in `elsewhere` where that stands apart); others are asked through chat.
-    pub messages: bool,
-    /// It has `/messages/count_tokens` itself.
-    pub count_tokens: bool,
-    pub responses: Responses,
-    /// It has `/completions` itself; others are asked through chat.
-    pub completions: bool,
+    /// What goes otherwise in requests that are no chat.
+    pub rules: &'static [(Operation, &'static str, Rule)],
+    /// Its rerank, where it is not Cohere's and Jina's.
+    pub rerank: Option<&'static dyn Exchange>,
+    /// What puts its embeddings right.
+    pub embeddings: Option<&'static dyn Mend>,
+    /// What it has itself beside chat completions; a caller of anything else is answered through its chat.
+    pub own: &'static [Own],
     /// What a user should know, in a sentence.
     pub note: &'static str,
     /// Where these facts come from: the vendor's documentation, or the reference's section.
@@ -81,15 +83,19 @@ pub enum CustomHost {
     Server(&'static str),
 }
 
-/// Whether a vendor has OpenAI's Responses API itself.
+/// An API beside chat completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Responses {
-    /// No: it is asked through chat.
-    No,
-    /// It answers, but keeps nothing: there is nothing to fetch, to delete or to go on from.
-    Stateless,
-    /// It keeps responses.
-    Stored,
+pub enum Own {
+    /// Anthropic's `/messages`, at the place `elsewhere` names where it stands apart.
+    Messages,
+    /// `/messages/count_tokens`.
+    CountTokens,
+    /// `/completions`.
+    Completions,
+    /// `/responses` that keeps nothing: there is nothing to fetch, to delete or to go on from.
+    Responses,
+    /// `/responses`, kept.
+    StoredResponses,
 }
 
 /// The value of a header beside the key.
@@ -119,10 +125,10 @@ impl Row {
         headers: &[],
         chat: Some(&accents::PLAIN),
         mend: Some(&CHAT_MEND),
-        messages: false,
-        count_tokens: false,
-        responses: Responses::No,
-        completions: false,
+        rules: &[],
+        rerank: None,
+        embeddings: None,
+        own: &[],
         note: "",
         source: "",
     };
@@ -186,7 +192,11 @@ impl Row {
     /// chat: what a custom host stands for is the chat's address.
     fn has_messages(&self, account: &Account) -> bool {
         let apart = self.elsewhere.iter().any(|(operation, _)| *operation == Operation::Messages);
-        self.messages && !(apart && account.custom_host.is_some())
+        self.has(Own::Messages) && !(apart && account.custom_host.is_some())
+    }
+
+    fn has(&self, own: Own) -> bool {
+        self.own.contains(&own)
     }
 
     /// What to tell whoever asks for a kept response.
@@ -256,18 +266,27 @@ impl Provider for Row {
     }
 
     fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+        match (call.operation, self.rerank) {
+            (Operation::Rerank, Some(rerank)) => return Ok(Way::Exchange(rerank)),
+            (Operation::Embeddings, _) => return Ok(Way::Same(self.embeddings)),
+            _ => {}
+        }
         let Some(chat) = self.chat else { return Ok(Way::Same(None)) };
         Ok(match call.operation {
             Operation::ChatCompletions => Way::Same(self.mend),
-            Operation::Completions if !self.completions => Way::Chat(chat),
+            Operation::Completions if !self.has(Own::Completions) => Way::Chat(chat),
             Operation::Messages if !self.has_messages(account) => Way::Chat(chat),
-            Operation::CountTokens if !(self.count_tokens && self.has_messages(account)) => Way::Chat(chat),
-            Operation::Responses if self.responses == Responses::No => Way::Chat(chat),
+            Operation::CountTokens if !(self.has(Own::CountTokens) && self.has_messages(account)) => {
+                Way::Chat(chat)
+            }
+            Operation::Responses if !self.has(Own::Responses) && !self.has(Own::StoredResponses) => {
+                Way::Chat(chat)
+            }
             Operation::ResponsesGet
             | Operation::ResponsesDelete
             | Operation::ResponsesCancel
             | Operation::ResponsesInputItems
-                if self.responses != Responses::Stored =>
+                if !self.has(Own::StoredResponses) =>
             {
                 return Err(self.keeps_nothing(call));
             }
@@ -281,10 +300,15 @@ impl Provider for Row {
         target: &Target<'_>,
         outgoing: &mut Outgoing,
     ) -> Result<Vec<Edit<'static>>, Error> {
-        Ok(match (self.chat, target.call.operation) {
-            (Some(chat), Operation::ChatCompletions) => chat.edits(body, outgoing),
+        let operation = target.call.operation;
+        let mut edits = match self.chat {
+            Some(chat) if operation == Operation::ChatCompletions => chat.edits(body, outgoing),
             _ => Vec::new(),
-        })
+        };
+        for (_, name, rule) in self.rules.iter().filter(|(ruled, ..)| *ruled == operation) {
+            follow(name, *rule, body, outgoing, &mut edits);
+        }
+        Ok(edits)
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {

@@ -35,7 +35,7 @@ impl Calls {
             let function = call.function.as_ref().or(call.custom.as_ref());
             let seal = call.extra_content.as_ref().and_then(|extra| extra.google.as_ref());
             let seal = seal.and_then(|google| words(&google.thought_signature));
-            self.take_one(choice, call, function, seal, streamed, tell);
+            self.take_one((choice, streamed), call, function, seal, tell);
         }
     }
 
@@ -43,17 +43,16 @@ impl Calls {
     pub fn take_function(&mut self, choice: u32, function: &Json<'_>, streamed: bool, tell: Tell<'_>) {
         if let Some(function) = function.read::<FunctionIn<'_>>() {
             let call = CallIn { index: Json::parse("0"), ..CallIn::default() };
-            self.take_one(choice, &call, Some(&function), None, streamed, tell);
+            self.take_one((choice, streamed), &call, Some(&function), None, tell);
         }
     }
 
     fn take_one(
         &mut self,
-        choice: u32,
+        (choice, streamed): (u32, bool),
         call: &CallIn<'_>,
         function: Option<&FunctionIn<'_>>,
         seal: Option<Cow<'_, str>>,
-        streamed: bool,
         tell: Tell<'_>,
     ) {
         let id = words(&call.id).unwrap_or_default();

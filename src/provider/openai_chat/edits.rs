@@ -1,6 +1,7 @@
 //! A caller's chat completion in the vendor's accent: what the vendor would refuse or misread is changed in
 //! place, everything else keeps its bytes.
 
+use super::parts::PartOut;
 use super::short_id::short_id;
 use super::splice::{Object, Splice};
 use super::write::{Thinking, schema_in_words};
@@ -18,7 +19,7 @@ impl OpenAiChat {
             rename(body, "max_completion_tokens", "max_tokens", &mut edits);
         }
         for (name, rule) in self.rules {
-            self.follow(name, *rule, body, outgoing, &mut edits);
+            follow(name, *rule, body, outgoing, &mut edits);
         }
         let schema = if self.schemas { None } else { schema(body) };
         if schema.is_some() {
@@ -28,41 +29,6 @@ impl OpenAiChat {
             edits.push(Edit::Set("messages", Cow::Owned(messages)));
         }
         edits
-    }
-
-    fn follow(
-        &self,
-        name: &'static str,
-        rule: Rule,
-        body: &Body,
-        outgoing: &mut Outgoing,
-        edits: &mut Vec<Edit<'static>>,
-    ) {
-        let Some(value) = body.raw(name) else { return };
-        match rule {
-            Rule::Name(other) => rename(body, name, other, edits),
-            Rule::Words(words) => {
-                let word = body.text(name);
-                if let Some((_, to)) = words.iter().find(|(from, _)| word.as_deref() == Some(from)) {
-                    edits.push(Edit::Set(name, Cow::Owned(Json::of(to).get().to_owned())));
-                }
-            }
-            Rule::Drop => {
-                edits.push(Edit::Remove(name));
-                if !matches!(value, "null" | "false") {
-                    outgoing.drop_param(name, "this provider");
-                }
-            }
-            Rule::Effort => {
-                let thinking = Json::parse(value).and_then(|json| Thinking::read(&json));
-                let Some(thinking) = thinking.filter(|_| body.raw("reasoning_effort").is_none()) else {
-                    return;
-                };
-                let effort = if thinking.off { "none" } else { thinking.effort().unwrap_or("medium") };
-                edits.push(Edit::Remove(name));
-                edits.push(Edit::Set("reasoning_effort", Cow::Owned(Json::of(effort).get().to_owned())));
-            }
-        }
     }
 
     /// The messages, where one of them must change.
@@ -79,7 +45,8 @@ impl OpenAiChat {
         let changed = splice.done();
         let Some(schema) = schema.and_then(Json::parse) else { return changed };
         let messages = changed.as_deref().unwrap_or(text);
-        let instruction = serde_json::json!({"role": "system", "content": schema_in_words(&schema)});
+        let words = Json::of(&schema_in_words(&schema));
+        let instruction = format!(r#"{{"role":"system","content":{}}}"#, words.get());
         let rest = messages.strip_prefix('[')?;
         let comma = if list.is_empty() { "" } else { "," };
         Some(format!("[{instruction}{comma}{rest}"))
@@ -131,14 +98,10 @@ impl OpenAiChat {
                 splice.append(message, wanted, json);
             }
             Thoughts::Parts => {
-                let mut parts = vec![serde_json::json!({
-                    "type": "thinking",
-                    "thinking": [{"type": "text", "text": text}],
-                })];
-                match message.word("content") {
-                    Some(said) if !said.is_empty() => {
-                        parts.push(serde_json::json!({"type": "text", "text": said}));
-                    }
+                let mut parts = vec![PartOut::thinking(&text)];
+                let said = message.word("content");
+                match said.as_deref() {
+                    Some(said) if !said.is_empty() => parts.push(PartOut::text(said, None)),
                     // A list has it already, or is the caller's own business.
                     None if message.text_of("content").is_some_and(|content| content != "null") => return,
                     _ => {}
@@ -150,6 +113,46 @@ impl OpenAiChat {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// Follows one rule about a top-level member.
+pub fn follow(
+    name: &'static str,
+    rule: Rule,
+    body: &Body,
+    outgoing: &mut Outgoing,
+    edits: &mut Vec<Edit<'static>>,
+) {
+    let Some(value) = body.raw(name) else { return };
+    match rule {
+        Rule::Name(other) => rename(body, name, other, edits),
+        Rule::Words(words) => {
+            let word = body.text(name);
+            if let Some((_, to)) = words.iter().find(|(from, _)| word.as_deref() == Some(from)) {
+                edits.push(Edit::Set(name, Cow::Owned(Json::of(to).get().to_owned())));
+            }
+        }
+        Rule::Drop => {
+            edits.push(Edit::Remove(name));
+            if !matches!(value, "null" | "false") {
+                outgoing.drop_param(name, "this provider");
+            }
+        }
+        Rule::DropWord(word) => {
+            if body.text(name).as_deref() == Some(word) {
+                edits.push(Edit::Remove(name));
+            }
+        }
+        Rule::Effort => {
+            let thinking = Json::parse(value).and_then(|json| Thinking::read(&json));
+            let Some(thinking) = thinking.filter(|_| body.raw("reasoning_effort").is_none()) else {
+                return;
+            };
+            let effort = if thinking.off { "none" } else { thinking.effort().unwrap_or("medium") };
+            edits.push(Edit::Remove(name));
+            edits.push(Edit::Set("reasoning_effort", Cow::Owned(Json::of(effort).get().to_owned())));
         }
     }
 }

@@ -105,15 +105,21 @@ pub(super) fn loose(text: &str) -> Option<Fault> {
 /// The failure told by `text`, which is one: an error event, or an answer that is none.
 pub(super) fn fault(text: &str, error: Option<&Json<'_>>) -> Fault {
     let mut fault = Fault::read(502, text.as_bytes());
+    if fault.message == Fault::read(502, b"").message {
+        fault.message = Fault::unreadable("it is no chat completion").message;
+    }
     let json = Json::parse(text);
-    let inner = error.or(json.as_ref()).and_then(Json::read::<Told<'_>>);
-    fault.status = inner.map_or(502, |told| told.status());
+    let outer = json.as_ref().and_then(Json::read::<Told<'_>>);
+    let inner = error.or(outer.as_ref().and_then(|told| told.error.as_ref()));
+    let inner = inner.and_then(Json::read::<Told<'_>>);
+    let status = inner.and_then(|told| told.status()).or_else(|| outer.as_ref()?.status());
+    fault.status = status.unwrap_or(502);
     fault
 }
 
 impl Told<'_> {
-    /// The HTTP status that the error's words mean.
-    fn status(&self) -> u16 {
+    /// The HTTP status that the error's words mean, where they mean one.
+    fn status(&self) -> Option<u16> {
         let number = |json: &Option<Json<'_>>| {
             let json = json.as_ref()?;
             let number = json.read::<u16>().or_else(|| json.text()?.parse().ok())?;
@@ -122,15 +128,15 @@ impl Told<'_> {
         let said = number(&self.status_code).or_else(|| number(&self.status)).or_else(|| number(&self.code));
         let kinds = [words(&self.kind), words(&self.code)];
         let has = |word: &str| kinds.iter().flatten().any(|kind| kind.to_ascii_lowercase().contains(word));
-        said.unwrap_or_else(|| match () {
-            () if has("rate_limit") || has("too_many") || has("quota") => 429,
-            () if has("authentication") || has("api_key") => 401,
-            () if has("permission") => 403,
-            () if has("not_found") => 404,
-            () if has("overloaded") || has("unavailable") => 503,
-            () if has("timeout") => 504,
-            () if has("invalid") || has("context_length") || has("content_policy") => 400,
-            () => 502,
+        said.or_else(|| match () {
+            () if has("rate_limit") || has("too_many") || has("quota") => Some(429),
+            () if has("authentication") || has("api_key") => Some(401),
+            () if has("permission") => Some(403),
+            () if has("not_found") => Some(404),
+            () if has("overloaded") || has("unavailable") => Some(503),
+            () if has("timeout") => Some(504),
+            () if has("invalid") || has("context_length") || has("content_policy") => Some(400),
+            () => None,
         })
     }
 }

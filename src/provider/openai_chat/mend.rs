@@ -69,7 +69,7 @@ impl<'t> Mending<'t> {
         match figures.filter(|figures| figures.starts_with('{')) {
             Some(figures) => put(&mut self.splice, answer, "usage", figures),
             None if !self.streamed => {
-                self.splice.remove(answer, |name, value| name == "usage" && value.is_null())
+                self.splice.remove(answer, |name, value| name == "usage" && value.is_null());
             }
             None => {}
         }
@@ -177,11 +177,16 @@ impl<'t> Mending<'t> {
             }
         }
         let Some(function) = function else { return };
+        // Of a stream the first piece of a call says so; OpenAI's clients for Node want it.
+        let begins = function.word("name").is_some_and(|name| !name.is_empty());
+        if streamed && begins && call.get("type").is_none_or(Json::is_null) {
+            self.splice.append(call, "type", "\"function\"");
+        }
         match function.get("arguments") {
             None if streamed => {}
             None => self.splice.append(&function, "arguments", "\"{}\""),
             Some(json) if json.is_null() && !streamed => {
-                self.splice.replace(&function, "arguments", "\"{}\"")
+                self.splice.replace(&function, "arguments", "\"{}\"");
             }
             Some(json) if json.is_object() => {
                 self.splice.replace(&function, "arguments", Json::of(json.get()).get());

@@ -266,7 +266,7 @@ fn assistant<'a>(
             Part::ToolCall(call) => out.tool_calls.push(CallOut::of(call, chat)),
             // What another provider's own tools did: its text tells of it.
             Part::Other { kind, .. } => {
-                outgoing.warn(at, format!("{kind} left out, it is another provider's"))
+                outgoing.warn(at, format!("{kind} left out, it is another provider's"));
             }
             Part::Image(_) | Part::Audio { .. } | Part::File(_) => {
                 let message = format!("{at}: this provider takes text only in an assistant's message.");

@@ -13,7 +13,7 @@ use crate::provider::way::{Chat, Target};
 pub mod accents;
 mod calls;
 mod chunk;
-mod edits;
+pub mod edits;
 mod fault;
 mod mend;
 mod messages;
@@ -111,6 +111,8 @@ pub enum Rule {
     Words(&'static [(&'static str, &'static str)]),
     /// It is refused there and harmless to leave out.
     Drop,
+    /// This word says nothing new, and is refused.
+    DropWord(&'static str),
     /// Anthropic's `thinking`, passed over there: `reasoning_effort` says it.
     Effort,
 }

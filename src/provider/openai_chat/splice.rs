@@ -54,10 +54,6 @@ impl<'t> Object<'t> {
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
-
-    pub fn is_null(&self, name: &str) -> bool {
-        self.get(name).is_some_and(Json::is_null)
-    }
 }
 
 impl<'t> Splice<'t> {

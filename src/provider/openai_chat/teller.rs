@@ -70,7 +70,7 @@ impl Teller {
                 "choices" => parts.choices = value.source().and_then(|text| serde_json::from_str(text).ok()),
                 "usage" => parts.usage = Some(value),
                 "x_groq" => {
-                    groq = value.source().and_then(|text| serde_json::from_str::<XGroq<'_>>(text).ok())
+                    groq = value.source().and_then(|text| serde_json::from_str::<XGroq<'_>>(text).ok());
                 }
                 // OpenRouter's name of its upstream is no name of a provider of ours.
                 "object" | "error" | "provider" | "obfuscation" | "base_resp" => {}

@@ -36,7 +36,7 @@ impl Members<'_> {
                     None => self.put(name, &word),
                 }
             }
-            Some(Rule::Effort) | None => self.put(name, value),
+            Some(Rule::DropWord(_) | Rule::Effort) | None => self.put(name, value),
         }
     }
 
