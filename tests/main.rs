@@ -14,6 +14,7 @@
 
 mod support;
 
+mod anthropic_answers;
 mod broken_answers;
 mod callers;
 mod callers_leaving;
@@ -46,5 +47,6 @@ mod streams;
 mod systemd;
 mod tls_listener;
 mod transfer;
+mod translations;
 mod trust;
 mod which_config;

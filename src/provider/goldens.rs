@@ -119,7 +119,8 @@ impl Case<'_> {
         let (mut sent, mut aside, mut refused) = (None, String::new(), None);
         match self.translate() {
             Ok((body, outgoing)) => {
-                let same = self.file("upstream.json").is_some_and(|golden| compact(&golden) == compact(&body));
+                let same =
+                    self.file("upstream.json").is_some_and(|golden| compact(&golden) == compact(&body));
                 sent = Some(if same { self.file("upstream.json").unwrap() } else { laid_out(&body) });
                 for (name, value) in &outgoing.headers {
                     writeln!(aside, "header: {name}: {}", value.to_str().unwrap()).unwrap();

@@ -4,6 +4,9 @@
 //! Only what differs between those places is said here; how a request is written and an answer read is the
 //! business of the files beside this one.
 
+use super::request;
+use super::stream::Stream;
+use super::whole::Whole;
 use crate::api::chat::{ChatRequest, Reader};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
@@ -33,11 +36,8 @@ impl AnthropicChat {
         version: None,
         betas_in_body: false,
     };
-    pub const VERTEX: AnthropicChat = AnthropicChat {
-        model_in_body: false,
-        version: Some("vertex-2023-10-16"),
-        ..AnthropicChat::OWN
-    };
+    pub const VERTEX: AnthropicChat =
+        AnthropicChat { model_in_body: false, version: Some("vertex-2023-10-16"), ..AnthropicChat::OWN };
     pub const BEDROCK: AnthropicChat = AnthropicChat {
         model_in_body: false,
         stream_in_body: false,
@@ -50,14 +50,14 @@ impl AnthropicChat {
 impl Chat for AnthropicChat {
     fn write(
         &self,
-        _request: ChatRequest<'_>,
-        _target: &Target<'_>,
-        _outgoing: &mut Outgoing,
+        request: ChatRequest<'_>,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
     ) -> Result<Vec<u8>, Error> {
-        Err(Error::not_implemented("Anthropic's requests are not written yet."))
+        request::write(self, request, target.model, outgoing)
     }
 
     fn reader(&self, streamed: bool) -> Box<dyn Reader> {
-        if streamed { Box::<super::stream::Stream>::default() } else { Box::<super::whole::Whole>::default() }
+        if streamed { Box::<Stream>::default() } else { Box::<Whole>::default() }
     }
 }

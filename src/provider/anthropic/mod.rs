@@ -1,10 +1,21 @@
-//! Anthropic: `POST /v1/messages` and every other path of its API, with the headers it wants.
+//! Anthropic: its address, its headers, and chats of every caller in the words of `POST /v1/messages`.
 //!
-//! Not a translation. Until that is built, `chat/completions` goes to Anthropic's own OpenAI-compatible
-//! endpoint, which its documentation offers for trying things out, not for production.
+//! Callers of `/v1/messages` and of Anthropic's other paths (batches, files, token counting) speak to it as
+//! they are.
 
+mod answer;
+mod blocks;
 pub mod chat;
+mod format;
+mod generation;
+mod listing;
+mod request;
+mod sampling;
+mod schema;
 pub mod stream;
+mod thinking;
+mod tools;
+mod turns;
 pub mod whole;
 
 pub use chat::AnthropicChat;
@@ -12,6 +23,7 @@ pub use stream::Events;
 
 use super::key::Key;
 use super::row::{CustomHost, Host, Row, Value};
+use super::way::Way;
 use super::{Call, Provider};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
@@ -23,8 +35,7 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub struct Anthropic;
 
-/// Sources: <https://platform.claude.com/docs/en/api/overview> (`x-api-key`, `anthropic-version`) and
-/// <https://platform.claude.com/docs/en/cli-sdks-libraries/libraries/openai-sdk.md> (compatible endpoint).
+/// Source: <https://platform.claude.com/docs/en/api/overview> (`x-api-key`, `anthropic-version`).
 /// `anthropic-beta` is the caller's alone: the reference's default (`messages-2023-12-15`) is long retired.
 pub static ROW: Row = Row {
     id: "anthropic",
@@ -32,10 +43,12 @@ pub static ROW: Row = Row {
     custom_host: CustomHost::Before("/v1"),
     key: Key { header: "x-api-key", prefix: "", required: true },
     headers: &[("anthropic-version", Value::Default("2023-06-01"))],
-    note: "chat/completions goes to Anthropic's own compatible endpoint with a bearer key",
+    note: "chats of every dialect become messages; an OAuth token goes as a bearer",
     source: "https://platform.claude.com/docs/en/api/overview",
     ..Row::PLAIN
 };
+
+static CHAT: AnthropicChat = AnthropicChat::OWN;
 
 impl Provider for Anthropic {
     fn id(&self) -> &'static str {
@@ -47,16 +60,31 @@ impl Provider for Anthropic {
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        ROW.path(call, account)
+        if call.operation != Operation::ChatCompletions {
+            return ROW.path(call, account);
+        }
+        let messages = Call { operation: Operation::Messages, path: "messages", ..*call };
+        ROW.path(&messages, account)
     }
 
-    fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-        // An API key sent as a bearer to a native endpoint is "Invalid bearer token", an OAuth token in
-        // x-api-key is "invalid x-api-key", and the compatible endpoint documents bearers only.
+    fn way(&self, call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
+        Ok(match call.operation {
+            Operation::ChatCompletions | Operation::Completions | Operation::Responses => Way::Chat(&CHAT),
+            Operation::Models => Way::Exchange(&listing::Listing),
+            Operation::ModelsGet => Way::Exchange(&listing::Single),
+            _ => Way::Same(None),
+        })
+    }
+
+    fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        // An API key sent as a bearer is "Invalid bearer token", an OAuth token in x-api-key is "invalid
+        // x-api-key".
         let oauth = account.api_key.as_ref().is_some_and(|key| key.expose().starts_with("sk-ant-oat"));
-        let bearer = oauth || call.operation == Operation::ChatCompletions;
-        let key = if bearer { Key::BEARER } else { ROW.key };
+        let key = if oauth { Key::BEARER } else { ROW.key };
         key.write(ROW.id, account, headers)?;
         ROW.write_headers(account, headers)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,30 +1,368 @@
 //! A streamed answer in Anthropic's words, read into events.
+//!
+//! Blocks we have a word for are told as they come. The others (`server_tool_use`, `compaction`, those of
+//! tomorrow) are put together and told when they stop: half of one is of no use to anybody.
 
-use crate::api::chat::{Reader, Tell};
+use super::answer::{Block, Ending, MOST_HELD, Message, Telling, fault};
+use crate::api::chat::{Event, Fault, Json, Reader, Tell, Text};
+use crate::api::sse::Splitter;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// More blocks than were ever open at once: they come one after the other.
+const MOST_OPEN: usize = 256;
 
 /// Server-sent events.
 #[derive(Debug, Default)]
 pub struct Stream {
+    splitter: Splitter,
     events: Events,
 }
 
 impl Reader for Stream {
-    fn push(&mut self, _bytes: &[u8], _tell: Tell<'_>) {}
+    fn push(&mut self, bytes: &[u8], tell: Tell<'_>) {
+        let events = &mut self.events;
+        let result = self.splitter.push(bytes, &mut |event| events.take(event.data, tell));
+        if let Err(too_long) = result {
+            self.events.fail(&Fault::unreadable(&too_long.to_string()), tell);
+        }
+    }
 
-    fn finish(&mut self, _tell: Tell<'_>) {}
-}
-
-impl Stream {
-    pub fn events(&self) -> &Events {
-        &self.events
+    fn finish(&mut self, tell: Tell<'_>) {
+        let events = &mut self.events;
+        self.splitter.finish(&mut |event| {
+            // Where the connection was cut, this is half an event: that the answer is not complete says all.
+            if serde_json::from_slice::<serde::de::IgnoredAny>(event.data).is_ok() {
+                events.take(event.data, tell);
+            }
+        });
     }
 }
 
 /// The same without the framing: for Bedrock, whose frames carry one event each.
 #[derive(Debug, Default)]
-pub struct Events {}
+pub struct Events {
+    telling: Telling,
+    open: Vec<(u64, Open)>,
+    /// Bytes held in `open`.
+    held: usize,
+    done: bool,
+}
+
+/// A block that has begun.
+#[derive(Debug)]
+enum Open {
+    Text {
+        /// Where in the text it began, in characters.
+        start: u64,
+        /// Told when it stops: only then is known where the text ends that they stand for.
+        citations: Vec<Json<'static>>,
+    },
+    Call {
+        index: u32,
+        /// The input that came with the beginning, until a fragment says that it comes in parts.
+        input: Option<Json<'static>>,
+    },
+    /// `json` as it began; `added` is what the deltas add to its members.
+    Other { json: Json<'static>, added: Vec<(String, String)> },
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    index: Option<u64>,
+    delta: Option<Delta<'a>>,
+    content_block: Option<Json<'a>>,
+    message: Option<Json<'a>>,
+    usage: Option<Json<'a>>,
+    context_management: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    text: Option<Text<'a>>,
+    partial_json: Option<Text<'a>>,
+    thinking: Option<Text<'a>>,
+    signature: Option<Text<'a>>,
+    citation: Option<Json<'a>>,
+    stop_reason: Option<Text<'a>>,
+    stop_sequence: Option<Json<'a>>,
+    stop_details: Option<Json<'a>>,
+    container: Option<Json<'a>>,
+    context_management: Option<Json<'a>>,
+}
+
+/// An event of which only this is known.
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    delta: Option<Json<'a>>,
+    error: Option<Json<'a>>,
+}
 
 impl Events {
     /// Takes one event's JSON. After an error or the end everything is passed over.
-    pub fn take(&mut self, _data: &[u8], _tell: Tell<'_>) {}
+    pub fn take(&mut self, data: &[u8], tell: Tell<'_>) {
+        if self.done {
+            return;
+        }
+        let Ok(text) = std::str::from_utf8(data) else {
+            return self.fail(&Fault::unreadable("an event is not text"), tell);
+        };
+        match serde_json::from_str::<Line<'_>>(text) {
+            Ok(line) => self.line(&line, text, tell),
+            Err(_) => self.odd(text, tell),
+        }
+        if self.held > MOST_HELD || self.open.len() > MOST_OPEN {
+            self.fail(&Fault::unreadable("its content blocks do not stop"), tell);
+        }
+    }
+
+    /// Ends the answer with an error.
+    pub fn fail(&mut self, fault: &Fault, tell: Tell<'_>) {
+        if !std::mem::replace(&mut self.done, true) {
+            self.open = Vec::new();
+            tell(Event::Error(fault));
+        }
+    }
+
+    fn line(&mut self, line: &Line<'_>, text: &str, tell: Tell<'_>) {
+        let index = line.index.unwrap_or_default();
+        match &*line.kind {
+            "content_block_delta" => {
+                if let Some(delta) = &line.delta {
+                    self.delta(index, delta, text, tell);
+                }
+            }
+            "content_block_start" => {
+                if let Some(block) = &line.content_block {
+                    self.begin(index, block, tell);
+                }
+            }
+            "content_block_stop" => self.stop(index, tell),
+            "message_start" => {
+                match line.message.as_ref().and_then(|message| message.read::<Message<'_>>()) {
+                    Some(message) => self.start(&message, tell),
+                    None => self.fail(&Fault::unreadable("message_start has no message"), tell),
+                }
+            }
+            "message_delta" => self.end(line, tell),
+            "message_stop" => {
+                self.stop_all(tell);
+                self.done = true;
+                tell(Event::End);
+            }
+            "ping" => {}
+            _ => self.odd(text, tell),
+        }
+    }
+
+    /// An event that is none of Anthropic's, or not as it should be.
+    fn odd(&mut self, text: &str, tell: Tell<'_>) {
+        const KNOWN: [&str; 6] = [
+            "message_start",
+            "message_delta",
+            "message_stop",
+            "content_block_start",
+            "content_block_delta",
+            "content_block_stop",
+        ];
+        let text = text.trim();
+        match serde_json::from_str::<Kind<'_>>(text) {
+            // A proxy's error may have no type.
+            Ok(event) if event.error.is_some() => self.fail(&fault(text), tell),
+            Ok(event) => {
+                let kind = event.kind.as_deref().unwrap_or_default();
+                if kind == "error" {
+                    self.fail(&fault(text), tell);
+                } else if KNOWN.contains(&kind) {
+                    self.fail(&Fault::unreadable(&format!("a {kind} is not as it should be")), tell);
+                }
+            }
+            // Some servers end every stream as OpenAI does.
+            Err(_) if text.is_empty() || text == "[DONE]" => {}
+            Err(_) => {
+                let said = Fault::read(502, text.as_bytes()).message;
+                self.fail(&Fault::unreadable(&format!("an event is no JSON object, but: {said}")), tell);
+            }
+        }
+    }
+
+    fn start(&mut self, message: &Message<'_>, tell: Tell<'_>) {
+        self.telling.start(message, tell);
+        for block in message.content.iter().flatten() {
+            self.telling.block(block, tell);
+        }
+        self.telling.end(&Ending { usage: message.ending().usage, ..Ending::default() }, tell);
+    }
+
+    fn begin(&mut self, index: u64, json: &Json<'_>, tell: Tell<'_>) {
+        self.stop(index, tell);
+        let block = json.read::<Block<'_>>();
+        let open = match block.as_ref().map(|block| (&*block.kind, block)) {
+            Some(("text", block)) => {
+                let start = self.telling.characters();
+                self.telling.text(block.text.as_deref().unwrap_or_default(), tell);
+                let citations = block.citations.iter().flatten().map(kept).collect();
+                Open::Text { start, citations }
+            }
+            Some(("thinking", block)) => {
+                self.telling.thinking(block.thinking.as_deref().unwrap_or_default(), tell);
+                return self.telling.signature(block.signature.as_deref().unwrap_or_default(), tell);
+            }
+            Some(("redacted_thinking", _)) => return self.telling.block(json, tell),
+            Some(("tool_use", block)) => {
+                let index = self.telling.call(block, tell);
+                Open::Call { index, input: block.input.as_ref().filter(|input| !is_empty(input)).map(kept) }
+            }
+            _ => Open::Other { json: kept(json), added: Vec::new() },
+        };
+        self.held += open.size();
+        self.open.push((index, open));
+    }
+
+    fn delta(&mut self, index: u64, delta: &Delta<'_>, text: &str, tell: Tell<'_>) {
+        let open = self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open);
+        let telling = &mut self.telling;
+        match (delta.kind.as_deref().unwrap_or_default(), open) {
+            (_, Some(Open::Other { added, .. })) => self.held += add(added, delta, text),
+            ("text_delta", _) => telling.text(delta.text.as_deref().unwrap_or_default(), tell),
+            ("thinking_delta", _) => telling.thinking(delta.thinking.as_deref().unwrap_or_default(), tell),
+            ("signature_delta", _) => telling.signature(delta.signature.as_deref().unwrap_or_default(), tell),
+            ("input_json_delta", Some(Open::Call { index, input })) => {
+                let fragment = delta.partial_json.as_deref().unwrap_or_default();
+                if !fragment.is_empty() {
+                    *input = None;
+                    tell(Event::Arguments { choice: 0, index: *index, fragment });
+                }
+            }
+            ("citations_delta", Some(Open::Text { citations, .. })) => {
+                if let Some(citation) = &delta.citation {
+                    self.held += citation.get().len();
+                    citations.push(kept(citation));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn stop(&mut self, index: u64, tell: Tell<'_>) {
+        let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return };
+        let (_, open) = self.open.remove(at);
+        self.held = self.held.saturating_sub(open.size());
+        match open {
+            Open::Text { start, citations } => {
+                for citation in citations {
+                    self.telling.citation(&citation, start, tell);
+                }
+            }
+            Open::Call { index, input } => {
+                if let Some(input) = input {
+                    tell(Event::Arguments { choice: 0, index, fragment: input.get() });
+                }
+            }
+            Open::Other { json, added } => {
+                tell(Event::Block { choice: 0, json: &put_together(&json, &added) });
+            }
+        }
+    }
+
+    fn stop_all(&mut self, tell: Tell<'_>) {
+        while let Some(&(index, _)) = self.open.first() {
+            self.stop(index, tell);
+        }
+    }
+
+    fn end(&mut self, line: &Line<'_>, tell: Tell<'_>) {
+        self.stop_all(tell);
+        let mut ending = Ending {
+            usage: line.usage.as_ref(),
+            context_management: line.context_management.as_ref(),
+            ..Ending::default()
+        };
+        if let Some(delta) = &line.delta {
+            ending.stop_reason = delta.stop_reason.as_deref();
+            ending.stop_sequence = delta.stop_sequence.as_ref();
+            ending.stop_details = delta.stop_details.as_ref();
+            ending.container = delta.container.as_ref();
+            ending.context_management = ending.context_management.or(delta.context_management.as_ref());
+        }
+        self.telling.end(&ending, tell);
+    }
+}
+
+impl Open {
+    fn size(&self) -> usize {
+        match self {
+            Self::Text { citations, .. } => citations.iter().map(|citation| citation.get().len()).sum(),
+            Self::Call { input, .. } => input.as_ref().map_or(0, |input| input.get().len()),
+            Self::Other { json, added } => {
+                json.get().len() + added.iter().map(|(name, text)| name.len() + text.len()).sum::<usize>()
+            }
+        }
+    }
+}
+
+fn kept(json: &Json<'_>) -> Json<'static> {
+    Json::owned(json.get().to_owned()).unwrap_or_else(|| Json::of(&()))
+}
+
+fn is_empty(input: &Json<'_>) -> bool {
+    Json::members(input.get()).is_some_and(|members| members.is_empty())
+}
+
+/// Notes what a delta adds to a block put together here: to `input`, or to the members it names itself.
+/// Says how many bytes that are.
+fn add(added: &mut Vec<(String, String)>, delta: &Delta<'_>, text: &str) -> usize {
+    let mut append = |name: &str, more: &str| match added.iter_mut().find(|(known, _)| known == name) {
+        Some((_, text)) => {
+            text.push_str(more);
+            more.len()
+        }
+        None => {
+            added.push((name.to_owned(), more.to_owned()));
+            name.len() + more.len()
+        }
+    };
+    if let Some(fragment) = &delta.partial_json {
+        return append("input", fragment);
+    }
+    let event = serde_json::from_str::<Kind<'_>>(text).ok();
+    let members = event.as_ref().and_then(|event| Json::members(event.delta.as_ref()?.get()));
+    let texts = members.iter().flatten().filter(|(name, _)| name != "type");
+    texts.filter_map(|(name, value)| Some(append(name, &value.text()?))).sum()
+}
+
+/// A block with what its deltas added.
+fn put_together(json: &Json<'_>, added: &[(String, String)]) -> String {
+    let members = Json::members(json.get()).filter(|_| !added.is_empty());
+    let Some(mut members) = members else { return json.get().to_owned() };
+    for (name, text) in added {
+        let known = members.iter_mut().find(|(known, _)| known == name);
+        let before =
+            known.as_ref().and_then(|(_, value)| Some(value.text()?.into_owned())).unwrap_or_default();
+        let value = match name.as_str() {
+            // A tool's input comes as JSON; half of it is shown as the text it is.
+            "input" if text.trim().is_empty() => continue,
+            "input" => Json::owned(text.clone()).unwrap_or_else(|| Json::of(text)),
+            _ => Json::of(&[before.as_str(), text].concat()),
+        };
+        match known {
+            Some((_, old)) => *old = value,
+            None => members.push((Cow::Borrowed(name), value)),
+        }
+    }
+    let mut out = String::with_capacity(json.get().len());
+    for (name, value) in &members {
+        out.push(if out.is_empty() { '{' } else { ',' });
+        out.push_str(Json::of(name).get());
+        out.push(':');
+        out.push_str(value.get());
+    }
+    out.push('}');
+    out
 }

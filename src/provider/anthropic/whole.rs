@@ -1,17 +1,64 @@
 //! A whole answer in Anthropic's words, read into events.
 
-use crate::api::chat::{Reader, Tell};
+use super::answer::{MOST_HELD, Message, Telling, fault};
+use crate::api::chat::{Event, Fault, Reader, Tell};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// Collects the bytes; all is told at the end.
 #[derive(Debug, Default)]
 pub struct Whole {
     held: Vec<u8>,
+    too_large: bool,
 }
 
 impl Reader for Whole {
-    fn push(&mut self, bytes: &[u8], _tell: Tell<'_>) {
+    fn push(&mut self, bytes: &[u8], tell: Tell<'_>) {
+        if self.too_large {
+            return;
+        }
+        if self.held.len() + bytes.len() > MOST_HELD {
+            self.too_large = true;
+            self.held = Vec::new();
+            return tell(Event::Error(&Fault::unreadable("it is over 64 MiB")));
+        }
         self.held.extend_from_slice(bytes);
     }
 
-    fn finish(&mut self, _tell: Tell<'_>) {}
+    fn finish(&mut self, tell: Tell<'_>) {
+        if self.too_large {
+            return;
+        }
+        let held = std::mem::take(&mut self.held);
+        if let Err(fault) = read(&held, tell) {
+            tell(Event::Error(&fault));
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Failed {
+    #[serde(rename = "error")]
+    _error: IgnoredAny,
+}
+
+fn read(bytes: &[u8], tell: Tell<'_>) -> Result<(), Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Fault::unreadable("it is not text"))?;
+    let message = serde_json::from_str::<Message<'_>>(text).ok().filter(Message::is_message);
+    let Some(message) = message else {
+        if serde_json::from_str::<Failed>(text).is_ok() {
+            return Err(fault(text));
+        }
+        // A proxy's page, as a rule: its words are worth more than ours.
+        let said = Fault::read(502, bytes).message;
+        return Err(Fault::unreadable(&format!("it is no message of Anthropic's, but: {said}")));
+    };
+    let mut telling = Telling::default();
+    telling.start(&message, tell);
+    for block in message.content.iter().flatten() {
+        telling.block(block, tell);
+    }
+    telling.end(&message.ending(), tell);
+    tell(Event::End);
+    Ok(())
 }

@@ -1,0 +1,293 @@
+//! What whole and streamed answers in Anthropic's words have in common: texts and their citations, finish
+//! reasons, figures, errors.
+//!
+//! Sources: <https://platform.claude.com/docs/en/api/messages>, `.../build-with-claude/streaming`,
+//! `.../build-with-claude/handling-stop-reasons`, and recorded answers.
+
+use crate::api::chat::{Event, Fault, Finish, Json, Start, Tell, Text};
+use crate::api::usage::Figures;
+use serde::{Deserialize, Serialize};
+
+/// The most an answer may make us hold, bytes: whole answers, and what a stream tells in parts that cannot
+/// be passed on in parts.
+pub(super) const MOST_HELD: usize = 64 << 20;
+
+/// How far an answer has been told.
+#[derive(Debug, Default)]
+pub(super) struct Telling {
+    figures: Figures,
+    /// Calls of the caller's tools so far.
+    calls: u32,
+    /// Characters of text so far: what annotations count in.
+    characters: u64,
+    /// Citations of documents, which OpenAI has no annotation for: JSON texts with commas between them.
+    documents: String,
+    told_tier: bool,
+    finished: bool,
+}
+
+/// What `message_start` brings, and a whole answer.
+#[derive(Debug, Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    id: Option<Text<'a>>,
+    model: Option<Text<'a>>,
+    pub content: Option<Vec<Json<'a>>>,
+    usage: Option<Json<'a>>,
+    stop_reason: Option<Text<'a>>,
+    stop_sequence: Option<Json<'a>>,
+    stop_details: Option<Json<'a>>,
+    container: Option<Json<'a>>,
+    context_management: Option<Json<'a>>,
+}
+
+/// How an answer ended: members of a whole answer, or of a `message_delta`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ending<'s> {
+    pub stop_reason: Option<&'s str>,
+    pub stop_sequence: Option<&'s Json<'s>>,
+    pub stop_details: Option<&'s Json<'s>>,
+    pub container: Option<&'s Json<'s>>,
+    pub context_management: Option<&'s Json<'s>>,
+    pub usage: Option<&'s Json<'s>>,
+}
+
+/// A content block with the members of those we know.
+#[derive(Debug, Deserialize)]
+pub(super) struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    pub text: Option<Text<'a>>,
+    pub citations: Option<Vec<Json<'a>>>,
+    pub thinking: Option<Text<'a>>,
+    pub signature: Option<Text<'a>>,
+    pub data: Option<Text<'a>>,
+    pub id: Option<Text<'a>>,
+    pub name: Option<Text<'a>>,
+    pub input: Option<Json<'a>>,
+}
+
+impl Message<'_> {
+    /// Whether it is an answer at all.
+    pub fn is_message(&self) -> bool {
+        self.kind.as_deref().is_none_or(|kind| kind == "message") && self.content.is_some()
+    }
+
+    pub fn ending(&self) -> Ending<'_> {
+        Ending {
+            stop_reason: self.stop_reason.as_deref(),
+            stop_sequence: self.stop_sequence.as_ref(),
+            stop_details: self.stop_details.as_ref(),
+            container: self.container.as_ref(),
+            context_management: self.context_management.as_ref(),
+            usage: self.usage.as_ref(),
+        }
+    }
+}
+
+impl Telling {
+    pub fn start(&mut self, message: &Message<'_>, tell: Tell<'_>) {
+        tell(Event::Start(Start {
+            id: message.id.as_deref(),
+            model: message.model.as_deref(),
+            created: None,
+        }));
+    }
+
+    pub fn text(&mut self, text: &str, tell: Tell<'_>) {
+        if !text.is_empty() {
+            self.characters += text.chars().count() as u64;
+            tell(Event::Text { choice: 0, text });
+        }
+    }
+
+    pub fn characters(&self) -> u64 {
+        self.characters
+    }
+
+    pub fn thinking(&self, text: &str, tell: Tell<'_>) {
+        if !text.is_empty() {
+            tell(Event::Reasoning { choice: 0, text });
+        }
+    }
+
+    pub fn signature(&self, signature: &str, tell: Tell<'_>) {
+        if !signature.is_empty() {
+            tell(Event::Signature { choice: 0, signature });
+        }
+    }
+
+    /// Begins a call and says which one it is.
+    pub fn call(&mut self, block: &Block<'_>, tell: Tell<'_>) -> u32 {
+        let index = self.calls;
+        self.calls += 1;
+        tell(Event::ToolCall {
+            choice: 0,
+            index,
+            id: block.id.as_deref().unwrap_or_default(),
+            name: block.name.as_deref().unwrap_or_default(),
+            signature: None,
+        });
+        index
+    }
+
+    /// One whole block.
+    pub fn block(&mut self, json: &Json<'_>, tell: Tell<'_>) {
+        let Some(block) = json.read::<Block<'_>>() else {
+            // A kind of tomorrow, which calls something else `text`.
+            return tell(Event::Block { choice: 0, json: json.get() });
+        };
+        match &*block.kind {
+            "text" => {
+                let start = self.characters;
+                self.text(block.text.as_deref().unwrap_or_default(), tell);
+                for citation in block.citations.iter().flatten() {
+                    self.citation(citation, start, tell);
+                }
+            }
+            "thinking" => {
+                self.thinking(block.thinking.as_deref().unwrap_or_default(), tell);
+                self.signature(block.signature.as_deref().unwrap_or_default(), tell);
+            }
+            "redacted_thinking" => {
+                tell(Event::Redacted { choice: 0, data: block.data.as_deref().unwrap_or_default() });
+            }
+            "tool_use" => {
+                let index = self.call(&block, tell);
+                if let Some(input) = &block.input {
+                    tell(Event::Arguments { choice: 0, index, fragment: input.get() });
+                }
+            }
+            _ => tell(Event::Block { choice: 0, json: json.get() }),
+        }
+    }
+
+    /// What one text rests on; the text began at `start` and has been told.
+    pub fn citation(&mut self, json: &Json<'_>, start: u64, tell: Tell<'_>) {
+        let Some(source) = json.read::<Citation<'_>>() else { return };
+        // A search result the caller brought has its address in `source`, if it has one at all.
+        let is_url = |text: &&Text<'_>| text.starts_with("https://") || text.starts_with("http://");
+        let Some(url) = source.url.as_ref().or(source.source.as_ref().filter(is_url)) else {
+            if self.documents.len() + json.get().len() < MOST_HELD {
+                self.documents.push_str(if self.documents.is_empty() { "" } else { "," });
+                self.documents.push_str(json.get());
+            }
+            return;
+        };
+        let title = source.title.as_ref().unwrap_or(url);
+        let url_citation = UrlCitation { url, title, start_index: start, end_index: self.characters };
+        let annotation = Json::of(&Annotation { kind: "url_citation", url_citation });
+        tell(Event::Annotation { choice: 0, json: annotation.get() });
+    }
+
+    /// Figures so far, and who served the answer.
+    pub fn usage(&mut self, json: &Json<'_>, tell: Tell<'_>) {
+        #[derive(Deserialize)]
+        struct Tier<'a> {
+            #[serde(borrow)]
+            service_tier: Option<Text<'a>>,
+        }
+        if let Some(Tier { service_tier: Some(tier) }) = json.read::<Tier<'_>>().filter(|_| !self.told_tier) {
+            // OpenAI's words for the two; a batch has none.
+            let word = match &*tier {
+                "standard" => Some(r#""default""#),
+                "priority" => Some(r#""priority""#),
+                _ => None,
+            };
+            self.told_tier = true;
+            if let Some(json) = word {
+                tell(Event::Member { name: "service_tier", json });
+            }
+        }
+        if let Some(figures) = Figures::read(json.get().as_bytes()) {
+            self.figures.update(&figures);
+        }
+        if let Some(usage) = self.figures.usage() {
+            tell(Event::Usage(usage));
+        }
+    }
+
+    pub fn end(&mut self, ending: &Ending<'_>, tell: Tell<'_>) {
+        let members = [
+            ("stop_sequence", ending.stop_sequence),
+            ("stop_details", ending.stop_details),
+            ("container", ending.container),
+            ("context_management", ending.context_management),
+        ];
+        for (name, json) in members {
+            if let Some(json) = json {
+                tell(Event::Member { name, json: json.get() });
+            }
+        }
+        if !self.documents.is_empty() {
+            let json = format!("[{}]", std::mem::take(&mut self.documents));
+            tell(Event::Member { name: "citations", json: &json });
+        }
+        if let Some(native) = ending.stop_reason.filter(|_| !self.finished) {
+            self.finished = true;
+            // Calls of Anthropic's own tools are none of the caller's.
+            let reason = match reason(native) {
+                Finish::ToolCalls if self.calls == 0 => Finish::Stop,
+                reason => reason,
+            };
+            tell(Event::Finish { choice: 0, reason, native });
+        }
+        if let Some(usage) = ending.usage {
+            self.usage(usage, tell);
+        }
+    }
+}
+
+/// Anthropic's stop reasons in OpenAI's words (reference 12.3, and those that came later).
+fn reason(native: &str) -> Finish {
+    match native {
+        "max_tokens" | "model_context_window_exceeded" => Finish::Length,
+        "tool_use" => Finish::ToolCalls,
+        "refusal" => Finish::ContentFilter,
+        // `end_turn`, `stop_sequence`, `pause_turn`, `compaction`, and what nobody knows yet.
+        _ => Finish::Stop,
+    }
+}
+
+/// An error that came with a 200: `{"type":"error","error":{"type":...,"message":...}}`.
+pub(super) fn fault(json: &str) -> Fault {
+    let mut fault = Fault::read(500, json.as_bytes());
+    // <https://platform.claude.com/docs/en/api/errors>
+    fault.status = match fault.kind.as_deref() {
+        Some("invalid_request_error") => 400,
+        Some("authentication_error") => 401,
+        Some("billing_error") => 402,
+        Some("permission_error") => 403,
+        Some("not_found_error") => 404,
+        Some("request_too_large") => 413,
+        Some("rate_limit_error") => 429,
+        Some("timeout_error") => 504,
+        Some("overloaded_error") => 529,
+        _ => 500,
+    };
+    fault
+}
+
+#[derive(Deserialize)]
+struct Citation<'a> {
+    #[serde(borrow)]
+    url: Option<Text<'a>>,
+    source: Option<Text<'a>>,
+    title: Option<Text<'a>>,
+}
+
+#[derive(Serialize)]
+struct Annotation<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    url_citation: UrlCitation<'a>,
+}
+
+#[derive(Serialize)]
+struct UrlCitation<'a> {
+    url: &'a str,
+    title: &'a str,
+    start_index: u64,
+    end_index: u64,
+}

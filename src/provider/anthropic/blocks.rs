@@ -1,0 +1,242 @@
+//! The content blocks of a request in Anthropic's words, and how parts of a message become them.
+//!
+//! Source: <https://platform.claude.com/docs/en/api/messages> (`messages.content`).
+
+use crate::api::chat::{File, Image, Json, Part, Source, ToolCall};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// One content block, as it is written.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Block<'a> {
+    Text {
+        text: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<Json<'a>>,
+    },
+    Image {
+        source: Bytes<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<Json<'a>>,
+    },
+    Document {
+        source: Bytes<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<Cow<'a, str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<Json<'a>>,
+    },
+    Thinking {
+        thinking: Cow<'a, str>,
+        signature: Cow<'a, str>,
+    },
+    RedactedThinking {
+        data: Cow<'a, str>,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        input: Json<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<Json<'a>>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        content: Vec<Block<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<Json<'a>>,
+    },
+    /// A block of the caller's in Anthropic's words.
+    #[serde(untagged)]
+    Other(Json<'a>),
+}
+
+/// Where the bytes of an image or a document are.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Bytes<'a> {
+    Base64 { media_type: Cow<'a, str>, data: Cow<'a, str> },
+    Url { url: Cow<'a, str> },
+    Text { media_type: &'static str, data: Cow<'a, str> },
+    File { file_id: Cow<'a, str> },
+}
+
+/// Makes blocks of parts.
+pub(super) struct Blocks<'o> {
+    pub provider: &'static str,
+    pub outgoing: &'o mut Outgoing,
+    /// A file the provider keeps is named: that takes a beta.
+    pub uses_files: bool,
+    /// Once is enough.
+    pub warned_reasoning: bool,
+}
+
+impl Blocks<'_> {
+    /// The block of a part; none for what Anthropic has no use for.
+    ///
+    /// # Errors
+    /// 400 for what it cannot take.
+    pub fn block<'a>(&mut self, part: Part<'a>, at: &str) -> Result<Option<Block<'a>>, Error> {
+        Ok(Some(match part {
+            // Anthropic refuses texts with nothing in them; OpenAI's callers send them.
+            Part::Text { text, .. } if text.trim().is_empty() => return Ok(None),
+            Part::Text { text, cache_control } => Block::Text { text, cache_control },
+            Part::Refusal(text) if text.trim().is_empty() => return Ok(None),
+            Part::Refusal(text) => Block::Text { text, cache_control: None },
+            Part::Image(image) => self.image(image, at)?,
+            Part::File(file) => self.file(file, at)?,
+            Part::Audio { .. } => {
+                let message = format!("{} takes no audio. Send its transcript.", self.provider);
+                return Err(Error::invalid_request(at, message));
+            }
+            Part::Reasoning { text, signature: Some(signature) } => {
+                Block::Thinking { thinking: text, signature }
+            }
+            Part::Reasoning { signature: None, .. } => {
+                if !std::mem::replace(&mut self.warned_reasoning, true) {
+                    let why = "left out of the history, without its signature it cannot be sent";
+                    self.outgoing.warn("reasoning_content", why);
+                }
+                return Ok(None);
+            }
+            Part::Redacted { data } => Block::RedactedThinking { data },
+            Part::ToolCall(call) => self.call(call, at)?,
+            Part::Other { json, .. } => Block::Other(json),
+        }))
+    }
+
+    fn image<'a>(&mut self, image: Image<'a>, at: &str) -> Result<Block<'a>, Error> {
+        if image.detail.as_deref().is_some_and(|detail| detail != "auto") {
+            self.outgoing.drop_param("image_url.detail", self.provider);
+        }
+        let cache_control = image.cache_control;
+        let source = match image.source {
+            // A PDF sent as a picture, as the reference takes it (12.4).
+            Source::Data { ref media_type, .. } if !media_type.starts_with("image/") => {
+                let file = File { source: image.source, name: None, cache_control };
+                return self.file(file, at);
+            }
+            Source::Data { media_type, data } => Bytes::Base64 { media_type: image_type(media_type), data },
+            Source::Url { url, .. } => Bytes::Url { url },
+            Source::Id(file_id) => self.kept(file_id),
+            Source::Text(_) => {
+                return Err(Error::invalid_request(at, format!("{at} is text, not an image.")));
+            }
+        };
+        Ok(Block::Image { source, cache_control })
+    }
+
+    fn file<'a>(&mut self, file: File<'a>, at: &str) -> Result<Block<'a>, Error> {
+        let File { source, name: title, cache_control } = file;
+        let source = match source {
+            Source::Data { media_type, data } if media_type.starts_with("image/") => {
+                let source = Bytes::Base64 { media_type: image_type(media_type), data };
+                return Ok(Block::Image { source, cache_control });
+            }
+            Source::Url { url, media_type }
+                if media_type.as_ref().is_some_and(|m| m.starts_with("image/")) =>
+            {
+                return Ok(Block::Image { source: Bytes::Url { url }, cache_control });
+            }
+            Source::Data { media_type, data } if media_type == "application/pdf" => {
+                Bytes::Base64 { media_type, data }
+            }
+            Source::Data { media_type, data } if is_text(&media_type) => {
+                Bytes::Text { media_type: "text/plain", data: Cow::Owned(decoded(&data, at)?) }
+            }
+            Source::Data { media_type, .. } => {
+                let provider = self.provider;
+                let message = format!("{provider} reads PDF, text and images, not {media_type:?}.");
+                return Err(Error::invalid_request(at, message));
+            }
+            Source::Text(data) => Bytes::Text { media_type: "text/plain", data },
+            Source::Url { url, .. } => Bytes::Url { url },
+            Source::Id(file_id) => self.kept(file_id),
+        };
+        Ok(Block::Document { source, title, cache_control })
+    }
+
+    fn kept<'a>(&mut self, file_id: Cow<'a, str>) -> Bytes<'a> {
+        self.uses_files = true;
+        Bytes::File { file_id }
+    }
+
+    fn call<'a>(&mut self, call: ToolCall<'a>, at: &str) -> Result<Block<'a>, Error> {
+        let input = match call.arguments() {
+            Some(_) => arguments(call.arguments),
+            None => {
+                let why = "arguments of an earlier call are no JSON object, they were sent as a text in one";
+                self.outgoing.warn(at, why);
+                Json::of(&serde_json::json!({ "arguments": call.arguments }))
+            }
+        };
+        let id = call_id(call.id, at)?;
+        Ok(Block::ToolUse { id, name: call.name, input, cache_control: call.cache_control })
+    }
+}
+
+impl<'a> Block<'a> {
+    /// Takes what the caller wrote on the message as a whole, unless the block has its own.
+    pub fn cache(&mut self, on_message: Json<'a>) {
+        match self {
+            Self::Text { cache_control, .. }
+            | Self::Image { cache_control, .. }
+            | Self::Document { cache_control, .. }
+            | Self::ToolUse { cache_control, .. }
+            | Self::ToolResult { cache_control, .. } => {
+                cache_control.get_or_insert(on_message);
+            }
+            Self::Thinking { .. } | Self::RedactedThinking { .. } | Self::Other(_) => {}
+        }
+    }
+}
+
+/// Anthropic takes ids of letters, digits, `_` and `-` only; others' have dots and colons in them. The same id
+/// becomes the same, so that a call and its result still meet.
+///
+/// # Errors
+/// 400 when there is none.
+pub(super) fn call_id<'a>(id: Cow<'a, str>, at: &str) -> Result<Cow<'a, str>, Error> {
+    let is_legal = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
+    if id.is_empty() {
+        return Err(Error::invalid_request(at, format!("{at} needs the id of its tool call.")));
+    }
+    if id.chars().all(is_legal) {
+        return Ok(id);
+    }
+    Ok(Cow::Owned(id.chars().map(|char| if is_legal(char) { char } else { '_' }).collect()))
+}
+
+/// Arguments known to be an object, or empty.
+fn arguments(text: Cow<'_, str>) -> Json<'_> {
+    let given = match text {
+        Cow::Borrowed(text) => Json::parse(text.trim()),
+        Cow::Owned(text) => Json::owned(text.trim().to_owned()),
+    };
+    let given = given.filter(Json::is_object);
+    given.or_else(|| Json::parse("{}")).unwrap_or_else(|| Json::of(&()))
+}
+
+fn image_type(media_type: Cow<'_, str>) -> Cow<'_, str> {
+    if media_type == "image/jpg" { Cow::Borrowed("image/jpeg") } else { media_type }
+}
+
+fn is_text(media_type: &str) -> bool {
+    let plain = media_type.split(';').next().unwrap_or_default();
+    plain.starts_with("text/") || matches!(plain, "application/json" | "application/xml" | "application/yaml")
+}
+
+fn decoded(data: &str, at: &str) -> Result<String, Error> {
+    let bytes = STANDARD.decode(data).ok();
+    bytes
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .ok_or_else(|| Error::invalid_request(at, format!("{at} is not base64 of text in UTF-8.")))
+}

@@ -1,0 +1,67 @@
+//! The shape an answer's text must have: Anthropic's structured outputs, or the next best.
+//!
+//! Models before Claude 4.5 (Opus 4.1) have no schemas, and none has a JSON mode: there the model is told in
+//! the system prompt, and the caller that it was only told.
+
+use super::generation::Generation;
+use super::schema::fit;
+use crate::api::chat::{Json, ResponseFormat};
+use crate::provider::outgoing::Outgoing;
+
+/// What becomes of a `response_format`.
+#[derive(Debug)]
+pub(super) enum Format {
+    Any,
+    /// `output_config.format`.
+    Schema(Json<'static>),
+    /// A last word in the system prompt.
+    Told(String),
+}
+
+pub(super) fn decide(
+    wanted: Option<ResponseFormat<'_>>,
+    model: Generation,
+    provider: &str,
+    outgoing: &mut Outgoing,
+) -> Format {
+    const ONLY: &str = "and nothing else: no words around it, no code fence.";
+    match wanted {
+        None | Some(ResponseFormat::Text) => Format::Any,
+        Some(ResponseFormat::JsonObject) => {
+            let why = format!("{provider} has no JSON mode, the model was told to answer with a JSON object");
+            outgoing.warn("response_format", why);
+            Format::Told(format!("Answer with one JSON object {ONLY}"))
+        }
+        Some(ResponseFormat::JsonSchema { schema, .. }) if model.has_schemas() => {
+            let (schema, moved) = fit(&schema);
+            warn_moved("response_format", &moved, provider, outgoing);
+            Format::Schema(Json::of(&Native { kind: "json_schema", schema }))
+        }
+        Some(ResponseFormat::JsonSchema { schema, .. }) => {
+            let why = "this model takes no schema, it was told to follow it";
+            outgoing.warn("response_format", why);
+            let schema = schema.get();
+            Format::Told(format!(
+                "Answer with one JSON value that matches this JSON schema {ONLY}\n\n{schema}"
+            ))
+        }
+    }
+}
+
+/// Says which words of a schema became part of a description.
+pub(super) fn warn_moved(param: &str, moved: &[String], provider: &str, outgoing: &mut Outgoing) {
+    let mut names: Vec<&str> = moved.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    if !names.is_empty() {
+        let names = names.join(", ");
+        outgoing.warn(param, format!("{provider} cannot enforce {names}, the model was told in words"));
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Native {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    schema: Json<'static>,
+}

@@ -1,0 +1,157 @@
+//! What a model of Anthropic's can do, by the version in its name.
+//!
+//! Sources: <https://platform.claude.com/docs/en/about-claude/models/overview>, `.../build-with-claude/effort`,
+//! `.../adaptive-thinking`, `.../extended-thinking`, `.../structured-outputs`. A name without a version (a
+//! deployment's, say) and versions yet to come are taken for the newest.
+
+/// A model's family and version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Generation {
+    family: Family,
+    /// `claude-opus-4-5-20251101` is (4, 5), `claude-sonnet-4-20250514` (4, 0).
+    version: Option<(u16, u16)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Opus,
+    /// Fable and Mythos: they never stop thinking.
+    Fable,
+    Other,
+}
+
+impl Generation {
+    /// Reads a model's name, in any cloud's spelling: `us.anthropic.claude-3-5-sonnet-20241022-v2:0`,
+    /// `claude-sonnet-4@20250514`, `claude-2.1`.
+    pub fn of(model: &str) -> Self {
+        let model = model.to_ascii_lowercase();
+        let family = match () {
+            () if model.contains("opus") => Family::Opus,
+            () if model.contains("fable") || model.contains("mythos") => Family::Fable,
+            () => Family::Other,
+        };
+        let words = model.split_once("claude").map_or("", |(_, rest)| rest);
+        let mut words = words.split(['-', '@', ':', '_', '.', '/']).skip_while(|word| number(word).is_none());
+        let major = words.next().and_then(number);
+        let minor = words.next().and_then(number).unwrap_or_default();
+        Self { family, version: major.map(|major| (major, minor)) }
+    }
+
+    fn since(self, version: (u16, u16)) -> bool {
+        self.version.is_none_or(|own| own >= version)
+    }
+
+    /// Answers that follow a JSON schema, and `strict` tools.
+    pub fn has_schemas(self) -> bool {
+        self.since((4, 5)) || (self.family == Family::Opus && self.since((4, 1)))
+    }
+
+    pub fn thinks(self) -> bool {
+        self.since((3, 7))
+    }
+
+    /// `thinking: {type: adaptive}` with `output_config.effort`; before, a budget in tokens.
+    pub fn adapts(self) -> bool {
+        self.since((4, 6))
+    }
+
+    /// `output_config.effort`.
+    pub fn has_effort(self) -> bool {
+        self.adapts() || (self.family == Family::Opus && self.since((4, 5)))
+    }
+
+    /// `effort: xhigh`; before, `max` is what comes next to it.
+    pub fn has_xhigh(self) -> bool {
+        self.since((4, 7))
+    }
+
+    /// Thoughts are kept back unless asked for with `display`.
+    pub fn hides_thinking(self) -> bool {
+        self.since((4, 7))
+    }
+
+    /// Thinks unless told not to.
+    pub fn thinks_unasked(self) -> bool {
+        self.version.is_some() && self.since((5, 0))
+    }
+
+    /// Cannot be told not to.
+    pub fn always_thinks(self) -> bool {
+        match self.family {
+            Family::Fable => true,
+            Family::Opus => self.version.is_some() && self.since((5, 5)),
+            Family::Other => false,
+        }
+    }
+
+    /// `temperature`, `top_p` and `top_k` are refused unless they are what they would be anyway.
+    pub fn samples_its_own_way(self) -> bool {
+        self.family == Family::Fable || (self.version.is_some() && self.since((4, 7)))
+    }
+
+    /// `temperature` or `top_p`, not both.
+    pub fn samples_one_way(self) -> bool {
+        self.version.is_some() && self.has_schemas()
+    }
+
+    /// What `max_tokens` is set to where the caller does not say: Anthropic wants a number, OpenAI's callers
+    /// expect none. As much as every model of the generation allows, up to 32,000: more would take too much
+    /// of a 200,000 token context from the prompt.
+    pub fn max_tokens(self) -> u64 {
+        match self.version {
+            Some(version) if version < (3, 5) => 4_096,
+            Some(version) if version < (3, 7) => 8_192,
+            _ => 32_000,
+        }
+    }
+}
+
+/// A part of a version: `4`, and `v2` of old; not a date.
+fn number(word: &str) -> Option<u16> {
+    let digits = word.strip_prefix('v').unwrap_or(word);
+    (digits.len() <= 2).then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_models_version_is_read_in_every_spelling() {
+        for (name, version) in [
+            ("claude-3-opus-latest", Some((3, 0))),
+            ("claude-3-5-haiku@20241022", Some((3, 5))),
+            ("claude-3-7-sonnet-20250219", Some((3, 7))),
+            ("claude-sonnet-4-20250514", Some((4, 0))),
+            ("claude-sonnet-4-0", Some((4, 0))),
+            ("us.anthropic.claude-haiku-4-5-20251001-v1:0", Some((4, 5))),
+            ("anthropic.claude-v2:1", Some((2, 1))),
+            ("claude-2.1", Some((2, 1))),
+            ("claude-opus-4.6", Some((4, 6))),
+            ("claude-fable-5-1", Some((5, 1))),
+            ("arn:aws:bedrock:us-east-1:1:application-inference-profile/x7", None),
+            ("claude-latest", None),
+            ("my-deployment-4", None),
+        ] {
+            assert_eq!(Generation::of(name).version, version, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_generation_can_what_the_documentation_says() {
+        let can = |name| {
+            let model = Generation::of(name);
+            [model.thinks(), model.has_schemas(), model.adapts(), model.has_effort(), model.has_xhigh()]
+        };
+        assert_eq!(can("claude-3-5-sonnet-20241022"), [false; 5]);
+        assert_eq!(can("claude-sonnet-4-0"), [true, false, false, false, false]);
+        assert_eq!(can("claude-opus-4-1"), [true, true, false, false, false]);
+        assert_eq!(can("claude-sonnet-4-5"), [true, true, false, false, false]);
+        assert_eq!(can("claude-opus-4-5"), [true, true, false, true, false]);
+        assert_eq!(can("claude-sonnet-4-6"), [true, true, true, true, false]);
+        assert_eq!(can("claude-opus-4-8"), [true; 5]);
+        assert_eq!(can("claude-haiku-5-5"), [true; 5]);
+        assert_eq!(can("my-deployment"), [true; 5]);
+        assert!(!Generation::of("my-deployment").samples_its_own_way());
+    }
+}

@@ -1,0 +1,117 @@
+//! `GET /v1/models` and `GET /v1/models/{id}`: Anthropic's list in OpenAI's shape.
+//!
+//! Its own members stay behind OpenAI's, so that a client of either kind finds what it looks for.
+
+use crate::api::body::Body;
+use crate::api::chat::{Fault, Json};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Exchange, Target};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use std::borrow::Cow;
+
+/// The list of models.
+#[derive(Debug)]
+pub struct Listing;
+
+/// One model.
+#[derive(Debug)]
+pub struct Single;
+
+impl Exchange for Listing {
+    fn write(&self, _: Option<&Body>, _: &Target<'_>, _: &mut Outgoing) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
+
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+        let members = members(answer)?;
+        let data = members.iter().find(|(name, _)| name == "data");
+        let models: Option<Vec<Json<'_>>> = data.and_then(|(_, data)| data.read());
+        let models = models.ok_or_else(|| Fault::unreadable("it is no list of models"))?;
+        let models: Option<Vec<Model<'_>>> =
+            models.iter().map(|json| Some(Model(Json::members(json.get())?))).collect();
+        let models = models.ok_or_else(|| Fault::unreadable("a model in it is no object"))?;
+        let rest = members.iter().filter(|(name, _)| name != "data" && name != "object");
+        bytes(&List { models, rest: rest.map(|(name, json)| (name.as_ref(), json)).collect() })
+    }
+}
+
+impl Exchange for Single {
+    fn write(&self, _: Option<&Body>, _: &Target<'_>, _: &mut Outgoing) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
+
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+        bytes(&Model(members(answer)?))
+    }
+}
+
+type Members<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
+
+fn members(answer: &[u8]) -> Result<Members<'_>, Fault> {
+    let text = std::str::from_utf8(answer).map_err(|_| Fault::unreadable("it is not text"))?;
+    Json::members(text.trim()).ok_or_else(|| Fault::unreadable("it is no JSON object"))
+}
+
+fn bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
+    serde_json::to_vec(value).map_err(|_| Fault::unreadable("it cannot be written in OpenAI's shape"))
+}
+
+struct List<'a> {
+    models: Vec<Model<'a>>,
+    rest: Vec<(&'a str, &'a Json<'a>)>,
+}
+
+struct Model<'a>(Members<'a>);
+
+impl Serialize for List<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("object", "list")?;
+        map.serialize_entry("data", &self.models)?;
+        for (name, json) in &self.rest {
+            map.serialize_entry(name, json)?;
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Model<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let member = |wanted: &str| self.0.iter().find(|(name, _)| name == wanted).map(|(_, json)| json);
+        let created = member("created_at").and_then(Json::text);
+        let created = created.and_then(|text| text.parse::<jiff::Timestamp>().ok());
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(id) = member("id") {
+            map.serialize_entry("id", id)?;
+        }
+        map.serialize_entry("object", "model")?;
+        map.serialize_entry("created", &created.map_or(0, |time| time.as_second().max(0)))?;
+        map.serialize_entry("owned_by", "anthropic")?;
+        for (name, json) in &self.0 {
+            if !matches!(name.as_ref(), "id" | "object" | "created" | "owned_by") {
+                map.serialize_entry(name, json)?;
+            }
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_told_in_openais_shape_and_keeps_its_own() {
+        let answer = r#"{"data":[{"type":"model","id":"claude-x","display_name":"Claude X",
+            "created_at":"2025-02-19T00:00:00Z"},{"id":"y"}],"has_more":false,"first_id":"claude-x","last_id":"y"}"#;
+        let wanted = r#"{"object":"list","data":[{"id":"claude-x","object":"model","created":1739923200,"owned_by":"anthropic","type":"model","display_name":"Claude X","created_at":"2025-02-19T00:00:00Z"},{"id":"y","object":"model","created":0,"owned_by":"anthropic"}],"has_more":false,"first_id":"claude-x","last_id":"y"}"#;
+        assert_eq!(String::from_utf8(Listing.read(answer.as_bytes(), None, "").unwrap()).unwrap(), wanted);
+        let single = Single.read(br#"{"id":"y"}"#, None, "").unwrap();
+        assert_eq!(single, br#"{"id":"y","object":"model","created":0,"owned_by":"anthropic"}"#);
+        for odd in ["", "[]", r#"{"data":3}"#, r#"{"data":[3]}"#, "<html>"] {
+            assert_eq!(Listing.read(odd.as_bytes(), None, "").unwrap_err().status, 502, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! A chat request's body in Anthropic's words, put together from the files beside this one.
+//!
+//! What Anthropic has no word for is settled by [`Outgoing::settle`]; what is not OpenAI's passes
+//! (`mcp_servers`, `container`, `context_management`, `cache_control`, `speed`).
+
+use super::blocks::Blocks;
+use super::chat::AnthropicChat;
+use super::format::{self, Format};
+use super::generation::Generation;
+use super::thinking::{self, Thinking};
+use super::tools::{Offer, Place, choose, is_forced};
+use super::turns::Turns;
+use super::{blocks, sampling};
+use crate::api::chat::{ChatRequest, Json, Params, Text};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use http::HeaderValue;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use std::borrow::Cow;
+
+/// What naming files the provider keeps takes.
+const FILES_BETA: &str = "files-api-2025-04-14";
+
+/// The body, in the order it is written.
+struct Body<'a> {
+    model: Option<&'a str>,
+    version: Option<Cow<'a, str>>,
+    betas: Vec<String>,
+    max_tokens: Json<'a>,
+    stream: bool,
+    turns: Turns<'a>,
+    tools: Vec<Offer<'a>>,
+    tool_choice: Option<Json<'a>>,
+    stop: Vec<Cow<'a, str>>,
+    thinking: Option<Json<'a>>,
+    output_config: Params<'a>,
+    metadata: Option<Json<'a>>,
+    service_tier: Option<Json<'a>>,
+    rest: Params<'a>,
+}
+
+/// Writes the body.
+///
+/// # Errors
+/// 400 for what Anthropic cannot do.
+pub(super) fn write(
+    place: &AnthropicChat,
+    request: ChatRequest<'_>,
+    model: &str,
+    outgoing: &mut Outgoing,
+) -> Result<Vec<u8>, Error> {
+    let generation = Generation::of(model);
+    let provider = place.name;
+    let mut params = request.params;
+
+    let mut blocks =
+        Blocks { provider, outgoing: &mut *outgoing, uses_files: false, warned_reasoning: false };
+    let mut turns = Turns::of(request.messages, &mut blocks)?;
+    let uses_files = blocks.uses_files;
+
+    let is_forced = is_forced(request.tool_choice.as_ref());
+    let search = params.take("web_search_options");
+    let mut tools =
+        Place { model: generation, provider, outgoing: &mut *outgoing }.offers(request.tools, search)?;
+    let tool_choice = choose(request.tool_choice, request.parallel_tool_calls, &mut tools);
+
+    let case = thinking::Case {
+        model: generation,
+        max_tokens: request.max_tokens.as_ref(),
+        is_forced: is_forced && !tools.is_empty(),
+        is_thoughtless: turns.answers_thoughtless_calls(),
+        provider,
+    };
+    let Thinking { thinking, effort, is_ours } = thinking::decide(request.reasoning, &case, outgoing)?;
+    let max_tokens =
+        request.max_tokens.unwrap_or_else(|| Json::of(&thinking::max_tokens(generation, thinking.as_ref())));
+    sampling::settle(&mut params, generation, is_ours && thinking.is_some(), outgoing);
+
+    let mut output_config = output_config(&mut params);
+    if let Some(effort) = effort.filter(|_| output_config.get("effort").is_none()) {
+        output_config.set("effort", Json::of(&effort));
+    }
+    match format::decide(request.response_format, generation, provider, outgoing) {
+        Format::Any => {}
+        Format::Schema(format) => output_config.set("format", format),
+        Format::Told(text) => {
+            turns.system.push(blocks::Block::Text { text: Cow::Owned(text), cache_control: None });
+        }
+    }
+
+    let version = version(place, &mut params, outgoing)?;
+    let betas = betas(place, &mut params, uses_files, outgoing)?;
+    let metadata = metadata(&mut params, outgoing, provider);
+    let service_tier = service_tier(&mut params, outgoing, provider);
+    let body = Body {
+        model: place.model_in_body.then_some(model),
+        version,
+        betas,
+        max_tokens,
+        stream: place.stream_in_body && request.stream,
+        turns,
+        tools,
+        tool_choice,
+        stop: request.stop,
+        thinking,
+        output_config,
+        metadata,
+        service_tier,
+        rest: outgoing.settle(params, provider)?,
+    };
+    serde_json::to_vec(&body).map_err(|error| Error::internal(format!("a body cannot be written: {error}")))
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(model) = self.model {
+            map.serialize_entry("model", model)?;
+        }
+        if let Some(version) = &self.version {
+            map.serialize_entry("anthropic_version", version)?;
+        }
+        if !self.betas.is_empty() {
+            map.serialize_entry("anthropic_beta", &self.betas)?;
+        }
+        map.serialize_entry("max_tokens", &self.max_tokens)?;
+        if self.stream {
+            map.serialize_entry("stream", &true)?;
+        }
+        if !self.turns.system.is_empty() {
+            map.serialize_entry("system", &self.turns.system)?;
+        }
+        map.serialize_entry("messages", &self.turns.turns)?;
+        if !self.tools.is_empty() {
+            map.serialize_entry("tools", &self.tools)?;
+        }
+        if let Some(choice) = &self.tool_choice {
+            map.serialize_entry("tool_choice", choice)?;
+        }
+        if !self.stop.is_empty() {
+            map.serialize_entry("stop_sequences", &self.stop)?;
+        }
+        if let Some(thinking) = &self.thinking {
+            map.serialize_entry("thinking", thinking)?;
+        }
+        if !self.output_config.is_empty() {
+            map.serialize_entry("output_config", &Members(&self.output_config))?;
+        }
+        for (name, value) in [("metadata", &self.metadata), ("service_tier", &self.service_tier)] {
+            if let Some(value) = value {
+                map.serialize_entry(name, value)?;
+            }
+        }
+        for (name, value) in self.rest.iter() {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+struct Members<'p>(&'p Params<'p>);
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter())
+    }
+}
+
+/// What the caller wrote into `output_config` itself.
+fn output_config<'a>(params: &mut Params<'a>) -> Params<'a> {
+    let mut config = Params::default();
+    let Some(json) = params.take("output_config") else { return config };
+    match json.source().and_then(Json::members) {
+        Some(members) => members.into_iter().for_each(|(name, value)| config.set(name, value)),
+        None => params.set("output_config", json),
+    }
+    config
+}
+
+/// `anthropic_version` where it belongs into the body. A caller's own goes before ours.
+fn version<'a>(
+    place: &AnthropicChat,
+    params: &mut Params<'a>,
+    outgoing: &mut Outgoing,
+) -> Result<Option<Cow<'a, str>>, Error> {
+    let told = params.take("anthropic_version").and_then(|json| Some(Cow::Owned(json.text()?.into_owned())));
+    match (place.version, told) {
+        (Some(version), told) => Ok(Some(told.unwrap_or(Cow::Borrowed(version)))),
+        (None, Some(told)) => {
+            outgoing.headers.insert("anthropic-version", header("anthropic_version", &told)?);
+            Ok(None)
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// Betas the body asks for (`betas`, as Anthropic's SDKs call them) and those our words need: in the body, or
+/// in a header.
+fn betas(
+    place: &AnthropicChat,
+    params: &mut Params<'_>,
+    uses_files: bool,
+    outgoing: &mut Outgoing,
+) -> Result<Vec<String>, Error> {
+    let mut betas: Vec<String> = Vec::new();
+    for name in ["betas", "anthropic_beta"] {
+        let Some(json) = params.take(name) else { continue };
+        match (json.text(), json.read::<Vec<Text<'_>>>()) {
+            (Some(text), _) => betas.extend(text.split(',').map(|beta| beta.trim().to_owned())),
+            (None, Some(list)) => betas.extend(list.iter().map(|beta| beta.to_string())),
+            (None, None) => {
+                return Err(Error::invalid_request(name, format!("{name} must be a list of strings.")));
+            }
+        }
+    }
+    if uses_files && !betas.iter().any(|beta| beta.starts_with("files-api-")) {
+        betas.push(FILES_BETA.to_owned());
+    }
+    if !place.betas_in_body && !betas.is_empty() {
+        outgoing.headers.insert("anthropic-beta", header("betas", &betas.join(","))?);
+        betas.clear();
+    }
+    Ok(betas)
+}
+
+fn header(param: &str, value: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::from_str(value)
+        .map_err(|_| Error::invalid_request(param, format!("{param} has characters no header may have.")))
+}
+
+/// Who asks. Of OpenAI's `metadata` Anthropic knows `user_id` only.
+fn metadata(params: &mut Params<'_>, outgoing: &mut Outgoing, provider: &str) -> Option<Json<'static>> {
+    #[derive(Serialize)]
+    struct Metadata<'a> {
+        user_id: &'a str,
+    }
+    let mut who = None;
+    if let Some(metadata) = params.take("metadata") {
+        for (name, value) in Json::members(metadata.get()).unwrap_or_default() {
+            match (name.as_ref(), value.text()) {
+                ("user_id", Some(text)) => who = Some(text.into_owned()),
+                _ => outgoing.drop_param(&format!("metadata.{name}"), provider),
+            }
+        }
+    }
+    for name in ["user", "safety_identifier"] {
+        let told = params.take(name);
+        if who.is_none() {
+            who = told.as_ref().and_then(Json::text).map(Cow::into_owned);
+        }
+    }
+    let who = who.filter(|who| !who.is_empty())?;
+    Some(Json::of(&Metadata { user_id: &who }))
+}
+
+/// OpenAI's tiers in Anthropic's words.
+fn service_tier<'a>(params: &mut Params<'a>, outgoing: &mut Outgoing, provider: &str) -> Option<Json<'a>> {
+    let tier = params.take("service_tier")?;
+    match tier.text().as_deref() {
+        Some("auto" | "priority") => Some(Json::of("auto")),
+        Some("default") => Some(Json::of("standard_only")),
+        Some("flex" | "scale") => {
+            outgoing.warn("service_tier", format!("dropped, {provider} has no such tier"));
+            None
+        }
+        _ => Some(tier),
+    }
+}

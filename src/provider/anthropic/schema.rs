@@ -1,0 +1,201 @@
+//! A JSON schema made fit for Anthropic's structured outputs, which know fewer words than OpenAI's.
+//!
+//! What a schema says beyond them (`minimum`, `maxLength`, ...) would be refused with a 400; it is told to the
+//! model in the `description` instead, as Anthropic's own SDKs do. Objects are closed
+//! (`additionalProperties: false`), as Anthropic demands. Nothing else is touched: order and digits stay.
+//!
+//! Source: <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>, "JSON Schema limitations".
+
+use crate::api::chat::Json;
+use std::borrow::Cow;
+
+/// Deeper than any schema Anthropic would compile; what lies below stays as it is.
+const DEEPEST: usize = 64;
+
+/// Words Anthropic refuses.
+const UNKNOWN: [&str; 15] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "maxItems",
+    "uniqueItems",
+    "contains",
+    "minContains",
+    "maxContains",
+    "minProperties",
+    "maxProperties",
+    "propertyNames",
+];
+
+/// Formats of text Anthropic knows.
+const FORMATS: [&str; 10] = [
+    "\"date-time\"",
+    "\"time\"",
+    "\"date\"",
+    "\"duration\"",
+    "\"email\"",
+    "\"hostname\"",
+    "\"uri\"",
+    "\"ipv4\"",
+    "\"ipv6\"",
+    "\"uuid\"",
+];
+
+/// The schema, and the names of what was moved into descriptions.
+pub(super) fn fit(schema: &Json<'_>) -> (Json<'static>, Vec<String>) {
+    let mut fitting = Fitting { out: String::with_capacity(schema.get().len() + 64), moved: Vec::new() };
+    fitting.schema(schema, 0);
+    let Fitting { out, moved } = fitting;
+    (Json::owned(out).unwrap_or_else(|| Json::of(&())), moved)
+}
+
+struct Fitting {
+    out: String,
+    moved: Vec<String>,
+}
+
+impl Fitting {
+    fn schema(&mut self, json: &Json<'_>, depth: usize) {
+        let Some(members) = Json::members(json.get()).filter(|_| depth < DEEPEST) else {
+            return self.out.push_str(json.get());
+        };
+        let (said, kept): (Vec<_>, Vec<_>) =
+            members.iter().partition(|(name, value)| is_unknown(name, value));
+        let described = kept.iter().any(|(name, _)| name == "description");
+        let mut first = true;
+        self.out.push('{');
+        for (name, value) in &kept {
+            match name.as_ref() {
+                "description" if !said.is_empty() => {
+                    self.member(&mut first, name, describe(&value.text().unwrap_or_default(), &said).get());
+                }
+                "properties" | "$defs" | "definitions" | "patternProperties" => {
+                    self.name(&mut first, name);
+                    self.map(value, depth + 1);
+                }
+                "anyOf" | "allOf" | "prefixItems" => {
+                    self.name(&mut first, name);
+                    self.list(value, depth + 1);
+                }
+                // Anthropic's SDKs do so, too.
+                "oneOf" => {
+                    self.name(&mut first, "anyOf");
+                    self.list(value, depth + 1);
+                }
+                "items" | "additionalProperties" | "not" => {
+                    self.name(&mut first, name);
+                    self.schema(value, depth + 1);
+                }
+                _ => self.member(&mut first, name, value.get()),
+            }
+        }
+        let has = |wanted: &str| kept.iter().any(|(name, _)| name == wanted);
+        if has("properties") && !has("additionalProperties") {
+            self.member(&mut first, "additionalProperties", "false");
+        }
+        if !described && !said.is_empty() {
+            self.member(&mut first, "description", describe("", &said).get());
+        }
+        self.out.push('}');
+        self.moved.extend(said.iter().map(|(name, _)| name.to_string()));
+    }
+
+    fn map(&mut self, json: &Json<'_>, depth: usize) {
+        let Some(members) = Json::members(json.get()) else { return self.out.push_str(json.get()) };
+        let mut first = true;
+        self.out.push('{');
+        for (name, value) in &members {
+            self.name(&mut first, name);
+            self.schema(value, depth);
+        }
+        self.out.push('}');
+    }
+
+    fn list(&mut self, json: &Json<'_>, depth: usize) {
+        let Some(list) = json.read::<Vec<Json<'_>>>() else { return self.out.push_str(json.get()) };
+        self.out.push('[');
+        for (index, value) in list.iter().enumerate() {
+            if index > 0 {
+                self.out.push(',');
+            }
+            self.schema(value, depth);
+        }
+        self.out.push(']');
+    }
+
+    fn name(&mut self, first: &mut bool, name: &str) {
+        if !std::mem::take(first) {
+            self.out.push(',');
+        }
+        self.out.push_str(Json::of(name).get());
+        self.out.push(':');
+    }
+
+    fn member(&mut self, first: &mut bool, name: &str, value: &str) {
+        self.name(first, name);
+        self.out.push_str(value);
+    }
+}
+
+fn is_unknown(name: &str, value: &Json<'_>) -> bool {
+    match name {
+        "minItems" => !matches!(value.get(), "0" | "1"),
+        "format" => !FORMATS.contains(&value.get()),
+        _ => UNKNOWN.contains(&name),
+    }
+}
+
+/// A description that also says what the schema no longer does.
+fn describe(text: &str, said: &[&(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
+    let said: Vec<String> = said.iter().map(|(name, value)| format!("{name}: {}", value.get())).collect();
+    let said = format!("{{{}}}", said.join(", "));
+    Json::of(&if text.is_empty() { said } else { format!("{text}\n\n{said}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_keeps_what_anthropic_knows_and_tells_the_rest_in_words() {
+        let cases = [
+            (r#"{"type":"string","enum":["b","a"]}"#, r#"{"type":"string","enum":["b","a"]}"#, ""),
+            (
+                r#"{"type":"object","properties":{"n":{"minimum":1.0,"type":"number","description":"how many"}}}"#,
+                r#"{"type":"object","properties":{"n":{"type":"number","description":"how many\n\n{minimum: 1.0}"}},"additionalProperties":false}"#,
+                "minimum",
+            ),
+            (
+                r#"{"type":"array","minItems":1,"maxItems":3,"items":{"oneOf":[{"type":"null"},{"format":"byte"}]}}"#,
+                r#"{"type":"array","minItems":1,"items":{"anyOf":[{"type":"null"},{"description":"{format: \"byte\"}"}]},"description":"{maxItems: 3}"}"#,
+                "format maxItems",
+            ),
+            (
+                r##"{"$defs":{"a":{"type":"object","properties":{},"additionalProperties":true}},"$ref":"#/$defs/a"}"##,
+                r##"{"$defs":{"a":{"type":"object","properties":{},"additionalProperties":true}},"$ref":"#/$defs/a"}"##,
+                "",
+            ),
+            // A property may be called like a word.
+            (
+                r#"{"properties":{"minimum":{"type":"integer"}},"additionalProperties":false}"#,
+                r#"{"properties":{"minimum":{"type":"integer"}},"additionalProperties":false}"#,
+                "",
+            ),
+            ("true", "true", ""),
+        ];
+        for (schema, wanted, words) in cases {
+            let (got, moved) = fit(&Json::parse(schema).unwrap());
+            assert_eq!((got.get(), moved.join(" ").as_str()), (wanted, words), "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_schema_of_any_depth_is_survived() {
+        let deep = format!("{}{}{}", r#"{"items":"#.repeat(100), "{}", "}".repeat(100));
+        assert_eq!(fit(&Json::parse(&deep).unwrap()).0.get(), deep);
+    }
+}

@@ -1,0 +1,74 @@
+//! Answers no provider should send: nothing panics, nothing is told after the end, cuts make no difference.
+
+use super::AnthropicChat;
+use crate::api::chat::Event;
+use crate::provider::way::Chat;
+use proptest::prelude::*;
+
+const STREAM: &str = include_str!("../../../tests/golden/anthropic/stream_server_tools/answer.sse");
+const CALLS: &str = include_str!("../../../tests/golden/anthropic/stream_thinking_tools/answer.sse");
+const WHOLE: &str = include_str!("../../../tests/golden/anthropic/answer_citations/answer.json");
+
+/// What is told, a line each.
+fn told(answer: &[u8], streamed: bool, size: usize) -> Vec<String> {
+    let mut reader = AnthropicChat::OWN.reader(streamed);
+    let mut told = Vec::new();
+    let mut note = |event: Event<'_>| told.push(format!("{event:?}"));
+    answer.chunks(size).for_each(|piece| reader.push(piece, &mut note));
+    reader.finish(&mut note);
+    told
+}
+
+fn check(answer: &[u8], streamed: bool) {
+    let whole = told(answer, streamed, answer.len().max(1));
+    assert_eq!(whole, told(answer, streamed, 1));
+    assert_eq!(whole, told(answer, streamed, 13));
+    let last = whole.iter().position(|event| event.starts_with("Error") || event.starts_with("End"));
+    assert!(last.is_none_or(|at| at + 1 == whole.len()), "told after the end: {whole:?}");
+    assert!(whole.iter().filter(|event| event.starts_with("Finish")).count() <= 1, "{whole:?}");
+}
+
+/// An answer with some of its bytes changed, and cut somewhere.
+fn broken() -> impl Strategy<Value = (Vec<u8>, bool)> {
+    let change = (any::<prop::sample::Index>(), prop::sample::select(b"{}[]\",:\n\r\\0ae\xc3\x00".to_vec()));
+    let changes = prop::collection::vec(change, 0..6);
+    let answer = prop::sample::select(vec![(STREAM, true), (CALLS, true), (WHOLE, false), (WHOLE, true)]);
+    (answer, changes, any::<prop::sample::Index>(), any::<bool>()).prop_map(
+        |((text, streamed), changes, end, cut)| {
+            let mut bytes = text.as_bytes().to_vec();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if cut {
+                bytes.truncate(end.index(bytes.len()));
+            }
+            (bytes, streamed)
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_broken_answer_is_survived((answer, streamed) in broken()) {
+        check(&answer, streamed);
+    }
+
+    #[test]
+    fn any_bytes_are_survived(answer in prop::collection::vec(any::<u8>(), 0..200), streamed: bool) {
+        check(&answer, streamed);
+    }
+}
+
+#[test]
+fn a_stream_that_opens_blocks_without_end_is_ended() {
+    let mut reader = AnthropicChat::OWN.reader(true);
+    let mut errors = 0;
+    for index in 0..10_000 {
+        let event = format!(
+            "data: {{\"type\":\"content_block_start\",\"index\":{index},\"content_block\":{{\"type\":\"text\",\"text\":\"\"}}}}\n\n"
+        );
+        reader.push(event.as_bytes(), &mut |event| errors += usize::from(matches!(event, Event::Error(_))));
+    }
+    assert_eq!(errors, 1);
+}

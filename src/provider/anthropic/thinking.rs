@@ -1,0 +1,146 @@
+//! How much the model shall think: OpenAI's `reasoning_effort` in Anthropic's words.
+//!
+//! A caller's own `thinking` object passes as it is. Otherwise, by the model's generation:
+//!
+//! | | 3.7 to 4.5 | from 4.6 |
+//! |---|---|---|
+//! | `minimal`, `low`, `medium`, `high`, `xhigh`, `max` | a budget of 1,024, 2,048, 8,192, 16,384, 24,576 tokens | `adaptive` with that `effort` |
+//! | `none` | no thinking | no thinking, where the model can be told so |
+//!
+//! OpenAI counts thoughts in `max_completion_tokens`; so does Anthropic in `max_tokens`, and wants it over the
+//! budget: a budget of ours takes at most half of it.
+
+use super::generation::Generation;
+use crate::api::chat::{Json, Reasoning};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use std::borrow::Cow;
+
+/// The smallest budget Anthropic takes.
+const LEAST_BUDGET: u64 = 1_024;
+
+/// What goes into the body.
+#[derive(Debug, Default)]
+pub(super) struct Thinking<'a> {
+    pub thinking: Option<Json<'a>>,
+    /// `output_config.effort`.
+    pub effort: Option<Cow<'a, str>>,
+    /// We turned it on: what the model then refuses may be put right.
+    pub is_ours: bool,
+}
+
+/// What bears on the decision.
+pub(super) struct Case<'c> {
+    pub model: Generation,
+    /// As the caller said, where it did.
+    pub max_tokens: Option<&'c Json<'c>>,
+    /// A tool must be called.
+    pub is_forced: bool,
+    /// The calls just answered came without their thoughts.
+    pub is_thoughtless: bool,
+    pub provider: &'static str,
+}
+
+/// Decides.
+///
+/// # Errors
+/// 400 for an effort that is none.
+pub(super) fn decide<'a>(
+    reasoning: Reasoning<'a>,
+    case: &Case<'_>,
+    outgoing: &mut Outgoing,
+) -> Result<Thinking<'a>, Error> {
+    let Reasoning { effort, thinking, summary: _ } = reasoning;
+    let Some(effort) = effort else { return Ok(Thinking { thinking, ..Thinking::default() }) };
+    if thinking.is_some() {
+        let effort = word(effort, case, outgoing).filter(|_| case.model.has_effort());
+        if effort.is_none() {
+            outgoing.warn("reasoning_effort", "dropped, thinking says how much the model shall think");
+        }
+        return Ok(Thinking { thinking, effort, is_ours: false });
+    }
+    if effort == "none" {
+        return Ok(none(case, outgoing));
+    }
+    if !case.model.thinks() {
+        outgoing.warn("reasoning_effort", "dropped, this model cannot think first");
+        return Ok(Thinking::default());
+    }
+    if !case.model.adapts() {
+        return budget(&effort, case, outgoing);
+    }
+    let display = if case.model.hides_thinking() { r#","display":"summarized""# } else { "" };
+    let thinking = Json::owned(format!(r#"{{"type":"adaptive"{display}}}"#));
+    Ok(Thinking { thinking, effort: word(effort, case, outgoing), is_ours: true })
+}
+
+/// An effort as Anthropic calls it.
+fn word<'a>(effort: Cow<'a, str>, case: &Case<'_>, outgoing: &mut Outgoing) -> Option<Cow<'a, str>> {
+    match effort.as_ref() {
+        "none" => None,
+        "minimal" => {
+            outgoing.warn("reasoning_effort", format!("{} has no minimal, low was sent", case.provider));
+            Some(Cow::Borrowed("low"))
+        }
+        "xhigh" if !case.model.has_xhigh() => Some(Cow::Borrowed("max")),
+        // Words of tomorrow are the provider's to judge.
+        _ => Some(effort),
+    }
+}
+
+fn none<'a>(case: &Case<'_>, outgoing: &mut Outgoing) -> Thinking<'a> {
+    if case.model.always_thinks() {
+        outgoing.warn("reasoning_effort", "this model always thinks, low was sent");
+        return Thinking { effort: Some(Cow::Borrowed("low")), ..Thinking::default() };
+    }
+    let told =
+        case.model.thinks_unasked().then(|| Json::owned(r#"{"type":"disabled"}"#.to_owned())).flatten();
+    Thinking { thinking: told, ..Thinking::default() }
+}
+
+fn budget<'a>(effort: &str, case: &Case<'_>, outgoing: &mut Outgoing) -> Result<Thinking<'a>, Error> {
+    let wanted = match effort {
+        "minimal" => LEAST_BUDGET,
+        "low" => 2_048,
+        "medium" => 8_192,
+        "high" => 16_384,
+        "xhigh" | "max" => 24_576,
+        _ => {
+            let message = "reasoning_effort must be none, minimal, low, medium, high, xhigh or max.";
+            return Err(Error::invalid_request("reasoning_effort", message));
+        }
+    };
+    // Anthropic: "Thinking may not be enabled when tool_choice forces tool use."
+    if case.is_forced {
+        outgoing.warn("reasoning_effort", "dropped, this model cannot think before a tool call it must make");
+        return Ok(Thinking::default());
+    }
+    // Callers that keep to the standard are not shown the signed thoughts they would have to send back.
+    if case.is_thoughtless {
+        let why = "dropped, the tool calls being answered came without their thinking (content_blocks)";
+        outgoing.warn("reasoning_effort", why);
+        return Ok(Thinking::default());
+    }
+    let limit = case.max_tokens.and_then(|json| json.get().parse::<f64>().ok()).map(|limit| limit as u64);
+    let budget = match limit {
+        Some(limit) if limit <= LEAST_BUDGET => {
+            let why = format!("dropped, thinking takes at least {LEAST_BUDGET} tokens of max_tokens");
+            outgoing.warn("reasoning_effort", why);
+            return Ok(Thinking::default());
+        }
+        Some(limit) => wanted.min((limit / 2).max(LEAST_BUDGET)),
+        None => wanted,
+    };
+    let thinking = Json::owned(format!(r#"{{"type":"enabled","budget_tokens":{budget}}}"#));
+    Ok(Thinking { thinking, effort: None, is_ours: true })
+}
+
+/// What the answer may take where the caller does not say: over the budget it gave for thinking.
+pub(super) fn max_tokens(model: Generation, thinking: Option<&Json<'_>>) -> u64 {
+    #[derive(serde::Deserialize)]
+    struct Budget {
+        budget_tokens: Option<u64>,
+    }
+    let budget = thinking.and_then(|thinking| thinking.read::<Budget>()?.budget_tokens).unwrap_or_default();
+    model.max_tokens().max(budget.saturating_add(4_096))
+}

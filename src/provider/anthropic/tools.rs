@@ -1,0 +1,295 @@
+//! The caller's tools and its choice among them, in Anthropic's words.
+//!
+//! Anthropic's own tools pass as they are (`{"type":"web_search_20250305","name":"web_search"}`), or in the
+//! reference's spelling (12.4: `{"type":"computer","computer":{"name":"computer_20250124",...}}`). OpenAI's web
+//! search becomes Anthropic's; what else OpenAI runs on its own side Anthropic does not have.
+
+use super::format::warn_moved;
+use super::generation::Generation;
+use super::schema::fit;
+use crate::api::chat::{Json, Params, Text, Tool, ToolChoice};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::{Deserialize, Serialize as DeriveSerialize};
+use std::borrow::Cow;
+
+/// The version of web search every model and every cloud that has one knows.
+const WEB_SEARCH: &str = "web_search_20250305";
+
+/// One tool, as it is written.
+#[derive(Debug)]
+pub(super) enum Offer<'a> {
+    Function(Function<'a>),
+    Native(Json<'a>),
+}
+
+#[derive(Debug)]
+pub(super) struct Function<'a> {
+    name: Cow<'a, str>,
+    description: Option<Cow<'a, str>>,
+    input_schema: Json<'a>,
+    strict: bool,
+    cache_control: Option<Json<'a>>,
+    /// `defer_loading`, `allowed_callers`, `input_examples` and those to come.
+    rest: Params<'a>,
+}
+
+/// What the translation of tools may know.
+pub(super) struct Place<'p> {
+    pub model: Generation,
+    pub provider: &'static str,
+    pub outgoing: &'p mut Outgoing,
+}
+
+impl Place<'_> {
+    /// All tools, and the web search of `web_search_options`.
+    ///
+    /// # Errors
+    /// 400 for a tool Anthropic does not have.
+    pub fn offers<'a>(
+        &mut self,
+        tools: Vec<Tool<'a>>,
+        search: Option<Json<'a>>,
+    ) -> Result<Vec<Offer<'a>>, Error> {
+        let mut offers = Vec::with_capacity(tools.len());
+        for (index, tool) in tools.into_iter().enumerate() {
+            offers.push(self.offer(tool, &format!("tools[{index}]"))?);
+        }
+        if let Some(options) = search {
+            offers.push(Offer::Native(self.search(&options, "web_search_options")));
+        }
+        Ok(offers)
+    }
+
+    fn offer<'a>(&mut self, tool: Tool<'a>, at: &str) -> Result<Offer<'a>, Error> {
+        let (name, description, parameters, strict, cache_control, rest) = match tool {
+            Tool::Function { name, description, parameters, strict, cache_control, rest } => {
+                (name, description, parameters, strict, cache_control, rest)
+            }
+            Tool::Other { kind, json } => return self.native(&kind, json, at),
+        };
+        let mut strict = strict == Some(true);
+        if strict && !self.model.has_schemas() {
+            strict = false;
+            self.outgoing.warn("tools.strict", "dropped, this model cannot be held to a schema");
+        }
+        let mut input_schema = object(parameters);
+        if strict {
+            let (schema, moved) = fit(&input_schema);
+            warn_moved("tools.parameters", &moved, self.provider, self.outgoing);
+            input_schema = schema;
+        }
+        Ok(Offer::Function(Function { name, description, input_schema, strict, cache_control, rest }))
+    }
+
+    fn native<'a>(&mut self, kind: &str, json: Json<'a>, at: &str) -> Result<Offer<'a>, Error> {
+        let members = Json::members(json.get()).unwrap_or_default();
+        let inner = members.iter().find(|(name, value)| name == kind && value.is_object());
+        match kind {
+            "web_search"
+            | "web_search_preview"
+            | "web_search_preview_2025_03_11"
+            | "web_search_2025_08_26" => {
+                return Ok(Offer::Native(self.search(&json, at)));
+            }
+            "custom" if inner.is_none() => {}
+            "custom"
+            | "file_search"
+            | "code_interpreter"
+            | "computer_use_preview"
+            | "image_generation"
+            | "mcp"
+            | "local_shell"
+            | "shell"
+            | "apply_patch" => {
+                let provider = self.provider;
+                let message = format!(
+                    "{provider} has no tool of type {kind}. Define a function, or use a tool of {provider}'s own."
+                );
+                return Err(Error::invalid_request(format!("{at}.type"), message));
+            }
+            _ => {
+                if let Some((_, options)) = inner {
+                    return Ok(Offer::Native(unwrapped(kind, options, &members)));
+                }
+            }
+        }
+        Ok(Offer::Native(json))
+    }
+
+    /// OpenAI's web search as Anthropic's.
+    fn search(&mut self, options: &Json<'_>, at: &str) -> Json<'static> {
+        let told = options.read::<SearchIn<'_>>().unwrap_or_default();
+        if told.search_context_size.is_some() {
+            self.outgoing.drop_param(&format!("{at}.search_context_size"), self.provider);
+        }
+        // Chat completions put the place one level deeper than responses do.
+        let place = told.user_location.as_ref().and_then(|place| {
+            let inner = place.read::<LocationIn<'_>>()?.approximate;
+            let members = Json::members(inner.as_ref().unwrap_or(place).get())?;
+            let mut out = Params::default();
+            out.set("type", Json::of("approximate"));
+            let members = members.into_iter().filter(|(name, value)| name != "type" && !value.is_null());
+            members.for_each(|(name, value)| out.set(name, kept(&value)));
+            Some(written(&out))
+        });
+        let mut tool = Params::default();
+        tool.set("type", Json::of(WEB_SEARCH));
+        tool.set("name", Json::of("web_search"));
+        if let Some(domains) = told.filters.and_then(|filters| filters.allowed_domains) {
+            tool.set("allowed_domains", kept(&domains));
+        }
+        if let Some(place) = place {
+            tool.set("user_location", place);
+        }
+        written(&tool)
+    }
+}
+
+/// `tool_choice` in Anthropic's words. Tools that are not allowed are taken out of `offers`: Anthropic has no
+/// such list.
+pub(super) fn choose<'a>(
+    choice: Option<ToolChoice<'a>>,
+    parallel: Option<bool>,
+    offers: &mut Vec<Offer<'a>>,
+) -> Option<Json<'a>> {
+    let choice = match choice {
+        // "tool_choice may only be specified while providing tools"
+        _ if offers.is_empty() => return None,
+        Some(ToolChoice::Other(json)) => return Some(json),
+        None if parallel != Some(false) => return None,
+        choice => choice,
+    };
+    let (kind, name) = match choice {
+        None | Some(ToolChoice::Auto | ToolChoice::Other(_)) => ("auto", None),
+        Some(ToolChoice::None) => ("none", None),
+        Some(ToolChoice::Required) => ("any", None),
+        Some(ToolChoice::Function(name)) => ("tool", Some(name)),
+        Some(ToolChoice::Allowed { names, required }) => {
+            offers.retain(|offer| match offer {
+                Offer::Function(function) => names.contains(&function.name),
+                Offer::Native(_) => false,
+            });
+            match (required, offers.is_empty()) {
+                (_, true) => return None,
+                (true, _) => ("any", None),
+                (false, _) => ("auto", None),
+            }
+        }
+    };
+    // One at a time can be asked for only where calls are possible.
+    let single = (parallel == Some(false) && kind != "none").then_some(true);
+    Some(Json::of(&Choice { kind, name, disable_parallel_tool_use: single }))
+}
+
+/// Whether a choice makes the model call a tool.
+pub(super) fn is_forced(choice: Option<&ToolChoice<'_>>) -> bool {
+    match choice {
+        Some(ToolChoice::Required | ToolChoice::Function(_)) => true,
+        Some(ToolChoice::Allowed { required, .. }) => *required,
+        Some(ToolChoice::Other(json)) => !json.get().contains("\"auto\"") && !json.get().contains("\"none\""),
+        Some(ToolChoice::Auto | ToolChoice::None) | None => false,
+    }
+}
+
+impl Serialize for Offer<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let tool = match self {
+            Self::Native(json) => return json.serialize(serializer),
+            Self::Function(tool) => tool,
+        };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", &tool.name)?;
+        if let Some(description) = &tool.description {
+            map.serialize_entry("description", description)?;
+        }
+        map.serialize_entry("input_schema", &tool.input_schema)?;
+        if tool.strict {
+            map.serialize_entry("strict", &true)?;
+        }
+        if let Some(cache_control) = &tool.cache_control {
+            map.serialize_entry("cache_control", cache_control)?;
+        }
+        for (name, value) in tool.rest.iter() {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+#[derive(DeriveSerialize)]
+struct Choice<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disable_parallel_tool_use: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+struct SearchIn<'a> {
+    #[serde(borrow)]
+    search_context_size: Option<Text<'a>>,
+    user_location: Option<Json<'a>>,
+    filters: Option<FiltersIn<'a>>,
+}
+
+#[derive(Deserialize)]
+struct FiltersIn<'a> {
+    #[serde(borrow)]
+    allowed_domains: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct LocationIn<'a> {
+    #[serde(borrow)]
+    approximate: Option<Json<'a>>,
+}
+
+/// `{"type":"x","x":{"name":"x_1",...}}` as `{"type":"x_1","name":"x",...}`.
+fn unwrapped(kind: &str, options: &Json<'_>, outer: &[(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
+    let mut tool = Params::default();
+    let inner = Json::members(options.get()).unwrap_or_default();
+    let version =
+        inner.iter().find(|(name, _)| name == "name").map_or(Json::of(kind), |(_, value)| kept(value));
+    tool.set("type", version);
+    tool.set("name", Json::of(kind));
+    let rest = inner.iter().chain(outer).filter(|(name, _)| !matches!(name.as_ref(), "name" | "type"));
+    for (name, value) in rest.filter(|(name, _)| name != kind) {
+        tool.set(name.to_string(), kept(value));
+    }
+    written(&tool)
+}
+
+/// A schema of an object: Anthropic takes no other, and wants the word.
+fn object(schema: Option<Json<'_>>) -> Json<'_> {
+    let Some(schema) = schema else {
+        return Json::parse(r#"{"type":"object","properties":{}}"#).unwrap_or_else(|| Json::of(&()));
+    };
+    let untyped = match Json::members(schema.get()) {
+        Some(members) => !members.iter().any(|(name, _)| name == "type"),
+        None => false,
+    };
+    if !untyped {
+        return schema;
+    }
+    let rest = schema.get().trim_start().trim_start_matches('{');
+    let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+    Json::owned(format!(r#"{{"type":"object"{comma}{rest}"#)).unwrap_or(schema)
+}
+
+fn kept(json: &Json<'_>) -> Json<'static> {
+    Json::owned(json.get().to_owned()).unwrap_or_else(|| Json::of(&()))
+}
+
+fn written(members: &Params<'_>) -> Json<'static> {
+    struct Object<'p>(&'p Params<'p>);
+    impl Serialize for Object<'_> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map(self.0.iter())
+        }
+    }
+    Json::of(&Object(members))
+}

@@ -1,0 +1,124 @@
+//! The messages of a chat as Anthropic's system prompt and turns.
+//!
+//! Anthropic has no roles but `user` and `assistant`: system and developer messages become the system prompt,
+//! wherever they stand; results of tools become blocks of a user's turn, all of one assistant's turn in one,
+//! before anything else the user says.
+
+use super::blocks::{Block, Blocks, call_id};
+use crate::api::chat::{Message, Role};
+use crate::error::Error;
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// One turn, as it is written.
+#[derive(Debug, Serialize)]
+pub(super) struct Turn<'a> {
+    role: &'static str,
+    content: Vec<Block<'a>>,
+}
+
+/// The system prompt and the turns.
+#[derive(Debug, Default)]
+pub(super) struct Turns<'a> {
+    pub system: Vec<Block<'a>>,
+    pub turns: Vec<Turn<'a>>,
+}
+
+impl<'a> Turns<'a> {
+    /// Reads the messages.
+    ///
+    /// # Errors
+    /// 400 for what Anthropic cannot take.
+    pub fn of(messages: Vec<Message<'a>>, blocks: &mut Blocks<'_>) -> Result<Self, Error> {
+        let mut turns = Self::default();
+        let mut warned_name = false;
+        for (index, message) in messages.into_iter().enumerate() {
+            if message.name.is_some() && message.role == Role::User && !warned_name {
+                warned_name = true;
+                blocks.outgoing.drop_param("messages.name", blocks.provider);
+            }
+            turns.take(message, &format!("messages[{index}]"), blocks)?;
+        }
+        if turns.turns.is_empty() && !turns.system.is_empty() {
+            // OpenAI answers a system prompt alone; Anthropic wants somebody to speak.
+            blocks
+                .outgoing
+                .warn("messages", "no user speaks, the system prompt was sent as a user's message");
+            let content = std::mem::take(&mut turns.system);
+            turns.turn("user", content);
+        }
+        if let Some(Turn { role: "assistant", content }) = turns.turns.last_mut()
+            && let Some(Block::Text { text, .. }) = content.last_mut()
+        {
+            // "final assistant content cannot end with trailing whitespace"
+            let kept = text.trim_end().len();
+            match text {
+                Cow::Borrowed(text) => *text = text.get(..kept).unwrap_or_default(),
+                Cow::Owned(text) => text.truncate(kept),
+            }
+        }
+        Ok(turns)
+    }
+
+    /// Whether the last turn answers calls that were made without thinking, as far as can be seen: a model that
+    /// thinks on a budget then refuses to think ("a final assistant message must start with a thinking block").
+    pub fn answers_thoughtless_calls(&self) -> bool {
+        let [.., before, last] = self.turns.as_slice() else { return false };
+        let thought =
+            |block: &Block<'_>| matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. });
+        results(&last.content) > 0 && !before.content.first().is_some_and(thought)
+    }
+
+    fn take(&mut self, message: Message<'a>, at: &str, blocks: &mut Blocks<'_>) -> Result<(), Error> {
+        let mut content = Vec::with_capacity(message.content.len());
+        for (index, part) in message.content.into_iter().enumerate() {
+            content.extend(blocks.block(part, &format!("{at}.content[{index}]"))?);
+        }
+        if message.role == Role::Tool {
+            let id = message.tool_call_id.unwrap_or_default();
+            self.result(Block::ToolResult {
+                tool_use_id: call_id(id, &format!("{at}.tool_call_id"))?,
+                content,
+                is_error: message.is_error,
+                cache_control: message.cache_control,
+            });
+            return Ok(());
+        }
+        if let (Some(cache_control), Some(last)) = (message.cache_control, content.last_mut()) {
+            last.cache(cache_control);
+        }
+        match message.role {
+            Role::System | Role::Developer => self.system.append(&mut content),
+            Role::Assistant => self.turn("assistant", content),
+            Role::User | Role::Tool => match self.turns.last_mut() {
+                Some(Turn { role: "user", content: before }) if results(before) > 0 => {
+                    before.append(&mut content);
+                }
+                _ => self.turn("user", content),
+            },
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, role: &'static str, content: Vec<Block<'a>>) {
+        // A turn in which nothing is said would be refused; that nothing was said needs no telling.
+        if !content.is_empty() {
+            self.turns.push(Turn { role, content });
+        }
+    }
+
+    fn result(&mut self, result: Block<'a>) {
+        match self.turns.last_mut() {
+            Some(Turn { role: "user", content }) => {
+                let at = results(content);
+                content.insert(at, result);
+            }
+            _ => self.turn("user", vec![result]),
+        }
+    }
+}
+
+/// How many results a turn begins with.
+fn results(content: &[Block<'_>]) -> usize {
+    content.iter().take_while(|block| matches!(block, Block::ToolResult { .. })).count()
+}

@@ -1,0 +1,287 @@
+//! What a recorded answer says, whoever said it, read straight from the vendor's shape.
+//!
+//! Not the gateway's reading of it, on purpose: a test that used that would not notice its mistakes. And no
+//! expectation of form, only of what a user would miss: text, thinking, tool calls, why it stopped, tokens.
+
+use super::recording::Recording;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What must come through.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Said {
+    pub(crate) text: String,
+    pub(crate) reasoning: String,
+    /// Name and parsed arguments.
+    pub(crate) tools: Vec<(String, Value)>,
+    /// In OpenAI's words; empty where none was told.
+    pub(crate) finish: String,
+    /// Tokens in and out, in OpenAI's sense.
+    pub(crate) tokens: Option<(u64, u64)>,
+    /// An error told, by its message.
+    pub(crate) error: Option<String>,
+}
+
+/// Whose shape an answer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    OpenAi,
+    Anthropic,
+    Gemini,
+    Converse,
+    Cohere,
+}
+
+impl Said {
+    /// Reads a recording in its vendor's shape.
+    pub(crate) fn of(recording: &Recording, shape: Shape) -> Self {
+        let mut said = Self::default();
+        if recording.status >= 400 {
+            let json: Value = serde_json::from_slice(&recording.body).unwrap_or_default();
+            said.error = Some(message(&json));
+            return said;
+        }
+        let mut calls = BTreeMap::new();
+        let events = match recording.streamed {
+            true if shape == Shape::Converse => frames(&recording.body),
+            true => data(&recording.body),
+            false => vec![serde_json::from_slice(&recording.body).unwrap()],
+        };
+        for event in &events {
+            match shape {
+                Shape::OpenAi => said.openai(event, &mut calls),
+                Shape::Anthropic => said.anthropic(event, &mut calls),
+                Shape::Gemini => said.gemini(event),
+                Shape::Converse => said.converse(event, &mut calls),
+                Shape::Cohere => said.cohere(event, &mut calls),
+            }
+        }
+        said.tools.extend(
+            calls.into_values().map(|(name, arguments): (String, String)| (name, parsed(&arguments))),
+        );
+        if !said.tools.is_empty() && said.finish == "stop" {
+            said.finish = "tool_calls".to_owned();
+        }
+        said
+    }
+
+    /// Reads OpenAI's shape, as a caller of the gateway does.
+    pub(crate) fn openai(&mut self, event: &Value, calls: &mut BTreeMap<u64, (String, String)>) {
+        if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
+            self.error = Some(message(&json!({ "error": error })));
+        }
+        for choice in event["choices"].as_array().into_iter().flatten() {
+            let told = if choice["message"].is_object() { &choice["message"] } else { &choice["delta"] };
+            match &told["content"] {
+                Value::Array(parts) => parts.iter().for_each(|part| {
+                    self.text += text(&part["text"]);
+                    let thoughts = part["thinking"].as_array().into_iter().flatten();
+                    self.reasoning.extend(thoughts.map(|thought| text(&thought["text"])));
+                }),
+                content => self.text += text(content),
+            }
+            let reasoning = text(&told["reasoning_content"]);
+            self.reasoning += if reasoning.is_empty() { text(&told["reasoning"]) } else { reasoning };
+            for (at, call) in told["tool_calls"].as_array().into_iter().flatten().enumerate() {
+                let index = call["index"].as_u64().unwrap_or(at as u64);
+                let entry = calls.entry(index).or_default();
+                entry.0 += text(&call["function"]["name"]);
+                entry.1 += text(&call["function"]["arguments"]);
+            }
+            self.stop(&choice["finish_reason"]);
+        }
+        let usage = if event["usage"].is_object() { &event["usage"] } else { &event["x_groq"]["usage"] };
+        if let Some(input) = usage["prompt_tokens"].as_u64() {
+            self.tokens = Some((input, usage["completion_tokens"].as_u64().unwrap_or_default()));
+        }
+    }
+
+    fn anthropic(&mut self, event: &Value, calls: &mut BTreeMap<u64, (String, String)>) {
+        for block in event["content"].as_array().into_iter().flatten() {
+            self.block(block);
+        }
+        match text(&event["type"]) {
+            "content_block_start" if event["content_block"]["type"] == "tool_use" => {
+                let name = text(&event["content_block"]["name"]).to_owned();
+                calls.insert(event["index"].as_u64().unwrap(), (name, String::new()));
+            }
+            "content_block_start" => self.block(&event["content_block"]),
+            "content_block_delta" => {
+                self.text += text(&event["delta"]["text"]);
+                self.reasoning += text(&event["delta"]["thinking"]);
+                if let Some((_, arguments)) = calls.get_mut(&event["index"].as_u64().unwrap()) {
+                    *arguments += text(&event["delta"]["partial_json"]);
+                }
+            }
+            "error" => self.error = Some(message(event)),
+            _ => {}
+        }
+        for told in [event, &event["delta"]] {
+            self.stop(&told["stop_reason"]);
+        }
+        for usage in [&event["usage"], &event["message"]["usage"]] {
+            let count = |name: &str| usage[name].as_u64();
+            let Some(output) = count("output_tokens") else { continue };
+            let beside = ["cache_read_input_tokens", "cache_creation_input_tokens"];
+            let cached: u64 = beside.iter().filter_map(|name| count(name)).sum();
+            let input = count("input_tokens").map(|input| input + cached);
+            self.tokens = Some((input.or(self.tokens.map(|(input, _)| input)).unwrap_or_default(), output));
+        }
+    }
+
+    fn block(&mut self, block: &Value) {
+        match text(&block["type"]) {
+            "text" => self.text += text(&block["text"]),
+            "thinking" => self.reasoning += text(&block["thinking"]),
+            "tool_use" => self.tools.push((text(&block["name"]).to_owned(), block["input"].clone())),
+            _ => {}
+        }
+    }
+
+    fn gemini(&mut self, event: &Value) {
+        if event["error"].is_object() {
+            self.error = Some(message(event));
+        }
+        let candidate = &event["candidates"][0];
+        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+            match part["thought"] == true {
+                true => self.reasoning += text(&part["text"]),
+                false => self.text += text(&part["text"]),
+            }
+            if let Some(call) = part.get("functionCall") {
+                let arguments = call.get("args").cloned().unwrap_or_else(|| json!({}));
+                self.tools.push((text(&call["name"]).to_owned(), arguments));
+            }
+        }
+        self.stop(&candidate["finishReason"]);
+        let usage = &event["usageMetadata"];
+        let count = |name: &str| usage[name].as_u64().unwrap_or_default();
+        if usage["promptTokenCount"].is_u64() {
+            let input = count("promptTokenCount") + count("toolUsePromptTokenCount");
+            self.tokens = Some((input, count("candidatesTokenCount") + count("thoughtsTokenCount")));
+        }
+    }
+
+    fn converse(&mut self, event: &Value, calls: &mut BTreeMap<u64, (String, String)>) {
+        for block in event["output"]["message"]["content"].as_array().into_iter().flatten() {
+            self.text += text(&block["text"]);
+            self.reasoning += text(&block["reasoningContent"]["reasoningText"]["text"]);
+            if let Some(call) = block.get("toolUse").filter(|call| call["type"] != "server_tool_use") {
+                self.tools.push((text(&call["name"]).to_owned(), call["input"].clone()));
+            }
+        }
+        let index = event["contentBlockIndex"].as_u64().unwrap_or_default();
+        if let Some(call) = event["start"].get("toolUse") {
+            calls.insert(index, (text(&call["name"]).to_owned(), String::new()));
+        }
+        self.text += text(&event["delta"]["text"]);
+        self.reasoning += text(&event["delta"]["reasoningContent"]["text"]);
+        if let Some((_, arguments)) = calls.get_mut(&index) {
+            *arguments += text(&event["delta"]["toolUse"]["input"]);
+        }
+        self.stop(&event["stopReason"]);
+        let usage = &event["usage"];
+        let count = |name: &str| usage[name].as_u64().unwrap_or_default();
+        if usage["inputTokens"].is_u64() {
+            let cached = count("cacheReadInputTokens") + count("cacheWriteInputTokens");
+            self.tokens = Some((count("inputTokens") + cached, count("outputTokens")));
+        }
+    }
+
+    fn cohere(&mut self, event: &Value, calls: &mut BTreeMap<u64, (String, String)>) {
+        let whole = &event["message"];
+        for part in whole["content"].as_array().into_iter().flatten() {
+            self.text += text(&part["text"]);
+            self.reasoning += text(&part["thinking"]);
+        }
+        self.reasoning += text(&whole["tool_plan"]);
+        for call in whole["tool_calls"].as_array().into_iter().flatten() {
+            let function = &call["function"];
+            self.tools.push((text(&function["name"]).to_owned(), parsed(text(&function["arguments"]))));
+        }
+        let delta = &event["delta"]["message"];
+        self.text += text(&delta["content"]["text"]);
+        self.reasoning += text(&delta["content"]["thinking"]);
+        self.reasoning += text(&delta["tool_plan"]);
+        if let Some(function) = delta["tool_calls"].get("function") {
+            let entry = calls.entry(event["index"].as_u64().unwrap_or_default()).or_default();
+            entry.0 += text(&function["name"]);
+            entry.1 += text(&function["arguments"]);
+        }
+        for told in [event, &event["delta"]] {
+            self.stop(&told["finish_reason"]);
+            let tokens = &told["usage"]["tokens"];
+            if let Some(input) = tokens["input_tokens"].as_u64() {
+                self.tokens = Some((input, tokens["output_tokens"].as_u64().unwrap_or_default()));
+            }
+        }
+    }
+
+    /// Takes a vendor's word for why it stopped (reference 12.3, and what the words say).
+    fn stop(&mut self, word: &Value) {
+        let Some(word) = word.as_str().filter(|word| !word.is_empty()) else { return };
+        self.finish = match word {
+            "tool_use" | "tool_calls" | "TOOL_CALL" | "function_call" => "tool_calls",
+            "max_tokens" | "length" | "MAX_TOKENS" | "model_length" | "model_context_window_exceeded" => {
+                "length"
+            }
+            "content_filter"
+            | "guardrail_intervened"
+            | "content_filtered"
+            | "refusal"
+            | "SAFETY"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "LANGUAGE"
+            | "IMAGE_SAFETY" => "content_filter",
+            _ => "stop",
+        }
+        .to_owned();
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Arguments as JSON; what is none stays the text it is.
+pub(crate) fn parsed(arguments: &str) -> Value {
+    match arguments.trim() {
+        "" => json!({}),
+        text => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
+    }
+}
+
+/// The words of an error, in any vendor's shape.
+pub(crate) fn message(json: &Value) -> String {
+    let json = json.get(0).unwrap_or(json);
+    let error = &json["error"];
+    let raw = error["metadata"]["raw"].as_str();
+    let told = [&error["message"], error, &json["message"], &json["Message"], &json["detail"]];
+    let told = told.into_iter().find_map(Value::as_str).unwrap_or_default();
+    match raw {
+        Some(raw) => format!("{told}: {}", raw.trim()),
+        None => told.to_owned(),
+    }
+}
+
+/// The JSON of each event of a stream.
+pub(crate) fn data(body: &[u8]) -> Vec<Value> {
+    let text = String::from_utf8_lossy(body);
+    let lines = text.lines().filter_map(|line| line.strip_prefix("data:"));
+    lines.filter_map(|line| serde_json::from_str(line.trim()).ok()).collect()
+}
+
+/// The JSON of each frame of an AWS event stream: total length, length of the headers, their checksum, the
+/// headers, the payload, a checksum.
+fn frames(mut body: &[u8]) -> Vec<Value> {
+    let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap()) as usize;
+    let mut frames = Vec::new();
+    while body.len() >= 16 {
+        let (total, headers) = (number(&body[..4]), number(&body[4..8]));
+        frames.push(serde_json::from_slice(&body[12 + headers..total - 4]).unwrap());
+        body = &body[total..];
+    }
+    frames
+}

@@ -1,0 +1,186 @@
+//! Real answers of real providers, translated by the running gateway for a caller of `/v1/chat/completions`: what was
+//! said comes through, whole, streamed in any pieces, and refused, and the answers pass OpenAI's published schemas.
+//!
+//! Not byte for byte (`recordings`), and not in this repository: the recordings stand beside the checkout or the test
+//! is skipped.
+
+use crate::support::client::client;
+use crate::support::emulator::Emulator;
+use crate::support::expected::{Said, Shape, data, message, parsed};
+use crate::support::recording::{self, Recording};
+use crate::support::schemas::Schemas;
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::{Gateway, announce};
+use futures_util::{StreamExt, stream};
+use reqwest::Client;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Calls under way at a time.
+const AT_ONCE: usize = 16;
+
+/// The recorded host (its end), what the path must hold, our name of the provider, whose shape it speaks, and what
+/// the account needs beside a key.
+const HOSTS: &[(&str, &str, &str, Shape, &str)] = &[
+    ("api.anthropic.com", "/v1/messages", "anthropic", Shape::Anthropic, ""),
+    ("generativelanguage.googleapis.com", "enerateContent", "google", Shape::Gemini, ""),
+    (
+        "aiplatform.googleapis.com",
+        "enerateContent",
+        "vertex-ai",
+        Shape::Gemini,
+        ", cloud_b_region: us-central1, cloud_b_project_id: p",
+    ),
+    ("amazonaws.com", "/converse", "bedrock", Shape::Converse, ", cloud_a_region: us-east-1"),
+    ("api.cohere.com", "/v2/chat", "cohere", Shape::Cohere, ""),
+    ("api.openai.com", "/v1/chat/completions", "openai", Shape::OpenAi, ""),
+    ("api.groq.com", "/chat/completions", "groq", Shape::OpenAi, ""),
+    ("api.mistral.ai", "/chat/completions", "mistral-ai", Shape::OpenAi, ""),
+    ("openrouter.ai", "/chat/completions", "openrouter", Shape::OpenAi, ""),
+    ("api.deepseek.com", "/chat/completions", "deepseek", Shape::OpenAi, ""),
+    ("api.cerebras.ai", "/chat/completions", "cerebras", Shape::OpenAi, ""),
+    ("router.huggingface.co", "/chat/completions", "huggingface", Shape::OpenAi, ""),
+    ("api.z.ai", "/chat/completions", "z-ai", Shape::OpenAi, ""),
+];
+
+/// One recording on one way through the gateway.
+struct Trip<'a> {
+    recording: &'a Recording,
+    provider: &'static str,
+    shape: Shape,
+    /// The header that says how the answer is cut.
+    cut: Option<(&'static str, &'static str)>,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_recorded_providers_said_comes_through_in_openais_words() {
+    let Some(file) = recording::file() else {
+        return announce("SKIPPED: translations: no ../shared/traffic beside this checkout");
+    };
+    let recordings = recording::all(&std::fs::read_to_string(&file).unwrap());
+    let schemas = Schemas::load(&recordings).unwrap();
+    let emulator = Emulator::start(Some(&file));
+    let gateway = Gateway::start(&settings(emulator.port));
+    let trips = trips(&recordings);
+    let client = client();
+    let travel = |trip| travel(&client, &gateway, &schemas, trip);
+    let problems: Vec<String> = stream::iter(&trips).map(travel).buffer_unordered(AT_ONCE).concat().await;
+    assert!(
+        problems.is_empty(),
+        "{} problems in {} trips:\n{}",
+        problems.len(),
+        trips.len(),
+        problems.join("\n")
+    );
+    assert!(trips.len() > 700, "only {} trips were made", trips.len());
+    announce(&told(&trips));
+}
+
+fn settings(port: u16) -> String {
+    let mut rows = String::from("providers:\n");
+    for (_, _, provider, _, account) in HOSTS {
+        let host = format!("http://127.0.0.1:{port}/v1");
+        let row = format!(
+            "{{provider: {provider}, api_key: k-recorded-0123456789, custom_host: '{host}'{account}}}"
+        );
+        writeln!(rows, "  recorded-{provider}: {row}").unwrap();
+    }
+    STANDARD.replace("providers:\n", &rows)
+}
+
+fn trips(recordings: &[Recording]) -> Vec<Trip<'_>> {
+    let mut trips = Vec::new();
+    for recording in recordings {
+        let on =
+            |row: &&(&str, &str, _, _, _)| recording.host.ends_with(row.0) && recording.path.contains(row.1);
+        let Some(&(_, _, provider, shape, _)) = HOSTS.iter().find(on) else { continue };
+        if recording.path.contains("count_tokens") {
+            continue;
+        }
+        let mut cuts = vec![None];
+        if recording.streamed {
+            let cut = |size| Some(("x-replay-chunk", size));
+            cuts.extend([cut("7"), cut("1"), Some(("x-replay-cuts", "11")), Some(("x-replay-cuts", "12"))]);
+        }
+        trips.extend(cuts.into_iter().map(|cut| Trip { recording, provider, shape, cut }));
+    }
+    trips
+}
+
+async fn travel(client: &Client, gateway: &Gateway, schemas: &Schemas, trip: &Trip<'_>) -> Vec<String> {
+    let Trip { recording, provider, shape, cut } = trip;
+    let streamed = recording.streamed;
+    let body = json!({
+        "model": "asked-model", "stream": streamed, "stream_options": {"include_usage": true},
+        "messages": [{"role": "user", "content": "Hello."}],
+    });
+    let call = client.post(format!("{}/chat/completions", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", KEY).header("x-replay-id", &recording.id);
+    let call = call.header("x-gateway-provider", format!("@recorded-{provider}"));
+    let call = cut.iter().fold(call, |call, (name, value)| call.header(*name, *value));
+    let answer = call.json(&body).send().await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.bytes().await.unwrap();
+    let mut problems = Vec::new();
+    if status != recording.status {
+        problems.push(format!("status {status}, not {}", recording.status));
+    } else if status >= 400 {
+        let (got, wanted) = (Said::of(recording, *shape).error.unwrap(), serde_json::from_slice(&body));
+        let wanted: Value = wanted.unwrap_or_default();
+        if message(&wanted) != got || !wanted["error"]["message"].is_string() {
+            problems.push(format!("error {wanted}, not {got:?}"));
+        }
+    } else {
+        problems.extend(compare(&read(&body, streamed), &Said::of(recording, *shape)));
+        problems.extend(schemas.problems(&body, streamed));
+        if streamed && !body.ends_with(b"data: [DONE]\n\n") {
+            problems.push("no [DONE] at the end".to_owned());
+        }
+    }
+    let start: String = String::from_utf8_lossy(&body).chars().take(200).collect();
+    let named = |problem| format!("{provider} {} {cut:?}: {problem} <- {start}", recording.id);
+    problems.into_iter().map(named).collect()
+}
+
+/// What the caller was told.
+fn read(body: &[u8], streamed: bool) -> Said {
+    let mut said = Said::default();
+    let mut calls = BTreeMap::new();
+    let events = if streamed { data(body) } else { vec![serde_json::from_slice(body).unwrap_or_default()] };
+    events.iter().for_each(|event| said.openai(event, &mut calls));
+    said.tools.extend(calls.into_values().map(|(name, arguments)| (name, parsed(&arguments))));
+    said
+}
+
+fn compare(got: &Said, wanted: &Said) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut differs = |what: &str, got: String, wanted: String| {
+        if got != wanted {
+            problems.push(format!("{what} {got}, not {wanted}"));
+        }
+    };
+    differs("text", format!("{:?}", got.text), format!("{:?}", wanted.text));
+    differs("reasoning", format!("{:?}", got.reasoning), format!("{:?}", wanted.reasoning));
+    differs("tools", format!("{:?}", got.tools), format!("{:?}", wanted.tools));
+    differs("finish", format!("{:?}", got.finish), format!("{:?}", wanted.finish));
+    differs("tokens", format!("{:?}", got.tokens), format!("{:?}", wanted.tokens));
+    differs("error", format!("{:?}", got.error), format!("{:?}", wanted.error));
+    problems
+}
+
+/// How many recordings of each provider came through.
+fn told(trips: &[Trip<'_>]) -> String {
+    let mut counts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
+    for Trip { recording, provider, cut, .. } in trips {
+        let count = counts.entry(provider).or_default();
+        let kind = usize::from(recording.streamed) + 2 * usize::from(recording.status >= 400);
+        count[kind.min(2)] += usize::from(cut.is_none());
+        count[3] += 1;
+    }
+    let mut table = String::from("translations (provider, whole, streamed, refused, trips):\n");
+    for (provider, [whole, streamed, refused, trips]) in counts {
+        writeln!(table, "  {provider:<12} {whole:>4} {streamed:>4} {refused:>4} {trips:>5}").unwrap();
+    }
+    table
+}
