@@ -6,6 +6,7 @@ pub mod body;
 pub mod chat;
 pub mod chat_completions;
 pub mod completions;
+pub mod messages;
 pub mod operation;
 pub mod reply;
 pub mod rules;

@@ -3,11 +3,12 @@
 //! The fixtures are written by hand from the vendors' documentation, not from the rows: that is what makes
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
-use super::row::{CustomHost, Host, Row};
-use super::{Call, anthropic, find, ids, openai_compatible, url};
+use super::row::{CustomHost, Host, Responses, Row};
+use super::{Call, anthropic, azure, bedrock, cohere, find, google, ids, openai_compatible, url, vertex};
 use crate::api::operation::Operation;
-use crate::config::account::Account;
-use crate::config::secret::Secret;
+use crate::config::account::{Account, names};
+use crate::config::node::Node;
+use crate::config::read::{At, Problems};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,16 @@ fn repository() -> &'static Path {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    std::iter::once(&anthropic::ROW).chain(openai_compatible::ROWS)
+    let native = [
+        &anthropic::ROW,
+        &azure::FOUNDRY_ROW,
+        &azure::OPENAI_ROW,
+        &bedrock::ROW,
+        &cohere::ROW,
+        &google::ROW,
+        &vertex::ROW,
+    ];
+    native.into_iter().chain(openai_compatible::ROWS)
 }
 
 /// One `address.json`.
@@ -36,9 +46,11 @@ struct Fixture {
 struct Case {
     /// Method, path and query: `POST chat/completions`.
     operation: String,
-    #[serde(default)]
-    account: Fields,
+    #[serde(default = "nobody")]
+    account: serde_json::Value,
     model: Option<String>,
+    #[serde(default)]
+    streamed: bool,
     /// Headers the caller sent.
     #[serde(default)]
     sent: BTreeMap<String, String>,
@@ -51,30 +63,19 @@ struct Case {
     error: Option<String>,
 }
 
-/// The account keys that fixtures use.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-struct Fields {
-    api_key: Option<String>,
-    custom_host: Option<String>,
-    provider_organization: Option<String>,
-    provider_project: Option<String>,
-    resource_name: Option<String>,
-    deployment_id: Option<String>,
+/// An account as a target of a config has it.
+fn account(written: &serde_json::Value) -> Account {
+    let node = Node::from_json(written.to_string().as_bytes()).unwrap();
+    let problems = Problems::default();
+    let mut fields = At::root(&node, &problems).fields().unwrap();
+    let account = Account::read(&mut fields);
+    fields.close(&names::keys().collect::<Vec<_>>());
+    assert_eq!(problems.into_vec(), [], "{written}");
+    account
 }
 
-impl Fields {
-    fn account(&self) -> Account {
-        Account {
-            api_key: self.api_key.clone().map(Secret::new),
-            custom_host: self.custom_host.clone(),
-            organization: self.provider_organization.clone(),
-            project: self.provider_project.clone(),
-            resource_name: self.resource_name.clone(),
-            deployment_id: self.deployment_id.clone(),
-            ..Account::default()
-        }
-    }
+fn nobody() -> serde_json::Value {
+    serde_json::json!({})
 }
 
 fn fixture_path(id: &str) -> PathBuf {
@@ -90,13 +91,19 @@ fn fixture(id: &str) -> Fixture {
 
 fn check(id: &str, case: &Case) {
     let provider = find(id).unwrap();
-    let account = case.account.account();
+    let account = account(&case.account);
     let (method, target) = case.operation.split_once(' ').unwrap();
     let method: Method = method.parse().unwrap();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let operation = Operation::find(&method, path);
-    let call =
-        Call { operation, method: &method, path, query, model: case.model.as_deref(), streamed: false };
+    let call = Call {
+        operation,
+        method: &method,
+        path,
+        query,
+        model: case.model.as_deref(),
+        streamed: case.streamed,
+    };
 
     let mut headers: HeaderMap = case
         .sent
@@ -130,6 +137,7 @@ fn every_provider_has_the_address_its_fixture_says() {
             Host::Fixed(host) => Some(format!("{host}{}", row.prefix)),
             Host::Below(domains) => Some(format!("https://{{resource_name}}.{}{}", domains[0], row.prefix)),
             Host::Custom => None,
+            Host::Made(how) => Some(how.to_owned()),
         };
         assert_eq!(base, fixture.base, "{}", row.id);
         let good = fixture.cases.iter().filter(|case| case.url.is_some()).count();
@@ -207,8 +215,11 @@ fn page() -> String {
          unless the custom host already ends in a version segment. With *(server)*, paths outside the endpoint\n\
          list follow the custom host directly (`/v1/api/chat` at the gateway is `http://host/api/chat`).\n\
          With a custom host no provider has to have a key.\n\n\
-         | Id | Aliases | Base URL | Custom host | Key | Notes | Source |\n\
-         |---|---|---|---|---|---|---|\n",
+         The column *Own APIs* says what a provider has itself beside chat completions: `messages`, `count_tokens`,\n\
+         `completions`, `responses` (*stateless*: none are kept). What is not listed is had through its chat\n\
+         completions (`count_tokens` is estimated); a provider without chat gets every path as it is.\n\n\
+         | Id | Aliases | Base URL | Custom host | Key | Own APIs | Notes | Source |\n\
+         |---|---|---|---|---|---|---|---|\n",
     );
     let mut rows: Vec<&Row> = rows().collect();
     rows.sort_by_key(|row| row.id);
@@ -217,6 +228,7 @@ fn page() -> String {
             Host::Fixed(host) => format!("`{host}{}`", row.prefix),
             Host::Below(domains) => format!("`https://{{resource_name}}.{}{}`", domains[0], row.prefix),
             Host::Custom => "custom host required".to_owned(),
+            Host::Made(how) => format!("`{how}`"),
         };
         let custom = match row.custom_host {
             CustomHost::Base => "base URL".to_owned(),
@@ -228,9 +240,33 @@ fn page() -> String {
         let aliases = row.aliases.iter().map(|alias| format!("`{alias}`")).collect::<Vec<_>>().join(", ");
         let (id, note, source) = (row.id, row.note, row.source);
         let source = if source.starts_with("https://") { format!("<{source}>") } else { source.to_owned() };
-        writeln!(page, "| `{id}` | {aliases} | {base} | {custom} | {key} | {note} | {source} |").unwrap();
+        let own = own_apis(row);
+        writeln!(page, "| `{id}` | {aliases} | {base} | {custom} | {key} | {own} | {note} | {source} |")
+            .unwrap();
     }
     page
+}
+
+/// What a row says of its vendor's own APIs.
+fn own_apis(row: &Row) -> String {
+    if row.id == anthropic::ROW.id {
+        return "`messages`, `count_tokens`".to_owned();
+    }
+    if row.chat.is_none() {
+        return "no chat".to_owned();
+    }
+    let responses = match row.responses {
+        Responses::No => None,
+        Responses::Stateless => Some("`responses` (stateless)"),
+        Responses::Stored => Some("`responses`"),
+    };
+    let told = [
+        row.messages.then_some("`messages`"),
+        row.count_tokens.then_some("`count_tokens`"),
+        row.completions.then_some("`completions`"),
+        responses,
+    ];
+    told.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{Call, Provider};
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Setting, Writer};
 use crate::api::operation::Operation;
-use crate::api::{chat_completions, completions};
+use crate::api::{chat_completions, completions, messages};
 use crate::config::account::Account;
 use crate::error::Error;
 
@@ -118,6 +118,7 @@ pub fn prepare(
 fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
     match operation {
         Operation::Completions => completions::read(body),
+        Operation::Messages => messages::read(body),
         _ => chat_completions::read(body),
     }
 }
@@ -126,6 +127,7 @@ fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
 fn writer(operation: Operation, streamed: bool, setting: Setting) -> Box<dyn Writer> {
     match operation {
         Operation::Completions => completions::writer(streamed, setting),
+        Operation::Messages => messages::writer(streamed, setting),
         _ => chat_completions::writer(streamed, setting),
     }
 }

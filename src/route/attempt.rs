@@ -102,11 +102,11 @@ impl Attempt {
         let body = edited.as_ref().or(request.body.as_ref());
         let mut outgoing = Outgoing::default();
         let ready = prepare(&leaf, &call, request, body, &mut outgoing)?;
-        let path = match leaf.origin.base_path.as_str() {
+        let call_there = Call { operation: ready.operation, ..call };
+        let path = match leaf.provider.base_path(&call_there, &leaf.account, &leaf.origin.base_path) {
             "" => ready.path,
             base => format!("{base}{}", ready.path),
         };
-        let call_there = Call { operation: ready.operation, ..call };
         let auth = leaf.auth(&call_there)?;
         let grant = leaf.grant(&call_there)?;
         let body_changed = edited.is_some() || ready.body.is_some();

@@ -44,8 +44,9 @@ impl Leaf {
     /// # Errors
     /// As [`Provider::authorize`].
     pub fn auth(&self, call: &Call<'_>) -> Result<Arc<HeaderMap>, Error> {
+        let once = call.operation != Operation::Proxy && !self.provider.auth_varies();
         match self.auth.get() {
-            Some((operation, auth)) if *operation == call.operation && call.operation != Operation::Proxy => {
+            Some((operation, auth)) if once && *operation == call.operation => {
                 return Ok(Arc::clone(auth));
             }
             _ => {}
