@@ -3,7 +3,8 @@
 //! The fixtures are written by hand from the vendors' documentation, not from the rows: that is what makes
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
-use super::row::{CustomHost, Host, Responses, Row};
+use super::row::{CustomHost, Host, Own, Row};
+use super::way::Way;
 use super::{Call, anthropic, azure, bedrock, cohere, find, google, ids, openai_compatible, url, vertex};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, names};
@@ -147,6 +148,58 @@ fn every_provider_has_the_address_its_fixture_says() {
 }
 
 #[test]
+fn what_a_vendor_does_not_have_is_had_through_its_chat() {
+    let way = |id: &str, operation: &str, custom_host: Option<&str>| {
+        let (method, path) = operation.split_once(' ').unwrap();
+        let method: Method = method.parse().unwrap();
+        let operation = Operation::find(&method, path);
+        let account = Account { custom_host: custom_host.map(str::to_owned), ..Account::default() };
+        let call = Call { operation, method: &method, path, query: None, model: None, streamed: false };
+        match find(id).unwrap().way(&call, &account) {
+            Ok(Way::Same(None)) => "same".to_owned(),
+            Ok(Way::Same(Some(_))) => "mended".to_owned(),
+            Ok(Way::Chat(_)) => "chat".to_owned(),
+            Ok(Way::Exchange(_)) => "exchange".to_owned(),
+            Err(error) => format!("{} {}", error.status(), error.message),
+        }
+    };
+    for (id, operation, custom_host, wanted) in [
+        ("openai", "POST chat/completions", None, "same"),
+        ("openai", "POST responses", None, "same"),
+        ("openai", "GET responses/r", None, "same"),
+        ("openai", "POST messages", None, "chat"),
+        ("openai", "POST messages/count_tokens", None, "chat"),
+        ("groq", "POST chat/completions", None, "mended"),
+        ("groq", "POST responses", None, "same"),
+        ("groq", "POST completions", None, "chat"),
+        ("deepseek", "POST messages", None, "same"),
+        // There the custom host stands for the chat, and messages stand elsewhere.
+        ("deepseek", "POST messages", Some("https://h"), "chat"),
+        ("openrouter", "POST messages", Some("https://h"), "same"),
+        ("deepseek", "POST messages/count_tokens", None, "chat"),
+        ("vllm", "POST messages/count_tokens", Some("http://h"), "same"),
+        ("mistral-ai", "POST messages", None, "chat"),
+        ("mistral-ai", "POST responses", None, "chat"),
+        ("mistral-ai", "POST embeddings", None, "same"),
+        ("voyage", "POST rerank", None, "exchange"),
+        ("voyage", "POST embeddings", None, "mended"),
+        ("jina", "POST rerank", None, "same"),
+        ("jina", "POST messages", None, "same"),
+        ("together-ai", "POST completions", None, "same"),
+    ] {
+        assert_eq!(way(id, operation, custom_host), wanted, "{id} {operation} {custom_host:?}");
+    }
+    for operation in
+        ["GET responses/r", "DELETE responses/r", "POST responses/r/cancel", "GET responses/r/input_items"]
+    {
+        for id in ["groq", "mistral-ai"] {
+            let told = way(id, operation, None);
+            assert!(told.starts_with("400 ") && told.contains("keeps none"), "{id} {operation}: {told}");
+        }
+    }
+}
+
+#[test]
 fn no_address_fixture_is_left_without_its_provider() {
     for entry in std::fs::read_dir(repository().join("tests/golden")).unwrap() {
         let id = entry.unwrap().file_name().into_string().unwrap();
@@ -255,18 +308,14 @@ fn own_apis(row: &Row) -> String {
     if row.chat.is_none() {
         return "no chat".to_owned();
     }
-    let responses = match row.responses {
-        Responses::No => None,
-        Responses::Stateless => Some("`responses` (stateless)"),
-        Responses::Stored => Some("`responses`"),
+    let word = |own: &Own| match own {
+        Own::Messages => "`messages`",
+        Own::CountTokens => "`count_tokens`",
+        Own::Completions => "`completions`",
+        Own::Responses => "`responses` (stateless)",
+        Own::StoredResponses => "`responses`",
     };
-    let told = [
-        row.messages.then_some("`messages`"),
-        row.count_tokens.then_some("`count_tokens`"),
-        row.completions.then_some("`completions`"),
-        responses,
-    ];
-    told.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    row.own.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
 #[test]

@@ -160,7 +160,6 @@ fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
         Operation::Completions => completions::read(body),
         Operation::Responses => responses::read(body),
         Operation::Messages => messages::read(body),
-        Operation::Messages => messages::read(body),
         _ => chat_completions::read(body),
     }
 }
@@ -170,7 +169,6 @@ fn writer(operation: Operation, streamed: bool, setting: Setting) -> Box<dyn Wri
     match operation {
         Operation::Completions => completions::writer(streamed, setting),
         Operation::Responses => responses::writer(streamed, setting),
-        Operation::Messages => messages::writer(streamed, setting),
         Operation::Messages => messages::writer(streamed, setting),
         _ => chat_completions::writer(streamed, setting),
     }
