@@ -17,15 +17,24 @@ use std::time::SystemTime;
 use way::{Target, Way};
 
 pub mod anthropic;
+pub mod azure;
 pub mod bedrock;
+pub mod cohere;
+pub mod embeddings;
+pub mod gemini;
+pub mod google;
 pub mod grant;
 pub mod key;
 mod mending;
+pub mod openai_chat;
 pub mod openai_compatible;
 pub mod outgoing;
+pub mod rerank;
 pub mod rewriter;
 pub mod row;
+mod servers;
 pub mod translation;
+pub mod vertex;
 pub mod way;
 
 /// What a provider may know of a call.
@@ -59,6 +68,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// The plain identifier callers use (`openai`, `groq`), as in reference 12.1.
     fn id(&self) -> &'static str;
 
+    /// Other names callers may use.
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Scheme and host, perhaps with a path, that calls are appended to when the account has no custom
     /// host. Ends without a slash.
     ///
@@ -74,6 +88,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// 400 when the call lacks what the path is made of (a model in the path, say), or would climb out of
     /// the base with `..`.
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error>;
+
+    /// The part of the address's own path that [`Provider::path`] is appended to (no slash at its end; empty
+    /// for none). All of it, but for providers whose paths do not all hang below one address.
+    fn base_path<'a>(&self, _call: &Call<'_>, _account: &Account, path: &'a str) -> &'a str {
+        path
+    }
 
     /// How this call is had here. `call.operation` is the caller's. For [`Way::Chat`] the other functions
     /// are asked with [`Operation::ChatCompletions`] from then on.
@@ -124,6 +144,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
+    /// Whether auth headers depend on the model asked for: then they are made for each call, not once.
+    fn auth_varies(&self) -> bool {
+        false
+    }
+
     /// Whether each request is signed: then its body must be read before it goes out.
     fn signs(&self, _account: &Account) -> bool {
         false
@@ -142,12 +167,21 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &bedrock::Bedrock];
+static NATIVE: &[&dyn Provider] = &[
+    &anthropic::Anthropic,
+    &azure::AzureAi,
+    &azure::AzureOpenAi,
+    &bedrock::Bedrock,
+    &cohere::Cohere,
+    &google::Google,
+    &vertex::Vertex,
+];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.
 pub fn find(id: &str) -> Option<&'static dyn Provider> {
-    let native = NATIVE.iter().copied().find(|provider| provider.id() == id);
+    let native =
+        NATIVE.iter().copied().find(|provider| provider.id() == id || provider.aliases().contains(&id));
     native.or_else(|| openai_compatible::find(id).map(|row| row as &'static dyn Provider))
 }
 
@@ -173,10 +207,15 @@ pub fn unknown(name: &str) -> String {
 /// As [`Provider::base_url`] and [`Provider::path`].
 pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<String, Error> {
     let base = match &account.custom_host {
-        Some(host) => Cow::Borrowed(host.trim_end_matches('/')),
+        Some(host) => Cow::Borrowed(host.as_str()),
         None => provider.base_url(account)?,
     };
-    Ok(format!("{base}{}", provider.path(call, account)?))
+    let base = base.trim_end_matches('/');
+    let authority = base.find("://").map_or(0, |at| at + 3);
+    let end = base.get(authority..).and_then(|rest| rest.find('/')).map_or(base.len(), |at| authority + at);
+    let (origin, path) = base.split_at_checked(end).unwrap_or((base, ""));
+    let path = provider.base_path(call, account, path);
+    Ok(format!("{origin}{path}{}", provider.path(call, account)?))
 }
 
 #[cfg(test)]

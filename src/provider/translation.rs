@@ -45,6 +45,8 @@ pub struct Ready {
     pub translation: Option<Translation>,
     /// The operation the provider sees: its auth headers may depend on it.
     pub operation: Operation,
+    /// The answer, where the gateway knows it without asking anyone.
+    pub local: Option<Vec<u8>>,
 }
 
 /// Makes a call ready: chooses the way, writes the body in the provider's words. `body` is the caller's, with
@@ -74,6 +76,16 @@ pub fn prepare(
         request: body.cloned(),
     };
     match (way, body) {
+        (Way::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
+            outgoing.warn("input_tokens", format!("estimated, {} cannot count tokens", provider.id()));
+            Ok(Ready {
+                path: String::new(),
+                body: None,
+                translation: None,
+                operation: call.operation,
+                local: Some(messages::count_answer(messages::estimate(body))),
+            })
+        }
         (Way::Chat(chat), Some(body)) => {
             let mut request = read(call.operation, body)?;
             outgoing.warnings.append(&mut request.warnings);
@@ -87,6 +99,7 @@ pub fn prepare(
                 body: Some(bytes),
                 translation: Some(translation),
                 operation: call_there.operation,
+                local: None,
             })
         }
         (Way::Exchange(exchange), body) => {
@@ -96,6 +109,7 @@ pub fn prepare(
                 body: exchange.write(body, &target, outgoing)?,
                 translation: Some(translation(Work::Exchange(exchange), false, false)),
                 operation: call.operation,
+                local: None,
             })
         }
         (Way::Same(mend), body) => {
@@ -110,6 +124,7 @@ pub fn prepare(
                 body: changed,
                 translation: mend.map(|mend| translation(Work::Mend(mend), call.streamed, false)),
                 operation: call.operation,
+                local: None,
             })
         }
         (Way::Chat(_), None) => Err(Error::bad_request("The request body must be a JSON object.")),
