@@ -86,7 +86,7 @@ impl Door {
         match at_resource {
             _ if by_path.contains("/openai") => Self::OpenAi,
             true if by_path.is_empty() && (!dated || !inference) => Self::OpenAi,
-            false if is_stored(call.operation) && account.custom_host.is_some() => Self::OpenAi,
+            _ if is_stored(call.operation) => Self::OpenAi,
             _ => Self::Inference,
         }
     }

@@ -20,7 +20,12 @@ fn call(operation: Operation, model: &str) -> Call<'_> {
 }
 
 /// The body as it goes out, and the warnings.
-fn sent(provider: &dyn Provider, operation: Operation, account: &Account, json: &str) -> (String, Vec<String>) {
+fn sent(
+    provider: &dyn Provider,
+    operation: Operation,
+    account: &Account,
+    json: &str,
+) -> (String, Vec<String>) {
     let body = Body::parse(json.to_owned().into()).unwrap();
     let model = body.text("model").unwrap_or_default();
     let call = call(operation, &model);
@@ -63,7 +68,8 @@ fn the_body_names_the_deployment_and_is_else_as_it_came() {
 
 #[test]
 fn what_azure_leaves_out_is_told() {
-    let mut account = Account { custom_host: Some("https://x.models.ai.azure.com".into()), ..Account::default() };
+    let mut account =
+        Account { custom_host: Some("https://x.models.ai.azure.com".into()), ..Account::default() };
     let json = r#"{"model":"m","messages":[],"logit_bias":{},"top_p":1}"#;
     let chat = Operation::ChatCompletions;
     let (body, warnings) = sent(&AzureAi, chat, &account, json);
@@ -130,7 +136,11 @@ fn a_client_secret_is_exchanged_for_a_token() {
         assert_eq!(life, Duration::from_secs(wanted));
     }
     for (status, body, why) in [
-        (401, r#"{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret.\r\nTrace ID: 1"}"#, "AADSTS7000215: Invalid client secret."),
+        (
+            401,
+            r#"{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret.\r\nTrace ID: 1"}"#,
+            "AADSTS7000215: Invalid client secret.",
+        ),
         (400, r#"{"error":"invalid_request"}"#, "invalid_request"),
         (200, r#"{"access_token":""}"#, "its answer (status 200) is no token"),
         (502, "<html>", "its answer (status 502) is no token"),
@@ -234,7 +244,10 @@ fn an_account_says_which_grant_it_wants() {
     for (halfway, param) in [
         (CloudC { entra_tenant_id: None, ..whole.clone() }, "cloud_c_entra_tenant_id"),
         (CloudC { entra_client_id: None, ..whole.clone() }, "cloud_c_entra_client_id"),
-        (CloudC { auth_mode: Some(AuthModeC::Entra), entra_client_secret: None, ..whole.clone() }, "cloud_c_entra_client_secret"),
+        (
+            CloudC { auth_mode: Some(AuthModeC::Entra), entra_client_secret: None, ..whole.clone() },
+            "cloud_c_entra_client_secret",
+        ),
         (CloudC { entra_tenant_id: Some("a/b".into()), ..whole.clone() }, "cloud_c_entra_tenant_id"),
     ] {
         let error = grant(halfway).unwrap_err();
