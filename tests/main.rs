@@ -26,6 +26,7 @@ mod hostile_input;
 mod house;
 mod http2;
 mod limits;
+mod messages;
 mod metrics;
 mod observability;
 mod operations;

@@ -8,12 +8,14 @@
 //! | `aside.txt` | what goes out or is said beside it: `header: ...` and `warning: ...` lines; absent: nothing |
 //! | `refused.txt` | instead of both: `400 param: message` |
 //! | `answer.json`, `answer.sse` | what the provider answers (whole, streamed) |
+//! | `answer.frames` | a stream of Amazon's binary frames, a line each: `event <type> <payload>`, `exception ..`, `error ..` |
 //! | `events.txt` | what its reader tells for it, a line each; whole, byte by byte and at random cuts |
 //! | `mended.json`, `mended.sse` | instead of events, for providers that speak the caller's shape |
 //!
 //! Requests and answers are written by hand; `UPDATE_GOLDEN=1 cargo test provider::goldens` writes the others
 //! anew, to be read before they are committed.
 
+use super::bedrock::testing;
 use super::outgoing::Outgoing;
 use super::way::{Mend, Target, Way};
 use super::{Call, Provider, find};
@@ -138,8 +140,9 @@ impl Case<'_> {
     }
 
     fn check_answers(&self, behind: &mut Vec<String>) {
-        for (name, streamed) in [("answer.json", false), ("answer.sse", true)] {
+        for (name, streamed) in [("answer.json", false), ("answer.sse", true), ("answer.frames", true)] {
             let Some(answer) = self.file(name) else { continue };
+            let answer = if name.ends_with(".frames") { testing::stream(&answer) } else { answer };
             match self.with_way(streamed, |_, _, way| way) {
                 Way::Chat(chat) => {
                     let told = every_cut(&answer, &|| chat.reader(streamed), self.folder);

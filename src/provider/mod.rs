@@ -18,15 +18,23 @@ use way::{Target, Way};
 
 pub mod anthropic;
 pub mod azure;
+pub mod bedrock;
 pub mod cohere;
+pub mod embeddings;
+pub mod gemini;
+pub mod google;
 pub mod grant;
 pub mod key;
 mod mending;
+pub mod openai_chat;
 pub mod openai_compatible;
 pub mod outgoing;
+pub mod rerank;
 pub mod rewriter;
 pub mod row;
+mod servers;
 pub mod translation;
+pub mod vertex;
 pub mod way;
 
 /// What a provider may know of a call.
@@ -59,6 +67,11 @@ pub struct Signing<'a> {
 pub trait Provider: Send + Sync + std::fmt::Debug {
     /// The plain identifier callers use (`openai`, `groq`), as in reference 12.1.
     fn id(&self) -> &'static str;
+
+    /// Other names callers may use.
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Scheme and host, perhaps with a path, that calls are appended to when the account has no custom
     /// host. Ends without a slash.
@@ -154,13 +167,21 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] =
-    &[&anthropic::Anthropic, &azure::AzureOpenAi, &azure::AzureAi, &cohere::Cohere];
+static NATIVE: &[&dyn Provider] = &[
+    &anthropic::Anthropic,
+    &azure::AzureAi,
+    &azure::AzureOpenAi,
+    &bedrock::Bedrock,
+    &cohere::Cohere,
+    &google::Google,
+    &vertex::Vertex,
+];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.
 pub fn find(id: &str) -> Option<&'static dyn Provider> {
-    let native = NATIVE.iter().copied().find(|provider| provider.id() == id);
+    let native =
+        NATIVE.iter().copied().find(|provider| provider.id() == id || provider.aliases().contains(&id));
     native.or_else(|| openai_compatible::find(id).map(|row| row as &'static dyn Provider))
 }
 

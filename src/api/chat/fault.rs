@@ -173,6 +173,12 @@ impl Fault {
                     message: &self.message,
                     param: self.param.as_deref(),
                     sequence_number: events,
+                    error: OpenAiError {
+                        message: &self.message,
+                        kind: self.openai_kind(),
+                        param: self.param.as_deref(),
+                        code: Some(code),
+                    },
                 };
                 write_event(out, Some("error"), &json(&event));
             }
@@ -288,6 +294,8 @@ struct AnthropicError<'a> {
     message: &'a str,
 }
 
+/// The failure twice: OpenAI's description has it flat, its API sends it in `error`, and its SDKs only raise
+/// an error for the latter (to the flat one the Node SDK's stream helper answers with a finished response).
 #[derive(Serialize)]
 struct ResponsesEvent<'a> {
     #[serde(rename = "type")]
@@ -296,6 +304,7 @@ struct ResponsesEvent<'a> {
     message: &'a str,
     param: Option<&'a str>,
     sequence_number: u64,
+    error: OpenAiError<'a>,
 }
 
 fn json<T: Serialize>(body: &T) -> Vec<u8> {

@@ -110,6 +110,10 @@ impl Provider for Cohere {
             Operation::Models => Ok(Way::Exchange(&models::Models)),
             Operation::ModelsGet => Ok(Way::Exchange(&models::OneModel)),
             Operation::Transcriptions | Operation::Proxy => Ok(Way::Same(None)),
+            Operation::ResponsesGet
+            | Operation::ResponsesDelete
+            | Operation::ResponsesCancel
+            | Operation::ResponsesInputItems => Err(ROW.keeps_nothing(call)),
             other => {
                 let message = format!("cohere has no {}. Choose another provider.", other.label());
                 Err(Error::not_implemented(message).with_provider(ROW.id))

@@ -1,0 +1,66 @@
+//! Where a text comes from: OpenAI's annotations as Anthropic's citations.
+//!
+//! Anthropic's `encrypted_index` is its own proof of a search result: nobody else has one, so it is empty, and
+//! only Anthropic would miss it.
+
+use crate::api::chat::{Json, Text};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Kinds of citations Anthropic's dialect has: what is told in one of them passes as it is.
+const OWN: [&str; 5] = [
+    "char_location",
+    "page_location",
+    "content_block_location",
+    "web_search_result_location",
+    "search_result_location",
+];
+
+#[derive(Deserialize)]
+struct Annotation<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    url_citation: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct UrlCitation<'a> {
+    #[serde(borrow)]
+    url: Option<Json<'a>>,
+    title: Option<Json<'a>>,
+    /// What the source says there (OpenRouter).
+    content: Option<Json<'a>>,
+    cited_text: Option<Json<'a>>,
+    encrypted_index: Option<Json<'a>>,
+}
+
+#[derive(Serialize)]
+struct WebCitation<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    cited_text: Cow<'a, str>,
+    url: Cow<'a, str>,
+    title: Option<Cow<'a, str>>,
+    encrypted_index: Cow<'a, str>,
+}
+
+/// The citation an annotation stands for, JSON text; `None` for a kind this dialect has no word for.
+pub(super) fn of(annotation: &str) -> Option<String> {
+    let told: Annotation<'_> = Json::parse(annotation)
+        .filter(Json::is_object)
+        .and_then(|_| serde_json::from_str(annotation).ok())?;
+    if told.kind.as_deref().is_some_and(|kind| OWN.contains(&kind)) {
+        return Some(annotation.to_owned());
+    }
+    let json = told.url_citation.filter(Json::is_object)?;
+    let told: UrlCitation<'_> = json.read()?;
+    let text = |json: &'_ Option<Json<'_>>| json.as_ref().and_then(Json::text).map(Cow::into_owned);
+    let citation = WebCitation {
+        kind: "web_search_result_location",
+        cited_text: text(&told.cited_text).or_else(|| text(&told.content)).unwrap_or_default().into(),
+        url: text(&told.url)?.into(),
+        title: text(&told.title).map(Cow::Owned),
+        encrypted_index: text(&told.encrypted_index).unwrap_or_default().into(),
+    };
+    serde_json::to_string(&citation).ok()
+}

@@ -1,0 +1,275 @@
+//! The messages of a Messages request: blocks read into parts.
+//!
+//! A user turn holds the results of tool calls beside what the user says; in a chat each result is a message
+//! of its own. So one message here may become several, the results first: Anthropic wants them first, too.
+
+use super::request::{lacks, reread, take, text_of};
+use super::words;
+use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, Text, ToolCall};
+use crate::error::Error;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// What is told of a URL document: Anthropic takes nothing but PDFs that way.
+const PDF: &str = "application/pdf";
+
+#[derive(Deserialize)]
+struct MessageIn<'a> {
+    #[serde(borrow)]
+    role: Option<Text<'a>>,
+    content: Option<Json<'a>>,
+}
+
+/// Members of all kinds of blocks in one: an internally tagged enum would copy what stands in them.
+#[derive(Deserialize)]
+struct BlockIn<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    text: Option<Text<'a>>,
+    /// An object with most; with `search_result` the address.
+    source: Option<Json<'a>>,
+    title: Option<Text<'a>>,
+    context: Option<Text<'a>>,
+    thinking: Option<Text<'a>>,
+    signature: Option<Text<'a>>,
+    data: Option<Text<'a>>,
+    id: Option<Text<'a>>,
+    name: Option<Text<'a>>,
+    input: Option<Json<'a>>,
+    tool_use_id: Option<Text<'a>>,
+    content: Option<Json<'a>>,
+    is_error: Option<bool>,
+    cache_control: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct SourceIn<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    media_type: Option<Text<'a>>,
+    data: Option<Text<'a>>,
+    url: Option<Text<'a>>,
+    file_id: Option<Text<'a>>,
+    content: Option<Json<'a>>,
+}
+
+/// The parts of `system`: one text, or blocks.
+pub(super) fn system(text: &str) -> Result<Vec<Part<'_>>, Error> {
+    let json = Json::parse(text).ok_or_else(|| lacks("system"))?;
+    let mut turn = Turn::default();
+    turn.read(&json, "system", false)?;
+    Ok(turn.said)
+}
+
+pub(super) fn messages(text: &str) -> Result<Vec<Message<'_>>, Error> {
+    let list: Vec<Json<'_>> = take(text, "messages", "a list of messages")?;
+    let mut messages = Vec::with_capacity(list.len());
+    for (index, json) in list.into_iter().enumerate() {
+        message(&json, &format!("messages[{index}]"), &mut messages)?;
+    }
+    Ok(messages)
+}
+
+fn message<'a>(json: &Json<'a>, at: &str, into: &mut Vec<Message<'a>>) -> Result<(), Error> {
+    let told: MessageIn<'a> = reread(json, at, "a message: an object with role and content")?;
+    let role = match told.role.as_deref() {
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        // In the middle of a chat, as newer models take it.
+        Some("system") => Role::System,
+        _ => {
+            let message = format!("{at}.role must be user, assistant or system.");
+            return Err(Error::invalid_request(format!("{at}.role"), message));
+        }
+    };
+    let at = format!("{at}.content");
+    let content = told.content.filter(|content| !content.is_null()).ok_or_else(|| lacks(&at))?;
+    let mut turn = Turn { assistant: role == Role::Assistant, ..Turn::default() };
+    turn.read(&content, &at, true)?;
+    // A message of nothing but results says nothing itself; an empty one was the caller's own.
+    if turn.results.is_empty() || !turn.said.is_empty() {
+        turn.results.push(Message::new(role, turn.said));
+    }
+    into.append(&mut turn.results);
+    Ok(())
+}
+
+/// One message's blocks, sorted.
+#[derive(Default)]
+struct Turn<'a> {
+    results: Vec<Message<'a>>,
+    said: Vec<Part<'a>>,
+    assistant: bool,
+    /// A provider's seal on the call that follows (see [`words::call_seal`]).
+    seal: Option<Cow<'a, str>>,
+}
+
+impl<'a> Turn<'a> {
+    /// `whole`: the content is a message's and may hold results of tools.
+    fn read(&mut self, content: &Json<'a>, at: &str, whole: bool) -> Result<(), Error> {
+        if let Some(text) = content.source().and_then(text_of) {
+            self.say(text, None);
+            return Ok(());
+        }
+        let blocks: Vec<Json<'a>> = reread(content, at, "a list of content blocks, or a string")?;
+        for (index, json) in blocks.into_iter().enumerate() {
+            self.block(json, &format!("{at}[{index}]"), whole)?;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, text: Cow<'a, str>, cache_control: Option<Json<'a>>) {
+        // Nobody takes an empty text, and it says nothing.
+        if !text.is_empty() {
+            self.said.push(Part::Text { text, cache_control });
+        }
+    }
+
+    fn block(&mut self, json: Json<'a>, at: &str, whole: bool) -> Result<(), Error> {
+        let mut told: BlockIn<'a> = reread(&json, at, "a content block: an object with a type")?;
+        let kind = told.kind.take().ok_or_else(|| lacks(&format!("{at}.type")))?.0;
+        let cache_control = told.cache_control.take().filter(|json| !json.is_null());
+        match kind.as_ref() {
+            "text" => {
+                let text = told.text.ok_or_else(|| lacks(&format!("{at}.text")))?;
+                self.say(text.0, cache_control);
+            }
+            "image" => {
+                let source = source(&told, &kind, at)?.ok_or_else(|| unknown_source(at))?;
+                self.said.push(Part::Image(Image { source, detail: None, cache_control }));
+            }
+            "document" => return self.document(told, cache_control, kind, json, at),
+            "search_result" => {
+                self.said.push(search_result(&told, cache_control).unwrap_or(Part::Other { kind, json }));
+            }
+            "thinking" => self.think(told),
+            "redacted_thinking" => {
+                self.said.push(Part::Redacted { data: told.data.unwrap_or_default().0 });
+            }
+            "tool_use" if self.assistant => self.call(told, cache_control, at)?,
+            "tool_result" if whole && !self.assistant => {
+                let result = result(told, cache_control, at)?;
+                self.results.push(result);
+            }
+            _ => self.said.push(Part::Other { kind, json }),
+        }
+        Ok(())
+    }
+
+    fn think(&mut self, told: BlockIn<'a>) {
+        let text = told.thinking.unwrap_or_default().0;
+        let mut signature = told.signature.map(|text| text.0).filter(|text| !text.is_empty());
+        if let Some(seal) = signature.as_ref().and_then(words::call_seal) {
+            self.seal = Some(seal);
+            signature = None;
+        }
+        if !text.is_empty() || signature.is_some() {
+            self.said.push(Part::Reasoning { text, signature });
+        }
+    }
+
+    fn call(&mut self, told: BlockIn<'a>, cache_control: Option<Json<'a>>, at: &str) -> Result<(), Error> {
+        let id = told.id.ok_or_else(|| lacks(&format!("{at}.id")))?.0;
+        let name = told.name.ok_or_else(|| lacks(&format!("{at}.name")))?.0;
+        let input = told.input.filter(|input| !input.is_null());
+        let arguments = Cow::Borrowed(input.as_ref().and_then(Json::source).unwrap_or("{}"));
+        let signature = self.seal.take();
+        self.said.push(Part::ToolCall(ToolCall { id, name, arguments, signature, cache_control }));
+        Ok(())
+    }
+
+    fn document(
+        &mut self,
+        told: BlockIn<'a>,
+        cache_control: Option<Json<'a>>,
+        kind: Cow<'a, str>,
+        json: Json<'a>,
+        at: &str,
+    ) -> Result<(), Error> {
+        let part = match source(&told, &kind, at)? {
+            Some(source) => {
+                // Words about the document that are not quoted from it: nobody else has a place for them.
+                if let Some(context) = told.context {
+                    self.say(context.0, None);
+                }
+                Part::File(File { source, name: told.title.map(|text| text.0), cache_control })
+            }
+            None => Part::Other { kind, json },
+        };
+        self.said.push(part);
+        Ok(())
+    }
+}
+
+/// Where the bytes of an image or a document are; `None` for a kind of source we have no word for.
+fn source<'a>(told: &BlockIn<'a>, kind: &str, at: &str) -> Result<Option<Source<'a>>, Error> {
+    let at = format!("{at}.source");
+    let json = told.source.as_ref().ok_or_else(|| lacks(&at))?;
+    let source: SourceIn<'a> = reread(json, &at, "an object with a type")?;
+    let missing = |member: &str| lacks(&format!("{at}.{member}"));
+    Ok(Some(match source.kind.as_deref() {
+        Some("base64") => Source::Data {
+            media_type: source.media_type.ok_or_else(|| missing("media_type"))?.0,
+            data: source.data.ok_or_else(|| missing("data"))?.0,
+        },
+        Some("url") => match Source::of_url(source.url.ok_or_else(|| missing("url"))?.0) {
+            Source::Url { url, .. } => {
+                Source::Url { url, media_type: (kind == "document").then_some(Cow::Borrowed(PDF)) }
+            }
+            data => data,
+        },
+        Some("text") => Source::Text(source.data.ok_or_else(|| missing("data"))?.0),
+        Some("file") => Source::Id(source.file_id.ok_or_else(|| missing("file_id"))?.0),
+        Some("content") => {
+            let content = source.content.ok_or_else(|| missing("content"))?;
+            return Ok(all_text(&content).map(Source::Text));
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn unknown_source(at: &str) -> Error {
+    let message = format!("{at}.source.type must be base64, url or file.");
+    Error::invalid_request(format!("{at}.source.type"), message)
+}
+
+/// One call's result: a message of its own.
+fn result<'a>(told: BlockIn<'a>, cache_control: Option<Json<'a>>, at: &str) -> Result<Message<'a>, Error> {
+    let id = told.tool_use_id.ok_or_else(|| lacks(&format!("{at}.tool_use_id")))?;
+    let mut turn = Turn::default();
+    if let Some(content) = told.content.filter(|content| !content.is_null()) {
+        turn.read(&content, &format!("{at}.content"), false)?;
+    }
+    let mut message = Message::new(Role::Tool, turn.said);
+    message.tool_call_id = Some(id.0);
+    message.is_error = told.is_error == Some(true);
+    message.cache_control = cache_control;
+    Ok(message)
+}
+
+/// What the caller's own search found is a document of text; its address is told in it, since a document
+/// has no other place for one. `None` where it holds more than text.
+fn search_result<'a>(told: &BlockIn<'a>, cache_control: Option<Json<'a>>) -> Option<Part<'a>> {
+    let text = all_text(told.content.as_ref()?)?;
+    let address = told.source.as_ref()?.text()?.into_owned();
+    let source = Source::Text(Cow::Owned(format!("Source: {address}\n\n{text}")));
+    Some(Part::File(File { source, name: told.title.clone().map(|text| text.0), cache_control }))
+}
+
+/// The text of content that is a string or nothing but text blocks.
+fn all_text<'a>(content: &Json<'a>) -> Option<Cow<'a, str>> {
+    let source = content.source()?;
+    if let Some(text) = text_of(source) {
+        return Some(text);
+    }
+    let mut whole: Option<Cow<'a, str>> = None;
+    for json in serde_json::from_str::<Vec<Json<'a>>>(source).ok()? {
+        let block: BlockIn<'a> = serde_json::from_str(json.source()?).ok()?;
+        let text = block.text.filter(|_| block.kind.as_deref() == Some("text"))?.0;
+        whole = Some(match whole {
+            None => text,
+            Some(before) => Cow::Owned(format!("{before}\n\n{text}")),
+        });
+    }
+    whole
+}

@@ -1,0 +1,240 @@
+//! How many tokens a request is, about: for providers that cannot be asked (`/v1/messages/count_tokens`).
+//!
+//! An estimate from the text alone, for every tokenizer the same. Held against 80 recorded requests to Claude
+//! (`tests/messages.rs` prints it) half are within 9 % and eight of ten between 12 % low and 8 % high; the
+//! worst are 24 % low and 40 % high. Those were at hand when the figures were chosen; models of other vendors
+//! add less or more than Claude unseen (100 to 650 tokens as soon as there are tools), so short requests with
+//! tools can be off by half there. Pictures are counted by their pixels, PDFs by their bytes (easily off by a
+//! factor of two), what is only named by an address with a flat figure. The answer to a caller must say that
+//! it is an estimate.
+
+use super::request;
+use crate::api::body::Body;
+use crate::api::chat::{ChatRequest, Part, Source, Tool};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use serde_json::Value;
+
+/// Hundredths of a token: most characters are worth less than one.
+const TOKEN: u64 = 100;
+/// Role and separators of a message; the same once for the whole.
+const MESSAGE: u64 = 4;
+/// Names and ids around a call, and around its result.
+const CALL: u64 = 25;
+/// What a provider says to the model about tools at all.
+const TOOLS: u64 = 120;
+const CLAUDE_TOOLS: u64 = 440;
+/// A picture of unknown size; also the most one costs (the largest ones are scaled down).
+const PICTURE: u64 = 1_600;
+/// A document of unknown size.
+const DOCUMENT: u64 = 3_000;
+const PDF_PAGE: u64 = 2_250;
+const PDF_PAGE_BYTES: u64 = 60_000;
+
+/// The answer to a count.
+pub fn count_answer(tokens: u64) -> Vec<u8> {
+    format!("{{\"input_tokens\":{tokens}}}").into_bytes()
+}
+
+/// About how many tokens the request is. One that cannot be read counts as plain text: it will be refused
+/// by whoever is asked to answer it.
+pub fn estimate(body: &Body) -> u64 {
+    let hundredths = match request::read(body) {
+        Ok(chat) => {
+            let claude = body.text("model").is_some_and(|model| model.contains("claude"));
+            request(&chat, if claude { CLAUDE_TOOLS } else { TOOLS })
+        }
+        Err(_) => text(&String::from_utf8_lossy(body.bytes())),
+    };
+    hundredths.div_ceil(TOKEN)
+}
+
+fn request(chat: &ChatRequest<'_>, for_tools: u64) -> u64 {
+    let mut sum = MESSAGE * TOKEN;
+    for message in &chat.messages {
+        sum += MESSAGE * TOKEN;
+        if message.tool_call_id.is_some() {
+            sum += CALL * TOKEN;
+        }
+        sum += message.content.iter().map(part).sum::<u64>();
+    }
+    if !chat.tools.is_empty() {
+        sum += for_tools * TOKEN;
+    }
+    for tool in &chat.tools {
+        sum += match tool {
+            Tool::Function { name, description, parameters, .. } => {
+                let schema = parameters.as_ref().map_or(0, |json| text(json.get()));
+                text(name) + description.as_deref().map_or(0, text) + schema
+            }
+            Tool::Other { json, .. } => text(json.get()),
+        };
+    }
+    sum
+}
+
+fn part(part: &Part<'_>) -> u64 {
+    match part {
+        Part::Text { text: words, .. } | Part::Refusal(words) => text(words),
+        Part::Image(image) => TOKEN * picture(&image.source),
+        Part::Audio { data, .. } => TOKEN * PICTURE.max(data.len() as u64 / 1_000),
+        Part::File(file) => file.name.as_deref().map_or(0, text) + document(&file.source),
+        Part::ToolCall(call) => CALL * TOKEN + text(&call.name) + text(&call.arguments),
+        // Thinking of earlier turns is taken out by those who wrote it.
+        Part::Reasoning { .. } | Part::Redacted { .. } => 0,
+        Part::Other { json, .. } => json.read::<Value>().map_or(0, |value| texts(&value)),
+    }
+}
+
+/// All texts in a block we have no word for, without those only its provider can read.
+fn texts(value: &Value) -> u64 {
+    match value {
+        Value::String(words) => text(words),
+        Value::Array(list) => list.iter().map(texts).sum(),
+        Value::Object(members) => {
+            let told = members.iter().filter(|(name, _)| !name.starts_with("encrypted") && *name != "data");
+            told.map(|(_, value)| texts(value)).sum()
+        }
+        _ => 0,
+    }
+}
+
+fn document(source: &Source<'_>) -> u64 {
+    match source {
+        Source::Text(words) => text(words),
+        Source::Data { media_type, data } if media_type.starts_with("text/") => {
+            // Letters of any language: four base64 characters are three bytes, about one token.
+            TOKEN * (data.len() as u64 / 5)
+        }
+        Source::Data { data, .. } => {
+            let bytes = data.len() as u64 / 4 * 3;
+            TOKEN * PDF_PAGE * bytes.div_ceil(PDF_PAGE_BYTES).max(1)
+        }
+        Source::Url { .. } | Source::Id(_) => TOKEN * DOCUMENT,
+    }
+}
+
+/// Anthropic's published rule, width × height / 750.
+fn picture(source: &Source<'_>) -> u64 {
+    let Source::Data { data, .. } = source else { return PICTURE };
+    // A camera may put 64 KiB of notes before the size. Whole groups of four decode alone.
+    let length = (data.trim_end_matches('=').len()).min(128 << 10) / 4 * 4;
+    let head = data.get(..length).and_then(|head| STANDARD_NO_PAD.decode(head).ok());
+    match head.as_deref().and_then(pixels) {
+        Some(pixels) => (pixels / 750).clamp(1, PICTURE),
+        None => PICTURE,
+    }
+}
+
+/// Width × height of a PNG, GIF or JPEG.
+fn pixels(bytes: &[u8]) -> Option<u64> {
+    let wide = |at: usize| Some(u64::from(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
+    let small = |at: usize| Some(u64::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
+    let little = |at: usize| Some(u64::from(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?)));
+    if bytes.starts_with(b"\x89PNG") {
+        return wide(16)?.checked_mul(wide(20)?);
+    }
+    if bytes.starts_with(b"GIF8") {
+        return little(6)?.checked_mul(little(8)?);
+    }
+    let mut at = bytes.starts_with(b"\xff\xd8").then_some(2)?;
+    loop {
+        match (bytes.get(at)?, bytes.get(at + 1)?) {
+            (0xff, 0xff) => at += 1,
+            // The frame headers; C4, C8 and CC are tables.
+            (0xff, 0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf) => {
+                return small(at + 5)?.checked_mul(small(at + 7)?);
+            }
+            (0xff, _) => at += 2 + small(at + 2)? as usize,
+            _ => return None,
+        }
+    }
+}
+
+/// Hundredths of a token: words up to six letters are one, longer ones more; digits go in threes; signs
+/// often join their neighbours; one sign of Chinese, Japanese or Korean is about one.
+fn text(text: &str) -> u64 {
+    let mut sum = 0;
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        let mut run = |same: fn(&char) -> bool| {
+            let mut length = 1;
+            while chars.next_if(same).is_some() {
+                length += 1;
+            }
+            length
+        };
+        sum += match char {
+            'a'..='z' | 'A'..='Z' => {
+                let length: u64 = run(char::is_ascii_alphabetic);
+                TOKEN + 20 * length.saturating_sub(6)
+            }
+            '0'..='9' => TOKEN * run(char::is_ascii_digit).div_ceil(3),
+            ' ' | '\n' | '\t' | '\r' => match run(char::is_ascii_whitespace) {
+                1 if char == ' ' => 0,
+                _ => TOKEN,
+            },
+            '\0'..='\x7f' => 70,
+            '\u{80}'..='\u{1fff}' => 50,
+            '\u{2e80}'..='\u{faff}' => 110,
+            _ => 150,
+        };
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::body::Body;
+    use bytes::Bytes;
+
+    fn of(json: serde_json::Value) -> u64 {
+        estimate(&Body::parse(Bytes::from(json.to_string())).unwrap())
+    }
+
+    fn said(content: serde_json::Value) -> u64 {
+        of(serde_json::json!({"model": "m", "messages": [{"role": "user", "content": content}]}))
+    }
+
+    #[test]
+    fn words_count_about_as_a_tokenizer_has_them() {
+        let fox = "The quick brown fox jumps over the lazy dog.";
+        assert!((15..=22).contains(&said(fox.into())), "{}", said(fox.into()));
+        assert!((100..=125).contains(&said("漢".repeat(100).into())));
+        assert_eq!(said("".into()), 8);
+    }
+
+    #[test]
+    fn pictures_count_by_their_pixels() {
+        let png = |width: u32, height: u32| {
+            let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+            bytes.extend(width.to_be_bytes());
+            bytes.extend(height.to_be_bytes());
+            bytes.extend([8, 6, 0, 0, 0]);
+            base64::engine::general_purpose::STANDARD.encode(bytes)
+        };
+        let image = |data: String| {
+            let source = serde_json::json!({"type": "base64", "media_type": "image/png", "data": data});
+            said(serde_json::json!([{"type": "image", "source": source}])) - 8
+        };
+        assert_eq!(image(png(750, 100)), 100);
+        assert_eq!(image(png(8000, 8000)), PICTURE);
+        assert_eq!(image("!".to_owned()), PICTURE);
+        let jpeg = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc2\x00\x0b\x08\x01\x00\x03\x00\x01";
+        assert_eq!(pixels(jpeg), Some(0x100 * 0x300));
+        assert_eq!(pixels(b"GIF89a\x02\x00\x03\x00"), Some(6));
+        assert_eq!(pixels(b"\xff\xd8\xff"), None);
+    }
+
+    #[test]
+    fn whatever_comes_is_counted() {
+        let tool = serde_json::json!({"name": "f", "input_schema": {"type": "object"}});
+        let plain = of(serde_json::json!({"model": "m", "messages": []}));
+        let tools = of(serde_json::json!({"model": "m", "messages": [], "tools": [tool]}));
+        let claude = of(serde_json::json!({"model": "claude-x", "messages": [], "tools": [tool]}));
+        assert!(plain < tools && tools < claude);
+        assert!(of(serde_json::json!({"messages": 7})) > 0);
+        assert_eq!(count_answer(12), b"{\"input_tokens\":12}");
+    }
+}

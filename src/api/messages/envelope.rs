@@ -1,0 +1,129 @@
+//! The message around its content: who answered, why it stopped, what it cost.
+//!
+//! Collected from events for both writers; the content is the business of `blocks`.
+
+use super::words::{self, UsageOut};
+use crate::api::chat::{Event, Finish, Json, Setting};
+use crate::api::usage::Usage;
+use std::borrow::Cow;
+
+/// Members of an answer this dialect has a place for: with a stream's last words, in `delta`.
+const IN_DELTA: [&str; 2] = ["container", "stop_details"];
+/// Names the writers give themselves.
+const TAKEN: [&str; 8] = ["id", "type", "role", "model", "content", "stop_reason", "usage", "delta"];
+
+/// What is known so far.
+#[derive(Debug)]
+pub(super) struct Envelope {
+    setting: Setting,
+    id: Option<String>,
+    model: Option<String>,
+    usage: Usage,
+    finish: Option<&'static str>,
+    refused: bool,
+    called: bool,
+    stop_sequence: Option<String>,
+    service_tier: Option<String>,
+    /// Name and JSON text.
+    members: Vec<(String, String)>,
+}
+
+impl Envelope {
+    pub(super) fn new(setting: Setting) -> Self {
+        Self {
+            setting,
+            id: None,
+            model: None,
+            usage: Usage::default(),
+            finish: None,
+            refused: false,
+            called: false,
+            stop_sequence: None,
+            service_tier: None,
+            members: Vec::new(),
+        }
+    }
+
+    /// Takes one event in.
+    pub(super) fn take(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Start(start) => {
+                let own = start.id.filter(|id| id.starts_with("msg_"));
+                self.id = self.id.take().or_else(|| own.map(str::to_owned));
+                let model = start.model.filter(|model| !model.is_empty());
+                self.model = self.model.take().or_else(|| model.map(str::to_owned));
+            }
+            Event::Usage(usage) => self.usage = usage,
+            Event::Finish { choice: 0, reason, native } => {
+                self.finish = Some(words::stop_reason(reason, native, self.refused));
+            }
+            Event::Refusal { choice: 0, text } => self.refused |= !text.is_empty(),
+            Event::ToolCall { choice: 0, .. } => self.called = true,
+            Event::Member { name, json } => self.member(name, json),
+            _ => {}
+        }
+    }
+
+    fn member(&mut self, name: &str, json: &str) {
+        let Some(value) = Json::parse(json).filter(|value| !value.is_null()) else { return };
+        match name {
+            "stop_sequence" => self.stop_sequence = value.text().map(Cow::into_owned),
+            "service_tier" => self.service_tier = value.text().map(|tier| own_tier(&tier).to_owned()),
+            _ if TAKEN.contains(&name) => {}
+            _ if self.setting.strict && !is_own(name) => {}
+            _ => match self.members.iter_mut().find(|(known, _)| known == name) {
+                Some((_, old)) => json.clone_into(old),
+                None => self.members.push((name.to_owned(), json.to_owned())),
+            },
+        }
+    }
+
+    pub(super) fn id(&self) -> String {
+        self.id.clone().unwrap_or_else(|| format!("msg_{}", self.setting.id))
+    }
+
+    pub(super) fn model(&self) -> &str {
+        self.model.as_deref().unwrap_or(&self.setting.model)
+    }
+
+    pub(super) fn usage(&self) -> UsageOut<'_> {
+        UsageOut::of(&self.usage, self.service_tier.as_deref().map(Cow::Borrowed))
+    }
+
+    /// Why it stopped. A provider that only says that it is over has ended its turn.
+    pub(super) fn stop_reason(&self) -> &'static str {
+        let told =
+            || words::stop_reason(if self.called { Finish::ToolCalls } else { Finish::Stop }, "", false);
+        self.finish.unwrap_or_else(told)
+    }
+
+    pub(super) fn stop_sequence(&self) -> Option<&str> {
+        self.stop_sequence.as_deref()
+    }
+
+    /// Writes further members into an object that has some already: all of them, or those that do
+    /// (`in_delta`) or do not belong into a stream's last `delta`.
+    pub(super) fn write_members(&self, in_delta: Option<bool>, out: &mut Vec<u8>) {
+        for (name, json) in &self.members {
+            if in_delta.is_none_or(|wanted| wanted == IN_DELTA.contains(&name.as_str())) {
+                out.push(b',');
+                // Writing a string into a Vec cannot fail.
+                let _ = serde_json::to_writer(&mut *out, name);
+                out.push(b':');
+                out.extend_from_slice(json.as_bytes());
+            }
+        }
+    }
+}
+
+fn is_own(name: &str) -> bool {
+    IN_DELTA.contains(&name) || matches!(name, "context_management" | "diagnostics")
+}
+
+/// OpenAI's words for service tiers, where Anthropic has another.
+fn own_tier(tier: &str) -> &str {
+    match tier {
+        "default" | "auto" | "flex" | "scale" => "standard",
+        _ => tier,
+    }
+}

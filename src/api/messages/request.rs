@@ -1,0 +1,200 @@
+//! `POST /v1/messages`: the body read into a [`ChatRequest`].
+//!
+//! Top-level members only: messages and their blocks are read by `content`, tools by `tools`. Members this
+//! file has no word for wait in `params` under the caller's name (`betas`, `container`, `mcp_servers`, a
+//! top-level `cache_control`); ranges are the provider's to judge.
+
+use super::{content, tools};
+use crate::api::body::Body;
+use crate::api::chat::{ChatRequest, Json, Message, Params, ResponseFormat, Role, Text};
+use crate::error::Error;
+use serde::Deserialize;
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// Reads the body of a message or of a token count.
+///
+/// # Errors
+/// 400 that names the `param`.
+pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
+    let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
+    let mut system = None;
+    for (name, text) in body.members() {
+        let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
+        match name {
+            "system" => system = Some(Message::new(Role::System, content::system(text)?)),
+            "messages" => request.messages = content::messages(text)?,
+            "tools" => request.tools = tools::tools(text)?,
+            "tool_choice" => {
+                let (choice, one_at_a_time) = tools::choice(text)?;
+                request.tool_choice = Some(choice);
+                request.parallel_tool_calls = one_at_a_time.then_some(false);
+            }
+            "max_tokens" => request.max_tokens = Some(value),
+            "stop_sequences" => {
+                let list: Vec<Text<'_>> = take(text, name, "a list of strings")?;
+                request.stop = list.into_iter().map(|text| text.0).collect();
+            }
+            "stream" => request.stream = value.is_true(),
+            "thinking" => request.reasoning.thinking = Some(value),
+            "metadata" => metadata(text, &mut request.params)?,
+            "output_config" => output_config(text, &mut request)?,
+            // The name structured output had while it was a beta.
+            "output_format" => request.response_format = format(&value, name)?.or(request.response_format),
+            "service_tier" => request.params.set(name, service_tier(value)),
+            "model" => {}
+            _ => request.params.set(name, value),
+        }
+    }
+    if let Some(system) = system.filter(|system| !system.content.is_empty()) {
+        request.messages.insert(0, system);
+    }
+    Ok(request)
+}
+
+/// Reads `text` as `T`.
+pub(super) fn take<'a, T: Deserialize<'a>>(text: &'a str, param: &str, wanted: &str) -> Result<T, Error> {
+    serde_json::from_str(text)
+        .map_err(|_| Error::invalid_request(param, format!("{param} must be {wanted}.")))
+}
+
+/// Reads borrowed JSON again, keeping what it borrows from.
+pub(super) fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, wanted: &str) -> Result<T, Error> {
+    let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
+    // Derived structs would take a list too, member by member.
+    match json.get().starts_with('[') && !wanted.starts_with("a list") {
+        true => Err(Error::invalid_request(at, format!("{at} must be {wanted}."))),
+        false => take(text, at, wanted),
+    }
+}
+
+/// The members of a JSON object, in order.
+pub(super) fn members<'a>(json: &Json<'a>, at: &str) -> Result<Vec<(Cow<'a, str>, Json<'a>)>, Error> {
+    let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
+    Json::members(text).ok_or_else(|| Error::invalid_request(at, format!("{at} must be an object.")))
+}
+
+pub(super) fn text_of(text: &str) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<Text<'_>>(text).ok().map(|text| text.0)
+}
+
+pub(super) fn lacks(at: &str) -> Error {
+    Error::invalid_request(at, format!("{at} is missing."))
+}
+
+/// `user_id` is what OpenAI calls `user`; whatever else stands in `metadata` stays there.
+fn metadata<'a>(text: &'a str, params: &mut Params<'a>) -> Result<(), Error> {
+    let Some(members) = Json::members(text) else {
+        return Err(Error::invalid_request("metadata", "metadata must be an object."));
+    };
+    let mut rest = Vec::new();
+    for (name, value) in members {
+        match name.as_ref() {
+            "user_id" if value.is_null() => {}
+            "user_id" => params.set("user", value),
+            _ => rest.push((name, value)),
+        }
+    }
+    if !rest.is_empty() {
+        params.set("metadata", object(&rest));
+    }
+    Ok(())
+}
+
+/// `effort` and `format` have words of their own; the rest (`task_budget`) stays.
+fn output_config<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), Error> {
+    let Some(members) = Json::members(text) else {
+        return Err(Error::invalid_request("output_config", "output_config must be an object."));
+    };
+    let mut rest = Vec::new();
+    for (name, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
+        match name.as_ref() {
+            "effort" => {
+                let effort = value.source().and_then(text_of);
+                let told = "output_config.effort";
+                let wrong = || Error::invalid_request(told, format!("{told} must be a string."));
+                request.reasoning.effort = Some(effort.ok_or_else(wrong)?);
+            }
+            "format" => request.response_format = format(&value, "output_config.format")?,
+            _ => rest.push((name, value)),
+        }
+    }
+    if !rest.is_empty() {
+        request.params.set("output_config", object(&rest));
+    }
+    Ok(())
+}
+
+/// Puts members together as one object again.
+fn object(members: &[(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
+    let mut text = String::from("{");
+    for (name, value) in members {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(Json::of(name.as_ref()).get());
+        text.push(':');
+        text.push_str(value.get());
+    }
+    text.push('}');
+    Json::owned(text).unwrap_or_else(|| Json::of(&()))
+}
+
+#[derive(Deserialize)]
+struct FormatIn<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    schema: Option<Json<'a>>,
+    name: Option<Text<'a>>,
+}
+
+fn format<'a>(json: &Json<'a>, at: &str) -> Result<Option<ResponseFormat<'a>>, Error> {
+    let told: FormatIn<'a> = reread(json, at, "an object with type and schema")?;
+    match told.kind.as_deref() {
+        Some("json_schema") => {
+            let schema = told.schema.filter(Json::is_object);
+            let schema = schema.ok_or_else(|| lacks(&format!("{at}.schema")))?;
+            // Anthropic's schemas always bind. OpenAI's `strict` refuses any that leave a property
+            // optional, which Anthropic's may: those are asked for without it.
+            let strict = schema.read::<Value>().is_some_and(|schema| names_all(&schema));
+            Ok(Some(ResponseFormat::JsonSchema {
+                name: told.name.map_or(Cow::Borrowed("response"), |name| name.0),
+                description: None,
+                schema,
+                strict: Some(strict),
+            }))
+        }
+        Some("text") => Ok(Some(ResponseFormat::Text)),
+        _ => Err(Error::invalid_request(format!("{at}.type"), format!("{at}.type must be json_schema."))),
+    }
+}
+
+/// Whether every object in a JSON schema requires all of its properties and allows no others.
+fn names_all(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => {
+            let closed = match members.get("properties").and_then(Value::as_object) {
+                None => true,
+                Some(properties) => {
+                    let required = members.get("required").and_then(Value::as_array);
+                    let needs = |name: &String| {
+                        required.is_some_and(|list| list.iter().any(|item| item.as_str() == Some(name)))
+                    };
+                    members.get("additionalProperties") == Some(&Value::Bool(false))
+                        && properties.keys().all(needs)
+                }
+            };
+            closed && members.values().all(names_all)
+        }
+        Value::Array(list) => list.iter().all(names_all),
+        _ => true,
+    }
+}
+
+/// Anthropic's `standard_only` is OpenAI's `default`; `auto` is said by both.
+fn service_tier(value: Json<'_>) -> Json<'_> {
+    match value.text().as_deref() {
+        Some("standard_only") => Json::of("default"),
+        _ => value,
+    }
+}

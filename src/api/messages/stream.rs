@@ -1,0 +1,242 @@
+//! Anthropic's event sequence: `message_start`, each block's start, deltas and stop, `message_delta` with the
+//! stop reason and the usage, `message_stop`.
+//!
+//! The last two are written when the answer is complete: providers tell their usage after the finish. No
+//! `ping`s: they keep a connection awake, which is not a writer's business.
+
+use super::blocks::{Blocks, Step};
+use super::envelope::Envelope;
+use super::words::UsageOut;
+use crate::api::Dialect;
+use crate::api::chat::{Event, Fault, Json, Setting, Writer};
+use crate::api::sse::write_event;
+use serde::Serialize;
+
+/// See the file's own words.
+#[derive(Debug)]
+pub(super) struct Stream {
+    envelope: Envelope,
+    blocks: Blocks,
+    events: Events,
+    started: bool,
+}
+
+impl Stream {
+    pub(super) fn new(setting: Setting) -> Self {
+        let blocks = Blocks::new(setting.strict);
+        let events = Events::default();
+        Self { envelope: Envelope::new(setting), blocks, events, started: false }
+    }
+
+    fn start(&mut self, out: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
+        let id = self.envelope.id();
+        let message = MessageOut {
+            id: &id,
+            kind: "message",
+            role: "assistant",
+            model: self.envelope.model(),
+            content: [],
+            stop_reason: None,
+            stop_sequence: None,
+            usage: self.envelope.usage(),
+        };
+        self.events.put(&Out::MessageStart { message }, out);
+    }
+}
+
+impl Writer for Stream {
+    fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        self.envelope.take(event);
+        // What comes right behind the start (Anthropic's first figures) still goes into it.
+        if matches!(event, Event::Start(_)) {
+            return;
+        }
+        self.start(out);
+        let events = &mut self.events;
+        self.blocks.take(event, &mut |step| events.step(step, out));
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        self.start(out);
+        let events = &mut self.events;
+        self.blocks.end(&mut |step| events.step(step, out));
+        self.events.end(&self.envelope, out);
+    }
+
+    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
+        fault.event(Dialect::Anthropic, None, 0, out);
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Out<'a> {
+    MessageStart { message: MessageOut<'a> },
+    ContentBlockStart { index: u32, content_block: BlockOut<'a> },
+    ContentBlockDelta { index: u32, delta: DeltaOut<'a> },
+    ContentBlockStop { index: u32 },
+    MessageStop,
+}
+
+#[derive(Serialize)]
+struct MessageOut<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    role: &'static str,
+    model: &'a str,
+    content: [u8; 0],
+    stop_reason: Option<&'static str>,
+    stop_sequence: Option<&'static str>,
+    usage: UsageOut<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum BlockOut<'a> {
+    Text { text: &'static str },
+    Thinking { thinking: &'static str, signature: &'static str },
+    ToolUse { id: &'a str, name: &'a str, input: Empty },
+}
+
+/// `{}`
+#[derive(Serialize)]
+struct Empty {}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "these are the dialect's names")]
+enum DeltaOut<'a> {
+    TextDelta { text: &'a str },
+    ThinkingDelta { thinking: &'a str },
+    SignatureDelta { signature: &'a str },
+    InputJsonDelta { partial_json: &'a str },
+    CitationsDelta { citation: Json<'a> },
+}
+
+impl Out<'_> {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::MessageStart { .. } => "message_start",
+            Self::ContentBlockStart { .. } => "content_block_start",
+            Self::ContentBlockDelta { .. } => "content_block_delta",
+            Self::ContentBlockStop { .. } => "content_block_stop",
+            Self::MessageStop => "message_stop",
+        }
+    }
+}
+
+/// Writes events and counts blocks.
+#[derive(Debug, Default)]
+struct Events {
+    /// Of the block that is open, or comes next.
+    index: u32,
+    /// One event's data, kept for its room.
+    data: Vec<u8>,
+}
+
+impl Events {
+    fn put(&mut self, event: &Out<'_>, out: &mut Vec<u8>) {
+        self.data.clear();
+        // Strings, numbers and JSON texts always serialize.
+        let _ = serde_json::to_writer(&mut self.data, event);
+        write_event(out, Some(event.name()), &self.data);
+    }
+
+    fn open(&mut self, content_block: BlockOut<'_>, out: &mut Vec<u8>) {
+        self.put(&Out::ContentBlockStart { index: self.index, content_block }, out);
+    }
+
+    fn delta(&mut self, delta: DeltaOut<'_>, out: &mut Vec<u8>) {
+        self.put(&Out::ContentBlockDelta { index: self.index, delta }, out);
+    }
+
+    fn stop(&mut self, out: &mut Vec<u8>) {
+        self.put(&Out::ContentBlockStop { index: self.index }, out);
+        self.index += 1;
+    }
+
+    fn step(&mut self, step: Step<'_>, out: &mut Vec<u8>) {
+        match step {
+            Step::OpenText => self.open(BlockOut::Text { text: "" }, out),
+            Step::OpenThinking => self.open(BlockOut::Thinking { thinking: "", signature: "" }, out),
+            Step::OpenTool { id, name } => self.open(BlockOut::ToolUse { id, name, input: Empty {} }, out),
+            Step::Text(text) => self.delta(DeltaOut::TextDelta { text }, out),
+            Step::Thinking(thinking) => self.delta(DeltaOut::ThinkingDelta { thinking }, out),
+            Step::Signature(signature) => self.delta(DeltaOut::SignatureDelta { signature }, out),
+            Step::Input(partial_json) => self.delta(DeltaOut::InputJsonDelta { partial_json }, out),
+            Step::Citation(citation) => {
+                if let Some(citation) = Json::parse(citation) {
+                    self.delta(DeltaOut::CitationsDelta { citation }, out);
+                }
+            }
+            Step::Close => self.stop(out),
+            Step::Block(json) => self.block(json, out),
+        }
+    }
+
+    /// A block of one piece. Calls of the provider's own tools get their input as deltas, as Anthropic
+    /// sends them: clients that put the input together from those would add it to what the start has.
+    fn block(&mut self, json: &str, out: &mut Vec<u8>) {
+        self.data.clear();
+        self.data.extend_from_slice(b"{\"type\":\"content_block_start\",\"index\":");
+        self.data.extend_from_slice(self.index.to_string().as_bytes());
+        self.data.extend_from_slice(b",\"content_block\":");
+        let input = put_without_input(json, &mut self.data);
+        self.data.push(b'}');
+        write_event(out, Some("content_block_start"), &self.data);
+        if let Some(partial_json) = input {
+            self.delta(DeltaOut::InputJsonDelta { partial_json: &partial_json }, out);
+        }
+        self.stop(out);
+    }
+
+    /// `message_delta` and `message_stop`.
+    fn end(&mut self, envelope: &Envelope, out: &mut Vec<u8>) {
+        #[derive(Serialize)]
+        struct Delta<'a> {
+            stop_reason: &'static str,
+            stop_sequence: Option<&'a str>,
+        }
+        let delta = Delta { stop_reason: envelope.stop_reason(), stop_sequence: envelope.stop_sequence() };
+        self.data.clear();
+        self.data.extend_from_slice(b"{\"type\":\"message_delta\",\"delta\":");
+        // Strings and numbers always serialize.
+        let _ = serde_json::to_writer(&mut self.data, &delta);
+        self.data.pop();
+        envelope.write_members(Some(true), &mut self.data);
+        self.data.extend_from_slice(b"},\"usage\":");
+        let _ = serde_json::to_writer(&mut self.data, &envelope.usage());
+        envelope.write_members(Some(false), &mut self.data);
+        self.data.push(b'}');
+        write_event(out, Some("message_delta"), &self.data);
+        self.put(&Out::MessageStop, out);
+    }
+}
+
+/// Writes a block; where it is a call (`server_tool_use`, `mcp_tool_use`) with an empty `input`, and gives
+/// back what that was.
+fn put_without_input(json: &str, out: &mut Vec<u8>) -> Option<String> {
+    let members = Json::members(json).unwrap_or_default();
+    let is_call = members
+        .iter()
+        .any(|(name, value)| name == "type" && value.text().is_some_and(|kind| kind.ends_with("tool_use")));
+    let input = members.iter().find(|(name, _)| name == "input");
+    let Some((_, input)) = input.filter(|(_, input)| is_call && input.is_object() && input.get() != "{}")
+    else {
+        out.extend_from_slice(json.as_bytes());
+        return None;
+    };
+    for (count, (name, value)) in members.iter().enumerate() {
+        out.push(if count == 0 { b'{' } else { b',' });
+        // Writing a string into a Vec cannot fail.
+        let _ = serde_json::to_writer(&mut *out, name.as_ref());
+        out.push(b':');
+        out.extend_from_slice(if name == "input" { b"{}" } else { value.get().as_bytes() });
+    }
+    out.push(b'}');
+    Some(input.get().to_owned())
+}

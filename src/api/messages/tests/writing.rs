@@ -1,0 +1,435 @@
+//! Events in, messages out: both writers against each other and against what the events say.
+
+use super::grammar;
+use crate::api::chat::{Event, Fault, Finish, Setting, Start};
+use crate::api::messages::writer;
+use crate::api::usage::Usage;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn setting(strict: bool) -> Setting {
+    Setting {
+        id: "0190".to_owned(),
+        created: 0,
+        model: "asked-for".to_owned(),
+        provider: "test",
+        strict,
+        include_usage: true,
+        request: None,
+    }
+}
+
+fn written(events: &[Event<'_>], streamed: bool, strict: bool) -> Vec<u8> {
+    let mut writer = writer(streamed, setting(strict));
+    let mut out = Vec::new();
+    for event in events {
+        writer.write(event, &mut out);
+    }
+    writer.close(&mut out);
+    out
+}
+
+/// What both writers tell, held against each other. Inputs parsed.
+fn told(events: &[Event<'_>], strict: bool) -> Value {
+    let stream = written(events, true, strict);
+    let mut streamed = grammar::read(&stream).unwrap_or_else(|error| panic!("{error}\n{}", text(&stream)));
+    let whole = written(events, false, strict);
+    let whole: Value = serde_json::from_slice(&whole).unwrap_or_else(|_| panic!("{}", text(&whole)));
+    for block in streamed["content"].as_array_mut().unwrap() {
+        if let Some(partial) = block["input"]["partial"].as_str() {
+            let parsed = serde_json::from_str::<Value>(partial).ok().filter(Value::is_object);
+            block["input"] = match partial.trim() {
+                "" | "null" => json!({}),
+                _ => parsed.unwrap_or_else(|| json!({"INVALID_JSON": partial})),
+            };
+        }
+    }
+    assert_eq!(streamed, whole, "stream and whole\n{}", text(&stream));
+    whole
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn said(text: &str) -> Event<'_> {
+    Event::Text { choice: 0, text }
+}
+
+fn call<'a>(index: u32, id: &'a str) -> Event<'a> {
+    Event::ToolCall { choice: 0, index, id, name: "look", signature: None }
+}
+
+fn argued(index: u32, fragment: &str) -> Event<'_> {
+    Event::Arguments { choice: 0, index, fragment }
+}
+
+fn finish(reason: Finish, native: &str) -> Event<'_> {
+    Event::Finish { choice: 0, reason, native }
+}
+
+#[test]
+fn a_whole_answer_with_everything() {
+    let usage =
+        Usage { input: 110, output: 30, cached: 80, cache_write: 20, reasoning: 9, ..Usage::default() };
+    let annotation =
+        r#"{"type":"url_citation","url_citation":{"url":"https://a.b","title":"T","start_index":0}}"#;
+    let search = r#"{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query": "x"}}"#;
+    let found = "{\"type\":\"web_search_tool_result\",\n \"tool_use_id\":\"srvtoolu_1\",\"content\":[]}";
+    let events = [
+        Event::Start(Start { id: Some("msg_01"), model: Some("m-1"), created: None }),
+        Event::Reasoning { choice: 0, text: "Hm" },
+        Event::Reasoning { choice: 0, text: "m." },
+        Event::Signature { choice: 0, signature: "sig" },
+        Event::Redacted { choice: 0, data: "xxx" },
+        Event::Block { choice: 0, json: search },
+        Event::Block { choice: 0, json: found },
+        said("It "),
+        said("is."),
+        Event::Annotation { choice: 0, json: annotation },
+        said(" So."),
+        call(0, "call_1"),
+        argued(0, "{\"a\":"),
+        argued(0, "1.0}"),
+        finish(Finish::ToolCalls, "tool_calls"),
+        Event::Usage(usage),
+    ];
+    let citation = json!({"type": "web_search_result_location", "url": "https://a.b", "title": "T",
+        "cited_text": "", "encrypted_index": ""});
+    let wanted = json!({
+        "id": "msg_01", "type": "message", "role": "assistant", "model": "m-1",
+        "content": [
+            {"type": "thinking", "thinking": "Hmm.", "signature": "sig"},
+            {"type": "redacted_thinking", "data": "xxx"},
+            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
+            {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+            {"type": "text", "text": "It is.", "citations": [citation]},
+            {"type": "text", "text": " So."},
+            {"type": "tool_use", "id": "call_1", "name": "look", "input": {"a": 1.0}},
+        ],
+        "stop_reason": "tool_use", "stop_sequence": null,
+        "usage": {"input_tokens": 10, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 80,
+            "output_tokens": 30, "output_tokens_details": {"thinking_tokens": 9}},
+    });
+    assert_eq!(told(&events, true), wanted);
+    assert!(text(&written(&events, false, true)).contains(r#"{"a":1.0}"#), "digits stay as written");
+}
+
+#[test]
+fn a_streams_bytes() {
+    let usage = Usage { input: 5, output: 2, ..Usage::default() };
+    let events = [
+        Event::Start(Start { id: Some("chatcmpl-1"), ..Start::default() }),
+        Event::Usage(Usage { input: 5, ..Usage::default() }),
+        said("Hi"),
+        finish(Finish::Stop, "stop"),
+        Event::Usage(usage),
+    ];
+    let wanted = r#"event: message_start
+data: {"type":"message_start","message":{"id":"msg_0190","type":"message","role":"assistant","model":"asked-for","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":5,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"input_tokens":5,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":2}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+"#;
+    assert_eq!(text(&written(&events, true, true)), wanted);
+}
+
+#[test]
+fn why_it_stopped() {
+    let cases = [
+        (Finish::Stop, "stop", "end_turn"),
+        (Finish::Stop, "COMPLETE", "end_turn"),
+        (Finish::Stop, "STOP_SEQUENCE", "stop_sequence"),
+        (Finish::Stop, "pause_turn", "pause_turn"),
+        (Finish::Length, "length", "max_tokens"),
+        (Finish::Length, "model_context_window_exceeded", "model_context_window_exceeded"),
+        (Finish::ToolCalls, "end_turn", "tool_use"),
+        (Finish::ToolCalls, "STOP", "tool_use"),
+        (Finish::ContentFilter, "SAFETY", "refusal"),
+        (Finish::ContentFilter, "guardrail_intervened", "refusal"),
+    ];
+    for (reason, native, wanted) in cases {
+        assert_eq!(told(&[finish(reason, native)], true)["stop_reason"], wanted, "{native}");
+    }
+    let refused = [Event::Refusal { choice: 0, text: "No." }, finish(Finish::Stop, "stop")];
+    let answer = told(&refused, true);
+    assert_eq!((&answer["stop_reason"], &answer["content"][0]["text"]), (&json!("refusal"), &json!("No.")));
+    // Over, and no word why.
+    assert_eq!(told(&[said("x")], true)["stop_reason"], "end_turn");
+    assert_eq!(told(&[call(0, "c"), argued(0, "{}")], true)["stop_reason"], "tool_use");
+    let stopped =
+        [Event::Member { name: "stop_sequence", json: "\"END\"" }, finish(Finish::Stop, "stop_sequence")];
+    assert_eq!(told(&stopped, true)["stop_sequence"], "END");
+}
+
+#[test]
+fn calls_told_in_turn_become_blocks_one_after_the_other() {
+    let events = [
+        call(0, "a"),
+        call(1, "b"),
+        argued(1, "{\"b\""),
+        argued(0, "{\"a\":\"}"),
+        said("Wait."),
+        argued(1, ":2}"),
+        argued(0, "{\"}"),
+        argued(0, " and what is behind it"),
+        call(2, "c"),
+        argued(2, "{}"),
+        finish(Finish::ToolCalls, "tool_calls"),
+    ];
+    let wanted = json!([
+        {"type": "tool_use", "id": "a", "name": "look", "input": {"a": "}{"}},
+        {"type": "tool_use", "id": "b", "name": "look", "input": {"b": 2}},
+        {"type": "text", "text": "Wait."},
+        {"type": "tool_use", "id": "c", "name": "look", "input": {}},
+    ]);
+    assert_eq!(told(&events, true)["content"], wanted);
+    // A call that is complete keeps nothing waiting: the second one is told at once.
+    let mut writer = writer(true, setting(true));
+    let mut out = Vec::new();
+    for event in [call(0, "a"), argued(0, "{}"), call(1, "b"), argued(1, "{\"x\":")] {
+        writer.write(&event, &mut out);
+    }
+    assert!(text(&out).ends_with("\"partial_json\":\"{\\\"x\\\":\"}}\n\n"), "{}", text(&out));
+}
+
+#[test]
+fn what_the_model_wrote_wrong_is_never_run_in_part() {
+    for broken in ["{\"a\": 1", "[1]", "\"x\"", "not JSON", "{\"a\":}"] {
+        let events = [call(0, "a"), argued(0, broken), finish(Finish::Length, "length")];
+        let answer = told(&events, true);
+        assert_eq!(answer["content"][0]["input"], json!({"INVALID_JSON": broken}));
+        assert_eq!(answer["stop_reason"], "max_tokens");
+    }
+}
+
+#[test]
+fn a_seal_on_a_call_travels_as_thinking_and_comes_back() {
+    let sealed = Event::ToolCall { choice: 0, index: 0, id: "a", name: "look", signature: Some("c2ln") };
+    let events = [
+        Event::Reasoning { choice: 0, text: "Hm." },
+        sealed,
+        argued(0, "{\"x\":1}"),
+        Event::ToolCall { choice: 0, index: 1, id: "b", name: "look", signature: None },
+        argued(1, "{}"),
+        Event::ToolCall { choice: 0, index: 2, id: "c", name: "look", signature: Some("MTE=") },
+        finish(Finish::ToolCalls, "STOP"),
+    ];
+    let answer = told(&events, true);
+    let body = json!({"model": "m", "messages": [{"role": "assistant", "content": answer["content"]}]});
+    let body = crate::api::body::Body::parse(body.to_string().into()).unwrap();
+    let request = crate::api::messages::read(&body).unwrap();
+    use crate::api::chat::Part;
+    let parts: Vec<(String, Option<&str>)> = request.messages[0]
+        .content
+        .iter()
+        .map(|part| match part {
+            Part::Reasoning { text, signature } => (text.to_string(), signature.as_deref()),
+            Part::ToolCall(call) => (call.id.to_string(), call.signature.as_deref()),
+            _ => panic!("{part:?}"),
+        })
+        .collect();
+    let wanted = [("Hm.", None), ("a", Some("c2ln")), ("b", None), ("c", Some("MTE="))];
+    assert_eq!(parts, wanted.map(|(text, seal)| (text.to_owned(), seal)));
+}
+
+#[test]
+fn pictures_are_shown_or_spoken_of() {
+    let events = [said("Look: "), Event::Media { choice: 0, media_type: "image/png", data: "AAAA" }];
+    let shown =
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}});
+    assert_eq!(told(&events, false)["content"][1], shown);
+    let spoken = told(&events, true)["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(spoken.starts_with("Look: [image/png, 3 bytes: left out"), "{spoken}");
+}
+
+#[test]
+fn members_stand_where_the_dialect_has_them() {
+    let events = [
+        Event::Member { name: "container", json: r#"{"id":"c"}"# },
+        Event::Member { name: "context_management", json: r#"{"applied_edits":[]}"# },
+        Event::Member { name: "service_tier", json: r#""default""# },
+        Event::Member { name: "content", json: "7" },
+        Event::Member { name: "citations", json: r#"["https://a.b"]"# },
+        finish(Finish::Stop, "stop"),
+    ];
+    let strict = told(&events, true);
+    assert_eq!(strict["container"]["id"], "c");
+    assert_eq!(strict["usage"]["service_tier"], "standard");
+    assert_eq!((&strict["content"], &strict["citations"]), (&json!([]), &Value::Null));
+    assert_eq!(told(&events, false)["citations"], json!(["https://a.b"]));
+    let stream = text(&written(&events, true, true));
+    assert!(stream.contains(r#""stop_sequence":null,"container":{"id":"c"}},"usage""#), "{stream}");
+}
+
+#[test]
+fn a_broken_answer_ends_in_an_error() {
+    let fault = Fault::new(529, "too much").with_kind("overloaded_error");
+    let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"too much"}}"#;
+    for (streamed, wanted) in [(true, format!("event: error\ndata: {error}\n\n")), (false, error.to_owned())]
+    {
+        let mut writer = writer(streamed, setting(true));
+        writer.write(&said("x"), &mut Vec::new());
+        let mut out = Vec::new();
+        writer.fail(&fault, &mut out);
+        assert_eq!(text(&out), wanted);
+    }
+}
+
+/// An event that owns its texts.
+#[derive(Debug, Clone)]
+enum Any {
+    Text(u32, String),
+    Refusal(String),
+    Reasoning(String),
+    Signature(String),
+    Redacted(String),
+    Call(u32, Option<String>),
+    Arguments(u32, String),
+    Media(String),
+    Annotation(String),
+    Block(String),
+    Usage(u64),
+    Member(String, String),
+    Finish(u8),
+    Start,
+}
+
+impl Any {
+    fn event(&self) -> Event<'_> {
+        match self {
+            Any::Text(choice, text) => Event::Text { choice: *choice, text },
+            Any::Refusal(text) => Event::Refusal { choice: 0, text },
+            Any::Reasoning(text) => Event::Reasoning { choice: 0, text },
+            Any::Signature(signature) => Event::Signature { choice: 0, signature },
+            Any::Redacted(data) => Event::Redacted { choice: 0, data },
+            Any::Call(index, signature) => {
+                let signature = signature.as_deref();
+                Event::ToolCall { choice: 0, index: *index, id: "id", name: "name", signature }
+            }
+            Any::Arguments(index, fragment) => Event::Arguments { choice: 0, index: *index, fragment },
+            Any::Media(media_type) => Event::Media { choice: 0, media_type, data: "AAAA" },
+            Any::Annotation(json) => Event::Annotation { choice: 0, json },
+            Any::Block(json) => Event::Block { choice: 0, json },
+            Any::Usage(count) => {
+                Event::Usage(Usage { input: *count, cached: 7, output: 1, ..Usage::default() })
+            }
+            Any::Member(name, json) => Event::Member { name, json },
+            Any::Finish(which) => {
+                let reason = match which {
+                    0 => Finish::Stop,
+                    1 => Finish::Length,
+                    2 => Finish::ToolCalls,
+                    _ => Finish::ContentFilter,
+                };
+                Event::Finish { choice: 0, reason, native: "" }
+            }
+            Any::Start => Event::Start(Start { id: Some("msg_x"), model: None, created: None }),
+        }
+    }
+}
+
+fn any_event() -> impl Strategy<Value = Any> {
+    let json = prop::sample::select(vec![
+        r#"{"type":"url_citation","url_citation":{"url":"u"}}"#,
+        r#"{"type":"char_location","cited_text":"x"}"#,
+        r#"{"type":"server_tool_use","id":"s","name":"n","input":{"a":[1, 2]}}"#,
+        "{\"type\":\"mcp_tool_result\",\r\n\"content\":[{\"type\":\"text\"}]}",
+        "{}",
+        "[1]",
+        "7",
+        "nothing",
+    ]);
+    let json = json.prop_map(str::to_owned).boxed();
+    let fragment =
+        prop::sample::select(vec!["{", "}", "{}", "\"", "\\", "[", "]", "{\"a\":1}", " ", "x", ""]);
+    prop_oneof![
+        4 => (0..2u32, any::<String>()).prop_map(|(choice, text)| Any::Text(choice, text)),
+        1 => any::<String>().prop_map(Any::Refusal),
+        3 => any::<String>().prop_map(Any::Reasoning),
+        2 => "[a-z]{0,3}".prop_map(Any::Signature),
+        1 => any::<String>().prop_map(Any::Redacted),
+        4 => (0..3u32, prop::option::of("[a-z]{0,3}")).prop_map(|(index, seal)| Any::Call(index, seal)),
+        8 => (0..3u32, fragment).prop_map(|(index, text)| Any::Arguments(index, text.to_owned())),
+        1 => prop::sample::select(vec!["image/png", "audio/wav", ""]).prop_map(|kind| Any::Media(kind.to_owned())),
+        1 => json.clone().prop_map(Any::Annotation),
+        2 => json.clone().prop_map(Any::Block),
+        1 => any::<u64>().prop_map(Any::Usage),
+        1 => ("[a-z_]{1,12}", json).prop_map(|(name, json)| Any::Member(name, json)),
+        1 => (0..4u8).prop_map(Any::Finish),
+    ]
+}
+
+/// Calls with their arguments in pieces, told in turn as `order` says.
+fn interleaved() -> impl Strategy<Value = (Vec<(String, Vec<String>)>, Vec<usize>)> {
+    let input = prop::collection::btree_map("[a-z{}\\\\\"]{1,4}", "[ -~äé]{0,8}", 0..3);
+    let call = (input, prop::collection::vec(0..60usize, 0..4)).prop_map(|(input, mut cuts)| {
+        let text = json!(input).to_string();
+        cuts.retain(|&cut| cut < text.len() && text.is_char_boundary(cut));
+        cuts.extend([0, text.len()]);
+        cuts.sort_unstable();
+        let pieces = cuts.windows(2).map(|cut| text.get(cut[0]..cut[1]).unwrap().to_owned()).collect();
+        (text, pieces)
+    });
+    (prop::collection::vec(call, 1..5), prop::collection::vec(0..5usize, 0..40))
+}
+
+proptest! {
+    #[test]
+    fn any_events_make_a_message(events in prop::collection::vec(any_event(), 0..40), begun: bool, strict: bool) {
+        let start = begun.then_some(Any::Start);
+        let events: Vec<Event<'_>> = start.iter().chain(&events).map(Any::event).collect();
+        let answer = told(&events, strict);
+        let texts = |kind: &str, name: &str| -> String {
+            let blocks = answer["content"].as_array().unwrap().iter();
+            blocks.filter(|block| block["type"] == kind).filter_map(|block| block[name].as_str()).collect()
+        };
+        let spoken: String = events.iter().map(|event| match event {
+            Event::Text { choice: 0, text } | Event::Refusal { text, .. } => (*text).to_owned(),
+            Event::Media { media_type, .. } if strict => crate::api::messages::words::left_out(media_type, 4),
+            _ => String::new(),
+        }).collect();
+        prop_assert_eq!(texts("text", "text"), spoken);
+        let thought: String = events.iter().map(|event| match event {
+            Event::Reasoning { text, .. } => *text,
+            _ => "",
+        }).collect();
+        prop_assert_eq!(texts("thinking", "thinking"), thought);
+    }
+
+    #[test]
+    fn calls_come_out_whole_whatever_their_order((calls, order) in interleaved()) {
+        let mut left: Vec<_> = calls.iter().map(|(_, pieces)| pieces.iter()).collect();
+        let mut begun = 0;
+        let mut events = Vec::new();
+        let rest = (0..calls.len()).flat_map(|at| std::iter::repeat_n(at, 8));
+        for at in order.into_iter().chain(rest).filter(|&at| at < calls.len()) {
+            // Calls begin in order, as every provider tells them.
+            while begun <= at {
+                events.push(call(begun as u32, "id"));
+                begun += 1;
+            }
+            if let Some(piece) = left[at].next() {
+                events.push(argued(at as u32, piece));
+            }
+        }
+        events.push(finish(Finish::ToolCalls, ""));
+        let answer = told(&events, true);
+        let inputs: Vec<&Value> = answer["content"].as_array().unwrap().iter().map(|block| &block["input"]).collect();
+        let wanted: Vec<Value> = calls.iter().map(|(text, _)| serde_json::from_str(text).unwrap()).collect();
+        prop_assert_eq!(inputs, wanted.iter().collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,68 @@
+//! The tools of a Messages request, and which of them may or must be called.
+//!
+//! Anthropic's own tools (`web_search_20250305`, `bash_20250124`) stay as the caller wrote them: whether
+//! another provider has the like is that provider's to say.
+
+use super::request::{lacks, members, reread, take, text_of};
+use crate::api::chat::{Json, Params, Text, Tool, ToolChoice};
+use crate::error::Error;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct KindIn<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+}
+
+pub(super) fn tools(text: &str) -> Result<Vec<Tool<'_>>, Error> {
+    let list: Vec<Json<'_>> = take(text, "tools", "a list of tools")?;
+    let each = list.into_iter().enumerate();
+    each.map(|(index, json)| tool(json, &format!("tools[{index}]"))).collect()
+}
+
+fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
+    let told: KindIn<'a> = reread(&json, at, "a tool: an object with name and input_schema")?;
+    if let Some(kind) = told.kind.filter(|kind| **kind != *"custom") {
+        return Ok(Tool::Other { kind: kind.0, json });
+    }
+    let (mut name, mut description, mut parameters, mut strict, mut cache_control) =
+        (None, None, None, None, None);
+    let mut rest = Params::default();
+    for (member, value) in members(&json, at)? {
+        match member.as_ref() {
+            _ if value.is_null() => {}
+            "type" => {}
+            "name" => name = value.source().and_then(text_of),
+            "description" => description = value.source().and_then(text_of),
+            "input_schema" => parameters = Some(value),
+            "strict" => strict = Some(value.is_true()),
+            "cache_control" => cache_control = Some(value),
+            _ => rest.set(member, value),
+        }
+    }
+    let name = name.ok_or_else(|| lacks(&format!("{at}.name")))?;
+    Ok(Tool::Function { name, description, parameters, strict, cache_control, rest })
+}
+
+#[derive(Deserialize)]
+struct ChoiceIn<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    name: Option<Text<'a>>,
+    disable_parallel_tool_use: Option<bool>,
+}
+
+/// The choice, and whether there may be one call at a time only.
+pub(super) fn choice(text: &str) -> Result<(ToolChoice<'_>, bool), Error> {
+    let json = Json::parse(text).ok_or_else(|| lacks("tool_choice"))?;
+    let told: ChoiceIn<'_> = reread(&json, "tool_choice", "an object with a type")?;
+    let choice = match told.kind.as_deref() {
+        Some("auto") => ToolChoice::Auto,
+        Some("any") => ToolChoice::Required,
+        Some("none") => ToolChoice::None,
+        Some("tool") => ToolChoice::Function(told.name.ok_or_else(|| lacks("tool_choice.name"))?.0),
+        Some(_) => ToolChoice::Other(json),
+        None => return Err(lacks("tool_choice.type")),
+    };
+    Ok((choice, told.disable_parallel_tool_use == Some(true)))
+}

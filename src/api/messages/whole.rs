@@ -1,0 +1,180 @@
+//! One `Message` object, written when the answer is complete.
+
+use super::blocks::{Blocks, Step};
+use super::envelope::Envelope;
+use super::words::UsageOut;
+use crate::api::Dialect;
+use crate::api::chat::{Event, Fault, Json, Setting, Writer};
+use serde::Serialize;
+
+/// See the file's own words.
+#[derive(Debug)]
+pub(super) struct Whole {
+    envelope: Envelope,
+    blocks: Blocks,
+    content: Content,
+}
+
+impl Whole {
+    pub(super) fn new(setting: Setting) -> Self {
+        let blocks = Blocks::new(setting.strict);
+        Self { envelope: Envelope::new(setting), blocks, content: Content::default() }
+    }
+}
+
+impl Writer for Whole {
+    fn write(&mut self, event: &Event<'_>, _out: &mut Vec<u8>) {
+        self.envelope.take(event);
+        let content = &mut self.content;
+        self.blocks.take(event, &mut |step| content.take(step));
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        let content = &mut self.content;
+        self.blocks.end(&mut |step| content.take(step));
+        let id = self.envelope.id();
+        let head = Head { id: &id, kind: "message", role: "assistant", model: self.envelope.model() };
+        let tail = Tail {
+            stop_reason: self.envelope.stop_reason(),
+            stop_sequence: self.envelope.stop_sequence(),
+            usage: self.envelope.usage(),
+        };
+        // Written piece by piece: the content may be large and is JSON already.
+        put_open(&head, out);
+        out.extend_from_slice(b",\"content\":[");
+        out.append(&mut self.content.written);
+        out.extend_from_slice(b"],");
+        let mut rest = Vec::new();
+        put_open(&tail, &mut rest);
+        out.extend_from_slice(rest.strip_prefix(b"{").unwrap_or(&rest));
+        self.envelope.write_members(None, out);
+        out.push(b'}');
+    }
+
+    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
+        out.extend_from_slice(&fault.body(Dialect::Anthropic, None, None));
+    }
+}
+
+/// Writes an object without its closing brace.
+fn put_open<T: Serialize>(value: &T, out: &mut Vec<u8>) {
+    // Strings and numbers always serialize.
+    let _ = serde_json::to_writer(&mut *out, value);
+    out.pop();
+}
+
+#[derive(Serialize)]
+struct Head<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    role: &'static str,
+    model: &'a str,
+}
+
+#[derive(Serialize)]
+struct Tail<'a> {
+    stop_reason: &'static str,
+    stop_sequence: Option<&'a str>,
+    usage: UsageOut<'a>,
+}
+
+/// The blocks so far, and the one that is open.
+#[derive(Debug, Default)]
+struct Content {
+    /// JSON texts with commas between them.
+    written: Vec<u8>,
+    text: String,
+    citations: Vec<String>,
+    signature: String,
+    tool: Option<(String, String)>,
+    kind: Kind,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Text,
+    Thinking,
+    Tool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum BlockOut<'a> {
+    Text {
+        text: &'a str,
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        citations: &'a [Json<'a>],
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: Json<'a>,
+    },
+}
+
+impl Content {
+    fn take(&mut self, step: Step<'_>) {
+        match step {
+            Step::OpenText => self.kind = Kind::Text,
+            Step::OpenThinking => self.kind = Kind::Thinking,
+            Step::OpenTool { id, name } => {
+                self.kind = Kind::Tool;
+                self.tool = Some((id.to_owned(), name.to_owned()));
+            }
+            Step::Text(text) | Step::Thinking(text) | Step::Input(text) => self.text.push_str(text),
+            Step::Citation(citation) => self.citations.push(citation.to_owned()),
+            Step::Signature(signature) => signature.clone_into(&mut self.signature),
+            Step::Close => self.close(),
+            Step::Block(json) => {
+                self.comma();
+                self.written.extend_from_slice(json.as_bytes());
+            }
+        }
+    }
+
+    fn comma(&mut self) {
+        if !self.written.is_empty() {
+            self.written.push(b',');
+        }
+    }
+
+    fn close(&mut self) {
+        self.comma();
+        let text = std::mem::take(&mut self.text);
+        let (citations, signature) =
+            (std::mem::take(&mut self.citations), std::mem::take(&mut self.signature));
+        let citations: Vec<Json<'_>> =
+            citations.iter().filter_map(|citation| Json::parse(citation)).collect();
+        let tool = self.tool.take().unwrap_or_default();
+        let block = match self.kind {
+            Kind::Text => BlockOut::Text { text: &text, citations: &citations },
+            Kind::Thinking => BlockOut::Thinking { thinking: &text, signature: &signature },
+            Kind::Tool => BlockOut::ToolUse { id: &tool.0, name: &tool.1, input: input(&text) },
+        };
+        // Strings and JSON texts always serialize.
+        let _ = serde_json::to_writer(&mut self.written, &block);
+    }
+}
+
+/// A call's input, which must be an object. What the model wrote instead is told under the name Anthropic's
+/// documentation gives it, so that nobody runs a tool with half of its arguments.
+fn input(text: &str) -> Json<'_> {
+    #[derive(Serialize)]
+    struct Invalid<'a> {
+        #[serde(rename = "INVALID_JSON")]
+        text: &'a str,
+    }
+    match text.trim() {
+        "" | "null" => Json::owned("{}".to_owned()).unwrap_or_else(|| Json::of(&())),
+        trimmed => match Json::parse(trimmed).filter(Json::is_object) {
+            Some(json) => json,
+            None => Json::of(&Invalid { text }),
+        },
+    }
+}

@@ -1,0 +1,89 @@
+//! Where Bedrock is, and what its paths are made of.
+
+use super::ROW;
+use super::model::Model;
+use crate::api::operation::Operation;
+use crate::config::account::Account;
+use crate::error::Error;
+use crate::provider::Call;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::borrow::Cow;
+
+/// What may stand in a path segment as it is (RFC 3986 unreserved). A colon is encoded, as Amazon's own clients do:
+/// the signature is made over the path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+const DEFAULT_REGION: &str = "us-east-1";
+
+/// Scheme and host by the account's region.
+///
+/// # Errors
+/// 400 for what is no region: it would name a stranger's host.
+pub fn base_url(account: &Account) -> Result<Cow<'static, str>, Error> {
+    let region = stated(account)?.unwrap_or(DEFAULT_REGION);
+    Ok(Cow::Owned(format!("https://bedrock-runtime.{region}.{}", domain(region))))
+}
+
+/// What Amazon's hosts end in: China's have a name of their own.
+pub fn domain(region: &str) -> &'static str {
+    if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
+}
+
+/// The region calls are signed for: the account's, or the one a VPC endpoint's name tells.
+///
+/// # Errors
+/// As [`base_url`].
+pub fn region(account: &Account) -> Result<Cow<'_, str>, Error> {
+    if let Some(region) = stated(account)? {
+        return Ok(Cow::Borrowed(region));
+    }
+    let told = account.custom_host.as_deref().and_then(|host| {
+        let host = host.split_once("://").map_or(host, |(_, rest)| rest);
+        let mut labels = host.split(['/', ':']).next()?.split('.');
+        labels.by_ref().find(|label| matches!(*label, "bedrock-runtime" | "bedrock-runtime-fips"))?;
+        labels.next().filter(|label| is_region(label))
+    });
+    Ok(Cow::Borrowed(told.unwrap_or(DEFAULT_REGION)))
+}
+
+fn stated(account: &Account) -> Result<Option<&str>, Error> {
+    match account.cloud_a.region.as_deref() {
+        Some(region) if !is_region(region) => {
+            let message = "cloud_a_region must be the name of a region, as us-east-1.";
+            Err(Error::invalid_request("cloud_a_region", message).with_provider(ROW.id))
+        }
+        region => Ok(region),
+    }
+}
+
+fn is_region(region: &str) -> bool {
+    let known = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
+    (1..=40).contains(&region.len()) && region.chars().all(known) && !region.starts_with('-')
+}
+
+/// What is done with the model; `None` for a path that passes as it is.
+pub fn action(call: &Call<'_>) -> Option<&'static str> {
+    match call.operation {
+        Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses => {
+            Some(if call.streamed { "converse-stream" } else { "converse" })
+        }
+        Operation::Embeddings | Operation::Rerank => Some("invoke"),
+        Operation::CountTokens => Some("count-tokens"),
+        _ => None,
+    }
+}
+
+/// `/model/{id}/{action}`. The caller's query is for the path it asked for and means nothing here.
+///
+/// # Errors
+/// 400 when the call names no model.
+pub fn model_path(call: &Call<'_>, account: &Account, action: &str) -> Result<String, Error> {
+    let model = call.model.filter(|model| !model.is_empty()).ok_or_else(|| {
+        let message =
+            "bedrock has the model in its path: give a model (its id, an inference profile or an ARN).";
+        Error::invalid_request("model", message).with_provider(ROW.id)
+    })?;
+    // Tokens are counted for foundation models only, not for profiles of theirs.
+    let model = if action == "count-tokens" { Model::at(model, account).id } else { model };
+    Ok(format!("/model/{}/{action}", utf8_percent_encode(model, SEGMENT)))
+}

@@ -1,0 +1,91 @@
+//! Where an answer's words come from: web pages as OpenAI's annotations, everything else as Bedrock says it.
+
+use crate::api::chat::{Event, Json, Text};
+use serde::{Deserialize, Serialize};
+
+/// The most citations kept for the end of an answer, bytes of JSON.
+const MOST_KEPT: usize = 1 << 20;
+
+/// Counts the text told, and keeps the citations that have no shape in OpenAI's words.
+#[derive(Debug, Default)]
+pub struct Citations {
+    /// Characters told so far.
+    chars: u64,
+    /// Where the text that is being cited begins.
+    start: u64,
+    /// A JSON list without its end.
+    kept: String,
+}
+
+#[derive(Deserialize)]
+struct Citation<'a> {
+    #[serde(borrow)]
+    title: Option<Text<'a>>,
+    location: Option<Location<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Location<'a> {
+    #[serde(borrow)]
+    web: Option<Web<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Web<'a> {
+    #[serde(borrow)]
+    url: Option<Text<'a>>,
+    domain: Option<Text<'a>>,
+}
+
+#[derive(Serialize)]
+struct Annotation<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    url_citation: UrlCitation<'a>,
+}
+
+#[derive(Serialize)]
+struct UrlCitation<'a> {
+    start_index: u64,
+    end_index: u64,
+    title: &'a str,
+    url: &'a str,
+}
+
+impl Citations {
+    /// Another block of text begins.
+    pub fn begin(&mut self) {
+        self.start = self.chars;
+    }
+
+    pub fn count(&mut self, text: &str) {
+        self.chars += text.chars().count() as u64;
+    }
+
+    /// Takes one citation of the text since [`Citations::begin`].
+    pub fn take(&mut self, json: &Json<'_>, tell: &mut dyn FnMut(Event<'_>)) {
+        let citation = json.read::<Citation<'_>>();
+        let web = citation.as_ref().and_then(|citation| citation.location.as_ref()?.web.as_ref());
+        if let Some(web) = web
+            && let Some(url) = web.url.as_deref()
+        {
+            let title = citation.as_ref().and_then(|citation| citation.title.as_deref());
+            let title = title.or(web.domain.as_deref()).unwrap_or(url);
+            let url_citation = UrlCitation { start_index: self.start, end_index: self.chars, title, url };
+            let annotation = Annotation { kind: "url_citation", url_citation };
+            return tell(Event::Annotation { choice: 0, json: Json::of(&annotation).get() });
+        }
+        if self.kept.len() + json.get().len() < MOST_KEPT {
+            self.kept.push(if self.kept.is_empty() { '[' } else { ',' });
+            self.kept.push_str(json.get());
+        }
+    }
+
+    /// The answer is over: tells what was kept, as its member `citations`.
+    pub fn finish(&mut self, tell: &mut dyn FnMut(Event<'_>)) {
+        if !self.kept.is_empty() {
+            self.kept.push(']');
+            tell(Event::Member { name: "citations", json: &std::mem::take(&mut self.kept) });
+        }
+    }
+}

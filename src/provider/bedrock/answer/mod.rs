@@ -1,0 +1,110 @@
+//! Converse's answers: a JSON body, or an event stream of frames, told as events.
+
+mod citations;
+mod shapes;
+mod stream;
+mod whole;
+
+use super::frames::Frames;
+use crate::api::chat::{Event, Fault, Finish, Reader, Tell};
+
+/// The largest whole answer held, bytes.
+const MOST_HELD: usize = 64 << 20;
+
+/// Reads one answer. Which kind it is shows in its first byte, and that is believed rather than the content
+/// type: a frame begins with its length, which is never over 25 MiB, so with 0 or 1.
+#[derive(Debug)]
+pub struct Answer {
+    streamed: bool,
+    form: Form,
+    /// An error was told: nothing comes after it.
+    over: bool,
+}
+
+#[derive(Debug)]
+enum Form {
+    Unknown,
+    Whole(Vec<u8>),
+    Stream { frames: Frames, stream: stream::Stream },
+}
+
+impl Answer {
+    pub fn new(streamed: bool) -> Self {
+        Self { streamed, form: Form::Unknown, over: false }
+    }
+}
+
+impl Reader for Answer {
+    fn push(&mut self, bytes: &[u8], tell: Tell<'_>) {
+        let Some(first) = bytes.first().filter(|_| !self.over) else { return };
+        if matches!(self.form, Form::Unknown) {
+            let is_text = *first == b'{' || *first == b'<' || first.is_ascii_whitespace();
+            self.form = match *first < 2 || (self.streamed && !is_text) {
+                true => Form::Stream { frames: Frames::default(), stream: stream::Stream::default() },
+                false => Form::Whole(Vec::new()),
+            };
+        }
+        let outcome = match &mut self.form {
+            Form::Unknown => Ok(()),
+            Form::Whole(held) if held.len() + bytes.len() > MOST_HELD => {
+                Err(Fault::unreadable("it is over 64 MiB"))
+            }
+            Form::Whole(held) => {
+                held.extend_from_slice(bytes);
+                Ok(())
+            }
+            Form::Stream { frames, stream } => {
+                let mut fault = None;
+                let cut = frames.push(bytes, &mut |frame| {
+                    if fault.is_none() {
+                        fault = stream.take(frame, tell).err();
+                    }
+                });
+                // A failure the provider tells of says more than what is wrong with the bytes behind it.
+                fault.map_or_else(|| cut.map_err(Fault::unreadable), Err)
+            }
+        };
+        self.settle(outcome, tell);
+    }
+
+    fn finish(&mut self, tell: Tell<'_>) {
+        if self.over {
+            return;
+        }
+        let outcome = match &self.form {
+            Form::Unknown if self.streamed => Ok(()),
+            Form::Unknown => Err(Fault::unreadable("it is empty")),
+            Form::Whole(held) => whole::tell(held, tell),
+            Form::Stream { frames, .. } => frames.finish().map_err(Fault::unreadable),
+        };
+        self.settle(outcome, tell);
+    }
+}
+
+impl Answer {
+    fn settle(&mut self, outcome: Result<(), Fault>, tell: Tell<'_>) {
+        if let Err(fault) = outcome {
+            self.over = true;
+            self.form = Form::Unknown;
+            tell(Event::Error(&fault));
+        }
+    }
+}
+
+/// Why it stopped.
+///
+/// # Errors
+/// The model wrote something Bedrock itself could not read: what came is not an answer.
+fn finish(word: &str) -> Result<Finish, Fault> {
+    match word {
+        "max_tokens" | "model_context_window_exceeded" => Ok(Finish::Length),
+        "tool_use" => Ok(Finish::ToolCalls),
+        "guardrail_intervened" | "content_filtered" => Ok(Finish::ContentFilter),
+        "malformed_model_output" | "malformed_tool_use" => {
+            let message = format!("The model's answer was malformed ({word}). Send the request again.");
+            Err(Fault { code: Some(word.to_owned()), ..Fault::new(502, message) }.with_kind("upstream_error"))
+        }
+        // end_turn, stop_sequence, and what Bedrock may add.
+        _ => Ok(Finish::Stop),
+    }
+}

@@ -1,0 +1,158 @@
+//! A whole answer of Converse, told as events.
+
+use super::super::SERVER_RESULT;
+use super::citations::Citations;
+use super::finish;
+use super::shapes::{
+    Beside, Block, Media, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, tell_block,
+};
+use crate::api::chat::{Event, Fault, Json, Start, Tell, Text};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    #[serde(borrow)]
+    output: Option<Output<'a>>,
+    stop_reason: Option<Text<'a>>,
+    usage: Option<TokenUsage>,
+}
+
+#[derive(Deserialize)]
+struct Output<'a> {
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: Option<Vec<Json<'a>>>,
+}
+
+/// Tells a whole answer.
+///
+/// # Errors
+/// What it says instead of an answer, or that it cannot be read.
+pub fn tell(bytes: &[u8], tell: Tell<'_>) -> Result<(), Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Fault::unreadable("it is not UTF-8"))?;
+    let not_json = |_| Fault::unreadable("it is not the JSON that Converse answers with");
+    let body: Body<'_> = serde_json::from_str(text).map_err(not_json)?;
+    let beside: Beside<'_> = serde_json::from_str(text).map_err(not_json)?;
+    let Some(message) = body.output.and_then(|output| output.message) else {
+        return Err(Fault::read(502, bytes));
+    };
+    let Some(reason) = body.stop_reason else {
+        return Err(Fault::unreadable("it has no stopReason"));
+    };
+    let finish = finish(&reason)?;
+
+    tell(Event::Start(Start::default()));
+    let mut teller = Teller { calls: 0, citations: Citations::default(), tell };
+    for json in message.content.unwrap_or_default() {
+        teller.block(&json)?;
+    }
+    let Teller { mut citations, tell, .. } = teller;
+    citations.finish(tell);
+    beside.tell(tell);
+    if let Some(usage) = body.usage {
+        tell(Event::Usage(usage.usage()));
+    }
+    tell(Event::Finish { choice: 0, reason: finish, native: &reason });
+    tell(Event::End);
+    Ok(())
+}
+
+struct Teller<'t> {
+    calls: u32,
+    citations: Citations,
+    tell: Tell<'t>,
+}
+
+impl Teller<'_> {
+    fn block(&mut self, json: &Json<'_>) -> Result<(), Fault> {
+        let block: Block<'_> =
+            json.read().ok_or_else(|| Fault::unreadable("a content block is malformed"))?;
+        self.citations.begin();
+        if let Some(text) = &block.text {
+            self.text(text);
+        } else if let Some(call) = &block.tool_use {
+            self.call(call)?;
+        } else if let Some(thinking) = &block.reasoning_content {
+            thinking.tell(self.tell);
+        } else if let Some(result) = &block.tool_result {
+            self.result(result)?;
+        } else if let Some(cited) = &block.citations_content {
+            for text in cited.content.iter().flatten().filter_map(|content| content.text.as_deref()) {
+                self.text(text);
+            }
+            for citation in cited.citations.iter().flatten() {
+                self.citations.take(citation, self.tell);
+            }
+        } else if let Some(image) = &block.image {
+            self.media("image", image);
+        } else if let Some(audio) = &block.audio {
+            self.media("audio", audio);
+        } else {
+            self.unknown(json);
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) {
+        self.citations.count(text);
+        if !text.is_empty() {
+            (self.tell)(Event::Text { choice: 0, text });
+        }
+    }
+
+    fn call(&mut self, call: &ToolUse<'_>) -> Result<(), Fault> {
+        let name = call.name.as_deref().ok_or_else(|| Fault::unreadable("a tool call has no name"))?;
+        let id = call.tool_use_id.as_deref().unwrap_or_default();
+        let nothing = Json::of(&serde_json::Map::new());
+        let input = call.input.as_ref().filter(|input| !input.is_null()).unwrap_or(&nothing);
+        if call.is_servers() {
+            tell_block(&ServerCall::new(id, name, input), self.tell);
+            return Ok(());
+        }
+        let index = self.calls;
+        self.calls += 1;
+        (self.tell)(Event::ToolCall { choice: 0, index, id, name, signature: None });
+        (self.tell)(Event::Arguments { choice: 0, index, fragment: input.get() });
+        Ok(())
+    }
+
+    fn result(&mut self, json: &Json<'_>) -> Result<(), Fault> {
+        let result: ToolResult<'_> =
+            json.read().ok_or_else(|| Fault::unreadable("a tool result is malformed"))?;
+        let nothing = Json::of::<[u8; 0]>(&[]);
+        let told = ServerResult {
+            kind: result.kind.as_deref().unwrap_or(SERVER_RESULT),
+            tool_use_id: result.tool_use_id.as_deref().unwrap_or_default(),
+            content: result.content.as_ref().unwrap_or(&nothing),
+            status: result.status.as_deref(),
+        };
+        tell_block(&told, self.tell);
+        Ok(())
+    }
+
+    fn media(&mut self, kind: &str, media: &Media<'_>) {
+        let format = media.format.as_deref().unwrap_or(if kind == "image" { "png" } else { "wav" });
+        let media_type = format!("{kind}/{format}");
+        if !media.bytes().is_empty() {
+            (self.tell)(Event::Media { choice: 0, media_type: &media_type, data: media.bytes() });
+        }
+    }
+
+    /// A block of a kind that came after this was written: shown to whoever sees `content_blocks`, under its
+    /// own name.
+    fn unknown(&mut self, json: &Json<'_>) {
+        let Some((kind, value)) = Json::members(json.get()).and_then(|members| members.into_iter().next())
+        else {
+            return;
+        };
+        let block =
+            format!("{{\"type\":{},{}:{}}}", Json::of(&kind).get(), Json::of(&kind).get(), value.get());
+        (self.tell)(Event::Block { choice: 0, json: &block });
+    }
+}

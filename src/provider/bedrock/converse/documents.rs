@@ -1,0 +1,222 @@
+//! Pictures, films, sounds and documents: which of Converse's formats a media type or a file's name means.
+//!
+//! Nothing is fetched and nothing decoded: bytes pass as the base64 they came in.
+
+use super::messages::is_s3;
+use super::shape::{Block, Document, Media, S3Location, Source};
+use crate::api::chat::{File, Source as From};
+use crate::error::Error;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::borrow::Cow;
+
+/// The longest name of a document, characters.
+const MOST_NAME: usize = 200;
+
+/// What a media type or a file's ending stands for. Source: the enums `ImageFormat`, `VideoFormat`,
+/// `AudioFormat`, `DocumentFormat` of the Converse API.
+#[derive(Clone, Copy)]
+enum Format {
+    Image(&'static str),
+    Video(&'static str),
+    Audio(&'static str),
+    Document(&'static str),
+}
+
+/// Media type, file endings, format.
+const FORMATS: &[(&str, &[&str], Format)] = &[
+    ("image/png", &["png"], Format::Image("png")),
+    ("image/jpeg", &["jpg", "jpeg"], Format::Image("jpeg")),
+    ("image/jpg", &[], Format::Image("jpeg")),
+    ("image/gif", &["gif"], Format::Image("gif")),
+    ("image/webp", &["webp"], Format::Image("webp")),
+    ("video/mp4", &["mp4"], Format::Video("mp4")),
+    ("video/quicktime", &["mov"], Format::Video("mov")),
+    ("video/x-matroska", &["mkv"], Format::Video("mkv")),
+    ("video/webm", &["webm"], Format::Video("webm")),
+    ("video/x-flv", &["flv"], Format::Video("flv")),
+    ("video/mpeg", &["mpeg", "mpg"], Format::Video("mpeg")),
+    ("video/x-ms-wmv", &["wmv"], Format::Video("wmv")),
+    ("video/3gpp", &["3gp"], Format::Video("three_gp")),
+    ("audio/mpeg", &["mp3"], Format::Audio("mp3")),
+    ("audio/mp3", &[], Format::Audio("mp3")),
+    ("audio/wav", &["wav"], Format::Audio("wav")),
+    ("audio/x-wav", &[], Format::Audio("wav")),
+    ("audio/flac", &["flac"], Format::Audio("flac")),
+    ("audio/aac", &["aac"], Format::Audio("aac")),
+    ("audio/ogg", &["ogg"], Format::Audio("ogg")),
+    ("audio/opus", &["opus"], Format::Audio("opus")),
+    ("audio/mp4", &["m4a"], Format::Audio("m4a")),
+    ("application/pdf", &["pdf"], Format::Document("pdf")),
+    ("text/csv", &["csv"], Format::Document("csv")),
+    ("application/msword", &["doc"], Format::Document("doc")),
+    (
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        &["docx"],
+        Format::Document("docx"),
+    ),
+    ("application/vnd.ms-excel", &["xls"], Format::Document("xls")),
+    (
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        &["xlsx"],
+        Format::Document("xlsx"),
+    ),
+    ("text/html", &["html", "htm"], Format::Document("html")),
+    ("text/plain", &["txt"], Format::Document("txt")),
+    ("text/markdown", &["md", "markdown"], Format::Document("md")),
+];
+
+fn by_media_type(media: &str) -> Option<Format> {
+    let media = media.split(';').next().unwrap_or_default().trim();
+    FORMATS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(media)).map(|(.., format)| *format)
+}
+
+fn by_ending(name: &str) -> Option<Format> {
+    let (_, ending) = name.rsplit_once('.')?;
+    let named = |endings: &&[&str]| endings.iter().any(|known| known.eq_ignore_ascii_case(ending));
+    FORMATS.iter().find(|(_, endings, _)| named(endings)).map(|(.., format)| *format)
+}
+
+/// A picture; or a film or document that was sent as one.
+///
+/// # Errors
+/// 400 for a URL Bedrock cannot follow, a file it does not keep, a format it does not read.
+pub fn image<'a>(source: &'a From<'a>, names: &mut Names, at: &str) -> Result<Block<'a>, Error> {
+    let (format, source) = located(source, None, at)?;
+    let format = format.ok_or_else(|| {
+        let message = format!("{at}: bedrock reads pictures as png, jpeg, gif or webp only.");
+        Error::invalid_request(at, message)
+    })?;
+    Ok(block_of(format, source, None, names))
+}
+
+/// A document; or a picture, film or sound that was sent as a file.
+///
+/// # Errors
+/// As [`image`].
+pub fn block<'a>(file: &'a File<'a>, names: &mut Names, at: &str) -> Result<Block<'a>, Error> {
+    let (format, source) = located(&file.source, file.name.as_deref(), at)?;
+    let format = format.ok_or_else(|| {
+        let message =
+            format!("{at}: bedrock reads documents as pdf, csv, doc, docx, xls, xlsx, html, txt or md only.");
+        Error::invalid_request(at, message)
+    })?;
+    Ok(block_of(format, source, file.name.as_deref(), names))
+}
+
+/// The format of OpenAI's `input_audio`.
+///
+/// # Errors
+/// 400 for one Bedrock does not read.
+pub fn audio_format(format: &str, at: &str) -> Result<&'static str, Error> {
+    match by_media_type(&format!("audio/{format}")) {
+        Some(Format::Audio(format)) => Ok(format),
+        _ => {
+            let message = format!("{at}: bedrock reads sound as wav, mp3, flac, aac, ogg, opus or m4a only.");
+            Err(Error::invalid_request(at, message))
+        }
+    }
+}
+
+fn block_of<'a>(format: Format, source: Source<'a>, name: Option<&str>, names: &mut Names) -> Block<'a> {
+    match format {
+        Format::Image(format) => Block::Image(Media { format, source }),
+        Format::Video(format) => Block::Video(Media { format, source }),
+        Format::Audio(format) => Block::Audio(Media { format, source }),
+        Format::Document(format) => Block::Document(Document { format, name: names.unique(name), source }),
+    }
+}
+
+/// Where the bytes are, and the format if it shows.
+fn located<'a>(
+    source: &'a From<'a>,
+    name: Option<&str>,
+    at: &str,
+) -> Result<(Option<Format>, Source<'a>), Error> {
+    if let Some(uri) = is_s3(source) {
+        let media = match source {
+            From::Url { media_type: Some(media), .. } => by_media_type(media),
+            _ => None,
+        };
+        let path = uri.split('?').next().unwrap_or_default();
+        let format = media.or_else(|| name.and_then(by_ending)).or_else(|| by_ending(path));
+        return Ok((format, Source::S3Location(S3Location { uri })));
+    }
+    let refused = match source {
+        From::Data { media_type, data } => {
+            let format = by_media_type(media_type).or_else(|| name.and_then(by_ending));
+            return Ok((format, Source::Bytes(Cow::Borrowed(data))));
+        }
+        From::Text(text) => {
+            return Ok((
+                Some(Format::Document("txt")),
+                Source::Bytes(Cow::Owned(STANDARD.encode(text.as_bytes()))),
+            ));
+        }
+        From::Url { .. } => {
+            "bedrock fetches nothing from the web. Send the bytes as a data URL (data:<type>;base64,<bytes>), or \
+             an s3:// URI where the model takes one."
+        }
+        From::Id(_) => "bedrock keeps no files. Send the bytes as a data URL (data:<type>;base64,<bytes>).",
+    };
+    Err(Error::invalid_request(at, format!("{at}: {refused}")))
+}
+
+/// The names of a request's documents: Bedrock wants each once, of letters, digits, single spaces, hyphens,
+/// parentheses and brackets only.
+#[derive(Default)]
+pub struct Names {
+    given: Vec<String>,
+}
+
+impl Names {
+    fn unique(&mut self, wanted: Option<&str>) -> String {
+        let plain = wanted.map(plain).filter(|name| !name.is_empty());
+        let base = plain.unwrap_or_else(|| format!("Document {}", self.given.len() + 1));
+        let taken = |name: &String| self.given.contains(name);
+        let numbered = (2..).map(|number| format!("{base} ({number})"));
+        let name =
+            std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or_default();
+        self.given.push(name.clone());
+        name
+    }
+}
+
+fn plain(name: &str) -> String {
+    // Without its ending: a dot is not allowed, and the format says as much.
+    let stem = match name.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() && by_ending(name).is_some() => stem,
+        _ => name,
+    };
+    let allowed = |char: char| {
+        if char.is_ascii_alphanumeric() || matches!(char, '-' | '(' | ')' | '[' | ']') {
+            char
+        } else if char.is_whitespace() {
+            ' '
+        } else {
+            '-'
+        }
+    };
+    let plain: String = stem.chars().map(allowed).collect();
+    let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Room for a number behind it.
+    plain.chars().take(MOST_NAME - 10).collect::<String>().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_and_each_stands_once() {
+        let mut names = Names::default();
+        let mut name = |wanted| names.unique(wanted);
+        assert_eq!(name(None), "Document 1");
+        assert_eq!(name(Some("Q3  report_final.pdf")), "Q3 report-final");
+        assert_eq!(name(Some("Q3 report-final.pdf")), "Q3 report-final (2)");
+        assert_eq!(name(Some("a.b (c) [d].tar.gz")), "a-b (c) [d]-tar-gz");
+        assert_eq!(name(Some(" ")), "Document 5");
+        assert_eq!(name(Some(".pdf")), "-pdf");
+        assert_eq!(name(Some(&"x".repeat(500))).len(), 190);
+    }
+}

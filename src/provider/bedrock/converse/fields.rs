@@ -1,0 +1,196 @@
+//! What stands beside the messages of a Converse request: the members that are Bedrock's own, and
+//! `additionalModelRequestFields`, where every model has its own words.
+
+use super::{NAME, object};
+use crate::api::chat::{ChatRequest, Json, Params, Text};
+use crate::error::Error;
+use crate::provider::bedrock::model::{Family, Model};
+use crate::provider::outgoing::Outgoing;
+use std::borrow::Cow;
+
+/// Collected while a request is written.
+#[derive(Default)]
+pub struct Fields<'a> {
+    additional: Params<'a>,
+    pub guardrail_config: Option<Json<'a>>,
+    pub performance_config: Option<Json<'a>>,
+    pub service_tier: Option<Json<'a>>,
+    pub request_metadata: Option<Json<'a>>,
+    pub prompt_variables: Option<Json<'a>>,
+    pub response_field_paths: Option<Json<'a>>,
+    /// Converse's own `outputConfig`, where the caller writes it so.
+    pub output_config: Option<Json<'a>>,
+}
+
+impl<'a> Fields<'a> {
+    /// What the caller itself put into the additional fields: it stays, whatever else would stand there.
+    ///
+    /// # Errors
+    /// 400 for additional fields that are no object.
+    pub fn of_caller(request: &mut ChatRequest<'a>) -> Result<Self, Error> {
+        let mut fields = Self::default();
+        let params = &mut request.params;
+        let told = either(params, "additional_model_request_fields", "additionalModelRequestFields");
+        if let Some(json) = told {
+            let members = json.source().and_then(Json::members).ok_or_else(|| {
+                let param = "additional_model_request_fields";
+                Error::invalid_request(param, format!("{param} must be an object."))
+            })?;
+            members.into_iter().for_each(|(name, value)| fields.additional.set(name, value));
+        }
+        Ok(fields)
+    }
+
+    /// Takes out of the request what Bedrock has a word for. The caller may write snake case, as
+    /// OpenAI's clients do, or Bedrock's own camel case.
+    pub fn take(&mut self, request: &mut ChatRequest<'a>, model: &Model<'_>, outgoing: &mut Outgoing) {
+        let params = &mut request.params;
+        self.guardrail_config =
+            either(params, "guardrail_config", "guardrailConfig").map(|json| in_camel_case(&json));
+        self.performance_config = either(params, "performance_config", "performanceConfig");
+        self.request_metadata = either(params, "request_metadata", "requestMetadata");
+        self.prompt_variables = either(params, "prompt_variables", "promptVariables");
+        self.response_field_paths =
+            either(params, "additional_model_response_field_paths", "additionalModelResponseFieldPaths");
+        self.output_config = params.take("outputConfig");
+        let tier = either(params, "service_tier", "serviceTier");
+        self.service_tier = tier.and_then(|tier| service_tier(tier, outgoing));
+        self.words_of_the_family(params, model.family);
+        if self.request_metadata.is_none()
+            && let Some(metadata) = params.get("metadata").filter(|metadata| fits_request_metadata(metadata))
+        {
+            self.request_metadata = Some(metadata.clone());
+            params.take("metadata");
+        }
+    }
+
+    fn words_of_the_family(&mut self, params: &mut Params<'a>, family: Family) {
+        if let Some(top_k) = params.take("top_k") {
+            match family {
+                Family::Amazon => self.add("inferenceConfig", object("topK", &top_k)),
+                Family::Cohere => self.add("k", top_k),
+                _ => self.add("top_k", top_k),
+            }
+        }
+        match family {
+            Family::Anthropic => {
+                if let Some(user) = params.take("user") {
+                    self.add("metadata", object("user_id", &user));
+                }
+                if let Some(beta) = either(params, "anthropic_beta", "betas") {
+                    self.add("anthropic_beta", betas(beta));
+                }
+            }
+            Family::Cohere | Family::Ai21 => {
+                for name in ["frequency_penalty", "presence_penalty", "seed", "logit_bias"] {
+                    // Cohere's own words on Bedrock; AI21 knows the penalties only.
+                    let known = family == Family::Cohere || name.ends_with("penalty");
+                    if known && let Some(value) = params.take(name) {
+                        self.add(name, value);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds to the additional fields; what the caller put there itself stays.
+    pub fn add(&mut self, name: impl Into<Cow<'a, str>>, value: Json<'a>) {
+        let name = name.into();
+        if self.additional.get(&name).is_none() {
+            self.additional.set(name, value);
+        }
+    }
+
+    /// Settles what is left of the request: what is not OpenAI's is the model's own.
+    ///
+    /// # Errors
+    /// 400 that names what Bedrock cannot do.
+    pub fn settle(&mut self, request: &mut ChatRequest<'a>, outgoing: &mut Outgoing) -> Result<(), Error> {
+        let left = outgoing.settle(std::mem::take(&mut request.params), NAME)?;
+        left.into_iter().for_each(|(name, value)| self.add(name, value));
+        Ok(())
+    }
+
+    /// `additionalModelRequestFields`, when there are any.
+    pub fn take_additional(&mut self) -> Option<Json<'static>> {
+        let additional = std::mem::take(&mut self.additional);
+        if additional.is_empty() {
+            return None;
+        }
+        let mut text = String::from("{");
+        for (name, value) in additional.iter() {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(Json::of(name).get());
+            text.push(':');
+            text.push_str(value.get());
+        }
+        text.push('}');
+        Json::owned(text)
+    }
+}
+
+fn either<'a>(params: &mut Params<'a>, snake: &str, camel: &str) -> Option<Json<'a>> {
+    let camel = params.take(camel);
+    params.take(snake).or(camel)
+}
+
+/// OpenAI's word for the tier as Bedrock's object; an object passes.
+fn service_tier<'a>(tier: Json<'a>, outgoing: &mut Outgoing) -> Option<Json<'a>> {
+    if tier.is_object() {
+        return Some(tier);
+    }
+    match tier.text().as_deref() {
+        Some("auto") => None,
+        Some("standard_only") => Some(object("type", "default")),
+        Some(word @ ("default" | "priority" | "flex" | "reserved")) => Some(object("type", word)),
+        _ => {
+            outgoing.warn("service_tier", "dropped, bedrock has default, priority, flex and reserved");
+            None
+        }
+    }
+}
+
+/// `anthropic-beta` names: a list, or as the header has them.
+pub fn betas(json: Json<'_>) -> Json<'_> {
+    match json.text() {
+        Some(text) => Json::of(&text.split(',').map(str::trim).collect::<Vec<_>>()),
+        None => json,
+    }
+}
+
+/// Top-level names `like_this` written `likeThis`.
+fn in_camel_case<'a>(json: &Json<'a>) -> Json<'a> {
+    let camel = |name: &str| {
+        let mut words = name.split('_');
+        let mut out = words.next().unwrap_or_default().to_owned();
+        for word in words {
+            let mut chars = word.chars();
+            out.extend(chars.next().map(|first| first.to_ascii_uppercase()));
+            out.push_str(chars.as_str());
+        }
+        out
+    };
+    let Some(members) = json.source().and_then(Json::members) else { return json.clone() };
+    let members =
+        members.iter().map(|(name, value)| format!("{}:{}", Json::of(&camel(name)).get(), value.get()));
+    let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+    Json::owned(text).unwrap_or_else(|| json.clone())
+}
+
+/// Whether OpenAI's `metadata` can be Bedrock's `requestMetadata` (both label a request in the provider's
+/// logs): at most 16 pairs of up to 256 characters of its alphabet.
+fn fits_request_metadata(json: &Json<'_>) -> bool {
+    let good = |text: &str, least: usize| {
+        let known = |char: char| char.is_ascii_alphanumeric() || " \t:_@$#=/+,-.".contains(char);
+        (least..=256).contains(&text.len()) && text.chars().all(known)
+    };
+    Json::members(json.get()).is_some_and(|members| {
+        (1..=16).contains(&members.len())
+            && members.iter().all(|(name, value)| {
+                good(name, 1) && value.read::<Text<'_>>().is_some_and(|text| good(&text, 0))
+            })
+    })
+}

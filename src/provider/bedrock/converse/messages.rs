@@ -1,0 +1,301 @@
+//! The messages of a chat as Converse's turns: system words apart, tool results as the user's, and what one
+//! speaker says in a row in one turn, because Bedrock wants the speakers to alternate.
+
+use super::NAME;
+use super::documents::{self, Names};
+use super::shape::{
+    Block, CachePoint, Media, ReasoningText, ResultContent, Source, Thinking, ToolResult, ToolUse, Turn,
+};
+use crate::api::chat::{Image, Json, Message, Part, Role, Source as From, Text, ToolCall};
+use crate::error::Error;
+use crate::provider::bedrock::model::Model;
+use crate::provider::outgoing::Outgoing;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// System blocks and turns.
+///
+/// # Errors
+/// 400 for content Bedrock has no word for.
+pub fn write<'a>(
+    messages: &'a [Message<'a>],
+    model: &Model<'_>,
+    outgoing: &mut Outgoing,
+) -> Result<(Vec<Block<'a>>, Vec<Turn<'a>>), Error> {
+    let mut system = Vec::new();
+    let mut turns: Vec<Turn<'a>> = Vec::new();
+    let mut blocks = Blocks { model, outgoing, names: Names::default(), told: Told::default() };
+    for (index, message) in messages.iter().enumerate() {
+        let at = format!("messages[{index}]");
+        let (role, content) = match message.role {
+            Role::System | Role::Developer => {
+                blocks.write(&message.content, &at, &mut system)?;
+                continue;
+            }
+            Role::User => ("user", &message.content),
+            Role::Assistant => ("assistant", &message.content),
+            Role::Tool => {
+                let result = blocks.tool_result(message, &at)?;
+                let point = blocks.cache_point(message.cache_control.as_ref());
+                let content = &mut turn(&mut turns, "user").content;
+                // Results stand before whatever else the user says.
+                let is_before =
+                    |block: &Block<'_>| matches!(block, Block::ToolResult(_) | Block::CachePoint(_));
+                let at = content.iter().position(|block| !is_before(block)).unwrap_or(content.len());
+                let rest = content.split_off(at);
+                content.push(Block::ToolResult(result));
+                content.extend(point);
+                content.extend(rest);
+                continue;
+            }
+        };
+        if message.name.is_some() {
+            blocks.tell_once(
+                |told| &mut told.name,
+                "messages.name",
+                "dropped, bedrock knows no speakers' names",
+            );
+        }
+        let mut written = Vec::new();
+        blocks.write(content, &at, &mut written)?;
+        // A turn of nothing (an assistant's empty text) is refused by Bedrock and says nothing.
+        if !written.is_empty() {
+            turn(&mut turns, role).content.append(&mut written);
+        }
+    }
+    if turns.is_empty() && !system.is_empty() {
+        // OpenAI answers a system prompt alone; Bedrock wants somebody to speak.
+        outgoing.warn("messages", "no user speaks, the system prompt was sent as a user's message");
+        turns.push(Turn { role: "user", content: std::mem::take(&mut system) });
+    }
+    if let Some(Turn { role: "assistant", content }) = turns.last_mut()
+        && let Some(Block::Text(text)) = content.last_mut()
+    {
+        // "final assistant content cannot end with trailing whitespace"
+        *text = text.trim_end();
+    }
+    Ok((system, turns))
+}
+
+/// The last turn when it is this speaker's, or a new one.
+fn turn<'t, 'a>(turns: &'t mut Vec<Turn<'a>>, role: &'static str) -> &'t mut Turn<'a> {
+    if turns.last().is_none_or(|last| last.role != role) {
+        turns.push(Turn { role, content: Vec::new() });
+    }
+    let last = turns.len() - 1;
+    #[expect(clippy::indexing_slicing, reason = "there is one: pushed just above if there was none")]
+    &mut turns[last]
+}
+
+struct Blocks<'m, 'o> {
+    model: &'m Model<'m>,
+    outgoing: &'o mut Outgoing,
+    names: Names,
+    told: Told,
+}
+
+/// Warnings told already: once a request is enough.
+#[derive(Default)]
+struct Told {
+    name: bool,
+    thinking: bool,
+    cache: bool,
+    detail: bool,
+}
+
+impl Blocks<'_, '_> {
+    fn tell_once(&mut self, which: impl FnOnce(&mut Told) -> &mut bool, param: &str, what: &str) {
+        if !std::mem::replace(which(&mut self.told), true) {
+            self.outgoing.warn(param, what);
+        }
+    }
+
+    fn write<'a>(&mut self, parts: &'a [Part<'a>], at: &str, into: &mut Vec<Block<'a>>) -> Result<(), Error> {
+        for (index, part) in parts.iter().enumerate() {
+            let at = format!("{at}.content[{index}]");
+            let cache = match part {
+                Part::Text { text, cache_control } => {
+                    if !text.is_empty() {
+                        into.push(Block::Text(text));
+                    }
+                    cache_control.as_ref().filter(|_| !into.is_empty())
+                }
+                Part::Refusal(text) => {
+                    into.extend((!text.is_empty()).then_some(Block::Text(text)));
+                    None
+                }
+                Part::Image(image) => {
+                    into.push(self.image(image, &at)?);
+                    image.cache_control.as_ref()
+                }
+                Part::File(file) => {
+                    into.push(documents::block(file, &mut self.names, &at)?);
+                    file.cache_control.as_ref()
+                }
+                Part::Audio { data, format } => {
+                    let format = documents::audio_format(format, &at)?;
+                    into.push(Block::Audio(Media { format, source: Source::Bytes(Cow::Borrowed(data)) }));
+                    None
+                }
+                Part::Reasoning { text, signature } => {
+                    into.extend(self.thinking(text, signature.as_deref()));
+                    None
+                }
+                Part::Redacted { data } => {
+                    into.extend(self.redacted(data));
+                    None
+                }
+                Part::ToolCall(call) => {
+                    into.push(Block::ToolUse(self.tool_use(call, &at)));
+                    call.cache_control.as_ref()
+                }
+                Part::Other { kind, json } => {
+                    into.push(server_tool(kind, json).ok_or_else(|| unknown(kind, &at))?);
+                    None
+                }
+            };
+            into.extend(self.cache_point(cache));
+        }
+        Ok(())
+    }
+
+    /// Thinking goes back sealed or not at all: a Claude refuses thinking without its signature, and other
+    /// models do not want theirs.
+    fn thinking<'a>(&mut self, text: &'a str, signature: Option<&'a str>) -> Option<Block<'a>> {
+        if signature.is_some() && self.model.takes_thinking_back() {
+            let text = ReasoningText { text, signature };
+            return Some(Block::ReasoningContent(Thinking::ReasoningText(text)));
+        }
+        self.leave_thinking_out();
+        None
+    }
+
+    fn redacted<'a>(&mut self, data: &'a str) -> Option<Block<'a>> {
+        if self.model.takes_thinking_back() {
+            return Some(Block::ReasoningContent(Thinking::RedactedContent(data)));
+        }
+        self.leave_thinking_out();
+        None
+    }
+
+    fn leave_thinking_out(&mut self) {
+        let what = "earlier thinking was left out: this model takes none back without its own signature";
+        self.tell_once(|told| &mut told.thinking, "messages", what);
+    }
+
+    fn cache_point<'a>(&mut self, control: Option<&Json<'a>>) -> Option<Block<'a>> {
+        let control = control?;
+        if !self.model.caches() {
+            self.tell_once(
+                |told| &mut told.cache,
+                "cache_control",
+                "dropped, this model has no prompt cache",
+            );
+            return None;
+        }
+        Some(Block::CachePoint(cache_point(control)))
+    }
+
+    fn image<'a>(&mut self, image: &'a Image<'a>, at: &str) -> Result<Block<'a>, Error> {
+        if image.detail.as_deref().is_some_and(|detail| detail != "auto") {
+            self.tell_once(
+                |told| &mut told.detail,
+                "image_url.detail",
+                "dropped, bedrock has no such parameter",
+            );
+        }
+        documents::image(&image.source, &mut self.names, at)
+    }
+
+    fn tool_use<'a>(&mut self, call: &'a ToolCall<'a>, at: &str) -> ToolUse<'a> {
+        let input = call.arguments().unwrap_or_else(|| {
+            // What a model once wrote must not end its conversation; Bedrock takes objects only.
+            self.outgoing.warn(&format!("{at}.arguments"), "no JSON object, sent as {\"arguments\": <text>}");
+            super::object("arguments", call.arguments.as_ref())
+        });
+        ToolUse { tool_use_id: id(&call.id), name: &call.name, input, kind: None }
+    }
+
+    fn tool_result<'a>(&mut self, message: &'a Message<'a>, at: &str) -> Result<ToolResult<'a>, Error> {
+        let call = message.tool_call_id.as_deref().ok_or_else(|| {
+            let param = format!("{at}.tool_call_id");
+            let what = format!("{param} is missing: it must name the call that this is the result of.");
+            Error::invalid_request(param, what)
+        })?;
+        let mut content = Vec::new();
+        self.write(&message.content, at, &mut content)?;
+        // A point inside a result is none of Converse's; the one behind the result stands for it.
+        content.retain(|block| !matches!(block, Block::CachePoint(_)));
+        let status = message.is_error.then_some(Cow::Borrowed("error"));
+        Ok(ToolResult { tool_use_id: id(call), content: ResultContent::Blocks(content), status, kind: None })
+    }
+}
+
+/// The point that `cache_control` (`{"type":"ephemeral","ttl":"1h"}`) means.
+pub fn cache_point<'a>(control: &Json<'_>) -> CachePoint<'a> {
+    #[derive(Deserialize)]
+    struct Control<'a> {
+        #[serde(borrow)]
+        ttl: Option<Text<'a>>,
+    }
+    let ttl = control.read::<Control<'_>>().and_then(|control| Some(control.ttl?.0.into_owned()));
+    CachePoint { kind: "default", ttl: ttl.map(Cow::Owned) }
+}
+
+/// The id of a tool call as Bedrock takes it (at most 64 of `[a-zA-Z0-9_.:-]`): nearly every provider's is.
+fn id(id: &str) -> Cow<'_, str> {
+    const MOST: usize = 64;
+    let good = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | ':' | '-');
+    if !id.is_empty() && id.len() <= MOST && id.chars().all(good) {
+        return Cow::Borrowed(id);
+    }
+    // The end of long ids differs more than their beginning.
+    let skipped = id.chars().count().saturating_sub(MOST);
+    let id: String = id.chars().skip(skipped).map(|char| if good(char) { char } else { '_' }).collect();
+    if id.is_empty() { Cow::Borrowed("call") } else { Cow::Owned(id) }
+}
+
+/// What a tool of Bedrock's own did in an earlier turn, as this gateway hands it out in `content_blocks`.
+fn server_tool<'a>(kind: &str, json: &'a Json<'a>) -> Option<Block<'a>> {
+    #[derive(Deserialize)]
+    struct Told<'a> {
+        #[serde(borrow)]
+        id: Option<Text<'a>>,
+        name: Option<&'a str>,
+        input: Option<Json<'a>>,
+        tool_use_id: Option<Text<'a>>,
+        content: Option<Json<'a>>,
+        status: Option<Text<'a>>,
+    }
+    let told: Told<'a> = serde_json::from_str(json.get()).ok()?;
+    if kind == "server_tool_use" {
+        return Some(Block::ToolUse(ToolUse {
+            tool_use_id: Cow::Owned(id(&told.id?).into_owned()),
+            name: told.name?,
+            input: told.input?,
+            kind: Some("server_tool_use"),
+        }));
+    }
+    kind.strip_suffix("_result")?;
+    let known = kind != crate::provider::bedrock::SERVER_RESULT;
+    Some(Block::ToolResult(ToolResult {
+        tool_use_id: Cow::Owned(id(&told.tool_use_id?).into_owned()),
+        content: ResultContent::Json(told.content?),
+        status: told.status.map(|status| Cow::Owned(status.0.into_owned())),
+        kind: known.then(|| Cow::Owned(kind.to_owned())),
+    }))
+}
+
+fn unknown(kind: &str, at: &str) -> Error {
+    let message =
+        format!("{NAME} has no content of the type {kind}. Leave it out, or choose another provider.");
+    Error::invalid_request(format!("{at}.type"), message)
+}
+
+/// Where an image or a file is, for those that must say why they cannot take it.
+pub fn is_s3<'a>(source: &'a From<'a>) -> Option<&'a str> {
+    match source {
+        From::Url { url, .. } if url.starts_with("s3://") => Some(url),
+        _ => None,
+    }
+}

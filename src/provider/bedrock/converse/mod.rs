@@ -1,0 +1,136 @@
+//! Converse: one shape of chat for every model on Bedrock. The request is written here from nobody's dialect;
+//! the answer is read in [`super::answer`].
+//!
+//! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html>.
+
+mod documents;
+mod fields;
+mod messages;
+mod shape;
+mod structured;
+mod thinking;
+mod tools;
+
+use super::answer::Answer;
+use super::model::{Family, Model};
+use crate::api::chat::{ChatRequest, Json, Reader, ResponseFormat};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Chat, Target};
+use fields::Fields;
+use serde::Serialize;
+use shape::{Block, Inference, Request};
+
+/// Bedrock's chat.
+#[derive(Debug)]
+pub struct Converse;
+
+/// What warnings and refusals call it.
+const NAME: &str = "bedrock";
+
+impl Chat for Converse {
+    fn write(
+        &self,
+        request: ChatRequest<'_>,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Vec<u8>, Error> {
+        write(request, target, Ask::Answer, outgoing)
+    }
+
+    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+        Box::new(Answer::new(streamed))
+    }
+}
+
+/// What is asked with a chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    Answer,
+    /// Only how many tokens it has: a part of Converse's members, wrapped.
+    TokenCount,
+}
+
+#[derive(Serialize)]
+struct CountTokens<'a> {
+    input: CountTokensInput<'a>,
+}
+
+#[derive(Serialize)]
+struct CountTokensInput<'a> {
+    converse: Request<'a>,
+}
+
+/// Writes the body.
+///
+/// # Errors
+/// 400 that names the `param`.
+pub fn write(
+    mut request: ChatRequest<'_>,
+    target: &Target<'_>,
+    ask: Ask,
+    outgoing: &mut Outgoing,
+) -> Result<Vec<u8>, Error> {
+    let model = Model::at(target.model, target.account);
+    if let Some(wanted) = request.parallel_tool_calls.take()
+        && !wanted
+        && !request.tools.is_empty()
+    {
+        outgoing
+            .warn("parallel_tool_calls", "dropped, bedrock cannot keep a model from calling several tools");
+    }
+    let mut fields = Fields::of_caller(&mut request)?;
+    thinking::write(&mut request, &model, &mut fields, outgoing)?;
+    fields.take(&mut request, &model, outgoing);
+    let searches_web = model.family == Family::Amazon && request.params.take("web_search_options").is_some();
+    let (temperature, top_p) = (request.params.take("temperature"), request.params.take("top_p"));
+    if let Some(betas) =
+        target.account.anthropic_beta.as_deref().filter(|_| model.family == Family::Anthropic)
+    {
+        fields.add("anthropic_beta", fields::betas(Json::of(betas)));
+    }
+    fields.settle(&mut request, outgoing)?;
+    let tool_config = tools::write(&request, &model, &mut fields, searches_web, outgoing)?;
+    let (text_format, instruction) = structured::write(request.response_format.as_ref(), &model, outgoing);
+    let (mut system, turns) = messages::write(&request.messages, &model, outgoing)?;
+    if let Some(instruction) = &instruction {
+        system.push(Block::Text(instruction));
+    }
+    let mut body = Request { system, messages: turns, tool_config, ..Request::default() };
+    body.additional_model_request_fields = fields.take_additional();
+    if ask == Ask::TokenCount {
+        let counted = CountTokens { input: CountTokensInput { converse: body } };
+        return Ok(bytes(&counted));
+    }
+    let mut inference = Inference {
+        max_tokens: request.max_tokens.clone(),
+        temperature,
+        top_p,
+        stop_sequences: request.stop.iter().map(AsRef::as_ref).filter(|stop| !stop.is_empty()).collect(),
+    };
+    body.inference_config = inference.take_if_any();
+    body.guardrail_config = fields.guardrail_config;
+    body.performance_config = fields.performance_config;
+    body.service_tier = fields.service_tier;
+    body.request_metadata = fields.request_metadata;
+    body.prompt_variables = fields.prompt_variables;
+    body.additional_model_response_field_paths = fields.response_field_paths;
+    body.output_config = text_format.or(fields.output_config);
+    Ok(bytes(&body))
+}
+
+fn bytes<T: Serialize>(body: &T) -> Vec<u8> {
+    // Strings, numbers and JSON that was read before always serialize.
+    serde_json::to_vec(body).unwrap_or_default()
+}
+
+/// Whether an answer's text must have a shape.
+fn is_shaped(format: Option<&ResponseFormat<'_>>) -> bool {
+    matches!(format, Some(ResponseFormat::JsonObject | ResponseFormat::JsonSchema { .. }))
+}
+
+/// A JSON object with one member.
+fn object<T: Serialize + ?Sized>(name: &str, value: &T) -> Json<'static> {
+    let text = format!("{{{}:{}}}", Json::of(name).get(), Json::of(value).get());
+    Json::owned(text).unwrap_or_else(|| Json::of(&()))
+}

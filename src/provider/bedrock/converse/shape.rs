@@ -1,0 +1,213 @@
+//! The body of a Converse request, as it is written. What is `None` or empty is left out.
+
+use crate::api::chat::Json;
+use serde::Serialize;
+use std::borrow::Cow;
+
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct Request<'a> {
+    pub messages: Vec<Turn<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub system: Vec<Block<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inference_config: Option<Inference<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_config: Option<ToolConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guardrail_config: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_model_request_fields: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_variables: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_model_response_field_paths: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_metadata: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub performance_config: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_config: Option<Json<'a>>,
+}
+
+#[derive(Serialize)]
+pub struct Turn<'a> {
+    /// `user` or `assistant`.
+    pub role: &'static str,
+    pub content: Vec<Block<'a>>,
+}
+
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct Inference<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop_sequences: Vec<&'a str>,
+}
+
+impl Inference<'_> {
+    pub fn take_if_any(&mut self) -> Option<Self> {
+        let any = self.max_tokens.is_some()
+            || self.temperature.is_some()
+            || self.top_p.is_some()
+            || !self.stop_sequences.is_empty();
+        any.then(|| std::mem::take(self))
+    }
+}
+
+/// One block of content: a member named as its kind.
+#[derive(Serialize, Clone)]
+#[serde(rename_all = "camelCase")]
+pub enum Block<'a> {
+    Text(&'a str),
+    Image(Media<'a>),
+    Video(Media<'a>),
+    Audio(Media<'a>),
+    Document(Document<'a>),
+    ToolUse(ToolUse<'a>),
+    ToolResult(ToolResult<'a>),
+    ReasoningContent(Thinking<'a>),
+    CachePoint(CachePoint<'a>),
+}
+
+#[derive(Serialize, Clone)]
+pub struct Media<'a> {
+    pub format: &'static str,
+    pub source: Source<'a>,
+}
+
+#[derive(Serialize, Clone)]
+pub struct Document<'a> {
+    pub format: &'static str,
+    pub name: String,
+    pub source: Source<'a>,
+}
+
+#[derive(Serialize, Clone)]
+#[serde(rename_all = "camelCase")]
+pub enum Source<'a> {
+    /// Base64.
+    Bytes(Cow<'a, str>),
+    S3Location(S3Location<'a>),
+}
+
+#[derive(Serialize, Clone)]
+pub struct S3Location<'a> {
+    pub uri: &'a str,
+}
+
+#[derive(Serialize, Clone)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolUse<'a> {
+    pub tool_use_id: Cow<'a, str>,
+    pub name: &'a str,
+    pub input: Json<'a>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
+}
+
+#[derive(Serialize, Clone)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResult<'a> {
+    pub tool_use_id: Cow<'a, str>,
+    pub content: ResultContent<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Cow<'a, str>>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Cow<'a, str>>,
+}
+
+/// What a tool brought: our blocks, or Bedrock's own as they came.
+#[derive(Clone)]
+pub enum ResultContent<'a> {
+    Blocks(Vec<Block<'a>>),
+    Json(Json<'a>),
+}
+
+// Not serde's untagged: raw JSON does not come through it.
+impl Serialize for ResultContent<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Blocks(blocks) => blocks.serialize(serializer),
+            Self::Json(json) => json.serialize(serializer),
+        }
+    }
+}
+
+#[derive(Serialize, Clone)]
+#[serde(rename_all = "camelCase")]
+pub enum Thinking<'a> {
+    ReasoningText(ReasoningText<'a>),
+    RedactedContent(&'a str),
+}
+
+#[derive(Serialize, Clone)]
+pub struct ReasoningText<'a> {
+    pub text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<&'a str>,
+}
+
+/// Everything before it is cached.
+#[derive(Serialize, Clone)]
+pub struct CachePoint<'a> {
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// `5m` or `1h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Cow<'a, str>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolConfig<'a> {
+    pub tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<Choice<'a>>,
+}
+
+#[derive(Serialize)]
+pub enum Tool<'a> {
+    #[serde(rename = "toolSpec")]
+    Spec(ToolSpec<'a>),
+    #[serde(rename = "systemTool")]
+    System(Named<'a>),
+    #[serde(rename = "cachePoint")]
+    CachePoint(CachePoint<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolSpec<'a> {
+    pub name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<&'a str>,
+    pub input_schema: InputSchema<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strict: Option<bool>,
+}
+
+#[derive(Serialize)]
+pub struct InputSchema<'a> {
+    pub json: Json<'a>,
+}
+
+#[derive(Serialize)]
+pub struct Named<'a> {
+    pub name: Cow<'a, str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Choice<'a> {
+    Auto {},
+    Any {},
+    Tool(Named<'a>),
+}

@@ -1,0 +1,146 @@
+//! How much a model shall think first, in the words its family has for it: there is no common one. A Claude's
+//! are Anthropic's own (see [`crate::provider::anthropic`]).
+//!
+//! Sources: <https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html>,
+//! <https://docs.aws.amazon.com/nova/latest/nova2-userguide/extended-thinking.html>,
+//! <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-openai.html>.
+
+use super::fields::Fields;
+use super::{NAME, object};
+use crate::api::chat::{ChatRequest, Json, Message, Part, Reasoning, Role, Text, ToolChoice};
+use crate::error::Error;
+use crate::provider::anthropic::generation::Generation;
+use crate::provider::anthropic::sampling::settle;
+use crate::provider::anthropic::thinking::{Case, Thinking, decide};
+use crate::provider::bedrock::model::{Family, Model};
+use crate::provider::outgoing::Outgoing;
+use serde::Deserialize;
+
+/// Writes `reasoning_effort` and `thinking` into the additional fields; for a Claude also puts right what does
+/// not go with its thinking.
+///
+/// # Errors
+/// 400 for an effort that is none.
+pub fn write<'a>(
+    request: &mut ChatRequest<'a>,
+    model: &Model<'_>,
+    fields: &mut Fields<'a>,
+    outgoing: &mut Outgoing,
+) -> Result<(), Error> {
+    let reasoning = std::mem::take(&mut request.reasoning);
+    match model.family {
+        Family::Anthropic => claude(reasoning, request, model, fields, outgoing)?,
+        Family::Unknown => {
+            // The caller knows what its profile leads to: its own words pass.
+            if let Some(thinking) = reasoning.thinking {
+                fields.add("thinking", thinking);
+            } else if let Some(effort) = reasoning.effort {
+                fields.add("reasoning_effort", Json::of(effort.as_ref()));
+            }
+        }
+        family => {
+            let effort = reasoning.effort.as_deref().map(str::to_owned);
+            let wanted = effort.or_else(|| reasoning.thinking.as_ref().and_then(as_effort));
+            if let Some(wanted) = wanted {
+                others(&wanted, family, model, fields, outgoing);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn claude<'a>(
+    reasoning: Reasoning<'a>,
+    request: &mut ChatRequest<'a>,
+    model: &Model<'_>,
+    fields: &mut Fields<'a>,
+    outgoing: &mut Outgoing,
+) -> Result<(), Error> {
+    let generation = Generation::of(model.id);
+    let forces = matches!(request.tool_choice, Some(ToolChoice::Required | ToolChoice::Function(_)));
+    let case = Case {
+        model: generation,
+        max_tokens: request.max_tokens.as_ref(),
+        is_forced: forces && !request.tools.is_empty(),
+        is_thoughtless: answers_thoughtless_calls(&request.messages),
+        provider: NAME,
+    };
+    let Thinking { thinking, effort, is_ours } = decide(reasoning, &case, outgoing)?;
+    settle(&mut request.params, generation, is_ours && thinking.is_some(), outgoing);
+    if let Some(thinking) = thinking {
+        fields.add("thinking", thinking);
+    }
+    if let Some(effort) = effort {
+        fields.add("output_config", object("effort", effort.as_ref()));
+    }
+    Ok(())
+}
+
+/// Whether the calls just answered came without their thoughts: a Claude with a budget then refuses to think.
+fn answers_thoughtless_calls(messages: &[Message<'_>]) -> bool {
+    if messages.last().is_none_or(|last| last.role != Role::Tool) {
+        return false;
+    }
+    let calling = messages.iter().rev().find(|message| message.role == Role::Assistant);
+    let thought =
+        |part: &Part<'_>| matches!(part, Part::Reasoning { signature: Some(_), .. } | Part::Redacted { .. });
+    calling.is_some_and(|calling| !calling.content.first().is_some_and(thought))
+}
+
+/// Everybody else is told a word.
+fn others<'a>(
+    effort: &str,
+    family: Family,
+    model: &Model<'_>,
+    fields: &mut Fields<'a>,
+    outgoing: &mut Outgoing,
+) {
+    // What they know of OpenAI's list.
+    let word = match effort {
+        "minimal" | "low" => "low",
+        "medium" => "medium",
+        "none" => "none",
+        _ => "high",
+    };
+    match family {
+        Family::OpenAi if word != "none" => fields.add("reasoning_effort", Json::of(word)),
+        Family::Qwen if word != "none" => fields.add("reasoning_config", Json::of(word)),
+        Family::Amazon if model.is_thinking_nova() => {
+            let config = match word {
+                "none" => r#"{"type":"disabled"}"#.to_owned(),
+                word => format!(r#"{{"type":"enabled","maxReasoningEffort":"{word}"}}"#),
+            };
+            if let Some(config) = Json::owned(config) {
+                fields.add("reasoningConfig", config);
+            }
+        }
+        // A model that does not think is as good as told not to.
+        _ if word == "none" && family != Family::OpenAi && family != Family::Qwen => {}
+        _ => {
+            return outgoing.warn("reasoning_effort", "dropped, this model cannot be told how much to think");
+        }
+    }
+    if !["none", word].contains(&effort) {
+        outgoing.warn("reasoning_effort", format!("{effort} became {word}, the nearest this model has"));
+    }
+}
+
+/// Anthropic's `thinking` as a word.
+fn as_effort(thinking: &Json<'_>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Thinking<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Text<'a>>,
+        budget_tokens: Option<u64>,
+    }
+    let thinking = thinking.read::<Thinking<'_>>()?;
+    let word = match (thinking.kind.as_deref()?, thinking.budget_tokens) {
+        ("enabled", Some(..=4096)) => "low",
+        ("enabled", Some(16_385..)) => "high",
+        ("enabled", _) => "medium",
+        ("disabled", _) => "none",
+        // `adaptive`: as the model likes.
+        _ => return None,
+    };
+    Some(word.to_owned())
+}

@@ -1,0 +1,220 @@
+//! `toolConfig`: the tools, and which of them must be called.
+
+use super::fields::Fields;
+use super::messages::cache_point;
+use super::shape::{Choice, InputSchema, Named, Tool, ToolConfig, ToolSpec};
+use super::{NAME, is_shaped};
+use crate::api::chat::{ChatRequest, Json, Part, Role, Text, Tool as Asked, ToolChoice};
+use crate::error::Error;
+use crate::provider::anthropic::format::warn_moved;
+use crate::provider::anthropic::schema::fit;
+use crate::provider::bedrock::model::{Family, Model};
+use crate::provider::outgoing::Outgoing;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// The tools; `None` when there are none. `searches_web`: the caller wants a search by `web_search_options`.
+///
+/// # Errors
+/// 400 for a tool or a choice Bedrock has no word for.
+pub fn write<'a>(
+    request: &'a ChatRequest<'a>,
+    model: &Model<'_>,
+    fields: &mut Fields<'_>,
+    searches_web: bool,
+    outgoing: &mut Outgoing,
+) -> Result<Option<ToolConfig<'a>>, Error> {
+    let called = called(request);
+    let mut tools = Vec::new();
+    let mut anthropics = Vec::new();
+    let mut warned_strict = false;
+    for (index, tool) in request.tools.iter().enumerate() {
+        match tool {
+            Asked::Function { name, description, parameters, strict, cache_control, .. } => {
+                if !is_allowed(request.tool_choice.as_ref(), name) && !called.contains(&name.as_ref()) {
+                    continue;
+                }
+                let wants_strict = *strict == Some(true);
+                let is_strict = wants_strict && model.has_structured_output();
+                if wants_strict && !is_strict && !std::mem::replace(&mut warned_strict, true) {
+                    outgoing.warn("tools.function.strict", "dropped, this model has no strict tools");
+                }
+                let mut json = schema(parameters.as_ref());
+                if is_strict {
+                    let (fitting, moved) = fit(&json);
+                    warn_moved("tools.function.parameters", &moved, NAME, outgoing);
+                    json = fitting;
+                }
+                tools.push(Tool::Spec(ToolSpec {
+                    name,
+                    description: description.as_deref().filter(|text| !text.is_empty()),
+                    input_schema: InputSchema { json },
+                    strict: is_strict.then_some(true),
+                }));
+                if let Some(control) = cache_control {
+                    match model.family {
+                        Family::Anthropic | Family::Unknown => {
+                            tools.push(Tool::CachePoint(cache_point(control)));
+                        }
+                        _ => outgoing.warn("tools.cache_control", "dropped, this model caches no tools"),
+                    }
+                }
+            }
+            Asked::Other { kind, json } => match own_tool(kind, json, model) {
+                Some(Own::System(name)) => tools.push(Tool::System(Named { name })),
+                Some(Own::Anthropic) => anthropics.push(json),
+                None => return Err(unknown(kind, index)),
+            },
+        }
+    }
+    let is_search = |tool: &Tool<'_>| matches!(tool, Tool::System(named) if named.name == GROUNDING);
+    if searches_web && !tools.iter().any(is_search) {
+        tools.push(Tool::System(Named { name: Cow::Borrowed(GROUNDING) }));
+    }
+    if !anthropics.is_empty() {
+        fields.add("tools", Json::of(&anthropics));
+    }
+    remember(&called, &mut tools, request, outgoing);
+    let tool_choice = choice(request, &called, &mut tools, outgoing)?;
+    Ok((!tools.is_empty()).then_some(ToolConfig { tools, tool_choice }))
+}
+
+/// The tools named in the history: Converse wants each conversation with calls in it to have a `toolConfig`.
+fn called<'a>(request: &'a ChatRequest<'a>) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    for part in request.messages.iter().flat_map(|message| &message.content) {
+        if let Part::ToolCall(call) = part
+            && !names.contains(&call.name.as_ref())
+        {
+            names.push(call.name.as_ref());
+        }
+    }
+    names
+}
+
+/// Where a conversation with calls in it comes without any tools (OpenAI does not mind), the tools that were
+/// called stand in, with open schemas.
+fn remember<'a>(
+    called: &[&'a str],
+    tools: &mut Vec<Tool<'a>>,
+    request: &ChatRequest<'_>,
+    outgoing: &mut Outgoing,
+) {
+    let has_results = request.messages.iter().any(|message| message.role == Role::Tool);
+    if !tools.is_empty() || called.is_empty() && !has_results {
+        return;
+    }
+    outgoing
+        .warn("tools", "bedrock wants tools where messages tell of calls: those called were added by name");
+    tools.extend(called.iter().map(|name| {
+        let input_schema = InputSchema { json: schema(None) };
+        Tool::Spec(ToolSpec { name, description: None, input_schema, strict: None })
+    }));
+}
+
+fn choice<'a>(
+    request: &'a ChatRequest<'a>,
+    called: &[&str],
+    tools: &mut Vec<Tool<'a>>,
+    outgoing: &mut Outgoing,
+) -> Result<Option<Choice<'a>>, Error> {
+    Ok(match &request.tool_choice {
+        // The rest of `Allowed` is done by leaving the other tools out.
+        None => None,
+        Some(ToolChoice::Auto | ToolChoice::Allowed { required: false, .. }) => Some(Choice::Auto {}),
+        Some(ToolChoice::Required | ToolChoice::Allowed { required: true, .. }) => Some(Choice::Any {}),
+        Some(ToolChoice::Function(name)) => {
+            if is_shaped(request.response_format.as_ref()) {
+                outgoing.warn("tool_choice", "a forced call has no answer for response_format to shape");
+            }
+            Some(Choice::Tool(Named { name: Cow::Borrowed(name) }))
+        }
+        Some(ToolChoice::None) if called.is_empty() => {
+            tools.clear();
+            None
+        }
+        Some(ToolChoice::None) => {
+            let what =
+                "bedrock has no none, and wants the tools where messages tell of calls: the model may call";
+            outgoing.warn("tool_choice", what);
+            None
+        }
+        Some(ToolChoice::Other(_)) => {
+            let message =
+                format!("{NAME} knows no such tool_choice. Use auto, none, required or a function.");
+            return Err(Error::invalid_request("tool_choice", message));
+        }
+    })
+}
+
+fn is_allowed(choice: Option<&ToolChoice<'_>>, name: &str) -> bool {
+    match choice {
+        Some(ToolChoice::Allowed { names, .. }) => names.iter().any(|allowed| allowed == name),
+        _ => true,
+    }
+}
+
+/// The schema of a tool's arguments; it must say that they are an object.
+fn schema<'a>(parameters: Option<&Json<'a>>) -> Json<'a> {
+    let open = || Json::owned(r#"{"type":"object","properties":{}}"#.to_owned());
+    let Some(schema) = parameters.filter(|schema| !schema.is_null()) else {
+        return open().unwrap_or_else(|| Json::of(&()));
+    };
+    match Json::members(schema.get()) {
+        Some(members) if members.is_empty() => open().unwrap_or_else(|| schema.clone()),
+        Some(members) if !members.iter().any(|(name, _)| name == "type") => {
+            let rest = schema.get().trim_start_matches('{');
+            Json::owned(format!(r#"{{"type":"object",{rest}"#)).unwrap_or_else(|| schema.clone())
+        }
+        _ => schema.clone(),
+    }
+}
+
+/// Nova's search of the web.
+pub const GROUNDING: &str = "nova_grounding";
+
+/// A tool that is no function.
+enum Own<'a> {
+    /// One that Bedrock runs itself.
+    System(Cow<'a, str>),
+    /// One that Anthropic has the schema of, run by the caller.
+    Anthropic,
+}
+
+fn own_tool<'a>(kind: &'a str, json: &'a Json<'a>, model: &Model<'_>) -> Option<Own<'a>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Told<'a> {
+        #[serde(borrow)]
+        system_tool: Option<Name<'a>>,
+        name: Option<Text<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Name<'a> {
+        #[serde(borrow)]
+        name: Option<Text<'a>>,
+    }
+    const ANTHROPICS: [&str; 4] = ["computer_", "bash_", "text_editor_", "memory_"];
+    if model.family == Family::Anthropic && ANTHROPICS.iter().any(|start| kind.starts_with(start)) {
+        return Some(Own::Anthropic);
+    }
+    if model.family == Family::Amazon && (kind.starts_with("web_search") || kind == "code_interpreter") {
+        let name = if kind == "code_interpreter" { "nova_code_interpreter" } else { GROUNDING };
+        return Some(Own::System(Cow::Borrowed(name)));
+    }
+    if kind.starts_with("nova_") {
+        return Some(Own::System(Cow::Borrowed(kind)));
+    }
+    let told: Told<'a> = serde_json::from_str(json.get()).ok()?;
+    let named = told.system_tool.and_then(|tool| tool.name);
+    let named = named.or(told.name.filter(|_| matches!(kind, "system_tool" | "systemTool")));
+    Some(Own::System(named?.0))
+}
+
+fn unknown(kind: &str, index: usize) -> Error {
+    let message = format!(
+        "{NAME} has no tool of the type {kind}. It takes functions and, with Nova models, nova_grounding and \
+         nova_code_interpreter."
+    );
+    Error::invalid_request(format!("tools[{index}].type"), message)
+}

@@ -1,0 +1,378 @@
+//! Embeddings through invoke: OpenAI's request as each family of models wants it, its vectors as OpenAI has them.
+//!
+//! Sources: <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html>,
+//! <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-mm.html>,
+//! <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-embed.html>,
+//! <https://docs.aws.amazon.com/nova/latest/userguide/embeddings-schema.html>.
+
+use super::ROW;
+use super::model::{Family, Model};
+use crate::api::body::Body;
+use crate::api::chat::{Fault, Json, Text};
+use crate::config::account::Account;
+use crate::error::Error;
+use crate::provider::Call;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Exchange, Target};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+/// The families' ways to be asked.
+#[derive(Debug)]
+enum Kind {
+    /// Titan text: one text a call.
+    Titan,
+    /// Titan multimodal: one text, one picture or both a call.
+    TitanMultimodal,
+    /// Nova: one text a call.
+    Nova,
+    /// Cohere: up to 96 texts a call.
+    Cohere,
+}
+
+impl Exchange for Kind {
+    fn write(
+        &self,
+        body: Option<&Body>,
+        _target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let body = body.ok_or_else(|| Error::bad_request("Embeddings need a JSON body."))?;
+        let asked = Asked::read(body)?;
+        let written = match self {
+            Self::Titan => titan(asked)?,
+            Self::TitanMultimodal => titan_multimodal(asked)?,
+            Self::Nova => nova(asked)?,
+            Self::Cohere => cohere(asked, outgoing),
+        };
+        Ok(Some(written.into_bytes()))
+    }
+
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
+        let base64 = request.and_then(|body| body.text("encoding_format")).as_deref() == Some("base64");
+        read(answer, model, base64)
+    }
+}
+
+/// How this model's embeddings are had.
+///
+/// # Errors
+/// 400 for a model without any, or one whose family its ARN does not tell.
+pub fn exchange(call: &Call<'_>, account: &Account) -> Result<&'static dyn Exchange, Error> {
+    let model = Model::at(call.model.unwrap_or_default(), account);
+    match model.family {
+        Family::Cohere => Ok(&Kind::Cohere),
+        Family::Amazon if model.id.contains("nova") => Ok(&Kind::Nova),
+        Family::Amazon if model.id.contains("embed-image") => Ok(&Kind::TitanMultimodal),
+        Family::Amazon => Ok(&Kind::Titan),
+        Family::Unknown => {
+            let message = "bedrock's embeddings differ by model and this model's name does not tell which it is: \
+                           say it in cloud_a_model_name.";
+            Err(Error::invalid_request("model", message).with_provider(ROW.id))
+        }
+        _ => {
+            let message = "This gateway knows embeddings of Amazon's and Cohere's models on bedrock.";
+            Err(Error::invalid_request("model", message).with_provider(ROW.id))
+        }
+    }
+}
+
+/// What a caller asks.
+struct Asked<'a> {
+    inputs: Vec<Input<'a>>,
+    dimensions: Option<&'a str>,
+    /// What is not OpenAI's: the model's own words, in order.
+    rest: Vec<(&'a str, &'a str)>,
+}
+
+/// One thing to embed.
+struct Input<'a> {
+    text: Option<Json<'a>>,
+    /// Base64, as a JSON string.
+    image: Option<Json<'a>>,
+}
+
+impl<'a> Asked<'a> {
+    fn read(body: &'a Body) -> Result<Self, Error> {
+        let mut asked = Self { inputs: Vec::new(), dimensions: None, rest: Vec::new() };
+        for (name, text) in body.members().filter(|(_, text)| *text != "null") {
+            match name {
+                "input" => asked.inputs = inputs(text)?,
+                "dimensions" => asked.dimensions = Some(text),
+                "model" | "encoding_format" | "user" => {}
+                _ => asked.rest.push((name, text)),
+            }
+        }
+        if asked.inputs.is_empty() {
+            let message = "input is missing: a string or a list of strings.";
+            return Err(Error::invalid_request("input", message));
+        }
+        Ok(asked)
+    }
+
+    /// The one input of models that take no more.
+    fn only(&self) -> Result<&Input<'a>, Error> {
+        match self.inputs.as_slice() {
+            [only] => Ok(only),
+            several => {
+                let message = format!(
+                    "This model on bedrock embeds one input a call, not {}. Send them one by one, or use a Cohere \
+                     model.",
+                    several.len()
+                );
+                Err(Error::invalid_request("input", message))
+            }
+        }
+    }
+
+    fn only_text(&self) -> Result<&Json<'a>, Error> {
+        let only = self.only()?;
+        only.text.as_ref().filter(|_| only.image.is_none()).ok_or_else(|| {
+            Error::invalid_request("input", "This model on bedrock embeds text only: input must be a string.")
+        })
+    }
+
+    /// Takes a member the caller may write in Bedrock's words.
+    fn take(&mut self, names: &[&str]) -> Option<&'a str> {
+        let at = self.rest.iter().position(|(name, _)| names.contains(name))?;
+        Some(self.rest.remove(at).1)
+    }
+}
+
+fn inputs(text: &str) -> Result<Vec<Input<'_>>, Error> {
+    let wrong = || {
+        let message = "input must be a string or a list of strings: bedrock takes no tokens.";
+        Error::invalid_request("input", message)
+    };
+    let json = Json::parse(text).ok_or_else(wrong)?;
+    if !text.starts_with('[') {
+        return Ok(vec![input(json).ok_or_else(wrong)?]);
+    }
+    let list: Vec<Json<'_>> = serde_json::from_str(text).map_err(|_| wrong())?;
+    list.into_iter().map(|json| input(json).ok_or_else(wrong)).collect()
+}
+
+/// A text, or `{"text": .., "image": {"base64": ..}}` (reference 12.2).
+fn input(json: Json<'_>) -> Option<Input<'_>> {
+    #[derive(Deserialize)]
+    struct Both<'a> {
+        #[serde(borrow)]
+        text: Option<Json<'a>>,
+        image: Option<Json<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Image<'a> {
+        #[serde(borrow)]
+        base64: Option<Json<'a>>,
+        url: Option<Json<'a>>,
+    }
+    if json.get().starts_with('"') {
+        return Some(Input { text: Some(json), image: None });
+    }
+    let both: Both<'_> = serde_json::from_str(json.source().filter(|text| text.starts_with('{'))?).ok()?;
+    let image = both.image.and_then(|image| {
+        let image = match image.source().filter(|text| text.starts_with('{')) {
+            Some(text) => {
+                let told: Image<'_> = serde_json::from_str(text).ok()?;
+                told.base64.or(told.url)?
+            }
+            None => image,
+        };
+        // Of a data URL only the bytes.
+        let bytes = image.text()?.split_once(";base64,").map(|(_, bytes)| Json::of(bytes));
+        Some(bytes.unwrap_or(image))
+    });
+    (both.text.is_some() || image.is_some()).then_some(Input { text: both.text, image })
+}
+
+/// A JSON object put together from members that are JSON already.
+#[derive(Default)]
+struct Object(String);
+
+impl Object {
+    fn set(&mut self, name: &str, value: &str) {
+        self.0.push(if self.0.is_empty() { '{' } else { ',' });
+        self.0.push_str(Json::of(name).get());
+        self.0.push(':');
+        self.0.push_str(value);
+    }
+
+    fn set_if(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.set(name, value);
+        }
+    }
+
+    fn end(mut self, rest: &[(&str, &str)]) -> String {
+        rest.iter().for_each(|(name, value)| self.set(name, value));
+        if self.0.is_empty() {
+            self.0.push('{');
+        }
+        self.0.push('}');
+        self.0
+    }
+}
+
+fn titan(asked: Asked<'_>) -> Result<String, Error> {
+    let mut out = Object::default();
+    out.set("inputText", asked.only_text()?.get());
+    // v1 has 1536 and refuses the parameter in its own words.
+    out.set_if("dimensions", asked.dimensions);
+    Ok(out.end(&asked.rest))
+}
+
+fn titan_multimodal(mut asked: Asked<'_>) -> Result<String, Error> {
+    let config = asked.take(&["embeddingConfig", "embedding_config"]);
+    let only = asked.only()?;
+    let mut out = Object::default();
+    out.set_if("inputText", only.text.as_ref().map(Json::get));
+    out.set_if("inputImage", only.image.as_ref().map(Json::get));
+    let size = asked.dimensions.map(|size| format!("{{\"outputEmbeddingLength\":{size}}}"));
+    out.set_if("embeddingConfig", config.or(size.as_deref()));
+    Ok(out.end(&asked.rest))
+}
+
+fn nova(mut asked: Asked<'_>) -> Result<String, Error> {
+    let purpose = asked.take(&["embeddingPurpose", "embedding_purpose"]).unwrap_or(r#""GENERIC_INDEX""#);
+    // As OpenAI: too long a text is an error, not cut.
+    let truncation = asked.take(&["truncationMode", "truncation_mode", "truncate"]).unwrap_or(r#""NONE""#);
+    let mut text = Object::default();
+    text.set("truncationMode", truncation);
+    text.set("value", asked.only_text()?.get());
+    let mut params = Object::default();
+    params.set("embeddingPurpose", purpose);
+    params.set_if("embeddingDimension", asked.dimensions);
+    params.set("text", &text.end(&[]));
+    let mut out = Object::default();
+    out.set("taskType", r#""SINGLE_EMBEDDING""#);
+    out.set("singleEmbeddingParams", &params.end(&[]));
+    Ok(out.end(&asked.rest))
+}
+
+fn cohere(mut asked: Asked<'_>, outgoing: &mut Outgoing) -> String {
+    let texts: Vec<&Json<'_>> = asked.inputs.iter().filter_map(|input| input.text.as_ref()).collect();
+    let images: Vec<&Json<'_>> = asked.inputs.iter().filter_map(|input| input.image.as_ref()).collect();
+    let mut out = Object::default();
+    if !texts.is_empty() {
+        out.set("texts", Json::of(&texts).get());
+    }
+    if !images.is_empty() {
+        out.set("images", Json::of(&images).get());
+    }
+    let kind =
+        asked.rest.iter().position(|(name, _)| *name == "input_type").map(|at| asked.rest.remove(at).1);
+    if kind.is_none() {
+        outgoing.warn(
+            "input_type",
+            "search_document was sent: the model needs one. For queries send search_query",
+        );
+    }
+    out.set("input_type", kind.unwrap_or(r#""search_document""#));
+    out.set_if("output_dimension", asked.dimensions);
+    out.end(&asked.rest)
+}
+
+/// Any of the families' answers.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    /// Titan's only vector.
+    #[serde(borrow)]
+    embedding: Option<Json<'a>>,
+    embeddings_by_type: Option<Json<'a>>,
+    input_text_token_count: Option<u64>,
+    /// Cohere: a list of vectors, or lists by type. Nova: a list of objects.
+    embeddings: Option<Json<'a>>,
+    message: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ByType<'a> {
+    #[serde(borrow)]
+    float: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Novas<'a> {
+    #[serde(borrow)]
+    embedding: Option<Json<'a>>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    object: &'static str,
+    data: Vec<Embedding<'a>>,
+    model: &'a str,
+    usage: Usage,
+}
+
+#[derive(Serialize)]
+struct Embedding<'a> {
+    object: &'static str,
+    index: usize,
+    embedding: Json<'a>,
+}
+
+/// Zero where the answer's body does not count (Cohere, Nova: in headers only); OpenAI's clients want the member.
+#[derive(Serialize)]
+struct Usage {
+    prompt_tokens: u64,
+    total_tokens: u64,
+}
+
+fn read(answer: &[u8], model: &str, base64: bool) -> Result<Vec<u8>, Fault> {
+    let unreadable = || Fault::unreadable("it holds no embeddings");
+    let text = std::str::from_utf8(answer).map_err(|_| unreadable())?;
+    let told: Answer<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
+    let vectors = vectors(&told).filter(|vectors| !vectors.is_empty()).ok_or_else(|| match told.message {
+        // Titan multimodal reports failures so, with a 200.
+        Some(ref message) => Fault::new(502, message.0.clone()),
+        None => unreadable(),
+    })?;
+    let mut data = Vec::with_capacity(vectors.len());
+    for (index, vector) in vectors.into_iter().enumerate() {
+        let embedding = if base64 { packed(&vector).ok_or_else(unreadable)? } else { vector };
+        data.push(Embedding { object: "embedding", index, embedding });
+    }
+    let tokens = told.input_text_token_count.unwrap_or_default();
+    let usage = Usage { prompt_tokens: tokens, total_tokens: tokens };
+    let told = Told { object: "list", data, model, usage };
+    serde_json::to_vec(&told).map_err(|_| unreadable())
+}
+
+fn vectors<'a>(told: &Answer<'a>) -> Option<Vec<Json<'a>>> {
+    if let Some(vector) = told.embedding.as_ref().filter(|vector| vector.get().starts_with('[')) {
+        return Some(vec![vector.clone()]);
+    }
+    if let Some(by_type) = told.embeddings_by_type.as_ref().and_then(Json::source) {
+        // Another type than float was asked for, by Titan's own parameter.
+        let members = Json::members(by_type)?;
+        return members.into_iter().next().map(|(_, vector)| vec![vector]);
+    }
+    let text = told.embeddings.as_ref()?.source()?;
+    if text.starts_with('{') {
+        let by_type: ByType<'a> = serde_json::from_str(text).ok()?;
+        let list = match by_type.float {
+            Some(float) => float,
+            None => Json::members(text)?.into_iter().next()?.1,
+        };
+        return serde_json::from_str(list.source()?).ok();
+    }
+    let list: Vec<Json<'a>> = serde_json::from_str(text).ok()?;
+    if list.first().is_some_and(Json::is_object) {
+        let each = |json: &Json<'a>| serde_json::from_str::<Novas<'a>>(json.source()?).ok()?.embedding;
+        return list.iter().map(each).collect();
+    }
+    Some(list)
+}
+
+/// A vector as OpenAI packs it: little-endian 32-bit floats in base64.
+fn packed(vector: &Json<'_>) -> Option<Json<'static>> {
+    let numbers: Vec<f32> = vector.read()?;
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    Some(Json::of(&STANDARD.encode(bytes)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Amazon Bedrock (cloud A): chat through Converse, embeddings and rerank through invoke, everything signed.
+//!
+//! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html>.
+//! Not here: Bedrock's control plane (another host: models, batches, customization).
+
+mod address;
+mod answer;
+mod converse;
+mod count_tokens;
+mod embeddings;
+mod frames;
+mod grant;
+mod model;
+#[cfg(test)]
+mod recordings;
+mod rerank;
+mod signing;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use super::grant::{Grant, Granted};
+use super::key::Key;
+use super::row::{CustomHost, Host, Row};
+use super::way::Way;
+use super::{Call, Provider, Signing};
+use crate::api::operation::Operation;
+use crate::config::account::{Account, AuthTypeA};
+use crate::error::Error;
+use http::{HeaderMap, HeaderName};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The vendor.
+#[derive(Debug)]
+pub struct Bedrock;
+
+/// What the documentation and its test want to know; address and key are decided in this file.
+pub static ROW: Row = Row {
+    id: "bedrock",
+    host: Host::Fixed("https://bedrock-runtime.us-east-1.amazonaws.com"),
+    prefix: "",
+    custom_host: CustomHost::Base,
+    key: Key::BEARER,
+    note: "region by `cloud_a_region`; signed with `cloud_a_access_key_id` and `cloud_a_secret_access_key`, an \
+           assumed role or the machine's role; an API key goes as bearer",
+    source: "https://docs.aws.amazon.com/bedrock/latest/APIReference/welcome.html",
+    ..Row::PLAIN
+};
+
+/// The name of the service in signatures.
+const SERVICE: &str = "bedrock";
+
+/// What the result of a tool that Bedrock ran itself is called in `content_blocks` where Bedrock does not say.
+const SERVER_RESULT: &str = "server_tool_result";
+
+/// What a caller's own signature would be in. Ours takes their place, or there is none.
+const STALE: [HeaderName; 3] = [
+    HeaderName::from_static("x-amz-date"),
+    HeaderName::from_static("x-amz-security-token"),
+    HeaderName::from_static("x-amz-content-sha256"),
+];
+
+/// How an account's calls are authorized.
+enum Auth {
+    /// Signed with the account's own keys.
+    Keys,
+    /// `api_key` as bearer.
+    ApiKey,
+    /// Signed with credentials that are fetched.
+    Granted,
+    /// Not at all: a custom host may not want it.
+    Nothing,
+}
+
+impl Auth {
+    /// # Errors
+    /// 401 when nothing is there that Bedrock's own host would take; 400 for half a pair of keys.
+    fn of(account: &Account) -> Result<Self, Error> {
+        let cloud = &account.cloud_a;
+        let has_key = account.api_key.as_ref().is_some_and(|key| !key.expose().is_empty());
+        match cloud.auth_type {
+            Some(AuthTypeA::ApiKey) if has_key => return Ok(Self::ApiKey),
+            Some(AuthTypeA::ApiKey) => return Err(lacks("api_key")),
+            Some(AuthTypeA::AssumedRole | AuthTypeA::ServiceRole) => return Ok(Self::Granted),
+            Some(AuthTypeA::AccessKey) | None => {}
+        }
+        match (&cloud.access_key_id, &cloud.secret_access_key) {
+            (Some(_), Some(_)) if cloud.role_arn.is_some() && cloud.auth_type.is_none() => Ok(Self::Granted),
+            (Some(_), Some(_)) => Ok(Self::Keys),
+            (Some(_), None) => Err(half("cloud_a_secret_access_key")),
+            (None, Some(_)) => Err(half("cloud_a_access_key_id")),
+            (None, None) if cloud.auth_type.is_some() => Err(lacks("cloud_a_access_key_id")),
+            (None, None) if cloud.role_arn.is_some() => Ok(Self::Granted),
+            (None, None) if has_key => Ok(Self::ApiKey),
+            (None, None) if account.custom_host.is_some() => Ok(Self::Nothing),
+            (None, None) => Err(lacks("cloud_a_access_key_id")),
+        }
+    }
+}
+
+fn lacks(param: &str) -> Error {
+    let message = "No credentials for bedrock. Give cloud_a_access_key_id and cloud_a_secret_access_key, a \
+                   Bedrock API key as api_key, or a role (cloud_a_auth_type).";
+    Error::unauthorized(message).with_param(param).with_provider(ROW.id)
+}
+
+fn half(param: &str) -> Error {
+    let message = format!("{param} is missing: the two keys of cloud A go together.");
+    Error::invalid_request(param, message).with_provider(ROW.id)
+}
+
+impl Provider for Bedrock {
+    fn id(&self) -> &'static str {
+        ROW.id
+    }
+
+    fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
+        address::base_url(account)
+    }
+
+    fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
+        match address::action(call) {
+            Some(action) => address::model_path(call, account, action),
+            None => ROW.path(call, account),
+        }
+    }
+
+    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+        match call.operation {
+            Operation::Proxy => Ok(Way::Same(None)),
+            Operation::ChatCompletions
+            | Operation::Completions
+            | Operation::Messages
+            | Operation::Responses => Ok(Way::Chat(&converse::Converse)),
+            Operation::Embeddings => embeddings::exchange(call, account).map(Way::Exchange),
+            Operation::CountTokens => Ok(Way::Exchange(&count_tokens::CountTokens)),
+            Operation::Rerank => Ok(Way::Exchange(&rerank::Rerank)),
+            other => {
+                let message = format!(
+                    "bedrock has no {} at the address this gateway knows of it. Choose another provider.",
+                    other.label()
+                );
+                Err(Error::not_implemented(message).with_provider(ROW.id))
+            }
+        }
+    }
+
+    fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
+        match Auth::of(account)? {
+            Auth::Granted => grant::of(account).map(Some),
+            Auth::Keys | Auth::ApiKey | Auth::Nothing => Ok(None),
+        }
+    }
+
+    fn sign(
+        &self,
+        signing: &Signing<'_>,
+        account: &Account,
+        granted: Option<&Granted>,
+        headers: &mut HeaderMap,
+    ) -> Result<(), Error> {
+        let keys = match granted {
+            Some(Granted::Aws { access_key_id, secret_access_key, session_token }) => {
+                signing::Keys::of(access_key_id, secret_access_key, session_token.as_ref())?
+            }
+            Some(Granted::Bearer(token)) => {
+                headers.insert(http::header::AUTHORIZATION, super::key::bearer(token)?);
+                return Ok(());
+            }
+            None => {
+                let cloud = &account.cloud_a;
+                let (Some(id), Some(secret)) = (&cloud.access_key_id, &cloud.secret_access_key) else {
+                    return Ok(());
+                };
+                signing::Keys::of(id, secret, cloud.session_token.as_ref())?
+            }
+        };
+        let scope = signing::Scope { service: SERVICE, region: &address::region(account)? };
+        signing::sign(signing, &keys, &scope, headers)
+    }
+
+    fn signs(&self, account: &Account) -> bool {
+        matches!(Auth::of(account), Ok(Auth::Keys | Auth::Granted))
+    }
+
+    fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        STALE.iter().for_each(|name| {
+            headers.remove(name);
+        });
+        let key = Key { required: false, ..Key::BEARER };
+        match Auth::of(account)? {
+            Auth::ApiKey => key.write(ROW.id, account, headers),
+            // Only takes out what the caller sent.
+            _ => key.write(ROW.id, &Account::default(), headers),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

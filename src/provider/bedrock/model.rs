@@ -1,0 +1,165 @@
+//! Which model a Bedrock model id or ARN means, and what its family can do that others cannot.
+//!
+//! Converse is one shape for all; what differs (thinking, caching, structured output) is told apart here, by
+//! name: Bedrock has no call that would say so.
+
+use crate::config::account::Account;
+use crate::provider::anthropic::generation::Generation;
+
+/// Who made a model: what stands before the first dot of its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    Anthropic,
+    Amazon,
+    Cohere,
+    Ai21,
+    OpenAi,
+    Qwen,
+    Other,
+    /// An ARN that does not tell: an application inference profile, a provisioned or imported model.
+    Unknown,
+}
+
+/// A model as the caller named it.
+#[derive(Debug, Clone, Copy)]
+pub struct Model<'a> {
+    pub family: Family,
+    /// The foundation model's id (`anthropic.claude-sonnet-4-5-20250929-v1:0`): no ARN, no geography before
+    /// it. Of an ARN that does not tell, the ARN.
+    pub id: &'a str,
+}
+
+/// What may stand before an id to name an inference profile across regions.
+const GEOGRAPHIES: [&str; 11] = ["us", "us-gov", "eu", "apac", "ap", "au", "ca", "jp", "sa", "me", "global"];
+
+impl<'a> Model<'a> {
+    pub fn of(model: &'a str) -> Self {
+        let id = match model.strip_prefix("arn:") {
+            Some(arn) => match foundation_model(arn) {
+                Some(id) => id,
+                None => return Self { family: Family::Unknown, id: model },
+            },
+            None => model,
+        };
+        let id = match id.split_once('.') {
+            Some((geography, rest)) if GEOGRAPHIES.contains(&geography) => rest,
+            _ => id,
+        };
+        let family = match id.split_once('.').map(|(family, _)| family) {
+            Some("anthropic") => Family::Anthropic,
+            Some("amazon") => Family::Amazon,
+            Some("cohere") => Family::Cohere,
+            Some("ai21") => Family::Ai21,
+            Some("openai") => Family::OpenAi,
+            Some("qwen") => Family::Qwen,
+            Some(_) => Family::Other,
+            None => Family::Unknown,
+        };
+        Self { family, id }
+    }
+
+    /// As [`Model::of`], with the account's word for what an ARN leads to where the ARN does not tell.
+    pub fn at(model: &'a str, account: &'a Account) -> Self {
+        let named = Self::of(model);
+        match (named.family, account.cloud_a.model_name.as_deref()) {
+            (Family::Unknown, Some(told)) => Self::of(told),
+            _ => named,
+        }
+    }
+
+    /// Whether prompt caching is there: other families refuse a cache point.
+    pub fn caches(&self) -> bool {
+        matches!(self.family, Family::Anthropic | Family::Amazon | Family::Unknown)
+    }
+
+    /// Whether earlier thinking goes back to it. Others refuse a `reasoningContent` in the history.
+    pub fn takes_thinking_back(&self) -> bool {
+        matches!(self.family, Family::Anthropic | Family::Amazon | Family::Unknown)
+    }
+
+    /// Whether `outputConfig.textFormat` and strict tools are there.
+    /// Source: <https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html>.
+    pub fn has_structured_output(&self) -> bool {
+        match self.family {
+            // Opus 4.1 has it at Anthropic only.
+            Family::Anthropic => Generation::of(self.id).has_schemas() && !self.id.contains("opus-4-1"),
+            Family::Amazon | Family::Cohere | Family::Ai21 => false,
+            Family::OpenAi | Family::Qwen | Family::Unknown => true,
+            Family::Other => {
+                const WITHOUT: [&str; 4] = ["meta.", "writer.", "stability.", "deepseek.r1"];
+                !WITHOUT.iter().any(|start| self.id.starts_with(start))
+            }
+        }
+    }
+
+    /// Whether it is a Nova that can think (Nova 2).
+    pub fn is_thinking_nova(&self) -> bool {
+        self.id.starts_with("amazon.nova-2") || self.id.starts_with("amazon.nova-3")
+    }
+}
+
+/// The model an ARN (without `arn:`) names, where its resource is a foundation model or a profile of Bedrock's
+/// own: `aws:bedrock:us-east-1:1234:inference-profile/us.amazon.nova-lite-v1:0`.
+fn foundation_model(arn: &str) -> Option<&str> {
+    let resource = arn.splitn(5, ':').nth(4)?;
+    let (kind, id) = resource.split_once('/')?;
+    matches!(kind, "foundation-model" | "inference-profile").then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_family_is_seen_through_profiles_and_arns() {
+        let cases = [
+            ("anthropic.claude-v2", Family::Anthropic, "anthropic.claude-v2"),
+            ("us.amazon.nova-lite-v1:0", Family::Amazon, "amazon.nova-lite-v1:0"),
+            ("global.anthropic.claude-sonnet-4-6", Family::Anthropic, "anthropic.claude-sonnet-4-6"),
+            (
+                "us.meta.llama4-maverick-17b-instruct-v1:0",
+                Family::Other,
+                "meta.llama4-maverick-17b-instruct-v1:0",
+            ),
+            (
+                "arn:aws:bedrock:us-east-1::foundation-model/openai.gpt-oss-20b-1:0",
+                Family::OpenAi,
+                "openai.gpt-oss-20b-1:0",
+            ),
+            (
+                "arn:aws-us-gov:bedrock:us-gov-west-1:12:inference-profile/us-gov.anthropic.claude-3-haiku-v1:0",
+                Family::Anthropic,
+                "anthropic.claude-3-haiku-v1:0",
+            ),
+            (
+                "arn:aws:bedrock:us-east-1:12:application-inference-profile/abc",
+                Family::Unknown,
+                "arn:aws:bedrock:us-east-1:12:application-inference-profile/abc",
+            ),
+            ("arn:", Family::Unknown, "arn:"),
+            ("", Family::Unknown, ""),
+        ];
+        for (name, family, id) in cases {
+            let model = Model::of(name);
+            assert_eq!((model.family, model.id), (family, id), "{name}");
+        }
+    }
+
+    #[test]
+    fn structured_output_goes_by_the_models_age() {
+        for (id, has) in [
+            ("anthropic.claude-3-5-sonnet-20241022-v2:0", false),
+            ("us.anthropic.claude-sonnet-4-20250514-v1:0", false),
+            ("us.anthropic.claude-opus-4-1-20250805-v1:0", false),
+            ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", true),
+            ("us.anthropic.claude-sonnet-4-6", true),
+            ("us.amazon.nova-pro-v1:0", false),
+            ("us.meta.llama4-maverick-17b-instruct-v1:0", false),
+            ("us.deepseek.r1-v1:0", false),
+            ("minimax.minimax-m2", true),
+            ("qwen.qwen3-32b-v1:0", true),
+        ] {
+            assert_eq!(Model::of(id).has_structured_output(), has, "{id}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Signature Version 4: a request sealed with the account's keys.
+//!
+//! Only `host` and Amazon's own headers are signed, and the body: other headers may be changed on the way by
+//! the caller's and our own proxies. Source:
+//! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>.
+
+use crate::config::secret::Secret;
+use crate::error::Error;
+use crate::provider::Signing;
+use crate::provider::key::header_value;
+use aws_credential_types::Credentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings};
+use aws_sigv4::sign::v4;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// What a request is signed with.
+#[derive(Debug, Clone)]
+pub struct Keys(Credentials);
+
+impl Keys {
+    /// # Errors
+    /// 400 for an id or a token that no header can carry.
+    pub fn of(id: &Secret, secret: &Secret, token: Option<&Secret>) -> Result<Self, Error> {
+        header_value("cloud_a_access_key_id", id.expose())?;
+        token.map(|token| header_value("cloud_a_session_token", token.expose())).transpose()?;
+        let token = token.map(|token| token.expose().to_owned());
+        Ok(Self(Credentials::new(id.expose(), secret.expose(), token, None, "account")))
+    }
+}
+
+/// What a signature is good for.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    pub service: &'a str,
+    pub region: &'a str,
+}
+
+/// Signs the request and writes `authorization`, `x-amz-date` and, with temporary keys, the session token into
+/// its headers.
+///
+/// # Errors
+/// 400 for keys that no header can carry.
+pub fn sign(
+    signing: &Signing<'_>,
+    keys: &Keys,
+    scope: &Scope<'_>,
+    headers: &mut HeaderMap,
+) -> Result<(), Error> {
+    let host = authority(signing.url);
+    let amazons = headers.iter().filter(|(name, _)| is_amazons(name));
+    let signed = amazons.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    let signed: Vec<(&str, &str)> = signed.chain([("host", host)]).collect();
+    for (name, value) in signature(signing, keys, scope, signed.into_iter())? {
+        headers.insert(name, value);
+    }
+    Ok(())
+}
+
+/// Names and values of the headers that seal the request, with exactly `signed` under the seal.
+fn signature<'a>(
+    signing: &Signing<'a>,
+    keys: &Keys,
+    scope: &Scope<'_>,
+    signed: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, Error> {
+    let identity = keys.0.clone().into();
+    let params = v4::SigningParams::builder()
+        .identity(&identity)
+        .region(scope.region)
+        .name(scope.service)
+        .time(signing.now)
+        .settings(SigningSettings::default())
+        .build()
+        .map_err(|error| Error::internal(format!("signing parameters: {error}")))?
+        .into();
+    let body = SignableBody::Bytes(signing.body);
+    // The errors of signing quote the request at most, never the keys.
+    let cannot = |error| Error::internal(format!("request cannot be signed: {error}"));
+    let request = SignableRequest::new(signing.method.as_str(), signing.url, signed, body).map_err(cannot)?;
+    let (instructions, _) = aws_sigv4::http_request::sign(request, &params).map_err(cannot)?.into_parts();
+    let (headers, _) = instructions.into_parts();
+    headers
+        .iter()
+        .map(|header| {
+            let mut value = header_value(header.name(), header.value())?;
+            value.set_sensitive(true);
+            Ok((HeaderName::from_static(header.name()), value))
+        })
+        .collect()
+}
+
+/// Amazon's rule: its own headers must be signed. What tracing adds on the way is not ours to seal.
+fn is_amazons(name: &HeaderName) -> bool {
+    name.as_str().starts_with("x-amz") && name.as_str() != "x-amzn-trace-id"
+}
+
+/// `host[:port]` of an URL.
+fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

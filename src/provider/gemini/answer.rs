@@ -1,0 +1,152 @@
+//! What Gemini answers, as it is written: one whole answer or one chunk of a stream, which look the same.
+
+use super::logprobs::LogprobsIn;
+use crate::api::chat::{Json, Text};
+use crate::api::usage::Usage;
+use serde::Deserialize;
+
+/// `GenerateContentResponse`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow)]
+    pub response_id: Option<Text<'a>>,
+    pub model_version: Option<Text<'a>>,
+    /// RFC 3339; Vertex only.
+    pub create_time: Option<Text<'a>>,
+    pub candidates: Option<Vec<Candidate<'a>>>,
+    pub prompt_feedback: Option<PromptFeedback<'a>>,
+    pub usage_metadata: Option<UsageIn<'a>>,
+    pub error: Option<Json<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Candidate<'a> {
+    pub index: Option<u32>,
+    #[serde(borrow)]
+    pub content: Option<ContentIn<'a>>,
+    pub finish_reason: Option<Text<'a>>,
+    pub finish_message: Option<Text<'a>>,
+    pub grounding_metadata: Option<Json<'a>>,
+    pub citation_metadata: Option<Json<'a>>,
+    pub url_context_metadata: Option<Json<'a>>,
+    pub safety_ratings: Option<Json<'a>>,
+    pub logprobs_result: Option<LogprobsIn<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ContentIn<'a> {
+    #[serde(borrow)]
+    pub parts: Option<Vec<PartIn<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PartIn<'a> {
+    #[serde(borrow)]
+    pub text: Option<Text<'a>>,
+    pub thought: Option<bool>,
+    pub thought_signature: Option<Text<'a>>,
+    pub function_call: Option<CallIn<'a>>,
+    pub inline_data: Option<BlobIn<'a>>,
+    pub file_data: Option<Json<'a>>,
+    pub executable_code: Option<Json<'a>>,
+    pub code_execution_result: Option<Json<'a>>,
+    pub tool_call: Option<Json<'a>>,
+    pub tool_response: Option<Json<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CallIn<'a> {
+    #[serde(borrow)]
+    pub id: Option<Text<'a>>,
+    pub name: Option<Text<'a>>,
+    pub args: Option<Json<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BlobIn<'a> {
+    #[serde(borrow)]
+    pub mime_type: Option<Text<'a>>,
+    pub data: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PromptFeedback<'a> {
+    #[serde(borrow)]
+    pub block_reason: Option<Text<'a>>,
+    pub block_reason_message: Option<Text<'a>>,
+}
+
+/// `usageMetadata`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct UsageIn<'a> {
+    prompt_token_count: Option<u64>,
+    candidates_token_count: Option<u64>,
+    thoughts_token_count: Option<u64>,
+    tool_use_prompt_token_count: Option<u64>,
+    cached_content_token_count: Option<u64>,
+    total_token_count: Option<u64>,
+    prompt_tokens_details: Option<Vec<Share<'a>>>,
+    tool_use_prompt_tokens_details: Option<Vec<Share<'a>>>,
+    candidates_tokens_details: Option<Vec<Share<'a>>>,
+    /// Google's word for OpenAI's tiers, by host.
+    #[serde(borrow)]
+    service_tier: Option<Text<'a>>,
+    traffic_type: Option<Text<'a>>,
+}
+
+/// The tokens of one kind of content.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Share<'a> {
+    #[serde(borrow)]
+    modality: Option<Text<'a>>,
+    token_count: Option<u64>,
+}
+
+impl UsageIn<'_> {
+    /// In OpenAI's sense: what a tool of Google's read went in, thoughts came out. `None` where no token was
+    /// counted.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let counts = [self.prompt_token_count, self.candidates_token_count, self.total_token_count];
+        counts.iter().find_map(|count| *count)?;
+        let value = |count: Option<u64>| count.unwrap_or_default();
+        let input = value(self.prompt_token_count).saturating_add(value(self.tool_use_prompt_token_count));
+        let reasoning = value(self.thoughts_token_count);
+        let output = value(self.candidates_token_count).saturating_add(reasoning);
+        Some(Usage {
+            input,
+            output,
+            total: self.total_token_count.unwrap_or(input.saturating_add(output)),
+            cached: value(self.cached_content_token_count),
+            cache_write: 0,
+            reasoning,
+            input_audio: audio(&self.prompt_tokens_details)
+                .saturating_add(audio(&self.tool_use_prompt_tokens_details)),
+            output_audio: audio(&self.candidates_tokens_details),
+        })
+    }
+
+    /// OpenAI's name of the tier the call was served in.
+    pub(super) fn tier(&self) -> Option<&'static str> {
+        let word = self.service_tier.as_deref().or(self.traffic_type.as_deref())?;
+        Some(match word.to_ascii_uppercase().as_str() {
+            "STANDARD" | "ON_DEMAND" => "default",
+            "FLEX" | "ON_DEMAND_FLEX" => "flex",
+            "PRIORITY" | "ON_DEMAND_PRIORITY" => "priority",
+            "PROVISIONED_THROUGHPUT" => "scale",
+            _ => return None,
+        })
+    }
+}
+
+fn audio(shares: &Option<Vec<Share<'_>>>) -> u64 {
+    let shares = shares.iter().flatten();
+    let audio = shares.filter(|share| share.modality.as_deref() == Some("AUDIO"));
+    audio.fold(0, |sum: u64, share| sum.saturating_add(share.token_count.unwrap_or_default()))
+}

@@ -1,0 +1,242 @@
+//! Tools Google runs itself (code execution, search, file search), told as blocks in Anthropic's shape and, in
+//! the next turn, read back into the parts they were.
+
+use super::content::PartOut;
+use super::object;
+use crate::api::chat::{Json, Text};
+use serde::{Deserialize, Serialize};
+
+const CODE: &str = "code_execution";
+
+/// A call of a server tool: Anthropic's `server_tool_use`, with Gemini's seal beside.
+#[derive(Debug, Serialize)]
+struct ServerToolUse<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: &'a str,
+    name: &'a str,
+    input: Json<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<&'a str>,
+}
+
+/// Its result: Anthropic's `<name>_tool_result`.
+#[derive(Debug, Serialize)]
+struct ServerToolResult<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    tool_use_id: &'a str,
+    content: Json<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<&'a str>,
+}
+
+/// Gemini's parts for server tools: code, its result, a call, a response.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolPart<'a> {
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    language: Option<Json<'a>>,
+    code: Option<Json<'a>>,
+    outcome: Option<Text<'a>>,
+    output: Option<Text<'a>>,
+    tool_type: Option<Text<'a>>,
+    args: Option<Json<'a>>,
+    response: Option<Json<'a>>,
+}
+
+/// The blocks of one choice: calls and results are told apart by ids, which older models do not give.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    made: u32,
+    last: String,
+}
+
+impl Blocks {
+    pub(super) fn code(&mut self, json: &Json<'_>, choice: u32, signature: Option<&str>) -> Option<String> {
+        let code: ToolPart<'_> = json.read()?;
+        let id = self.open(code.id.as_deref(), choice);
+        let members = [("code", code.code), ("language", code.language)];
+        let members = members.into_iter().filter_map(|(name, json)| Some((name, json?)));
+        let input = object(&members.collect::<Vec<_>>());
+        Some(write(&ServerToolUse { kind: "server_tool_use", id: &id, name: CODE, input, signature }))
+    }
+
+    pub(super) fn code_result(&mut self, json: &Json<'_>, signature: Option<&str>) -> Option<String> {
+        let result: ToolPart<'_> = json.read()?;
+        let is_good = result.outcome.as_deref() == Some("OUTCOME_OK");
+        let output = result.output.as_deref().unwrap_or_default();
+        let (stdout, stderr) = if is_good { (output, "") } else { ("", output) };
+        let content = object(&[
+            ("type", Json::of("code_execution_result")),
+            ("stdout", Json::of(stdout)),
+            ("stderr", Json::of(stderr)),
+            ("return_code", Json::of(&i32::from(!is_good))),
+            ("content", Json::of(&[(); 0])),
+        ]);
+        let id = result.id.as_deref().unwrap_or(&self.last);
+        Some(write(&ServerToolResult {
+            kind: format!("{CODE}_tool_result"),
+            tool_use_id: id,
+            content,
+            signature,
+        }))
+    }
+
+    pub(super) fn tool(&mut self, json: &Json<'_>, choice: u32, signature: Option<&str>) -> Option<String> {
+        let call: ToolPart<'_> = json.read()?;
+        let id = self.open(call.id.as_deref(), choice);
+        let name = call.tool_type.as_deref().unwrap_or("tool").to_ascii_lowercase();
+        let input = call.args.unwrap_or_else(|| object(&[]));
+        Some(write(&ServerToolUse { kind: "server_tool_use", id: &id, name: &name, input, signature }))
+    }
+
+    pub(super) fn tool_result(&mut self, json: &Json<'_>, signature: Option<&str>) -> Option<String> {
+        let result: ToolPart<'_> = json.read()?;
+        let name = result.tool_type.as_deref().unwrap_or("tool").to_ascii_lowercase();
+        let content = result.response.unwrap_or_else(|| object(&[]));
+        let id = result.id.as_deref().unwrap_or(&self.last);
+        Some(write(&ServerToolResult {
+            kind: format!("{name}_tool_result"),
+            tool_use_id: id,
+            content,
+            signature,
+        }))
+    }
+
+    fn open(&mut self, id: Option<&str>, choice: u32) -> String {
+        self.last = match id.filter(|id| !id.is_empty()) {
+            Some(id) => id.to_owned(),
+            None => {
+                self.made += 1;
+                format!("srvtoolu_{choice}_{}", self.made)
+            }
+        };
+        self.last.clone()
+    }
+}
+
+fn write<T: Serialize>(block: &T) -> String {
+    serde_json::to_string(block).unwrap_or_default()
+}
+
+/// A block of an earlier turn.
+#[derive(Deserialize)]
+struct BlockIn<'a> {
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    tool_use_id: Option<Text<'a>>,
+    name: Option<Text<'a>>,
+    input: Option<Json<'a>>,
+    content: Option<Json<'a>>,
+    signature: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct CodeContent<'a> {
+    #[serde(borrow)]
+    stdout: Option<Json<'a>>,
+    stderr: Option<Json<'a>>,
+    return_code: Option<i64>,
+}
+
+/// Google's own tools, as blocks name them.
+const TOOLS: [&str; 8] = [
+    "google_search_web",
+    "google_search_image",
+    "google_search",
+    "url_context",
+    "google_maps",
+    "file_search",
+    "retrieval",
+    "computer_use",
+];
+
+/// The part a block was; `None` for a block of somebody else's.
+pub(super) fn part<'a>(kind: &str, json: &Json<'a>) -> Option<PartOut<'a>> {
+    let block: BlockIn<'a> = serde_json::from_str(json.source()?).ok()?;
+    // Made by us for a model that gave none: it would not know it.
+    let id = block.id.or(block.tool_use_id).map(|id| id.0).filter(|id| !id.starts_with("srvtoolu_"));
+    let id = ("id", id.map(|id| Json::of(id.as_ref())));
+    let mut part = PartOut { thought_signature: block.signature.map(|text| text.0), ..PartOut::default() };
+    match kind {
+        "server_tool_use" if block.name.as_deref() == Some(CODE) => {
+            let input: ToolPart<'_> = block.input.as_ref()?.read()?;
+            let language = input.language.unwrap_or_else(|| Json::of("PYTHON"));
+            part.executable_code = Some(members([id, ("language", Some(language)), ("code", input.code)]));
+        }
+        "server_tool_use" => {
+            let tool = Json::of(&tool_type(block.name?.as_ref())?);
+            let args = block.input.filter(|input| input.get() != "{}");
+            part.tool_call = Some(members([id, ("toolType", Some(tool)), ("args", args)]));
+        }
+        "code_execution_tool_result" => {
+            let content: CodeContent<'_> = block.content.as_ref()?.read()?;
+            let is_good = content.return_code.unwrap_or_default() == 0;
+            let output = if is_good { content.stdout } else { content.stderr };
+            let outcome = if is_good { "OUTCOME_OK" } else { "OUTCOME_FAILED" };
+            part.code_execution_result =
+                Some(members([id, ("outcome", Some(Json::of(outcome))), ("output", output)]));
+        }
+        _ => {
+            let tool = Json::of(&tool_type(kind.strip_suffix("_tool_result")?)?);
+            let response = block.content.filter(|content| content.get() != "{}");
+            part.tool_response = Some(members([id, ("toolType", Some(tool)), ("response", response)]));
+        }
+    }
+    Some(part)
+}
+
+fn tool_type(name: &str) -> Option<String> {
+    TOOLS.contains(&name).then(|| name.to_ascii_uppercase())
+}
+
+fn members<const N: usize>(members: [(&str, Option<Json<'_>>); N]) -> Json<'static> {
+    let told = members.into_iter().filter_map(|(name, json)| Some((name, json?)));
+    object(&told.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_as_blocks_is_read_back_as_it_was() {
+        let mut blocks = Blocks::default();
+        let read = |told: Option<String>| {
+            let told = told.unwrap();
+            let kind: serde_json::Value = serde_json::from_str(&told).unwrap();
+            let part = part(kind["type"].as_str().unwrap(), &Json::parse(&told).unwrap()).unwrap();
+            serde_json::to_string(&part).unwrap()
+        };
+        let code = r#"{"id":"c1","language":"PYTHON","code":"print(\"1\")"}"#;
+        let told = blocks.code(&Json::parse(code).unwrap(), 0, Some("seal"));
+        assert_eq!(read(told), format!(r#"{{"executableCode":{code},"thoughtSignature":"seal"}}"#));
+        let result = r#"{"id":"c1","outcome":"OUTCOME_OK","output":"1\n"}"#;
+        let told = blocks.code_result(&Json::parse(result).unwrap(), None);
+        assert_eq!(read(told), format!(r#"{{"codeExecutionResult":{result}}}"#));
+        let failed = r#"{"outcome":"OUTCOME_FAILED","output":"no"}"#;
+        // The id is the call's.
+        let told = blocks.code_result(&Json::parse(failed).unwrap(), None);
+        assert!(read(told).contains(r#""id":"c1","outcome":"OUTCOME_FAILED","output":"no""#));
+        let call = r#"{"id":"t1","toolType":"FILE_SEARCH","args":{"q":1.0}}"#;
+        let told = blocks.tool(&Json::parse(call).unwrap(), 0, Some("s"));
+        assert_eq!(read(told), format!(r#"{{"toolCall":{call},"thoughtSignature":"s"}}"#));
+        let response = r#"{"id":"t1","toolType":"FILE_SEARCH"}"#;
+        let told = blocks.tool_result(&Json::parse(response).unwrap(), None);
+        assert_eq!(read(told), format!(r#"{{"toolResponse":{response}}}"#));
+    }
+
+    #[test]
+    fn blocks_of_other_providers_are_not_ours() {
+        for (kind, json) in [
+            ("server_tool_use", r#"{"id":"srvtoolu_1","name":"web_search","input":{}}"#),
+            ("web_search_tool_result", r#"{"tool_use_id":"srvtoolu_1","content":[]}"#),
+            ("document", "{}"),
+            ("server_tool_use", "[]"),
+        ] {
+            assert!(part(kind, &Json::parse(json).unwrap()).is_none(), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! `generationConfig`: how the answer is to be made.
+
+use super::model::{Model, Thinking};
+use super::{Gemini, object, schema};
+use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Text};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use serde::Deserialize;
+
+/// OpenAI's parameters (and Gemini's own, as callers spell them) by Gemini's names.
+const SAME: &[(&str, &str)] = &[
+    ("temperature", "temperature"),
+    ("top_p", "topP"),
+    ("top_k", "topK"),
+    ("seed", "seed"),
+    ("presence_penalty", "presencePenalty"),
+    ("frequency_penalty", "frequencyPenalty"),
+    ("image_config", "imageConfig"),
+    ("imageConfig", "imageConfig"),
+    ("media_resolution", "mediaResolution"),
+    ("mediaResolution", "mediaResolution"),
+    ("speech_config", "speechConfig"),
+    ("speechConfig", "speechConfig"),
+];
+
+/// Takes out of `request` what belongs here.
+///
+/// # Errors
+/// 400 that names what Gemini cannot do.
+pub(super) fn config<'a>(
+    request: &mut ChatRequest<'a>,
+    gemini: Gemini,
+    model: Model,
+    outgoing: &mut Outgoing,
+) -> Result<Params<'a>, Error> {
+    let mut config = Params::default();
+    let params = &mut request.params;
+    for (theirs, ours) in SAME {
+        if let Some(value) = params.take(theirs) {
+            config.set(*ours, value);
+        }
+    }
+    if let Some(limit) = request.max_tokens.take() {
+        config.set("maxOutputTokens", limit);
+    }
+    let stop = std::mem::take(&mut request.stop);
+    if !stop.is_empty() {
+        config.set("stopSequences", Json::of(&stop));
+    }
+    match params.take("n") {
+        Some(n) if n.get() != "1" => config.set("candidateCount", n),
+        _ => {}
+    }
+    logprobs(params, &mut config);
+    output(params, &mut config, outgoing);
+    match request.response_format.take() {
+        None | Some(ResponseFormat::Text) => {}
+        Some(ResponseFormat::JsonObject) => config.set("responseMimeType", Json::of("application/json")),
+        Some(ResponseFormat::JsonSchema { schema, .. }) => {
+            config.set("responseMimeType", Json::of("application/json"));
+            config.set("responseJsonSchema", schema::tidy(&schema));
+        }
+    }
+    let own = params.take("thinking_config").or_else(|| params.take("thinkingConfig"));
+    let asked = std::mem::take(&mut request.reasoning);
+    if let Some(thinking) = own.or_else(|| thinking(&asked, gemini, model, outgoing)) {
+        config.set("thinkingConfig", thinking);
+    }
+    // The caller's own words for it go over ours.
+    for name in ["generation_config", "generationConfig"] {
+        if let Some(own) = params.take(name) {
+            overlay(&mut config, &own, name)?;
+        }
+    }
+    Ok(config)
+}
+
+fn overlay<'a>(config: &mut Params<'a>, own: &Json<'a>, name: &str) -> Result<(), Error> {
+    let members = own.source().and_then(Json::members);
+    let members =
+        members.ok_or_else(|| Error::invalid_request(name, format!("{name} must be an object.")))?;
+    for (member, value) in members {
+        config.set(camel(&member), value);
+    }
+    Ok(())
+}
+
+/// `max_output_tokens` as `maxOutputTokens`: Google takes both, but not both at once.
+fn camel(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut raise = false;
+    for char in name.chars() {
+        match char {
+            '_' => raise = true,
+            char if std::mem::take(&mut raise) => out.extend(char.to_uppercase()),
+            char => out.push(char),
+        }
+    }
+    out
+}
+
+fn logprobs<'a>(params: &mut Params<'a>, config: &mut Params<'a>) {
+    let wanted = params.get("logprobs").is_some_and(Json::is_true);
+    if !wanted {
+        return;
+    }
+    params.take("logprobs");
+    config.set("responseLogprobs", Json::of(&true));
+    if let Some(top) = params.take("top_logprobs").filter(|top| top.get() != "0") {
+        config.set("logprobs", top);
+    }
+}
+
+/// `modalities` and `audio`.
+fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, outgoing: &mut Outgoing) {
+    #[derive(Deserialize)]
+    struct Audio<'a> {
+        #[serde(borrow)]
+        voice: Option<Text<'a>>,
+        format: Option<Text<'a>>,
+    }
+    let asked = params.get("modalities").and_then(Json::read::<Vec<Text<'_>>>);
+    let words: Option<Vec<String>> =
+        asked.map(|words| words.iter().map(|word| word.to_ascii_uppercase()).collect());
+    if let Some(words) = words {
+        params.take("modalities");
+        if words != ["TEXT"] {
+            config.set("responseModalities", Json::of(&words));
+        }
+    }
+    let Some(audio) = params.take("audio") else { return };
+    let Some(audio) = audio.read::<Audio<'_>>() else { return };
+    if let Some(voice) = audio.voice {
+        let voice = object(&[("voiceName", Json::of(&*voice))]);
+        let voice = object(&[("prebuiltVoiceConfig", voice)]);
+        config.set("speechConfig", object(&[("voiceConfig", voice)]));
+    }
+    if let Some(format) = audio.format.filter(|format| **format != *"pcm16") {
+        outgoing.warn("audio.format", format!("Gemini answers in PCM, not {}", &*format));
+    }
+}
+
+/// Anthropic's `thinking`, and the reference's spellings of it.
+#[derive(Deserialize)]
+struct Asked<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    budget_tokens: Option<Json<'a>>,
+    include_thoughts: Option<bool>,
+}
+
+/// `thinkingConfig`, in the words of the model's generation. Levels for efforts are those of Google's own
+/// compatible endpoint: <https://ai.google.dev/gemini-api/docs/openai#thinking>.
+fn thinking(
+    asked: &Reasoning<'_>,
+    gemini: Gemini,
+    model: Model,
+    outgoing: &mut Outgoing,
+) -> Option<Json<'static>> {
+    let (param, mut effort) = ("reasoning_effort", asked.effort.as_deref());
+    let mut members: Vec<(&str, Json<'_>)> = Vec::new();
+    let mut show = asked.summary.is_some() || effort.is_some_and(|effort| effort != "none");
+    let told = asked.thinking.as_ref().and_then(Json::read::<Asked<'_>>);
+    if let Some(told) = &told {
+        let kind = told.kind.as_deref().unwrap_or("enabled");
+        show = kind != "disabled";
+        if kind == "disabled" {
+            effort = Some("none");
+        } else if let Some(budget) = told.budget_tokens.clone().filter(|budget| !budget.is_null()) {
+            members.push(("thinkingBudget", budget));
+            effort = None;
+        }
+        show = told.include_thoughts.unwrap_or(show);
+    }
+    if effort.is_none() && members.is_empty() && !show {
+        return None;
+    }
+    if model.thinking == Thinking::None {
+        if effort != Some("none") {
+            outgoing.warn(param, format!("dropped, this model of {} does not think", gemini.provider()));
+        }
+        return None;
+    }
+    match effort {
+        None | Some("auto" | "default") => {}
+        Some(effort) if model.thinking == Thinking::Budget => {
+            members.push(("thinkingBudget", Json::of(&budget(effort, model, outgoing))));
+        }
+        Some(effort) => members.push(("thinkingLevel", Json::of(level(effort, model, outgoing)))),
+    }
+    if show {
+        members.push(("includeThoughts", Json::of(&true)));
+    }
+    (!members.is_empty()).then(|| object(&members))
+}
+
+fn budget(effort: &str, model: Model, outgoing: &mut Outgoing) -> u32 {
+    match effort {
+        "none" if model.is_pro => {
+            outgoing.warn("reasoning_effort", "this model always thinks: asked for the least");
+            128
+        }
+        "none" => 0,
+        "minimal" | "low" => 1024,
+        "medium" => 8192,
+        _ => 24576,
+    }
+}
+
+fn level(effort: &str, model: Model, outgoing: &mut Outgoing) -> &'static str {
+    if effort == "none" {
+        outgoing.warn("reasoning_effort", "this model always thinks: asked for the least");
+    }
+    match effort {
+        "none" | "minimal" if model.is_pro => "LOW",
+        "none" | "minimal" => "MINIMAL",
+        "low" => "LOW",
+        "medium" => "MEDIUM",
+        _ => "HIGH",
+    }
+}

@@ -1,0 +1,434 @@
+//! A chat's messages as Gemini's contents: who spoke, and the parts of it.
+//!
+//! Contents of the same speaker are put together, but a turn of function results stays alone, in the order of
+//! the calls: the API wants as many results as there were calls, right behind them.
+
+use super::model::Model;
+use super::{Gemini, blocks, media, object};
+use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, ToolCall};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use serde::Serialize;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Stands for a seal no model gave: base64 of `skip_thought_signature_validator`, which Google documents for
+/// calls that come from elsewhere (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
+const NO_SEAL: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
+
+/// Gemini's `Content`.
+#[derive(Debug, Serialize)]
+pub(super) struct Content<'a> {
+    pub role: &'static str,
+    pub parts: Vec<PartOut<'a>>,
+    #[serde(skip)]
+    is_results: bool,
+}
+
+/// Gemini's `Part`.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PartOut<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub thought: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inline_data: Option<Blob<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_data: Option<FileData<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function_call: Option<Call<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function_response: Option<Outcome<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executable_code: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code_execution_result: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_response: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thought_signature: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Blob<'a> {
+    mime_type: Cow<'a, str>,
+    data: Cow<'a, str>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FileData<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<Cow<'a, str>>,
+    file_uri: Cow<'a, str>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Call<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Cow<'a, str>>,
+    name: Cow<'a, str>,
+    args: Json<'a>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Outcome<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Cow<'a, str>>,
+    name: Cow<'a, str>,
+    response: Json<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<PartOut<'a>>,
+}
+
+impl<'a> PartOut<'a> {
+    fn text(text: impl Into<Cow<'a, str>>) -> Self {
+        Self { text: Some(text.into()), ..Self::default() }
+    }
+}
+
+/// What a chat's messages became.
+#[derive(Debug, Default)]
+pub(super) struct Turns<'a> {
+    pub system: Vec<PartOut<'a>>,
+    pub contents: Vec<Content<'a>>,
+    /// An earlier turn used tools of Google's own.
+    pub has_server_tools: bool,
+}
+
+/// Reads all messages.
+///
+/// # Errors
+/// 400 that names the part Gemini cannot take.
+pub(super) fn turns<'a>(
+    messages: Vec<Message<'a>>,
+    gemini: Gemini,
+    model: Model,
+    outgoing: &mut Outgoing,
+) -> Result<Turns<'a>, Error> {
+    let mut writer = Writer {
+        gemini,
+        model,
+        names: names(&messages),
+        calls: Vec::new(),
+        results: Vec::new(),
+        turns: Turns::default(),
+        outgoing,
+    };
+    for (index, message) in messages.into_iter().enumerate() {
+        writer.take(message, index)?;
+    }
+    writer.close_results();
+    let mut turns = writer.turns;
+    if turns.contents.is_empty() {
+        // A system prompt alone is a question elsewhere; here contents are required.
+        turns.contents.push(Content {
+            role: "user",
+            parts: std::mem::take(&mut turns.system),
+            is_results: false,
+        });
+    }
+    if let Some(content) = turns.contents.iter_mut().find(|content| content.parts.is_empty()) {
+        content.parts.push(PartOut::text(""));
+    }
+    Ok(turns)
+}
+
+/// The function each call was of, by the call's id: a result only names the call.
+fn names(messages: &[Message<'_>]) -> HashMap<String, String> {
+    let parts = messages.iter().flat_map(|message| &message.content);
+    let calls = parts.filter_map(|part| match part {
+        Part::ToolCall(call) => Some((call.id.clone().into_owned(), call.name.clone().into_owned())),
+        _ => None,
+    });
+    calls.collect()
+}
+
+struct Writer<'a, 'o> {
+    gemini: Gemini,
+    model: Model,
+    names: HashMap<String, String>,
+    /// Ids of the calls made last, in order.
+    calls: Vec<String>,
+    /// Results for them, each with its call's place.
+    results: Vec<(usize, Outcome<'a>, Vec<PartOut<'a>>)>,
+    turns: Turns<'a>,
+    outgoing: &'o mut Outgoing,
+}
+
+impl<'a> Writer<'a, '_> {
+    fn take(&mut self, message: Message<'a>, index: usize) -> Result<(), Error> {
+        if message.role == Role::Tool {
+            return self.result(message, index);
+        }
+        self.close_results();
+        let role = match message.role {
+            Role::Assistant => "model",
+            _ => "user",
+        };
+        let mut parts = Vec::with_capacity(message.content.len());
+        for (at, part) in message.content.into_iter().enumerate() {
+            self.part(part, message.role, &format!("messages[{index}].content[{at}]"), &mut parts)?;
+        }
+        match message.role {
+            Role::System | Role::Developer => self.turns.system.append(&mut parts),
+            _ if parts.is_empty() => {}
+            _ => self.push(role, false, parts),
+        }
+        Ok(())
+    }
+
+    /// Appends to the last content when it is the same speaker's.
+    fn push(&mut self, role: &'static str, is_results: bool, mut parts: Vec<PartOut<'a>>) {
+        let calls = parts.iter_mut().filter_map(|part| part.function_call.as_mut());
+        let calls = calls.map(|call| {
+            let id = call.id.clone().unwrap_or_default().into_owned();
+            if self.gemini.is_vertex() {
+                // Not in every version of Vertex's API; the order says as much.
+                call.id = None;
+            }
+            id
+        });
+        let calls: Vec<String> = calls.collect();
+        match self.turns.contents.last_mut() {
+            Some(last) if last.role == role && last.is_results == is_results => last.parts.append(&mut parts),
+            _ => {
+                if role == "model" {
+                    self.calls.clear();
+                }
+                self.turns.contents.push(Content { role, parts, is_results });
+            }
+        }
+        self.calls.extend(calls);
+        self.seal();
+    }
+
+    /// Sees to it that the first call of the last content has a seal, where the model insists.
+    fn seal(&mut self) {
+        let Some(content) = self.turns.contents.last_mut().filter(|_| self.model.is_sealing) else { return };
+        if let Some(first) = content.parts.iter_mut().find(|part| part.function_call.is_some())
+            && first.thought_signature.is_none()
+        {
+            first.thought_signature = Some(Cow::Borrowed(NO_SEAL));
+        }
+    }
+
+    fn result(&mut self, message: Message<'a>, index: usize) -> Result<(), Error> {
+        let id = message.tool_call_id.clone().unwrap_or_default();
+        let name = self.names.get(id.as_ref()).cloned().map(Cow::Owned).or(message.name.clone());
+        let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| id.clone());
+        if name.is_empty() {
+            let at = format!("messages[{index}].tool_call_id");
+            let text = format!("{at} must be the id of an earlier tool call.");
+            return Err(Error::invalid_request(at, text));
+        }
+        let response = response(&message);
+        let (mut inside, mut behind) = (Vec::new(), Vec::new());
+        for (at, part) in message.content.into_iter().enumerate() {
+            if matches!(part, Part::Text { .. } | Part::Refusal(_)) {
+                continue;
+            }
+            let mut parts = Vec::new();
+            self.part(part, Role::Tool, &format!("messages[{index}].content[{at}]"), &mut parts)?;
+            let fits = self.model.is_sealing && parts.iter().all(may_stand_in_a_result);
+            if fits { &mut inside } else { &mut behind }.append(&mut parts);
+        }
+        let place = self.calls.iter().position(|call| *call == *id).unwrap_or(usize::MAX);
+        let id = Some(id).filter(|id| !id.is_empty() && !self.gemini.is_vertex());
+        self.results.push((place, Outcome { id, name, response, parts: inside }, behind));
+        Ok(())
+    }
+
+    /// Writes the results that stood one after the other.
+    fn close_results(&mut self) {
+        if self.results.is_empty() {
+            return;
+        }
+        let mut results = std::mem::take(&mut self.results);
+        results.sort_by_key(|(place, _, _)| *place);
+        let mut media = Vec::new();
+        let mut parts = Vec::with_capacity(results.len());
+        for (_, outcome, mut behind) in results {
+            media.append(&mut behind);
+            parts.push(PartOut { function_response: Some(outcome), ..PartOut::default() });
+        }
+        self.push("user", true, parts);
+        if !media.is_empty() {
+            self.push("user", false, media);
+        }
+    }
+
+    fn part(
+        &mut self,
+        part: Part<'a>,
+        role: Role,
+        at: &str,
+        parts: &mut Vec<PartOut<'a>>,
+    ) -> Result<(), Error> {
+        match part {
+            Part::Text { text, .. } | Part::Refusal(text) if text.is_empty() => {}
+            Part::Text { text, .. } | Part::Refusal(text) => parts.push(PartOut::text(text)),
+            Part::Image(Image { source, .. }) => parts.push(self.source(source, Some("image/jpeg"), at)?),
+            Part::Audio { data, format } => {
+                let mime_type = Cow::Owned(media::of_audio(&format));
+                parts.push(PartOut { inline_data: Some(Blob { mime_type, data }), ..PartOut::default() });
+            }
+            Part::File(File { source, .. }) => {
+                // Vertex wants a type with every file; a PDF is the rule of reference 12.4.
+                let rule = self.gemini.is_vertex().then_some("application/pdf");
+                parts.push(self.source(source, rule, at)?);
+            }
+            Part::Reasoning { text, signature } => reasoning(text, signature, parts),
+            Part::Redacted { .. } => {
+                self.outgoing.warn(at, "dropped, only the provider that sealed it can read it");
+            }
+            Part::ToolCall(call) => parts.push(call_out(call)),
+            Part::Other { kind, json } => self.other(&kind, &json, role, at, parts)?,
+        }
+        Ok(())
+    }
+
+    fn source(&self, source: Source<'a>, rule: Option<&'static str>, at: &str) -> Result<PartOut<'a>, Error> {
+        let (mime_type, file_uri) = match source {
+            Source::Text(text) => return Ok(PartOut::text(text)),
+            Source::Data { media_type, data } => {
+                let mime_type = Some(media_type).filter(|media_type| !media_type.is_empty());
+                let mime_type =
+                    mime_type.unwrap_or(Cow::Borrowed(rule.unwrap_or("application/octet-stream")));
+                return Ok(PartOut { inline_data: Some(Blob { mime_type, data }), ..PartOut::default() });
+            }
+            Source::Url { url, media_type } => {
+                let known = media_type.or_else(|| media::by_extension(&url).map(Cow::Borrowed));
+                (known.or(rule.map(Cow::Borrowed)), url)
+            }
+            Source::Id(id) if id.contains("://") => (media::by_extension(&id).map(Cow::Borrowed), id),
+            Source::Id(id) if !self.gemini.is_vertex() => {
+                let name = id.strip_prefix("files/").unwrap_or(&id);
+                let uri = format!("https://generativelanguage.googleapis.com/v1beta/files/{name}");
+                (None, Cow::Owned(uri))
+            }
+            Source::Id(_) => {
+                let text = "Vertex AI keeps no files by id. Send the data, or a gs:// or https:// URL.";
+                return Err(Error::invalid_request(at, text).with_provider(self.gemini.provider()));
+            }
+        };
+        Ok(PartOut { file_data: Some(FileData { mime_type, file_uri }), ..PartOut::default() })
+    }
+
+    fn other(
+        &mut self,
+        kind: &str,
+        json: &Json<'a>,
+        role: Role,
+        at: &str,
+        parts: &mut Vec<PartOut<'a>>,
+    ) -> Result<(), Error> {
+        if let ("video_url" | "audio_url", Some((url, media_type))) = (kind, linked(kind, json)) {
+            let rule = if kind == "video_url" { "video/mp4" } else { "audio/mpeg" };
+            let source = match Source::of_url(url) {
+                Source::Url { url, .. } => Source::Url { url, media_type },
+                source => source,
+            };
+            parts.push(self.source(source, Some(rule), at)?);
+            return Ok(());
+        }
+        if role == Role::Assistant {
+            match blocks::part(kind, json) {
+                Some(part) => {
+                    self.turns.has_server_tools |= part.tool_call.is_some() || part.tool_response.is_some();
+                    parts.push(part);
+                }
+                // A block of another provider's own tools: what it found stands in the text.
+                None => self.outgoing.warn(at, format!("dropped, {kind} is of another provider")),
+            }
+            return Ok(());
+        }
+        let provider = self.gemini.provider();
+        let text = format!("{provider} cannot take a part of type {kind:?}.");
+        Err(Error::invalid_request(format!("{at}.type"), text).with_provider(provider))
+    }
+}
+
+/// The URL in `{"type":"video_url","video_url":{"url":..}}` or with the URL alone.
+fn linked<'a>(kind: &str, json: &Json<'a>) -> Option<(Cow<'a, str>, Option<Cow<'a, str>>)> {
+    let text_of = |json: &Json<'a>| serde_json::from_str::<crate::api::chat::Text<'a>>(json.source()?).ok();
+    let (_, inner) = Json::members(json.source()?)?.into_iter().find(|(name, _)| name == kind)?;
+    if let Some(url) = text_of(&inner) {
+        return Some((url.0, None));
+    }
+    let members = Json::members(inner.source()?)?;
+    let member =
+        |wanted: &str| members.iter().find(|(name, _)| name == wanted).and_then(|(_, json)| text_of(json));
+    Some((member("url")?.0, member("mime_type").map(|text| text.0)))
+}
+
+/// Thinking of an earlier turn. Gemini seals answers, not thoughts: a seal without thoughts is that of the text
+/// before it, and a seal on thoughts is another provider's, which Gemini would refuse.
+fn reasoning<'a>(text: Cow<'a, str>, signature: Option<Cow<'a, str>>, parts: &mut Vec<PartOut<'a>>) {
+    if !text.is_empty() {
+        return parts.push(PartOut { thought: true, ..PartOut::text(text) });
+    }
+    let Some(signature) = signature else { return };
+    match parts.last_mut() {
+        Some(last) if last.text.is_some() && !last.thought && last.thought_signature.is_none() => {
+            last.thought_signature = Some(signature);
+        }
+        _ => parts.push(PartOut { thought_signature: Some(signature), ..PartOut::text("") }),
+    }
+}
+
+fn call_out(call: ToolCall<'_>) -> PartOut<'_> {
+    let ToolCall { id, name, arguments, signature, .. } = call;
+    let args = match arguments.trim() {
+        "" | "null" => Some(object(&[])),
+        text => match &arguments {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(_) => Json::owned(text.to_owned()),
+        },
+    };
+    let args = args.or_else(|| borrowed(&arguments)).filter(Json::is_object);
+    // What a model wrote wrong is shown as it wrote it.
+    let args = args.unwrap_or_else(|| object(&[("arguments", Json::of(arguments.as_ref()))]));
+    let id = Some(id).filter(|id| !id.is_empty());
+    let function_call = Some(Call { id, name, args });
+    PartOut { function_call, thought_signature: signature, ..PartOut::default() }
+}
+
+fn borrowed<'a>(text: &Cow<'a, str>) -> Option<Json<'a>> {
+    match text {
+        Cow::Borrowed(text) => Json::parse(text.trim()),
+        Cow::Owned(_) => None,
+    }
+}
+
+/// A result as the object Gemini wants: an object as it is, other text under `output`, a failure under `error`.
+fn response<'a>(message: &Message<'a>) -> Json<'a> {
+    let told = match message.content.as_slice() {
+        [Part::Text { text: Cow::Borrowed(text), .. }] => Json::parse(text.trim()),
+        [Part::Text { text: Cow::Owned(text), .. }] => Json::owned(text.trim().to_owned()),
+        _ => None,
+    };
+    match told.filter(Json::is_object) {
+        Some(told) if !message.is_error => told,
+        _ => {
+            let name = if message.is_error { "error" } else { "output" };
+            object(&[(name, Json::of(message.text().as_ref()))])
+        }
+    }
+}
+
+/// <https://ai.google.dev/gemini-api/docs/function-calling#multimodal>
+fn may_stand_in_a_result(part: &PartOut<'_>) -> bool {
+    let mime_type = match (&part.inline_data, &part.file_data) {
+        (Some(blob), _) => Some(&blob.mime_type),
+        (None, Some(file)) => file.mime_type.as_ref(),
+        (None, None) => None,
+    };
+    let known = ["image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"];
+    mime_type.is_some_and(|mime_type| known.contains(&mime_type.as_ref()))
+}

@@ -1,0 +1,72 @@
+//! `POST /v1/messages/count_tokens` by Gemini's `countTokens`.
+
+use super::{Gemini, request};
+use crate::api::body::Body;
+use crate::api::chat::Fault;
+use crate::api::messages;
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Exchange, Target};
+use serde::Deserialize;
+
+/// Counts the tokens of a request on one of Gemini's hosts.
+#[derive(Debug)]
+pub struct Count(pub Gemini);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Counted {
+    total_tokens: Option<u64>,
+}
+
+impl Exchange for Count {
+    fn write(
+        &self,
+        body: Option<&Body>,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
+        request::write_count(messages::read(body)?, self.0, target.model, outgoing).map(Some)
+    }
+
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+        let counted = serde_json::from_slice::<Counted>(answer).ok().and_then(|counted| counted.total_tokens);
+        counted.map(messages::count_answer).ok_or_else(|| Fault::unreadable("it holds no number of tokens"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::operation::Operation;
+    use crate::config::account::Account;
+    use crate::provider::Call;
+
+    #[test]
+    fn each_host_counts_what_it_would_be_asked() {
+        let body = r#"{"model":"gemini-2.5-flash","system":"Be brief.","messages":[{"role":"user","content":"Hi"}]}"#;
+        let body = Body::parse(body.into()).unwrap();
+        let call = Call {
+            operation: Operation::CountTokens,
+            method: &http::Method::POST,
+            path: "messages/count_tokens",
+            query: None,
+            model: Some("gemini-2.5-flash"),
+            streamed: false,
+        };
+        let target = Target { call: &call, account: &Account::default(), model: "gemini-2.5-flash" };
+        let sent = |gemini| {
+            let bytes = Count(gemini).write(Some(&body), &target, &mut Outgoing::default()).unwrap().unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        let request = r#""contents":[{"role":"user","parts":[{"text":"Hi"}]}],"systemInstruction":{"parts":[{"text":"Be brief."}]}"#;
+        assert_eq!(sent(Gemini::Vertex), format!("{{{request}}}"));
+        let wanted =
+            format!(r#"{{"generateContentRequest":{{{request},"model":"models/gemini-2.5-flash"}}}}"#);
+        assert_eq!(sent(Gemini::Studio), wanted);
+        let read = |answer: &[u8]| Count(Gemini::Studio).read(answer, None, "");
+        assert_eq!(read(br#"{"totalTokens":12,"x":[]}"#).unwrap(), br#"{"input_tokens":12}"#);
+        assert_eq!(read(b"{}").unwrap_err().status, 502);
+    }
+}

@@ -1,0 +1,185 @@
+//! Where an answer's words come from: Gemini's grounding and citations as OpenAI's `url_citation`s.
+//!
+//! Gemini counts bytes, OpenAI characters, so the answer's text is needed to tell a place in it.
+
+use crate::api::chat::{Json, Text};
+use serde::{Deserialize, Serialize};
+
+/// An answer's text beyond which no place is looked up: memory stays bounded.
+const MOST_TEXT: usize = 4 << 20;
+
+/// The text of one choice so far.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    text: String,
+    is_whole: bool,
+}
+
+impl Words {
+    pub(super) fn take(&mut self, text: &str) {
+        self.is_whole = self.text.len() + text.len() <= MOST_TEXT && (self.is_whole || self.text.is_empty());
+        if self.is_whole {
+            self.text.push_str(text);
+        }
+    }
+
+    /// Character offsets of `segment`: where the bytes say, or else where its words stand.
+    fn place(&self, segment: &Segment<'_>) -> Option<(usize, usize)> {
+        let (start, end) = (segment.start_index.unwrap_or_default(), segment.end_index?);
+        let wanted = segment.text.as_deref().unwrap_or_default();
+        let told = self.text.get(start..end).filter(|told| wanted.is_empty() || *told == wanted);
+        let (start, part) = match told {
+            Some(told) => (start, told),
+            None if wanted.is_empty() => return None,
+            None => (self.text.find(wanted)?, wanted),
+        };
+        let before = self.text.get(..start)?.chars().count();
+        Some((before, before + part.chars().count()))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Grounding<'a> {
+    #[serde(borrow)]
+    grounding_chunks: Option<Vec<Source<'a>>>,
+    grounding_supports: Option<Vec<Support<'a>>>,
+}
+
+/// A source is one of these.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Source<'a> {
+    #[serde(borrow)]
+    web: Option<Page<'a>>,
+    retrieved_context: Option<Page<'a>>,
+    maps: Option<Page<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(borrow)]
+    uri: Option<Text<'a>>,
+    title: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Support<'a> {
+    #[serde(borrow)]
+    segment: Option<Segment<'a>>,
+    grounding_chunk_indices: Option<Vec<usize>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Segment<'a> {
+    start_index: Option<usize>,
+    end_index: Option<usize>,
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Citations<'a> {
+    #[serde(borrow)]
+    citations: Option<Vec<Citation<'a>>>,
+    /// An older name.
+    citation_sources: Option<Vec<Citation<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Citation<'a> {
+    start_index: Option<usize>,
+    end_index: Option<usize>,
+    #[serde(borrow)]
+    uri: Option<Text<'a>>,
+    title: Option<Text<'a>>,
+}
+
+#[derive(Serialize)]
+struct Annotation<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    url_citation: UrlCitation<'a>,
+}
+
+#[derive(Serialize)]
+struct UrlCitation<'a> {
+    start_index: usize,
+    end_index: usize,
+    url: &'a str,
+    title: &'a str,
+}
+
+fn annotation((start_index, end_index): (usize, usize), url: &str, title: Option<&str>) -> String {
+    // Callers' types have a title in every citation.
+    let url_citation = UrlCitation { start_index, end_index, url, title: title.unwrap_or(url) };
+    serde_json::to_string(&Annotation { kind: "url_citation", url_citation }).unwrap_or_default()
+}
+
+/// The annotations in `groundingMetadata`. Sources without an address (files of a search store) have none.
+pub(super) fn of_grounding(json: &Json<'_>, words: &Words, tell: &mut dyn FnMut(&str)) {
+    let Some(grounding) = json.read::<Grounding<'_>>() else { return };
+    let sources = grounding.grounding_chunks.unwrap_or_default();
+    for support in grounding.grounding_supports.unwrap_or_default() {
+        let Some(place) = support.segment.as_ref().and_then(|segment| words.place(segment)) else { continue };
+        for index in support.grounding_chunk_indices.unwrap_or_default() {
+            let Some(source) = sources.get(index) else { continue };
+            let page = source.web.as_ref().or(source.retrieved_context.as_ref()).or(source.maps.as_ref());
+            if let Some(page) = page
+                && let Some(uri) = &page.uri
+            {
+                tell(&annotation(place, uri, page.title.as_deref()));
+            }
+        }
+    }
+}
+
+/// The annotations in `citationMetadata`.
+pub(super) fn of_citations(json: &Json<'_>, words: &Words, tell: &mut dyn FnMut(&str)) {
+    let Some(told) = json.read::<Citations<'_>>() else { return };
+    for citation in told.citations.or(told.citation_sources).unwrap_or_default() {
+        let segment =
+            Segment { start_index: citation.start_index, end_index: citation.end_index, text: None };
+        if let Some(uri) = &citation.uri
+            && let Some(place) = words.place(&segment)
+        {
+            tell(&annotation(place, uri, citation.title.as_deref()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_become_characters() {
+        let mut words = Words::default();
+        words.take("Zürich liegt ");
+        words.take("schön. Bern auch.");
+        let grounding = r#"{"groundingChunks":[{"web":{"uri":"https://a","title":"A"}},{"web":{"uri":"https://b"}},
+            {"retrievedContext":{"fileSearchStore":"s"}}],
+            "groundingSupports":[{"segment":{"endIndex":22,"text":"Zürich liegt schön."},"groundingChunkIndices":[0,2]},
+            {"segment":{"startIndex":1,"endIndex":3,"text":"Bern auch."},"groundingChunkIndices":[1,9]},
+            {"segment":{"startIndex":1,"endIndex":2,"text":"nirgends"},"groundingChunkIndices":[0]}]}"#;
+        let mut told = Vec::new();
+        of_grounding(&Json::parse(grounding).unwrap(), &words, &mut |json| told.push(json.to_owned()));
+        assert_eq!(
+            told,
+            [
+                r#"{"type":"url_citation","url_citation":{"start_index":0,"end_index":19,"url":"https://a","title":"A"}}"#,
+                r#"{"type":"url_citation","url_citation":{"start_index":20,"end_index":30,"url":"https://b","title":"https://b"}}"#,
+            ]
+        );
+        let citations =
+            r#"{"citations":[{"startIndex":0,"endIndex":7,"uri":"https://c"},{"endIndex":2,"uri":"x"}]}"#;
+        told.clear();
+        of_citations(&Json::parse(citations).unwrap(), &words, &mut |json| told.push(json.to_owned()));
+        assert_eq!(told.len(), 1);
+        assert!(told[0].contains(r#""start_index":0,"end_index":6"#), "{told:?}");
+    }
+}

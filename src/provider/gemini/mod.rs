@@ -1,0 +1,114 @@
+//! The shape of Google's Gemini: `generateContent`, written from a chat and read into events.
+//!
+//! Spoken by two providers, [`super::google`] and [`super::vertex`]; where they are and how they are asked is
+//! theirs. Sources: <https://ai.google.dev/api/generate-content>, reference 12.6 and 12.7, and recorded traffic.
+
+use super::outgoing::Outgoing;
+use super::way::{Chat, Target};
+use crate::api::chat::{ChatRequest, Json, Reader};
+use crate::error::Error;
+use model::Model;
+use std::borrow::Cow;
+
+mod answer;
+mod blocks;
+mod config;
+mod content;
+pub mod count;
+pub mod embeddings;
+mod grounding;
+mod logprobs;
+mod media;
+mod model;
+pub mod models;
+mod reader;
+mod request;
+mod schema;
+mod tools;
+
+/// Gemini's chat, on one of its two hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gemini {
+    /// generativelanguage.googleapis.com.
+    Studio,
+    /// aiplatform.googleapis.com.
+    Vertex,
+}
+
+impl Gemini {
+    /// The provider's id, for problem texts.
+    const fn provider(self) -> &'static str {
+        match self {
+            Self::Studio => "google",
+            Self::Vertex => "vertex-ai",
+        }
+    }
+
+    const fn is_vertex(self) -> bool {
+        matches!(self, Self::Vertex)
+    }
+}
+
+impl Chat for Gemini {
+    fn write(
+        &self,
+        request: ChatRequest<'_>,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Vec<u8>, Error> {
+        request::write(request, *self, Model::of(target.model), outgoing)
+    }
+
+    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+        Box::new(reader::GeminiReader::new(streamed))
+    }
+}
+
+/// JSON text without the white space between its tokens: Google lays its answers out over many lines, and what
+/// stands in an event must be one.
+fn compact(json: &str) -> Cow<'_, str> {
+    if !json.contains(['\n', '\r']) {
+        return Cow::Borrowed(json);
+    }
+    let (mut inside, mut escaped) = (false, false);
+    let kept = json.chars().filter(|&char| {
+        match char {
+            '"' if !escaped => inside = !inside,
+            ' ' | '\n' | '\r' | '\t' if !inside => return false,
+            _ => {}
+        }
+        escaped = inside && char == '\\' && !escaped;
+        true
+    });
+    Cow::Owned(kept.collect())
+}
+
+/// A JSON object of these members, in order.
+fn object(members: &[(&str, Json<'_>)]) -> Json<'static> {
+    let mut text = String::from("{");
+    for (name, json) in members {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(Json::of(name).get());
+        text.push(':');
+        text.push_str(json.get());
+    }
+    text.push('}');
+    Json::owned(text).unwrap_or_else(|| Json::of(&()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_white_space_between_tokens_goes() {
+        let laid_out = "{\n  \"a b\": [1.0, \"\\\\\", \" \\\" \"],\r\n\t\"c\": \"\\n \"\n}";
+        assert_eq!(compact(laid_out), r#"{"a b":[1.0,"\\"," \" "],"c":"\n "}"#);
+        assert_eq!(compact(r#"{"a": 1}"#), r#"{"a": 1}"#);
+    }
+}
+
+#[cfg(test)]
+mod recordings;

@@ -1,0 +1,114 @@
+//! `GET /v1/models` and `GET /v1/models/{id}`: Google's lists in OpenAI's shape, its own members behind.
+
+use crate::api::body::Body;
+use crate::api::chat::{Fault, Json};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Exchange, Target};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// The list: `models` at Google, `publisherModels` on Vertex AI.
+#[derive(Debug)]
+pub struct Listing;
+
+/// One model.
+#[derive(Debug)]
+pub struct Single;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    #[serde(borrow)]
+    models: Option<Vec<Json<'a>>>,
+    publisher_models: Option<Vec<Json<'a>>>,
+}
+
+#[derive(Serialize)]
+struct ListOut<'a> {
+    object: &'static str,
+    data: Vec<Model<'a>>,
+}
+
+struct Model<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
+
+impl Exchange for Listing {
+    fn write(&self, _: Option<&Body>, _: &Target<'_>, _: &mut Outgoing) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
+
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+        let wrong = || Fault::unreadable("it is no list of models");
+        let text = std::str::from_utf8(answer).map_err(|_| wrong())?.trim();
+        let answer: Answer<'_> =
+            serde_json::from_str(text).ok().filter(|_| text.starts_with('{')).ok_or_else(wrong)?;
+        // An empty list is left out by Google's JSON.
+        let models = answer.models.or(answer.publisher_models).unwrap_or_default();
+        let data: Option<Vec<Model<'_>>> =
+            models.iter().map(|json| Json::members(json.get()).map(Model)).collect();
+        serde_json::to_vec(&ListOut { object: "list", data: data.ok_or_else(wrong)? }).map_err(|_| wrong())
+    }
+}
+
+impl Exchange for Single {
+    fn write(&self, _: Option<&Body>, _: &Target<'_>, _: &mut Outgoing) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
+
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+        let wrong = || Fault::unreadable("it is no model");
+        let text = std::str::from_utf8(answer).map_err(|_| wrong())?;
+        let model = Json::members(text.trim()).map(Model).ok_or_else(wrong)?;
+        serde_json::to_vec(&model).map_err(|_| wrong())
+    }
+}
+
+impl Serialize for Model<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = self.0.iter().find(|(name, _)| name == "name").and_then(|(_, json)| json.text());
+        let name = name.unwrap_or_default();
+        // `models/x`, `publishers/google/models/x`.
+        let (owner, id) = match name.split_once("models/") {
+            Some((owner, id)) => (owner.trim_matches('/').trim_start_matches("publishers/"), id),
+            None => ("", name.as_ref()),
+        };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", id)?;
+        map.serialize_entry("object", "model")?;
+        map.serialize_entry("created", &0)?;
+        map.serialize_entry("owned_by", if owner.is_empty() { "google" } else { owner })?;
+        for (name, json) in &self.0 {
+            if !matches!(name.as_ref(), "id" | "object" | "created" | "owned_by") {
+                map.serialize_entry(name, json)?;
+            }
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn googles_lists_are_told_in_openais_shape() {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let list = br#"{"models":[{"name":"models/gemini-x","displayName":"X"}],"nextPageToken":"t"}"#;
+        assert_eq!(
+            text(Listing.read(list, None, "").unwrap()),
+            r#"{"object":"list","data":[{"id":"gemini-x","object":"model","created":0,"owned_by":"google","name":"models/gemini-x","displayName":"X"}]}"#
+        );
+        let list = br#"{"publisherModels":[{"name":"publishers/meta/models/llama"}]}"#;
+        assert!(
+            text(Listing.read(list, None, "").unwrap())
+                .contains(r#""id":"llama","object":"model","created":0,"owned_by":"meta""#)
+        );
+        assert_eq!(Listing.read(b"{}", None, "").unwrap(), br#"{"object":"list","data":[]}"#);
+        let single = Single.read(br#"{"name":"models/y"}"#, None, "").unwrap();
+        assert!(text(single).starts_with(r#"{"id":"y","object":"model","created":0,"owned_by":"google""#));
+        for odd in ["", "[]", r#"{"models":3}"#, r#"{"models":[3]}"#, "<html>"] {
+            assert_eq!(Listing.read(odd.as_bytes(), None, "").unwrap_err().status, 502, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! A chat request in Gemini's words.
+
+use super::content::{Content, PartOut, turns};
+use super::model::Model;
+use super::{Gemini, config, object, tools};
+use crate::api::chat::{ChatRequest, Json, Params};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use http::{HeaderName, HeaderValue};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+/// The body of `generateContent`.
+struct BodyOut<'a> {
+    system: Vec<PartOut<'a>>,
+    contents: Vec<Content<'a>>,
+    tools: Vec<Json<'a>>,
+    tool_config: Option<Json<'a>>,
+    config: Params<'a>,
+    /// Members that pass as the caller wrote them.
+    rest: Params<'a>,
+}
+
+/// Writes the body.
+///
+/// # Errors
+/// 400 that names the `param`.
+pub(super) fn write(
+    request: ChatRequest<'_>,
+    gemini: Gemini,
+    model: Model,
+    outgoing: &mut Outgoing,
+) -> Result<Vec<u8>, Error> {
+    let body = body(request, gemini, model, outgoing)?;
+    written(&body)
+}
+
+/// Writes what `countTokens` wants: on Vertex AI what is counted, at Google the whole request in a member.
+///
+/// # Errors
+/// As [`write`].
+pub(super) fn write_count(
+    request: ChatRequest<'_>,
+    gemini: Gemini,
+    name: &str,
+    outgoing: &mut Outgoing,
+) -> Result<Vec<u8>, Error> {
+    let mut body = body(request, gemini, Model::of(name), outgoing)?;
+    if gemini.is_vertex() {
+        (body.config, body.tool_config, body.rest) = (Params::default(), None, Params::default());
+        return written(&body);
+    }
+    let name = format!("models/{}", name.rsplit('/').next().unwrap_or(name));
+    body.rest.set("model", Json::of(&name));
+    written(&CountOut { generate_content_request: body })
+}
+
+fn written<T: Serialize>(body: &T) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(body).map_err(|_| Error::internal("a Gemini request could not be written"))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CountOut<'a> {
+    generate_content_request: BodyOut<'a>,
+}
+
+fn body<'a>(
+    mut request: ChatRequest<'a>,
+    gemini: Gemini,
+    model: Model,
+    outgoing: &mut Outgoing,
+) -> Result<BodyOut<'a>, Error> {
+    if has_cache_marks(&request) {
+        outgoing.warn("cache_control", "dropped, Gemini caches by itself; see cached_content");
+    }
+    let config = config::config(&mut request, gemini, model, outgoing)?;
+    if request.parallel_tool_calls == Some(false) {
+        outgoing.drop_param("parallel_tool_calls", gemini.provider());
+    }
+    service_tier(&mut request.params, gemini, outgoing);
+    let search = request.params.take("web_search_options");
+    let own = request.params.take("tool_config").or_else(|| request.params.take("toolConfig"));
+    let mut offer = tools::offer(request.tools, request.tool_choice, own.as_ref(), gemini, outgoing)?;
+    if let Some(options) = search {
+        if !options.get().trim_matches(['{', '}', ' ']).is_empty() {
+            outgoing
+                .warn("web_search_options", "Google's search has no such options, it searches all the same");
+        }
+        offer.tools.push(object(&[("googleSearch", object(&[]))]));
+    }
+    let turns = turns(request.messages, gemini, model, outgoing)?;
+    if turns.has_server_tools {
+        offer.config = Some(told_of_server_tools(offer.config));
+    }
+    let rest = outgoing.settle(request.params, gemini.provider())?;
+    Ok(BodyOut {
+        system: turns.system,
+        contents: turns.contents,
+        tools: offer.tools,
+        tool_config: offer.config,
+        config,
+        rest,
+    })
+}
+
+fn has_cache_marks(request: &ChatRequest<'_>) -> bool {
+    use crate::api::chat::{Part, Tool};
+    let in_parts = request.messages.iter().any(|message| {
+        message.cache_control.is_some()
+            || message.content.iter().any(|part| match part {
+                Part::Text { cache_control, .. } => cache_control.is_some(),
+                Part::Image(image) => image.cache_control.is_some(),
+                Part::File(file) => file.cache_control.is_some(),
+                Part::ToolCall(call) => call.cache_control.is_some(),
+                _ => false,
+            })
+    });
+    let mut tools = request.tools.iter();
+    in_parts || tools.any(|tool| matches!(tool, Tool::Function { cache_control: Some(_), .. }))
+}
+
+/// OpenAI's tiers that Google has, too: a member there, a header on Vertex.
+/// Sources: <https://ai.google.dev/gemini-api/docs/priority-inference>,
+/// <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/priority-paygo>.
+fn service_tier(params: &mut Params<'_>, gemini: Gemini, outgoing: &mut Outgoing) {
+    let Some(tier) = params.get("service_tier").and_then(Json::text).map(|tier| tier.into_owned()) else {
+        return;
+    };
+    match (tier.as_str(), gemini) {
+        ("auto" | "default" | "standard", _) => {}
+        ("flex" | "priority", Gemini::Studio) => params.set("serviceTier", Json::of(&tier)),
+        ("flex" | "priority", Gemini::Vertex) => {
+            let value = if tier == "flex" { "flex" } else { "priority" };
+            let name = HeaderName::from_static("x-vertex-ai-llm-shared-request-type");
+            outgoing.headers.insert(name, HeaderValue::from_static(value));
+        }
+        // Another provider's: dropped with a warning, as every provider does.
+        _ => return,
+    }
+    params.take("service_tier");
+}
+
+/// Calls of Google's own tools in the history are taken only together with this.
+fn told_of_server_tools<'a>(config: Option<Json<'a>>) -> Json<'a> {
+    let name = "includeServerSideToolInvocations";
+    let members = config.as_ref().and_then(|config| Json::members(config.get())).unwrap_or_default();
+    let mut members: Vec<(&str, Json<'_>)> =
+        members.iter().map(|(name, json)| (name.as_ref(), json.clone())).collect();
+    if !members.iter().any(|(known, _)| *known == name) {
+        members.push((name, Json::of(&true)));
+    }
+    object(&members)
+}
+
+#[derive(Serialize)]
+struct System<'a, 'b> {
+    parts: &'b [PartOut<'a>],
+}
+
+impl Serialize for BodyOut<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("contents", &self.contents)?;
+        if !self.system.is_empty() {
+            map.serialize_entry("systemInstruction", &System { parts: &self.system })?;
+        }
+        if !self.tools.is_empty() {
+            map.serialize_entry("tools", &self.tools)?;
+        }
+        if let Some(config) = &self.tool_config {
+            map.serialize_entry("toolConfig", config)?;
+        }
+        if !self.config.is_empty() {
+            map.serialize_entry("generationConfig", &Members(&self.config))?;
+        }
+        for (name, json) in self.rest.iter() {
+            map.serialize_entry(name, json)?;
+        }
+        map.end()
+    }
+}
+
+struct Members<'a, 'b>(&'b Params<'a>);
+
+impl Serialize for Members<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter())
+    }
+}

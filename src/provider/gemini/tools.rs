@@ -1,0 +1,176 @@
+//! The tools a caller offers, as Gemini's: functions are declared, Google's own tools are named.
+
+use super::{Gemini, object, schema};
+use crate::api::chat::{Json, Params, Tool, ToolChoice};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// Google's own tools, each by every name callers have for it: Gemini's own spellings, and the tool types of
+/// OpenAI's and Anthropic's that are the same thing (a date may follow: `web_search_20250305`).
+const NATIVE: &[(&str, &[&str])] = &[
+    ("googleSearch", &["google_search", "web_search", "web_search_preview"]),
+    ("googleSearchRetrieval", &["google_search_retrieval"]),
+    ("codeExecution", &["code_execution", "code_interpreter"]),
+    ("urlContext", &["url_context", "web_fetch"]),
+    ("googleMaps", &["google_maps"]),
+    ("fileSearch", &["google_file_search"]),
+    ("computerUse", &["google_computer_use"]),
+    ("enterpriseWebSearch", &["enterprise_web_search"]),
+    ("retrieval", &[]),
+    ("mcpServers", &["mcp_servers"]),
+];
+
+/// What of a request is about tools.
+#[derive(Debug, Default)]
+pub(super) struct Offer<'a> {
+    pub tools: Vec<Json<'a>>,
+    pub config: Option<Json<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declaration<'a> {
+    name: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters_json_schema: Option<Json<'a>>,
+}
+
+/// Writes tools and the choice among them. `own` is the caller's `tool_config`, which goes over ours.
+///
+/// # Errors
+/// 400 that names the tool or choice Gemini does not have.
+pub(super) fn offer<'a>(
+    tools: Vec<Tool<'a>>,
+    choice: Option<ToolChoice<'a>>,
+    own: Option<&Json<'a>>,
+    gemini: Gemini,
+    outgoing: &mut Outgoing,
+) -> Result<Offer<'a>, Error> {
+    let mut offer = Offer::default();
+    let mut functions = Vec::new();
+    // Strict functions can be had only all together.
+    let mut all_strict = true;
+    for (index, tool) in tools.into_iter().enumerate() {
+        match tool {
+            Tool::Function { name, description, parameters, strict, rest, .. } => {
+                if let Some(native) = native_function(&name, description.as_deref(), parameters.as_ref()) {
+                    let settings = parameters.filter(Json::is_object).unwrap_or_else(|| object(&[]));
+                    offer.tools.push(object(&[(native, settings)]));
+                    continue;
+                }
+                all_strict &= strict == Some(true);
+                warn_rest(&rest, index, gemini, outgoing);
+                let parameters_json_schema = parameters.as_ref().map(schema::tidy);
+                functions.push(Declaration { name, description, parameters_json_schema });
+            }
+            Tool::Other { kind, json } => offer.tools.push(native_tool(&kind, &json, index, gemini)?),
+        }
+    }
+    let mode = if functions.is_empty() { None } else { mode(choice, all_strict, gemini)? };
+    if !functions.is_empty() {
+        offer.tools.insert(0, object(&[("functionDeclarations", Json::of(&functions))]));
+    }
+    offer.config = tool_config(mode, own);
+    Ok(offer)
+}
+
+/// The calling mode, and the functions it is about.
+type Mode<'a> = (&'static str, Vec<Cow<'a, str>>);
+
+fn mode<'a>(
+    choice: Option<ToolChoice<'a>>,
+    all_strict: bool,
+    gemini: Gemini,
+) -> Result<Option<Mode<'a>>, Error> {
+    Ok(match choice {
+        // VALIDATED: free to call or not, but what is called holds to its schema.
+        None | Some(ToolChoice::Auto) if all_strict => Some(("VALIDATED", Vec::new())),
+        None => None,
+        Some(ToolChoice::Auto) => Some(("AUTO", Vec::new())),
+        Some(ToolChoice::None) => Some(("NONE", Vec::new())),
+        Some(ToolChoice::Required) => Some(("ANY", Vec::new())),
+        Some(ToolChoice::Function(name)) => Some(("ANY", vec![name])),
+        Some(ToolChoice::Allowed { names, required: true }) => Some(("ANY", names)),
+        Some(ToolChoice::Allowed { names, required: false }) => Some(("VALIDATED", names)),
+        Some(ToolChoice::Other(json)) => {
+            let provider = gemini.provider();
+            let message = format!(
+                "{provider} has no such choice of a tool: {}. Say auto, none, required, or name a function.",
+                json.get().chars().take(100).collect::<String>()
+            );
+            return Err(Error::invalid_request("tool_choice", message).with_provider(provider));
+        }
+    })
+}
+
+fn tool_config<'a>(mode: Option<Mode<'_>>, own: Option<&Json<'a>>) -> Option<Json<'a>> {
+    let Some((mode, names)) = mode else { return own.cloned() };
+    let mut calling = vec![("mode", Json::of(mode))];
+    if !names.is_empty() {
+        calling.push(("allowedFunctionNames", Json::of(&names)));
+    }
+    let calling = object(&calling);
+    let own = own.and_then(|own| Json::members(own.get())).unwrap_or_default();
+    let is_calling = |name: &str| matches!(name, "functionCallingConfig" | "function_calling_config");
+    let mut members: Vec<(&str, Json<'_>)> = Vec::new();
+    if !own.iter().any(|(name, _)| is_calling(name)) {
+        members.push(("functionCallingConfig", calling));
+    }
+    members.extend(own.iter().map(|(name, json)| (name.as_ref(), json.clone())));
+    Some(object(&members))
+}
+
+/// The tool of Google's that a name stands for.
+fn native(name: &str) -> Option<&'static str> {
+    let undated = match name.rsplit_once('_') {
+        Some((head, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => head,
+        _ => name,
+    };
+    let found = NATIVE.iter().find(|(own, others)| *own == name || others.contains(&undated));
+    found.map(|(own, _)| *own)
+}
+
+/// A function that only names a tool of Google's, as some gateways have it: `{"name":"googleSearch"}`. A
+/// function of the caller's own may have the same name, and then says what it is for.
+fn native_function(
+    name: &str,
+    description: Option<&str>,
+    parameters: Option<&Json<'_>>,
+) -> Option<&'static str> {
+    let own = NATIVE.iter().find(|(own, others)| *own == name || others.first() == Some(&name));
+    let is_schema = |json: &Json<'_>| {
+        let members = Json::members(json.get()).unwrap_or_default();
+        members.iter().any(|(name, _)| name == "type" || name == "properties")
+    };
+    let is_bare = description.is_none_or(str::is_empty) && !parameters.is_some_and(is_schema);
+    own.filter(|_| is_bare).map(|(own, _)| *own)
+}
+
+fn native_tool<'a>(kind: &str, json: &Json<'a>, index: usize, gemini: Gemini) -> Result<Json<'a>, Error> {
+    let members = Json::members(json.get()).unwrap_or_default();
+    if kind.is_empty() && !members.is_empty() {
+        // Written in Gemini's own words.
+        return Ok(json.clone());
+    }
+    if let Some(native) = native(kind) {
+        let settings =
+            members.iter().find(|(name, json)| (name == kind || name == native) && json.is_object());
+        let settings = settings.map_or_else(|| object(&[]), |(_, json)| json.clone());
+        return Ok(object(&[(native, settings)]));
+    }
+    let provider = gemini.provider();
+    let message = format!(
+        "{provider} has no tool of type {kind:?}. It has functions, google_search, code_execution and url_context."
+    );
+    Err(Error::invalid_request(format!("tools[{index}].type"), message).with_provider(provider))
+}
+
+fn warn_rest(rest: &Params<'_>, index: usize, gemini: Gemini, outgoing: &mut Outgoing) {
+    for (name, _) in rest.iter() {
+        outgoing.drop_param(&format!("tools[{index}].{name}"), gemini.provider());
+    }
+}

@@ -1,0 +1,132 @@
+//! Google's Gemini API at generativelanguage.googleapis.com: chat, embeddings, models and token counts in
+//! Gemini's own shape; whatever else is OpenAI's goes to the compatible endpoint Google has beside it.
+//!
+//! The shape itself is in [`super::gemini`].
+
+use super::gemini::count::Count;
+use super::gemini::embeddings::Embeddings;
+use super::gemini::{Gemini, models};
+use super::key::Key;
+use super::row::{CustomHost, Host, Row, encode_segment};
+use super::way::Way;
+use super::{Call, Provider};
+use crate::api::operation::Operation;
+use crate::config::account::Account;
+use crate::error::Error;
+use http::HeaderMap;
+use std::borrow::Cow;
+
+/// The vendor.
+#[derive(Debug)]
+pub struct Google;
+
+/// Sources: <https://ai.google.dev/api> (`x-goog-api-key`), <https://ai.google.dev/gemini-api/docs/openai>.
+pub static ROW: Row = Row {
+    id: "google",
+    aliases: &["gemini"],
+    host: Host::Fixed("https://generativelanguage.googleapis.com"),
+    prefix: "/v1beta",
+    custom_host: CustomHost::Before("/v1beta"),
+    key: Key { header: "x-goog-api-key", prefix: "", required: true },
+    note: "images, files and batches go to the compatible endpoint under openai/; proxied paths are native",
+    source: "https://ai.google.dev/api",
+    ..Row::PLAIN
+};
+
+/// Where a call in Gemini's own words goes, and with which query.
+fn native(call: &Call<'_>) -> Option<(Place, Option<&'static str>)> {
+    Some(match call.operation {
+        Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses => {
+            match call.streamed {
+                true => (Place::Model(":streamGenerateContent"), Some("alt=sse")),
+                false => (Place::Model(":generateContent"), None),
+            }
+        }
+        Operation::Embeddings => (Place::Model(Embeddings::Batch.method()), None),
+        Operation::CountTokens => (Place::Model(":countTokens"), None),
+        // All of them: more than OpenAI's list, which knows no pages, would ever be asked for.
+        Operation::Models => (Place::Same, Some("pageSize=1000")),
+        Operation::ModelsGet => (Place::Same, None),
+        _ => return None,
+    })
+}
+
+enum Place {
+    /// A method of the call's model.
+    Model(&'static str),
+    /// The caller's own path.
+    Same,
+}
+
+/// Whether a call goes to the compatible endpoint: those of the list that are not translated, and what is
+/// proxied there by name.
+fn is_compatible(call: &Call<'_>) -> bool {
+    match call.operation {
+        Operation::Proxy => call.path.starts_with("openai/"),
+        _ => native(call).is_none(),
+    }
+}
+
+impl Provider for Google {
+    fn id(&self) -> &'static str {
+        ROW.id
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        ROW.aliases
+    }
+
+    fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
+        ROW.base_url(account)
+    }
+
+    fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
+        // The caller's query is of another API: only what is proxied keeps it.
+        match native(call) {
+            Some((Place::Model(method), query)) => {
+                let path = format!("{}{method}", model_path(call.model)?);
+                ROW.path(&Call { path: &path, query, ..*call }, account)
+            }
+            Some((Place::Same, query)) => ROW.path(&Call { query, ..*call }, account),
+            None if call.operation == Operation::Proxy => ROW.path(call, account),
+            None => ROW.path(&Call { path: &format!("openai/{}", call.path), ..*call }, account),
+        }
+    }
+
+    fn way(&self, call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
+        Ok(match call.operation {
+            Operation::ChatCompletions
+            | Operation::Completions
+            | Operation::Messages
+            | Operation::Responses => Way::Chat(&Gemini::Studio),
+            Operation::Embeddings => Way::Exchange(&Embeddings::Batch),
+            Operation::CountTokens => Way::Exchange(&Count(Gemini::Studio)),
+            Operation::Models => Way::Exchange(&models::Listing),
+            Operation::ModelsGet => Way::Exchange(&models::Single),
+            Operation::ResponsesGet
+            | Operation::ResponsesDelete
+            | Operation::ResponsesCancel
+            | Operation::ResponsesInputItems => return Err(ROW.keeps_nothing(call)),
+            _ => Way::Same(None),
+        })
+    }
+
+    fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        // The compatible endpoint knows bearers only, and an OAuth token is one everywhere.
+        let is_token = account.api_key.as_ref().is_some_and(|key| key.expose().starts_with("ya29."));
+        let key = if is_token || is_compatible(call) { Key::BEARER } else { ROW.key };
+        key.write(ROW.id, account, headers)
+    }
+}
+
+/// `models/<model>`, or the name as it is where it says what it is of (`tunedModels/x`).
+fn model_path(model: Option<&str>) -> Result<String, Error> {
+    let model = model.filter(|model| !model.is_empty()).ok_or_else(|| {
+        Error::invalid_request("model", "model is missing: Gemini has it in its path.").with_provider(ROW.id)
+    })?;
+    let model = model.strip_prefix("google/").unwrap_or(model);
+    Ok(match model.split_once('/') {
+        Some((kind @ ("models" | "tunedModels"), name)) => format!("{kind}/{}", encode_segment(name)),
+        _ => format!("models/{}", encode_segment(model)),
+    })
+}

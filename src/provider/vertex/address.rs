@@ -1,0 +1,163 @@
+//! Where a call to Vertex AI goes: the region's host, the project, the publisher's or the endpoint's path.
+
+use super::ID;
+use super::model::{Named, Speech};
+use crate::api::operation::Operation;
+use crate::config::account::Account;
+use crate::error::Error;
+use crate::provider::Call;
+use crate::provider::gemini::embeddings::Embeddings;
+use crate::provider::row::{climbs, encode_segment, ends_in_version};
+use serde::Deserialize;
+
+/// The host of the account's region. Sources:
+/// <https://docs.cloud.google.com/gemini-enterprise-agent-platform/resources/locations> (regional, global and
+/// multi-region endpoints).
+///
+/// # Errors
+/// 400 when the region is missing or can be no region: it becomes part of a host's name.
+pub(super) fn base(account: &Account) -> Result<String, Error> {
+    Ok(match region(account)? {
+        "global" => "https://aiplatform.googleapis.com".to_owned(),
+        region @ ("us" | "eu") => format!("https://aiplatform.{region}.rep.googleapis.com"),
+        region => format!("https://{region}-aiplatform.googleapis.com"),
+    })
+}
+
+fn region(account: &Account) -> Result<&str, Error> {
+    let Some(region) = account.cloud_b.region.as_deref() else {
+        // A key of the express mode belongs to no region.
+        if is_express(account) {
+            return Ok("global");
+        }
+        return Err(lacks("cloud_b_region", "a region (us-central1, global, ...)"));
+    };
+    let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let edges = region.starts_with('-') || region.ends_with('-');
+    if (1..=40).contains(&region.len()) && region.bytes().all(legal) && !edges {
+        return Ok(region);
+    }
+    let message = "cloud_b_region must be a region's name in lower case, like us-central1, eu or global.";
+    Err(Error::invalid_request("cloud_b_region", message).with_provider(ID))
+}
+
+fn lacks(param: &str, what: &str) -> Error {
+    let message = format!("vertex-ai needs {what}: give {param} in the config or in the stored provider.");
+    Error::invalid_request(param, message).with_provider(ID)
+}
+
+/// An API key instead of a token, and no project: Vertex AI's express mode, which knows the project by the key.
+pub(super) fn is_express(account: &Account) -> bool {
+    let is_key = account.api_key.as_ref().is_some_and(|key| is_api_key(key.expose()));
+    is_key && account.cloud_b.project_id.is_none() && account.cloud_b.service_account_json.is_none()
+}
+
+/// Whether this is one of Google's API keys and no OAuth token.
+pub(super) fn is_api_key(key: &str) -> bool {
+    key.starts_with("AIza") || key.starts_with("AQ.")
+}
+
+/// The project: the service account's own, or else what the account says.
+fn project(account: &Account) -> Result<String, Error> {
+    #[derive(Deserialize)]
+    struct ServiceAccount {
+        project_id: Option<String>,
+    }
+    let json = account.cloud_b.service_account_json.as_ref();
+    let own = json.and_then(|json| serde_json::from_str::<ServiceAccount>(json.expose()).ok()?.project_id);
+    let project = own.filter(|project| !project.is_empty()).or_else(|| account.cloud_b.project_id.clone());
+    let project = project.ok_or_else(|| lacks("cloud_b_project_id", "a project"))?;
+    if climbs(&project) {
+        let message = "cloud_b_project_id must not contain '.' or '..' as a path segment.";
+        return Err(Error::invalid_request("cloud_b_project_id", message).with_provider(ID));
+    }
+    Ok(project)
+}
+
+/// Path and query of a call.
+///
+/// # Errors
+/// 400 when model, project or region are missing.
+pub(super) fn path(call: &Call<'_>, account: &Account) -> Result<String, Error> {
+    match call.operation {
+        Operation::Proxy => return proxied(call, account),
+        Operation::Models => {
+            return Ok(format!("{}/publishers/google/models?pageSize=300", version("v1beta1", account)));
+        }
+        Operation::ModelsGet => {
+            let id = call.path.strip_prefix("models/").unwrap_or(call.path);
+            let named = Named::of(id);
+            let (publisher, name) = (segment(named.publisher)?, segment(named.name)?);
+            return Ok(format!("{}/publishers/{publisher}/models/{name}", version("v1beta1", account)));
+        }
+        _ => {}
+    }
+    let model = call.model.filter(|model| !model.is_empty()).ok_or_else(|| {
+        Error::invalid_request("model", "model is missing: Vertex AI has it in its path.").with_provider(ID)
+    })?;
+    let named = Named::of(model);
+    let (publisher, name) = (segment(named.publisher)?, segment(named.name)?);
+    let place = if is_express(account) { String::new() } else { place(account)? };
+    Ok(match named.speech {
+        Speech::Open => {
+            format!("{}{place}/endpoints/openapi/chat/completions", version("v1beta1", account))
+        }
+        Speech::Endpoint => format!("{}{place}/endpoints/{name}/chat/completions", version("v1", account)),
+        Speech::Anthropic if call.operation == Operation::CountTokens => {
+            let version = version("v1", account);
+            format!("{version}{place}/publishers/{publisher}/models/count-tokens:rawPredict")
+        }
+        Speech::Gemini | Speech::Anthropic | Speech::Raw => {
+            let method = method(call, &named);
+            format!("{}{place}/publishers/{publisher}/models/{name}{method}", version("v1", account))
+        }
+    })
+}
+
+/// The method at the end of the path, and its query. The caller's query is of another API.
+fn method(call: &Call<'_>, named: &Named<'_>) -> &'static str {
+    match (named.speech, call.operation) {
+        (Speech::Gemini, Operation::Embeddings) => Embeddings::on_vertex(named.name).method(),
+        (Speech::Gemini, Operation::CountTokens) => ":countTokens",
+        (Speech::Gemini, Operation::Images) => ":predict",
+        (Speech::Gemini, _) if call.streamed => ":streamGenerateContent?alt=sse",
+        (Speech::Gemini, _) => ":generateContent",
+        _ if call.streamed => ":streamRawPredict",
+        _ => ":rawPredict",
+    }
+}
+
+/// What a caller asks by Vertex AI's own paths, with or without the version before it.
+fn proxied(call: &Call<'_>, account: &Account) -> Result<String, Error> {
+    if climbs(call.path) {
+        let message = "The path must not contain '.' or '..' as a segment.";
+        return Err(Error::bad_request(message).with_provider(ID));
+    }
+    let has_version = call.path.starts_with("v1/") || call.path.starts_with("v1beta1/");
+    let version = if has_version { "" } else { version("v1", account) };
+    let query = call.query.map(|query| format!("?{query}")).unwrap_or_default();
+    Ok(format!("{version}/{}{query}", call.path))
+}
+
+/// The version segment, unless the custom host has one.
+fn version(version: &'static str, account: &Account) -> &'static str {
+    match &account.custom_host {
+        Some(host) if ends_in_version(host) => "",
+        _ if version == "v1" => "/v1",
+        _ => "/v1beta1",
+    }
+}
+
+fn place(account: &Account) -> Result<String, Error> {
+    let (project, region) = (project(account)?, region(account)?);
+    Ok(format!("/projects/{}/locations/{region}", encode_segment(&project)))
+}
+
+/// A publisher or model as one segment; `@` before a version stays readable.
+fn segment(value: &str) -> Result<String, Error> {
+    if climbs(value) {
+        let message = "model must not contain '.' or '..' as a path segment.";
+        return Err(Error::invalid_request("model", message).with_provider(ID));
+    }
+    Ok(encode_segment(value).replace("%40", "@"))
+}

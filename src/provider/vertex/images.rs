@@ -1,0 +1,192 @@
+//! `POST /v1/images/generations` by Imagen's `predict`.
+//! <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/model-reference/imagen-api>
+
+use super::ID;
+use crate::api::body::Body;
+use crate::api::chat::{Fault, Json, Params, Text};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Exchange, Target};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// Pictures by Imagen.
+#[derive(Debug)]
+pub(super) struct Imagen;
+
+#[derive(Serialize)]
+struct RequestOut<'a> {
+    instances: [Instance<'a>; 1],
+    parameters: Members<'a>,
+}
+
+#[derive(Serialize)]
+struct Instance<'a> {
+    prompt: Json<'a>,
+}
+
+struct Members<'a>(Params<'a>);
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, json) in self.0.iter() {
+            map.serialize_entry(name, json)?;
+        }
+        map.end()
+    }
+}
+
+impl Exchange for Imagen {
+    fn write(
+        &self,
+        body: Option<&Body>,
+        _: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
+        let prompt = body.raw("prompt").and_then(Json::parse).filter(|prompt| prompt.text().is_some());
+        let prompt = prompt
+            .ok_or_else(|| Error::invalid_request("prompt", "prompt must be a text.").with_provider(ID))?;
+        let mut parameters = Params::default();
+        for (name, text) in body.members() {
+            let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
+            match name {
+                "model" | "prompt" | "response_format" => {}
+                "n" => parameters.set("sampleCount", value),
+                "size" => size(&value, &mut parameters, outgoing),
+                "output_format" => {
+                    let format = value.text().unwrap_or_default().into_owned();
+                    let kind = object("mimeType", &format!("image/{format}"));
+                    parameters.set("outputOptions", kind);
+                }
+                "stream" if value.is_true() => {
+                    let message = "Imagen does not stream. Leave stream out.";
+                    return Err(Error::invalid_request("stream", message).with_provider(ID));
+                }
+                "quality" | "style" | "user" | "background" | "moderation" | "output_compression"
+                | "partial_images" | "stream" => outgoing.drop_param(name, ID),
+                // Imagen's own.
+                _ => parameters.set(name, value),
+            }
+        }
+        let out = RequestOut { instances: [Instance { prompt }], parameters: Members(parameters) };
+        let bytes =
+            serde_json::to_vec(&out).map_err(|_| Error::internal("an Imagen request cannot be written"))?;
+        Ok(Some(bytes))
+    }
+
+    fn read(&self, answer: &[u8], request: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+        let answer: Answer<'_> =
+            serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it holds no pictures"))?;
+        let wants_url = request.and_then(|body| body.text("response_format")).as_deref() == Some("url");
+        let predictions = answer.predictions.unwrap_or_default();
+        let pictures = predictions.iter().filter_map(|prediction| prediction.picture(wants_url));
+        let data: Vec<Picture<'_>> = pictures.collect();
+        if data.is_empty() {
+            let reason = predictions.iter().find_map(|prediction| prediction.rai_filtered_reason.as_deref());
+            let reason = reason.unwrap_or("Google's filters held every picture back.");
+            return Err(Fault::new(400, reason).with_kind("content_policy_violation"));
+        }
+        // When they were made Google does not say.
+        serde_json::to_vec(&AnswerOut { created: 0, data })
+            .map_err(|_| Fault::unreadable("its pictures cannot be written"))
+    }
+}
+
+fn object(name: &str, value: &str) -> Json<'static> {
+    Json::owned(format!("{{{}:{}}}", Json::of(name).get(), Json::of(value).get()))
+        .unwrap_or_else(|| Json::of(&()))
+}
+
+/// Imagen knows shapes, not sizes.
+fn size<'a>(value: &Json<'a>, parameters: &mut Params<'a>, outgoing: &mut Outgoing) {
+    let size = value.text().unwrap_or_default().into_owned();
+    let ratio = match size.as_str() {
+        "auto" => return,
+        "256x256" | "512x512" | "1024x1024" => "1:1",
+        "1792x1024" => "16:9",
+        "1024x1792" => "9:16",
+        "1536x1024" => "4:3",
+        "1024x1536" => "3:4",
+        _ => return outgoing.warn("size", "dropped, Imagen has 1:1, 3:4, 4:3, 9:16 and 16:9 (aspectRatio)"),
+    };
+    parameters.set("aspectRatio", Json::of(ratio));
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    predictions: Option<Vec<Prediction<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Prediction<'a> {
+    #[serde(borrow)]
+    bytes_base64_encoded: Option<Text<'a>>,
+    mime_type: Option<Text<'a>>,
+    /// What Imagen made of the prompt.
+    prompt: Option<Text<'a>>,
+    rai_filtered_reason: Option<Text<'a>>,
+}
+
+#[derive(Serialize)]
+struct AnswerOut<'a> {
+    created: u64,
+    data: Vec<Picture<'a>>,
+}
+
+#[derive(Serialize)]
+struct Picture<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    b64_json: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revised_prompt: Option<&'a str>,
+}
+
+impl Prediction<'_> {
+    fn picture(&self, wants_url: bool) -> Option<Picture<'_>> {
+        let data = self.bytes_base64_encoded.as_deref()?;
+        let media_type = self.mime_type.as_deref().unwrap_or("image/png");
+        let url = wants_url.then(|| format!("data:{media_type};base64,{data}"));
+        let b64_json = (!wants_url).then_some(data);
+        Some(Picture { b64_json, url, revised_prompt: self.prompt.as_deref() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::operation::Operation;
+    use crate::config::account::Account;
+    use crate::provider::Call;
+
+    #[test]
+    fn pictures_are_asked_for_and_told() {
+        let text = r#"{"model":"imagen-4.0-generate-001","prompt":"a cat","n":2,"size":"1792x1024","quality":"hd","seed":7,"response_format":"url"}"#;
+        let body = Body::parse(text.into()).unwrap();
+        let method = http::Method::POST;
+        let model = Some("imagen-4.0-generate-001");
+        let path = "images/generations";
+        let call =
+            Call { operation: Operation::Images, method: &method, path, query: None, model, streamed: false };
+        let target = Target { call: &call, account: &Account::default(), model: "imagen-4.0-generate-001" };
+        let mut outgoing = Outgoing::default();
+        let sent = Imagen.write(Some(&body), &target, &mut outgoing).unwrap().unwrap();
+        assert_eq!(
+            String::from_utf8(sent).unwrap(),
+            r#"{"instances":[{"prompt":"a cat"}],"parameters":{"sampleCount":2,"aspectRatio":"16:9","seed":7}}"#
+        );
+        assert_eq!(outgoing.warnings.len(), 1);
+        let answer = br#"{"predictions":[{"bytesBase64Encoded":"AA==","mimeType":"image/png"},{"raiFilteredReason":"no"}]}"#;
+        let told = |request| String::from_utf8(Imagen.read(answer, request, "").unwrap()).unwrap();
+        assert_eq!(told(None), r#"{"created":0,"data":[{"b64_json":"AA=="}]}"#);
+        assert_eq!(told(Some(&body)), r#"{"created":0,"data":[{"url":"data:image/png;base64,AA=="}]}"#);
+        let fault = Imagen.read(br#"{"predictions":[{"raiFilteredReason":"no"}]}"#, None, "").unwrap_err();
+        assert_eq!((fault.status, fault.message.as_str()), (400, "no"));
+        assert_eq!(Imagen.read(b"<html>", None, "").unwrap_err().status, 502);
+    }
+}

@@ -1,0 +1,182 @@
+//! Google's Vertex AI (cloud B): Gemini and the models of its partners, by project and region.
+//!
+//! Gemini is asked in its own words ([`super::gemini`]), Claude in Anthropic's ([`super::anthropic`]), all
+//! others in OpenAI's. Who calls is told by a token: given as `api_key`, granted for a service account, or for
+//! the machine. Sources: reference 12.6 and the pages named where they are used.
+
+mod address;
+mod grant;
+mod images;
+mod model;
+mod partner;
+
+use super::anthropic::AnthropicChat;
+use super::gemini::count::Count;
+use super::gemini::embeddings::Embeddings;
+use super::gemini::{Gemini, models};
+use super::grant::Grant;
+use super::key::{Key, secret_value};
+use super::openai_chat::CHAT_MEND;
+use super::outgoing::Outgoing;
+use super::row::{CustomHost, Host, Row};
+use super::way::{Target, Way};
+use super::{Call, Provider};
+use crate::api::body::{Body, Edit};
+use crate::api::chat::Json;
+use crate::api::operation::Operation;
+use crate::config::account::{Account, AuthTypeB};
+use crate::error::Error;
+use http::HeaderMap;
+use model::{Named, Speech};
+use partner::Partner;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+const ID: &str = "vertex-ai";
+
+/// The vendor.
+#[derive(Debug)]
+pub struct Vertex;
+
+/// For the list of providers; the addresses are made in this folder.
+pub static ROW: Row = Row {
+    id: ID,
+    host: Host::Made("https://{cloud_b_region}-aiplatform.googleapis.com"),
+    prefix: "",
+    custom_host: CustomHost::Before("/v1"),
+    note: "needs cloud_b_region and a project; key: a token, a service account or the machine's own identity",
+    source: "https://docs.cloud.google.com/vertex-ai/docs/reference/rest",
+    ..Row::PLAIN
+};
+
+static CLAUDE: AnthropicChat = AnthropicChat::VERTEX;
+static COUNT: Count = Count(Gemini::Vertex);
+const ANTHROPIC_VERSION: &str = "\"vertex-2023-10-16\"";
+
+/// Which credentials a call goes out with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// `api_key`, as it is.
+    Key,
+    ServiceAccount,
+    Machine,
+    Nobody,
+}
+
+fn who(account: &Account) -> Who {
+    let has_key = account.api_key.as_ref().is_some_and(|key| !key.expose().is_empty());
+    match account.cloud_b.auth_type {
+        Some(AuthTypeB::ApiKey) => Who::Key,
+        Some(AuthTypeB::ServiceAccount) => Who::ServiceAccount,
+        Some(AuthTypeB::WorkloadIdentity) => Who::Machine,
+        None if account.cloud_b.service_account_json.is_some() => Who::ServiceAccount,
+        None if has_key => Who::Key,
+        // The machine's own token must never reach a host somebody named.
+        None if account.custom_host.is_some() => Who::Nobody,
+        None => Who::Machine,
+    }
+}
+
+impl Provider for Vertex {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
+        address::base(account).map(Cow::Owned)
+    }
+
+    fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
+        address::path(call, account)
+    }
+
+    fn way(&self, call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
+        let named = Named::of(call.model.unwrap_or_default());
+        let chats = matches!(
+            call.operation,
+            Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses
+        );
+        Ok(match (named.speech, call.operation) {
+            (_, Operation::Proxy) => Way::Same(None),
+            (_, Operation::Models) => Way::Exchange(&models::Listing),
+            (_, Operation::ModelsGet) => Way::Exchange(&models::Single),
+            (Speech::Gemini, _) if chats => Way::Chat(&Gemini::Vertex),
+            (Speech::Gemini, Operation::Embeddings) => Way::Exchange(Embeddings::on_vertex(named.name)),
+            (Speech::Gemini, Operation::CountTokens) => Way::Exchange(&COUNT),
+            (Speech::Gemini, Operation::Images) => Way::Exchange(&images::Imagen),
+            (Speech::Anthropic, Operation::Messages | Operation::CountTokens) => Way::Same(None),
+            (Speech::Anthropic, _) if chats => Way::Chat(&CLAUDE),
+            (_, Operation::ChatCompletions) => Way::Same(Some(&CHAT_MEND)),
+            (speech, operation) if chats || operation == Operation::CountTokens => {
+                Way::Chat(Partner::of(speech))
+            }
+            (
+                _,
+                Operation::ResponsesGet
+                | Operation::ResponsesDelete
+                | Operation::ResponsesCancel
+                | Operation::ResponsesInputItems,
+            ) => return Err(ROW.keeps_nothing(call)),
+            (_, operation) => {
+                let message = format!(
+                    "vertex-ai has no {} for this model. Gemini and Claude have chats in every dialect, Google's \
+                     models embeddings and images.",
+                    operation.label()
+                );
+                return Err(Error::not_implemented(message).with_provider(ID));
+            }
+        })
+    }
+
+    fn edits(
+        &self,
+        body: &Body,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Vec<Edit<'static>>, Error> {
+        let named = Named::of(target.model);
+        let model = || Edit::Set("model", Cow::Owned(Json::of(&named.in_body()).get().to_owned()));
+        Ok(match (named.speech, target.call.operation) {
+            (_, Operation::Proxy) => Vec::new(),
+            (Speech::Anthropic, Operation::CountTokens) => vec![model()],
+            (Speech::Anthropic, _) => {
+                let mut edits = vec![Edit::Remove("model")];
+                if body.raw("anthropic_version").is_none() {
+                    edits.push(Edit::Set("anthropic_version", Cow::Borrowed(ANTHROPIC_VERSION)));
+                }
+                edits
+            }
+            (Speech::Gemini, _) => Vec::new(),
+            (speech, _) => {
+                let mut edits = Partner::of(speech).accent().edits(body, outgoing);
+                edits.push(model());
+                edits
+            }
+        })
+    }
+
+    fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
+        Ok(match who(account) {
+            Who::Key | Who::Nobody => None,
+            Who::ServiceAccount => Some(Arc::new(grant::ServiceAccount::of(account)?)),
+            Who::Machine => Some(Arc::new(grant::Machine)),
+        })
+    }
+
+    fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        let keyless = Account { custom_host: account.custom_host.clone(), ..Account::default() };
+        match (who(account), &account.api_key) {
+            (Who::Key, Some(key)) if address::is_api_key(key.expose()) => {
+                Key::OPTIONAL.write(ID, &keyless, headers)?;
+                headers.insert("x-goog-api-key", secret_value("api_key", key.expose())?);
+                Ok(())
+            }
+            (Who::Key, _) => Key::BEARER.write(ID, account, headers),
+            // Stale credentials go; the token is written when it was granted.
+            _ => Key::OPTIONAL.write(ID, &keyless, headers),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! Recorded Messages requests are read without loss, and recorded answers come back as they were told, by way of the common
+//! chat: whole and streamed.
+//!
+//! Not through the running gateway, which passes Anthropic's own words on unread; and not in this repository: the recordings
+//! stand beside the checkout or the tests are skipped.
+
+use crate::support::announce;
+use crate::support::recording::{self, Recording};
+use crate::support::sse::events;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use turnpike::api::body::Body;
+use turnpike::api::chat::{ChatRequest, Part, Reader, Role, Setting, Source, Tool};
+use turnpike::api::messages;
+use turnpike::provider::anthropic;
+use turnpike::provider::rewriter::Rewriter;
+
+/// Recorded calls of Anthropic's messages, the answer's status regardless.
+fn recordings() -> Option<Vec<Recording>> {
+    let text = std::fs::read_to_string(recording::file()?).unwrap();
+    let ours = |one: &Recording| one.host == "api.anthropic.com" && one.path.starts_with("/v1/messages");
+    Some(recording::all(&text).into_iter().filter(ours).collect())
+}
+
+/// How often something was said: what it is, and its text.
+type Said = BTreeMap<(String, String), usize>;
+
+fn say(said: &mut Said, kind: &str, text: impl Into<String>) {
+    let text = text.into();
+    if !text.is_empty() {
+        *said.entry((kind.to_owned(), text)).or_default() += 1;
+    }
+}
+
+/// Every text, id, name and byte in blocks as they were sent.
+fn sent(value: &Value, said: &mut Said) {
+    match value {
+        Value::Array(list) => list.iter().for_each(|item| sent(item, said)),
+        Value::Object(members) => {
+            for (name, value) in members {
+                match (name.as_str(), value) {
+                    ("input", value) => say(said, name, value.to_string()),
+                    (
+                        "text" | "thinking" | "signature" | "data" | "url" | "file_id" | "id" | "name"
+                        | "tool_use_id",
+                        Value::String(text),
+                    ) => say(said, name, text.as_str()),
+                    ("content" | "system", Value::String(text)) => say(said, "text", text.as_str()),
+                    _ => sent(value, said),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The same, of what was read.
+fn understood(request: &ChatRequest<'_>) -> Said {
+    let mut said = Said::new();
+    for message in &request.messages {
+        if let Some(id) = &message.tool_call_id {
+            assert_eq!(message.role, Role::Tool);
+            say(&mut said, "tool_use_id", id.as_ref());
+        }
+        for part in &message.content {
+            match part {
+                Part::Text { text, .. } => say(&mut said, "text", text.as_ref()),
+                Part::Reasoning { text, signature } => {
+                    say(&mut said, "thinking", text.as_ref());
+                    say(&mut said, "signature", signature.as_deref().unwrap_or_default());
+                }
+                Part::Redacted { data } => say(&mut said, "data", data.as_ref()),
+                Part::Image(image) => source(&image.source, &mut said),
+                Part::File(file) => source(&file.source, &mut said),
+                Part::ToolCall(call) => {
+                    say(&mut said, "id", call.id.as_ref());
+                    say(&mut said, "name", call.name.as_ref());
+                    let input: Value = serde_json::from_str(&call.arguments).unwrap();
+                    say(&mut said, "input", input.to_string());
+                }
+                Part::Other { json, .. } => sent(&serde_json::from_str(json.get()).unwrap(), &mut said),
+                part => panic!("no such part in this dialect: {part:?}"),
+            }
+        }
+    }
+    said
+}
+
+fn source(source: &Source<'_>, said: &mut Said) {
+    match source {
+        Source::Url { url, .. } => say(said, "url", url.as_ref()),
+        Source::Data { data, .. } | Source::Text(data) => say(said, "data", data.as_ref()),
+        Source::Id(id) => say(said, "file_id", id.as_ref()),
+    }
+}
+
+#[test]
+fn recorded_requests_are_read_without_loss() {
+    let Some(recordings) = recordings() else {
+        return announce("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
+    };
+    let (mut count, mut tools) = (0, 0);
+    for recording in &recordings {
+        let Some(text) = recording.request.clone().filter(|text| text.starts_with('{')) else { continue };
+        let body = Body::parse(text.clone().into()).unwrap();
+        let request = messages::read(&body).unwrap_or_else(|error| panic!("{}: {error}", recording.id));
+        let told: Value = serde_json::from_str(&text).unwrap();
+        let mut wanted = Said::new();
+        sent(&told["messages"], &mut wanted);
+        let system = serde_json::json!({"system": told["system"]});
+        sent(&system, &mut wanted);
+        assert_eq!(understood(&request), wanted, "{}", recording.id);
+        let offered = told["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        assert_eq!(request.tools.len(), offered.len(), "{}", recording.id);
+        for (tool, wanted) in request.tools.iter().zip(offered) {
+            match tool {
+                Tool::Function { name, parameters, .. } => {
+                    assert_eq!(name.as_ref(), wanted["name"].as_str().unwrap());
+                    let schema: Value = serde_json::from_str(parameters.as_ref().unwrap().get()).unwrap();
+                    assert_eq!(schema, wanted["input_schema"]);
+                }
+                Tool::Other { kind, .. } => assert_eq!(kind.as_ref(), wanted["type"].as_str().unwrap()),
+            }
+            tools += 1;
+        }
+        count += 1;
+    }
+    assert!(count > 150, "only {count} requests");
+    announce(&format!("messages: {count} recorded requests with {tools} tools read without loss"));
+}
+
+/// The message a stream tells, put together as a client would.
+fn gathered(stream: &[u8]) -> Value {
+    let mut message = Value::Null;
+    let mut inputs: BTreeMap<usize, String> = BTreeMap::new();
+    for event in events(std::str::from_utf8(stream).unwrap()) {
+        let event: Value = serde_json::from_str(&event.data).unwrap();
+        let index = event["index"].as_u64().unwrap_or_default() as usize;
+        let delta = &event["delta"];
+        match event["type"].as_str().unwrap() {
+            "message_start" => message = event["message"].clone(),
+            "content_block_start" => {
+                message["content"].as_array_mut().unwrap().push(event["content_block"].clone());
+            }
+            "content_block_delta" => {
+                let block = &mut message["content"][index];
+                let name = match delta["type"].as_str().unwrap() {
+                    "text_delta" => "text",
+                    "thinking_delta" => "thinking",
+                    "signature_delta" => "signature",
+                    "input_json_delta" => {
+                        let text = delta["partial_json"].as_str().unwrap();
+                        inputs.entry(index).or_default().push_str(text);
+                        continue;
+                    }
+                    "citations_delta" if block["citations"].is_array() => {
+                        block["citations"].as_array_mut().unwrap().push(delta["citation"].clone());
+                        continue;
+                    }
+                    "citations_delta" => {
+                        block["citations"] = json!([delta["citation"]]);
+                        continue;
+                    }
+                    other => panic!("{other}"),
+                };
+                let whole =
+                    [block[name].as_str().unwrap_or_default(), delta[name].as_str().unwrap()].concat();
+                block[name] = json!(whole);
+            }
+            "message_delta" => {
+                for member in ["delta", "usage"] {
+                    for (name, value) in event[member].as_object().unwrap() {
+                        let into = if member == "usage" { &mut message["usage"] } else { &mut message };
+                        into[name] = value.clone();
+                    }
+                }
+                for (name, value) in event.as_object().unwrap() {
+                    if !matches!(name.as_str(), "type" | "delta" | "usage") {
+                        message[name] = value.clone();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    for (index, text) in inputs.into_iter().filter(|(_, text)| !text.is_empty()) {
+        message["content"][index]["input"] = serde_json::from_str(&text).unwrap();
+    }
+    message
+}
+
+/// What of a message must survive the way through the common chat. What does not, and why:
+/// - where one text block ends and the next one begins, and with it which of them a citation belongs to: texts are put
+///   together, citations listed by address and title (Anthropic's proof of a search result is nobody else's);
+/// - citations of documents: a member of the answer, not of a text;
+/// - `caller` of a call, `display_content` and the like: members of blocks that nobody else has;
+/// - of usage, all but the tokens (and the thinking among them) and the service tier.
+fn essence(message: &Value) -> Value {
+    let mut blocks: Vec<Value> = Vec::new();
+    let mut cited = Vec::new();
+    for block in message["content"].as_array().unwrap() {
+        for citation in block["citations"].as_array().into_iter().flatten() {
+            if citation["url"].is_string() {
+                cited.push(json!([citation["url"], citation["title"]]));
+            }
+        }
+        let kind = block["type"].as_str().unwrap();
+        match (kind, blocks.last_mut()) {
+            ("text", _) if block["text"] == "" => {}
+            ("text", Some(last)) if last["type"] == "text" => {
+                let whole = [last["text"].as_str().unwrap(), block["text"].as_str().unwrap()].concat();
+                last["text"] = json!(whole);
+            }
+            ("text", _) => blocks.push(json!({"type": "text", "text": block["text"]})),
+            ("tool_use", _) => {
+                let (id, name, input) = (&block["id"], &block["name"], &block["input"]);
+                blocks.push(json!({"type": "tool_use", "id": id, "name": name, "input": input}));
+            }
+            _ => blocks.push(block.clone()),
+        }
+    }
+    let usage = &message["usage"];
+    let tokens = |name: &str| usage[name].as_u64().unwrap_or_default();
+    json!({
+        "id": message["id"], "model": message["model"], "role": message["role"], "type": message["type"],
+        "content": blocks, "cited": cited,
+        "stop_reason": message["stop_reason"], "stop_sequence": message["stop_sequence"],
+        "stop_details": message["stop_details"], "container": message["container"],
+        "context_management": message["context_management"],
+        "usage": [tokens("input_tokens"), tokens("output_tokens"), tokens("cache_read_input_tokens"),
+            tokens("cache_creation_input_tokens"),
+            usage["output_tokens_details"]["thinking_tokens"].as_u64().unwrap_or_default()],
+        "service_tier": usage["service_tier"],
+    })
+}
+
+/// An answer read from Anthropic's words into events, and written from them again.
+fn travelled(answer: &[u8], from_stream: bool, to_stream: bool) -> Vec<u8> {
+    let setting = Setting {
+        id: "0".to_owned(),
+        created: 0,
+        model: "asked".to_owned(),
+        provider: "anthropic",
+        strict: true,
+        include_usage: true,
+        request: None,
+    };
+    let reader: Box<dyn Reader> = match from_stream {
+        true => Box::new(anthropic::stream::Stream::default()),
+        false => Box::new(anthropic::whole::Whole::default()),
+    };
+    let mut rewriter = Rewriter::chat(reader, messages::writer(to_stream, setting), "0");
+    let mut out = Vec::new();
+    rewriter.push(answer, &mut out);
+    rewriter.finish(&mut out);
+    assert!(rewriter.is_complete() && rewriter.fault().is_none());
+    out
+}
+
+#[test]
+fn recorded_answers_come_back_as_they_were_told() {
+    let Some(recordings) = recordings() else {
+        return announce("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
+    };
+    let (mut whole, mut streamed) = (0, 0);
+    for recording in recordings.iter().filter(|one| one.status == 200 && !one.path.contains("count_tokens")) {
+        let told = match recording.streamed {
+            true => gathered(&recording.body),
+            false => serde_json::from_slice(&recording.body).unwrap(),
+        };
+        let wanted = essence(&told);
+        for to_stream in [false, true] {
+            let out = travelled(&recording.body, recording.streamed, to_stream);
+            let came = match to_stream {
+                true => gathered(&out),
+                false => serde_json::from_slice(&out).unwrap(),
+            };
+            assert_eq!(essence(&came), wanted, "{} (to a stream: {to_stream})", recording.id);
+        }
+        *(if recording.streamed { &mut streamed } else { &mut whole }) += 1;
+    }
+    assert!(whole > 140 && streamed > 10, "only {whole} whole and {streamed} streamed answers");
+    announce(&format!(
+        "messages: {whole} whole and {streamed} streamed recorded answers came back as they were told"
+    ));
+}
+
+#[test]
+fn counts_are_estimated_about_right() {
+    let Some(recordings) = recordings() else {
+        return announce("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
+    };
+    let mut errors = Vec::new();
+    for recording in &recordings {
+        let Some(text) = recording.request.clone().filter(|text| text.starts_with('{')) else { continue };
+        let told = match recording.streamed {
+            true => gathered(&recording.body),
+            false => serde_json::from_slice(&recording.body).unwrap(),
+        };
+        // What the provider searched, ran or was asked to think about is counted, and is not in the request.
+        let asks_more = ["_20", "mcp_servers", "file_id", "\"url\"", "output_config", "\"thinking\""];
+        if asks_more.iter().any(|word| text.contains(word)) {
+            continue;
+        }
+        let usage = if told["usage"].is_object() { &told["usage"] } else { &told };
+        let tokens = |name: &str| usage[name].as_u64().unwrap_or_default();
+        let counted = tokens("input_tokens")
+            + tokens("cache_read_input_tokens")
+            + tokens("cache_creation_input_tokens");
+        if counted < 40 {
+            continue;
+        }
+        let estimate = messages::estimate(&Body::parse(text.into()).unwrap());
+        errors.push((estimate as f64 / counted as f64 - 1.0, recording.id.as_str()));
+    }
+    errors.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let at = |share: f64| errors[(share * (errors.len() - 1) as f64) as usize].0 * 100.0;
+    let told: Vec<String> = [0.0, 0.1, 0.5, 0.9, 1.0].map(|share| format!("{:+.0} %", at(share))).to_vec();
+    announce(&format!("messages: estimates of {} requests are off by {}", errors.len(), told.join(", ")));
+    assert!(errors.len() > 60, "only {} requests", errors.len());
+    assert!(errors.iter().all(|(error, _)| error.abs() < 0.6), "{errors:?}");
+}
