@@ -126,7 +126,8 @@ fn is_claude(model: Option<&str>, account: &Account) -> bool {
 /// of the limit.
 fn spoken_by(model: Option<&str>, account: &Account) -> &'static OpenAiChat {
     let model = account.cloud_c.model_name.as_deref().or(model).unwrap_or_default();
-    let numbered = model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
+    let numbered =
+        model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
     if numbered || model.starts_with("gpt-") { &OPENAI_CHAT } else { &accents::PLAIN }
 }
 

@@ -108,7 +108,8 @@ fn claude_is_spoken_to_in_its_own_words() {
     for operation in [Operation::Messages, Operation::CountTokens] {
         assert!(matches!(way(operation, "gpt-5"), Way::Chat(_)), "{operation:?}");
     }
-    let endpoint = Account { custom_host: Some("https://x.models.ai.azure.com".into()), ..Account::default() };
+    let endpoint =
+        Account { custom_host: Some("https://x.models.ai.azure.com".into()), ..Account::default() };
     for operation in [Operation::Messages, Operation::Responses, Operation::Completions] {
         let way = AzureAi.way(&call(operation, "llama"), &endpoint).unwrap();
         assert!(matches!(way, Way::Chat(_)), "{operation:?}");
