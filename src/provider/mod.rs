@@ -36,6 +36,7 @@ mod servers;
 pub mod translation;
 pub mod vertex;
 pub mod way;
+pub mod workers_ai;
 
 /// What a provider may know of a call.
 #[derive(Debug, Clone, Copy)]
@@ -175,6 +176,7 @@ static NATIVE: &[&dyn Provider] = &[
     &cohere::Cohere,
     &google::Google,
     &vertex::Vertex,
+    &workers_ai::WorkersAi,
 ];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a

@@ -470,14 +470,6 @@ pub static ROWS: &[Row] = &[
         source: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
         ..Row::PLAIN
     },
-    Row {
-        id: "workers-ai",
-        host: Host::Fixed("https://api.cloudflare.com"),
-        prefix: "/client/v4/accounts/{resource_name}/ai/v1",
-        note: "resource_name is the account id; the compatible path",
-        source: "https://developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility/",
-        ..Row::PLAIN
-    },
     // Servers of one's own.
     servers::OLLAMA,
     servers::VLLM,

@@ -5,7 +5,9 @@
 
 use super::row::{CustomHost, Host, Own, Row};
 use super::way::Way;
-use super::{Call, anthropic, azure, bedrock, cohere, find, google, ids, openai_compatible, url, vertex};
+use super::{
+    Call, anthropic, azure, bedrock, cohere, find, google, ids, openai_compatible, url, vertex, workers_ai,
+};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, names};
 use crate::config::node::Node;
@@ -29,6 +31,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
         &cohere::ROW,
         &google::ROW,
         &vertex::ROW,
+        &workers_ai::ROW,
     ];
     native.into_iter().chain(openai_compatible::ROWS)
 }

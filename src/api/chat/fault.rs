@@ -83,6 +83,10 @@ impl Fault {
                 None => {}
             }
         }
+        // Cloudflare: a list of errors, each with a message.
+        if let Some(errors) = told.errors.as_ref().filter(|errors| self.message == errors.get()) {
+            self.take_listed(errors);
+        }
         let own = |json: &Option<Json<'_>>| json.as_ref().and_then(word);
         let kind = own(&told.kind).filter(|kind| kind != "error" || told.error.is_none());
         self.kind = self.kind.take().or(own(&told.status).filter(|_| told.error.is_none())).or(kind);
@@ -93,6 +97,17 @@ impl Fault {
             && let Some(raw) = raw.raw.as_ref().and_then(Json::text)
         {
             self.message = format!("{}: {}", self.message, raw.trim());
+        }
+    }
+
+    /// Takes over the first of several errors, where it has a message.
+    fn take_listed(&mut self, errors: &Json<'_>) {
+        let mut first = Self::new(self.status, "");
+        if errors.read::<Vec<Json<'_>>>().is_some() {
+            first.take(errors);
+        }
+        if !first.message.is_empty() {
+            *self = first;
         }
     }
 

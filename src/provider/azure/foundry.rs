@@ -11,6 +11,7 @@ use crate::config::account::{Account, DeploymentType};
 use crate::error::Error;
 use crate::provider::anthropic::AnthropicChat;
 use crate::provider::grant::Grant;
+use crate::provider::openai_chat::{CHAT_MEND, OPENAI_CHAT, OpenAiChat, accents};
 use crate::provider::outgoing::Outgoing;
 use crate::provider::row::{CustomHost, Host, Row, ends_in_version, host_below};
 use crate::provider::way::{Target, Way};
@@ -86,7 +87,7 @@ impl Door {
         match at_resource {
             _ if by_path.contains("/openai") => Self::OpenAi,
             true if by_path.is_empty() && (!dated || !inference) => Self::OpenAi,
-            false if is_stored(call.operation) && account.custom_host.is_some() => Self::OpenAi,
+            _ if is_stored(call.operation) => Self::OpenAi,
             _ => Self::Inference,
         }
     }
@@ -119,6 +120,15 @@ fn is_claude(model: Option<&str>, account: &Account) -> bool {
         text.contains("claude") || text.contains("anthropic")
     };
     named.into_iter().flatten().any(says)
+}
+
+/// How a model speaks our chat. OpenAI's know the role `developer`, and the newer of them only the newer name
+/// of the limit.
+fn spoken_by(model: Option<&str>, account: &Account) -> &'static OpenAiChat {
+    let model = account.cloud_c.model_name.as_deref().or(model).unwrap_or_default();
+    let numbered =
+        model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
+    if numbered || model.starts_with("gpt-") { &OPENAI_CHAT } else { &accents::PLAIN }
 }
 
 fn version(account: &Account) -> Version<'_> {
@@ -214,15 +224,30 @@ impl Provider for AzureAi {
     }
 
     fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
-        let native =
-            matches!(call.operation, Operation::Messages | Operation::CountTokens | Operation::Proxy);
-        Ok(match Door::of(call, account) {
-            Door::Claude if !native => Way::Chat(&AnthropicChat::OWN),
+        use Operation as O;
+        let door = Door::of(call, account);
+        let chat = spoken_by(call.model, account);
+        Ok(match (call.operation, door) {
+            (O::ChatCompletions | O::Completions | O::Responses, Door::Claude) => {
+                Way::Chat(&AnthropicChat::OWN)
+            }
+            (O::ChatCompletions, _) => Way::Same(Some(&CHAT_MEND)),
+            (O::Messages | O::CountTokens, Door::OpenAi | Door::Inference) => Way::Chat(chat),
+            (O::Completions | O::Responses, Door::Inference) => Way::Chat(chat),
+            (O::ResponsesGet | O::ResponsesDelete | O::ResponsesCancel | O::ResponsesInputItems, door)
+                if door != Door::OpenAi =>
+            {
+                return Err(ROW.keeps_nothing(call));
+            }
             _ => Way::Same(None),
         })
     }
 
-    /// Changes nothing: tells what Azure will leave out.
+    fn auth_varies(&self) -> bool {
+        true
+    }
+
+    /// The model's accent; and what Azure will leave out is told.
     fn edits(
         &self,
         body: &Body,
@@ -230,9 +255,12 @@ impl Provider for AzureAi {
         outgoing: &mut Outgoing,
     ) -> Result<Vec<Edit<'static>>, Error> {
         let call = target.call;
+        if call.operation != Operation::ChatCompletions {
+            return Ok(Vec::new());
+        }
         let drops = matches!(target.account.cloud_c.extra_parameters.as_deref(), None | Some("drop"));
         let inference = Door::of(call, target.account) == Door::Inference;
-        if drops && inference && call.operation == Operation::ChatCompletions {
+        if drops && inference {
             for name in body.names().filter(|name| !KNOWN.contains(name)) {
                 outgoing.warn(
                     name,
@@ -241,7 +269,7 @@ impl Provider for AzureAi {
                 );
             }
         }
-        Ok(Vec::new())
+        Ok(spoken_by(call.model, target.account).edits(body, outgoing))
     }
 
     fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {

@@ -6,14 +6,16 @@
 use super::address::{self, Target as Address, Version};
 use super::sign_in::{self, Show};
 use crate::api::body::{Body, Edit};
+use crate::api::chat::{ChatRequest, Reader};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, Deployment};
 use crate::error::Error;
 use crate::provider::grant::Grant;
 use crate::provider::key::Key;
+use crate::provider::openai_chat::{CHAT_MEND, OPENAI_CHAT};
 use crate::provider::outgoing::Outgoing;
-use crate::provider::row::{CustomHost, Host, Row, ends_in_version};
-use crate::provider::way::{Target, Way};
+use crate::provider::row::{CustomHost, Host, Own, Row, ends_in_version};
+use crate::provider::way::{Chat, Target, Way};
 use crate::provider::{Call, Provider};
 use http::HeaderMap;
 use std::borrow::Cow;
@@ -36,6 +38,7 @@ pub static ROW: Row = Row {
     prefix: "/openai",
     custom_host: CustomHost::Before("/openai"),
     key: Key { header: "api-key", prefix: "", required: true },
+    own: &[Own::Completions, Own::StoredResponses],
     note: "resource_name; deployment_id, deployments or the model asked for; api_version (v1 where none is \
            said). Or with a token: azure_ad_token, Entra ID, managed or workload identity. A custom host \
            with a path stands for the base URL",
@@ -117,6 +120,27 @@ fn begin(account: &Account) -> (bool, &'static str) {
     }
 }
 
+/// OpenAI's chat, for callers of other dialects; the model is the deployment.
+#[derive(Debug)]
+struct DeployedChat;
+
+impl Chat for DeployedChat {
+    fn write(
+        &self,
+        request: ChatRequest<'_>,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Vec<u8>, Error> {
+        let chosen = Chosen::of(Some(target.model), target.account)?;
+        let target = Target { model: chosen.deployment.unwrap_or(target.model), ..*target };
+        OPENAI_CHAT.write(request, &target, outgoing)
+    }
+
+    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+        OPENAI_CHAT.reader(streamed)
+    }
+}
+
 impl Provider for AzureOpenAi {
     fn id(&self) -> &'static str {
         ROW.id
@@ -178,7 +202,11 @@ impl Provider for AzureOpenAi {
     fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
         // The model must be one of the aliases before anything is translated for it.
         Chosen::of(call.model, account)?;
-        Ok(Way::Same(None))
+        Ok(match call.operation {
+            Operation::Messages | Operation::CountTokens => Way::Chat(&DeployedChat),
+            Operation::ChatCompletions => Way::Same(Some(&CHAT_MEND)),
+            _ => Way::Same(None),
+        })
     }
 
     /// The deployment where the caller wrote an alias or the model's own name: with `v1` the body says which

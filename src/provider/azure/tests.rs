@@ -5,6 +5,7 @@
 use super::grant::{Entra, Managed, Workload, is_tenant};
 use super::{AzureAi, AzureOpenAi};
 use crate::api::body::Body;
+use crate::api::chat::ChatRequest;
 use crate::api::operation::Operation;
 use crate::config::account::{Account, AuthModeC, CloudC, Deployment};
 use crate::config::secret::Secret;
@@ -67,6 +68,17 @@ fn the_body_names_the_deployment_and_is_else_as_it_came() {
 }
 
 #[test]
+fn callers_of_other_dialects_reach_the_deployment_too() {
+    let account = aliased();
+    let call = call(Operation::Messages, "fast");
+    let Way::Chat(chat) = AzureOpenAi.way(&call, &account).unwrap() else { panic!() };
+    let target = Target { call: &call, account: &account, model: "fast" };
+    let bytes = chat.write(ChatRequest::default(), &target, &mut Outgoing::default()).unwrap();
+    let body = Body::parse(bytes.into()).unwrap();
+    assert_eq!(body.text("model").as_deref(), Some("gpt-4o-mini"));
+}
+
+#[test]
 fn what_azure_leaves_out_is_told() {
     let mut account =
         Account { custom_host: Some("https://x.models.ai.azure.com".into()), ..Account::default() };
@@ -89,7 +101,20 @@ fn claude_is_spoken_to_in_its_own_words() {
     for operation in [Operation::Messages, Operation::CountTokens, Operation::Models] {
         assert!(matches!(way(operation, "claude-opus-4-1"), Way::Same(_)), "{operation:?}");
     }
-    assert!(matches!(way(Operation::ChatCompletions, "gpt-5"), Way::Same(_)));
+    // Everybody else speaks OpenAI's chat, and resources have its responses.
+    for operation in [Operation::ChatCompletions, Operation::Responses, Operation::Completions] {
+        assert!(matches!(way(operation, "gpt-5"), Way::Same(_)), "{operation:?}");
+    }
+    for operation in [Operation::Messages, Operation::CountTokens] {
+        assert!(matches!(way(operation, "gpt-5"), Way::Chat(_)), "{operation:?}");
+    }
+    let endpoint =
+        Account { custom_host: Some("https://x.models.ai.azure.com".into()), ..Account::default() };
+    for operation in [Operation::Messages, Operation::Responses, Operation::Completions] {
+        let way = AzureAi.way(&call(operation, "llama"), &endpoint).unwrap();
+        assert!(matches!(way, Way::Chat(_)), "{operation:?}");
+    }
+    assert_eq!(AzureAi.way(&call(Operation::ResponsesGet, ""), &endpoint).unwrap_err().status(), 400);
 }
 
 fn asked(grant: &dyn Grant, answers: &[Brought]) -> Errand {

@@ -15,7 +15,7 @@ mod words;
 
 use super::key::Key;
 use super::outgoing::Outgoing;
-use super::row::{CustomHost, Host, Row, climbs};
+use super::row::{Host, Row, climbs};
 use super::way::{Chat, Target, Way};
 use super::{Call, Provider};
 use crate::api::chat::{ChatRequest, Reader};
@@ -34,8 +34,8 @@ pub static ROW: Row = Row {
     id: "cohere",
     host: Host::Fixed("https://api.cohere.com"),
     prefix: "",
-    custom_host: CustomHost::Before(""),
-    note: "its own API (v2); paths outside the endpoint list go to /v1 unless they name a version",
+    note: "its own API (v2); a version at the end of a custom host is taken off; paths outside the endpoint list \
+           go to /v1 unless they name a version",
     source: "https://docs.cohere.com/reference/chat",
     ..Row::PLAIN
 };
@@ -110,6 +110,10 @@ impl Provider for Cohere {
             Operation::Models => Ok(Way::Exchange(&models::Models)),
             Operation::ModelsGet => Ok(Way::Exchange(&models::OneModel)),
             Operation::Transcriptions | Operation::Proxy => Ok(Way::Same(None)),
+            Operation::ResponsesGet
+            | Operation::ResponsesDelete
+            | Operation::ResponsesCancel
+            | Operation::ResponsesInputItems => Err(ROW.keeps_nothing(call)),
             other => {
                 let message = format!("cohere has no {}. Choose another provider.", other.label());
                 Err(Error::not_implemented(message).with_provider(ROW.id))
