@@ -44,18 +44,33 @@ async def refused(kind, call):
     raise AssertionError(f"no {kind.__name__}")
 
 
-def run(checks, clients):
-    """Runs every check with every client (name -> function that makes one); exits 1 when one failed."""
+async def once(check, client):
+    """One check; the client is closed behind it."""
+    try:
+        await check(client)
+    finally:
+        if hasattr(client, "close"):
+            await value(client.close())
+
+
+async def all_of(checks, clients):
+    """Runs every check with every client, in one event loop (some clients keep connections of theirs); counts what failed."""
     failed = 0
     for name, make in clients.items():
         for check in checks:
             title = f"{name}: {check.__name__.replace('_', ' ')}"
             try:
-                asyncio.run(check(make()))
+                await once(check, make())
                 print(f"ok    {title}", flush=True)
             except Exception:
                 failed += 1
                 print(f"FAIL  {title}\n{traceback.format_exc()}", flush=True)
+    return failed
+
+
+def run(checks, clients):
+    """Runs every check with every client (name -> function that makes one); exits 1 when one failed."""
+    failed = asyncio.run(all_of(checks, clients))
     total = len(checks) * len(clients)
     print(f"{total - failed} of {total} checks passed", flush=True)
     sys.exit(1 if failed else 0)

@@ -1,6 +1,7 @@
 """LangChain's OpenAI chat model against the gateway: streamed round trips with a tool, by chat completions and by responses.
 
-Environment: BASE_URL (with /v1), KEY (a service key). Behind the slugs is the built-in emulator, as OpenAI and as Anthropic.
+Environment: BASE_URL (with /v1), KEY (a service key). Behind the slugs is the built-in emulator, as OpenAI, Anthropic and
+Together.
 """
 
 import functools
@@ -13,7 +14,11 @@ from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
 BASE_URL, KEY = os.environ["BASE_URL"], os.environ["KEY"]
-PROVIDERS = {"@emulator": "gpt-4o-mini", "@anthropic-emulator": "claude-sonnet-4-5"}
+PROVIDERS = {
+    "@emulator": "gpt-4o-mini",
+    "@anthropic-emulator": "claude-sonnet-4-5",
+    "@together-emulator": "openai/gpt-oss-120b",
+}
 
 
 @tool
@@ -36,6 +41,7 @@ def model(provider, responses, **more):
         api_key=KEY,
         default_headers={"x-gateway-provider": provider},
         use_responses_api=responses,
+        stream_usage=True,
         **more,
     )
 
@@ -68,7 +74,7 @@ async def structured_output(provider, responses, kind):
 
 async def thinking_comes_back(provider, responses, kind):
     """Only responses have a place for it."""
-    if not responses or provider == "@emulator":
+    if not responses or provider != "@anthropic-emulator":
         return
     bound = model(provider, True, reasoning={"effort": "low"}, output_version="responses/v1", max_tokens=4000)
     bound = bound.bind_tools([get_weather])

@@ -19,7 +19,7 @@ emulator:
   listen: 127.0.0.1:EMULATOR_PORT
 ";
 
-/// Two keys, the emulator under two names, every private host open, a few saved configs.
+/// Two keys, the emulator under three names, every private host open, a few saved configs.
 pub(crate) const STANDARD: &str = "
 server:
   threads: 2
@@ -35,6 +35,10 @@ providers:
     custom_host: http://127.0.0.1:EMULATOR_PORT/v1
   anthropic-emulator:
     provider: anthropic
+    api_key: sk-emulator-0123456789
+    custom_host: http://127.0.0.1:EMULATOR_PORT/v1
+  together-emulator:
+    provider: together-ai
     api_key: sk-emulator-0123456789
     custom_host: http://127.0.0.1:EMULATOR_PORT/v1
 configs:
