@@ -22,7 +22,7 @@ const AT_ONCE: usize = 16;
 
 /// The recorded host (its end), what the path must hold, our name of the provider, whose shape it speaks, and what
 /// the account needs beside a key.
-const HOSTS: &[(&str, &str, &str, Shape, &str)] = &[
+pub(crate) const HOSTS: &[(&str, &str, &str, Shape, &str)] = &[
     ("api.anthropic.com", "/v1/messages", "anthropic", Shape::Anthropic, ""),
     ("generativelanguage.googleapis.com", "enerateContent", "google", Shape::Gemini, ""),
     (

@@ -150,7 +150,8 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] = &[&anthropic::Anthropic, &bedrock::Bedrock, &google::Google, &vertex::Vertex];
+static NATIVE: &[&dyn Provider] =
+    &[&anthropic::Anthropic, &bedrock::Bedrock, &google::Google, &vertex::Vertex];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.
