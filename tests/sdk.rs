@@ -1,55 +1,104 @@
-//! The official OpenAI and Anthropic Python SDKs against the gateway, with nothing but `base_url` and headers set.
+//! The SDKs callers use (OpenAI's, Anthropic's, LangChain, the Vercel AI SDK, another gateway's) against the gateway, with
+//! nothing but `base_url` and headers set.
 //!
-//! Prepares a venv once and runs the scripts of tests/sdk; what is checked stands there. Not to be skipped silently: without
-//! Python or its registry it fails where CI is set, and says loudly that it was skipped where it is not.
+//! Prepares a venv and a `node_modules` once and runs the scripts of tests/sdk; what is checked stands there. Not to be
+//! skipped silently: without Python, Node or their registries it fails where CI is set, and says loudly that it was skipped
+//! where it is not.
 
-use crate::support::settings::KEY;
-use crate::support::{announce, gateway};
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::{Gateway, announce, gateway};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const REQUIREMENTS: &str = include_str!("sdk/requirements.txt");
+const PACKAGE: &str = include_str!("sdk/node/package.json");
 
 #[test]
 fn the_openai_sdk_works() {
-    run("openai_sdk.py");
+    python("openai_sdk.py", gateway());
+}
+
+#[test]
+fn the_openai_sdk_cannot_tell_a_translated_provider() {
+    python("openai_translated.py", gateway());
 }
 
 #[test]
 fn the_anthropic_sdk_works() {
-    run("anthropic_sdk.py");
+    python("anthropic_sdk.py", gateway());
 }
 
-fn run(script: &str) {
-    let python = match venv() {
-        Ok(python) => python,
+#[test]
+fn the_anthropic_sdk_cannot_tell_a_translated_provider() {
+    python("anthropic_translated.py", gateway());
+}
+
+#[test]
+fn langchain_works() {
+    python("langchain_sdk.py", gateway());
+}
+
+#[test]
+fn the_sdk_of_another_gateway_works() {
+    let prefixes = "header_prefixes: [\"x-gateway-\", \"x-portkey-\"]\n";
+    python("portkey_sdk.py", &Gateway::start(&format!("{prefixes}{STANDARD}")));
+}
+
+#[test]
+fn the_openai_sdk_for_node_works() {
+    node("openai.mjs");
+}
+
+#[test]
+fn the_vercel_ai_sdk_works() {
+    node("vercel.mjs");
+}
+
+fn python(script: &str, gateway: &Gateway) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(script);
+    let Some(python) = ready(script, venv()) else { return };
+    let mut command = Command::new(python);
+    command.arg("-B").arg(path);
+    run(script, &mut command, gateway);
+}
+
+fn node(script: &str) {
+    let Some(folder) = ready(script, node_modules()) else { return };
+    run(script, Command::new("node").arg(folder.join(script)), gateway());
+}
+
+/// What was prepared, or the loud word that it could not be.
+fn ready(script: &str, prepared: Result<PathBuf, String>) -> Option<PathBuf> {
+    match prepared {
+        Ok(path) => Some(path),
         Err(why) if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) => panic!("no SDK: {why}"),
         Err(why) => {
             announce(&format!("\n*** SKIPPED: {script} was NOT run: {why}"));
-            return;
+            None
         }
-    };
-    let gateway = gateway();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(script);
-    let output = Command::new(python)
-        .arg("-B")
-        .arg(&script)
+    }
+}
+
+fn run(script: &str, command: &mut Command, gateway: &Gateway) {
+    // A machine's own proxy, or a developer's own key, has no part in this; nor have a vendor's own figures.
+    for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PORTKEY_API_KEY", "LANGSMITH_API_KEY"] {
+        command.env_remove(name);
+    }
+    let output = command
         .env("BASE_URL", gateway.base_url())
         .env("KEY", KEY)
-        // A machine's own proxy, or a developer's own key, has no part in this.
         .env("NO_PROXY", "127.0.0.1")
-        .env_remove("OPENAI_API_KEY")
-        .env_remove("ANTHROPIC_API_KEY")
+        .env("LANGSMITH_TRACING", "false")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     announce(&said);
-    assert!(output.status.success(), "{} failed, see above", script.display());
+    assert!(output.status.success(), "{script} failed, see above");
 }
 
 /// The Python of a venv that has the SDKs; made once and kept until the requirements change.
 fn venv() -> Result<PathBuf, String> {
-    // Two tests ask, one makes it.
+    // Several tests ask, one makes it.
     static MAKING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
     let _one = MAKING.lock();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sdk-venv");
@@ -66,6 +115,29 @@ fn venv() -> Result<PathBuf, String> {
     step("pip install", &mut pip)?;
     std::fs::write(installed, REQUIREMENTS).map_err(|error| error.to_string())?;
     Ok(python)
+}
+
+/// A folder with the packages and, beside them (where Node looks), the scripts as they are now.
+fn node_modules() -> Result<PathBuf, String> {
+    static MAKING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+    let _one = MAKING.lock();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sdk-node");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/node");
+    let told = |error: std::io::Error| error.to_string();
+    std::fs::create_dir_all(&folder).map_err(told)?;
+    for entry in std::fs::read_dir(scripts).map_err(told)? {
+        let entry = entry.map_err(told)?;
+        std::fs::copy(entry.path(), folder.join(entry.file_name())).map_err(told)?;
+    }
+    let installed = folder.join("installed.json");
+    if std::fs::read_to_string(&installed).is_ok_and(|text| text == PACKAGE) {
+        return Ok(folder);
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--prefix"]).arg(&folder);
+    step("npm install", npm.current_dir(&folder))?;
+    std::fs::write(installed, PACKAGE).map_err(told)?;
+    Ok(folder)
 }
 
 fn step(name: &str, command: &mut Command) -> Result<(), String> {

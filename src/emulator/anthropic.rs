@@ -5,7 +5,7 @@
 use super::anthropic_stream;
 use super::call::Call;
 use super::reply::{Dialect, Refusal, Reply};
-use super::talk::{self, Asked, Message, Tool, Turn};
+use super::talk::{self, Asked, Format, Message, Tool, Turn};
 use super::words::{self, End, quote};
 use serde::Deserialize;
 use serde_json::json;
@@ -33,6 +33,12 @@ struct Request<'a> {
     #[serde(borrow)]
     tool_choice: Option<&'a RawValue>,
     thinking: Option<Thinking>,
+    output_config: Option<OutputConfig>,
+}
+
+#[derive(Deserialize)]
+struct OutputConfig {
+    format: Option<Format>,
 }
 
 #[derive(Deserialize)]
@@ -87,7 +93,7 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
         messages,
         tools: request.tools.as_deref().unwrap_or_default(),
         tool_choice: request.tool_choice,
-        format: None,
+        format: request.output_config.as_ref().and_then(|config| config.format.as_ref()),
         limit: Some(limit),
         stops: request.stop_sequences.as_deref().unwrap_or_default(),
         script: &script,
