@@ -126,8 +126,9 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Writes what a grant yielded, or a signature over the request, into its headers. Called for each
-    /// attempt, after [`Provider::authorize`], when the provider [signs](Provider::signs) or has a grant.
+    /// Writes what a grant yielded, or a signature over the request, into its headers: all of them, as they
+    /// go out. Called for each attempt, after [`Provider::authorize`], when the provider
+    /// [signs](Provider::signs) or has a grant.
     ///
     /// # Errors
     /// 400 or 401 when the account lacks what is needed.
