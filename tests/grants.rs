@@ -5,6 +5,7 @@
 
 use crate::support::Gateway;
 use crate::support::client::{client, new_trace};
+use crate::support::command::check;
 use crate::support::settings::KEY;
 use crate::support::upstream::Upstream;
 use parking_lot::Mutex;
@@ -145,4 +146,21 @@ async fn a_machine_without_a_role_is_told_and_not_asked_again_at_once() {
         assert_eq!(line["attempts"][0]["error"], "upstream_grant_failed", "{line}");
     }
     assert_eq!((stage.machine.connections(), stage.asked.lock().len()), (1, 0));
+}
+
+#[test]
+fn half_an_account_is_found_by_check() {
+    let settings = "providers:\n  half: {provider: bedrock, cloud_a_access_key_id: AKID}\n  \
+                    bad:\n    provider: vertex-ai\n    cloud_b_region: us-central1\n    \
+                    vertex_service_account_json: {type: authorized_user, refresh_token: canary}\n";
+    let told = check(settings);
+    assert!(told.code != Some(0) && !told.stderr.contains("canary"), "{}", told.stderr);
+    for (line, what) in [
+        (2, "providers.half.cloud_a_secret_access_key: "),
+        (6, "providers.bad.vertex_service_account_json: "),
+    ] {
+        let place = format!("turnpike.yaml:{line}:");
+        let found = told.stderr.lines().any(|said| said.contains(&place) && said.contains(what));
+        assert!(found, "{what}\n{}", told.stderr);
+    }
 }

@@ -192,6 +192,24 @@ pub fn ids() -> impl Iterator<Item = &'static str> {
     native.chain(openai_compatible::ROWS.iter().map(|row| row.id))
 }
 
+/// Whether the provider of this name could sign in with this account, as far as can be told beforehand. Unknown
+/// names are judged elsewhere.
+///
+/// # Errors
+/// As [`Provider::grant`].
+pub fn judge(name: &str, account: &Account) -> Result<(), Error> {
+    let Some(provider) = find(name) else { return Ok(()) };
+    let call = Call {
+        operation: Operation::ChatCompletions,
+        method: &Method::POST,
+        path: "chat/completions",
+        query: None,
+        model: None,
+        streamed: false,
+    };
+    provider.grant(&call, account).map(drop)
+}
+
 /// What to tell whoever named a provider we do not know.
 pub fn unknown(name: &str) -> String {
     let known: Vec<&str> = ids().collect();
