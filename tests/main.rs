@@ -22,6 +22,7 @@ mod control;
 mod crowding;
 mod custom_hosts;
 mod failures;
+mod grants;
 mod hostile_input;
 mod house;
 mod http2;

@@ -25,7 +25,7 @@ use std::cell::Cell;
 use std::fmt;
 use strategy::{Mode, Strategy};
 
-use crate::error::Problem;
+use crate::error::{Error, Problem};
 
 /// Levels of targets within targets: more is no routing anyone means, and each costs stack.
 const DEEPEST: usize = 16;
@@ -76,6 +76,9 @@ pub struct Config {
 pub struct Checks<'a> {
     /// Is this a provider we know? Asked for plain ids only; `@slug` is looked up when the config runs.
     pub provider: &'a dyn Fn(&str) -> Result<(), String>,
+    /// Can this provider sign in with this account? Asked for plain ids; the error's `param` is the key that
+    /// is wrong or missing.
+    pub account: &'a dyn Fn(&str, &Account) -> Result<(), Error>,
     /// May a caller point us at this base URL?
     pub custom_host: &'a dyn Fn(&str) -> Result<(), String>,
 }
@@ -142,6 +145,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Reads one level: the config itself, or a target `depth` levels below it.
     fn level(&self, at: &At<'_>, depth: usize) -> Option<Config> {
+        let before = at.problem_count();
         let mut fields = at.fields()?;
         if fields.get(&["options"]).is_some() {
             // Another format altogether: naming each of its keys as unknown would tell nothing.
@@ -178,6 +182,13 @@ impl Reader<'_> {
             input_guardrails: items(&mut fields, "input_guardrails", When::Before, Guardrail::read),
             output_guardrails: items(&mut fields, "output_guardrails", When::After, Guardrail::read),
         };
+        if let Some(provider) = config.provider.as_deref().filter(|name| !name.starts_with('@'))
+            && at.problem_count() == before
+            && let Err(error) = (self.checks.account)(provider, &config.account)
+        {
+            // What is missing may come with the request.
+            Account::report(&error, &fields, false);
+        }
         let known: Vec<&str> = KEYS.iter().copied().chain(names::keys()).collect();
         fields.close(&known);
         Some(config)

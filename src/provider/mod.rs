@@ -127,8 +127,9 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Writes what a grant yielded, or a signature over the request, into its headers. Called for each
-    /// attempt, after [`Provider::authorize`], when the provider [signs](Provider::signs) or has a grant.
+    /// Writes what a grant yielded, or a signature over the request, into its headers: all of them, as they
+    /// go out. Called for each attempt, after [`Provider::authorize`], when the provider
+    /// [signs](Provider::signs) or has a grant.
     ///
     /// # Errors
     /// 400 or 401 when the account lacks what is needed.
@@ -191,6 +192,24 @@ pub fn find(id: &str) -> Option<&'static dyn Provider> {
 pub fn ids() -> impl Iterator<Item = &'static str> {
     let native = NATIVE.iter().map(|provider| provider.id());
     native.chain(openai_compatible::ROWS.iter().map(|row| row.id))
+}
+
+/// Whether the provider of this name could sign in with this account, as far as can be told beforehand. Unknown
+/// names are judged elsewhere.
+///
+/// # Errors
+/// As [`Provider::grant`].
+pub fn judge(name: &str, account: &Account) -> Result<(), Error> {
+    let Some(provider) = find(name) else { return Ok(()) };
+    let call = Call {
+        operation: Operation::ChatCompletions,
+        method: &Method::POST,
+        path: "chat/completions",
+        query: None,
+        model: None,
+        streamed: false,
+    };
+    provider.grant(&call, account).map(drop)
 }
 
 /// What to tell whoever named a provider we do not know.

@@ -57,7 +57,7 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
             let errand = Errand::new(attempt);
             ctx.errand = Some(errand.clone());
             // An upgraded connection has no other way than the direct one.
-            match authorize::authorized(gateway, session, ctx, &errand, &read, None).await {
+            match authorize::authorized(gateway, session, ctx, &errand, None).await {
                 Ok(()) => Ok(false),
                 Err(error) => Err(failure::of_ours(ctx, error)),
             }

@@ -1,24 +1,24 @@
 //! What an attempt needs before it may leave: a token fetched, a signature made.
 //!
 //! How both come about is the provider's to say (`Provider::grant`, `Provider::sign`) and `state::grants` to
-//! carry out; the headers wait in the attempt's marks for `upstream`, which writes them.
+//! carry out. Fetched is before the attempt leaves; written when its head is otherwise complete.
 
 use super::Gateway;
 use super::ctx::{Ctx, Errand};
 use crate::error::Error;
 use crate::provider::Signing;
 use crate::provider::grant::{Grant, Granted};
-use crate::route::attempt::Request;
 use crate::state::Shared;
 use crate::state::grants::{Renew, With};
 use crate::state::live::Live;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderName, header};
+use pingora::http::RequestHeader;
 use pingora_proxy::Session;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tokio::time::timeout_at;
 
-/// Fetches and signs what the attempt needs; nothing, nearly always. `deadline`: when the attempt's answer
+/// Fetches what the attempt needs; nothing, nearly always. `deadline`: when the attempt's answer
 /// must have begun.
 ///
 /// # Errors
@@ -28,7 +28,6 @@ pub(super) async fn authorized(
     session: &Session,
     ctx: &Ctx,
     errand: &Errand,
-    request: &Request,
     deadline: Option<Instant>,
 ) -> Result<(), Error> {
     let attempt = &errand.attempt;
@@ -45,21 +44,30 @@ pub(super) async fn authorized(
              JSON object with Content-Type: application/json and a Content-Length.",
         ));
     }
-    let granted = match &attempt.grant {
-        Some(grant) => {
-            let by_operator = leaf.by_operator;
-            let obtained = obtained(&gateway.shared, live, Arc::clone(grant), by_operator);
-            let obtained = match deadline {
-                Some(at) => timeout_at(at.into(), obtained).await.unwrap_or_else(|_| {
-                    let limit = leaf.request_timeout.unwrap_or_default();
-                    Err(Error::timed_out(limit.as_millis() as u64))
-                }),
-                None => obtained.await,
-            };
-            Some(obtained.map_err(|error| error.with_provider(leaf.provider.id()))?)
-        }
-        None => None,
+    let Some(grant) = &attempt.grant else { return Ok(()) };
+    let obtained = obtained(&gateway.shared, live, Arc::clone(grant), leaf.by_operator);
+    let obtained = match deadline {
+        Some(at) => timeout_at(at.into(), obtained).await.unwrap_or_else(|_| {
+            let limit = leaf.request_timeout.unwrap_or_default();
+            Err(Error::timed_out(limit.as_millis() as u64))
+        }),
+        None => obtained.await,
     };
+    let granted = obtained.map_err(|error| error.with_provider(leaf.provider.id()))?;
+    errand.marks.note(|noted| noted.granted = Some(granted));
+    Ok(())
+}
+
+/// Writes what was granted, or a signature, into a head that is otherwise complete.
+///
+/// # Errors
+/// What the provider says about the account.
+pub(super) fn sign(request: &mut RequestHeader, errand: &Errand) -> Result<(), Error> {
+    let attempt = &errand.attempt;
+    let leaf = &attempt.leaf;
+    if !attempt.is_signed() {
+        return Ok(());
+    }
     let scheme = if leaf.origin.tls { "https" } else { "http" };
     let signing = Signing {
         method: &request.method,
@@ -67,9 +75,19 @@ pub(super) async fn authorized(
         body: attempt.body.as_deref().unwrap_or_default(),
         now: SystemTime::now(),
     };
-    let mut headers = HeaderMap::new();
+    let granted = errand.marks.read(|noted| noted.granted.clone());
+    let mut headers = request.headers.clone();
     leaf.provider.sign(&signing, &leaf.account, granted.as_ref(), &mut headers)?;
-    errand.marks.note(|noted| noted.authorized = headers);
+    let same = |name: &HeaderName| request.headers.get_all(name) == headers.get_all(name);
+    let names = request.headers.keys().chain(headers.keys());
+    let changed: Vec<HeaderName> = names.filter(|name| !same(name)).cloned().collect();
+    for name in changed {
+        request.remove_header(&name);
+        for value in headers.get_all(&name) {
+            let written = request.append_header(&name, value.clone());
+            written.map_err(|why| Error::internal(format!("{name} cannot be written: {why}")))?;
+        }
+    }
     Ok(())
 }
 

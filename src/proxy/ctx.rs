@@ -6,11 +6,11 @@ use super::record::Record;
 use crate::api::operation::Operation;
 use crate::api::tap::{Learned, Tap};
 use crate::error::Error;
+use crate::provider::grant::Granted;
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::state::live::Live;
 use crate::state::phase::UnderWay;
-use http::HeaderMap;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -71,8 +71,8 @@ pub struct Noted {
     pub tried: usize,
     /// That connection was dead, and the body is too large for Pingora to send it again.
     pub stale: bool,
-    /// Headers that authorize it, fetched or signed; they go over all others.
-    pub authorized: HeaderMap,
+    /// What was fetched to authorize it.
+    pub granted: Option<Granted>,
     /// What a hook found wrong; says more than Pingora's error.
     pub failure: Option<Error>,
 }

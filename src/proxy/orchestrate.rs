@@ -73,7 +73,7 @@ async fn one(
     ctx.errand = Some(errand.clone());
     let limit = errand.attempt.leaf.request_timeout;
     let deadline = limit.map(|limit| Instant::now() + limit);
-    if let Err(error) = authorize::authorized(gateway, session, ctx, &errand, request, deadline).await {
+    if let Err(error) = authorize::authorized(gateway, session, ctx, &errand, deadline).await {
         ctx.record.tried(&errand, Some(&error));
         return Ok(Err(error));
     }

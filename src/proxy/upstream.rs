@@ -5,7 +5,7 @@
 
 use super::Gateway;
 use super::ctx::{Ctx, Errand};
-use super::{failure, who};
+use super::{authorize, failure, who};
 use crate::api::operation::{BodyKind, Operation};
 use crate::config::headers::is_ours;
 use crate::error::Error;
@@ -22,11 +22,14 @@ use std::time::Instant;
 
 /// Caller headers that stop here unless `forward_headers` names them: credentials of other shapes, cookies,
 /// and what a proxy before us said about the caller.
-const STOPPED: [&str; 10] = [
+const STOPPED: [&str; 13] = [
     "authorization",
     "x-api-key",
     "api-key",
     "x-goog-api-key",
+    "x-amz-security-token",
+    "x-amz-date",
+    "x-amz-content-sha256",
     "cookie",
     "forwarded",
     "x-forwarded-for",
@@ -121,9 +124,6 @@ pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: 
     for (name, value) in &attempt.headers {
         request.insert_header(name, value.clone())?;
     }
-    for (name, value) in errand.marks.read(|noted| noted.authorized.clone()).iter() {
-        request.insert_header(name, value.clone())?;
-    }
     if let (Some(body), true) = (&attempt.body, attempt.body_changed || ctx.is_attempt) {
         frame(request, body.len());
     }
@@ -135,7 +135,10 @@ pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: 
         request.insert_header("Accept-Encoding", "identity")?;
     }
     request.remove_header(&header::EXPECT);
-    Ok(())
+    match authorize::sign(request, errand) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(failure::of_ours(ctx, error)),
+    }
 }
 
 /// Takes off what is ours and what stops here.

@@ -122,7 +122,7 @@ impl Settings {
             limits: section(f, "limits").map(Limits::read).unwrap_or_default(),
             service_keys: section(f, "auth").map(ServiceKey::read_all).unwrap_or_default(),
             providers: providers(f, checks),
-            configs: configs(f, &slugs, checks.provider),
+            configs: configs(f, &slugs, checks),
             default_config: default_config(f, &slugs, &ids),
             custom_hosts: section(f, "custom_hosts").map(CustomHosts::read).unwrap_or_default(),
             header_prefixes: header_prefixes(f),
@@ -166,12 +166,8 @@ fn providers(fields: &mut Fields<'_>, checks: &Checks<'_>) -> BTreeMap<String, S
     entries.iter().filter_map(|(entry, at)| StoredProvider::read(&entry.name, at, checks)).collect()
 }
 
-fn configs(
-    fields: &mut Fields<'_>,
-    slugs: &[String],
-    provider: &dyn Fn(&str) -> Result<(), String>,
-) -> BTreeMap<String, Config> {
-    let checks = Checks { provider, custom_host: &base_url };
+fn configs(fields: &mut Fields<'_>, slugs: &[String], checks: &Checks<'_>) -> BTreeMap<String, Config> {
+    let checks = Checks { provider: checks.provider, account: checks.account, custom_host: &base_url };
     let mut configs = BTreeMap::new();
     for (entry, at) in fields.get(&["configs"]).and_then(|at| at.entries()).unwrap_or_default() {
         if !is_id(&entry.name) {

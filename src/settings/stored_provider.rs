@@ -32,6 +32,7 @@ impl StoredProvider {
         if !is_id(slug) {
             at.problem("a slug is made of letters, digits, dots, dashes and underscores, at most 128");
         }
+        let before = at.problem_count();
         let mut fields = at.fields()?;
         let provider = fields.need(&["provider"]).and_then(|at| Self::provider(&at, checks));
         let account = Account::read(&mut fields);
@@ -43,6 +44,12 @@ impl StoredProvider {
             forward_headers: Self::forward_headers(&mut fields),
             override_params: Self::override_params(&mut fields),
         };
+        // A wrong value is reported once, by whoever read it.
+        if at.problem_count() == before
+            && let Err(error) = (checks.account)(&stored.provider, &stored.account)
+        {
+            Account::report(&error, &fields, true);
+        }
         let mut known = vec!["provider", "request_timeout", "forward_headers", "override_params"];
         known.extend(names::keys());
         fields.close(&known);

@@ -10,6 +10,7 @@ pub use clouds::{AuthModeC, AuthTypeA, AuthTypeB, CloudA, CloudB, CloudC, Deploy
 
 use super::read::{At, Fields};
 use super::secret::Secret;
+use crate::error::Error;
 use names::Names;
 
 /// Where an account's fields are written down. Empty values count as absent.
@@ -71,6 +72,17 @@ impl Account {
             api_version: Said::text(fields, names::API_VERSION),
             deployments: fields.get(names::DEPLOYMENTS).map(|at| deployments(&at)).unwrap_or_default(),
             ..Self::said(fields)
+        }
+    }
+
+    /// Reports what a provider says about the account, at the key it says it about. `all`: also of keys that
+    /// are not there.
+    pub fn report(error: &Error, fields: &Fields<'_>, all: bool) {
+        let param = error.param.as_deref().unwrap_or_default();
+        match names::of(param).and_then(|names| fields.peek(names)) {
+            Some(at) => at.problem(error.message.as_str()),
+            None if all => fields.missing(param, error.message.as_str()),
+            None => {}
         }
     }
 

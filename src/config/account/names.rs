@@ -111,6 +111,11 @@ pub const SAID: &[Names] = &[
 /// What only configs and stored providers have.
 const WRITTEN: &[Names] = &[API_KEY, CUSTOM_HOST, API_VERSION, DEPLOYMENTS];
 
+/// All names of the field with this name.
+pub fn of(name: &str) -> Option<Names> {
+    WRITTEN.iter().chain(SAID).copied().find(|names| names.contains(&name))
+}
+
 /// Every key of an account, for suggestions.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     WRITTEN.iter().chain(SAID).copied().flatten().copied()

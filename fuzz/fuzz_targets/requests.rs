@@ -1,0 +1,14 @@
+//! Bodies of every dialect callers speak: nothing panics, and what is read counts.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use turnpike::api::body::Body;
+use turnpike::api::{chat_completions, completions, messages};
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(body) = Body::parse(data.to_vec().into()) else { return };
+    let _ = chat_completions::read(&body);
+    let _ = completions::read(&body);
+    let _ = messages::read(&body);
+    messages::estimate(&body);
+});
