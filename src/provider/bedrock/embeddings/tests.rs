@@ -1,3 +1,5 @@
+//! Embeddings on Bedrock: what is asked and what is read, family by family. Not the signing.
+
 use super::*;
 use crate::api::operation::Operation;
 use http::Method;

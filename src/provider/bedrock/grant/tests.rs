@@ -1,3 +1,5 @@
+//! What each credential exchange asks, and what it makes of the answers. Nothing is fetched here.
+
 use super::*;
 use crate::config::account::CloudA;
 use http::Method;
