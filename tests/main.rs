@@ -36,6 +36,7 @@ mod passing_headers;
 mod realtime;
 mod recordings;
 mod request_rules;
+mod responses;
 mod sdk;
 mod secrecy;
 mod settings;

@@ -196,8 +196,9 @@ async fn nothing_is_added_to_a_compressed_stream() {
 /// The call, sent to the test's provider with the caller's own key.
 fn with_host(call: reqwest::RequestBuilder, provider: &Provider) -> reqwest::Request {
     let mut request = call.header("authorization", "Bearer k").build().unwrap();
+    let vendor = if request.url().path().ends_with("messages") { "anthropic" } else { "openai" };
     let headers = request.headers_mut();
-    headers.insert("x-gateway-provider", "openai".parse().unwrap());
+    headers.insert("x-gateway-provider", vendor.parse().unwrap());
     headers.insert("x-gateway-custom-host", provider.base_url().parse().unwrap());
     request
 }

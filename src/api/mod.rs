@@ -9,6 +9,7 @@ pub mod completions;
 pub mod messages;
 pub mod operation;
 pub mod reply;
+pub mod responses;
 pub mod rules;
 pub mod scan;
 pub mod sse;

@@ -48,7 +48,8 @@ struct AnthropicError<'a> {
     message: &'a str,
 }
 
-/// `ResponseErrorEvent` of OpenAI's schemas.
+/// `ResponseErrorEvent` of OpenAI's schemas, and once more in `error`: OpenAI's API sends it so, and its SDKs
+/// only raise an error for that (to the flat one the Node SDK's stream helper answers with a finished response).
 #[derive(Serialize)]
 struct ResponsesEvent<'a> {
     #[serde(rename = "type")]
@@ -57,6 +58,7 @@ struct ResponsesEvent<'a> {
     message: &'a str,
     param: Option<&'a str>,
     sequence_number: u64,
+    error: OpenAiError<'a>,
 }
 
 impl<'a> OpenAiBody<'a> {
@@ -108,6 +110,7 @@ pub fn error_event(error: &Error, dialect: Dialect, events: u64) -> Vec<u8> {
                 message: &error.message,
                 param: error.param.as_deref(),
                 sequence_number: events,
+                error: OpenAiBody::of(error).error,
             };
             write_event(&mut out, Some("error"), &json(&event));
         }
@@ -170,7 +173,7 @@ mod tests {
             ),
             (
                 Dialect::Responses,
-                "event: error\ndata: {\"type\":\"error\",\"code\":\"upstream_invalid_answer\",\"message\":\"cut \\\"short\\\"\",\"param\":null,\"sequence_number\":7}\n\n",
+                "event: error\ndata: {\"type\":\"error\",\"code\":\"upstream_invalid_answer\",\"message\":\"cut \\\"short\\\"\",\"param\":null,\"sequence_number\":7,\"error\":{\"message\":\"cut \\\"short\\\"\",\"type\":\"upstream_error\",\"param\":null,\"code\":\"upstream_invalid_answer\"}}\n\n",
             ),
         ];
         for (dialect, wanted) in cases {

@@ -153,11 +153,12 @@ fn origin(errand: &Errand, by_operator: bool) -> Result<Origin, Failed> {
     let origin = Origin::parse(bare, by_operator)
         .map_err(|why| Failed::Refused(format!("The address of the token server {why}.")))?;
     let loopback = matches!(origin.host, Host::Ip(ip) if ip.is_loopback());
-    if errand.is_metadata && !loopback && !is_metadata(&origin.host) {
+    if errand.is_metadata && !origin.tls && !loopback && !is_metadata(&origin.host) {
         return Err(Failed::Broken(format!("{} is no metadata server", origin.authority())));
     }
     // Plain HTTP would show credentials to the network; not on the machine itself.
-    if !origin.tls && !errand.is_metadata && !(by_operator && loopback) {
+    let is_shown = !origin.tls && !errand.is_metadata;
+    if is_shown && !(by_operator && loopback) {
         return Err(Failed::Refused("The address of the token server must begin with https://.".to_owned()));
     }
     Ok(origin)

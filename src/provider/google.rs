@@ -103,6 +103,10 @@ impl Provider for Google {
             Operation::CountTokens => Way::Exchange(&Count(Gemini::Studio)),
             Operation::Models => Way::Exchange(&models::Listing),
             Operation::ModelsGet => Way::Exchange(&models::Single),
+            Operation::ResponsesGet
+            | Operation::ResponsesDelete
+            | Operation::ResponsesCancel
+            | Operation::ResponsesInputItems => return Err(ROW.keeps_nothing(call)),
             _ => Way::Same(None),
         })
     }

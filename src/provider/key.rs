@@ -43,9 +43,7 @@ impl Key {
         account: &Account,
         headers: &mut HeaderMap,
     ) -> Result<(), Error> {
-        for name in &CREDENTIALS {
-            headers.remove(name);
-        }
+        clear(headers);
         let key = account.api_key.as_ref().map(|key| key.expose()).filter(|key| !key.is_empty());
         let Some(key) = key else {
             let refused = self.required && account.custom_host.is_none();
@@ -54,6 +52,13 @@ impl Key {
         let value = secret_value("api_key", &[self.prefix, key].concat())?;
         headers.insert(HeaderName::from_static(self.header), value);
         Ok(())
+    }
+}
+
+/// Takes every credential header out: what the caller sent was meant for somebody else.
+pub fn clear(headers: &mut HeaderMap) {
+    for name in &CREDENTIALS {
+        headers.remove(name);
     }
 }
 

@@ -17,19 +17,26 @@ use std::time::SystemTime;
 use way::{Target, Way};
 
 pub mod anthropic;
+pub mod azure;
 pub mod bedrock;
+pub mod cohere;
+pub mod embeddings;
 pub mod gemini;
 pub mod google;
 pub mod grant;
 pub mod key;
 mod mending;
+pub mod openai_chat;
 pub mod openai_compatible;
 pub mod outgoing;
+pub mod rerank;
 pub mod rewriter;
 pub mod row;
+mod servers;
 pub mod translation;
 pub mod vertex;
 pub mod way;
+pub mod workers_ai;
 
 /// What a provider may know of a call.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +90,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// the base with `..`.
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error>;
 
+    /// The part of the address's own path that [`Provider::path`] is appended to (no slash at its end; empty
+    /// for none). All of it, but for providers whose paths do not all hang below one address.
+    fn base_path<'a>(&self, _call: &Call<'_>, _account: &Account, path: &'a str) -> &'a str {
+        path
+    }
+
     /// How this call is had here. `call.operation` is the caller's. For [`Way::Chat`] the other functions
     /// are asked with [`Operation::ChatCompletions`] from then on.
     ///
@@ -114,8 +127,9 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Writes what a grant yielded, or a signature over the request, into its headers. Called for each
-    /// attempt, after [`Provider::authorize`], when the provider [signs](Provider::signs) or has a grant.
+    /// Writes what a grant yielded, or a signature over the request, into its headers: all of them, as they
+    /// go out. Called for each attempt, after [`Provider::authorize`], when the provider
+    /// [signs](Provider::signs) or has a grant.
     ///
     /// # Errors
     /// 400 or 401 when the account lacks what is needed.
@@ -130,6 +144,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
             headers.insert(http::header::AUTHORIZATION, key::bearer(token)?);
         }
         Ok(())
+    }
+
+    /// Whether auth headers depend on the model asked for: then they are made for each call, not once.
+    fn auth_varies(&self) -> bool {
+        false
     }
 
     /// Whether each request is signed: then its body must be read before it goes out.
@@ -150,8 +169,16 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 }
 
 /// The vendors with words of their own: one line each.
-static NATIVE: &[&dyn Provider] =
-    &[&anthropic::Anthropic, &bedrock::Bedrock, &google::Google, &vertex::Vertex];
+static NATIVE: &[&dyn Provider] = &[
+    &anthropic::Anthropic,
+    &azure::AzureAi,
+    &azure::AzureOpenAi,
+    &bedrock::Bedrock,
+    &cohere::Cohere,
+    &google::Google,
+    &vertex::Vertex,
+    &workers_ai::WorkersAi,
+];
 
 /// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
 /// config is compiled, not for every request.
@@ -165,6 +192,24 @@ pub fn find(id: &str) -> Option<&'static dyn Provider> {
 pub fn ids() -> impl Iterator<Item = &'static str> {
     let native = NATIVE.iter().map(|provider| provider.id());
     native.chain(openai_compatible::ROWS.iter().map(|row| row.id))
+}
+
+/// Whether the provider of this name could sign in with this account, as far as can be told beforehand. Unknown
+/// names are judged elsewhere.
+///
+/// # Errors
+/// As [`Provider::grant`].
+pub fn judge(name: &str, account: &Account) -> Result<(), Error> {
+    let Some(provider) = find(name) else { return Ok(()) };
+    let call = Call {
+        operation: Operation::ChatCompletions,
+        method: &Method::POST,
+        path: "chat/completions",
+        query: None,
+        model: None,
+        streamed: false,
+    };
+    provider.grant(&call, account).map(drop)
 }
 
 /// What to tell whoever named a provider we do not know.
@@ -183,10 +228,15 @@ pub fn unknown(name: &str) -> String {
 /// As [`Provider::base_url`] and [`Provider::path`].
 pub fn url(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<String, Error> {
     let base = match &account.custom_host {
-        Some(host) => Cow::Borrowed(host.trim_end_matches('/')),
+        Some(host) => Cow::Borrowed(host.as_str()),
         None => provider.base_url(account)?,
     };
-    Ok(format!("{base}{}", provider.path(call, account)?))
+    let base = base.trim_end_matches('/');
+    let authority = base.find("://").map_or(0, |at| at + 3);
+    let end = base.get(authority..).and_then(|rest| rest.find('/')).map_or(base.len(), |at| authority + at);
+    let (origin, path) = base.split_at_checked(end).unwrap_or((base, ""));
+    let path = provider.base_path(call, account, path);
+    Ok(format!("{origin}{path}{}", provider.path(call, account)?))
 }
 
 #[cfg(test)]

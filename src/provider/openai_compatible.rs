@@ -7,8 +7,12 @@
 //! A new vendor is one row here and one fixture, `tests/golden/<id>/address.json`; `UPDATE_GOLDEN=1 cargo test
 //! provider` rewrites `docs/providers.md`.
 
+use super::embeddings::PROMPT_TOKENS;
 use super::key::Key;
-use super::row::{CustomHost, Host, Row, Value};
+use super::openai_chat::{OPENAI_CHAT, Rule, accents};
+use super::rerank;
+use super::row::{CustomHost, Host, Own, Row, Value};
+use super::servers;
 use crate::api::operation::Operation;
 
 /// Finds a row by id or alias.
@@ -26,6 +30,9 @@ pub static ROWS: &[Row] = &[
         id: "openai",
         host: Host::Fixed("https://api.openai.com"),
         headers: &[("openai-organization", Value::Organization), ("openai-project", Value::Project)],
+        chat: Some(&OPENAI_CHAT),
+        mend: None,
+        own: &[Own::Completions, Own::StoredResponses],
         note: "provider_organization and provider_project become headers",
         source: "https://platform.openai.com/docs/api-reference/authentication",
         ..Row::PLAIN
@@ -35,6 +42,11 @@ pub static ROWS: &[Row] = &[
         id: "mistral-ai",
         aliases: &["mistral"],
         host: Host::Fixed("https://api.mistral.ai"),
+        chat: Some(&accents::MISTRAL),
+        rules: &[
+            (Operation::Embeddings, "dimensions", Rule::Name("output_dimension")),
+            (Operation::Embeddings, "user", Rule::Drop),
+        ],
         source: "https://docs.mistral.ai/api",
         ..Row::PLAIN
     },
@@ -44,6 +56,8 @@ pub static ROWS: &[Row] = &[
         prefix: "",
         elsewhere: &[(Operation::Completions, "/beta"), (Operation::Messages, "/anthropic/v1")],
         custom_host: CustomHost::Before("/v1"),
+        chat: Some(&accents::DEEPSEEK),
+        own: &[Own::Messages, Own::Completions, Own::Responses],
         note: "completions (fill in the middle) are under /beta, messages under /anthropic/v1",
         source: "https://api-docs.deepseek.com",
         ..Row::PLAIN
@@ -52,16 +66,9 @@ pub static ROWS: &[Row] = &[
         id: "x-ai",
         aliases: &["xai"],
         host: Host::Fixed("https://api.x.ai"),
+        chat: Some(&accents::XAI),
+        own: &[Own::Completions, Own::StoredResponses],
         source: "https://docs.x.ai/developers/rest-api-reference/inference",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "cohere",
-        host: Host::Fixed("https://api.cohere.ai"),
-        prefix: "/compatibility/v1",
-        elsewhere: &[(Operation::Rerank, "/v2")],
-        note: "the compatible path; rerank is Cohere's own under /v2",
-        source: "https://docs.cohere.com/docs/compatibility-api",
         ..Row::PLAIN
     },
     Row {
@@ -70,6 +77,8 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://api.perplexity.ai"),
         prefix: "",
         elsewhere: &[(Operation::Responses, "/v1"), (Operation::Embeddings, "/v1")],
+        chat: Some(&accents::OLD_LIMIT),
+        own: &[Own::StoredResponses],
         note: "chat is at the root, responses and embeddings under /v1",
         source: "https://docs.perplexity.ai/docs/sonar/openai-compatibility",
         ..Row::PLAIN
@@ -80,6 +89,8 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://api.moonshot.ai"),
         elsewhere: &[(Operation::Messages, "/anthropic/v1")],
         custom_host: CustomHost::Before("/v1"),
+        chat: Some(&accents::MOONSHOT),
+        own: &[Own::Messages],
         note: "China: https://api.moonshot.cn",
         source: "https://platform.kimi.ai/docs/api/overview",
         ..Row::PLAIN
@@ -88,6 +99,9 @@ pub static ROWS: &[Row] = &[
         id: "zhipu",
         host: Host::Fixed("https://open.bigmodel.cn"),
         prefix: "/api/paas/v4",
+        chat: Some(&accents::ZAI),
+        elsewhere: &[(Operation::Messages, "/api/anthropic/v1")],
+        own: &[Own::Messages],
         note: "the Chinese platform; z-ai is the international one",
         source: "https://docs.bigmodel.cn",
         ..Row::PLAIN
@@ -98,6 +112,8 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://api.z.ai"),
         prefix: "/api/paas/v4",
         elsewhere: &[(Operation::Messages, "/api/anthropic/v1")],
+        chat: Some(&accents::ZAI),
+        own: &[Own::Messages],
         note: "China: zhipu; coding plan: custom_host https://api.z.ai/api/coding/paas/v4",
         source: "https://docs.z.ai/api-reference/introduction",
         ..Row::PLAIN
@@ -107,6 +123,9 @@ pub static ROWS: &[Row] = &[
         aliases: &["qwen"],
         host: Host::Fixed("https://dashscope-intl.aliyuncs.com"),
         prefix: "/compatible-mode/v1",
+        chat: Some(&accents::DASHSCOPE),
+        elsewhere: &[(Operation::Messages, "/apps/anthropic/v1")],
+        own: &[Own::Messages, Own::StoredResponses],
         note: "Singapore; keys are bound to a region. Workspace domains \
                (https://{WorkspaceId}.ap-southeast-1.maas.aliyuncs.com/compatible-mode/v1) and China \
                (https://dashscope.aliyuncs.com/compatible-mode/v1): custom_host",
@@ -117,6 +136,8 @@ pub static ROWS: &[Row] = &[
         id: "minimax",
         host: Host::Fixed("https://api.minimax.io"),
         elsewhere: &[(Operation::Messages, "/anthropic/v1")],
+        chat: Some(&accents::NEW_LIMIT),
+        own: &[Own::Messages],
         note: "China: https://api.minimaxi.com/v1",
         source: "https://platform.minimax.io/docs/guides/text-generation",
         ..Row::PLAIN
@@ -125,6 +146,7 @@ pub static ROWS: &[Row] = &[
         id: "ai21",
         host: Host::Fixed("https://api.ai21.com"),
         prefix: "/studio/v1",
+        chat: Some(&accents::OLD_LIMIT),
         note: "Jamba's chat/completions; the reference's /{model}/chat is of retired models",
         source: "https://docs.ai21.com/reference/jamba-1-6-api-ref",
         ..Row::PLAIN
@@ -132,6 +154,7 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "upstage",
         host: Host::Fixed("https://api.upstage.ai"),
+        chat: Some(&accents::OLD_LIMIT),
         note: "the reference's /v1/solar is the older base",
         source: "https://console.upstage.ai/api-keys?api=chat-reasoning",
         ..Row::PLAIN
@@ -140,6 +163,7 @@ pub static ROWS: &[Row] = &[
         id: "lingyi",
         host: Host::Fixed("https://api.lingyiwanwu.com"),
         custom_host: CustomHost::Before("/v1"),
+        chat: Some(&accents::OLD_LIMIT),
         source: REFERENCE,
         ..Row::PLAIN
     },
@@ -147,6 +171,7 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "jina",
         host: Host::Fixed("https://api.jina.ai"),
+        chat: None,
         note: "embeddings and rerank",
         source: "https://jina.ai/embeddings",
         ..Row::PLAIN
@@ -154,6 +179,14 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "voyage",
         host: Host::Fixed("https://api.voyageai.com"),
+        chat: None,
+        rules: &[
+            (Operation::Embeddings, "dimensions", Rule::Name("output_dimension")),
+            (Operation::Embeddings, "encoding_format", Rule::DropWord("float")),
+            (Operation::Embeddings, "user", Rule::Drop),
+        ],
+        rerank: Some(&rerank::VOYAGE),
+        embeddings: Some(&PROMPT_TOKENS),
         note: "embeddings and rerank",
         source: "https://docs.voyageai.com/reference/embeddings-api",
         ..Row::PLAIN
@@ -161,6 +194,7 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "recraft-ai",
         host: Host::Fixed("https://external.api.recraft.ai"),
+        chat: None,
         note: "images",
         source: REFERENCE,
         ..Row::PLAIN
@@ -170,6 +204,8 @@ pub static ROWS: &[Row] = &[
         id: "groq",
         host: Host::Fixed("https://api.groq.com"),
         prefix: "/openai/v1",
+        chat: Some(&accents::GROQ),
+        own: &[Own::Responses],
         source: "https://console.groq.com/docs/openai",
         ..Row::PLAIN
     },
@@ -178,6 +214,8 @@ pub static ROWS: &[Row] = &[
         aliases: &["together"],
         host: Host::Fixed("https://api.together.ai"),
         custom_host: CustomHost::Before("/v1"),
+        chat: Some(&accents::TOGETHER),
+        own: &[Own::Completions],
         note: "older address: https://api.together.xyz",
         source: "https://docs.together.ai/docs/inference/openai-compatibility",
         ..Row::PLAIN
@@ -187,6 +225,9 @@ pub static ROWS: &[Row] = &[
         aliases: &["fireworks"],
         host: Host::Fixed("https://api.fireworks.ai"),
         prefix: "/inference/v1",
+        chat: Some(&accents::FIREWORKS),
+        rerank: Some(&rerank::FIREWORKS),
+        own: &[Own::Messages, Own::Completions, Own::StoredResponses],
         note: "control API: custom_host https://api.fireworks.ai/v1",
         source: "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
         ..Row::PLAIN
@@ -196,6 +237,8 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://openrouter.ai"),
         prefix: "/api/v1",
         custom_host: CustomHost::Before("/v1"),
+        chat: Some(&accents::OPENROUTER),
+        own: &[Own::Messages, Own::Completions, Own::Responses],
         source: "https://openrouter.ai/docs/quickstart",
         ..Row::PLAIN
     },
@@ -203,6 +246,8 @@ pub static ROWS: &[Row] = &[
         id: "cerebras",
         host: Host::Fixed("https://api.cerebras.ai"),
         headers: &[("user-agent", Value::Default("turnpike"))],
+        chat: Some(&accents::CEREBRAS),
+        own: &[Own::Completions],
         note: "wants a User-Agent (reference 12.1)",
         source: "https://inference-docs.cerebras.ai/resources/openai",
         ..Row::PLAIN
@@ -211,6 +256,7 @@ pub static ROWS: &[Row] = &[
         id: "sambanova",
         host: Host::Fixed("https://api.sambanova.ai"),
         custom_host: CustomHost::Before("/v1"),
+        own: &[Own::Completions],
         source: "https://docs.sambanova.ai/docs/en/features/openai-compatibility",
         ..Row::PLAIN
     },
@@ -218,6 +264,7 @@ pub static ROWS: &[Row] = &[
         id: "nvidia",
         aliases: &["nim"],
         host: Host::Fixed("https://integrate.api.nvidia.com"),
+        chat: Some(&accents::THINKING_HOST),
         note: "the hosted catalogue; a NIM of one's own: custom_host http://host:8000/v1",
         source: "https://docs.api.nvidia.com/nim/reference/llm-apis",
         ..Row::PLAIN
@@ -227,6 +274,8 @@ pub static ROWS: &[Row] = &[
         aliases: &["hf"],
         host: Host::Fixed("https://router.huggingface.co"),
         custom_host: CustomHost::Before("/v1"),
+        chat: Some(&accents::OLD_LIMIT),
+        own: &[Own::Responses],
         note: "the router; a dedicated endpoint: custom_host",
         source: "https://huggingface.co/docs/inference-providers/index",
         ..Row::PLAIN
@@ -235,6 +284,8 @@ pub static ROWS: &[Row] = &[
         id: "deepinfra",
         host: Host::Fixed("https://api.deepinfra.com"),
         prefix: "/v1/openai",
+        chat: Some(&accents::THINKING_HOST),
+        own: &[Own::Completions],
         source: "https://deepinfra.com/docs/advanced/openai_api",
         ..Row::PLAIN
     },
@@ -245,6 +296,8 @@ pub static ROWS: &[Row] = &[
         prefix: "/openai/v1",
         elsewhere: &[(Operation::Messages, "/anthropic/v1")],
         custom_host: CustomHost::Before("/v1"),
+        chat: Some(&accents::THINKING_HOST),
+        own: &[Own::Messages, Own::Completions],
         note: "the reference's /v3/openai is the older base",
         source: "https://novita.ai/docs/guides/llm-api",
         ..Row::PLAIN
@@ -253,12 +306,14 @@ pub static ROWS: &[Row] = &[
         id: "hyperbolic",
         host: Host::Fixed("https://api.hyperbolic.xyz"),
         custom_host: CustomHost::Before("/v1"),
+        chat: Some(&accents::OLD_LIMIT),
         source: "https://docs.hyperbolic.xyz",
         ..Row::PLAIN
     },
     Row {
         id: "nebius",
         host: Host::Fixed("https://api.tokenfactory.nebius.com"),
+        own: &[Own::Completions],
         note: "Token Factory, formerly AI Studio (https://api.studio.nebius.ai/v1)",
         source: "https://docs.tokenfactory.nebius.com/api-reference/introduction",
         ..Row::PLAIN
@@ -266,6 +321,7 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "siliconflow",
         host: Host::Fixed("https://api.siliconflow.com"),
+        chat: Some(&accents::THINKING_HOST),
         note: "China: https://api.siliconflow.cn/v1",
         source: "https://docs.siliconflow.com/en/api-reference/chat-completions/chat-completions",
         ..Row::PLAIN
@@ -280,6 +336,8 @@ pub static ROWS: &[Row] = &[
         id: "featherless-ai",
         aliases: &["featherless"],
         host: Host::Fixed("https://api.featherless.ai"),
+        chat: Some(&accents::OLD_LIMIT),
+        own: &[Own::Completions],
         source: "https://featherless.ai/docs",
         ..Row::PLAIN
     },
@@ -287,6 +345,7 @@ pub static ROWS: &[Row] = &[
         id: "friendli",
         host: Host::Fixed("https://api.friendli.ai"),
         prefix: "/serverless/v1",
+        own: &[Own::Completions],
         note: "dedicated endpoints: custom_host https://api.friendli.ai/dedicated/v1",
         source: "https://friendli.ai/docs/openapi/model-apis/chat-completions",
         ..Row::PLAIN
@@ -296,6 +355,8 @@ pub static ROWS: &[Row] = &[
         host: Host::Fixed("https://serving.app.predibase.com"),
         prefix: "/{resource_name}/deployments/v2/llms/{deployment}/v1",
         custom_host: CustomHost::Before("/{resource_name}/deployments/v2/llms/{deployment}/v1"),
+        chat: Some(&accents::OLD_LIMIT),
+        own: &[Own::Completions],
         note: "resource_name is the tenant; the deployment is deployment_id, or else the model up to a colon",
         source: "https://docs.predibase.com/user-guide/inference/migrate-openai",
         ..Row::PLAIN
@@ -323,7 +384,13 @@ pub static ROWS: &[Row] = &[
     },
     Row { id: "ncompass", host: Host::Fixed("https://api.ncompass.tech"), source: REFERENCE, ..Row::PLAIN },
     Row { id: "kluster-ai", host: Host::Fixed("https://api.kluster.ai"), source: REFERENCE, ..Row::PLAIN },
-    Row { id: "nextbit", host: Host::Fixed("https://api.nextbit256.com"), source: REFERENCE, ..Row::PLAIN },
+    Row {
+        id: "nextbit",
+        host: Host::Fixed("https://api.nextbit256.com"),
+        own: &[Own::Completions],
+        source: REFERENCE,
+        ..Row::PLAIN
+    },
     Row { id: "matterai", host: Host::Fixed("https://api.matterai.so"), source: REFERENCE, ..Row::PLAIN },
     Row { id: "cometapi", host: Host::Fixed("https://api.cometapi.com"), source: REFERENCE, ..Row::PLAIN },
     Row { id: "lemonfox-ai", host: Host::Fixed("https://api.lemonfox.ai"), source: REFERENCE, ..Row::PLAIN },
@@ -352,6 +419,7 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "lambda",
         host: Host::Fixed("https://api.lambda.ai"),
+        own: &[Own::Completions],
         note: "closed by Lambda on 25 September 2025; kept for custom hosts",
         source: "https://docs.lambda.ai/public-cloud/lambda-inference-api",
         ..Row::PLAIN
@@ -359,6 +427,8 @@ pub static ROWS: &[Row] = &[
     Row {
         id: "anyscale",
         host: Host::Fixed("https://api.endpoints.anyscale.com"),
+        chat: Some(&accents::OLD_LIMIT),
+        own: &[Own::Completions],
         note: "public access ended on 1 August 2024; kept for custom hosts",
         source: "https://docs.anyscale.com/endpoints/text-generation/deprecations",
         ..Row::PLAIN
@@ -368,6 +438,7 @@ pub static ROWS: &[Row] = &[
         aliases: &["github-models"],
         host: Host::Fixed("https://models.github.ai"),
         prefix: "/inference",
+        own: &[Own::Completions],
         note: "GitHub retired GitHub Models on 30 July 2026; kept for custom hosts",
         source: "https://github.blog/changelog/2025-07-17-deprecation-of-azure-endpoint-for-github-models",
         ..Row::PLAIN
@@ -383,6 +454,7 @@ pub static ROWS: &[Row] = &[
             "databricks.azure.cn",
         ]),
         prefix: "/serving-endpoints",
+        chat: Some(&accents::OLD_LIMIT),
         note: "resource_name is the workspace (dbc-1, or the whole host adb-1.2.azuredatabricks.net)",
         source: "https://docs.databricks.com/machine-learning/model-serving/score-foundation-models",
         ..Row::PLAIN
@@ -392,88 +464,26 @@ pub static ROWS: &[Row] = &[
         aliases: &["cortex"],
         host: Host::Below(&["snowflakecomputing.com", "snowflakecomputing.cn"]),
         prefix: "/api/v2/cortex/v1",
+        chat: Some(&accents::NEW_LIMIT),
         note: "resource_name is the account identifier. Snowflake tells the kinds of token apart; a caller's \
                X-Snowflake-Authorization-Token-Type is passed on, none is made up",
         source: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
         ..Row::PLAIN
     },
-    Row {
-        id: "workers-ai",
-        host: Host::Fixed("https://api.cloudflare.com"),
-        prefix: "/client/v4/accounts/{resource_name}/ai/v1",
-        note: "resource_name is the account id; the compatible path",
-        source: "https://developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility/",
-        ..Row::PLAIN
-    },
     // Servers of one's own.
-    Row {
-        id: "ollama",
-        custom_host: CustomHost::Server("/v1"),
-        key: Key::OPTIONAL,
-        note: "usually http://localhost:11434; Ollama's cloud: https://ollama.com",
-        source: "https://docs.ollama.com/api/openai-compatibility",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "vllm",
-        custom_host: CustomHost::Server("/v1"),
-        key: Key::OPTIONAL,
-        note: "usually http://localhost:8000",
-        source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "lmstudio",
-        aliases: &["lm-studio"],
-        custom_host: CustomHost::Server("/v1"),
-        key: Key::OPTIONAL,
-        note: "usually http://localhost:1234",
-        source: "https://lmstudio.ai/docs/api/endpoints/openai",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "llamacpp",
-        aliases: &["llama-cpp", "llama.cpp"],
-        custom_host: CustomHost::Server("/v1"),
-        key: Key::OPTIONAL,
-        note: "usually http://localhost:8080",
-        source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "litellm",
-        custom_host: CustomHost::Server("/v1"),
-        key: Key::OPTIONAL,
-        note: "usually http://localhost:4000",
-        source: "https://docs.litellm.ai/docs/proxy/user_keys",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "modal",
-        custom_host: CustomHost::Before("/v1"),
-        key: Key::OPTIONAL,
-        note: "an app of one's own; Modal-Key and Modal-Secret of the caller are passed on",
-        source: "reference 12.1 (custom host expected)",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "lepton",
-        custom_host: CustomHost::Before("/api/v1"),
-        note: "now NVIDIA DGX Cloud Lepton: every endpoint has a host of its own",
-        source: "https://docs.nvidia.com/dgx-cloud/lepton/get-started/",
-        ..Row::PLAIN
-    },
-    Row {
-        id: "triton",
-        key: Key::OPTIONAL,
-        note: "paths are passed on as they are",
-        source: REFERENCE,
-        ..Row::PLAIN
-    },
+    servers::OLLAMA,
+    servers::VLLM,
+    servers::LMSTUDIO,
+    servers::LLAMACPP,
+    servers::LITELLM,
+    servers::MODAL,
+    servers::LEPTON,
+    servers::TRITON,
     // Other things: paths are passed on as they are.
     Row {
         id: "replicate",
         host: Host::Fixed("https://api.replicate.com"),
+        chat: None,
         note: "its own API: predictions, models",
         source: "https://replicate.com/docs/reference/http",
         ..Row::PLAIN
@@ -482,6 +492,7 @@ pub static ROWS: &[Row] = &[
         id: "meshy",
         host: Host::Fixed("https://api.meshy.ai"),
         prefix: "/openapi/v1",
+        chat: None,
         note: "its own API; text-to-3d is in v2: custom_host https://api.meshy.ai/openapi/v2",
         source: REFERENCE,
         ..Row::PLAIN
@@ -490,14 +501,23 @@ pub static ROWS: &[Row] = &[
         id: "tripo3d",
         host: Host::Fixed("https://api.tripo3d.ai"),
         prefix: "/v2/openapi",
+        chat: None,
         note: "its own API",
         source: REFERENCE,
         ..Row::PLAIN
     },
-    Row { id: "milvus", key: Key::OPTIONAL, note: "its own API", source: REFERENCE, ..Row::PLAIN },
+    Row {
+        id: "milvus",
+        key: Key::OPTIONAL,
+        note: "its own API",
+        source: REFERENCE,
+        chat: None,
+        ..Row::PLAIN
+    },
     Row {
         id: "qdrant",
         key: Key { header: "api-key", prefix: "", required: false },
+        chat: None,
         note: "its own API; the key is bare (the reference's 'Bearer ' before it is a mistake)",
         source: "https://qdrant.tech/documentation/operations/security/",
         ..Row::PLAIN

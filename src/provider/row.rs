@@ -8,7 +8,12 @@
 //! `http://localhost:11434` and `http://localhost:11434/v1` both reach Ollama's chat.
 
 use super::key::{Key, header_value, secret_value};
+use super::openai_chat::edits::follow;
+use super::openai_chat::{CHAT_MEND, OpenAiChat, Rule, accents};
+use super::outgoing::Outgoing;
+use super::way::{Exchange, Mend, Target, Way};
 use super::{Call, Provider};
+use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
@@ -33,6 +38,18 @@ pub struct Row {
     pub key: Key,
     /// Further headers the vendor wants. Names in lower case.
     pub headers: &'static [(&'static str, Value)],
+    /// How it speaks OpenAI's chat. `None`: it has no chat, its paths are only passed on.
+    pub chat: Option<&'static OpenAiChat>,
+    /// What puts its chat answers right.
+    pub mend: Option<&'static dyn Mend>,
+    /// What goes otherwise in requests that are no chat.
+    pub rules: &'static [(Operation, &'static str, Rule)],
+    /// Its rerank, where it is not Cohere's and Jina's.
+    pub rerank: Option<&'static dyn Exchange>,
+    /// What puts its embeddings right.
+    pub embeddings: Option<&'static dyn Mend>,
+    /// What it has itself beside chat completions; a caller of anything else is answered through its chat.
+    pub own: &'static [Own],
     /// What a user should know, in a sentence.
     pub note: &'static str,
     /// Where these facts come from: the vendor's documentation, or the reference's section.
@@ -66,6 +83,21 @@ pub enum CustomHost {
     Server(&'static str),
 }
 
+/// An API beside chat completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// Anthropic's `/messages`, at the place `elsewhere` names where it stands apart.
+    Messages,
+    /// `/messages/count_tokens`.
+    CountTokens,
+    /// `/completions`.
+    Completions,
+    /// `/responses` that keeps nothing: there is nothing to fetch, to delete or to go on from.
+    Responses,
+    /// `/responses`, kept.
+    StoredResponses,
+}
+
 /// The value of a header beside the key.
 #[derive(Debug, Clone, Copy)]
 pub enum Value {
@@ -78,7 +110,7 @@ pub enum Value {
 }
 
 /// What may stand in a path segment as it is (RFC 3986 unreserved).
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl Row {
     /// The most common vendor, for rows to differ from.
@@ -91,6 +123,12 @@ impl Row {
         custom_host: CustomHost::Base,
         key: Key::BEARER,
         headers: &[],
+        chat: Some(&accents::PLAIN),
+        mend: Some(&CHAT_MEND),
+        rules: &[],
+        rerank: None,
+        embeddings: None,
+        own: &[],
         note: "",
         source: "",
     };
@@ -150,6 +188,27 @@ impl Row {
         Ok(encode_segment(value))
     }
 
+    /// Whether `/messages` is its own. Behind a custom host it is looked for only where it stands beside the
+    /// chat: what a custom host stands for is the chat's address.
+    fn has_messages(&self, account: &Account) -> bool {
+        let apart = self.elsewhere.iter().any(|(operation, _)| *operation == Operation::Messages);
+        self.has(Own::Messages) && !(apart && account.custom_host.is_some())
+    }
+
+    fn has(&self, own: Own) -> bool {
+        self.own.contains(&own)
+    }
+
+    /// What to tell whoever asks for a kept response.
+    pub(super) fn keeps_nothing(&self, call: &Call<'_>) -> Error {
+        let (id, method) = (self.id, call.method);
+        let message = format!(
+            "{method} /v1/responses/{{id}} needs a provider that keeps responses; {id} keeps none. Send the whole \
+             conversation with each request instead."
+        );
+        Error::bad_request(message).with_provider(id)
+    }
+
     fn lacks(&self, param: &str) -> Error {
         let id = self.id;
         let message = match param {
@@ -206,6 +265,52 @@ impl Provider for Row {
         Ok(path)
     }
 
+    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+        match (call.operation, self.rerank) {
+            (Operation::Rerank, Some(rerank)) => return Ok(Way::Exchange(rerank)),
+            (Operation::Embeddings, _) => return Ok(Way::Same(self.embeddings)),
+            _ => {}
+        }
+        let Some(chat) = self.chat else { return Ok(Way::Same(None)) };
+        Ok(match call.operation {
+            Operation::ChatCompletions => Way::Same(self.mend),
+            Operation::Completions if !self.has(Own::Completions) => Way::Chat(chat),
+            Operation::Messages if !self.has_messages(account) => Way::Chat(chat),
+            Operation::CountTokens if !(self.has(Own::CountTokens) && self.has_messages(account)) => {
+                Way::Chat(chat)
+            }
+            Operation::Responses if !self.has(Own::Responses) && !self.has(Own::StoredResponses) => {
+                Way::Chat(chat)
+            }
+            Operation::ResponsesGet
+            | Operation::ResponsesDelete
+            | Operation::ResponsesCancel
+            | Operation::ResponsesInputItems
+                if !self.has(Own::StoredResponses) =>
+            {
+                return Err(self.keeps_nothing(call));
+            }
+            _ => Way::Same(None),
+        })
+    }
+
+    fn edits(
+        &self,
+        body: &Body,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Vec<Edit<'static>>, Error> {
+        let operation = target.call.operation;
+        let mut edits = match self.chat {
+            Some(chat) if operation == Operation::ChatCompletions => chat.edits(body, outgoing),
+            _ => Vec::new(),
+        };
+        for (_, name, rule) in self.rules.iter().filter(|(ruled, ..)| *ruled == operation) {
+            follow(name, *rule, body, outgoing, &mut edits);
+        }
+        Ok(edits)
+    }
+
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         self.key.write(self.id, account, headers)?;
         // Where Anthropic's endpoint is offered beside ours, some take the key as Anthropic does (DeepSeek
@@ -249,7 +354,7 @@ pub(super) fn ends_in_version(custom_host: &str) -> bool {
 }
 
 /// `https://` and the host that `name` stands for, when it is a proper one below these domains.
-fn host_below(name: &str, domains: &[&str]) -> Option<String> {
+pub(super) fn host_below(name: &str, domains: &[&str]) -> Option<String> {
     let proper = name.len() <= 190
         && name.split('.').all(|label| {
             let edge = label.starts_with('-') || label.ends_with('-');

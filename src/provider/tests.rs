@@ -3,8 +3,11 @@
 //! The fixtures are written by hand from the vendors' documentation, not from the rows: that is what makes
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
-use super::row::{CustomHost, Host, Row};
-use super::{Call, anthropic, bedrock, find, google, ids, openai_compatible, url, vertex};
+use super::row::{CustomHost, Host, Own, Row};
+use super::way::Way;
+use super::{
+    Call, anthropic, azure, bedrock, cohere, find, google, ids, openai_compatible, url, vertex, workers_ai,
+};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, names};
 use crate::config::node::Node;
@@ -20,7 +23,17 @@ fn repository() -> &'static Path {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    [&anthropic::ROW, &bedrock::ROW, &google::ROW, &vertex::ROW].into_iter().chain(openai_compatible::ROWS)
+    let native = [
+        &anthropic::ROW,
+        &azure::FOUNDRY_ROW,
+        &azure::OPENAI_ROW,
+        &bedrock::ROW,
+        &cohere::ROW,
+        &google::ROW,
+        &vertex::ROW,
+        &workers_ai::ROW,
+    ];
+    native.into_iter().chain(openai_compatible::ROWS)
 }
 
 /// One `address.json`.
@@ -138,6 +151,58 @@ fn every_provider_has_the_address_its_fixture_says() {
 }
 
 #[test]
+fn what_a_vendor_does_not_have_is_had_through_its_chat() {
+    let way = |id: &str, operation: &str, custom_host: Option<&str>| {
+        let (method, path) = operation.split_once(' ').unwrap();
+        let method: Method = method.parse().unwrap();
+        let operation = Operation::find(&method, path);
+        let account = Account { custom_host: custom_host.map(str::to_owned), ..Account::default() };
+        let call = Call { operation, method: &method, path, query: None, model: None, streamed: false };
+        match find(id).unwrap().way(&call, &account) {
+            Ok(Way::Same(None)) => "same".to_owned(),
+            Ok(Way::Same(Some(_))) => "mended".to_owned(),
+            Ok(Way::Chat(_)) => "chat".to_owned(),
+            Ok(Way::Exchange(_)) => "exchange".to_owned(),
+            Err(error) => format!("{} {}", error.status(), error.message),
+        }
+    };
+    for (id, operation, custom_host, wanted) in [
+        ("openai", "POST chat/completions", None, "same"),
+        ("openai", "POST responses", None, "same"),
+        ("openai", "GET responses/r", None, "same"),
+        ("openai", "POST messages", None, "chat"),
+        ("openai", "POST messages/count_tokens", None, "chat"),
+        ("groq", "POST chat/completions", None, "mended"),
+        ("groq", "POST responses", None, "same"),
+        ("groq", "POST completions", None, "chat"),
+        ("deepseek", "POST messages", None, "same"),
+        // There the custom host stands for the chat, and messages stand elsewhere.
+        ("deepseek", "POST messages", Some("https://h"), "chat"),
+        ("openrouter", "POST messages", Some("https://h"), "same"),
+        ("deepseek", "POST messages/count_tokens", None, "chat"),
+        ("vllm", "POST messages/count_tokens", Some("http://h"), "same"),
+        ("mistral-ai", "POST messages", None, "chat"),
+        ("mistral-ai", "POST responses", None, "chat"),
+        ("mistral-ai", "POST embeddings", None, "same"),
+        ("voyage", "POST rerank", None, "exchange"),
+        ("voyage", "POST embeddings", None, "mended"),
+        ("jina", "POST rerank", None, "same"),
+        ("jina", "POST messages", None, "same"),
+        ("together-ai", "POST completions", None, "same"),
+    ] {
+        assert_eq!(way(id, operation, custom_host), wanted, "{id} {operation} {custom_host:?}");
+    }
+    for operation in
+        ["GET responses/r", "DELETE responses/r", "POST responses/r/cancel", "GET responses/r/input_items"]
+    {
+        for id in ["groq", "mistral-ai"] {
+            let told = way(id, operation, None);
+            assert!(told.starts_with("400 ") && told.contains("keeps none"), "{id} {operation}: {told}");
+        }
+    }
+}
+
+#[test]
 fn no_address_fixture_is_left_without_its_provider() {
     for entry in std::fs::read_dir(repository().join("tests/golden")).unwrap() {
         let id = entry.unwrap().file_name().into_string().unwrap();
@@ -206,8 +271,11 @@ fn page() -> String {
          unless the custom host already ends in a version segment. With *(server)*, paths outside the endpoint\n\
          list follow the custom host directly (`/v1/api/chat` at the gateway is `http://host/api/chat`).\n\
          With a custom host no provider has to have a key.\n\n\
-         | Id | Aliases | Base URL | Custom host | Key | Notes | Source |\n\
-         |---|---|---|---|---|---|---|\n",
+         The column *Own APIs* says what a provider has itself beside chat completions: `messages`, `count_tokens`,\n\
+         `completions`, `responses` (*stateless*: none are kept). What is not listed is had through its chat\n\
+         completions (`count_tokens` is estimated); a provider without chat gets every path as it is.\n\n\
+         | Id | Aliases | Base URL | Custom host | Key | Own APIs | Notes | Source |\n\
+         |---|---|---|---|---|---|---|---|\n",
     );
     let mut rows: Vec<&Row> = rows().collect();
     rows.sort_by_key(|row| row.id);
@@ -228,9 +296,29 @@ fn page() -> String {
         let aliases = row.aliases.iter().map(|alias| format!("`{alias}`")).collect::<Vec<_>>().join(", ");
         let (id, note, source) = (row.id, row.note, row.source);
         let source = if source.starts_with("https://") { format!("<{source}>") } else { source.to_owned() };
-        writeln!(page, "| `{id}` | {aliases} | {base} | {custom} | {key} | {note} | {source} |").unwrap();
+        let own = own_apis(row);
+        writeln!(page, "| `{id}` | {aliases} | {base} | {custom} | {key} | {own} | {note} | {source} |")
+            .unwrap();
     }
     page
+}
+
+/// What a row says of its vendor's own APIs.
+fn own_apis(row: &Row) -> String {
+    if row.id == anthropic::ROW.id {
+        return "`messages`, `count_tokens`".to_owned();
+    }
+    if row.chat.is_none() {
+        return "no chat".to_owned();
+    }
+    let word = |own: &Own| match own {
+        Own::Messages => "`messages`",
+        Own::CountTokens => "`count_tokens`",
+        Own::Completions => "`completions`",
+        Own::Responses => "`responses` (stateless)",
+        Own::StoredResponses => "`responses`",
+    };
+    row.own.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{Call, Provider};
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Setting, Writer};
 use crate::api::operation::Operation;
-use crate::api::{chat_completions, completions, messages};
+use crate::api::{chat_completions, completions, messages, responses};
 use crate::config::account::Account;
 use crate::error::Error;
 
@@ -45,6 +45,8 @@ pub struct Ready {
     pub translation: Option<Translation>,
     /// The operation the provider sees: its auth headers may depend on it.
     pub operation: Operation,
+    /// The answer, where the gateway knows it without asking anyone.
+    pub local: Option<Vec<u8>>,
 }
 
 /// Makes a call ready: chooses the way, writes the body in the provider's words. `body` is the caller's, with
@@ -60,6 +62,7 @@ pub fn prepare(
     strict: bool,
     outgoing: &mut Outgoing,
 ) -> Result<Ready, Error> {
+    nothing_is_kept(provider, call, account)?;
     let way = provider.way(call, account)?;
     let model = call.model.unwrap_or_default();
     let translation = |work, streamed, include_usage| Translation {
@@ -73,8 +76,19 @@ pub fn prepare(
         request: body.cloned(),
     };
     match (way, body) {
+        (Way::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
+            outgoing.warn("input_tokens", format!("estimated, {} cannot count tokens", provider.id()));
+            Ok(Ready {
+                path: String::new(),
+                body: None,
+                translation: None,
+                operation: call.operation,
+                local: Some(messages::count_answer(messages::estimate(body))),
+            })
+        }
         (Way::Chat(chat), Some(body)) => {
-            let request = read(call.operation, body)?;
+            let mut request = read(call.operation, body)?;
+            outgoing.warnings.append(&mut request.warnings);
             let call_there =
                 Call { operation: Operation::ChatCompletions, path: "chat/completions", ..*call };
             let target = Target { call: &call_there, account, model };
@@ -85,6 +99,7 @@ pub fn prepare(
                 body: Some(bytes),
                 translation: Some(translation),
                 operation: call_there.operation,
+                local: None,
             })
         }
         (Way::Exchange(exchange), body) => {
@@ -94,6 +109,7 @@ pub fn prepare(
                 body: exchange.write(body, &target, outgoing)?,
                 translation: Some(translation(Work::Exchange(exchange), false, false)),
                 operation: call.operation,
+                local: None,
             })
         }
         (Way::Same(mend), body) => {
@@ -108,9 +124,33 @@ pub fn prepare(
                 body: changed,
                 translation: mend.map(|mend| translation(Work::Mend(mend), call.streamed, false)),
                 operation: call.operation,
+                local: None,
             })
         }
         (Way::Chat(_), None) => Err(Error::bad_request("The request body must be a JSON object.")),
+    }
+}
+
+/// A provider that only chats keeps no responses: better said here than by a 404 in words about something else.
+fn nothing_is_kept(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<(), Error> {
+    let (Operation::ResponsesGet
+    | Operation::ResponsesDelete
+    | Operation::ResponsesCancel
+    | Operation::ResponsesInputItems) = call.operation
+    else {
+        return Ok(());
+    };
+    let create = Call { operation: Operation::Responses, path: "responses", ..*call };
+    match provider.way(&create, account) {
+        Ok(Way::Same(_)) => Ok(()),
+        _ => {
+            let id = provider.id();
+            let message = format!(
+                "{id} keeps no responses, so there is none to get, cancel or delete. Choose a provider with a \
+                 Responses API of its own (openai, azure-openai)."
+            );
+            Err(Error::bad_request(message).with_provider(id))
+        }
     }
 }
 
@@ -118,6 +158,7 @@ pub fn prepare(
 fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
     match operation {
         Operation::Completions => completions::read(body),
+        Operation::Responses => responses::read(body),
         Operation::Messages => messages::read(body),
         _ => chat_completions::read(body),
     }
@@ -127,6 +168,7 @@ fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
 fn writer(operation: Operation, streamed: bool, setting: Setting) -> Box<dyn Writer> {
     match operation {
         Operation::Completions => completions::writer(streamed, setting),
+        Operation::Responses => responses::writer(streamed, setting),
         Operation::Messages => messages::writer(streamed, setting),
         _ => chat_completions::writer(streamed, setting),
     }

@@ -5,14 +5,14 @@
 //! file or room; here is only the order, and what each step needs of the one before.
 
 use super::ctx::{Ctx, Errand, new_trace_id};
-use super::{Gateway, failure, handover, orchestrate, who};
+use super::{Gateway, answer, authorize, failure, handover, orchestrate, who};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
 use crate::api::rules;
 use crate::api::trace::TraceParent;
 use crate::config::headers::Asked;
 use crate::error::Error;
-use crate::route::attempt::Request;
+use crate::route::attempt::{Attempt, Request};
 use crate::route::compile::{Sources, compile, split_slug};
 use crate::route::plan::{Plan, Step};
 use crate::route::tree::Tree;
@@ -48,9 +48,19 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
     };
     let mut plan = Plan::new(tree);
     match plan.next(None, &read) {
-        Ok(Step::Try(attempt, _)) if attempt.translation.is_none() && goes_direct(session, &read) => {
+        Ok(Step::Try(attempt, _)) if attempt.local.is_some() => {
             ctx.errand = Some(Errand::new(attempt));
-            Ok(false)
+            answer::local(session, ctx).await?;
+            Ok(true)
+        }
+        Ok(Step::Try(attempt, _)) if goes_direct(session, &read, &attempt) => {
+            let errand = Errand::new(attempt);
+            ctx.errand = Some(errand.clone());
+            // An upgraded connection has no other way than the direct one.
+            match authorize::authorized(gateway, session, ctx, &errand, &read, None).await {
+                Ok(()) => Ok(false),
+                Err(error) => Err(failure::of_ours(ctx, error)),
+            }
         }
         step => {
             orchestrate::run(gateway, session, ctx, &mut plan, &read, step).await?;
@@ -288,9 +298,12 @@ fn plan(
 
 /// Whether Pingora may take the request upstream itself: one target, and nothing that could change our
 /// mind once the answer began. Streams go as attempts, so that a broken one can be told from a whole one.
-fn goes_direct(session: &Session, request: &Request) -> bool {
+fn goes_direct(session: &Session, request: &Request, attempt: &Attempt) -> bool {
     if session.is_upgrade_req() {
-        return true;
+        return attempt.translation.is_none();
+    }
+    if attempt.translation.is_some() || attempt.is_signed() {
+        return false;
     }
     match &request.body {
         Some(body) => body.bytes().len() <= REPLAYED && !body.is_true("stream") && !request.has_timeout,

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora_core::Result;
+use pingora_proxy::Session;
 use std::time::Instant;
 
 /// Puts the gateway's headers on the final answer and starts watching its body.
@@ -73,6 +74,21 @@ pub(super) fn label(answer: &mut ResponseHeader, ctx: &Ctx) -> Result<()> {
         answer.remove_header(&TRANSFER_ENCODING);
     }
     Ok(())
+}
+
+/// Answers with what the gateway knows by itself.
+pub(super) async fn local(session: &mut Session, ctx: &mut Ctx) -> Result<()> {
+    let Some(body) = ctx.errand.as_ref().and_then(|errand| errand.attempt.local.clone()) else {
+        return Ok(());
+    };
+    let mut head = ResponseHeader::build(http::StatusCode::OK, Some(8))?;
+    head.insert_header(CONTENT_TYPE, "application/json")?;
+    head.insert_header(CONTENT_LENGTH, body.len())?;
+    label(&mut head, ctx)?;
+    ctx.record.bytes_out = body.len() as u64;
+    ctx.record.first_byte = Some(Instant::now());
+    session.write_response_header(Box::new(head), false).await?;
+    session.write_response_body(Some(body), true).await
 }
 
 /// Warnings as one header value: plain ASCII, at most 2 KiB.

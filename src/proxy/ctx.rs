@@ -10,6 +10,7 @@ use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::state::live::Live;
 use crate::state::phase::UnderWay;
+use http::HeaderMap;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -70,6 +71,8 @@ pub struct Noted {
     pub tried: usize,
     /// That connection was dead, and the body is too large for Pingora to send it again.
     pub stale: bool,
+    /// Headers that authorize it, fetched or signed; they go over all others.
+    pub authorized: HeaderMap,
     /// What a hook found wrong; says more than Pingora's error.
     pub failure: Option<Error>,
 }

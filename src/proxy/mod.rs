@@ -1,11 +1,12 @@
 //! The data plane: Pingora's phases as a table of contents.
 //!
 //! One function per hook, each in the file that tells its part of the story: `admit` (may this pass, and
-//! where to), `orchestrate` (attempts as subrequests), `upstream` (what the provider is sent), `answer`
+//! where to), `authorize` (tokens and signatures), `orchestrate` (attempts as subrequests), `upstream` (what the provider is sent), `answer`
 //! (what the caller gets), `failure` (what went wrong), `record` (what we remember). Nothing is decided here.
 
 mod admit;
 mod answer;
+mod authorize;
 mod ctx;
 mod failure;
 mod flight;

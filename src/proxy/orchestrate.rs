@@ -6,7 +6,7 @@
 
 use super::ctx::{Ctx, Errand};
 use super::flight::{Flight, Heard};
-use super::{Gateway, answer, failure, translate};
+use super::{Gateway, answer, authorize, failure, translate};
 use crate::api::reply;
 use crate::error::Error;
 use crate::route::attempt::{Attempt, Request};
@@ -73,6 +73,10 @@ async fn one(
     ctx.errand = Some(errand.clone());
     let limit = errand.attempt.leaf.request_timeout;
     let deadline = limit.map(|limit| Instant::now() + limit);
+    if let Err(error) = authorize::authorized(gateway, session, ctx, &errand, request, deadline).await {
+        ctx.record.tried(&errand, Some(&error));
+        return Ok(Err(error));
+    }
     let (flight, head) = loop {
         let mut flight = Flight::launch(session, ctx, errand.clone())?;
         match flight.head(session, ctx, &gateway.shared.phase, deadline).await {
@@ -93,6 +97,7 @@ async fn one(
     };
     let status = head.0.status.as_u16();
     ctx.record.tried(&flight.errand, None);
+    authorize::doubted(gateway, &flight.errand, status);
     let translation = flight.errand.attempt.translation.as_ref();
     let translated = status < 400 && translation.is_some_and(|translation| !translation.mends());
     match plan.next(Some(&Outcome::Answered(status)), request) {

@@ -70,7 +70,9 @@ pub(super) async fn peer(gateway: &Gateway, session: &Session, ctx: &mut Ctx) ->
     };
     let leaf = &errand.attempt.leaf;
     if errand.marks.read(|noted| noted.addresses.is_empty()) {
-        errand.marks.note(|noted| noted.begun = Some(Instant::now()));
+        errand.marks.note(|noted| {
+            noted.begun.get_or_insert_with(Instant::now);
+        });
         match gateway.shared.dns.addresses(&leaf.origin, &live.hosts).await {
             Ok(found) => errand.marks.note(|noted| noted.addresses = found.iter().collect()),
             Err(why) => {
@@ -117,6 +119,9 @@ pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: 
         }
     }
     for (name, value) in &attempt.headers {
+        request.insert_header(name, value.clone())?;
+    }
+    for (name, value) in errand.marks.read(|noted| noted.authorized.clone()).iter() {
         request.insert_header(name, value.clone())?;
     }
     if let (Some(body), true) = (&attempt.body, attempt.body_changed || ctx.is_attempt) {

@@ -5,12 +5,14 @@
 use super::leaf::Leaf;
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
+use crate::config::account::Account;
 use crate::error::Error;
 use crate::provider::Call;
+use crate::provider::grant::Grant;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::translation::{self, Ready, Translation};
 use bytes::Bytes;
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -71,12 +73,16 @@ pub struct Attempt {
     pub model: Option<String>,
     /// The provider's auth headers for this call.
     pub auth: Arc<HeaderMap>,
+    /// What must be fetched before it can go out.
+    pub grant: Option<Arc<dyn Grant>>,
     /// Headers the request's content asks for; they go over the caller's.
     pub headers: HeaderMap,
     /// What was left out or changed on the way into the provider's words.
     pub warnings: Vec<String>,
     /// What the answer needs to become the caller's; `None` when it passes as it comes.
     pub translation: Option<Translation>,
+    /// The answer, where nobody need be asked: a JSON body.
+    pub local: Option<Bytes>,
 }
 
 impl Attempt {
@@ -98,17 +104,48 @@ impl Attempt {
         let body = edited.as_ref().or(request.body.as_ref());
         let mut outgoing = Outgoing::default();
         let ready = prepare(&leaf, &call, request, body, &mut outgoing)?;
-        let path = match leaf.origin.base_path.as_str() {
+        let call_there = Call { operation: ready.operation, ..call };
+        let path = match leaf.provider.base_path(&call_there, &leaf.account, &leaf.origin.base_path) {
             "" => ready.path,
             base => format!("{base}{}", ready.path),
         };
-        let auth = leaf.auth(&Call { operation: ready.operation, ..call })?;
+        let auth = leaf.auth(&call_there)?;
+        let grant = leaf.grant(&call_there)?;
         let body_changed = edited.is_some() || ready.body.is_some();
         let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
-        let Outgoing { headers, warnings } = outgoing;
+        let Outgoing { mut headers, warnings } = outgoing;
+        add_asked(&leaf.account, &mut headers)?;
         let translation = ready.translation;
-        Ok(Self { leaf, path, body, body_changed, model, auth, headers, warnings, translation })
+        let local = ready.local.map(Bytes::from);
+        Ok(Self { leaf, path, body, body_changed, model, auth, grant, headers, warnings, translation, local })
     }
+
+    /// Whether a token or a signature must be had before it goes out.
+    pub fn is_signed(&self) -> bool {
+        self.grant.is_some() || self.leaf.provider.signs(&self.leaf.account)
+    }
+}
+
+/// The vendor headers that were asked for under a prefix of ours or in a config. Lists are joined.
+fn add_asked(account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+    let asked = [
+        ("openai-beta", &account.openai_beta),
+        ("anthropic-beta", &account.anthropic_beta),
+        ("anthropic-version", &account.anthropic_version),
+    ];
+    for (name, value) in asked {
+        let Some(value) = value else { continue };
+        let joined = match headers.get(name).and_then(|there| there.to_str().ok()) {
+            Some(there) if name.ends_with("-beta") => Cow::Owned(format!("{there},{value}")),
+            Some(_) => continue,
+            None => Cow::Borrowed(value.as_str()),
+        };
+        let value = HeaderValue::from_str(&joined).map_err(|_| {
+            Error::bad_request(format!("{name} must be text that can stand in a header.")).with_param(name)
+        })?;
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(())
 }
 
 /// What came by `/v1/proxy/` is the provider's to judge: nothing is translated.
@@ -121,7 +158,7 @@ fn prepare(
 ) -> Result<Ready, Error> {
     if request.is_proxied {
         let path = leaf.provider.path(call, &leaf.account)?;
-        return Ok(Ready { path, body: None, translation: None, operation: call.operation });
+        return Ok(Ready { path, body: None, translation: None, operation: call.operation, local: None });
     }
     translation::prepare(leaf.provider, call, &leaf.account, body, leaf.strict, outgoing)
 }

@@ -248,6 +248,9 @@ fn leaf(
         true => None,
         false => inherited.custom_host.as_deref(),
     });
+    // Who lends a machine's identity: a config that leaves the provider to a header leaves the account, too.
+    let operators_account = slug.is_some() || (by_operator && config.provider.is_some());
+    let by_operator_alone = operators_account && caller_host.is_none();
     let operator_key = slug.is_some() || (by_operator && config.account.holds_secret());
     let origin = match caller_host {
         Some(_) if operator_key => {
@@ -275,7 +278,9 @@ fn leaf(
         forward_headers: inherited.forward_headers.unwrap_or_default(),
         strict: inherited.strict.unwrap_or(true),
         request_timeout: timeout.or(sources.settings.limits.request_timeout),
+        by_operator: by_operator_alone,
         auth: OnceLock::new(),
+        grant: OnceLock::new(),
     })
 }
 

@@ -6,6 +6,7 @@ use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
 use crate::net::origin::Origin;
+use crate::provider::grant::Grant;
 use crate::provider::{Call, Provider};
 use http::{HeaderMap, HeaderName};
 use std::sync::{Arc, OnceLock};
@@ -29,8 +30,12 @@ pub struct Leaf {
     pub strict: bool,
     /// Bounds the time to the answer's head.
     pub request_timeout: Option<Duration>,
+    /// The operator wrote the account, and no caller named its host: it may use the machine's own identity.
+    pub by_operator: bool,
     /// The auth headers of the first operation asked for; a target is nearly always used for one.
     pub(super) auth: OnceLock<(Operation, Arc<HeaderMap>)>,
+    /// What must be fetched for it, likewise.
+    pub(super) grant: OnceLock<(Operation, Option<Arc<dyn Grant>>)>,
 }
 
 impl Leaf {
@@ -39,8 +44,9 @@ impl Leaf {
     /// # Errors
     /// As [`Provider::authorize`].
     pub fn auth(&self, call: &Call<'_>) -> Result<Arc<HeaderMap>, Error> {
+        let once = call.operation != Operation::Proxy && !self.provider.auth_varies();
         match self.auth.get() {
-            Some((operation, auth)) if *operation == call.operation && call.operation != Operation::Proxy => {
+            Some((operation, auth)) if once && *operation == call.operation => {
                 return Ok(Arc::clone(auth));
             }
             _ => {}
@@ -50,6 +56,24 @@ impl Leaf {
         let auth = Arc::new(auth);
         let _ = self.auth.set((call.operation, Arc::clone(&auth)));
         Ok(auth)
+    }
+
+    /// What must be fetched before the call can be authorized.
+    ///
+    /// # Errors
+    /// As [`Provider::grant`].
+    pub fn grant(&self, call: &Call<'_>) -> Result<Option<Arc<dyn Grant>>, Error> {
+        match self.grant.get() {
+            Some((operation, grant))
+                if *operation == call.operation && call.operation != Operation::Proxy =>
+            {
+                return Ok(grant.clone());
+            }
+            _ => {}
+        }
+        let grant = self.provider.grant(call, &self.account)?;
+        let _ = self.grant.set((call.operation, grant.clone()));
+        Ok(grant)
     }
 
     /// What to call the provider in a message to the caller. An operator's address is not told.

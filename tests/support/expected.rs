@@ -154,6 +154,9 @@ impl Said {
             }
         }
         self.stop(&candidate["finishReason"]);
+        if event["promptFeedback"]["blockReason"].is_string() {
+            self.finish = "content_filter".to_owned();
+        }
         let usage = &event["usageMetadata"];
         let count = |name: &str| usage[name].as_u64().unwrap_or_default();
         if usage["promptTokenCount"].is_u64() {
@@ -171,7 +174,7 @@ impl Said {
             }
         }
         let index = event["contentBlockIndex"].as_u64().unwrap_or_default();
-        if let Some(call) = event["start"].get("toolUse") {
+        if let Some(call) = event["start"].get("toolUse").filter(|call| call["type"] != "server_tool_use") {
             calls.insert(index, (text(&call["name"]).to_owned(), String::new()));
         }
         self.text += text(&event["delta"]["text"]);

@@ -7,7 +7,7 @@ use super::expected::data;
 use super::recording::Recording;
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// Validators for chat answers, and what OpenAI's own answers fail.
@@ -20,14 +20,8 @@ pub(crate) struct Schemas {
 impl Schemas {
     /// `None` where the schemas do not stand beside this checkout.
     pub(crate) fn load(recordings: &[Recording]) -> Option<Self> {
-        let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/openai-schemas.json");
-        let mut document: Value = serde_json::from_str(&std::fs::read_to_string(file).ok()?).unwrap();
-        nullable(&mut document);
-        let validator = |name: &str| {
-            let mut root = document.clone();
-            root["$ref"] = json!(format!("#/components/schemas/{name}"));
-            jsonschema::options().build(&root).unwrap()
-        };
+        let document = document()?;
+        let validator = |name: &str| validator(&document, name);
         let mut schemas = Self {
             whole: validator("CreateChatCompletionResponse"),
             chunk: validator("CreateChatCompletionStreamResponse"),
@@ -51,7 +45,9 @@ impl Schemas {
             true => (&self.chunk, data(body)),
             false => (&self.whole, vec![serde_json::from_slice(body).unwrap_or_default()]),
         };
-        let problems = answers.iter().flat_map(|answer| {
+        // An error in a stream is no chunk; the schemas have no word for it.
+        let answers = answers.iter().filter(|answer| answer.get("error").is_none_or(Value::is_null));
+        let problems = answers.flat_map(|answer| {
             validator.iter_errors(answer).map(|error| {
                 let place = error.instance_path().to_string();
                 let place: String = place.chars().filter(|char| !char.is_ascii_digit()).collect();
@@ -69,6 +65,78 @@ impl Schemas {
             .collect();
         left.into_iter().collect()
     }
+}
+
+fn document() -> Option<Value> {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/openai-schemas.json");
+    let mut document: Value = serde_json::from_str(&std::fs::read_to_string(file).ok()?).unwrap();
+    nullable(&mut document);
+    Some(document)
+}
+
+fn validator(document: &Value, name: &str) -> Validator {
+    let mut root = document.clone();
+    root["$ref"] = json!(format!("#/components/schemas/{name}"));
+    jsonschema::options().build(&root).unwrap()
+}
+
+/// The Responses API's schemas, to the letter: what OpenAI's own answers fail of them, ours need not.
+pub(crate) struct Strict {
+    response: Validator,
+    /// By the `type` they are for: events and output items.
+    by_type: BTreeMap<String, Validator>,
+}
+
+impl Strict {
+    /// `None` where the schemas do not stand beside this checkout.
+    pub(crate) fn load() -> Option<Self> {
+        let document = document()?;
+        let schemas = &document["components"]["schemas"];
+        let mut by_type = BTreeMap::new();
+        for (list, of) in [("ResponseStreamEvent", "anyOf"), ("OutputItem", "oneOf")] {
+            for one in schemas[list][of].as_array().unwrap() {
+                let name = one["$ref"].as_str().unwrap().rsplit('/').next().unwrap();
+                let kind = &schemas[name]["properties"]["type"]["enum"][0];
+                if let Some(kind) = kind.as_str() {
+                    by_type.entry(kind.to_owned()).or_insert_with(|| validator(&document, name));
+                }
+            }
+        }
+        Some(Self { response: validator(&document, "Response"), by_type })
+    }
+
+    /// Where a Response object breaks its schema, or its items theirs.
+    pub(crate) fn response(&self, response: &Value) -> Vec<String> {
+        let items = response["output"].as_array().into_iter().flatten().flat_map(|item| self.typed(item));
+        items.chain(errors(&self.response, response)).collect()
+    }
+
+    /// The same for an event of a stream.
+    pub(crate) fn event(&self, event: &Value) -> Vec<String> {
+        let mut problems = self.typed(event);
+        if event["item"].is_object() {
+            problems.extend(self.typed(&event["item"]));
+        }
+        if event["response"].is_object() {
+            problems.extend(self.response(&event["response"]));
+        }
+        problems
+    }
+
+    fn typed(&self, told: &Value) -> Vec<String> {
+        match self.by_type.get(told["type"].as_str().unwrap_or_default()) {
+            Some(validator) => errors(validator, told),
+            None => vec![format!("schema: nothing has this type: {told}")],
+        }
+    }
+}
+
+fn errors(validator: &Validator, told: &Value) -> Vec<String> {
+    let error = |error: jsonschema::ValidationError<'_>| {
+        let words: String = error.to_string().chars().take(300).collect();
+        format!("schema {}: {words}", error.instance_path())
+    };
+    validator.iter_errors(told).map(error).collect()
 }
 
 /// OpenAPI 3.0 says `nullable: true` where JSON schema says that `null` is a type.

@@ -83,6 +83,10 @@ impl Fault {
                 None => {}
             }
         }
+        // Cloudflare: a list of errors, each with a message.
+        if let Some(errors) = told.errors.as_ref().filter(|errors| self.message == errors.get()) {
+            self.take_listed(errors);
+        }
         let own = |json: &Option<Json<'_>>| json.as_ref().and_then(word);
         let kind = own(&told.kind).filter(|kind| kind != "error" || told.error.is_none());
         self.kind = self.kind.take().or(own(&told.status).filter(|_| told.error.is_none())).or(kind);
@@ -93,6 +97,17 @@ impl Fault {
             && let Some(raw) = raw.raw.as_ref().and_then(Json::text)
         {
             self.message = format!("{}: {}", self.message, raw.trim());
+        }
+    }
+
+    /// Takes over the first of several errors, where it has a message.
+    fn take_listed(&mut self, errors: &Json<'_>) {
+        let mut first = Self::new(self.status, "");
+        if errors.read::<Vec<Json<'_>>>().is_some() {
+            first.take(errors);
+        }
+        if !first.message.is_empty() {
+            *self = first;
         }
     }
 
@@ -173,6 +188,12 @@ impl Fault {
                     message: &self.message,
                     param: self.param.as_deref(),
                     sequence_number: events,
+                    error: OpenAiError {
+                        message: &self.message,
+                        kind: self.openai_kind(),
+                        param: self.param.as_deref(),
+                        code: Some(code),
+                    },
                 };
                 write_event(out, Some("error"), &json(&event));
             }
@@ -288,6 +309,8 @@ struct AnthropicError<'a> {
     message: &'a str,
 }
 
+/// The failure twice: OpenAI's description has it flat, its API sends it in `error`, and its SDKs only raise
+/// an error for the latter (to the flat one the Node SDK's stream helper answers with a finished response).
 #[derive(Serialize)]
 struct ResponsesEvent<'a> {
     #[serde(rename = "type")]
@@ -296,6 +319,7 @@ struct ResponsesEvent<'a> {
     message: &'a str,
     param: Option<&'a str>,
     sequence_number: u64,
+    error: OpenAiError<'a>,
 }
 
 fn json<T: Serialize>(body: &T) -> Vec<u8> {

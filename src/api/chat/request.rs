@@ -24,6 +24,9 @@ pub struct ChatRequest<'a> {
     pub include_usage: bool,
     pub reasoning: Reasoning<'a>,
     pub params: Params<'a>,
+    /// What reading it left out, in words for the caller (`truncation: dropped, ...`): they belong to the
+    /// warnings of whatever goes out.
+    pub warnings: Vec<String>,
 }
 
 /// How much the model shall think first, in whichever words the caller chose.

@@ -49,7 +49,12 @@ pub(super) fn decide(
 }
 
 /// Says which words of a schema became part of a description.
-pub(super) fn warn_moved(param: &str, moved: &[String], provider: &str, outgoing: &mut Outgoing) {
+pub(in crate::provider) fn warn_moved(
+    param: &str,
+    moved: &[String],
+    provider: &str,
+    outgoing: &mut Outgoing,
+) {
     let mut names: Vec<&str> = moved.iter().map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();

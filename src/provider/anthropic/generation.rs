@@ -6,7 +6,7 @@
 
 /// A model's family and version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Generation {
+pub(in crate::provider) struct Generation {
     family: Family,
     /// `claude-opus-4-5-20251101` is (4, 5), `claude-sonnet-4-20250514` (4, 0).
     version: Option<(u16, u16)>,

@@ -9,7 +9,12 @@ use crate::api::chat::{Json, Params};
 use crate::provider::outgoing::Outgoing;
 
 /// Puts the three right in `params`. `thinks`: we turned thinking on, which wants a temperature of 1.
-pub(super) fn settle(params: &mut Params<'_>, model: Generation, thinks: bool, outgoing: &mut Outgoing) {
+pub(in crate::provider) fn settle(
+    params: &mut Params<'_>,
+    model: Generation,
+    thinks: bool,
+    outgoing: &mut Outgoing,
+) {
     let number = |json: &Json<'_>| json.get().parse::<f64>().ok();
     let own_way = model.samples_its_own_way();
     for name in ["temperature", "top_p", "top_k"] {

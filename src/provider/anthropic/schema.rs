@@ -46,7 +46,7 @@ const FORMATS: [&str; 10] = [
 ];
 
 /// The schema, and the names of what was moved into descriptions.
-pub(super) fn fit(schema: &Json<'_>) -> (Json<'static>, Vec<String>) {
+pub(in crate::provider) fn fit(schema: &Json<'_>) -> (Json<'static>, Vec<String>) {
     let mut fitting = Fitting { out: String::with_capacity(schema.get().len() + 64), moved: Vec::new() };
     fitting.schema(schema, 0);
     let Fitting { out, moved } = fitting;

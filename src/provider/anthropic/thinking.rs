@@ -21,7 +21,7 @@ const LEAST_BUDGET: u64 = 1_024;
 
 /// What goes into the body.
 #[derive(Debug, Default)]
-pub(super) struct Thinking<'a> {
+pub(in crate::provider) struct Thinking<'a> {
     pub thinking: Option<Json<'a>>,
     /// `output_config.effort`.
     pub effort: Option<Cow<'a, str>>,
@@ -30,7 +30,7 @@ pub(super) struct Thinking<'a> {
 }
 
 /// What bears on the decision.
-pub(super) struct Case<'c> {
+pub(in crate::provider) struct Case<'c> {
     pub model: Generation,
     /// As the caller said, where it did.
     pub max_tokens: Option<&'c Json<'c>>,
@@ -45,7 +45,7 @@ pub(super) struct Case<'c> {
 ///
 /// # Errors
 /// 400 for an effort that is none.
-pub(super) fn decide<'a>(
+pub(in crate::provider) fn decide<'a>(
     reasoning: Reasoning<'a>,
     case: &Case<'_>,
     outgoing: &mut Outgoing,
@@ -136,7 +136,7 @@ fn budget<'a>(effort: &str, case: &Case<'_>, outgoing: &mut Outgoing) -> Result<
 }
 
 /// What the answer may take where the caller does not say: over the budget it gave for thinking.
-pub(super) fn max_tokens(model: Generation, thinking: Option<&Json<'_>>) -> u64 {
+pub(in crate::provider) fn max_tokens(model: Generation, thinking: Option<&Json<'_>>) -> u64 {
     #[derive(serde::Deserialize)]
     struct Budget {
         budget_tokens: Option<u64>,

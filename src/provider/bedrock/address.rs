@@ -1,6 +1,7 @@
 //! Where Bedrock is, and what its paths are made of.
 
 use super::ROW;
+use super::model::Model;
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
@@ -76,13 +77,13 @@ pub fn action(call: &Call<'_>) -> Option<&'static str> {
 ///
 /// # Errors
 /// 400 when the call names no model.
-pub fn model_path(call: &Call<'_>, action: &str) -> Result<String, Error> {
+pub fn model_path(call: &Call<'_>, account: &Account, action: &str) -> Result<String, Error> {
     let model = call.model.filter(|model| !model.is_empty()).ok_or_else(|| {
         let message =
             "bedrock has the model in its path: give a model (its id, an inference profile or an ARN).";
         Error::invalid_request("model", message).with_provider(ROW.id)
     })?;
     // Tokens are counted for foundation models only, not for profiles of theirs.
-    let model = if action == "count-tokens" { super::model::Model::of(model).id } else { model };
+    let model = if action == "count-tokens" { Model::at(model, account).id } else { model };
     Ok(format!("/model/{}/{action}", utf8_percent_encode(model, SEGMENT)))
 }

@@ -6,6 +6,7 @@
 mod address;
 mod answer;
 mod converse;
+mod count_tokens;
 mod embeddings;
 mod frames;
 mod grant;
@@ -119,7 +120,7 @@ impl Provider for Bedrock {
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
         match address::action(call) {
-            Some(action) => address::model_path(call, action),
+            Some(action) => address::model_path(call, account, action),
             None => ROW.path(call, account),
         }
     }
@@ -132,6 +133,7 @@ impl Provider for Bedrock {
             | Operation::Messages
             | Operation::Responses => Ok(Way::Chat(&converse::Converse)),
             Operation::Embeddings => embeddings::exchange(call, account).map(Way::Exchange),
+            Operation::CountTokens => Ok(Way::Exchange(&count_tokens::CountTokens)),
             Operation::Rerank => Ok(Way::Exchange(&rerank::Rerank)),
             other => {
                 let message = format!(
@@ -193,3 +195,6 @@ impl Provider for Bedrock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 //! name: Bedrock has no call that would say so.
 
 use crate::config::account::Account;
+use crate::provider::anthropic::generation::Generation;
 
 /// Who made a model: what stands before the first dot of its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,24 +77,12 @@ impl<'a> Model<'a> {
         matches!(self.family, Family::Anthropic | Family::Amazon | Family::Unknown)
     }
 
-    /// Whether it is a Claude from before structured output (Claude 4.5).
-    fn is_early_claude(&self) -> bool {
-        const EARLY: [&str; 6] = [
-            "claude-v",
-            "claude-instant",
-            "claude-3",
-            "claude-opus-4-2",
-            "claude-opus-4-1",
-            "claude-sonnet-4-2",
-        ];
-        EARLY.iter().any(|early| self.id.contains(early))
-    }
-
     /// Whether `outputConfig.textFormat` and strict tools are there.
     /// Source: <https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html>.
     pub fn has_structured_output(&self) -> bool {
         match self.family {
-            Family::Anthropic => !self.is_early_claude(),
+            // Opus 4.1 has it at Anthropic only.
+            Family::Anthropic => Generation::of(self.id).has_schemas() && !self.id.contains("opus-4-1"),
             Family::Amazon | Family::Cohere | Family::Ai21 => false,
             Family::OpenAi | Family::Qwen | Family::Unknown => true,
             Family::Other => {
@@ -101,20 +90,6 @@ impl<'a> Model<'a> {
                 !WITHOUT.iter().any(|start| self.id.starts_with(start))
             }
         }
-    }
-
-    /// Whether a Claude can think at all.
-    pub fn is_claude_without_thinking(&self) -> bool {
-        ["claude-v", "claude-instant", "claude-3-"].iter().any(|early| self.id.contains(early))
-            && !self.id.contains("claude-3-7")
-    }
-
-    /// Whether a Claude is told by a budget how much to think; later ones (from 4.6) are told an effort.
-    pub fn thinks_by_budget(&self) -> bool {
-        self.is_early_claude()
-            || ["claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5"]
-                .iter()
-                .any(|it| self.id.contains(it))
     }
 
     /// Whether it is a Nova that can think (Nova 2).
@@ -171,15 +146,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_claude_can_do_goes_by_its_age() {
-        let case = |id: &str| {
-            let model = Model::of(id);
-            (model.has_structured_output(), model.is_claude_without_thinking(), model.thinks_by_budget())
-        };
-        assert_eq!(case("anthropic.claude-3-5-sonnet-20241022-v2:0"), (false, true, true));
-        assert_eq!(case("us.anthropic.claude-3-7-sonnet-20250219-v1:0"), (false, false, true));
-        assert_eq!(case("us.anthropic.claude-sonnet-4-20250514-v1:0"), (false, false, true));
-        assert_eq!(case("us.anthropic.claude-sonnet-4-5-20250929-v1:0"), (true, false, true));
-        assert_eq!(case("us.anthropic.claude-sonnet-4-6"), (true, false, false));
+    fn structured_output_goes_by_the_models_age() {
+        for (id, has) in [
+            ("anthropic.claude-3-5-sonnet-20241022-v2:0", false),
+            ("us.anthropic.claude-sonnet-4-20250514-v1:0", false),
+            ("us.anthropic.claude-opus-4-1-20250805-v1:0", false),
+            ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", true),
+            ("us.anthropic.claude-sonnet-4-6", true),
+            ("us.amazon.nova-pro-v1:0", false),
+            ("us.meta.llama4-maverick-17b-instruct-v1:0", false),
+            ("us.deepseek.r1-v1:0", false),
+            ("minimax.minimax-m2", true),
+            ("qwen.qwen3-32b-v1:0", true),
+        ] {
+            assert_eq!(Model::of(id).has_structured_output(), has, "{id}");
+        }
     }
 }

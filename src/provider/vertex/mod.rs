@@ -8,6 +8,7 @@ mod address;
 mod grant;
 mod images;
 mod model;
+mod partner;
 
 use super::anthropic::AnthropicChat;
 use super::gemini::count::Count;
@@ -15,6 +16,7 @@ use super::gemini::embeddings::Embeddings;
 use super::gemini::{Gemini, models};
 use super::grant::Grant;
 use super::key::{Key, secret_value};
+use super::openai_chat::CHAT_MEND;
 use super::outgoing::Outgoing;
 use super::row::{CustomHost, Host, Row};
 use super::way::{Target, Way};
@@ -26,6 +28,7 @@ use crate::config::account::{Account, AuthTypeB};
 use crate::error::Error;
 use http::HeaderMap;
 use model::{Named, Speech};
+use partner::Partner;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -103,7 +106,17 @@ impl Provider for Vertex {
             (Speech::Gemini, Operation::Images) => Way::Exchange(&images::Imagen),
             (Speech::Anthropic, Operation::Messages | Operation::CountTokens) => Way::Same(None),
             (Speech::Anthropic, _) if chats => Way::Chat(&CLAUDE),
-            (_, Operation::ChatCompletions) => Way::Same(None),
+            (_, Operation::ChatCompletions) => Way::Same(Some(&CHAT_MEND)),
+            (speech, operation) if chats || operation == Operation::CountTokens => {
+                Way::Chat(Partner::of(speech))
+            }
+            (
+                _,
+                Operation::ResponsesGet
+                | Operation::ResponsesDelete
+                | Operation::ResponsesCancel
+                | Operation::ResponsesInputItems,
+            ) => return Err(ROW.keeps_nothing(call)),
             (_, operation) => {
                 let message = format!(
                     "vertex-ai has no {} for this model. Gemini and Claude have chats in every dialect, Google's \
@@ -119,7 +132,7 @@ impl Provider for Vertex {
         &self,
         body: &Body,
         target: &Target<'_>,
-        _outgoing: &mut Outgoing,
+        outgoing: &mut Outgoing,
     ) -> Result<Vec<Edit<'static>>, Error> {
         let named = Named::of(target.model);
         let model = || Edit::Set("model", Cow::Owned(Json::of(&named.in_body()).get().to_owned()));
@@ -134,7 +147,11 @@ impl Provider for Vertex {
                 edits
             }
             (Speech::Gemini, _) => Vec::new(),
-            _ => vec![model()],
+            (speech, _) => {
+                let mut edits = Partner::of(speech).accent().edits(body, outgoing);
+                edits.push(model());
+                edits
+            }
         })
     }
 

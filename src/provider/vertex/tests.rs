@@ -158,7 +158,7 @@ fn bodies_that_keep_their_shape_are_edited() {
     ] {
         let body = Body::parse(body.into()).unwrap();
         let call = call(operation, model, false);
-        assert!(matches!(Vertex.way(&call, &Account::default()).unwrap(), Way::Same(None)));
+        assert!(matches!(Vertex.way(&call, &Account::default()).unwrap(), Way::Same(_)));
         let target = Target { call: &call, account: &Account::default(), model };
         let edits = Vertex.edits(&body, &target, &mut Outgoing::default()).unwrap();
         assert_eq!(body.edit(&edits), wanted);

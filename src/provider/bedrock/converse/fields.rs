@@ -23,48 +23,45 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Takes out of the request what Bedrock has a word for. The caller may write snake case, as
-    /// OpenAI's clients do, or Bedrock's own camel case.
+    /// What the caller itself put into the additional fields: it stays, whatever else would stand there.
     ///
     /// # Errors
     /// 400 for additional fields that are no object.
-    pub fn take(
-        request: &mut ChatRequest<'a>,
-        model: &Model<'_>,
-        outgoing: &mut Outgoing,
-    ) -> Result<Self, Error> {
+    pub fn of_caller(request: &mut ChatRequest<'a>) -> Result<Self, Error> {
+        let mut fields = Self::default();
         let params = &mut request.params;
-        let mut either = |snake: &str, camel: &str| params.take(camel).or_else(|| params.take(snake));
-        let additional = either("additional_model_request_fields", "additionalModelRequestFields");
-        let mut fields = Self {
-            guardrail_config: either("guardrail_config", "guardrailConfig").map(|json| in_camel_case(&json)),
-            performance_config: either("performance_config", "performanceConfig"),
-            request_metadata: either("request_metadata", "requestMetadata"),
-            prompt_variables: either("prompt_variables", "promptVariables"),
-            response_field_paths: either(
-                "additional_model_response_field_paths",
-                "additionalModelResponseFieldPaths",
-            ),
-            output_config: params.take("outputConfig"),
-            ..Self::default()
-        };
-        let tier = params.take("serviceTier").or_else(|| params.take("service_tier"));
-        fields.service_tier = tier.and_then(|tier| service_tier(tier, outgoing));
-        if let Some(json) = additional {
+        let told = either(params, "additional_model_request_fields", "additionalModelRequestFields");
+        if let Some(json) = told {
             let members = json.source().and_then(Json::members).ok_or_else(|| {
                 let param = "additional_model_request_fields";
                 Error::invalid_request(param, format!("{param} must be an object."))
             })?;
             members.into_iter().for_each(|(name, value)| fields.additional.set(name, value));
         }
-        fields.words_of_the_family(params, model.family);
-        if fields.request_metadata.is_none()
+        Ok(fields)
+    }
+
+    /// Takes out of the request what Bedrock has a word for. The caller may write snake case, as
+    /// OpenAI's clients do, or Bedrock's own camel case.
+    pub fn take(&mut self, request: &mut ChatRequest<'a>, model: &Model<'_>, outgoing: &mut Outgoing) {
+        let params = &mut request.params;
+        self.guardrail_config =
+            either(params, "guardrail_config", "guardrailConfig").map(|json| in_camel_case(&json));
+        self.performance_config = either(params, "performance_config", "performanceConfig");
+        self.request_metadata = either(params, "request_metadata", "requestMetadata");
+        self.prompt_variables = either(params, "prompt_variables", "promptVariables");
+        self.response_field_paths =
+            either(params, "additional_model_response_field_paths", "additionalModelResponseFieldPaths");
+        self.output_config = params.take("outputConfig");
+        let tier = either(params, "service_tier", "serviceTier");
+        self.service_tier = tier.and_then(|tier| service_tier(tier, outgoing));
+        self.words_of_the_family(params, model.family);
+        if self.request_metadata.is_none()
             && let Some(metadata) = params.get("metadata").filter(|metadata| fits_request_metadata(metadata))
         {
-            fields.request_metadata = Some(metadata.clone());
+            self.request_metadata = Some(metadata.clone());
             params.take("metadata");
         }
-        Ok(fields)
     }
 
     fn words_of_the_family(&mut self, params: &mut Params<'a>, family: Family) {
@@ -80,7 +77,7 @@ impl<'a> Fields<'a> {
                 if let Some(user) = params.take("user") {
                     self.add("metadata", object("user_id", &user));
                 }
-                if let Some(beta) = params.take("anthropic_beta") {
+                if let Some(beta) = either(params, "anthropic_beta", "betas") {
                     self.add("anthropic_beta", betas(beta));
                 }
             }
@@ -133,6 +130,11 @@ impl<'a> Fields<'a> {
         text.push('}');
         Json::owned(text)
     }
+}
+
+fn either<'a>(params: &mut Params<'a>, snake: &str, camel: &str) -> Option<Json<'a>> {
+    let camel = params.take(camel);
+    params.take(snake).or(camel)
 }
 
 /// OpenAI's word for the tier as Bedrock's object; an object passes.

@@ -36,9 +36,16 @@ pub fn write<'a>(
             Role::Assistant => ("assistant", &message.content),
             Role::Tool => {
                 let result = blocks.tool_result(message, &at)?;
-                let turn = turn(&mut turns, "user");
-                turn.content.push(Block::ToolResult(result));
-                turn.content.extend(blocks.cache_point(message.cache_control.as_ref()));
+                let point = blocks.cache_point(message.cache_control.as_ref());
+                let content = &mut turn(&mut turns, "user").content;
+                // Results stand before whatever else the user says.
+                let is_before =
+                    |block: &Block<'_>| matches!(block, Block::ToolResult(_) | Block::CachePoint(_));
+                let at = content.iter().position(|block| !is_before(block)).unwrap_or(content.len());
+                let rest = content.split_off(at);
+                content.push(Block::ToolResult(result));
+                content.extend(point);
+                content.extend(rest);
                 continue;
             }
         };
@@ -55,6 +62,17 @@ pub fn write<'a>(
         if !written.is_empty() {
             turn(&mut turns, role).content.append(&mut written);
         }
+    }
+    if turns.is_empty() && !system.is_empty() {
+        // OpenAI answers a system prompt alone; Bedrock wants somebody to speak.
+        outgoing.warn("messages", "no user speaks, the system prompt was sent as a user's message");
+        turns.push(Turn { role: "user", content: std::mem::take(&mut system) });
+    }
+    if let Some(Turn { role: "assistant", content }) = turns.last_mut()
+        && let Some(Block::Text(text)) = content.last_mut()
+    {
+        // "final assistant content cannot end with trailing whitespace"
+        *text = text.trim_end();
     }
     Ok((system, turns))
 }

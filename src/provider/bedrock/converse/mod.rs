@@ -79,8 +79,10 @@ pub fn write(
         outgoing
             .warn("parallel_tool_calls", "dropped, bedrock cannot keep a model from calling several tools");
     }
-    let mut fields = Fields::take(&mut request, &model, outgoing)?;
-    thinking::write(&mut request, &model, &mut fields, outgoing);
+    let mut fields = Fields::of_caller(&mut request)?;
+    thinking::write(&mut request, &model, &mut fields, outgoing)?;
+    fields.take(&mut request, &model, outgoing);
+    let searches_web = model.family == Family::Amazon && request.params.take("web_search_options").is_some();
     let (temperature, top_p) = (request.params.take("temperature"), request.params.take("top_p"));
     if let Some(betas) =
         target.account.anthropic_beta.as_deref().filter(|_| model.family == Family::Anthropic)
@@ -88,7 +90,7 @@ pub fn write(
         fields.add("anthropic_beta", fields::betas(Json::of(betas)));
     }
     fields.settle(&mut request, outgoing)?;
-    let tool_config = tools::write(&request, &model, &mut fields, outgoing)?;
+    let tool_config = tools::write(&request, &model, &mut fields, searches_web, outgoing)?;
     let (text_format, instruction) = structured::write(request.response_format.as_ref(), &model, outgoing);
     let (mut system, turns) = messages::write(&request.messages, &model, outgoing)?;
     if let Some(instruction) = &instruction {

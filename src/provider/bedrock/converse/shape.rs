@@ -174,10 +174,12 @@ pub struct ToolConfig<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 pub enum Tool<'a> {
-    ToolSpec(ToolSpec<'a>),
-    SystemTool(Named<'a>),
+    #[serde(rename = "toolSpec")]
+    Spec(ToolSpec<'a>),
+    #[serde(rename = "systemTool")]
+    System(Named<'a>),
+    #[serde(rename = "cachePoint")]
     CachePoint(CachePoint<'a>),
 }
 

@@ -1,85 +1,90 @@
-//! How much a model shall think first, in the words its family has for it: there is no common one.
+//! How much a model shall think first, in the words its family has for it: there is no common one. A Claude's
+//! are Anthropic's own (see [`crate::provider::anthropic`]).
 //!
 //! Sources: <https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html>,
 //! <https://docs.aws.amazon.com/nova/latest/nova2-userguide/extended-thinking.html>,
 //! <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-openai.html>.
 
 use super::fields::Fields;
-use super::object;
-use crate::api::chat::{ChatRequest, Json, Text};
+use super::{NAME, object};
+use crate::api::chat::{ChatRequest, Json, Message, Part, Reasoning, Role, Text, ToolChoice};
+use crate::error::Error;
+use crate::provider::anthropic::generation::Generation;
+use crate::provider::anthropic::sampling::settle;
+use crate::provider::anthropic::thinking::{Case, Thinking, decide};
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::outgoing::Outgoing;
 use serde::Deserialize;
 
-/// The least budget a Claude takes.
-const LEAST_BUDGET: u64 = 1024;
-
-/// Writes `reasoning_effort` and `thinking` into the additional fields.
+/// Writes `reasoning_effort` and `thinking` into the additional fields; for a Claude also puts right what does
+/// not go with its thinking.
+///
+/// # Errors
+/// 400 for an effort that is none.
 pub fn write<'a>(
     request: &mut ChatRequest<'a>,
     model: &Model<'_>,
     fields: &mut Fields<'a>,
     outgoing: &mut Outgoing,
-) {
+) -> Result<(), Error> {
     let reasoning = std::mem::take(&mut request.reasoning);
-    let thinking = reasoning.thinking;
-    let effort = reasoning.effort.as_deref().map(str::to_owned);
     match model.family {
-        Family::Anthropic => claude(thinking, effort.as_deref(), request, model, fields, outgoing),
+        Family::Anthropic => claude(reasoning, request, model, fields, outgoing)?,
         Family::Unknown => {
             // The caller knows what its profile leads to: its own words pass.
-            if let Some(thinking) = thinking {
+            if let Some(thinking) = reasoning.thinking {
                 fields.add("thinking", thinking);
-            } else if let Some(effort) = effort {
-                fields.add("reasoning_effort", Json::of(&effort));
+            } else if let Some(effort) = reasoning.effort {
+                fields.add("reasoning_effort", Json::of(effort.as_ref()));
             }
         }
         family => {
-            let wanted = effort.or_else(|| thinking.as_ref().and_then(as_effort));
+            let effort = reasoning.effort.as_deref().map(str::to_owned);
+            let wanted = effort.or_else(|| reasoning.thinking.as_ref().and_then(as_effort));
             if let Some(wanted) = wanted {
                 others(&wanted, family, model, fields, outgoing);
             }
         }
     }
+    Ok(())
 }
 
 fn claude<'a>(
-    thinking: Option<Json<'a>>,
-    effort: Option<&str>,
-    request: &ChatRequest<'a>,
+    reasoning: Reasoning<'a>,
+    request: &mut ChatRequest<'a>,
     model: &Model<'_>,
     fields: &mut Fields<'a>,
     outgoing: &mut Outgoing,
-) {
-    if let Some(thinking) = thinking {
-        return fields.add("thinking", thinking);
-    }
-    let Some(effort) = effort.filter(|effort| *effort != "none") else { return };
-    if model.is_claude_without_thinking() {
-        return outgoing.warn("reasoning_effort", "dropped, this model does not think");
-    }
-    if !model.thinks_by_budget() {
-        fields.add("thinking", object("type", "adaptive"));
-        let word = if effort == "minimal" { "low" } else { effort };
-        return fields.add("output_config", object("effort", word));
-    }
-    let wanted = match effort {
-        "minimal" | "low" => LEAST_BUDGET,
-        "medium" => 8 * LEAST_BUDGET,
-        "high" => 16 * LEAST_BUDGET,
-        _ => 24 * LEAST_BUDGET,
+) -> Result<(), Error> {
+    let generation = Generation::of(model.id);
+    let forces = matches!(request.tool_choice, Some(ToolChoice::Required | ToolChoice::Function(_)));
+    let case = Case {
+        model: generation,
+        max_tokens: request.max_tokens.as_ref(),
+        is_forced: forces && !request.tools.is_empty(),
+        is_thoughtless: answers_thoughtless_calls(&request.messages),
+        provider: NAME,
     };
-    // The budget is a part of max_tokens and must leave room for the answer.
-    let most = request.max_tokens.as_ref().and_then(Json::read::<u64>);
-    let budget = most.map_or(wanted, |most| wanted.min(most / 2));
-    if budget < LEAST_BUDGET {
-        let what = "dropped, thinking takes at least 1024 tokens and max_tokens leaves no room for it";
-        return outgoing.warn("reasoning_effort", what);
-    }
-    let thinking = format!(r#"{{"type":"enabled","budget_tokens":{budget}}}"#);
-    if let Some(thinking) = Json::owned(thinking) {
+    let Thinking { thinking, effort, is_ours } = decide(reasoning, &case, outgoing)?;
+    settle(&mut request.params, generation, is_ours && thinking.is_some(), outgoing);
+    if let Some(thinking) = thinking {
         fields.add("thinking", thinking);
     }
+    if let Some(effort) = effort {
+        fields.add("output_config", object("effort", effort.as_ref()));
+    }
+    Ok(())
+}
+
+/// Whether the calls just answered came without their thoughts: a Claude with a budget then refuses to think.
+fn answers_thoughtless_calls(messages: &[Message<'_>]) -> bool {
+    if messages.last().is_none_or(|last| last.role != Role::Tool) {
+        return false;
+    }
+    let calling = messages.iter().rev().find(|message| message.role == Role::Assistant);
+    let thought =
+        |part: &Part<'_>| matches!(part, Part::Reasoning { signature: Some(_), .. } | Part::Redacted { .. });
+    calling.is_some_and(|calling| !calling.content.first().is_some_and(thought))
 }
 
 /// Everybody else is told a word.

@@ -6,12 +6,14 @@ use super::shape::{Choice, InputSchema, Named, Tool, ToolConfig, ToolSpec};
 use super::{NAME, is_shaped};
 use crate::api::chat::{ChatRequest, Json, Part, Role, Text, Tool as Asked, ToolChoice};
 use crate::error::Error;
+use crate::provider::anthropic::format::warn_moved;
+use crate::provider::anthropic::schema::fit;
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::outgoing::Outgoing;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// The tools; `None` when there are none.
+/// The tools; `None` when there are none. `searches_web`: the caller wants a search by `web_search_options`.
 ///
 /// # Errors
 /// 400 for a tool or a choice Bedrock has no word for.
@@ -19,6 +21,7 @@ pub fn write<'a>(
     request: &'a ChatRequest<'a>,
     model: &Model<'_>,
     fields: &mut Fields<'_>,
+    searches_web: bool,
     outgoing: &mut Outgoing,
 ) -> Result<Option<ToolConfig<'a>>, Error> {
     let called = called(request);
@@ -36,10 +39,16 @@ pub fn write<'a>(
                 if wants_strict && !is_strict && !std::mem::replace(&mut warned_strict, true) {
                     outgoing.warn("tools.function.strict", "dropped, this model has no strict tools");
                 }
-                tools.push(Tool::ToolSpec(ToolSpec {
+                let mut json = schema(parameters.as_ref());
+                if is_strict {
+                    let (fitting, moved) = fit(&json);
+                    warn_moved("tools.function.parameters", &moved, NAME, outgoing);
+                    json = fitting;
+                }
+                tools.push(Tool::Spec(ToolSpec {
                     name,
                     description: description.as_deref().filter(|text| !text.is_empty()),
-                    input_schema: InputSchema { json: schema(parameters.as_ref()) },
+                    input_schema: InputSchema { json },
                     strict: is_strict.then_some(true),
                 }));
                 if let Some(control) = cache_control {
@@ -52,11 +61,15 @@ pub fn write<'a>(
                 }
             }
             Asked::Other { kind, json } => match own_tool(kind, json, model) {
-                Some(Own::System(name)) => tools.push(Tool::SystemTool(Named { name })),
+                Some(Own::System(name)) => tools.push(Tool::System(Named { name })),
                 Some(Own::Anthropic) => anthropics.push(json),
                 None => return Err(unknown(kind, index)),
             },
         }
+    }
+    let is_search = |tool: &Tool<'_>| matches!(tool, Tool::System(named) if named.name == GROUNDING);
+    if searches_web && !tools.iter().any(is_search) {
+        tools.push(Tool::System(Named { name: Cow::Borrowed(GROUNDING) }));
     }
     if !anthropics.is_empty() {
         fields.add("tools", Json::of(&anthropics));
@@ -95,7 +108,7 @@ fn remember<'a>(
         .warn("tools", "bedrock wants tools where messages tell of calls: those called were added by name");
     tools.extend(called.iter().map(|name| {
         let input_schema = InputSchema { json: schema(None) };
-        Tool::ToolSpec(ToolSpec { name, description: None, input_schema, strict: None })
+        Tool::Spec(ToolSpec { name, description: None, input_schema, strict: None })
     }));
 }
 
@@ -157,6 +170,9 @@ fn schema<'a>(parameters: Option<&Json<'a>>) -> Json<'a> {
     }
 }
 
+/// Nova's search of the web.
+pub const GROUNDING: &str = "nova_grounding";
+
 /// A tool that is no function.
 enum Own<'a> {
     /// One that Bedrock runs itself.
@@ -181,6 +197,10 @@ fn own_tool<'a>(kind: &'a str, json: &'a Json<'a>, model: &Model<'_>) -> Option<
     const ANTHROPICS: [&str; 4] = ["computer_", "bash_", "text_editor_", "memory_"];
     if model.family == Family::Anthropic && ANTHROPICS.iter().any(|start| kind.starts_with(start)) {
         return Some(Own::Anthropic);
+    }
+    if model.family == Family::Amazon && (kind.starts_with("web_search") || kind == "code_interpreter") {
+        let name = if kind == "code_interpreter" { "nova_code_interpreter" } else { GROUNDING };
+        return Some(Own::System(Cow::Borrowed(name)));
     }
     if kind.starts_with("nova_") {
         return Some(Own::System(Cow::Borrowed(kind)));

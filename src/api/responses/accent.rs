@@ -1,0 +1,187 @@
+//! Small things a chat answer writes otherwise than a response: annotations, logprobs, a web search.
+
+use crate::api::chat::{Json, Text};
+use serde::{Deserialize, Serialize};
+
+/// The kinds of annotations the API has; clients refuse others.
+const ANNOTATIONS: [&str; 4] = ["url_citation", "file_citation", "container_file_citation", "file_path"];
+
+/// An annotation of a chat (`{"type":"url_citation","url_citation":{..}}`) made flat. `None` where the API
+/// has none like it.
+pub(super) fn annotation(json: &str) -> Option<Json<'static>> {
+    let outer = Json::members(json)?;
+    let kind = outer.iter().find(|(name, _)| name == "type")?.1.text()?.into_owned();
+    if !ANNOTATIONS.contains(&kind.as_str()) {
+        return None;
+    }
+    let nested = outer.iter().find(|(name, value)| *name == kind && value.is_object());
+    let inner = match nested {
+        Some((_, value)) => Json::members(value.source()?)?,
+        None => outer,
+    };
+    let mut flat = Flat::default();
+    flat.put("type", &Json::of(&kind));
+    let has = |name: &str| inner.iter().any(|(known, value)| known == name && !value.is_null());
+    if kind == "url_citation" {
+        let url = inner.iter().find(|(name, _)| name == "url")?.1.clone();
+        // Some providers say only where it is from, not to which words it belongs.
+        for (name, stand_in) in [("start_index", Json::of(&0)), ("end_index", Json::of(&0)), ("title", url)] {
+            if !has(name) {
+                flat.put(name, &stand_in);
+            }
+        }
+    }
+    for (name, value) in inner.iter().filter(|(name, value)| name != "type" && !value.is_null()) {
+        flat.put(name, value);
+    }
+    flat.finish()
+}
+
+/// A JSON object being written.
+#[derive(Default)]
+struct Flat(String);
+
+impl Flat {
+    fn put(&mut self, name: &str, value: &Json<'_>) {
+        self.0.push(if self.0.is_empty() { '{' } else { ',' });
+        self.0.push_str(Json::of(name).get());
+        self.0.push(':');
+        self.0.push_str(value.get());
+    }
+
+    fn finish(mut self) -> Option<Json<'static>> {
+        self.0.push('}');
+        Json::owned(self.0)
+    }
+}
+
+#[derive(Deserialize)]
+struct LogprobsIn<'a> {
+    #[serde(borrow)]
+    content: Option<Vec<TokenIn<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct TokenIn<'a> {
+    #[serde(borrow)]
+    token: Text<'a>,
+    logprob: Json<'a>,
+    bytes: Option<Json<'a>>,
+    #[serde(default)]
+    top_logprobs: Option<Vec<TopIn<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct TopIn<'a> {
+    #[serde(borrow)]
+    token: Text<'a>,
+    logprob: Json<'a>,
+    bytes: Option<Json<'a>>,
+}
+
+#[derive(Serialize)]
+struct TokenOut<'a> {
+    token: &'a str,
+    bytes: Json<'a>,
+    logprob: &'a Json<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_logprobs: Option<Vec<TokenOut<'a>>>,
+}
+
+/// The tokens of a chat's `logprobs` object. `bytes` may be missing there, here they must not.
+pub(super) fn logprobs(json: &str) -> Vec<Json<'static>> {
+    let Ok(LogprobsIn { content: Some(tokens) }) = serde_json::from_str(json) else { return Vec::new() };
+    let each = tokens.iter().map(|told: &TokenIn<'_>| {
+        let top = told.top_logprobs.as_deref().unwrap_or_default().iter();
+        let top = top.map(|told| token(&told.token, &told.logprob, told.bytes.as_ref(), None));
+        Json::of(&token(&told.token, &told.logprob, told.bytes.as_ref(), Some(top.collect())))
+    });
+    each.collect()
+}
+
+fn token<'a>(
+    token: &'a str,
+    logprob: &'a Json<'a>,
+    bytes: Option<&'a Json<'a>>,
+    top_logprobs: Option<Vec<TokenOut<'a>>>,
+) -> TokenOut<'a> {
+    let bytes = bytes.cloned().unwrap_or_else(|| Json::of(token.as_bytes()));
+    TokenOut { token, bytes, logprob, top_logprobs }
+}
+
+/// What was searched for, when an Anthropic content block is a web search.
+pub(super) fn search(json: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Text<'a>,
+        name: Option<Text<'a>>,
+        input: Option<Input<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Input<'a> {
+        #[serde(borrow)]
+        query: Option<Text<'a>>,
+    }
+    let block: Block<'_> = serde_json::from_str(json).ok()?;
+    let searches = &*block.kind == "server_tool_use" && block.name.as_deref() == Some("web_search");
+    searches.then(|| block.input.and_then(|input| input.query).unwrap_or_default().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_become_flat_and_complete() {
+        let cases = [
+            (
+                r#"{"type":"url_citation","url_citation":{"url":"https://a.example/","title":"A","start_index":1,"end_index":5}}"#,
+                Some(
+                    r#"{"type":"url_citation","url":"https://a.example/","title":"A","start_index":1,"end_index":5}"#,
+                ),
+            ),
+            (
+                r#"{"type":"url_citation","url_citation":{"url":"https://a.example/"}}"#,
+                Some(
+                    r#"{"type":"url_citation","start_index":0,"end_index":0,"title":"https://a.example/","url":"https://a.example/"}"#,
+                ),
+            ),
+            (
+                r#"{"type":"url_citation","url":"u","title":null}"#,
+                Some(r#"{"type":"url_citation","start_index":0,"end_index":0,"title":"u","url":"u"}"#),
+            ),
+            (
+                r#"{"type":"file_path","file_id":"f","index":3}"#,
+                Some(r#"{"type":"file_path","file_id":"f","index":3}"#),
+            ),
+            (r#"{"type":"url_citation","url_citation":{"title":"no url"}}"#, None),
+            (r#"{"type":"horoscope","horoscope":{}}"#, None),
+            ("[]", None),
+        ];
+        for (chat, response) in cases {
+            assert_eq!(annotation(chat).as_ref().map(Json::get), response, "{chat}");
+        }
+    }
+
+    #[test]
+    fn tokens_have_their_bytes() {
+        let chat = r#"{"content":[{"token":"Hi","logprob":-0.10,"bytes":null,"top_logprobs":[{"token":"ä","logprob":-1.0}]}],"refusal":null}"#;
+        let told: Vec<String> = logprobs(chat).iter().map(|json| json.get().to_owned()).collect();
+        assert_eq!(
+            told,
+            [
+                r#"{"token":"Hi","bytes":[72,105],"logprob":-0.10,"top_logprobs":[{"token":"ä","bytes":[195,164],"logprob":-1.0}]}"#
+            ]
+        );
+        assert!(logprobs("null").is_empty() && logprobs(r#"{"content":null}"#).is_empty());
+    }
+
+    #[test]
+    fn a_search_is_told_from_other_blocks() {
+        let block = r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"tea"}}"#;
+        assert_eq!(search(block).as_deref(), Some("tea"));
+        assert_eq!(search(r#"{"type":"web_search_tool_result","content":[]}"#), None);
+        assert_eq!(search(r#"{"type":"server_tool_use","name":"code_execution","input":{}}"#), None);
+    }
+}

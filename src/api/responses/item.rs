@@ -1,0 +1,206 @@
+//! One item of an answer's output, as it stands in `output` and in the stream's events.
+//!
+//! Not here: when an item begins and ends (`output`).
+
+use super::seal::Seal;
+use crate::api::chat::Json;
+use serde::ser::{Serialize, Serializer};
+
+/// How far an item has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    InProgress,
+    Completed,
+    /// The answer was cut off in it.
+    Incomplete,
+}
+
+impl Status {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Item {
+    pub id: String,
+    pub status: Status,
+    pub kind: Kind,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Message(Vec<Content>),
+    Reasoning {
+        /// Told as one summary: every client shows those.
+        text: Option<String>,
+        /// `encrypted_content`.
+        seal: Option<Seal<'static>>,
+    },
+    Call {
+        /// The provider's count of its calls.
+        index: u32,
+        call_id: String,
+        name: String,
+        arguments: String,
+    },
+    Picture {
+        format: &'static str,
+        /// Base64.
+        data: Option<String>,
+    },
+    /// A web search the provider made by itself.
+    Search {
+        query: String,
+    },
+}
+
+/// A part of a message.
+#[derive(Debug)]
+pub(super) enum Content {
+    Text { text: String, annotations: Vec<Json<'static>>, logprobs: Vec<Json<'static>> },
+    Refusal(String),
+}
+
+impl Content {
+    pub const fn text() -> Self {
+        Self::Text { text: String::new(), annotations: Vec::new(), logprobs: Vec::new() }
+    }
+}
+
+impl Kind {
+    /// What ids of this kind begin with.
+    pub const fn prefix(&self) -> &'static str {
+        match self {
+            Self::Message(_) => "msg",
+            Self::Reasoning { .. } => "rs",
+            Self::Call { .. } => "fc",
+            Self::Picture { .. } => "ig",
+            Self::Search { .. } => "ws",
+        }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct MessageOut<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    status: &'static str,
+    content: &'a [Content],
+    role: &'static str,
+}
+
+#[derive(serde::Serialize)]
+struct ReasoningOut<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encrypted_content: Option<&'a str>,
+    summary: &'a [SummaryOut<'a>],
+}
+
+/// A part of a reasoning item's summary.
+#[derive(serde::Serialize)]
+pub(super) struct SummaryOut<'a> {
+    r#type: &'static str,
+    text: &'a str,
+}
+
+impl<'a> SummaryOut<'a> {
+    pub const fn new(text: &'a str) -> Self {
+        Self { r#type: "summary_text", text }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct CallOut<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    status: &'static str,
+    arguments: &'a str,
+    call_id: &'a str,
+    name: &'a str,
+}
+
+#[derive(serde::Serialize)]
+struct PictureOut<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    status: &'static str,
+    output_format: &'static str,
+    result: Option<&'a str>,
+}
+
+#[derive(serde::Serialize)]
+struct SearchOut<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    status: &'static str,
+    action: ActionOut<'a>,
+}
+
+#[derive(serde::Serialize)]
+struct ActionOut<'a> {
+    r#type: &'static str,
+    query: &'a str,
+}
+
+impl Serialize for Item {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (id, status) = (self.id.as_str(), self.status.word());
+        match &self.kind {
+            Kind::Message(content) => {
+                MessageOut { id, r#type: "message", status, content, role: "assistant" }.serialize(serializer)
+            }
+            Kind::Reasoning { text, seal } => {
+                let summary = text.as_deref().map(SummaryOut::new);
+                let seal = seal.as_ref().map(Seal::write);
+                let (encrypted_content, summary) = (seal.as_deref(), summary.as_slice());
+                ReasoningOut { id, r#type: "reasoning", encrypted_content, summary }.serialize(serializer)
+            }
+            Kind::Call { call_id, name, arguments, .. } => {
+                CallOut { id, r#type: "function_call", status, arguments, call_id, name }
+                    .serialize(serializer)
+            }
+            Kind::Picture { format, data } => {
+                let (output_format, result) = (*format, data.as_deref());
+                // This kind of item is never incomplete: a picture comes whole.
+                PictureOut { id, r#type: "image_generation_call", status, output_format, result }
+                    .serialize(serializer)
+            }
+            Kind::Search { query } => {
+                let action = ActionOut { r#type: "search", query };
+                SearchOut { id, r#type: "web_search_call", status, action }.serialize(serializer)
+            }
+        }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct TextOut<'a> {
+    r#type: &'static str,
+    annotations: &'a [Json<'static>],
+    logprobs: &'a [Json<'static>],
+    text: &'a str,
+}
+
+#[derive(serde::Serialize)]
+struct RefusalOut<'a> {
+    r#type: &'static str,
+    refusal: &'a str,
+}
+
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text { text, annotations, logprobs } => {
+                TextOut { r#type: "output_text", annotations, logprobs, text }.serialize(serializer)
+            }
+            Self::Refusal(refusal) => RefusalOut { r#type: "refusal", refusal }.serialize(serializer),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! OpenAI's Responses API as its callers speak it, for providers that only have chats.
+//!
+//! A request is read into [`super::chat`], an answer written from its events, whole or as the numbered, typed
+//! events of a stream. Nothing is kept: what refers to an earlier response is refused, and all that a next
+//! turn needs (signatures too, in `encrypted_content`) is in the items handed out. Not here: providers with a
+//! Responses API of their own get the caller's bytes.
+//!
+//! What an answer has no item for: sound, and Anthropic's content blocks other than web searches.
+
+use crate::api::chat::{Setting, Writer};
+
+mod accent;
+mod course;
+mod input;
+mod item;
+mod output;
+mod request;
+mod response;
+mod seal;
+mod stream;
+mod whole;
+
+pub use request::read;
+
+/// A writer for one answer.
+pub fn writer(streamed: bool, setting: Setting) -> Box<dyn Writer> {
+    if streamed { Box::new(stream::Stream::new(&setting)) } else { Box::new(whole::Whole::new(&setting)) }
+}
+
+#[cfg(test)]
+mod tests;

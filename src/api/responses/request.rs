@@ -1,0 +1,285 @@
+//! `POST /v1/responses`: the body read into a [`ChatRequest`].
+//!
+//! What needs a provider that keeps responses is refused; what only such a provider has, and nobody misses,
+//! is left out with a warning. The input's items are read in `input`.
+
+use super::input::Input;
+use crate::api::body::Body;
+use crate::api::chat::{ChatRequest, Json, Message, Params, ResponseFormat, Text, Tool, ToolChoice};
+use crate::error::Error;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// What to do about things only a provider with a Responses API of its own can do.
+pub(super) const INSTEAD: &str = "choose a provider with a Responses API of its own (openai, azure-openai)";
+
+/// Reads the body of a create call.
+///
+/// # Errors
+/// 400 that names the `param`.
+pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
+    let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
+    let mut input = Input::default();
+    let (mut instructions, mut said) = (None, None);
+    let (mut logprobs, mut top_logprobs) = (false, None);
+    for (name, text) in body.members() {
+        let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
+        match name {
+            "model" => {}
+            "instructions" => instructions = Some(text),
+            "input" => said = Some(text),
+            "tools" => request.tools = tools(text, "tools")?,
+            "tool_choice" => request.tool_choice = Some(tool_choice(text)?),
+            "parallel_tool_calls" => request.parallel_tool_calls = Some(value.is_true()),
+            "text" => text_options(text, &mut request)?,
+            "reasoning" => reasoning(text, &mut request)?,
+            "max_output_tokens" => request.max_tokens = Some(value),
+            "stream" => request.stream = value.is_true(),
+            "include" => logprobs = wants_logprobs(text),
+            "top_logprobs" => top_logprobs = Some(value),
+            // Not of this dialect, but of this gateway's callers.
+            "thinking" => request.reasoning.thinking = Some(value),
+            "stop" => request.stop = stop(text)?,
+            _ if settled(name, &value, &mut request)? => {}
+            _ => request.params.set(name, value),
+        }
+    }
+    if logprobs {
+        request.params.set("logprobs", Json::of(&true));
+        if let Some(top) = top_logprobs {
+            request.params.set("top_logprobs", top);
+        }
+    }
+    if let Some(text) = instructions {
+        match text_of(text) {
+            Some(text) => input.say(text),
+            None => input.read(text, "instructions")?,
+        }
+    }
+    let said = said.ok_or_else(|| lacks("input"))?;
+    input.read(said, "input")?;
+    let (messages, found) = input.finish();
+    request.messages = messages;
+    add_tools(&mut request.tools, found);
+    Ok(request)
+}
+
+/// Members that concern what the API does around a chat: refused, left out, or (`false`) not among them.
+fn settled<'a>(name: &str, value: &Json<'a>, request: &mut ChatRequest<'a>) -> Result<bool, Error> {
+    let without = match name {
+        "previous_response_id" => "send the whole conversation in input",
+        "conversation" => "send the whole conversation in input",
+        "prompt" => "send the prompt's text in instructions and input",
+        "background" if value.is_true() => "leave background out and wait for the answer, or stream it",
+        "background" | "stream_options" => return Ok(true),
+        "store" | "truncation" | "context_management" | "max_tool_calls" => {
+            match (name, value.get()) {
+                ("store", "true") => warn(request, name, "this provider keeps no responses"),
+                ("truncation", "\"auto\"") => warn(request, name, "an input that is too long is refused"),
+                ("context_management", _) => warn(request, name, "nothing is compacted"),
+                ("max_tool_calls", _) => warn(request, name, "there are no built-in tools to limit"),
+                _ => {}
+            }
+            return Ok(true);
+        }
+        _ => return Ok(false),
+    };
+    let message =
+        format!("This provider keeps no responses, so {name} cannot be used: {without}, or {INSTEAD}.");
+    Err(Error::invalid_request(name, message))
+}
+
+fn warn(request: &mut ChatRequest<'_>, param: &str, why: &str) {
+    request.warnings.push(format!("{param}: dropped, {why}"));
+}
+
+/// Reads `text` as `T`.
+pub(super) fn take<'a, T: Deserialize<'a>>(text: &'a str, param: &str, wanted: &str) -> Result<T, Error> {
+    serde_json::from_str(text)
+        .map_err(|_| Error::invalid_request(param, format!("{param} must be {wanted}.")))
+}
+
+/// Reads borrowed JSON again, keeping what it borrows from.
+pub(super) fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, wanted: &str) -> Result<T, Error> {
+    take(source(json)?, at, wanted)
+}
+
+pub(super) fn source<'a>(json: &Json<'a>) -> Result<&'a str, Error> {
+    json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))
+}
+
+pub(super) fn text_of(text: &str) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<Text<'_>>(text).ok().map(|text| text.0)
+}
+
+pub(super) fn lacks(at: &str) -> Error {
+    Error::invalid_request(at, format!("{at} is missing."))
+}
+
+fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
+    if let Some(one) = text_of(text) {
+        return Ok(vec![one]);
+    }
+    let list: Vec<Text<'_>> = take(text, "stop", "a string or a list of strings")?;
+    Ok(list.into_iter().map(|text| text.0).collect())
+}
+
+/// What the other things to `include` tell of is not there (built-in tools) or always told (encrypted
+/// reasoning).
+pub(super) fn wants_logprobs(include: &str) -> bool {
+    serde_json::from_str::<Vec<Text<'_>>>(include)
+        .is_ok_and(|list| list.iter().any(|name| &**name == "message.output_text.logprobs"))
+}
+
+fn reasoning<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), Error> {
+    let members = Json::members(text)
+        .ok_or_else(|| Error::invalid_request("reasoning", "reasoning must be an object."))?;
+    for (name, value) in members {
+        match name.as_ref() {
+            _ if value.is_null() => {}
+            "effort" => request.reasoning.effort = source(&value).ok().and_then(text_of),
+            // The older name must not win over the newer one, wherever it stands.
+            "generate_summary" if request.reasoning.summary.is_some() => {}
+            "summary" | "generate_summary" => {
+                request.reasoning.summary = source(&value).ok().and_then(text_of);
+            }
+            _ => warn(request, &format!("reasoning.{name}"), "a chat has nothing like it"),
+        }
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct TextIn<'a> {
+    #[serde(borrow)]
+    format: Option<FormatIn<'a>>,
+    verbosity: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct FormatIn<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    name: Option<Text<'a>>,
+    description: Option<Text<'a>>,
+    schema: Option<Json<'a>>,
+    strict: Option<bool>,
+}
+
+fn text_options<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), Error> {
+    let told: TextIn<'a> = take(text, "text", "an object with a format")?;
+    if let Some(verbosity) = told.verbosity.filter(|json| !json.is_null()) {
+        request.params.set("verbosity", verbosity);
+    }
+    let Some(format) = told.format else { return Ok(()) };
+    request.response_format = Some(match format.kind.as_deref() {
+        Some("text") => ResponseFormat::Text,
+        Some("json_object") => ResponseFormat::JsonObject,
+        Some("json_schema") => ResponseFormat::JsonSchema {
+            name: format.name.map_or(Cow::Borrowed("answer"), |name| name.0),
+            description: format.description.map(|text| text.0),
+            schema: format
+                .schema
+                .filter(|json| !json.is_null())
+                .ok_or_else(|| lacks("text.format.schema"))?,
+            strict: format.strict,
+        },
+        _ => {
+            let message = "text.format.type must be text, json_object or json_schema.";
+            return Err(Error::invalid_request("text.format.type", message));
+        }
+    });
+    Ok(())
+}
+
+/// A list of tools, in this dialect's flat shape.
+pub(super) fn tools<'a>(text: &'a str, at: &str) -> Result<Vec<Tool<'a>>, Error> {
+    let list: Vec<Json<'a>> = take(text, at, "a list of tools")?;
+    list.into_iter().enumerate().map(|(index, json)| tool(json, &format!("{at}[{index}]"))).collect()
+}
+
+fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
+    let members = Json::members(source(&json)?)
+        .ok_or_else(|| Error::invalid_request(at, format!("{at} must be an object with a type.")))?;
+    let kind = members.iter().find(|(name, _)| name == "type");
+    let kind = kind.and_then(|(_, value)| text_of(value.source()?)).unwrap_or_default();
+    if kind != "function" {
+        return Ok(Tool::Other { kind, json });
+    }
+    let (mut name, mut description, mut parameters, mut strict, mut cache_control) =
+        (None, None, None, None, None);
+    let mut rest = Params::default();
+    for (member, value) in members {
+        match member.as_ref() {
+            _ if value.is_null() => {}
+            "name" => name = value.source().and_then(text_of),
+            "description" => description = value.source().and_then(text_of),
+            "parameters" => parameters = Some(value),
+            "strict" => strict = Some(value.is_true()),
+            "cache_control" => cache_control = Some(value),
+            // How the API's own tools find and call functions: a chat has them all at hand.
+            "type" | "defer_loading" | "allowed_callers" | "output_schema" => {}
+            _ => rest.set(member, value),
+        }
+    }
+    let name = name.ok_or_else(|| {
+        let message = format!("{at}.name is missing: in this API a function's name stands beside its type.");
+        Error::invalid_request(format!("{at}.name"), message)
+    })?;
+    Ok(Tool::Function { name, description, parameters, strict, cache_control, rest })
+}
+
+/// Adds the tools that came up in the conversation, each once.
+fn add_tools<'a>(tools: &mut Vec<Tool<'a>>, found: Vec<Tool<'a>>) {
+    for tool in found {
+        let Tool::Function { name, .. } = &tool else { continue };
+        let known = |other: &Tool<'_>| matches!(other, Tool::Function { name: other, .. } if other == name);
+        if !tools.iter().any(known) {
+            tools.push(tool);
+        }
+    }
+}
+
+fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Text<'a>>,
+        name: Option<Text<'a>>,
+        mode: Option<Text<'a>>,
+        #[serde(default)]
+        tools: Vec<Named<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        name: Option<Text<'a>>,
+    }
+    if let Some(word) = text_of(text) {
+        return match word.as_ref() {
+            "auto" => Ok(ToolChoice::Auto),
+            "none" => Ok(ToolChoice::None),
+            "required" => Ok(ToolChoice::Required),
+            _ => {
+                let message = "tool_choice must be auto, none, required or an object that names a function.";
+                Err(Error::invalid_request("tool_choice", message))
+            }
+        };
+    }
+    let choice: Choice<'_> = take(text, "tool_choice", "a word or an object that names a function")?;
+    match (choice.kind.as_deref(), choice.name) {
+        (Some("function"), Some(name)) => Ok(ToolChoice::Function(name.0)),
+        (Some("function"), None) => Err(lacks("tool_choice.name")),
+        (Some("allowed_tools"), _) => {
+            let names = choice.tools.into_iter().filter_map(|tool| Some(tool.name?.0)).collect();
+            Ok(ToolChoice::Allowed { names, required: choice.mode.as_deref() == Some("required") })
+        }
+        _ => Json::parse(text).map(ToolChoice::Other).ok_or_else(|| lacks("tool_choice.type")),
+    }
+}
+
+/// A message of the system's.
+pub(super) fn system<'a>(text: Cow<'a, str>) -> Message<'a> {
+    use crate::api::chat::{Part, Role};
+    Message::new(Role::System, vec![Part::text(text)])
+}

@@ -1,0 +1,219 @@
+//! The Response object around an answer's output: its ids, and the request's settings repeated as OpenAI does.
+
+use super::item::Item;
+use crate::api::body::Body;
+use crate::api::chat::{Json, Setting, Start};
+use crate::api::usage::Usage;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// What stays the same from an answer's first event to its last.
+#[derive(Debug)]
+pub(super) struct Frame {
+    id: String,
+    created: u64,
+    model: String,
+    /// The request's settings, each as the caller wrote it or with OpenAI's default.
+    settings: Vec<(&'static str, Json<'static>)>,
+}
+
+/// Settings repeated as they came, and what stands there when they did not. `store`, `background` and
+/// `previous_response_id` are what they are here, whatever was asked for; so is `truncation`.
+const SETTINGS: [(&str, &str, bool); 23] = [
+    ("background", "false", false),
+    ("completed_at", "null", false),
+    ("error", "null", false),
+    ("frequency_penalty", "0.0", true),
+    ("instructions", "null", true),
+    ("max_output_tokens", "null", true),
+    ("max_tool_calls", "null", true),
+    ("metadata", "{}", true),
+    ("parallel_tool_calls", "true", true),
+    ("presence_penalty", "0.0", true),
+    ("previous_response_id", "null", false),
+    ("prompt_cache_key", "null", true),
+    ("prompt_cache_retention", "null", true),
+    ("reasoning", r#"{"effort":null,"summary":null}"#, true),
+    ("safety_identifier", "null", true),
+    ("store", "false", false),
+    ("temperature", "1.0", true),
+    ("text", r#"{"format":{"type":"text"},"verbosity":"medium"}"#, true),
+    ("tool_choice", r#""auto""#, true),
+    ("tools", "[]", true),
+    ("top_logprobs", "0", true),
+    ("top_p", "1.0", true),
+    ("truncation", r#""disabled""#, false),
+];
+
+/// The tiers the API knows; another provider's word for one would break clients.
+const TIERS: [&str; 7] = ["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"];
+
+impl Frame {
+    pub fn new(setting: &Setting) -> Self {
+        let request = setting.request.as_ref();
+        let mut settings: Vec<_> = SETTINGS
+            .iter()
+            .filter_map(|&(name, default, repeated)| {
+                let told = request.filter(|_| repeated).and_then(|body| repeat(body, name));
+                Some((name, told.or_else(|| Json::owned(default.to_owned()))?))
+            })
+            .collect();
+        // OpenAI says null, which its own description forbids.
+        if let Some(user) = request.and_then(|body| repeat(body, "user")) {
+            settings.push(("user", user));
+        }
+        let tier = request.and_then(|body| repeat(body, "service_tier")).filter(is_tier);
+        settings.push(("service_tier", tier.unwrap_or_else(|| Json::of("default"))));
+        Self {
+            id: format!("resp_{}", setting.id),
+            created: setting.created,
+            model: setting.model.clone(),
+            settings,
+        }
+    }
+
+    /// Takes what the provider says of the answer. The id stays ours: there are item ids made from it.
+    pub fn begin(&mut self, start: Start<'_>) {
+        if let Some(model) = start.model {
+            model.clone_into(&mut self.model);
+        }
+        self.created = start.created.unwrap_or(self.created);
+    }
+}
+
+fn is_tier(json: &Json<'_>) -> bool {
+    json.text().is_some_and(|tier| TIERS.contains(&tier.as_ref()))
+}
+
+/// A setting of the request, complete as OpenAI repeats it.
+fn repeat(request: &Body, name: &str) -> Option<Json<'static>> {
+    let text = request.raw(name).filter(|text| *text != "null")?;
+    match name {
+        "text" => completed(text, &[("format", r#"{"type":"text"}"#), ("verbosity", r#""medium""#)]),
+        "reasoning" => completed(text, &[("effort", "null"), ("summary", "null")]),
+        "tools" => tools(text),
+        _ => Json::owned(text.to_owned()),
+    }
+}
+
+/// A JSON object with the members it lacks.
+fn completed(text: &str, defaults: &[(&str, &str)]) -> Option<Json<'static>> {
+    let members = Json::members(text)?;
+    let mut out = String::with_capacity(text.len() + 64);
+    let lacks = |name: &str| !members.iter().any(|(known, value)| known == name && !value.is_null());
+    let lacking = defaults.iter().filter(|(name, _)| lacks(name)).copied();
+    let told = members.iter().filter(|(_, value)| !value.is_null());
+    for (name, value) in told.map(|(name, value)| (name.as_ref(), value.get())).chain(lacking) {
+        out.push(if out.is_empty() { '{' } else { ',' });
+        out.push_str(Json::of(name).get());
+        out.push(':');
+        out.push_str(value);
+    }
+    if out.is_empty() {
+        out.push('{');
+    }
+    out.push('}');
+    Json::owned(out)
+}
+
+/// Tools as they came; functions with all their members.
+fn tools(text: &str) -> Option<Json<'static>> {
+    let list: Vec<Json<'_>> = serde_json::from_str(text).ok()?;
+    let mut out = String::with_capacity(text.len() + 32 * list.len());
+    out.push('[');
+    for (index, tool) in list.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        let members = tool.source().and_then(Json::members).unwrap_or_default();
+        let kind = members.iter().find(|(name, _)| name == "type").and_then(|(_, value)| value.text());
+        let full = (kind.as_deref() == Some("function")).then(|| {
+            completed(tool.get(), &[("description", "null"), ("parameters", "null"), ("strict", "false")])
+        });
+        out.push_str(full.flatten().as_ref().unwrap_or(tool).get());
+    }
+    out.push(']');
+    Json::owned(out)
+}
+
+/// The object at one moment.
+#[derive(Debug)]
+pub(super) struct Response<'a> {
+    pub frame: &'a Frame,
+    pub status: &'static str,
+    /// Why it is not whole.
+    pub incomplete: Option<&'static str>,
+    pub output: &'a [Item],
+    pub usage: Option<&'a Usage>,
+    /// Members of the provider's answer beyond those of a response.
+    pub members: &'a [(String, String)],
+}
+
+#[derive(serde::Serialize)]
+struct Incomplete {
+    reason: &'static str,
+}
+
+#[derive(serde::Serialize)]
+struct UsageOut {
+    input_tokens: u64,
+    input_tokens_details: InputDetails,
+    output_tokens: u64,
+    output_tokens_details: OutputDetails,
+    total_tokens: u64,
+}
+
+#[derive(serde::Serialize)]
+struct InputDetails {
+    cache_write_tokens: u64,
+    cached_tokens: u64,
+}
+
+#[derive(serde::Serialize)]
+struct OutputDetails {
+    reasoning_tokens: u64,
+}
+
+impl Serialize for Response<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const OWN: [&str; 8] =
+            ["id", "object", "created_at", "status", "incomplete_details", "model", "output", "usage"];
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.frame.id)?;
+        map.serialize_entry("object", "response")?;
+        map.serialize_entry("created_at", &self.frame.created)?;
+        map.serialize_entry("status", self.status)?;
+        map.serialize_entry("incomplete_details", &self.incomplete.map(|reason| Incomplete { reason }))?;
+        map.serialize_entry("model", &self.frame.model)?;
+        map.serialize_entry("output", self.output)?;
+        let told_tier = self.members.iter().find(|(name, _)| name == "service_tier");
+        let told_tier = told_tier.and_then(|(_, json)| Json::parse(json)).filter(is_tier);
+        for (name, value) in &self.frame.settings {
+            let told = told_tier.as_ref().filter(|_| *name == "service_tier");
+            map.serialize_entry(name, told.unwrap_or(value))?;
+        }
+        if let Some(usage) = self.usage {
+            map.serialize_entry("usage", &usage_out(usage))?;
+        }
+        for (name, json) in self.members {
+            let known =
+                OWN.contains(&name.as_str()) || self.frame.settings.iter().any(|(known, _)| known == name);
+            if let (false, Some(value)) = (known, Json::parse(json)) {
+                map.serialize_entry(name, &value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+const fn usage_out(usage: &Usage) -> UsageOut {
+    UsageOut {
+        input_tokens: usage.input,
+        input_tokens_details: InputDetails {
+            cache_write_tokens: usage.cache_write,
+            cached_tokens: usage.cached,
+        },
+        output_tokens: usage.output,
+        output_tokens_details: OutputDetails { reasoning_tokens: usage.reasoning },
+        total_tokens: usage.total,
+    }
+}

@@ -1,0 +1,231 @@
+//! A streamed answer: typed events, numbered from 0, and no `[DONE]`.
+
+use super::course::Course;
+use super::item::{Content, Item, SummaryOut};
+use super::output::{PartStep, Step};
+use super::response::Response;
+use crate::api::Dialect;
+use crate::api::chat::{Event, Fault, Json, Setting, Writer};
+use crate::api::sse::write_event;
+use serde::Serialize;
+
+/// Above this size, bytes, the memory of a written event is given back.
+const KEPT_CAPACITY: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    course: Course,
+    begun: bool,
+    page: Page,
+}
+
+/// Where events are written.
+#[derive(Debug, Default)]
+struct Page {
+    /// The number of the next event.
+    number: u64,
+    /// The event being written, kept for its memory.
+    line: Vec<u8>,
+}
+
+impl Stream {
+    pub fn new(setting: &Setting) -> Self {
+        Self { course: Course::new(setting), begun: false, page: Page::default() }
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if !self.begun {
+            self.begun = true;
+            let response = self.course.begun();
+            self.page.lifecycle("response.created", &response, out);
+            self.page.lifecycle("response.in_progress", &response, out);
+        }
+    }
+}
+
+impl Writer for Stream {
+    fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        match event {
+            // These may come before the provider says who answers.
+            Event::Usage(_) | Event::Member { .. } => {}
+            Event::Start(_) if self.begun => return,
+            Event::Start(_) => {
+                self.course.take(event, &mut |_, _, _| {});
+                return self.begin(out);
+            }
+            _ => self.begin(out),
+        }
+        let page = &mut self.page;
+        self.course.take(event, &mut |at, id, step| page.step(at, id, &step, out));
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        self.begin(out);
+        let page = &mut self.page;
+        self.course.finish(&mut |at, id, step| page.step(at, id, &step, out));
+        let name = match self.course.cut() {
+            Some(_) => "response.incomplete",
+            None => "response.completed",
+        };
+        page.lifecycle(name, &self.course.response(), out);
+    }
+
+    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
+        fault.event(Dialect::Responses, None, self.page.number, out);
+        self.page.number += 1;
+    }
+}
+
+/// One event; which members it has follows from its type.
+#[derive(Serialize)]
+struct EventOut<'a> {
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary_index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotation_index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<&'a Item>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<PartOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delta: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<&'a [Json<'static>]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotation: Option<&'a Json<'static>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response: Option<&'a Response<'a>>,
+    sequence_number: u64,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum PartOut<'a> {
+    Content(&'a Content),
+    Summary(SummaryOut<'a>),
+}
+
+impl<'a> EventOut<'a> {
+    const fn new(kind: &'static str) -> Self {
+        Self {
+            r#type: kind,
+            item_id: None,
+            output_index: None,
+            content_index: None,
+            summary_index: None,
+            annotation_index: None,
+            item: None,
+            part: None,
+            delta: None,
+            text: None,
+            refusal: None,
+            logprobs: None,
+            annotation: None,
+            name: None,
+            arguments: None,
+            response: None,
+            sequence_number: 0,
+        }
+    }
+
+    fn of(step: &Step<'a>, id: &'a str) -> Self {
+        let summary = |kind| Self { summary_index: Some(0), ..Self::new(kind) };
+        let event = match *step {
+            Step::ItemAdded(item) => {
+                return Self { item: Some(item), ..Self::new("response.output_item.added") };
+            }
+            Step::ItemDone(item) => {
+                return Self { item: Some(item), ..Self::new("response.output_item.done") };
+            }
+            Step::SummaryAdded => Self {
+                part: Some(PartOut::Summary(SummaryOut::new(""))),
+                ..summary("response.reasoning_summary_part.added")
+            },
+            Step::Summary(delta) => {
+                Self { delta: Some(delta), ..summary("response.reasoning_summary_text.delta") }
+            }
+            Step::SummaryTextDone(text) => {
+                Self { text: Some(text), ..summary("response.reasoning_summary_text.done") }
+            }
+            Step::SummaryDone(text) => Self {
+                part: Some(PartOut::Summary(SummaryOut::new(text))),
+                ..summary("response.reasoning_summary_part.done")
+            },
+            Step::Arguments(delta) => {
+                Self { delta: Some(delta), ..Self::new("response.function_call_arguments.delta") }
+            }
+            Step::ArgumentsDone { name, arguments } => Self {
+                name: Some(name),
+                arguments: Some(arguments),
+                ..Self::new("response.function_call_arguments.done")
+            },
+            Step::Progress(kind) => Self::new(kind),
+            Step::Part(part, ref step) => Self { content_index: Some(part), ..Self::of_part(step) },
+        };
+        Self { item_id: Some(id), ..event }
+    }
+
+    fn of_part(step: &PartStep<'a>) -> Self {
+        match *step {
+            PartStep::Added(content) => {
+                Self { part: Some(PartOut::Content(content)), ..Self::new("response.content_part.added") }
+            }
+            PartStep::Done(content) => {
+                Self { part: Some(PartOut::Content(content)), ..Self::new("response.content_part.done") }
+            }
+            PartStep::Text { delta, logprobs } => Self {
+                delta: Some(delta),
+                logprobs: Some(logprobs),
+                ..Self::new("response.output_text.delta")
+            },
+            PartStep::TextDone { text, logprobs } => {
+                Self { text: Some(text), logprobs: Some(logprobs), ..Self::new("response.output_text.done") }
+            }
+            PartStep::Annotation { number, json } => Self {
+                annotation: Some(json),
+                annotation_index: Some(number),
+                ..Self::new("response.output_text.annotation.added")
+            },
+            PartStep::Refusal(delta) => Self { delta: Some(delta), ..Self::new("response.refusal.delta") },
+            PartStep::RefusalDone(refusal) => {
+                Self { refusal: Some(refusal), ..Self::new("response.refusal.done") }
+            }
+        }
+    }
+}
+
+impl Page {
+    fn step(&mut self, at: usize, id: &str, step: &Step<'_>, out: &mut Vec<u8>) {
+        self.put(EventOut { output_index: Some(at), ..EventOut::of(step, id) }, out);
+    }
+
+    fn lifecycle(&mut self, kind: &'static str, response: &Response<'_>, out: &mut Vec<u8>) {
+        self.put(EventOut { response: Some(response), ..EventOut::new(kind) }, out);
+    }
+
+    fn put(&mut self, mut event: EventOut<'_>, out: &mut Vec<u8>) {
+        event.sequence_number = self.number;
+        self.number += 1;
+        self.line.clear();
+        // Strings, numbers and JSON that was JSON before always serialize.
+        let _ = serde_json::to_writer(&mut self.line, &event);
+        write_event(out, Some(event.r#type), &self.line);
+        // One with a picture in it must not cost memory for the rest of the stream.
+        self.line.shrink_to(KEPT_CAPACITY);
+    }
+}

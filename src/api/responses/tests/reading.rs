@@ -1,0 +1,272 @@
+//! Requests: each construct, and what it becomes.
+
+use super::super::read;
+use crate::api::body::Body;
+use crate::api::chat::{ChatRequest, Image, Message, Part, ResponseFormat, Source, Tool, ToolChoice};
+use std::fmt::Write;
+
+fn body(text: &str) -> Body {
+    Body::parse(text.to_owned().into()).unwrap()
+}
+
+/// A message in few words.
+fn told(message: &Message<'_>) -> String {
+    let mut out = format!("{:?}", message.role).to_lowercase();
+    if let Some(id) = &message.tool_call_id {
+        write!(out, "({id})").unwrap();
+    }
+    for part in &message.content {
+        let part = match part {
+            Part::Text { text, .. } => format!("{text:?}"),
+            Part::Image(Image { source, detail, .. }) => format!("image {} {detail:?}", place(source)),
+            Part::File(file) => format!("file {} {:?}", place(&file.source), file.name),
+            Part::Audio { data, format } => format!("audio {format} {data}"),
+            Part::Reasoning { text, signature } => format!("thinks {text:?} {signature:?}"),
+            Part::Redacted { data } => format!("redacted {data}"),
+            Part::Refusal(text) => format!("refuses {text:?}"),
+            Part::ToolCall(call) => {
+                format!("calls {} {}({}) {:?}", call.id, call.name, call.arguments, call.signature)
+            }
+            Part::Other { kind, .. } => format!("other {kind}"),
+        };
+        write!(out, " | {part}").unwrap();
+    }
+    out
+}
+
+fn place(source: &Source<'_>) -> String {
+    match source {
+        Source::Url { url, .. } => format!("url {url}"),
+        Source::Data { media_type, data } => format!("data {media_type} {data}"),
+        Source::Text(text) => format!("text {text}"),
+        Source::Id(id) => format!("id {id}"),
+    }
+}
+
+fn messages(request: &str) -> Vec<String> {
+    let body = body(request);
+    read(&body).unwrap().messages.iter().map(told).collect()
+}
+
+/// The messages of an input's items.
+fn input(items: &str) -> Vec<String> {
+    messages(&format!(r#"{{"model":"m","input":{items}}}"#))
+}
+
+#[test]
+fn instructions_come_first_wherever_they_stand() {
+    let request = r#"{"input":"Hi","model":"m","instructions":"Be brief."}"#;
+    assert_eq!(messages(request), [r#"system | "Be brief.""#, r#"user | "Hi""#]);
+}
+
+#[test]
+fn messages_with_and_without_a_type() {
+    let items = r#"[
+        {"role":"developer","content":"d"},
+        {"type":"message","role":"system","content":[{"type":"input_text","text":"s"}]},
+        {"role":"user","content":[
+            {"type":"input_text","text":"u"},
+            {"type":"input_image","image_url":"data:image/png;base64,AAAA","detail":"low"},
+            {"type":"input_image","image_url":"https://a.example/b.png","detail":"auto"},
+            {"type":"input_image","file_id":"file-1","image_url":null},
+            {"type":"input_file","file_data":"data:text/plain;base64,QQ==","filename":"a.txt"},
+            {"type":"input_file","file_data":"JVBER"},
+            {"type":"input_file","file_url":"https://a.example/b.pdf"},
+            {"type":"input_file","file_id":"file-2"},
+            {"type":"input_audio","input_audio":{"data":"UklG","format":"mp3"}},
+            {"type":"input_video","video":1}]},
+        {"type":"message","id":"msg_1","status":"completed","role":"assistant","phase":"final_answer","content":[
+            {"type":"output_text","text":"a","annotations":[],"logprobs":[]},{"type":"refusal","refusal":"no"}]}
+    ]"#;
+    let user = concat!(
+        r#"user | "u" | image data image/png AAAA Some("low") | image url https://a.example/b.png Some("auto")"#,
+        r#" | image id file-1 None | file data text/plain QQ== Some("a.txt") | file data application/pdf JVBER None"#,
+        " | file url https://a.example/b.pdf None | file id file-2 None | audio mp3 UklG | other input_video",
+    );
+    let wanted = [r#"developer | "d""#, r#"system | "s""#, user, r#"assistant | "a" | refuses "no""#];
+    assert_eq!(input(items), wanted);
+}
+
+#[test]
+fn the_assistants_items_become_one_message_with_its_thinking_before_its_calls() {
+    let items = r#"[
+        {"role":"user","content":"q"},
+        {"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"EqQB"},
+        {"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"redacted:XYZ"},
+        {"type":"message","role":"assistant","content":"Let me see."},
+        {"type":"reasoning","id":"rs_3","summary":[],"encrypted_content":"call:SEAL"},
+        {"type":"function_call","call_id":"c1","id":"fc_1","name":"f","arguments":"{\"a\":1}","status":"completed"},
+        {"type":"function_call","call_id":"c2","name":"g","arguments":""},
+        {"type":"function_call_output","call_id":"c1","output":"one"},
+        {"type":"function_call_output","call_id":"c2","output":[
+            {"type":"input_text","text":"two"},{"type":"input_image","image_url":"data:image/png;base64,AA"}]},
+        {"type":"custom_tool_call","call_id":"c3","name":"shell","input":"ls \"x\""},
+        {"type":"custom_tool_call_output","call_id":"c3","output":"x"},
+        {"role":"assistant","content":"Done."}
+    ]"#;
+    let assistant = concat!(
+        r#"assistant | thinks "hm" Some("EqQB") | redacted XYZ | "Let me see." | calls c1 f({"a":1}) Some("SEAL")"#,
+        " | calls c2 g() None",
+    );
+    let wanted = [
+        r#"user | "q""#,
+        assistant,
+        r#"tool(c1) | "one""#,
+        r#"tool(c2) | "two" | image data image/png AA None"#,
+        r#"assistant | calls c3 shell({"input":"ls \"x\""}) None"#,
+        r#"tool(c3) | "x""#,
+        r#"assistant | "Done.""#,
+    ];
+    assert_eq!(input(items), wanted);
+}
+
+#[test]
+fn thinking_sealed_by_openai_is_only_words_and_thinking_alone_is_left_out() {
+    let items = r#"[
+        {"role":"user","content":"q"},
+        {"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"a"},{"type":"summary_text","text":"b"}],"encrypted_content":"gAAAAABq"},
+        {"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"raw"}]},
+        {"type":"reasoning","id":"rs_3","summary":[],"encrypted_content":"gAAAAABq"},
+        {"role":"assistant","content":"x"},
+        {"role":"user","content":"q"},
+        {"type":"reasoning","id":"rs_4","summary":[],"encrypted_content":"EqQB"}
+    ]"#;
+    let wanted =
+        [r#"user | "q""#, r#"assistant | thinks "a\n\nb" None | thinks "raw" None | "x""#, r#"user | "q""#];
+    assert_eq!(input(items), wanted);
+}
+
+#[test]
+fn what_a_providers_tools_did_is_left_out_and_tools_found_on_the_way_are_kept() {
+    let text = r#"{"input":[
+        {"role":"user","content":"q"},
+        {"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"x"}},
+        {"type":"code_interpreter_call","id":"ci_1","code":"1","container_id":"c","outputs":null,"status":"completed"},
+        {"type":"mcp_call","id":"mcp_1","name":"n","arguments":"{}","server_label":"s","output":null,"error":null},
+        {"type":"tool_search_call","call_id":"s","execution":"client","status":"completed","arguments":{"queries":["x"]}},
+        {"type":"tool_search_output","call_id":"s","execution":"client","status":"completed","tools":[
+            {"type":"function","name":"f","defer_loading":true,"parameters":{"type":"object"},"strict":true}]},
+        {"type":"additional_tools","role":"developer","tools":[
+            {"type":"function","name":"f","parameters":{}},{"type":"function","name":"g","parameters":{}}]},
+        {"type":"image_generation_call","id":"ig_1","status":"completed","result":"/9j/AA"}],
+        "model":"m"}"#;
+    let body = body(text);
+    let request = read(&body).unwrap();
+    let all: Vec<String> = request.messages.iter().map(told).collect();
+    assert_eq!(all, [r#"user | "q""#, "assistant | image data image/jpeg /9j/AA None"]);
+    let names: Vec<&str> = request.tools.iter().map(name).collect();
+    assert_eq!(names, ["f", "g"]);
+    let Some(Tool::Function { strict, rest, .. }) = request.tools.first() else { panic!("a function") };
+    assert!(*strict == Some(true) && rest.is_empty());
+}
+
+fn name<'t>(tool: &'t Tool<'_>) -> &'t str {
+    match tool {
+        Tool::Function { name, .. } => name,
+        Tool::Other { kind, .. } => kind,
+    }
+}
+
+#[test]
+fn settings_find_their_place() {
+    let text = r#"{"model":"m","input":"i","stream":true,"max_output_tokens":9007199254740993,"temperature":0.70,
+        "tools":[{"type":"function","name":"f","description":"d","parameters":{"b":1,"a":2},"strict":null,"x":1},
+                 {"type":"web_search"}],
+        "tool_choice":{"type":"function","name":"f"},"parallel_tool_calls":false,
+        "text":{"format":{"type":"json_schema","name":"n","schema":{"z":1.0},"strict":true},"verbosity":"low"},
+        "reasoning":{"effort":"high","generate_summary":"concise","summary":"detailed"},
+        "include":["message.output_text.logprobs","reasoning.encrypted_content"],"top_logprobs":2,
+        "user":"u","store":false,"truncation":"disabled","previous_response_id":null,"background":false,"own":{"k":1.0}}"#;
+    let body = body(text);
+    let request = read(&body).unwrap();
+    assert!(request.stream && request.include_usage);
+    assert_eq!(request.max_tokens.as_ref().map(|json| json.get()), Some("9007199254740993"));
+    assert!(matches!(&request.tool_choice, Some(ToolChoice::Function(name)) if name == "f"));
+    assert_eq!(request.parallel_tool_calls, Some(false));
+    let Some(ResponseFormat::JsonSchema { name: called, schema, strict: Some(true), .. }) =
+        &request.response_format
+    else {
+        panic!("{:?}", request.response_format)
+    };
+    assert_eq!((called.as_ref(), schema.get()), ("n", r#"{"z":1.0}"#));
+    assert_eq!(request.reasoning.effort.as_deref(), Some("high"));
+    assert_eq!(request.reasoning.summary.as_deref(), Some("detailed"));
+    assert_eq!(request.tools.iter().map(name).collect::<Vec<_>>(), ["f", "web_search"]);
+    let mut params: Vec<String> =
+        request.params.iter().map(|(name, value)| format!("{name}={}", value.get())).collect();
+    params.sort();
+    let wanted = [
+        "logprobs=true",
+        r#"own={"k":1.0}"#,
+        "temperature=0.70",
+        "top_logprobs=2",
+        r#"user="u""#,
+        r#"verbosity="low""#,
+    ];
+    assert_eq!(params, wanted);
+    assert!(request.warnings.is_empty());
+}
+
+#[test]
+fn every_word_for_a_choice_of_tools() {
+    let choice = |json: &str| {
+        let body = body(&format!(r#"{{"model":"m","input":"i","tool_choice":{json}}}"#));
+        format!("{:?}", read(&body).map(|request: ChatRequest<'_>| request.tool_choice.unwrap()))
+    };
+    assert_eq!(choice(r#""auto""#), "Ok(Auto)");
+    assert_eq!(choice(r#""none""#), "Ok(None)");
+    assert_eq!(choice(r#""required""#), "Ok(Required)");
+    let allowed = r#"{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"},{"type":"web_search"}]}"#;
+    assert_eq!(choice(allowed), r#"Ok(Allowed { names: ["f"], required: true })"#);
+    assert!(choice(r#"{"type":"web_search"}"#).starts_with("Ok(Other("));
+    assert!(choice(r#""sometimes""#).starts_with("Err("));
+}
+
+#[test]
+fn what_nobody_misses_is_left_out_with_a_warning() {
+    let text = r#"{"model":"m","input":"i","store":true,"truncation":"auto","max_tool_calls":3,"reasoning":{"mode":"pro"},
+        "context_management":[{"type":"compaction"}],"stream_options":{"include_obfuscation":false},"top_logprobs":3}"#;
+    let body = body(text);
+    let request = read(&body).unwrap();
+    let params: Vec<&str> =
+        request.warnings.iter().filter_map(|warning| Some(warning.split_once(": dropped, ")?.0)).collect();
+    assert_eq!(params, ["store", "truncation", "max_tool_calls", "reasoning.mode", "context_management"]);
+    assert!(request.params.is_empty());
+}
+
+#[test]
+fn what_needs_a_keeper_or_cannot_be_read_is_refused_by_name() {
+    let cases = [
+        (r#"{"model":"m"}"#, "input"),
+        (r#"{"model":"m","input":7}"#, "input"),
+        (r#"{"model":"m","input":"i","previous_response_id":"resp_1"}"#, "previous_response_id"),
+        (r#"{"model":"m","input":"i","conversation":"conv_1"}"#, "conversation"),
+        (r#"{"model":"m","input":"i","prompt":{"id":"p"}}"#, "prompt"),
+        (r#"{"model":"m","input":"i","background":true}"#, "background"),
+        (r#"{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}"#, "input[0]"),
+        (r#"{"model":"m","input":[{"id":"msg_1"}]}"#, "input[0]"),
+        (r#"{"model":"m","input":[{"type":"compaction","encrypted_content":"x"}]}"#, "input[0].type"),
+        (r#"{"model":"m","input":["x"]}"#, "input[0]"),
+        (r#"{"model":"m","input":[{"role":"tool","content":"x"}]}"#, "input[0].role"),
+        (r#"{"model":"m","input":[{"role":"user"}]}"#, "input[0].content"),
+        (
+            r#"{"model":"m","input":[{"role":"user","content":[{"type":"input_image"}]}]}"#,
+            "input[0].content[0].image_url",
+        ),
+        (r#"{"model":"m","input":[{"type":"function_call_output","output":"x"}]}"#, "input[0].call_id"),
+        (
+            r#"{"model":"m","input":"i","tools":[{"type":"function","function":{"name":"f"}}]}"#,
+            "tools[0].name",
+        ),
+        (r#"{"model":"m","input":"i","text":{"format":{"type":"xml"}}}"#, "text.format.type"),
+        (
+            r#"{"model":"m","input":"i","text":{"format":{"type":"json_schema","name":"n"}}}"#,
+            "text.format.schema",
+        ),
+    ];
+    for (text, param) in cases {
+        let body = body(text);
+        let error = read(&body).expect_err(text);
+        assert_eq!((error.status(), error.param.as_deref()), (400, Some(param)), "{text}: {error}");
+    }
+}

@@ -1,0 +1,305 @@
+//! Azure AI Foundry: models of many vendors behind our shape, and Claude behind Anthropic's.
+//!
+//! Its addresses, by what the account says: a custom host (the Foundry URL); a `resource_name`; a serverless
+//! endpoint (deployment and region); a managed one (endpoint and region).
+
+use super::address::{self, Target as Address, Version};
+use super::sign_in::{self, Show};
+use crate::api::body::{Body, Edit};
+use crate::api::operation::Operation;
+use crate::config::account::{Account, DeploymentType};
+use crate::error::Error;
+use crate::provider::anthropic::AnthropicChat;
+use crate::provider::grant::Grant;
+use crate::provider::openai_chat::{CHAT_MEND, OPENAI_CHAT, OpenAiChat, accents};
+use crate::provider::outgoing::Outgoing;
+use crate::provider::row::{CustomHost, Host, Row, ends_in_version, host_below};
+use crate::provider::way::{Target, Way};
+use crate::provider::{Call, Provider};
+use http::{HeaderMap, HeaderValue};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The vendor.
+#[derive(Debug)]
+pub struct AzureAi;
+
+/// What it has in common with the others.
+pub static ROW: Row = Row {
+    id: "azure-ai",
+    host: Host::Below(DOMAINS),
+    prefix: "",
+    custom_host: CustomHost::Base,
+    note: "resource_name; or cloud_c_deployment_type serverless (cloud_c_deployment_name, cloud_c_region) or \
+           managed (cloud_c_endpoint_name, cloud_c_region); or the Foundry URL as custom host. The key goes as \
+           bearer and as api-key; Claude (model or URL say so) speaks Anthropic's shape and gets x-api-key. \
+           Sign-in as with azure-openai",
+    source: "https://learn.microsoft.com/azure/foundry/foundry-models/concepts/endpoints",
+    ..Row::PLAIN
+};
+
+/// Foundry resources.
+const DOMAINS: &[&str] = &["services.ai.azure.com", "cognitiveservices.azure.com", "openai.azure.com"];
+
+/// What Azure's model inference API knows in a chat; for anything else `extra-parameters` decides.
+const KNOWN: &[&str] = &[
+    "messages",
+    "model",
+    "stream",
+    "stream_options",
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "stop",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "response_format",
+    "tools",
+    "tool_choice",
+];
+
+/// Which of Foundry's doors a call goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Door {
+    /// Anthropic's messages.
+    Claude,
+    /// `/openai/v1`, or what a custom host ends in.
+    OpenAi,
+    /// The model inference API: resources under `/models`, and endpoints of one model.
+    Inference,
+}
+
+impl Door {
+    fn of(call: &Call<'_>, account: &Account) -> Self {
+        use Operation as O;
+        let chat = matches!(
+            call.operation,
+            O::ChatCompletions | O::Completions | O::Messages | O::CountTokens | O::Responses
+        );
+        let by_path = account.custom_host.as_deref().map(address::path_of).unwrap_or_default();
+        if by_path.contains("anthropic") || (chat && is_claude(call.model, account)) {
+            return Self::Claude;
+        }
+        let at_resource = resource(account).is_some();
+        let dated = matches!(version(account), Version::Dated(_));
+        let inference = matches!(call.operation, O::ChatCompletions | O::Embeddings | O::Proxy);
+        match at_resource {
+            _ if by_path.contains("/openai") => Self::OpenAi,
+            true if by_path.is_empty() && (!dated || !inference) => Self::OpenAi,
+            _ if is_stored(call.operation) => Self::OpenAi,
+            _ => Self::Inference,
+        }
+    }
+}
+
+/// What belongs to a resource and not to a model.
+fn is_stored(operation: Operation) -> bool {
+    let label = operation.label();
+    label.starts_with("files") || label.starts_with("batches") || label.starts_with("fine_tuning")
+}
+
+/// Whether the account's address is a Foundry resource's: those have several doors.
+fn resource(account: &Account) -> Option<&str> {
+    match &account.custom_host {
+        None => account.resource_name.as_deref().filter(|_| account.cloud_c.deployment_type.is_none()),
+        Some(host) => {
+            let name = address::origin_of(host).split_once("://").map_or(host.as_str(), |(_, name)| name);
+            let name = name.split(':').next().unwrap_or(name);
+            let below = |domain: &&str| name.strip_suffix(*domain).is_some_and(|left| left.ends_with('.'));
+            DOMAINS.iter().any(below).then_some(name)
+        }
+    }
+}
+
+/// The deployment or the model it holds is called Claude.
+fn is_claude(model: Option<&str>, account: &Account) -> bool {
+    let named = [model, account.cloud_c.model_name.as_deref()];
+    let says = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        text.contains("claude") || text.contains("anthropic")
+    };
+    named.into_iter().flatten().any(says)
+}
+
+/// How a model speaks our chat. OpenAI's know the role `developer`, and the newer of them only the newer name
+/// of the limit.
+fn spoken_by(model: Option<&str>, account: &Account) -> &'static OpenAiChat {
+    let model = account.cloud_c.model_name.as_deref().or(model).unwrap_or_default();
+    let numbered =
+        model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
+    if numbered || model.starts_with("gpt-") { &OPENAI_CHAT } else { &accents::PLAIN }
+}
+
+fn version(account: &Account) -> Version<'_> {
+    Version::of(account.cloud_c.api_version.as_deref().or(account.api_version.as_deref()))
+}
+
+fn lacks(param: &'static str, what: &str) -> Error {
+    let message = format!("azure-ai needs {param} {what}, or the Foundry URL as custom host.");
+    Error::invalid_request(param, message).with_provider(ROW.id)
+}
+
+/// A host made of the account's words, none of which can make it another one.
+fn host(labels: &[(&'static str, &str)], domain: &str) -> Result<String, Error> {
+    for (param, label) in labels {
+        if label.contains('.') || host_below(label, &["x"]).is_none() {
+            let message = format!("{param} must be letters, digits and hyphens: it is part of the host.");
+            return Err(Error::invalid_request(*param, message).with_provider(ROW.id));
+        }
+    }
+    let labels: Vec<String> = labels.iter().map(|(_, label)| label.to_ascii_lowercase()).collect();
+    Ok(format!("https://{}.{domain}", labels.join(".")))
+}
+
+/// What stands between the address's own path and the caller's, the version segment included.
+fn prefix(door: Door, path: &str, account: &Account) -> &'static str {
+    let versioned = ends_in_version(&format!("host{path}"));
+    match door {
+        Door::Claude if versioned => "",
+        Door::Claude if path.contains("anthropic") => "/v1",
+        Door::Claude => "/anthropic/v1",
+        Door::OpenAi if versioned || path.contains("/deployments/") => "",
+        Door::OpenAi if path.contains("/openai") => "/v1",
+        Door::OpenAi => "/openai/v1",
+        Door::Inference if path.is_empty() && resource(account).is_some() => "/models",
+        Door::Inference => "",
+    }
+}
+
+impl Provider for AzureAi {
+    fn id(&self) -> &'static str {
+        ROW.id
+    }
+
+    fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
+        let cloud = &account.cloud_c;
+        let region = || cloud.region.as_deref().ok_or_else(|| lacks("cloud_c_region", "of the endpoint"));
+        match cloud.deployment_type {
+            Some(DeploymentType::Serverless) => {
+                let name = cloud.deployment_name.as_deref();
+                let name =
+                    name.ok_or_else(|| lacks("cloud_c_deployment_name", "of the serverless deployment"))?;
+                let labels = [("cloud_c_deployment_name", name), ("cloud_c_region", region()?)];
+                host(&labels, "models.ai.azure.com").map(Cow::Owned)
+            }
+            Some(DeploymentType::Managed) => {
+                let name = cloud.endpoint_name.as_deref();
+                let name = name.ok_or_else(|| lacks("cloud_c_endpoint_name", "of the managed endpoint"))?;
+                let labels = [("cloud_c_endpoint_name", name), ("cloud_c_region", region()?)];
+                Ok(Cow::Owned(format!("{}/score", host(&labels, "inference.ml.azure.com")?)))
+            }
+            None if account.resource_name.is_some() => ROW.base_url(account),
+            None => Err(lacks("resource_name", "or cloud_c_deployment_type with its names")),
+        }
+    }
+
+    /// A Foundry URL often names one door (`/models`); the others are beside it.
+    fn base_path<'a>(&self, call: &Call<'_>, account: &Account, path: &'a str) -> &'a str {
+        let beside = match Door::of(call, account) {
+            Door::Claude => !path.contains("anthropic"),
+            Door::OpenAi => !path.contains("/openai"),
+            Door::Inference => false,
+        };
+        if beside && path == "/models" { "" } else { path }
+    }
+
+    fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
+        address::checked(call.path, ROW.id)?;
+        let door = Door::of(call, account);
+        let own = account.custom_host.as_deref().map(address::path_of).unwrap_or_default();
+        let own = self.base_path(call, account, own);
+        let prefix = prefix(door, own, account);
+        if door == Door::Claude && call.operation == Operation::ChatCompletions {
+            return Ok(format!("{prefix}/messages"));
+        }
+        let mut target = Address::new(format!("{prefix}/{}", call.path), call.query);
+        let dated = door == Door::Inference || (door == Door::OpenAi && own.contains("/deployments/"));
+        match version(account) {
+            Version::Dated(version) if dated => target.default("api-version", version),
+            Version::One(Some(word)) if door != Door::Claude => target.default("api-version", word),
+            Version::Dated(_) | Version::One(_) => {}
+        }
+        Ok(target.write())
+    }
+
+    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+        use Operation as O;
+        let door = Door::of(call, account);
+        let chat = spoken_by(call.model, account);
+        Ok(match (call.operation, door) {
+            (O::ChatCompletions | O::Completions | O::Responses, Door::Claude) => {
+                Way::Chat(&AnthropicChat::OWN)
+            }
+            (O::ChatCompletions, _) => Way::Same(Some(&CHAT_MEND)),
+            (O::Messages | O::CountTokens, Door::OpenAi | Door::Inference) => Way::Chat(chat),
+            (O::Completions | O::Responses, Door::Inference) => Way::Chat(chat),
+            (O::ResponsesGet | O::ResponsesDelete | O::ResponsesCancel | O::ResponsesInputItems, door)
+                if door != Door::OpenAi =>
+            {
+                return Err(ROW.keeps_nothing(call));
+            }
+            _ => Way::Same(None),
+        })
+    }
+
+    fn auth_varies(&self) -> bool {
+        true
+    }
+
+    /// The model's accent; and what Azure will leave out is told.
+    fn edits(
+        &self,
+        body: &Body,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Vec<Edit<'static>>, Error> {
+        let call = target.call;
+        if call.operation != Operation::ChatCompletions {
+            return Ok(Vec::new());
+        }
+        let drops = matches!(target.account.cloud_c.extra_parameters.as_deref(), None | Some("drop"));
+        let inference = Door::of(call, target.account) == Door::Inference;
+        if drops && inference {
+            for name in body.names().filter(|name| !KNOWN.contains(name)) {
+                outgoing.warn(
+                    name,
+                    "left out by Azure where the model inference API does not know it; cloud_c_extra_parameters \
+                     pass-through hands it to the model",
+                );
+            }
+        }
+        Ok(spoken_by(call.model, target.account).edits(body, outgoing))
+    }
+
+    fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
+        sign_in::grant(account, ROW.id)
+    }
+
+    fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        let cloud = &account.cloud_c;
+        if Door::of(call, account) == Door::Claude {
+            sign_in::authorize(ROW.id, Show::XApiKey, account, headers)?;
+            sign_in::write(
+                "anthropic-version",
+                "anthropic_version",
+                account.anthropic_version.as_deref(),
+                headers,
+            )?;
+            sign_in::write("anthropic-beta", "anthropic_beta", account.anthropic_beta.as_deref(), headers)?;
+            headers.entry("anthropic-version").or_insert(HeaderValue::from_static("2023-06-01"));
+            return Ok(());
+        }
+        sign_in::authorize(ROW.id, Show::Both, account, headers)?;
+        let extra = cloud.extra_parameters.as_deref();
+        sign_in::write("extra-parameters", "cloud_c_extra_parameters", extra, headers)?;
+        if Door::of(call, account) == Door::Inference {
+            headers.entry("extra-parameters").or_insert(HeaderValue::from_static("drop"));
+        }
+        // A managed endpoint may hold several deployments.
+        let deployment = cloud.deployment_name.as_deref();
+        let managed = cloud.deployment_type != Some(DeploymentType::Serverless);
+        let deployment = deployment.filter(|_| managed);
+        sign_in::write("azureml-model-deployment", "cloud_c_deployment_name", deployment, headers)
+    }
+}

@@ -1,0 +1,212 @@
+//! Tokens of Entra ID: with an application's secret, with the identity of the machine, with a workload's
+//! token file.
+//!
+//! Sources: <https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow>,
+//! <https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token>,
+//! <https://learn.microsoft.com/azure/aks/workload-identity-overview>.
+
+use crate::config::secret::Secret;
+use crate::provider::grant::{Brought, Errand, Grant, Granted, Next};
+use http::{HeaderMap, HeaderValue, Method, header};
+use ring::digest::{SHA256, digest};
+use serde::Deserialize;
+use serde_json::Value;
+use std::time::{Duration, SystemTime};
+use url::form_urlencoded::Serializer;
+
+/// An application and its secret.
+#[derive(Debug)]
+pub(super) struct Entra {
+    /// Checked: [`is_tenant`].
+    pub tenant: String,
+    pub client_id: String,
+    pub client_secret: Secret,
+    pub scope: String,
+}
+
+/// An identity of the machine the gateway runs on.
+#[derive(Debug)]
+pub(super) struct Managed {
+    /// `None`: the one the system assigned.
+    pub client_id: Option<String>,
+    pub scope: String,
+}
+
+/// A federated token in a file, exchanged for one of Entra ID's. What the account leaves out, the
+/// environment says.
+#[derive(Debug)]
+pub(super) struct Workload {
+    /// Checked: [`is_tenant`].
+    pub tenant: Option<String>,
+    pub client_id: Option<String>,
+    pub scope: String,
+}
+
+/// How long a token is good when nobody says.
+const SHORT: Duration = Duration::from_secs(300);
+
+impl Grant for Entra {
+    fn key(&self) -> String {
+        let digest = digest(&SHA256, self.client_secret.expose().as_bytes());
+        let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        // Quoted, so that no part can run into the next.
+        format!("entra|{:?}|{:?}|{:?}|{digest}", self.tenant, self.client_id, self.scope)
+    }
+
+    fn what(&self) -> &'static str {
+        "the sign-in at Entra ID"
+    }
+
+    fn next(&self, answers: &[Brought], _now: SystemTime) -> Result<Next, String> {
+        match answers.last() {
+            Some(answer) => token(answer),
+            None => {
+                let secret = ("client_secret", self.client_secret.expose());
+                Ok(Next::Ask(exchange(&self.tenant, &self.client_id, &self.scope, &[secret])))
+            }
+        }
+    }
+}
+
+impl Grant for Managed {
+    fn key(&self) -> String {
+        format!("managed|{:?}|{:?}", self.client_id, self.scope)
+    }
+
+    fn what(&self) -> &'static str {
+        "the machine's managed identity"
+    }
+
+    fn next(&self, answers: &[Brought], _now: SystemTime) -> Result<Next, String> {
+        if let Some(answer) = answers.last() {
+            return token(answer);
+        }
+        let mut query = Serializer::new(String::new());
+        query.append_pair("api-version", "2018-02-01");
+        query.append_pair("resource", self.scope.strip_suffix("/.default").unwrap_or(&self.scope));
+        if let Some(client_id) = &self.client_id {
+            query.append_pair("client_id", client_id);
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert("metadata", HeaderValue::from_static("true"));
+        Ok(Next::Ask(Errand {
+            method: Method::GET,
+            url: format!("http://169.254.169.254/metadata/identity/oauth2/token?{}", query.finish()),
+            headers,
+            body: Vec::new(),
+            is_metadata: true,
+        }))
+    }
+}
+
+impl Grant for Workload {
+    fn key(&self) -> String {
+        format!("workload|{:?}|{:?}|{:?}", self.tenant, self.client_id, self.scope)
+    }
+
+    fn what(&self) -> &'static str {
+        "the sign-in of this workload at Entra ID"
+    }
+
+    fn next(&self, answers: &[Brought], _now: SystemTime) -> Result<Next, String> {
+        match answers {
+            [] => Ok(ask_machine("env:AZURE_FEDERATED_TOKEN_FILE".to_owned())),
+            [file] => {
+                let path =
+                    word(file).ok_or("AZURE_FEDERATED_TOKEN_FILE is not set where the gateway runs")?;
+                Ok(ask_machine(format!("file:{path}")))
+            }
+            [_, _] => Ok(ask_machine("env:AZURE_TENANT_ID".to_owned())),
+            [_, _, _] => Ok(ask_machine("env:AZURE_CLIENT_ID".to_owned())),
+            [_, assertion, tenant, client] => {
+                let assertion = word(assertion).ok_or("the workload's token file cannot be read")?;
+                let tenant = self.tenant.clone().or(word(tenant).map(str::to_owned));
+                let tenant = tenant.filter(|tenant| is_tenant(tenant));
+                let tenant =
+                    tenant.ok_or("cloud_c_entra_tenant_id is missing, and AZURE_TENANT_ID is no tenant")?;
+                let client = self.client_id.as_deref().or(word(client));
+                let client =
+                    client.ok_or("cloud_c_workload_client_id is missing, and AZURE_CLIENT_ID is not set")?;
+                let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+                let proof = [("client_assertion_type", kind), ("client_assertion", assertion)];
+                Ok(Next::Ask(exchange(&tenant, client, &self.scope, &proof)))
+            }
+            [.., answer] => token(answer),
+        }
+    }
+}
+
+/// Whether it can be a tenant: one segment of a path, and no other place.
+pub(super) fn is_tenant(tenant: &str) -> bool {
+    let known = |each: char| each.is_ascii_alphanumeric() || each == '-' || each == '.';
+    (1..=255).contains(&tenant.len()) && tenant.chars().all(known) && !tenant.chars().all(|each| each == '.')
+}
+
+/// The sign-in of the cloud a scope belongs to: a government's and China's have their own.
+fn authority(scope: &str) -> &'static str {
+    let host = scope.split_once("://").map_or(scope, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    match host {
+        host if host.ends_with(".azure.us") => "login.microsoftonline.us",
+        host if host.ends_with(".azure.cn") => "login.chinacloudapi.cn",
+        _ => "login.microsoftonline.com",
+    }
+}
+
+fn exchange(tenant: &str, client_id: &str, scope: &str, proof: &[(&str, &str)]) -> Errand {
+    let mut form = Serializer::new(String::new());
+    form.append_pair("grant_type", "client_credentials");
+    form.append_pair("client_id", client_id);
+    form.append_pair("scope", scope);
+    form.extend_pairs(proof);
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+    Errand {
+        method: Method::POST,
+        url: format!("https://{}/{tenant}/oauth2/v2.0/token", authority(scope)),
+        headers,
+        body: form.finish().into_bytes(),
+        is_metadata: false,
+    }
+}
+
+fn ask_machine(url: String) -> Next {
+    let (headers, body) = (HeaderMap::new(), Vec::new());
+    Next::Ask(Errand { method: Method::GET, url, headers, body, is_metadata: true })
+}
+
+/// What the environment or a file says, when it says something.
+fn word(answer: &Brought) -> Option<&str> {
+    let text = std::str::from_utf8(&answer.body).ok()?.trim();
+    (answer.status == 200 && !text.is_empty()).then_some(text)
+}
+
+/// Reads the answer of a token endpoint. The metadata server writes numbers as texts.
+fn token(answer: &Brought) -> Result<Next, String> {
+    #[derive(Deserialize)]
+    struct Told {
+        access_token: Option<String>,
+        expires_in: Option<Value>,
+        error: Option<Value>,
+        error_description: Option<String>,
+    }
+    let told: Option<Told> = serde_json::from_slice(&answer.body).ok();
+    let Some(told) = told else { return Err(format!("its answer (status {}) is no token", answer.status)) };
+    if let (200, Some(token)) = (answer.status, told.access_token.filter(|token| !token.is_empty())) {
+        let seconds = match &told.expires_in {
+            Some(Value::String(text)) => text.trim().parse().ok(),
+            Some(value) => value.as_u64(),
+            None => None,
+        };
+        let life = seconds.map_or(SHORT, Duration::from_secs);
+        return Ok(Next::Done(Granted::Bearer(Secret::new(token)), life));
+    }
+    // The first line says what is wrong; the others are ids and times.
+    let line = told.error_description.as_deref().and_then(|text| text.lines().next());
+    let line: String = line.unwrap_or_default().chars().take(300).collect();
+    match (line.as_str(), told.error) {
+        ("", Some(Value::String(word))) => Err(word.chars().take(300).collect()),
+        ("", _) => Err(format!("its answer (status {}) is no token", answer.status)),
+        _ => Err(line),
+    }
+}

@@ -1,0 +1,241 @@
+//! Azure OpenAI: a resource, and models deployed in it under names of one's own.
+//!
+//! With a dated API version the deployment stands in the path; with `v1`, which is taken where none is said,
+//! it stands in the body as `model`.
+
+use super::address::{self, Target as Address, Version};
+use super::sign_in::{self, Show};
+use crate::api::body::{Body, Edit};
+use crate::api::chat::{ChatRequest, Reader};
+use crate::api::operation::Operation;
+use crate::config::account::{Account, Deployment};
+use crate::error::Error;
+use crate::provider::grant::Grant;
+use crate::provider::key::Key;
+use crate::provider::openai_chat::{CHAT_MEND, OPENAI_CHAT};
+use crate::provider::outgoing::Outgoing;
+use crate::provider::row::{CustomHost, Host, Own, Row, ends_in_version};
+use crate::provider::way::{Chat, Target, Way};
+use crate::provider::{Call, Provider};
+use http::HeaderMap;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The vendor.
+#[derive(Debug)]
+pub struct AzureOpenAi;
+
+/// What it has in common with the others.
+pub static ROW: Row = Row {
+    id: "azure-openai",
+    host: Host::Below(&[
+        "openai.azure.com",
+        "cognitiveservices.azure.com",
+        "services.ai.azure.com",
+        "openai.azure.us",
+        "openai.azure.cn",
+    ]),
+    prefix: "/openai",
+    custom_host: CustomHost::Before("/openai"),
+    key: Key { header: "api-key", prefix: "", required: true },
+    own: &[Own::Completions, Own::StoredResponses],
+    note: "resource_name; deployment_id, deployments or the model asked for; api_version (v1 where none is \
+           said). Or with a token: azure_ad_token, Entra ID, managed or workload identity. A custom host \
+           with a path stands for the base URL",
+    source: "https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle",
+    ..Row::PLAIN
+};
+
+/// Where a call goes: the deployment, as far as the account and the model asked for say, and the version.
+#[derive(Debug, Clone, Copy)]
+struct Chosen<'a> {
+    deployment: Option<&'a str>,
+    version: Version<'a>,
+}
+
+impl<'a> Chosen<'a> {
+    /// The model asked for chooses the alias; then what is said outright, then the default one.
+    fn of(model: Option<&'a str>, account: &'a Account) -> Result<Self, Error> {
+        let model = model.filter(|model| !model.is_empty());
+        let said = account.api_version.as_deref().or(account.cloud_c.api_version.as_deref());
+        let list = &account.deployments;
+        let named = |each: &&Deployment| Some(each.alias.as_str()) == model;
+        let same = |each: &&Deployment| Some(each.deployment_id.as_str()) == model;
+        let item = list.iter().find(named).or_else(|| list.iter().find(same));
+        let item = item.or_else(|| {
+            let default = list.iter().find(|each| each.is_default);
+            default.filter(|_| account.deployment_id.is_none())
+        });
+        if let Some(item) = item {
+            let version = Version::of(Some(&item.api_version));
+            return Ok(Self { deployment: Some(&item.deployment_id), version });
+        }
+        let deployment = account.deployment_id.as_deref();
+        if let (Some(model), None, Some(first)) = (model, deployment, list.first()) {
+            let known = list.iter().map(|each| each.alias.as_str()).collect::<Vec<_>>().join(", ");
+            let message = format!(
+                "{model} is the alias of no deployment ({known}), and none of them is the default. Ask for {}, \
+                 or mark one with is_default.",
+                first.alias
+            );
+            return Err(Error::invalid_request("model", message).with_provider(ROW.id));
+        }
+        // A call without a model (files, batches) takes the first one's version.
+        let version = said.or(list.first().map(|each| each.api_version.as_str()));
+        Ok(Self { deployment: deployment.or(model), version: Version::of(version) })
+    }
+
+    fn deployment(&self) -> Result<&'a str, Error> {
+        self.deployment.filter(|deployment| !deployment.is_empty()).ok_or_else(|| {
+            let message =
+                "azure-openai has the deployment in its path: give deployment_id, deployments or a model.";
+            Error::invalid_request("deployment_id", message).with_provider(ROW.id)
+        })
+    }
+}
+
+/// What is asked of a model, not of the resource. With dated versions, all but responses and realtime hang
+/// below the deployment.
+fn is_inference(operation: Operation) -> bool {
+    use Operation as O;
+    matches!(
+        operation,
+        O::ChatCompletions
+            | O::Completions
+            | O::Embeddings
+            | O::Images
+            | O::ImageEdits
+            | O::ImageVariations
+            | O::Speech
+            | O::Transcriptions
+            | O::Translations
+    )
+}
+
+/// How a custom host begins the path: whether it ends in `/v1`, and what stands before the caller's path.
+fn begin(account: &Account) -> (bool, &'static str) {
+    match account.custom_host.as_deref().map(address::path_of) {
+        None | Some("") => (false, "/openai"),
+        Some(path) => (ends_in_version(&format!("h{path}")), ""),
+    }
+}
+
+/// OpenAI's chat, for callers of other dialects; the model is the deployment.
+#[derive(Debug)]
+struct DeployedChat;
+
+impl Chat for DeployedChat {
+    fn write(
+        &self,
+        request: ChatRequest<'_>,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Vec<u8>, Error> {
+        let chosen = Chosen::of(Some(target.model), target.account)?;
+        let target = Target { model: chosen.deployment.unwrap_or(target.model), ..*target };
+        OPENAI_CHAT.write(request, &target, outgoing)
+    }
+
+    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+        OPENAI_CHAT.reader(streamed)
+    }
+}
+
+impl Provider for AzureOpenAi {
+    fn id(&self) -> &'static str {
+        ROW.id
+    }
+
+    fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
+        ROW.base_url(account)
+    }
+
+    fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
+        address::checked(call.path, ROW.id)?;
+        let chosen = Chosen::of(call.model, account)?;
+        let (ends_in_v1, prefix) = begin(account);
+        // A client made for Azure writes the whole path itself.
+        let path = call.path.strip_prefix("openai/").unwrap_or(call.path);
+        let whole = path.starts_with("deployments/") || path.starts_with("v1/");
+        let host_names_it = account
+            .custom_host
+            .as_deref()
+            .is_some_and(|host| address::path_of(host).contains("/deployments/"));
+        let dated_by_caller = account.api_version.is_none() && address::says_version(call.query);
+        let version = match chosen.version {
+            _ if ends_in_v1 => Version::One(None),
+            Version::One(None) if dated_by_caller || host_names_it => Version::Dated(""),
+            version => version,
+        };
+        let realtime = call.operation == Operation::Realtime;
+        let mut target = match version {
+            _ if whole || host_names_it || ends_in_v1 => Address::new(format!("{prefix}/{path}"), call.query),
+            Version::One(_) => Address::new(format!("{prefix}/v1/{path}"), call.query),
+            Version::Dated(_) if is_inference(call.operation) => {
+                let deployment = address::segment("deployment_id", chosen.deployment()?, ROW.id)?;
+                Address::new(format!("{prefix}/deployments/{deployment}/{path}"), call.query)
+            }
+            Version::Dated(_) => Address::new(format!("{prefix}/{path}"), call.query),
+        };
+        match version {
+            Version::One(word) => {
+                if let Some(word) = word {
+                    target.default("api-version", word);
+                }
+                if realtime {
+                    target.set("model", chosen.deployment()?);
+                }
+            }
+            Version::Dated(version) => {
+                if !version.is_empty() {
+                    target.default("api-version", version);
+                }
+                if realtime {
+                    target.remove("model");
+                    target.default("deployment", chosen.deployment()?);
+                }
+            }
+        }
+        Ok(target.write())
+    }
+
+    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+        // The model must be one of the aliases before anything is translated for it.
+        Chosen::of(call.model, account)?;
+        Ok(match call.operation {
+            Operation::Messages | Operation::CountTokens => Way::Chat(&DeployedChat),
+            Operation::ChatCompletions => Way::Same(Some(&CHAT_MEND)),
+            _ => Way::Same(None),
+        })
+    }
+
+    /// The deployment where the caller wrote an alias or the model's own name: with `v1` the body says which
+    /// one is meant, and responses have it in the body with every version.
+    fn edits(
+        &self,
+        body: &Body,
+        target: &Target<'_>,
+        _outgoing: &mut Outgoing,
+    ) -> Result<Vec<Edit<'static>>, Error> {
+        let operation = target.call.operation;
+        if !is_inference(operation) && operation != Operation::Responses {
+            return Ok(Vec::new());
+        }
+        let chosen = Chosen::of(Some(target.model), target.account)?;
+        match chosen.deployment {
+            Some(deployment) if body.text("model").as_deref() != Some(deployment) => {
+                Ok(vec![Edit::Set("model", serde_json::Value::from(deployment).to_string().into())])
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
+        sign_in::grant(account, ROW.id)
+    }
+
+    fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        sign_in::authorize(ROW.id, Show::ApiKey, account, headers)?;
+        sign_in::write("openai-beta", "openai_beta", account.openai_beta.as_deref(), headers)
+    }
+}

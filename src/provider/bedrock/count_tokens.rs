@@ -1,0 +1,40 @@
+//! `POST /v1/messages/count_tokens`: Bedrock counts what Converse would be asked.
+//!
+//! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html>. It counts for
+//! foundation models that say so (Claude); for others its refusal goes to the caller.
+
+use super::converse::{Ask, write};
+use crate::api::body::Body;
+use crate::api::chat::Fault;
+use crate::api::messages;
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Exchange, Target};
+use serde::Deserialize;
+
+/// The exchange.
+#[derive(Debug)]
+pub struct CountTokens;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Counted {
+    input_tokens: Option<u64>,
+}
+
+impl Exchange for CountTokens {
+    fn write(
+        &self,
+        body: Option<&Body>,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
+        write(messages::read(body)?, target, Ask::TokenCount, outgoing).map(Some)
+    }
+
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+        let counted = serde_json::from_slice::<Counted>(answer).ok().and_then(|counted| counted.input_tokens);
+        counted.map(messages::count_answer).ok_or_else(|| Fault::unreadable("it holds no number of tokens"))
+    }
+}

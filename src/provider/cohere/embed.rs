@@ -1,0 +1,227 @@
+//! `POST /v1/embeddings` at Cohere: `POST /v2/embed`.
+//!
+//! Cohere wants to know what the vectors are for (`input_type`); a caller of OpenAI's shape cannot say it
+//! and gets `search_document`, with a warning. Vectors are always asked for as numbers: what OpenAI's
+//! clients decode from base64 is written here.
+
+use super::body;
+use super::told::UsageIn;
+use crate::api::body::Body;
+use crate::api::chat::{Fault, Json, Params, Text};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Exchange, Target};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// See the file's own words.
+#[derive(Debug)]
+pub(super) struct Embed;
+
+impl Exchange for Embed {
+    fn write(
+        &self,
+        body: Option<&Body>,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let (_, mut params) = body::members(body, target.model)?;
+        if let Some(input) = params.take("input") {
+            let (name, value) = inputs(&input)?;
+            params.set(name, value);
+        } else if ["texts", "images", "inputs"].iter().all(|name| params.get(name).is_none()) {
+            return Err(Error::invalid_request("input", "input is missing."));
+        }
+        if params.get("input_type").is_none() {
+            let what = "search_document taken; say search_query, classification or clustering if it is that";
+            outgoing.warn("input_type", what);
+            params.set("input_type", Json::of("search_document"));
+        }
+        if let Some(dimensions) = params.take("dimensions") {
+            params.set("output_dimension", dimensions);
+        }
+        if params.take("user").is_some() {
+            outgoing.drop_param("user", "cohere");
+        }
+        encoding(&mut params)?;
+        body::request(&params)
+    }
+
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
+        let told: AnswerIn<'_> = serde_json::from_slice(answer)
+            .map_err(|_| Fault::unreadable("it holds no embeddings of Cohere's"))?;
+        let base64 =
+            request.and_then(|body| body.text("encoding_format")).is_some_and(|format| format == "base64");
+        let vectors =
+            vectors(&told.embeddings).ok_or_else(|| Fault::unreadable("its embeddings are not lists"))?;
+        let data = vectors.iter().enumerate().map(|(index, vector)| {
+            let embedding = if base64 { encoded(vector)? } else { Cow::Borrowed(vector) };
+            Some(EmbeddingOut { object: "embedding", index, embedding })
+        });
+        let data: Option<Vec<EmbeddingOut<'_>>> = data.collect();
+        let data = data.ok_or_else(|| Fault::unreadable("its embeddings are not numbers"))?;
+        let usage = told.meta.and_then(|meta| meta.usage()).unwrap_or_default();
+        let usage = UsageOut { prompt_tokens: usage.input, total_tokens: usage.total };
+        body::answer(&AnswerOut { object: "list", data, model, provider: "cohere", usage })
+    }
+}
+
+/// How the vectors shall come.
+fn encoding(params: &mut Params<'_>) -> Result<(), Error> {
+    let format = params.take("encoding_format");
+    match format.as_ref().and_then(Json::text).as_deref() {
+        None if format.is_none() => {}
+        Some("float" | "base64") => {}
+        _ => {
+            let message = "encoding_format must be float or base64.";
+            return Err(Error::invalid_request("encoding_format", message));
+        }
+    }
+    if params.get("embedding_types").is_none() {
+        params.set("embedding_types", Json::of(&["float"]));
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Item<'a> {
+    #[serde(borrow)]
+    content: Option<Json<'a>>,
+    text: Option<Text<'a>>,
+    image: Option<Json<'a>>,
+    image_url: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Picture<'a> {
+    #[serde(borrow)]
+    url: Option<Text<'a>>,
+    base64: Option<Text<'a>>,
+    text: Option<Text<'a>>,
+}
+
+#[derive(Serialize)]
+struct InputOut<'a> {
+    content: Vec<PartOut<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum PartOut<'a> {
+    Text { text: &'a str },
+    ImageUrl { image_url: UrlOut<'a> },
+}
+
+#[derive(Serialize)]
+struct UrlOut<'a> {
+    url: Cow<'a, str>,
+}
+
+/// The member Cohere wants the input in: texts alone are `texts`; with pictures among them, `inputs`.
+fn inputs(input: &Json<'_>) -> Result<(&'static str, Json<'static>), Error> {
+    if let Some(text) = input.text() {
+        return Ok(("texts", Json::of(&[text])));
+    }
+    let wrong = |why: &str| Error::invalid_request("input", format!("input {why}."));
+    let list: Vec<Json<'_>> = match input.is_object() {
+        true => input.read().map(|json| vec![json]).unwrap_or_default(),
+        false => input.read().ok_or_else(|| wrong("must be a text or a list of texts"))?,
+    };
+    if list.iter().any(|item| item.get().starts_with(|first: char| first == '[' || first.is_ascii_digit())) {
+        return Err(wrong("holds tokens; cohere takes texts only"));
+    }
+    if list.iter().all(|item| item.get().starts_with('"')) {
+        let texts: Vec<_> = list.iter().filter_map(Json::text).collect();
+        return Ok(("texts", Json::of(&texts)));
+    }
+    let mut out = Vec::with_capacity(list.len());
+    for item in &list {
+        let read = content(item);
+        out.push(read.ok_or_else(|| wrong("must hold texts, or objects with text, image or content"))?);
+    }
+    Ok(("inputs", Json::of(&out)))
+}
+
+/// One item with a picture in it, in the ways callers write them: `{"text":..}`, `{"image":{"url"|"base64"}}`,
+/// `{"image_url":{"url":..}}`, or Cohere's own `{"content":[..]}`.
+fn content(item: &Json<'_>) -> Option<Json<'static>> {
+    if let Some(text) = item.text() {
+        return Some(Json::of(&InputOut { content: vec![PartOut::Text { text: &text }] }));
+    }
+    let told: Item<'_> = item.read()?;
+    if told.content.is_some() {
+        return Json::owned(item.get().to_owned());
+    }
+    let mut parts = Vec::new();
+    if let Some(text) = &told.text {
+        parts.push(PartOut::Text { text });
+    }
+    let json = told.image.as_ref().or(told.image_url.as_ref());
+    let picture = json.and_then(|json| match json.text() {
+        Some(url) => Some(Picture { url: Some(Text(url)), base64: None, text: None }),
+        None => json.read::<Picture<'_>>(),
+    });
+    if let Some(picture) = &picture {
+        if let Some(text) = &picture.text {
+            parts.push(PartOut::Text { text });
+        }
+        let url = match (&picture.url, &picture.base64) {
+            (Some(url), _) => Cow::Borrowed(url.as_ref()),
+            (None, Some(data)) if data.starts_with("data:") => Cow::Borrowed(data.as_ref()),
+            (None, Some(data)) => Cow::Owned(format!("data:image/png;base64,{}", data.0)),
+            (None, None) => return None,
+        };
+        parts.push(PartOut::ImageUrl { image_url: UrlOut { url } });
+    }
+    (!parts.is_empty()).then(|| Json::of(&InputOut { content: parts }))
+}
+
+#[derive(Deserialize)]
+struct AnswerIn<'a> {
+    #[serde(borrow)]
+    embeddings: Json<'a>,
+    meta: Option<UsageIn>,
+}
+
+#[derive(Serialize)]
+struct AnswerOut<'a> {
+    object: &'static str,
+    data: Vec<EmbeddingOut<'a>>,
+    model: &'a str,
+    provider: &'static str,
+    usage: UsageOut,
+}
+
+#[derive(Serialize)]
+struct EmbeddingOut<'a> {
+    object: &'static str,
+    index: usize,
+    embedding: Cow<'a, Json<'a>>,
+}
+
+#[derive(Serialize)]
+struct UsageOut {
+    prompt_tokens: u64,
+    total_tokens: u64,
+}
+
+/// The vectors, digits kept: numbers where there are any, or else the first kind the caller asked for.
+fn vectors<'a>(embeddings: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
+    if !embeddings.is_object() {
+        return embeddings.read();
+    }
+    let kinds = Json::members(embeddings.get())?;
+    let filled = |json: &&(Cow<'_, str>, Json<'a>)| json.1.get().starts_with('[');
+    let float = kinds.iter().filter(filled).find(|(name, _)| name == "float");
+    let (_, list) = float.or_else(|| kinds.iter().find(filled))?;
+    serde_json::from_str(list.source()?).ok()
+}
+
+/// A vector as OpenAI's clients decode it: 32-bit floats, little end first, base64.
+fn encoded<'a>(vector: &Json<'_>) -> Option<Cow<'a, Json<'a>>> {
+    let numbers: Vec<f32> = vector.read()?;
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    Some(Cow::Owned(Json::of(&STANDARD.encode(bytes))))
+}

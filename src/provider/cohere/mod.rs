@@ -1,0 +1,130 @@
+//! Cohere: its own chat, embeddings, reranking and list of models, for callers of the standard dialects.
+//!
+//! Cohere's compatible endpoint is left aside: it has no documents, no citations, no thinking and no tool
+//! plans. Whoever wants it takes provider `openai` with the custom host `https://api.cohere.ai/compatibility/v1`.
+
+mod answer;
+mod body;
+mod embed;
+mod models;
+mod request;
+mod rerank;
+mod stream;
+mod told;
+mod words;
+
+use super::key::Key;
+use super::outgoing::Outgoing;
+use super::row::{Host, Row, climbs};
+use super::way::{Chat, Target, Way};
+use super::{Call, Provider};
+use crate::api::chat::{ChatRequest, Reader};
+use crate::api::operation::Operation;
+use crate::config::account::Account;
+use crate::error::Error;
+use http::HeaderMap;
+use std::borrow::Cow;
+
+/// The vendor.
+#[derive(Debug)]
+pub struct Cohere;
+
+/// What it has in common with the others.
+pub static ROW: Row = Row {
+    id: "cohere",
+    host: Host::Fixed("https://api.cohere.com"),
+    prefix: "",
+    note: "its own API (v2); a version at the end of a custom host is taken off; paths outside the endpoint list \
+           go to /v1 unless they name a version",
+    source: "https://docs.cohere.com/reference/chat",
+    ..Row::PLAIN
+};
+
+/// `/v2/chat`.
+#[derive(Debug)]
+struct CohereChat;
+
+impl Chat for CohereChat {
+    fn write(
+        &self,
+        request: ChatRequest<'_>,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Vec<u8>, Error> {
+        request::write(request, target, outgoing)
+    }
+
+    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+        match streamed {
+            true => Box::<stream::Stream>::default(),
+            false => Box::<answer::Whole>::default(),
+        }
+    }
+}
+
+impl Provider for Cohere {
+    fn id(&self) -> &'static str {
+        ROW.id
+    }
+
+    fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
+        ROW.base_url(account)
+    }
+
+    /// Each path has its own version: the one at a custom host's end (as Cohere's clients want it) is taken
+    /// off.
+    fn base_path<'a>(&self, _call: &Call<'_>, _account: &Account, path: &'a str) -> &'a str {
+        path.strip_suffix("/v1").or(path.strip_suffix("/v2")).unwrap_or(path)
+    }
+
+    fn path(&self, call: &Call<'_>, _account: &Account) -> Result<String, Error> {
+        if climbs(call.path) {
+            let message = "The path must not contain '.' or '..' as a segment.";
+            return Err(Error::bad_request(message).with_provider(ROW.id));
+        }
+        let query = call.query.map(|query| format!("?{query}")).unwrap_or_default();
+        Ok(match call.operation {
+            // What a caller of another dialect has in its query (`?beta=true`) says nothing here.
+            Operation::ChatCompletions => "/v2/chat".to_owned(),
+            Operation::Embeddings => "/v2/embed".to_owned(),
+            Operation::Rerank => "/v2/rerank".to_owned(),
+            Operation::Transcriptions => format!("/v2/audio/transcriptions{query}"),
+            // Twenty models a page unless told otherwise; 1000 is the most.
+            Operation::Models if call.query.is_none() => "/v1/models?page_size=1000".to_owned(),
+            _ if call.path.starts_with("v1/") || call.path.starts_with("v2/") => {
+                format!("/{}{query}", call.path)
+            }
+            _ => format!("/v1/{}{query}", call.path),
+        })
+    }
+
+    fn way(&self, call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
+        match call.operation {
+            Operation::ChatCompletions
+            | Operation::Completions
+            | Operation::Messages
+            | Operation::CountTokens
+            | Operation::Responses => Ok(Way::Chat(&CohereChat)),
+            Operation::Embeddings => Ok(Way::Exchange(&embed::Embed)),
+            Operation::Rerank => Ok(Way::Exchange(&rerank::Rerank)),
+            Operation::Models => Ok(Way::Exchange(&models::Models)),
+            Operation::ModelsGet => Ok(Way::Exchange(&models::OneModel)),
+            Operation::Transcriptions | Operation::Proxy => Ok(Way::Same(None)),
+            Operation::ResponsesGet
+            | Operation::ResponsesDelete
+            | Operation::ResponsesCancel
+            | Operation::ResponsesInputItems => Err(ROW.keeps_nothing(call)),
+            other => {
+                let message = format!("cohere has no {}. Choose another provider.", other.label());
+                Err(Error::not_implemented(message).with_provider(ROW.id))
+            }
+        }
+    }
+
+    fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        Key::BEARER.write(ROW.id, account, headers)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Cohere's models in the shape of OpenAI's list.
+
+use super::body;
+use crate::api::body::Body;
+use crate::api::chat::{Fault, Text};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Exchange, Target};
+use serde::{Deserialize, Serialize};
+
+/// `GET /v1/models`.
+#[derive(Debug)]
+pub(super) struct Models;
+
+/// `GET /v1/models/{model}`.
+#[derive(Debug)]
+pub(super) struct OneModel;
+
+#[derive(Deserialize)]
+struct ListIn<'a> {
+    #[serde(borrow)]
+    models: Vec<ModelIn<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ModelIn<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+}
+
+#[derive(Serialize)]
+struct ListOut<'a> {
+    object: &'static str,
+    data: Vec<ModelOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct ModelOut<'a> {
+    id: &'a str,
+    object: &'static str,
+    /// Cohere does not tell when.
+    created: u64,
+    owned_by: &'static str,
+}
+
+impl<'a> From<&'a ModelIn<'_>> for ModelOut<'a> {
+    fn from(model: &'a ModelIn<'_>) -> Self {
+        Self { id: &model.name, object: "model", created: 0, owned_by: "cohere" }
+    }
+}
+
+impl Exchange for Models {
+    fn write(
+        &self,
+        _body: Option<&Body>,
+        _target: &Target<'_>,
+        _outgoing: &mut Outgoing,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
+
+    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, Fault> {
+        let list: ListIn<'_> = serde_json::from_slice(answer)
+            .map_err(|_| Fault::unreadable("it is no list of Cohere's models"))?;
+        body::answer(&ListOut { object: "list", data: list.models.iter().map(ModelOut::from).collect() })
+    }
+}
+
+impl Exchange for OneModel {
+    fn write(
+        &self,
+        _body: Option<&Body>,
+        _target: &Target<'_>,
+        _outgoing: &mut Outgoing,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
+
+    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, Fault> {
+        let model: ModelIn<'_> =
+            serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it is no model of Cohere's"))?;
+        body::answer(&ModelOut::from(&model))
+    }
+}

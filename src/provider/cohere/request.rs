@@ -1,0 +1,257 @@
+//! A chat request in Cohere's words: the body of `POST /v2/chat`.
+//!
+//! Cohere's own parameters (`documents`, `citation_options`, `safety_mode`, `strict_tools`, `priority`, `k`,
+//! `p`) pass as they are. Not the messages' inside: that is [`super::words`].
+
+use super::words::{self, MessageOut};
+use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::Target;
+use http::{HeaderValue, header};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::borrow::Cow;
+
+/// What OpenAI calls it, and what Cohere does.
+const RENAMED: [(&str, &str); 7] = [
+    ("temperature", "temperature"),
+    ("top_p", "p"),
+    ("top_k", "k"),
+    ("seed", "seed"),
+    ("frequency_penalty", "frequency_penalty"),
+    ("presence_penalty", "presence_penalty"),
+    ("logprobs", "logprobs"),
+];
+
+/// The body.
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<MessageOut<'a>>,
+    stream: bool,
+    tools: Vec<ToolOut<'a>>,
+    strict_tools: bool,
+    tool_choice: Option<&'static str>,
+    response_format: Option<ResponseFormat<'a>>,
+    max_tokens: Option<Json<'a>>,
+    stop_sequences: Vec<Cow<'a, str>>,
+    thinking: Option<Json<'a>>,
+    params: Params<'a>,
+}
+
+/// Writes the body.
+///
+/// # Errors
+/// 400 that names the `param`.
+pub(super) fn write(
+    request: ChatRequest<'_>,
+    target: &Target<'_>,
+    outgoing: &mut Outgoing,
+) -> Result<Vec<u8>, Error> {
+    let ChatRequest { messages, tools, mut params, .. } = request;
+    let mut renamed = Params::default();
+    for (theirs, ours) in RENAMED {
+        // `logprobs: false` is the default; some models refuse the parameter itself.
+        if let Some(value) = params.take(theirs).filter(|value| value.get() != "false") {
+            renamed.set(ours, value);
+        }
+    }
+    for (name, value) in outgoing.settle(params, "cohere")?.into_iter() {
+        renamed.set(name, value);
+    }
+    if request.parallel_tool_calls == Some(false) {
+        outgoing.drop_param("parallel_tool_calls", "cohere");
+    }
+    if request.stream {
+        // Callers' clients ask for JSON even where they want a stream; Cohere takes them at their word and
+        // sends lines of JSON instead of events.
+        outgoing.headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    }
+    let (tools, tool_choice) = chosen(tools, request.tool_choice)?;
+    let body = Body {
+        model: target.model,
+        messages: words::messages(messages, outgoing)?,
+        stream: request.stream,
+        strict_tools: strict(&tools, &renamed, outgoing),
+        tools,
+        tool_choice,
+        response_format: request.response_format,
+        max_tokens: request.max_tokens,
+        stop_sequences: request.stop,
+        thinking: thinking(request.reasoning)?,
+        params: renamed,
+    };
+    serde_json::to_vec(&body).map_err(|why| Error::internal(format!("a chat for cohere: {why}")))
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if !self.model.is_empty() {
+            map.serialize_entry("model", self.model)?;
+        }
+        map.serialize_entry("messages", &self.messages)?;
+        map.serialize_entry("stream", &self.stream)?;
+        if !self.tools.is_empty() {
+            map.serialize_entry("tools", &self.tools)?;
+        }
+        if self.strict_tools {
+            map.serialize_entry("strict_tools", &true)?;
+        }
+        if let Some(choice) = self.tool_choice {
+            map.serialize_entry("tool_choice", choice)?;
+        }
+        match &self.response_format {
+            None | Some(ResponseFormat::Text) => {}
+            Some(ResponseFormat::JsonObject) => {
+                map.serialize_entry("response_format", &Format { kind: "json_object", json_schema: None })?;
+            }
+            Some(ResponseFormat::JsonSchema { schema, .. }) => {
+                let format = Format { kind: "json_object", json_schema: Some(schema) };
+                map.serialize_entry("response_format", &format)?;
+            }
+        }
+        if let Some(limit) = &self.max_tokens {
+            map.serialize_entry("max_tokens", limit)?;
+        }
+        if !self.stop_sequences.is_empty() {
+            map.serialize_entry("stop_sequences", &self.stop_sequences)?;
+        }
+        if let Some(thinking) = &self.thinking {
+            map.serialize_entry("thinking", thinking)?;
+        }
+        for (name, value) in self.params.iter() {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Format<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    json_schema: Option<&'a Json<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct ToolOut<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: FunctionOut<'a>,
+    #[serde(skip)]
+    strict: bool,
+}
+
+#[derive(serde::Serialize)]
+struct FunctionOut<'a> {
+    name: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<Cow<'a, str>>,
+    parameters: Json<'a>,
+}
+
+/// The tools the model may use, and whether it must: Cohere cannot be told which one, so the others are left
+/// out.
+fn chosen<'a>(
+    tools: Vec<Tool<'a>>,
+    choice: Option<ToolChoice<'a>>,
+) -> Result<(Vec<ToolOut<'a>>, Option<&'static str>), Error> {
+    let (only, word) = match choice {
+        None | Some(ToolChoice::Auto) => (None, None),
+        Some(ToolChoice::None) => (None, Some("NONE")),
+        Some(ToolChoice::Required) => (None, Some("REQUIRED")),
+        Some(ToolChoice::Function(name)) => (Some(vec![name]), Some("REQUIRED")),
+        Some(ToolChoice::Allowed { names, required }) => (Some(names), required.then_some("REQUIRED")),
+        Some(ToolChoice::Other(_)) => {
+            let message = "cohere takes tool_choice auto, none, required, or a function's name.";
+            return Err(Error::invalid_request("tool_choice", message));
+        }
+    };
+    let mut told = Vec::with_capacity(tools.len());
+    for (index, tool) in tools.into_iter().enumerate() {
+        told.push(function(tool, index)?);
+    }
+    let Some(only) = only else { return Ok((told, word)) };
+    if let Some(stranger) = only.iter().find(|name| !told.iter().any(|tool| tool.function.name == **name)) {
+        let message = format!("tool_choice names {stranger:?}, which is not among the tools.");
+        return Err(Error::invalid_request("tool_choice", message));
+    }
+    told.retain(|tool| only.contains(&tool.function.name));
+    Ok((told, word))
+}
+
+fn function(tool: Tool<'_>, index: usize) -> Result<ToolOut<'_>, Error> {
+    match tool {
+        Tool::Function { name, description, parameters, strict, .. } => {
+            // Required by Cohere, where others take its absence for "no arguments".
+            let empty = || Json::of(&serde_json::json!({"type": "object", "properties": {}}));
+            let parameters = parameters.unwrap_or_else(empty);
+            let function = FunctionOut { name, description, parameters };
+            Ok(ToolOut { kind: "function", function, strict: strict == Some(true) })
+        }
+        Tool::Other { kind, .. } => {
+            let message = format!("cohere has no tool of type {kind:?}: only functions.");
+            Err(Error::invalid_request(format!("tools[{index}].type"), message))
+        }
+    }
+}
+
+/// Cohere is strict with all tools or with none, and cannot be with a tool that requires no argument.
+fn strict(tools: &[ToolOut<'_>], params: &Params<'_>, outgoing: &mut Outgoing) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Schema<'a> {
+        #[serde(borrow)]
+        required: Option<Vec<Json<'a>>>,
+    }
+    if params.get("strict_tools").is_some() || !tools.iter().any(|tool| tool.strict) {
+        return false;
+    }
+    let can = |tool: &ToolOut<'_>| {
+        let schema = tool.function.parameters.read::<Schema<'_>>();
+        tool.strict && schema.and_then(|schema| schema.required).is_some_and(|list| !list.is_empty())
+    };
+    let all = tools.iter().all(can);
+    if !all {
+        outgoing.warn(
+            "tools[].function.strict",
+            "dropped, cohere is strict with all tools or with none, and only where each requires an argument",
+        );
+    }
+    all
+}
+
+/// Cohere counts tokens where OpenAI says how hard to think; `high` and beyond is its own default, without a
+/// limit. A budget of the caller's own wins.
+fn thinking(reasoning: Reasoning<'_>) -> Result<Option<Json<'_>>, Error> {
+    #[derive(serde::Deserialize)]
+    struct Told<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<crate::api::chat::Text<'a>>,
+        budget_tokens: Option<Json<'a>>,
+        token_budget: Option<Json<'a>>,
+    }
+    let out = |on: bool, budget: Option<&str>| {
+        let kind = if on { "enabled" } else { "disabled" };
+        match budget.filter(|_| on) {
+            Some(budget) => Json::owned(format!(r#"{{"type":"{kind}","token_budget":{budget}}}"#)),
+            None => Json::owned(format!(r#"{{"type":"{kind}"}}"#)),
+        }
+    };
+    if let Some(thinking) = &reasoning.thinking {
+        let told = thinking.read::<Told<'_>>().ok_or_else(|| {
+            Error::invalid_request("thinking", "thinking must be an object with a type: enabled or disabled.")
+        })?;
+        let budget = told.budget_tokens.or(told.token_budget).filter(|budget| !budget.is_null());
+        let on = told.kind.as_deref() != Some("disabled");
+        return Ok(out(on, budget.as_ref().map(Json::get)));
+    }
+    Ok(match reasoning.effort.as_deref() {
+        None => None,
+        Some("none") => out(false, None),
+        Some("minimal") => out(true, Some("512")),
+        Some("low") => out(true, Some("2048")),
+        Some("medium") => out(true, Some("8192")),
+        Some(_) => out(true, None),
+    })
+}

@@ -1,0 +1,128 @@
+//! `POST /v1/rerank` at Cohere.
+//!
+//! Cohere no longer hands the documents back (v1 did on `return_documents`): that is done here, from the
+//! caller's request.
+
+use super::body;
+use super::told::UsageIn;
+use crate::api::body::Body;
+use crate::api::chat::{Fault, Json, Text};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Exchange, Target};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// See the file's own words.
+#[derive(Debug)]
+pub(super) struct Rerank;
+
+#[derive(Deserialize)]
+struct AnswerIn<'a> {
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    results: Vec<ResultIn<'a>>,
+    meta: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ResultIn<'a> {
+    index: usize,
+    #[serde(borrow)]
+    relevance_score: Json<'a>,
+}
+
+#[derive(Serialize)]
+struct AnswerOut<'a> {
+    object: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    model: &'a str,
+    provider: &'static str,
+    results: Vec<ResultOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<UsageOut>,
+    /// As it came, for Cohere's own clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a Json<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResultOut<'a> {
+    index: usize,
+    relevance_score: &'a Json<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document: Option<DocumentOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct DocumentOut<'a> {
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct UsageOut {
+    search_units: u64,
+}
+
+/// The documents as texts: of an object its `text`, or all of it where it has none.
+fn documents(body: &Body) -> Result<Vec<Cow<'_, str>>, Error> {
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        #[serde(borrow)]
+        text: Text<'a>,
+    }
+    fn text<'a>(json: &Json<'a>) -> Option<Cow<'a, str>> {
+        let source = json.source()?;
+        if let Ok(text) = serde_json::from_str::<Text<'a>>(source) {
+            return Some(text.0);
+        }
+        let object = serde_json::from_str::<Object<'a>>(source);
+        Some(object.map_or(Cow::Borrowed(source), |object| object.text.0))
+    }
+    let list = body.raw("documents").and_then(|text| serde_json::from_str::<Vec<Json<'_>>>(text).ok());
+    let texts = list.map(|list| list.iter().filter_map(text).collect());
+    texts.ok_or_else(|| {
+        Error::invalid_request("documents", "documents must be a list of texts or of objects with a text.")
+    })
+}
+
+impl Exchange for Rerank {
+    fn write(
+        &self,
+        body: Option<&Body>,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let (body, mut params) = body::members(body, target.model)?;
+        params.set("documents", Json::of(&documents(body)?));
+        params.take("return_documents");
+        for gone in ["rank_fields", "max_chunks_per_doc", "user"] {
+            if params.take(gone).is_some() {
+                outgoing.drop_param(gone, "cohere");
+            }
+        }
+        body::request(&params)
+    }
+
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
+        let told: AnswerIn<'_> =
+            serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it is no ranking of Cohere's"))?;
+        let wanted = request.filter(|body| body.is_true("return_documents"));
+        let documents = wanted.and_then(|body| documents(body).ok()).unwrap_or_default();
+        let units = told.meta.as_ref().and_then(Json::read::<UsageIn>).and_then(|meta| meta.search_units());
+        let results = told.results.iter().map(|result| {
+            let document = documents.get(result.index).map(|text| DocumentOut { text });
+            ResultOut { index: result.index, relevance_score: &result.relevance_score, document }
+        });
+        body::answer(&AnswerOut {
+            object: "list",
+            id: told.id.as_deref(),
+            model,
+            provider: "cohere",
+            results: results.collect(),
+            usage: units.map(|search_units| UsageOut { search_units }),
+            meta: told.meta.as_ref(),
+        })
+    }
+}

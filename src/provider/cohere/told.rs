@@ -1,0 +1,220 @@
+//! What whole answers and streams of Cohere tell in the same shapes: text, thinking, calls, citations,
+//! probabilities, usage and why it stopped.
+
+use crate::api::chat::{Event, Fault, Finish, Json, Tell, Text};
+use crate::api::usage::Usage;
+use serde::{Deserialize, Serialize};
+
+/// One piece of content, or a fragment of it.
+#[derive(Deserialize)]
+pub(super) struct Piece<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    thinking: Option<Text<'a>>,
+}
+
+impl Piece<'_> {
+    pub fn tell(&self, tell: Tell<'_>) {
+        if let Some(text) = self.thinking.as_deref().filter(|text| !text.is_empty()) {
+            tell(Event::Reasoning { choice: 0, text });
+        }
+        if let Some(text) = self.text.as_deref().filter(|text| !text.is_empty()) {
+            tell(Event::Text { choice: 0, text });
+        }
+    }
+}
+
+/// A tool call, or a fragment of one.
+#[derive(Deserialize)]
+pub(super) struct Call<'a> {
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    function: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    arguments: Option<Text<'a>>,
+}
+
+impl Call<'_> {
+    /// The call begins, perhaps with all its arguments.
+    pub fn tell(&self, index: u32, tell: Tell<'_>) {
+        let id = self.id.as_deref().unwrap_or_default();
+        let name = self.function.as_ref().and_then(|function| function.name.as_deref()).unwrap_or_default();
+        tell(Event::ToolCall { choice: 0, index, id, name, signature: None });
+        self.tell_arguments(index, tell);
+    }
+
+    pub fn tell_arguments(&self, index: u32, tell: Tell<'_>) {
+        let fragment = self.function.as_ref().and_then(|function| function.arguments.as_deref());
+        if let Some(fragment) = fragment.filter(|fragment| !fragment.is_empty()) {
+            tell(Event::Arguments { choice: 0, index, fragment });
+        }
+    }
+}
+
+/// One object, or the first of a list: Cohere's events hold the one where its answers hold the other.
+pub(super) fn first<'a>(json: &'a Json<'_>) -> Option<Json<'a>> {
+    match json.is_object() {
+        true => Json::parse(json.get()),
+        false => json.read::<Vec<Json<'a>>>()?.into_iter().next(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Citation<'a> {
+    start: Option<u64>,
+    end: Option<u64>,
+    #[serde(borrow)]
+    sources: Option<Vec<Json<'a>>>,
+    #[serde(rename = "type")]
+    kind: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct SourceIn<'a> {
+    #[serde(borrow)]
+    document: Option<Json<'a>>,
+    tool_output: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(borrow)]
+    url: Option<Text<'a>>,
+    title: Option<Text<'a>>,
+}
+
+#[derive(Serialize)]
+struct Annotation<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    url_citation: UrlCitation<'a>,
+}
+
+#[derive(Serialize)]
+struct UrlCitation<'a> {
+    start_index: u64,
+    end_index: u64,
+    url: &'a str,
+    title: &'a str,
+}
+
+/// Tells the pages a citation of the answer's text names as annotations. What has no address (the caller's
+/// own documents, a tool's result), or cites in a plan or in thinking, is only in the member `citations`.
+pub(super) fn annotate(citation: &Json<'_>, tell: Tell<'_>) {
+    let Some(citation) = citation.read::<Citation<'_>>() else { return };
+    let (Some(start), Some(end)) = (citation.start, citation.end) else { return };
+    if citation.kind.as_deref().is_some_and(|kind| kind != "TEXT_CONTENT") {
+        return;
+    }
+    for source in citation.sources.iter().flatten() {
+        let Some(source) = source.read::<SourceIn<'_>>() else { continue };
+        let Some(page) = source.document.as_ref().or(source.tool_output.as_ref()) else { continue };
+        let Some(Page { url: Some(url), title }) = page.read::<Page<'_>>() else { continue };
+        if url.starts_with("http://") || url.starts_with("https://") {
+            let title = title.as_deref().unwrap_or_default();
+            let url_citation = UrlCitation { start_index: start, end_index: end, url: &url, title };
+            let json = Json::of(&Annotation { kind: "url_citation", url_citation });
+            tell(Event::Annotation { choice: 0, json: json.get() });
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Probability<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    logprobs: Option<Vec<f64>>,
+}
+
+#[derive(Serialize)]
+struct Probabilities<'a> {
+    content: Vec<Token<'a>>,
+    refusal: Option<()>,
+}
+
+#[derive(Serialize)]
+struct Token<'a> {
+    token: &'a str,
+    logprob: f64,
+    bytes: &'a [u8],
+    top_logprobs: [(); 0],
+}
+
+/// Tells probabilities in OpenAI's shape. Cohere gives them for stretches of text; of a stretch of several
+/// tokens the sum is told, which is the probability of the whole stretch.
+pub(super) fn tell_logprobs(items: &[Json<'_>], tell: Tell<'_>) {
+    let items: Vec<Probability<'_>> = items.iter().filter_map(Json::read).collect();
+    let token = |item: &'_ Probability<'_>| -> Option<(usize, f64)> {
+        let list = item.logprobs.as_ref().filter(|list| !list.is_empty())?;
+        Some((list.len(), list.iter().sum()))
+    };
+    let content: Vec<Token<'_>> = items
+        .iter()
+        .filter_map(|item| {
+            let (_, logprob) = token(item)?;
+            let text = item.text.as_deref().unwrap_or_default();
+            Some(Token { token: text, logprob, bytes: text.as_bytes(), top_logprobs: [] })
+        })
+        .collect();
+    if !content.is_empty() {
+        let json = Json::of(&Probabilities { content, refusal: None });
+        tell(Event::Logprobs { choice: 0, json: json.get() });
+    }
+}
+
+/// Cohere's `usage`, or the `meta` of its other answers.
+#[derive(Deserialize)]
+pub(super) struct UsageIn {
+    tokens: Option<Counts>,
+    billed_units: Option<Counts>,
+    cached_tokens: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Counts {
+    input_tokens: Option<f64>,
+    output_tokens: Option<f64>,
+    image_tokens: Option<f64>,
+    search_units: Option<f64>,
+}
+
+impl UsageIn {
+    /// What went through the model; what was billed where only that is told.
+    pub fn usage(&self) -> Option<Usage> {
+        let told =
+            |counts: &&Counts| counts.input_tokens.or(counts.output_tokens).or(counts.image_tokens).is_some();
+        let counts = self.tokens.as_ref().filter(told).or(self.billed_units.as_ref().filter(told))?;
+        // `as` saturates, and NaN becomes 0.
+        let number = |told: Option<f64>| told.unwrap_or_default() as u64;
+        let input = number(counts.input_tokens).saturating_add(number(counts.image_tokens));
+        let output = number(counts.output_tokens);
+        let total = input.saturating_add(output);
+        Some(Usage { input, output, total, cached: number(self.cached_tokens), ..Usage::default() })
+    }
+
+    pub fn search_units(&self) -> Option<u64> {
+        self.billed_units.as_ref()?.search_units.map(|units| units as u64)
+    }
+}
+
+/// Why an answer stopped. `ERROR` and `TIMEOUT` are not a stop: half an answer would pass for a whole one.
+pub(super) fn finish(word: &str, why: Option<&str>) -> Result<Finish, Fault> {
+    let fault = |status: u16, otherwise: &str| {
+        let why = why.filter(|why| !why.is_empty()).unwrap_or(otherwise);
+        Fault::new(status, why).with_kind(word)
+    };
+    Ok(match word {
+        "MAX_TOKENS" | "ERROR_LIMIT" => Finish::Length,
+        "TOOL_CALL" => Finish::ToolCalls,
+        "ERROR_TOXIC" => Finish::ContentFilter,
+        "TIMEOUT" => return Err(fault(504, "Cohere gave up on the answer: it took too long.")),
+        _ if word.starts_with("ERROR") => return Err(fault(500, "Cohere failed while it wrote the answer.")),
+        // COMPLETE, STOP_SEQUENCE, and what is not known yet.
+        _ => Finish::Stop,
+    })
+}

@@ -1,0 +1,135 @@
+//! The tool calls of one choice, put in order.
+//!
+//! Vendors disagree on how the pieces of a call are told to belong together: by `index` (OpenAI), by id with
+//! every index 0 (some Gemini proxies), or not at all. Some tell the id first and the name later.
+
+use super::chunk::{CallIn, FunctionIn, words};
+use crate::api::chat::{Event, Json, Tell};
+use std::borrow::Cow;
+
+/// More calls in one turn than any model makes.
+const MOST_CALLS: usize = 256;
+/// The most arguments held for a call whose name has not come, bytes.
+const MOST_HELD: usize = 1 << 20;
+
+/// The calls so far.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Call>);
+
+#[derive(Debug, Default)]
+struct Call {
+    /// The vendor's index.
+    key: Option<u64>,
+    id: String,
+    told: bool,
+    /// Arguments that came before the name.
+    held: String,
+    signature: Option<String>,
+}
+
+impl Calls {
+    /// Takes the calls of one message, or the pieces of one delta.
+    pub fn take(&mut self, choice: u32, calls: &Json<'_>, streamed: bool, tell: Tell<'_>) {
+        let list: Vec<CallIn<'_>> = calls.read().unwrap_or_default();
+        for call in &list {
+            let function = call.function.as_ref().or(call.custom.as_ref());
+            let seal = call.extra_content.as_ref().and_then(|extra| extra.google.as_ref());
+            let seal = seal.and_then(|google| words(&google.thought_signature));
+            self.take_one((choice, streamed), call, function, seal, tell);
+        }
+    }
+
+    /// OpenAI's retired way: one call without an id.
+    pub fn take_function(&mut self, choice: u32, function: &Json<'_>, streamed: bool, tell: Tell<'_>) {
+        if let Some(function) = function.read::<FunctionIn<'_>>() {
+            let call = CallIn { index: Json::parse("0"), ..CallIn::default() };
+            self.take_one((choice, streamed), &call, Some(&function), None, tell);
+        }
+    }
+
+    fn take_one(
+        &mut self,
+        (choice, streamed): (u32, bool),
+        call: &CallIn<'_>,
+        function: Option<&FunctionIn<'_>>,
+        seal: Option<Cow<'_, str>>,
+        tell: Tell<'_>,
+    ) {
+        let id = words(&call.id).unwrap_or_default();
+        let name = function.and_then(|function| words(&function.name)).unwrap_or_default();
+        let key = call.index.as_ref().and_then(|index| index.read::<u64>());
+        let known = if streamed { self.find(key, &id, &name) } else { None };
+        let at = match known {
+            Some(at) => at,
+            None if self.0.len() >= MOST_CALLS => return,
+            None => {
+                self.0.push(Call { key, id: id.into_owned(), ..Call::default() });
+                self.0.len() - 1
+            }
+        };
+        let Some(known) = self.0.get_mut(at) else { return };
+        let at = u32::try_from(at).unwrap_or(u32::MAX);
+        let seal = seal.or_else(|| function.and_then(|function| words(&function.thought_signature)));
+        known.signature = known.signature.take().or(seal.map(Cow::into_owned));
+        if !name.is_empty() {
+            known.begin(choice, at, &name, tell);
+        }
+        if let Some(fragment) = function.and_then(arguments) {
+            known.argue(choice, at, &fragment, tell);
+        }
+    }
+
+    /// Which call a piece belongs to; `None` for a new one.
+    fn find(&self, key: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let same = match key {
+            Some(_) => self.0.iter().rposition(|call| call.key == key)?,
+            None if !id.is_empty() => return self.0.iter().rposition(|call| call.id == id),
+            None if !name.is_empty() => return None,
+            None => return self.0.len().checked_sub(1),
+        };
+        // The same index, and yet another call.
+        let other = |call: &Call| !id.is_empty() && !name.is_empty() && !call.id.is_empty() && call.id != id;
+        (!self.0.get(same).is_some_and(other)).then_some(same)
+    }
+
+    /// The turn is over: tells of calls whose name never came.
+    pub fn close(&mut self, choice: u32, tell: Tell<'_>) {
+        for (at, call) in self.0.iter_mut().enumerate() {
+            call.begin(choice, u32::try_from(at).unwrap_or(u32::MAX), "", tell);
+        }
+    }
+}
+
+impl Call {
+    fn begin(&mut self, choice: u32, index: u32, name: &str, tell: Tell<'_>) {
+        // Some tell the name again with every piece.
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
+        let signature = self.signature.as_deref();
+        tell(Event::ToolCall { choice, index, id: &self.id, name, signature });
+        if !self.held.is_empty() {
+            tell(Event::Arguments { choice, index, fragment: &std::mem::take(&mut self.held) });
+        }
+    }
+
+    fn argue(&mut self, choice: u32, index: u32, fragment: &str, tell: Tell<'_>) {
+        if self.told {
+            tell(Event::Arguments { choice, index, fragment });
+        } else if self.held.len() + fragment.len() <= MOST_HELD {
+            self.held.push_str(fragment);
+        }
+    }
+}
+
+/// Arguments as JSON text: a string as the standard has it, or the object itself.
+fn arguments<'f>(function: &'f FunctionIn<'_>) -> Option<Cow<'f, str>> {
+    if let Some(input) = words(&function.input) {
+        return Some(Cow::Owned(serde_json::json!({ "input": input }).to_string()));
+    }
+    let json = function.arguments.as_ref().filter(|json| !json.is_null())?;
+    match json.text() {
+        Some(text) => Some(text).filter(|text| !text.is_empty()),
+        None => Some(Cow::Borrowed(json.get())),
+    }
+}

@@ -1,0 +1,159 @@
+//! Failures told inside an answer whose status was a success, in every vendor's way.
+//!
+//! Not failing statuses: those bodies are read by [`Fault::read`].
+
+use super::chunk::words;
+use crate::api::chat::{Fault, Finish, Json};
+use serde::Deserialize;
+
+/// How a choice ended.
+pub(super) enum Ending {
+    Finish(Finish),
+    Fault(Fault),
+}
+
+/// What a `finish_reason` means. One nobody knows is taken for a stop: the turn is over, at any rate.
+pub(super) fn ending(reason: &str) -> Ending {
+    let failed = |status: u16, message: &str| {
+        let mut fault = Fault::new(status, message).with_kind("server_error");
+        fault.code = Some(reason.to_owned());
+        Ending::Fault(fault)
+    };
+    let lower = reason.to_ascii_lowercase();
+    Ending::Finish(match lower.as_str() {
+        // Mistral's model_length and Z.ai's model_context_window_exceeded: the context is full.
+        "length"
+        | "max_tokens"
+        | "max_length"
+        | "max_output_tokens"
+        | "model_length"
+        | "incomplete"
+        | "model_context_window_exceeded" => Finish::Length,
+        "tool_calls" | "tool_call" | "tool_use" | "function_call" => Finish::ToolCalls,
+        // Z.ai calls it sensitive.
+        "content_filter"
+        | "content_filtered"
+        | "safety"
+        | "sensitive"
+        | "recitation"
+        | "refusal"
+        | "prohibited_content"
+        | "blocklist"
+        | "guardrail_intervened" => Finish::ContentFilter,
+        // Mistral, OpenRouter; Z.ai; vLLM and SGLang.
+        "error" => return failed(502, "The provider stopped with an error and said no more."),
+        "network_error" => return failed(502, "The provider stopped with a network error."),
+        "abort" => return failed(502, "The provider aborted the answer."),
+        // DeepSeek.
+        "insufficient_system_resource" => {
+            return failed(503, "The provider ran out of resources and stopped the answer.");
+        }
+        _ => Finish::Stop,
+    })
+}
+
+/// Members by which an answer without choices tells that it failed, or how.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Told<'a> {
+    #[serde(borrow)]
+    error: Option<Json<'a>>,
+    object: Option<Json<'a>>,
+    base_resp: Option<BaseResp<'a>>,
+    #[serde(rename = "type")]
+    kind: Option<Json<'a>>,
+    code: Option<Json<'a>>,
+    status: Option<Json<'a>>,
+    status_code: Option<Json<'a>>,
+}
+
+/// MiniMax's own, with a status of 200.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct BaseResp<'a> {
+    status_code: i64,
+    #[serde(borrow)]
+    status_msg: Option<Json<'a>>,
+}
+
+/// The failure that one JSON object tells of, when it does.
+pub(super) fn told(text: &str) -> Option<Fault> {
+    // A quick look first: nearly no piece of a stream has any of these.
+    let finder = |word: &str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
+    if !finder("error") && !finder("base_resp") {
+        return None;
+    }
+    let json = Json::parse(text)?;
+    let told = json.read::<Told<'_>>()?;
+    let is_error = |json: &Json<'_>| !matches!(json.get(), "null" | "{}" | "\"\"" | "false" | "[]");
+    if told.error.as_ref().is_some_and(is_error) {
+        return Some(fault(text, told.error.as_ref()));
+    }
+    if words(&told.object).as_deref() == Some("error") || words(&told.kind).as_deref() == Some("error") {
+        return Some(fault(text, None));
+    }
+    told.base_resp.filter(|resp| resp.status_code != 0).map(|resp| resp.fault())
+}
+
+/// The failure told by a piece of a stream that is no answer: words without the word error.
+pub(super) fn loose(text: &str) -> Option<Fault> {
+    let says = |name: &str| name == "message" || name == "detail" || name == "msg";
+    let members = Json::members(text)?;
+    members.iter().any(|(name, value)| says(name) && !value.is_null()).then(|| fault(text, None))
+}
+
+/// The failure told by `text`, which is one: an error event, or an answer that is none.
+pub(super) fn fault(text: &str, error: Option<&Json<'_>>) -> Fault {
+    let mut fault = Fault::read(502, text.as_bytes());
+    if fault.message == Fault::read(502, b"").message {
+        fault.message = Fault::unreadable("it is no chat completion").message;
+    }
+    let json = Json::parse(text);
+    let outer = json.as_ref().and_then(Json::read::<Told<'_>>);
+    let inner = error.or(outer.as_ref().and_then(|told| told.error.as_ref()));
+    let inner = inner.and_then(Json::read::<Told<'_>>);
+    let status = inner.and_then(|told| told.status()).or_else(|| outer.as_ref()?.status());
+    fault.status = status.unwrap_or(502);
+    fault
+}
+
+impl Told<'_> {
+    /// The HTTP status that the error's words mean, where they mean one.
+    fn status(&self) -> Option<u16> {
+        let number = |json: &Option<Json<'_>>| {
+            let json = json.as_ref()?;
+            let number = json.read::<u16>().or_else(|| json.text()?.parse().ok())?;
+            (400..600).contains(&number).then_some(number)
+        };
+        let said = number(&self.status_code).or_else(|| number(&self.status)).or_else(|| number(&self.code));
+        let kinds = [words(&self.kind), words(&self.code)];
+        let has = |word: &str| kinds.iter().flatten().any(|kind| kind.to_ascii_lowercase().contains(word));
+        said.or_else(|| match () {
+            () if has("rate_limit") || has("too_many") || has("quota") => Some(429),
+            () if has("authentication") || has("api_key") => Some(401),
+            () if has("permission") => Some(403),
+            () if has("not_found") => Some(404),
+            () if has("overloaded") || has("unavailable") => Some(503),
+            () if has("timeout") => Some(504),
+            () if has("invalid") || has("context_length") || has("content_policy") => Some(400),
+            () => None,
+        })
+    }
+}
+
+impl BaseResp<'_> {
+    fn fault(&self) -> Fault {
+        // <https://platform.minimax.io/docs/api-reference/errorcode>
+        let status = match self.status_code {
+            1002 | 1039 | 1041 | 2045 | 2056 => 429,
+            1004 | 2049 => 401,
+            1008 => 402,
+            1026 | 1027 | 1042 | 2013 | 20132 => 400,
+            1001 => 504,
+            _ => 502,
+        };
+        let words = words(&self.status_msg);
+        let message = words.as_deref().unwrap_or("The provider failed and did not say why.");
+        Fault { code: Some(self.status_code.to_string()), ..Fault::new(status, message) }
+    }
+}

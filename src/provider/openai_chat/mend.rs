@@ -1,0 +1,231 @@
+//! Chat answers that break OpenAI's shape, put right in place.
+//!
+//! Only what an OpenAI client or OpenAI's own schema stumbles over, and thinking under the one name callers
+//! of this gateway read (`reasoning_content`). What OpenAI's own answers fail as well (`logprobs` left out, a
+//! null `system_fingerprint`) is no fault. All other bytes stay.
+
+use super::fault::{Ending, ending};
+use super::splice::{Object, Splice};
+use super::teller;
+use crate::api::chat::{Event, Json};
+use crate::provider::way::Mend;
+
+/// For every vendor that speaks OpenAI's chat and is not OpenAI.
+#[derive(Debug)]
+pub struct ChatMend;
+
+/// [`ChatMend`], for [`crate::provider::way::Way::Same`].
+pub static CHAT_MEND: ChatMend = ChatMend;
+
+impl Mend for ChatMend {
+    fn mend(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(data).ok()?.trim_start();
+        let answer = Object::read(text)?;
+        // An error is the provider's own; and what has no choices is no chat.
+        if !answer.has("choices") || answer.get("error").is_some_and(|error| !error.is_null()) {
+            return None;
+        }
+        let mut mending = Mending { splice: Splice::new(text), streamed, answer };
+        mending.members();
+        for (position, choice) in mending.answer.list("choices").iter().enumerate() {
+            mending.choice(position, choice);
+        }
+        mending.splice.done().map(String::into_bytes)
+    }
+}
+
+struct Mending<'t> {
+    splice: Splice<'t>,
+    streamed: bool,
+    answer: Object<'t>,
+}
+
+impl<'t> Mending<'t> {
+    /// The members beside the choices.
+    fn members(&mut self) {
+        let answer = &self.answer;
+        if answer.word("object").is_none_or(|object| object.is_empty()) {
+            let object = if self.streamed { "\"chat.completion.chunk\"" } else { "\"chat.completion\"" };
+            put(&mut self.splice, answer, "object", object);
+        }
+        if let Some(tier) = answer.word("service_tier")
+            && let Some(standard) = standard_tier(&tier)
+        {
+            self.splice.replace(answer, "service_tier", Json::of(&standard).get());
+            self.splice.append(answer, "native_service_tier", Json::of(&*tier).get());
+        }
+        let figures = match answer.inner("usage") {
+            Some(usage) => {
+                // The schema has these left out or objects.
+                let is_details = |name: &str| name.ends_with("_details");
+                self.splice.remove(&usage, |name, value| is_details(name) && value.is_null());
+                return;
+            }
+            None => answer.inner("x_groq").and_then(|groq| groq.text_of("usage")),
+        };
+        // Moonshot's stands in the last choice.
+        let in_choice = |choice: Object<'t>| choice.text_of("usage");
+        let figures = figures.or_else(|| answer.list("choices").into_iter().find_map(in_choice));
+        match figures.filter(|figures| figures.starts_with('{')) {
+            Some(figures) => put(&mut self.splice, answer, "usage", figures),
+            None if !self.streamed => {
+                self.splice.remove(answer, |name, value| name == "usage" && value.is_null());
+            }
+            None => {}
+        }
+    }
+
+    fn choice(&mut self, position: usize, choice: &Object<'t>) {
+        if !choice.has("index") {
+            self.splice.append(choice, "index", &position.to_string());
+        }
+        let said = choice.inner(if self.streamed { "delta" } else { "message" });
+        let called = said.as_ref().is_some_and(|said| !said.list("tool_calls").is_empty());
+        if let Some(said) = said {
+            self.said(&said, position);
+        }
+        self.finish(choice, called);
+    }
+
+    fn finish(&mut self, choice: &Object<'t>, called: bool) {
+        let Some(reason) = choice.word("finish_reason") else {
+            // Z.ai leaves it out of all pieces but the last.
+            if self.streamed && !choice.has("finish_reason") {
+                self.splice.append(choice, "finish_reason", "null");
+            }
+            return;
+        };
+        let word = match ending(&reason) {
+            _ if reason.is_empty() && self.streamed => {
+                return self.splice.replace(choice, "finish_reason", "null");
+            }
+            Ending::Finish(_) if matches!(reason.as_ref(), "function_call" | "") => return,
+            Ending::Finish(finish) if called && finish.word() == "stop" => "tool_calls",
+            Ending::Finish(finish) => finish.word(),
+            // A finish that is a failure becomes one: clients would take it for the end of a good answer.
+            Ending::Fault(fault) if self.streamed => {
+                self.splice.replace(choice, "finish_reason", "null");
+                let error = serde_json::json!({
+                    "message": fault.message, "type": fault.kind, "param": null, "code": fault.code,
+                });
+                return put(&mut self.splice, &self.answer, "error", &error.to_string());
+            }
+            Ending::Fault(_) => return,
+        };
+        if word != reason {
+            self.splice.replace(choice, "finish_reason", Json::of(word).get());
+            if !choice.has("native_finish_reason") {
+                self.splice.append(choice, "native_finish_reason", Json::of(&*reason).get());
+            }
+        }
+    }
+
+    /// A message or a delta.
+    fn said(&mut self, said: &Object<'t>, position: usize) {
+        let streamed = self.streamed;
+        let unwanted = |name: &str, value: &Json<'t>| match name {
+            "tool_calls" | "function_call" | "annotations" => value.is_null(),
+            "role" => streamed && (value.is_null() || value.get() == "\"\""),
+            _ => false,
+        };
+        self.splice.remove(said, unwanted);
+        let mut thoughts = None;
+        if said.text_of("content").is_some_and(|content| content.starts_with('[')) {
+            let (text, thinking) = parted(said);
+            // A piece that is only thought says nothing.
+            let text = Json::of(&Some(text).filter(|text| !streamed || !text.is_empty()));
+            self.splice.replace(said, "content", text.get());
+            thoughts = Some(Json::of(&thinking).get().to_owned()).filter(|_| !thinking.is_empty());
+        }
+        let reasoning = said.word("reasoning").filter(|text| !text.is_empty());
+        let reasoning = reasoning.and_then(|_| said.text_of("reasoning").map(str::to_owned));
+        if let Some(thoughts) = thoughts.or(reasoning)
+            && said.get("reasoning_content").is_none_or(Json::is_null)
+        {
+            put(&mut self.splice, said, "reasoning_content", &thoughts);
+        }
+        for (index, call) in said.list("tool_calls").iter().enumerate() {
+            self.tool_call(call, (position, index));
+        }
+        if !streamed {
+            for (name, json) in [("role", "\"assistant\""), ("content", "null"), ("refusal", "null")] {
+                if !said.has(name) {
+                    self.splice.append(said, name, json);
+                }
+            }
+        }
+    }
+
+    fn tool_call(&mut self, call: &Object<'t>, (choice, index): (usize, usize)) {
+        let streamed = self.streamed;
+        let is_null = |name: &str, value: &Json<'t>| {
+            value.is_null() && (streamed || name == "type") && matches!(name, "id" | "type" | "index")
+        };
+        self.splice.remove(call, is_null);
+        if streamed && call.get("index").is_none_or(Json::is_null) {
+            self.splice.append(call, "index", &index.to_string());
+        }
+        let function = call.inner("function");
+        if !streamed {
+            if call.get("type").is_none_or(Json::is_null) && function.is_some() {
+                self.splice.append(call, "type", "\"function\"");
+            }
+            if call.word("id").is_none_or(|id| id.is_empty()) {
+                let answer = self.answer.word("id").unwrap_or_default();
+                let id = format!("call_{answer}_{choice}_{index}");
+                put(&mut self.splice, call, "id", Json::of(&id).get());
+            }
+        }
+        let Some(function) = function else { return };
+        // Of a stream the first piece of a call says so; OpenAI's clients for Node want it.
+        let begins = function.word("name").is_some_and(|name| !name.is_empty());
+        if streamed && begins && call.get("type").is_none_or(Json::is_null) {
+            self.splice.append(call, "type", "\"function\"");
+        }
+        match function.get("arguments") {
+            None if streamed => {}
+            None => self.splice.append(&function, "arguments", "\"{}\""),
+            Some(json) if json.is_null() && !streamed => {
+                self.splice.replace(&function, "arguments", "\"{}\"");
+            }
+            Some(json) if json.is_object() => {
+                self.splice.replace(&function, "arguments", Json::of(json.get()).get());
+            }
+            Some(_) => self.splice.remove(&function, |_, value| value.is_null()),
+        }
+    }
+}
+
+/// Replaces a member's value, or adds the member.
+fn put<'t>(splice: &mut Splice<'t>, object: &Object<'t>, name: &str, json: &str) {
+    match object.has(name) {
+        true => splice.replace(object, name, json),
+        false => splice.append(object, name, json),
+    }
+}
+
+/// Mistral's content in parts, as text and thinking.
+fn parted(said: &Object<'_>) -> (String, String) {
+    let (mut text, mut thinking) = (String::new(), String::new());
+    if let Some(content) = said.get("content") {
+        teller::say_content(0, content, &mut |event| match event {
+            Event::Text { text: more, .. } => text.push_str(more),
+            Event::Reasoning { text: more, .. } => thinking.push_str(more),
+            _ => {}
+        });
+    }
+    (text, thinking)
+}
+
+/// OpenAI's word for a vendor's service tier; `None` where it is OpenAI's own already.
+fn standard_tier(tier: &str) -> Option<Option<&'static str>> {
+    match tier {
+        "auto" | "default" | "flex" | "scale" | "priority" => None,
+        // Groq: the plain tier, and the one with reserved speed.
+        "on_demand" | "standard" => Some(Some("default")),
+        "performance" | "fast" => Some(Some("priority")),
+        // OpenRouter: capacity bought ahead, OpenAI's scale tier.
+        "provisioned" => Some(Some("scale")),
+        _ => Some(None),
+    }
+}

@@ -1,0 +1,323 @@
+//! The messages of a chat as OpenAI has them.
+//!
+//! A tool's message takes text only: pictures and documents of a result go into a user's message behind it.
+
+use super::parts::PartOut;
+use super::short_id::short_id;
+use super::{OpenAiChat, Thoughts};
+use crate::api::chat::{Json, Message, Part, Role, ToolCall};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use serde::Serialize;
+use std::borrow::Cow;
+
+#[derive(Serialize)]
+pub(super) struct MessageOut<'a> {
+    role: &'static str,
+    content: Option<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasoning_details: Vec<Detail<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<CallOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<PartOut<'a>>),
+}
+
+/// One of OpenRouter's `reasoning_details`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Detail<'a> {
+    Text {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        text: &'a str,
+        signature: &'a str,
+    },
+    /// As it came (see `thinking`).
+    Whole(Json<'a>),
+}
+
+#[derive(Serialize)]
+struct CallOut<'a> {
+    id: Cow<'a, str>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: FunctionOut<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<serde_json::Value>,
+}
+
+#[derive(Serialize)]
+struct FunctionOut<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+/// What a tool's result shows that its message cannot hold.
+struct Shown<'a> {
+    id: &'a str,
+    parts: Vec<PartOut<'a>>,
+}
+
+/// All messages, in order.
+///
+/// # Errors
+/// 400 for what the vendor has no word for.
+pub(super) fn messages<'a>(
+    messages: &'a [Message<'a>],
+    chat: &OpenAiChat,
+    outgoing: &mut Outgoing,
+) -> Result<Vec<MessageOut<'a>>, Error> {
+    let mut out = Vec::with_capacity(messages.len());
+    let mut shown: Vec<Shown<'a>> = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        let at = format!("messages[{index}]");
+        if message.role == Role::Tool {
+            let (written, held_back) = tool(message, chat, &at)?;
+            out.push(written);
+            shown.extend(held_back);
+            continue;
+        }
+        let before = show(std::mem::take(&mut shown));
+        if message.role == Role::User {
+            out.push(user(message, before, chat, &at)?);
+            continue;
+        }
+        if !before.is_empty() {
+            out.push(MessageOut::new("user", Some(Content::Parts(before))));
+        }
+        out.push(match message.role {
+            Role::Assistant => assistant(message, chat, outgoing, &at)?,
+            _ => system(message, chat, &at)?,
+        });
+    }
+    let left = show(shown);
+    if !left.is_empty() {
+        out.push(MessageOut::new("user", Some(Content::Parts(left))));
+    }
+    Ok(out)
+}
+
+/// What tools' results show, each with a word about whose it is.
+fn show(shown: Vec<Shown<'_>>) -> Vec<PartOut<'_>> {
+    let mut parts = Vec::new();
+    for Shown { id, parts: pictures } in shown {
+        parts.push(PartOut::Made { kind: "text", text: format!("Part of the result of tool call {id}:") });
+        parts.extend(pictures);
+    }
+    parts
+}
+
+impl<'a> MessageOut<'a> {
+    fn new(role: &'static str, content: Option<Content<'a>>) -> Self {
+        Self {
+            role,
+            content,
+            name: None,
+            refusal: None,
+            reasoning_content: None,
+            reasoning: None,
+            reasoning_details: Vec::new(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+        }
+    }
+
+    fn named(mut self, message: &'a Message<'a>, chat: &OpenAiChat) -> Self {
+        self.name = message.name.as_deref().filter(|_| !chat.refuses.contains(&"name"));
+        self
+    }
+
+    /// A message of our own to the model.
+    pub fn instruction(text: String) -> Self {
+        Self::new("system", Some(Content::Text(Cow::Owned(text))))
+    }
+}
+
+fn system<'a>(message: &'a Message<'a>, chat: &OpenAiChat, at: &str) -> Result<MessageOut<'a>, Error> {
+    let role = if message.role == Role::Developer && chat.developer { "developer" } else { "system" };
+    let cached = |part: &Part<'_>| matches!(part, Part::Text { cache_control: Some(_), .. });
+    let only_text = message.content.iter().all(|part| matches!(part, Part::Text { .. }));
+    // Not every vendor takes a list here.
+    let content = if only_text && !(chat.cache_control && message.content.iter().any(cached)) {
+        Content::Text(joined(&message.content, "\n\n"))
+    } else {
+        content(message, Vec::new(), chat, at)?
+    };
+    Ok(MessageOut::new(role, Some(content)).named(message, chat))
+}
+
+fn user<'a>(
+    message: &'a Message<'a>,
+    before: Vec<PartOut<'a>>,
+    chat: &OpenAiChat,
+    at: &str,
+) -> Result<MessageOut<'a>, Error> {
+    Ok(MessageOut::new("user", Some(content(message, before, chat, at)?)).named(message, chat))
+}
+
+/// One text as a string, everything else as a list.
+fn content<'a>(
+    message: &'a Message<'a>,
+    before: Vec<PartOut<'a>>,
+    chat: &OpenAiChat,
+    at: &str,
+) -> Result<Content<'a>, Error> {
+    let mut parts = before;
+    for (index, part) in message.content.iter().enumerate() {
+        parts.extend(PartOut::of(part, chat, &format!("{at}.content[{index}]"))?);
+    }
+    Ok(match parts.as_slice() {
+        [] => Content::Text(Cow::Borrowed("")),
+        [PartOut::Text { text, cache_control: None, .. }] => Content::Text(Cow::Borrowed(text)),
+        _ => Content::Parts(parts),
+    })
+}
+
+/// The texts of a message as one.
+fn joined<'a>(parts: &'a [Part<'a>], between: &str) -> Cow<'a, str> {
+    let mut texts = parts.iter().filter_map(|part| match part {
+        Part::Text { text, .. } if !text.is_empty() => Some(text.as_ref()),
+        _ => None,
+    });
+    let Some(first) = texts.next() else { return Cow::Borrowed("") };
+    texts.fold(Cow::Borrowed(first), |mut whole, text| {
+        whole.to_mut().push_str(between);
+        whole.to_mut().push_str(text);
+        whole
+    })
+}
+
+fn tool<'a>(
+    message: &'a Message<'a>,
+    chat: &OpenAiChat,
+    at: &str,
+) -> Result<(MessageOut<'a>, Option<Shown<'a>>), Error> {
+    let id = message.tool_call_id.as_deref().unwrap_or_default();
+    let mut pictures = Vec::new();
+    for (index, part) in message.content.iter().enumerate() {
+        match part {
+            Part::Text { .. } => {}
+            // Other kinds are told in their own words: a search result's text is in its JSON.
+            Part::Other { json, .. } => {
+                pictures.push(PartOut::Made { kind: "text", text: json.get().to_owned() });
+            }
+            _ => pictures.extend(PartOut::of(part, chat, &format!("{at}.content[{index}]"))?),
+        }
+    }
+    let mut text = joined(&message.content, "\n");
+    if text.is_empty() && !pictures.is_empty() {
+        text = Cow::Borrowed("The result is in the next message.");
+    }
+    // There is no other place to say so.
+    if message.is_error && !text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error")) {
+        text = Cow::Owned(format!("Error: {text}"));
+    }
+    let mut out = MessageOut::new("tool", Some(Content::Text(text)));
+    out.tool_call_id = Some(call_id(id, chat));
+    let shown = (!pictures.is_empty()).then_some(Shown { id, parts: pictures });
+    Ok((out, shown))
+}
+
+fn call_id<'a>(id: &'a str, chat: &OpenAiChat) -> Cow<'a, str> {
+    if chat.short_ids { short_id(id) } else { Cow::Borrowed(id) }
+}
+
+fn assistant<'a>(
+    message: &'a Message<'a>,
+    chat: &OpenAiChat,
+    outgoing: &mut Outgoing,
+    at: &str,
+) -> Result<MessageOut<'a>, Error> {
+    let mut out = MessageOut::new("assistant", None).named(message, chat);
+    let mut thoughts = String::new();
+    let mut refusal = String::new();
+    for part in &message.content {
+        match part {
+            Part::Text { .. } => {}
+            Part::Refusal(text) => refusal.push_str(text),
+            Part::Reasoning { text, signature } => {
+                thoughts.push_str(text);
+                if let (Thoughts::Details, Some(signature)) = (chat.thoughts, signature) {
+                    out.reasoning_details.push(Detail::Text { kind: "reasoning.text", text, signature });
+                }
+            }
+            Part::Redacted { data } => {
+                let detail = Json::parse(data).filter(Json::is_object);
+                if let (Thoughts::Details, Some(detail)) = (chat.thoughts, detail) {
+                    out.reasoning_details.push(Detail::Whole(detail));
+                }
+            }
+            Part::ToolCall(call) => out.tool_calls.push(CallOut::of(call, chat)),
+            // What another provider's own tools did: its text tells of it.
+            Part::Other { kind, .. } => {
+                outgoing.warn(at, format!("{kind} left out, it is another provider's"));
+            }
+            Part::Image(_) | Part::Audio { .. } | Part::File(_) => {
+                let message = format!("{at}: this provider takes text only in an assistant's message.");
+                return Err(Error::invalid_request(at, message));
+            }
+        }
+    }
+    let refused = !refusal.is_empty();
+    if refused && !chat.refuses.contains(&"refusal") {
+        out.refusal = Some(refusal);
+        refusal = String::new();
+    }
+    let mut text = joined(&message.content, "");
+    text = if refusal.is_empty() { text } else { Cow::Owned(format!("{text}{refusal}")) };
+    let silent = text.is_empty() && (refused || !out.tool_calls.is_empty());
+    out.content = (!silent).then_some(Content::Text(text));
+    if !thoughts.is_empty() {
+        out.think(thoughts, &message.content, chat);
+    }
+    Ok(out)
+}
+
+impl<'a> MessageOut<'a> {
+    fn think(&mut self, thoughts: String, content: &'a [Part<'a>], chat: &OpenAiChat) {
+        match chat.thoughts {
+            Thoughts::Nowhere => {}
+            Thoughts::Details if !self.reasoning_details.is_empty() => {}
+            Thoughts::Member("reasoning_content") => self.reasoning_content = Some(thoughts),
+            Thoughts::Details | Thoughts::Member(_) => self.reasoning = Some(thoughts),
+            Thoughts::Parts => {
+                let parts = content.iter().filter_map(|part| match part {
+                    Part::Reasoning { text, .. } if !text.is_empty() => Some(PartOut::thinking(text)),
+                    Part::Text { text, .. } if !text.is_empty() => Some(PartOut::text(text, None)),
+                    _ => None,
+                });
+                self.content = Some(Content::Parts(parts.collect()));
+            }
+        }
+    }
+}
+
+impl<'a> CallOut<'a> {
+    fn of(call: &'a ToolCall<'a>, chat: &OpenAiChat) -> Self {
+        let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_ref() };
+        // OpenRouter's Gemini models want their seal back.
+        let seal = call.signature.as_deref().filter(|_| chat.thoughts == Thoughts::Details);
+        Self {
+            id: call_id(&call.id, chat),
+            kind: "function",
+            function: FunctionOut { name: &call.name, arguments },
+            extra_content: seal.map(|seal| serde_json::json!({"google": {"thought_signature": seal}})),
+        }
+    }
+}

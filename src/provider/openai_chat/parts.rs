@@ -1,0 +1,214 @@
+//! The parts of messages as OpenAI's chat has them, to be written down.
+
+use super::{Documents, OpenAiChat};
+use crate::api::chat::{File, Image, Json, Part, Source};
+use crate::error::Error;
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+
+/// One part of a content list.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum PartOut<'a> {
+    Text {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a Json<'a>>,
+    },
+    Image {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        image_url: ImageOut<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a Json<'a>>,
+    },
+    Audio {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        input_audio: AudioOut<'a>,
+    },
+    /// Mistral's.
+    BareAudio {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        input_audio: &'a str,
+    },
+    File {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        file: FileOut<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a Json<'a>>,
+    },
+    Document {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        document_url: Url<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        document_name: Option<&'a str>,
+    },
+    /// Text made by us.
+    Made {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        text: String,
+    },
+    /// Mistral's thinking.
+    Thinking {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        thinking: [Thought<'a>; 1],
+    },
+    Other(&'a Json<'a>),
+}
+
+#[derive(Serialize)]
+pub(super) struct Thought<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+pub(super) struct ImageOut<'a> {
+    url: Url<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+pub(super) struct AudioOut<'a> {
+    data: &'a str,
+    format: &'a str,
+}
+
+#[derive(Serialize)]
+pub(super) struct FileOut<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filename: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_data: Option<Url<'a>>,
+}
+
+/// A URL, or bytes as one: written at once, so that a large picture is not copied on the way.
+pub(super) enum Url<'a> {
+    Plain(&'a str),
+    Data(&'a str, &'a str),
+}
+
+impl fmt::Display for Url<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(url) => f.write_str(url),
+            Self::Data(media_type, data) => write!(f, "data:{media_type};base64,{data}"),
+        }
+    }
+}
+
+impl Serialize for Url<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'a> PartOut<'a> {
+    pub fn text(text: &'a str, cache_control: Option<&'a Json<'a>>) -> Self {
+        Self::Text { kind: "text", text, cache_control }
+    }
+
+    pub fn thinking(text: &'a str) -> Self {
+        Self::Thinking { kind: "thinking", thinking: [Thought { kind: "text", text }] }
+    }
+
+    /// A part of a user's or a tool's message.
+    ///
+    /// # Errors
+    /// 400 for what the vendor has no part for.
+    pub fn of(part: &'a Part<'a>, chat: &OpenAiChat, at: &str) -> Result<Option<Self>, Error> {
+        let cache = |json: &'a Option<Json<'a>>| json.as_ref().filter(|_| chat.cache_control);
+        Ok(Some(match part {
+            Part::Text { text, .. } if text.is_empty() => return Ok(None),
+            Part::Text { text, cache_control } => Self::text(text, cache(cache_control)),
+            Part::Refusal(text) => Self::text(text, None),
+            Part::Image(image) => Self::image(image, cache(&image.cache_control), at)?,
+            Part::Audio { data, .. } if chat.documents == Documents::DocumentUrls => {
+                Self::BareAudio { kind: "input_audio", input_audio: data }
+            }
+            Part::Audio { data, format } => {
+                Self::Audio { kind: "input_audio", input_audio: AudioOut { data, format } }
+            }
+            Part::File(file) => Self::file(file, chat.documents, cache(&file.cache_control), at)?,
+            // Kinds of the vendor's own (`video_url`), written as chat parts are.
+            Part::Other { kind, json } if is_chat_part(kind, json) => Self::Other(json),
+            Part::Other { kind, .. } => {
+                return Err(Error::invalid_request(at, format!("{at}: this provider takes no {kind} here.")));
+            }
+            Part::Reasoning { .. } | Part::Redacted { .. } | Part::ToolCall(_) => return Ok(None),
+        }))
+    }
+
+    fn image(image: &'a Image<'a>, cache_control: Option<&'a Json<'a>>, at: &str) -> Result<Self, Error> {
+        let url = match &image.source {
+            Source::Url { url, .. } => Url::Plain(url),
+            Source::Data { media_type, data } => Url::Data(media_type, data),
+            Source::Text(_) | Source::Id(_) => {
+                let message = format!("{at}: this provider takes pictures by URL or in base64 only.");
+                return Err(Error::invalid_request(at, message));
+            }
+        };
+        let image_url = ImageOut { url, detail: image.detail.as_deref() };
+        Ok(Self::Image { kind: "image_url", image_url, cache_control })
+    }
+
+    fn file(
+        file: &'a File<'a>,
+        documents: Documents,
+        cache_control: Option<&'a Json<'a>>,
+        at: &str,
+    ) -> Result<Self, Error> {
+        let name = file.name.as_deref();
+        let out = |file_id, file_data| {
+            let filename = match (name, &file_data) {
+                (Some(name), _) => Some(Cow::Borrowed(name)),
+                // OpenAI wants a name with the bytes.
+                (None, Some(_)) => Some(Cow::Borrowed("document.pdf")),
+                (None, None) => None,
+            };
+            Self::File { kind: "file", file: FileOut { file_id, filename, file_data }, cache_control }
+        };
+        let document =
+            |document_url| Self::Document { kind: "document_url", document_url, document_name: name };
+        Ok(match (&file.source, documents) {
+            (Source::Text(text), _) => match name {
+                Some(name) => Self::Made { kind: "text", text: format!("{name}:\n{text}") },
+                None => Self::text(text, cache_control),
+            },
+            (Source::Data { media_type, data }, Documents::DocumentUrls) => {
+                document(Url::Data(media_type, data))
+            }
+            (Source::Url { url, .. }, Documents::DocumentUrls) => document(Url::Plain(url)),
+            (Source::Data { media_type, data }, _) => out(None, Some(Url::Data(media_type, data))),
+            (Source::Url { url, .. }, Documents::FilesOrUrls) => out(None, Some(Url::Plain(url))),
+            (Source::Id(id), Documents::Files) => out(Some(id), None),
+            (Source::Url { .. }, _) => {
+                let message = format!("{at}: this provider takes documents in base64 only, not by URL.");
+                return Err(Error::invalid_request(at, message));
+            }
+            (Source::Id(_), _) => {
+                let message = format!("{at}: this provider keeps no files; send the document in base64.");
+                return Err(Error::invalid_request(at, message));
+            }
+        })
+    }
+}
+
+/// A part `{"type": X, X: ..}`, as all of chat's own parts are.
+fn is_chat_part(kind: &str, json: &Json<'_>) -> bool {
+    let members = Json::members(json.get()).unwrap_or_default();
+    !kind.is_empty() && members.iter().any(|(name, _)| name == kind)
+}

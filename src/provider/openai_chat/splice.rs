@@ -1,0 +1,159 @@
+//! Changes inside a JSON text: what is not changed keeps its bytes.
+//!
+//! For nested members; top-level members of a request are changed by [`crate::api::body::Edit`].
+
+use crate::api::chat::Json;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The changes of one text, collected and then made at once.
+#[derive(Debug)]
+pub(super) struct Splice<'t> {
+    text: &'t str,
+    changes: Vec<(Range<usize>, String)>,
+}
+
+/// A JSON object somewhere in the text.
+#[derive(Debug)]
+pub(super) struct Object<'t> {
+    text: &'t str,
+    members: Vec<(Cow<'t, str>, Json<'t>)>,
+}
+
+impl<'t> Object<'t> {
+    pub fn read(text: &'t str) -> Option<Self> {
+        text.starts_with('{').then_some(())?;
+        Some(Self { text, members: Json::members(text)? })
+    }
+
+    /// The object in a member, when it is one.
+    pub fn inner(&self, name: &str) -> Option<Object<'t>> {
+        Self::read(self.text_of(name)?)
+    }
+
+    /// The objects in a member that is a list.
+    pub fn list(&self, name: &str) -> Vec<Object<'t>> {
+        let list = self.text_of(name).and_then(|text| serde_json::from_str::<Vec<Json<'t>>>(text).ok());
+        list.unwrap_or_default().iter().filter_map(|json| Self::read(json.source()?)).collect()
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Json<'t>> {
+        self.members.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// The JSON text of a member.
+    pub fn text_of(&self, name: &str) -> Option<&'t str> {
+        self.get(name)?.source()
+    }
+
+    /// The text of a member that is a string.
+    pub fn word(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.get(name)?.text()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+}
+
+impl<'t> Splice<'t> {
+    pub fn new(text: &'t str) -> Self {
+        Self { text, changes: Vec::new() }
+    }
+
+    /// Where a part of the text stands in it.
+    fn place(&self, part: &str) -> Range<usize> {
+        let start = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+        start..start + part.len()
+    }
+
+    /// Puts `json` in the place of a member's value.
+    pub fn replace(&mut self, object: &Object<'t>, name: &str, json: impl Into<String>) {
+        if let Some(value) = object.text_of(name) {
+            self.changes.push((self.place(value), json.into()));
+        }
+    }
+
+    /// Adds a member at the end.
+    pub fn append(&mut self, object: &Object<'t>, name: &str, json: &str) {
+        let place = self.place(object.text);
+        let (at, comma) = match object.members.last().and_then(|(_, value)| value.source()) {
+            Some(value) => (self.place(value).end, ","),
+            None => (place.start + 1, ""),
+        };
+        self.changes.push((at..at, format!("{comma}{}:{json}", Json::of(name).get())));
+    }
+
+    /// Takes members out. One whose name is written with escapes stays: nobody does that.
+    pub fn remove(&mut self, object: &Object<'t>, unwanted: impl Fn(&str, &Json<'t>) -> bool) {
+        let mut kept = 0;
+        for (index, (name, value)) in object.members.iter().enumerate() {
+            if !unwanted(name, value) {
+                kept += 1;
+                continue;
+            }
+            let Some(range) = self.removal(object, index, kept) else {
+                kept += 1;
+                continue;
+            };
+            self.changes.push((range, String::new()));
+        }
+    }
+
+    /// A member goes with the comma before it; the first one with the comma after it.
+    fn removal(&self, object: &Object<'t>, index: usize, kept: usize) -> Option<Range<usize>> {
+        let name_at = |index: usize| match &object.members.get(index)?.0 {
+            Cow::Borrowed(name) => Some(self.place(name).start.saturating_sub(1)),
+            Cow::Owned(_) => None,
+        };
+        let end_at = |index: usize| Some(self.place(object.members.get(index)?.1.source()?).end);
+        let start = name_at(index)?;
+        if kept > 0 {
+            return Some(end_at(index.checked_sub(1)?)?..end_at(index)?);
+        }
+        let end = if index + 1 < object.members.len() { name_at(index + 1)? } else { end_at(index)? };
+        Some(start..end)
+    }
+
+    /// The text with all changes made; `None` when there are none.
+    pub fn done(mut self) -> Option<String> {
+        if self.changes.is_empty() {
+            return None;
+        }
+        self.changes.sort_by_key(|(range, _)| range.start);
+        let grown: usize = self.changes.iter().map(|(_, with)| with.len()).sum();
+        let mut out = String::with_capacity(self.text.len() + grown);
+        let mut copied = 0;
+        for (range, with) in &self.changes {
+            let start = range.start.max(copied);
+            out.push_str(self.text.get(copied..start)?);
+            out.push_str(with);
+            copied = range.end.max(copied);
+        }
+        out.push_str(self.text.get(copied..)?);
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_changed_changes() {
+        let text = r#" { "a" : 1.0, "b":{ "c":null,"d":"x","e":null } , "f":[{"g":1},2,{}] } "#;
+        let text = text.trim();
+        let whole = Object::read(text).unwrap();
+        let mut splice = Splice::new(text);
+        let inner = whole.inner("b").unwrap();
+        splice.remove(&inner, |_, value| value.is_null());
+        splice.append(&inner, "h", "\"new\"");
+        for object in whole.list("f") {
+            splice.append(&object, "i", "2");
+        }
+        splice.replace(&whole, "a", "2");
+        let wanted = r#"{ "a" : 2, "b":{ "d":"x","h":"new" } , "f":[{"g":1,"i":2},2,{"i":2}] }"#;
+        assert_eq!(splice.done().unwrap(), wanted);
+        assert!(Splice::new(text).done().is_none());
+    }
+}

@@ -1,0 +1,227 @@
+//! Every recorded chat answer, read and mended; and answers no recording has.
+//!
+//! The recordings stand beside the checkout or those tests are skipped. What they are held against is read from
+//! the recordings with plain JSON, on another way than the reader's.
+
+use super::{CHAT_MEND, OPENAI_CHAT, OpenAiChat};
+use crate::api::chat::answer::{Answer, Piece};
+use crate::api::chat::{Event, Fault};
+use crate::api::usage::Usage;
+use crate::provider::way::{Chat, Mend};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+mod odd_answers;
+mod requests;
+
+/// One recorded answer of a chat completion.
+struct Recording {
+    id: String,
+    host: String,
+    body: String,
+    streamed: bool,
+}
+
+fn recordings() -> Vec<Recording> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
+    let Ok(text) = std::fs::read_to_string(file) else {
+        eprintln!("SKIPPED: no ../shared/traffic/recorded.jsonl beside this checkout");
+        return Vec::new();
+    };
+    let read = |line: &str| {
+        let told: Value = serde_json::from_str(line).unwrap();
+        let uri = told["uri"].as_str().unwrap();
+        if !uri.contains("chat/completions") || told["status"] != 200 {
+            return None;
+        }
+        let sse = told["sse"].as_str().map(str::to_owned);
+        let streamed = sse.is_some();
+        let body = sse.unwrap_or_else(|| told["response"].to_string());
+        let word = |name: &str| told[name].as_str().unwrap().to_owned();
+        Some(Recording { id: word("id"), host: word("host"), body, streamed })
+    };
+    text.lines().filter_map(read).collect()
+}
+
+/// What an answer told, put together.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    answer: Answer,
+    error: Option<Fault>,
+    ended: bool,
+}
+
+fn read(chat: &OpenAiChat, body: &[u8], streamed: bool, size: &mut dyn FnMut() -> usize) -> Told {
+    let mut told = Told::default();
+    let mut reader = chat.reader(streamed);
+    let mut tell = |event: Event<'_>| {
+        assert!(told.error.is_none() && !told.ended, "nothing comes behind an end: {event:?}");
+        match &event {
+            Event::Error(fault) => told.error = Some((*fault).clone()),
+            Event::End => told.ended = true,
+            _ => told.answer.take(&event),
+        }
+    };
+    let mut rest = body;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(size().clamp(1, rest.len()));
+        reader.push(piece, &mut tell);
+        rest = after;
+    }
+    reader.finish(&mut tell);
+    told
+}
+
+/// Reads whole, byte by byte and at cuts that look random: always the same.
+fn read_all_ways(body: &[u8], streamed: bool) -> Told {
+    let whole = read(&OPENAI_CHAT, body, streamed, &mut || body.len());
+    assert_eq!(whole, read(&OPENAI_CHAT, body, streamed, &mut || 1), "byte by byte");
+    for mut seed in 1..=8_u64 {
+        let mut next = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % 200 + 1
+        };
+        assert_eq!(whole, read(&OPENAI_CHAT, body, streamed, &mut next), "random cuts");
+    }
+    whole
+}
+
+/// What a recording says, found without the reader.
+#[derive(Debug, Default, PartialEq)]
+struct Wanted {
+    text: String,
+    reasoning: String,
+    /// Name and arguments.
+    calls: Vec<(String, Value)>,
+    finish: Option<String>,
+    usage: Option<Usage>,
+    error: Option<String>,
+    annotations: usize,
+}
+
+impl Wanted {
+    fn of(recording: &Recording) -> Self {
+        let mut wanted = Wanted::default();
+        let mut calls: BTreeMap<u64, (String, String)> = BTreeMap::new();
+        let chunks: Vec<Value> = match recording.streamed {
+            false => vec![serde_json::from_str(&recording.body).unwrap()],
+            true => {
+                let lines = recording.body.lines().filter_map(|line| line.strip_prefix("data: "));
+                lines.filter_map(|data| serde_json::from_str(data).ok()).collect()
+            }
+        };
+        for chunk in &chunks {
+            wanted.take(chunk, &mut calls);
+        }
+        let arguments = |text: &str| serde_json::from_str(if text.is_empty() { "{}" } else { text }).unwrap();
+        wanted.calls = calls.into_values().map(|(name, text)| (name, arguments(&text))).collect();
+        wanted
+    }
+
+    fn take(&mut self, chunk: &Value, calls: &mut BTreeMap<u64, (String, String)>) {
+        if let Some(message) = chunk["error"]["message"].as_str() {
+            self.error = Some(message.to_owned());
+        }
+        if chunk["usage"].is_object() {
+            self.usage = Usage::read(chunk["usage"].to_string().as_bytes());
+        }
+        let Some(choice) = chunk["choices"].get(0) else { return };
+        let said = choice.get("delta").unwrap_or(&choice["message"]);
+        match &said["content"] {
+            Value::String(text) => self.text.push_str(text),
+            Value::Array(parts) => parts.iter().for_each(|part| {
+                self.text.push_str(part["text"].as_str().unwrap_or_default());
+                for thought in part["thinking"].as_array().into_iter().flatten() {
+                    self.reasoning.push_str(thought["text"].as_str().unwrap());
+                }
+            }),
+            _ => {}
+        }
+        let spelled = said["reasoning"].as_str().or(said["reasoning_content"].as_str());
+        self.reasoning.push_str(spelled.unwrap_or_default());
+        for (position, call) in said["tool_calls"].as_array().into_iter().flatten().enumerate() {
+            let index = call["index"].as_u64().filter(|_| choice.get("delta").is_some());
+            let entry = calls.entry(index.unwrap_or(position as u64)).or_default();
+            entry.0.push_str(call["function"]["name"].as_str().unwrap_or_default());
+            entry.1.push_str(call["function"]["arguments"].as_str().unwrap_or_default());
+        }
+        self.annotations += said["annotations"].as_array().map_or(0, Vec::len);
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            self.finish = Some(reason.to_owned());
+        }
+    }
+
+    /// The same of what the reader told.
+    fn read(told: &Told) -> Self {
+        let mut wanted = Wanted { usage: told.answer.usage, ..Wanted::default() };
+        wanted.error = told.error.as_ref().map(|fault| fault.message.clone());
+        let Some(choice) = told.answer.choices.first() else { return wanted };
+        wanted.text = choice.text().unwrap_or_default();
+        wanted.reasoning = choice.reasoning().unwrap_or_default();
+        for piece in &choice.pieces {
+            if let Piece::ToolCall { name, arguments, .. } = piece {
+                let arguments = if arguments.is_empty() { "{}" } else { arguments };
+                wanted.calls.push((name.clone(), serde_json::from_str(arguments).unwrap()));
+            }
+        }
+        wanted.finish = choice.finish.as_ref().map(|(_, native)| native.clone());
+        wanted.annotations = choice.annotations.len();
+        wanted
+    }
+}
+
+#[test]
+fn every_recorded_answer_is_read_as_it_was_said() {
+    let mut counts: BTreeMap<(String, bool), usize> = BTreeMap::new();
+    for recording in recordings() {
+        let told = read_all_ways(recording.body.as_bytes(), recording.streamed);
+        let mut wanted = Wanted::of(&recording);
+        if wanted.error.is_some() {
+            // A finish before an error is none.
+            wanted.finish = None;
+        }
+        assert_eq!(Wanted::read(&told), wanted, "{}", recording.id);
+        assert_eq!(told.ended, wanted.error.is_none(), "{}", recording.id);
+        let start = (told.answer.id.is_some(), told.answer.model.is_some(), told.answer.created.is_some());
+        assert_eq!(start, (true, true, true), "{}", recording.id);
+        *counts.entry((recording.host, recording.streamed)).or_default() += 1;
+    }
+    println!("{counts:?}");
+}
+
+#[test]
+fn mended_answers_say_what_they_said() {
+    let mut changed: BTreeMap<String, usize> = BTreeMap::new();
+    for recording in recordings() {
+        if !recording.streamed {
+            let Some(mended) = CHAT_MEND.mend(recording.body.as_bytes(), false) else { continue };
+            let before = read(&OPENAI_CHAT, recording.body.as_bytes(), false, &mut || 1 << 20);
+            let after = read(&OPENAI_CHAT, &mended, false, &mut || 1 << 20);
+            assert_eq!(Wanted::read(&before), Wanted::read(&after), "{}", recording.id);
+            assert!(CHAT_MEND.mend(&mended, false).is_none(), "{}: once is enough", recording.id);
+            *changed.entry(recording.host).or_default() += 1;
+            continue;
+        }
+        for data in recording.body.lines().filter_map(|line| line.strip_prefix("data: ")) {
+            let Some(mended) = CHAT_MEND.mend(data.as_bytes(), true) else { continue };
+            serde_json::from_slice::<Value>(&mended).unwrap();
+            assert!(CHAT_MEND.mend(&mended, true).is_none(), "{}: once is enough", recording.id);
+            *changed.entry(format!("{} (stream events)", recording.host)).or_default() += 1;
+        }
+    }
+    println!("{changed:?}");
+}
+
+#[test]
+fn openais_own_answers_need_no_mending() {
+    for recording in recordings().iter().filter(|recording| recording.host == "api.openai.com") {
+        if recording.streamed {
+            for data in recording.body.lines().filter_map(|line| line.strip_prefix("data: ")) {
+                assert!(CHAT_MEND.mend(data.as_bytes(), true).is_none(), "{}", recording.id);
+            }
+        } else {
+            assert!(CHAT_MEND.mend(recording.body.as_bytes(), false).is_none(), "{}", recording.id);
+        }
+    }
+}

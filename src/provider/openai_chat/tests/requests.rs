@@ -1,0 +1,296 @@
+//! What goes out for a caller of another dialect: one conversation with every construct, written for vendors of
+//! every accent. A caller of chat completions is tested by the golden files.
+
+use super::super::{OpenAiChat, accents};
+use super::OPENAI_CHAT;
+use crate::api::body::Body;
+use crate::api::chat::{
+    ChatRequest, File, Image, Json, Message, Part, Reasoning, ResponseFormat, Role, Source, Tool, ToolCall,
+    ToolChoice,
+};
+use crate::api::chat_completions;
+use crate::api::operation::Operation;
+use crate::config::account::Account;
+use crate::error::Error;
+use crate::provider::Call;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::{Chat, Target};
+use http::Method;
+use serde_json::{Value, json};
+
+fn write(chat: &OpenAiChat, request: ChatRequest<'_>) -> Result<(Value, Vec<String>), Error> {
+    let account = Account::default();
+    let call = Call {
+        operation: Operation::ChatCompletions,
+        method: &Method::POST,
+        path: "chat/completions",
+        query: None,
+        model: Some("m"),
+        streamed: request.stream,
+    };
+    let mut outgoing = Outgoing::default();
+    let target = Target { call: &call, account: &account, model: "m" };
+    let body = chat.write(request, &target, &mut outgoing)?;
+    Ok((serde_json::from_slice(&body).unwrap(), outgoing.warnings))
+}
+
+fn part(text: &'static str) -> Part<'static> {
+    Part::text(text)
+}
+
+fn picture() -> Part<'static> {
+    let source = Source::Data { media_type: "image/png".into(), data: "AAAA".into() };
+    Part::Image(Image { source, detail: Some("low".into()), cache_control: None })
+}
+
+fn document(source: Source<'static>) -> Part<'static> {
+    Part::File(File { source, name: Some("a.pdf".into()), cache_control: None })
+}
+
+fn thought(signature: Option<&'static str>) -> Part<'static> {
+    Part::Reasoning { text: "hm".into(), signature: signature.map(Into::into) }
+}
+
+fn call() -> Part<'static> {
+    Part::ToolCall(ToolCall {
+        id: "toolu_1".into(),
+        name: "look".into(),
+        arguments: "".into(),
+        signature: None,
+        cache_control: None,
+    })
+}
+
+/// A turn with a tool whose result shows a picture.
+fn conversation() -> Vec<Message<'static>> {
+    let mut result = Message::new(Role::Tool, vec![part("it is"), part("red"), picture()]);
+    result.tool_call_id = Some("toolu_1".into());
+    let mut failed = Message::new(Role::Tool, vec![part("no")]);
+    failed.tool_call_id = Some("toolu_2".into());
+    failed.is_error = true;
+    vec![
+        Message::new(Role::Developer, vec![part("be"), part("brief")]),
+        Message::new(Role::User, vec![part("look")]),
+        Message::new(Role::Assistant, vec![thought(Some("seal")), part("I"), part(" look"), call()]),
+        result,
+        failed,
+        Message::new(Role::User, vec![part("and?"), picture()]),
+    ]
+}
+
+fn asked() -> ChatRequest<'static> {
+    ChatRequest {
+        messages: conversation(),
+        max_tokens: Json::parse("100"),
+        stream: true,
+        ..Default::default()
+    }
+}
+
+#[test]
+fn openai_gets_the_conversation_in_its_words() {
+    let (body, warnings) = write(&OPENAI_CHAT, asked()).unwrap();
+    let picture =
+        json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}});
+    let wanted = json!({
+        "model": "m",
+        "messages": [
+            {"role": "developer", "content": "be\n\nbrief"},
+            {"role": "user", "content": "look"},
+            {"role": "assistant", "content": "I look", "tool_calls": [
+                {"id": "toolu_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            ]},
+            {"role": "tool", "content": "it is\nred", "tool_call_id": "toolu_1"},
+            {"role": "tool", "content": "Error: no", "tool_call_id": "toolu_2"},
+            {"role": "user", "content": [
+                {"type": "text", "text": "Part of the result of tool call toolu_1:"}, picture,
+                {"type": "text", "text": "and?"}, picture
+            ]}
+        ],
+        "max_completion_tokens": 100,
+        "stream": true,
+        "stream_options": {"include_usage": true}
+    });
+    assert_eq!(body, wanted);
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn each_accent_has_its_own_words_for_the_same() {
+    let assistant = |chat: &OpenAiChat| write(chat, asked()).unwrap().0["messages"][2].clone();
+    assert_eq!(assistant(&accents::DEEPSEEK)["reasoning_content"], "hm");
+    assert_eq!(assistant(&accents::GROQ)["reasoning"], "hm");
+    assert_eq!(
+        assistant(&accents::OPENROUTER)["reasoning_details"],
+        json!([{"type": "reasoning.text", "text": "hm", "signature": "seal"}])
+    );
+    let mistral = write(&accents::MISTRAL, asked()).unwrap().0;
+    assert_eq!(
+        mistral["messages"][2]["content"],
+        json!([
+            {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+            {"type": "text", "text": "I"},
+            {"type": "text", "text": " look"}
+        ])
+    );
+    let id = mistral["messages"][3]["tool_call_id"].as_str().unwrap();
+    assert!(id.len() == 9 && mistral["messages"][2]["tool_calls"][0]["id"] == id);
+    assert_eq!(mistral["messages"][0]["role"], "system");
+    assert_eq!((&mistral["max_tokens"], mistral.get("stream_options")), (&json!(100), None));
+}
+
+#[test]
+fn thinking_is_asked_for_in_each_vendors_way() {
+    let ask = |chat: &OpenAiChat, effort: Option<&'static str>, thinking: Option<&'static str>| {
+        let reasoning = Reasoning {
+            effort: effort.map(Into::into),
+            thinking: thinking.and_then(Json::parse),
+            summary: None,
+        };
+        let (mut body, _) = write(chat, ChatRequest { reasoning, ..Default::default() }).unwrap();
+        let members = body.as_object_mut().unwrap();
+        members.remove("model");
+        members.remove("messages");
+        body
+    };
+    let budget = Some(r#"{"type":"enabled","budget_tokens":5000}"#);
+    let off = Some(r#"{"type":"disabled"}"#);
+    assert_eq!(ask(&OPENAI_CHAT, Some("low"), None), json!({"reasoning_effort": "low"}));
+    assert_eq!(ask(&OPENAI_CHAT, None, budget), json!({"reasoning_effort": "medium"}));
+    assert_eq!(ask(&OPENAI_CHAT, None, off), json!({}));
+    assert_eq!(
+        ask(&accents::DEEPSEEK, Some("high"), None),
+        json!({"thinking": {"type": "enabled"}, "reasoning_effort": "high"})
+    );
+    assert_eq!(ask(&accents::DEEPSEEK, Some("none"), None), json!({"thinking": {"type": "disabled"}}));
+    assert_eq!(ask(&accents::ZAI, None, budget), json!({"thinking": {"type": "enabled"}}));
+    assert_eq!(ask(&accents::OPENROUTER, Some("high"), None), json!({"reasoning": {"effort": "high"}}));
+    assert_eq!(ask(&accents::OPENROUTER, None, budget), json!({"reasoning": {"max_tokens": 5000}}));
+    assert_eq!(ask(&accents::OPENROUTER, None, off), json!({"reasoning": {"enabled": false}}));
+    assert_eq!(
+        ask(&accents::DASHSCOPE, None, budget),
+        json!({"enable_thinking": true, "thinking_budget": 5000})
+    );
+    assert_eq!(ask(&accents::OLLAMA, None, None), json!({}));
+}
+
+#[test]
+fn tools_formats_and_parameters_are_written() {
+    let body = json!({
+        "model": "m", "messages": [],
+        "tools": [
+            {"type": "function", "function": {"name": "a", "strict": true, "parameters": {"type": "object"}}},
+            {"type": "function", "function": {"name": "b", "description": "d", "strict": false}}
+        ],
+        "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
+            {"type": "function", "function": {"name": "b"}}
+        ]}},
+        "parallel_tool_calls": false, "stop": "x", "seed": 1, "top_p": 1,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": true}},
+        "store": true, "user": "u"
+    });
+    let text = body
+        .to_string()
+        .replace("\"top_p\":1", "\"top_p\":1.0")
+        .replace("\"seed\":1", "\"seed\":18446744073709551616");
+    let body = Body::parse(text.into()).unwrap();
+    let account = Account::default();
+    let call = Call {
+        operation: Operation::ChatCompletions,
+        method: &Method::POST,
+        path: "chat/completions",
+        query: None,
+        model: None,
+        streamed: false,
+    };
+    let mut outgoing = Outgoing::default();
+    let target = Target { call: &call, account: &account, model: "m" };
+    let sent =
+        accents::MISTRAL.write(chat_completions::read(&body).unwrap(), &target, &mut outgoing).unwrap();
+    let sent = String::from_utf8(sent).unwrap();
+    let wanted = concat!(
+        r#"{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"b","description":"d","#,
+        r#""parameters":{"properties":{},"type":"object"}}}],"tool_choice":"any","parallel_tool_calls":false,"#,
+        r#""response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"strict":true}},"#,
+        r#""stop":"x","random_seed":18446744073709551616,"top_p":1.0}"#
+    );
+    assert_eq!(sent, wanted);
+    let warned: Vec<&str> = outgoing.warnings.iter().filter_map(|each| each.split(':').next()).collect();
+    assert_eq!(warned, ["store", "user"]);
+
+    let schema = || ResponseFormat::JsonSchema {
+        name: "n".into(),
+        description: None,
+        schema: Json::parse(r#"{"type":"object"}"#).unwrap(),
+        strict: None,
+    };
+    let request = ChatRequest { response_format: Some(schema()), ..Default::default() };
+    let (body, _) = write(&accents::DEEPSEEK, request).unwrap();
+    assert_eq!(body["response_format"], json!({"type": "json_object"}));
+    assert!(body["messages"][0]["content"].as_str().unwrap().contains(r#"{"type":"object"}"#));
+}
+
+#[test]
+fn documents_and_sound_go_as_the_vendor_takes_them() {
+    let send = |chat: &OpenAiChat, part: Part<'static>| {
+        let messages = vec![Message::new(Role::User, vec![part])];
+        let sent = write(chat, ChatRequest { messages, ..Default::default() });
+        sent.map(|(body, _)| body["messages"][0]["content"].clone())
+    };
+    let data = || document(Source::Data { media_type: "application/pdf".into(), data: "JVBE".into() });
+    let url = || document(Source::Url { url: "https://h/a.pdf".into(), media_type: None });
+    let file = |data: &str| json!([{"type": "file", "file": {"filename": "a.pdf", "file_data": data}}]);
+    let of_mistral =
+        |url: &str| json!([{"type": "document_url", "document_url": url, "document_name": "a.pdf"}]);
+    assert_eq!(send(&OPENAI_CHAT, data()).unwrap(), file("data:application/pdf;base64,JVBE"));
+    assert_eq!(send(&OPENAI_CHAT, url()).unwrap_err().param.as_deref(), Some("messages[0].content[0]"));
+    assert_eq!(send(&accents::OPENROUTER, url()).unwrap(), file("https://h/a.pdf"));
+    assert_eq!(send(&accents::MISTRAL, url()).unwrap(), of_mistral("https://h/a.pdf"));
+    assert_eq!(send(&accents::MISTRAL, data()).unwrap(), of_mistral("data:application/pdf;base64,JVBE"));
+    let id = document(Source::Id("file-1".into()));
+    assert_eq!(send(&OPENAI_CHAT, id.clone()).unwrap()[0]["file"]["file_id"], "file-1");
+    assert_eq!(send(&accents::MISTRAL, id).unwrap_err().status(), 400);
+    let text = document(Source::Text("words".into()));
+    assert_eq!(send(&OPENAI_CHAT, text).unwrap()[0]["text"], "a.pdf:\nwords");
+    let sound = || Part::Audio { data: "AAAA".into(), format: "mp3".into() };
+    assert_eq!(
+        send(&OPENAI_CHAT, sound()).unwrap()[0]["input_audio"],
+        json!({"data": "AAAA", "format": "mp3"})
+    );
+    assert_eq!(send(&accents::MISTRAL, sound()).unwrap()[0]["input_audio"], "AAAA");
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_by_name() {
+    let refused = |request: ChatRequest<'static>| write(&accents::PLAIN, request).unwrap_err().param.unwrap();
+    let json = || Json::parse(r#"{"type":"web_search_20250305","name":"web_search"}"#).unwrap();
+    let tool = Tool::Other { kind: "web_search_20250305".into(), json: json() };
+    assert_eq!(refused(ChatRequest { tools: vec![tool], ..Default::default() }), "tools[0]");
+    let mut request = ChatRequest::default();
+    request.params.set("previous_response_id", Json::parse("\"r\"").unwrap());
+    assert_eq!(refused(request), "previous_response_id");
+    // A choice among no tools is left out: vendors refuse it.
+    let request = ChatRequest { tool_choice: Some(ToolChoice::Auto), ..Default::default() };
+    assert!(write(&accents::PLAIN, request).unwrap().0.get("tool_choice").is_none());
+}
+
+#[test]
+fn a_plain_request_is_untouched_in_every_accent() {
+    let body = r#"{ "model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"developer, name, seed"}]},{"role":"assistant","content":"a"}],"max_tokens":1.0,"tools":[],"tool_choice":"auto","response_format":{"type":"json_object"},"made_up":[1.0] }"#;
+    let body = Body::parse(body.into()).unwrap();
+    for chat in [
+        &OPENAI_CHAT,
+        &accents::PLAIN,
+        &accents::MISTRAL,
+        &accents::GROQ,
+        &accents::CEREBRAS,
+        &accents::DEEPSEEK,
+        &accents::ZAI,
+        &accents::OPENROUTER,
+        &accents::OLLAMA,
+    ] {
+        let mut outgoing = Outgoing::default();
+        assert!(chat.edits(&body, &mut outgoing).is_empty(), "{chat:?}");
+        assert!(outgoing.warnings.is_empty());
+    }
+}

@@ -1,0 +1,323 @@
+//! A chat request written as a chat completion.
+
+use super::messages::{self, MessageOut};
+use super::{Effort, Limit, OpenAiChat, Rule};
+use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
+use crate::error::Error;
+use crate::provider::outgoing::Outgoing;
+use crate::provider::way::Target;
+use serde::Serialize;
+use serde_json::json;
+use std::borrow::Cow;
+
+/// OpenAI's own members that change nothing of the answer: left out for vendors that do not know them.
+const OPENAI_ONLY: &[&str] =
+    &["store", "moderation", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "verbosity"];
+
+/// The body being written.
+struct Members<'o> {
+    out: Vec<u8>,
+    chat: &'o OpenAiChat,
+    outgoing: &'o mut Outgoing,
+}
+
+impl Members<'_> {
+    /// Adds a member under OpenAI's name of it, in the vendor's accent.
+    fn add<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        let rule = self.chat.rules.iter().find(|(ruled, _)| *ruled == name).map(|(_, rule)| *rule);
+        match rule {
+            Some(Rule::Drop) => self.outgoing.drop_param(name, "this provider"),
+            Some(Rule::Name(other)) => self.put(other, value),
+            Some(Rule::Words(words)) => {
+                let word = Json::of(value);
+                let other = words.iter().find(|(from, _)| word.text().is_some_and(|word| word == *from));
+                match other {
+                    Some((_, to)) => self.put(name, to),
+                    None => self.put(name, &word),
+                }
+            }
+            Some(Rule::DropWord(_) | Rule::Effort) | None => self.put(name, value),
+        }
+    }
+
+    fn put<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        self.out.push(if self.out.is_empty() { b'{' } else { b',' });
+        // Into a `Vec`, and of types that always serialize.
+        let _ = serde_json::to_writer(&mut self.out, name);
+        self.out.push(b':');
+        let _ = serde_json::to_writer(&mut self.out, value);
+    }
+}
+
+/// Writes the body.
+///
+/// # Errors
+/// 400 that names what the vendor cannot do.
+pub(super) fn write(
+    chat: &OpenAiChat,
+    request: ChatRequest<'_>,
+    target: &Target<'_>,
+    outgoing: &mut Outgoing,
+) -> Result<Vec<u8>, Error> {
+    let mut written = messages::messages(&request.messages, chat, outgoing)?;
+    if let (false, Some(ResponseFormat::JsonSchema { schema, .. })) = (chat.schemas, &request.response_format)
+    {
+        written.insert(0, MessageOut::instruction(schema_in_words(schema)));
+    }
+    let mut members = Members { out: Vec::with_capacity(1024), chat, outgoing };
+    members.put("model", target.model);
+    members.put("messages", &written);
+    tools(&request, &mut members)?;
+    if let Some(format) = &request.response_format {
+        response_format(format, &mut members);
+    }
+    if let Some(limit) = &request.max_tokens {
+        let name = if chat.limit == Limit::New { "max_completion_tokens" } else { "max_tokens" };
+        members.put(name, limit);
+    }
+    match request.stop.as_slice() {
+        [] => {}
+        [one] => members.add("stop", one),
+        several => members.add("stop", several),
+    }
+    reasoning(&request.reasoning, &mut members);
+    if request.stream {
+        members.put("stream", &true);
+        if chat.stream_options {
+            members.put("stream_options", &json!({"include_usage": true}));
+        }
+    }
+    params(request.params, &mut members)?;
+    let mut out = members.out;
+    out.push(b'}');
+    Ok(out)
+}
+
+/// The next best where JSON has no schema: the schema in words. JSON mode wants the word JSON said anyway.
+pub(super) fn schema_in_words(schema: &Json<'_>) -> String {
+    format!("Answer with one JSON object and nothing else. It must follow this JSON schema: {}", schema.get())
+}
+
+#[derive(Serialize)]
+struct ToolOut<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: FunctionOut<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<&'a Json<'a>>,
+}
+
+#[derive(Serialize)]
+struct FunctionOut<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    parameters: Cow<'a, Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyTool<'a> {
+    Function(ToolOut<'a>),
+    Own(&'a Json<'a>),
+}
+
+fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Error> {
+    // Some of the tools only: those of the others are not shown. No vendor but OpenAI knows `allowed_tools`.
+    let allowed = match &request.tool_choice {
+        Some(ToolChoice::Allowed { names, .. }) => Some(names),
+        _ => None,
+    };
+    let mut list = Vec::with_capacity(request.tools.len());
+    for (index, tool) in request.tools.iter().enumerate() {
+        match tool {
+            Tool::Function { name, .. } if allowed.is_some_and(|allowed| !allowed.contains(name)) => {}
+            Tool::Function { rest, .. } => {
+                for (name, _) in rest.iter() {
+                    members.outgoing.warn(&format!("tools[{index}].{name}"), "left out");
+                }
+                list.extend(function(tool, members.chat).map(AnyTool::Function));
+            }
+            // A vendor's own, in the way chat has them: `{"type": X, X: {..}}`.
+            Tool::Other { kind, json } if has_member(json, kind) => list.push(AnyTool::Own(json)),
+            Tool::Other { kind, .. } => {
+                let at = format!("tools[{index}]");
+                let message =
+                    format!("{at}: this provider has no tool {kind}. Leave it out, or choose another.");
+                return Err(Error::invalid_request(at, message));
+            }
+        }
+    }
+    if list.is_empty() {
+        // A choice among none is refused.
+        return Ok(());
+    }
+    members.add("tools", &list);
+    match &request.tool_choice {
+        None => {}
+        Some(ToolChoice::Auto | ToolChoice::Allowed { required: false, .. }) => {
+            members.add("tool_choice", "auto");
+        }
+        Some(ToolChoice::None) => members.add("tool_choice", "none"),
+        Some(ToolChoice::Required | ToolChoice::Allowed { required: true, .. }) => {
+            members.add("tool_choice", "required");
+        }
+        Some(ToolChoice::Function(name)) => {
+            members.add("tool_choice", &json!({"type": "function", "function": {"name": name}}));
+        }
+        Some(ToolChoice::Other(json)) => members.add("tool_choice", json),
+    }
+    if let Some(parallel) = request.parallel_tool_calls {
+        members.add("parallel_tool_calls", &parallel);
+    }
+    Ok(())
+}
+
+fn function<'a>(tool: &'a Tool<'a>, chat: &OpenAiChat) -> Option<ToolOut<'a>> {
+    let Tool::Function { name, description, parameters, strict, cache_control, .. } = tool else {
+        return None;
+    };
+    let parameters = match parameters {
+        Some(parameters) => Cow::Borrowed(parameters),
+        // Left out it means the same to OpenAI; Mistral and others want it.
+        None => Cow::Owned(Json::of(&json!({"type": "object", "properties": {}}))),
+    };
+    let strict = strict.filter(|strict| *strict);
+    let function = FunctionOut { name, description: description.as_deref(), parameters, strict };
+    let cache_control = cache_control.as_ref().filter(|_| chat.cache_control);
+    Some(ToolOut { kind: "function", function, cache_control })
+}
+
+fn has_member(json: &Json<'_>, name: &str) -> bool {
+    let members = Json::members(json.get()).unwrap_or_default();
+    members.iter().any(|(known, _)| known == name)
+}
+
+#[derive(Serialize)]
+struct SchemaOut<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    schema: &'a Json<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct FormatOut<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    json_schema: Option<SchemaOut<'a>>,
+}
+
+fn response_format(format: &ResponseFormat<'_>, members: &mut Members<'_>) {
+    let (kind, json_schema) = match format {
+        ResponseFormat::Text => return,
+        ResponseFormat::JsonSchema { name, description, schema, strict } if members.chat.schemas => {
+            let description = description.as_deref();
+            ("json_schema", Some(SchemaOut { name, description, schema, strict: *strict }))
+        }
+        ResponseFormat::JsonSchema { .. } | ResponseFormat::JsonObject => ("json_object", None),
+    };
+    members.add("response_format", &FormatOut { kind, json_schema });
+}
+
+fn reasoning(asked: &Reasoning<'_>, members: &mut Members<'_>) {
+    let thinking = asked.thinking.as_ref().and_then(Thinking::read);
+    let effort = asked.effort.as_deref();
+    let effort_of_budget = || thinking.as_ref().and_then(Thinking::effort);
+    let off = effort == Some("none") || thinking.as_ref().is_some_and(|thinking| thinking.off);
+    match members.chat.effort {
+        _ if effort.is_none() && thinking.is_none() => {}
+        Effort::Effort => {
+            if let Some(effort) = effort.or_else(effort_of_budget) {
+                members.add("reasoning_effort", effort);
+            }
+        }
+        Effort::Thinking | Effort::Switch => {
+            members.put("thinking", &json!({"type": if off { "disabled" } else { "enabled" }}));
+            if let (Effort::Thinking, false, Some(effort)) =
+                (members.chat.effort, off, effort.or_else(effort_of_budget))
+            {
+                members.add("reasoning_effort", effort);
+            }
+        }
+        Effort::Reasoning => {
+            let budget = thinking.as_ref().and_then(|thinking| thinking.budget);
+            members.put(
+                "reasoning",
+                &match (effort, budget) {
+                    _ if off => json!({"enabled": false}),
+                    (Some(effort), _) => json!({"effort": effort}),
+                    (None, Some(budget)) => json!({"max_tokens": budget}),
+                    (None, None) => json!({"enabled": true}),
+                },
+            );
+        }
+        Effort::Enable => {
+            members.put("enable_thinking", &!off);
+            if let Some(budget) = thinking.and_then(|thinking| thinking.budget) {
+                members.put("thinking_budget", &budget);
+            }
+        }
+    }
+}
+
+/// Anthropic's `thinking`.
+pub(super) struct Thinking {
+    pub off: bool,
+    pub budget: Option<u64>,
+}
+
+impl Thinking {
+    pub fn read(json: &Json<'_>) -> Option<Self> {
+        let members = Json::members(json.get())?;
+        let member = |name: &str| members.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        let off = member("type").and_then(Json::text).is_some_and(|kind| kind == "disabled");
+        Some(Self { off, budget: member("budget_tokens").and_then(Json::read) })
+    }
+
+    /// The nearest effort, where a budget says how much.
+    pub fn effort(&self) -> Option<&'static str> {
+        match self.budget? {
+            _ if self.off => None,
+            ..4096 => Some("low"),
+            4096..16_384 => Some("medium"),
+            16_384.. => Some("high"),
+        }
+    }
+}
+
+/// The rest, under the names it came with.
+fn params(params: Params<'_>, members: &mut Members<'_>) -> Result<(), Error> {
+    for (name, value) in params.into_iter().filter(|(_, value)| !value.is_null()) {
+        match name.as_ref() {
+            "previous_response_id" | "conversation" => {
+                let message =
+                    format!("{name}: this provider keeps no responses. Send the whole conversation.");
+                return Err(Error::invalid_request(name.into_owned(), message));
+            }
+            "background" if value.is_true() => {
+                let message = "background: this provider answers at once or not at all. Leave it out.";
+                return Err(Error::invalid_request("background", message));
+            }
+            "background" => {}
+            "store" if !members.chat.knows_openai() && !value.is_true() => {}
+            _ if OPENAI_ONLY.contains(&name.as_ref()) && !members.chat.knows_openai() => {
+                members.outgoing.drop_param(&name, "this provider");
+            }
+            _ => members.add(&name, &value),
+        }
+    }
+    Ok(())
+}
+
+impl OpenAiChat {
+    /// It takes all of OpenAI's members: it is OpenAI, or passes them on.
+    fn knows_openai(&self) -> bool {
+        self.developer
+    }
+}

@@ -1,0 +1,157 @@
+//! Cloudflare's Workers AI: our shape, except for the list of models.
+//!
+//! Not AI Gateway, Cloudflare's own: that is reached with its URL as custom host. Cloudflare's older way
+//! (`/ai/run/{model}`) is left to the proxy route.
+
+use super::outgoing::Outgoing;
+use super::row::{Host, Row};
+use super::way::{Exchange, Target, Way};
+use super::{Call, Provider};
+use crate::api::body::{Body, Edit};
+use crate::api::chat::{Fault, Text};
+use crate::api::operation::Operation;
+use crate::config::account::Account;
+use crate::error::Error;
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// The vendor.
+#[derive(Debug)]
+pub struct WorkersAi;
+
+/// All there is to say but for the models.
+pub static ROW: Row = Row {
+    id: "workers-ai",
+    host: Host::Fixed("https://api.cloudflare.com"),
+    prefix: "/client/v4/accounts/{resource_name}/ai/v1",
+    note: "resource_name is the account id; the compatible path, and Cloudflare's own for the list of models",
+    source: "https://developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility/",
+    ..Row::PLAIN
+};
+
+/// `GET /v1/models`. Cloudflare finds models by name, a hundred a page.
+#[derive(Debug)]
+struct Models;
+
+#[derive(Deserialize)]
+struct FoundIn<'a> {
+    #[serde(borrow)]
+    result: Vec<ModelIn<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ModelIn<'a> {
+    /// `@cf/meta/llama-3.1-8b-instruct`; `id` is another thing.
+    #[serde(borrow)]
+    name: Text<'a>,
+}
+
+#[derive(Serialize)]
+struct ListOut<'a> {
+    object: &'static str,
+    data: Vec<ModelOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct ModelOut<'a> {
+    id: &'a str,
+    object: &'static str,
+    /// Not told.
+    created: u64,
+    owned_by: &'static str,
+}
+
+impl Exchange for Models {
+    fn write(
+        &self,
+        _body: Option<&Body>,
+        _target: &Target<'_>,
+        _outgoing: &mut Outgoing,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
+
+    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, Fault> {
+        let found: FoundIn<'_> = serde_json::from_slice(answer)
+            .map_err(|_| Fault::unreadable("it is no list of Cloudflare's models"))?;
+        let data = found.result.iter().map(|model| ModelOut {
+            id: &model.name,
+            object: "model",
+            created: 0,
+            owned_by: "workers-ai",
+        });
+        serde_json::to_vec(&ListOut { object: "list", data: data.collect() })
+            .map_err(|why| Fault::new(500, why.to_string()))
+    }
+}
+
+impl Provider for WorkersAi {
+    fn id(&self) -> &'static str {
+        ROW.id
+    }
+
+    fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
+        ROW.base_url(account)
+    }
+
+    fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
+        let path =
+            ROW.path(&Call { query: call.query.filter(|_| !lists(call, account)), ..*call }, account)?;
+        match path.strip_suffix("/v1/models") {
+            Some(ai) if lists(call, account) => {
+                let query = call.query.unwrap_or("per_page=100");
+                Ok(format!("{ai}/models/search?{query}"))
+            }
+            _ => Ok(path),
+        }
+    }
+
+    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+        if lists(call, account) { Ok(Way::Exchange(&Models)) } else { ROW.way(call, account) }
+    }
+
+    fn edits(
+        &self,
+        body: &Body,
+        target: &Target<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Vec<Edit<'static>>, Error> {
+        ROW.edits(body, target, outgoing)
+    }
+
+    fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        ROW.authorize(call, account, headers)
+    }
+}
+
+/// At Cloudflare itself: what a custom host has instead is its own business.
+fn lists(call: &Call<'_>, account: &Account) -> bool {
+    call.operation == Operation::Models && account.custom_host.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_come_as_openais_list() {
+        let answer =
+            br#"{"success":true,"errors":[],"result":[{"id":"1-2","name":"@cf/meta/llama","task":{}}],
+            "result_info":{"count":1}}"#;
+        assert_eq!(
+            String::from_utf8(Models.read(answer, None, "").unwrap()).unwrap(),
+            r#"{"object":"list","data":[{"id":"@cf/meta/llama","object":"model","created":0,"owned_by":"workers-ai"}]}"#
+        );
+        assert_eq!(Models.read(b"{}", None, "").unwrap_err().status, 502);
+    }
+
+    #[test]
+    fn what_cloudflare_says_went_wrong_is_read() {
+        let body = br#"{"result":null,"success":false,"errors":[{"code":7003,"message":"Could not route"}],"messages":[]}"#;
+        let fault = Fault::read(404, body);
+        assert_eq!((fault.message.as_str(), fault.code.as_deref()), ("Could not route", Some("7003")));
+        let fault = Fault::read(400, br#"{"errors":{"model":["is unknown"]}}"#);
+        assert_eq!(fault.message, r#"{"model":["is unknown"]}"#);
+    }
+}

@@ -1,0 +1,187 @@
+//! Real answers of real providers that only chat, told to callers of `/v1/responses` by the running gateway: what was
+//! said comes through, whole and streamed in any pieces; each object and event passes OpenAI's published schema for it.
+//!
+//! Which providers those are is asked of the gateway's own list. The grammar of a stream is held in the dialect's unit
+//! tests. The recordings stand beside the checkout or the test is skipped.
+
+use crate::support::announce;
+use crate::support::client::client;
+use crate::support::emulator::Emulator;
+use crate::support::expected::{Said, data, message, parsed};
+use crate::support::recording;
+use crate::support::schemas::Strict;
+use crate::support::settings::KEY;
+use crate::support::{Gateway, gateway};
+use crate::translations::{HOSTS, Trip, compare, settings, told, trips};
+use futures_util::{StreamExt, stream};
+use http::Method;
+use reqwest::Client;
+use serde_json::{Value, json};
+use turnpike::api::operation::Operation;
+use turnpike::config::account::Account;
+use turnpike::provider::way::Way;
+use turnpike::provider::{Call, find};
+
+/// Calls under way at a time.
+const AT_ONCE: usize = 16;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_recorded_providers_said_comes_through_as_responses() {
+    let Some(file) = recording::file() else {
+        return announce("SKIPPED: responses: no ../shared/traffic beside this checkout");
+    };
+    let recordings = recording::all(&std::fs::read_to_string(&file).unwrap());
+    let schemas = Strict::load().unwrap();
+    let emulator = Emulator::start(Some(&file));
+    let gateway = Gateway::start(&settings(emulator.port));
+    let mut trips = trips(&recordings);
+    trips.retain(|trip| only_chats(trip.provider));
+    let client = client();
+    let travel = |trip| travel(&client, &gateway, &schemas, trip);
+    let problems: Vec<String> = stream::iter(&trips).map(travel).buffer_unordered(AT_ONCE).concat().await;
+    let count = problems.len();
+    assert!(problems.is_empty(), "{count} problems in {} trips:\n{}", trips.len(), problems.join("\n"));
+    assert!(trips.len() > 150, "only {} trips were made", trips.len());
+    announce(&told("responses", &trips));
+}
+
+/// Whether a provider is asked for a chat when a caller wants a response.
+fn only_chats(provider: &str) -> bool {
+    let call = Call {
+        operation: Operation::Responses,
+        method: &Method::POST,
+        path: "responses",
+        query: None,
+        model: Some("m"),
+        streamed: false,
+    };
+    let way = find(provider).map(|provider| provider.way(&call, &Account::default()));
+    matches!(way, Some(Ok(Way::Chat(_))))
+}
+
+async fn travel(client: &Client, gateway: &Gateway, schemas: &Strict, trip: &Trip<'_>) -> Vec<String> {
+    let Trip { recording, provider, shape, cut } = trip;
+    let streamed = recording.streamed;
+    let body =
+        json!({"model": "asked-model", "stream": streamed, "input": "Hello.", "instructions": "Be brief."});
+    let call = client.post(format!("{}/responses", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", KEY).header("x-replay-id", &recording.id);
+    let call = call.header("x-gateway-provider", format!("@recorded-{provider}"));
+    let call = cut.iter().fold(call, |call, (name, value)| call.header(*name, *value));
+    let answer = call.json(&body).send().await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.bytes().await.unwrap();
+    let wanted = Said::of(recording, *shape);
+    let mut problems = Vec::new();
+    if status != recording.status {
+        problems.push(format!("status {status}, not {}", recording.status));
+    } else if status >= 400 {
+        let got: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if Some(message(&got)) != wanted.error || !got["error"]["message"].is_string() {
+            problems.push(format!("error {got}, not {:?}", wanted.error));
+        }
+    } else if streamed {
+        let events = data(&body);
+        let last = events.last().cloned().unwrap_or_default();
+        // Once as the deltas tell it, once as the finished response does.
+        problems.extend(compare(&gathered(&events), &wanted));
+        if wanted.error.is_none() {
+            problems.extend(compare(&read(&last["response"]), &wanted));
+        }
+        problems.extend(events.iter().flat_map(|event| schemas.event(event)));
+    } else {
+        let response = serde_json::from_slice(&body).unwrap_or_default();
+        problems.extend(compare(&read(&response), &wanted));
+        problems.extend(schemas.response(&response));
+    }
+    let start: String = String::from_utf8_lossy(&body).chars().take(200).collect();
+    let named = |problem| format!("{provider} {} {cut:?}: {problem} <- {start}", recording.id);
+    problems.into_iter().map(named).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// What a Response object says.
+fn read(response: &Value) -> Said {
+    let mut said = Said::default();
+    for item in response["output"].as_array().into_iter().flatten() {
+        for part in item["content"].as_array().into_iter().flatten() {
+            said.text += text(&part["text"]);
+        }
+        for part in item["summary"].as_array().into_iter().flatten() {
+            said.reasoning += text(&part["text"]);
+        }
+        if item["type"] == "function_call" {
+            said.tools.push((text(&item["name"]).to_owned(), parsed(text(&item["arguments"]))));
+        }
+    }
+    end(&mut said, response);
+    said
+}
+
+/// Why it ended, and the figures.
+fn end(said: &mut Said, response: &Value) {
+    said.finish = match (text(&response["status"]), text(&response["incomplete_details"]["reason"])) {
+        ("completed", _) if !said.tools.is_empty() => "tool_calls",
+        ("completed", _) => "stop",
+        ("incomplete", "max_output_tokens") => "length",
+        ("incomplete", other) => other,
+        (other, _) => other,
+    }
+    .to_owned();
+    let usage = &response["usage"];
+    let count = |name: &str| usage[name].as_u64();
+    said.tokens = count("input_tokens").zip(count("output_tokens"));
+}
+
+/// What a stream's deltas say.
+fn gathered(events: &[Value]) -> Said {
+    let mut said = Said::default();
+    for event in events {
+        match text(&event["type"]) {
+            "response.output_text.delta" => said.text += text(&event["delta"]),
+            "response.reasoning_summary_text.delta" => said.reasoning += text(&event["delta"]),
+            "response.function_call_arguments.done" => {
+                said.tools.push((text(&event["name"]).to_owned(), parsed(text(&event["arguments"]))));
+            }
+            "response.completed" | "response.incomplete" => end(&mut said, &event["response"]),
+            "error" => said.error = Some(message(event)),
+            _ => {}
+        }
+    }
+    said
+}
+
+#[tokio::test]
+async fn what_is_not_kept_can_neither_be_got_nor_gone_on_from() {
+    let gateway = gateway();
+    let client = client();
+    let call = |method: Method, path: &str| {
+        let call = client.request(method, format!("{}/{path}", gateway.base_url()));
+        call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@anthropic-emulator")
+    };
+    for (method, path) in [
+        (Method::GET, "responses/resp_1"),
+        (Method::DELETE, "responses/resp_1"),
+        (Method::POST, "responses/resp_1/cancel"),
+        (Method::GET, "responses/resp_1/input_items"),
+    ] {
+        let answer = call(method.clone(), path).send().await.unwrap();
+        assert_eq!(answer.status(), 400, "{method} {path}");
+        let body: Value = answer.json().await.unwrap();
+        assert!(text(&body["error"]["message"]).contains("keeps no responses"), "{body}");
+    }
+    let again = json!({"model": "m", "input": "i", "previous_response_id": "resp_1"});
+    let answer = call(Method::POST, "responses").json(&again).send().await.unwrap();
+    assert_eq!(answer.status(), 400);
+    let body: Value = answer.json().await.unwrap();
+    assert_eq!(body["error"]["param"], "previous_response_id");
+    let long = json!({"model": "claude-sonnet-4-5", "input": "i", "truncation": "auto"});
+    let answer = call(Method::POST, "responses").json(&long).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let warnings = answer.headers()["x-gateway-warnings"].to_str().unwrap().to_owned();
+    assert!(warnings.contains("truncation"), "{warnings}");
+    assert!(HOSTS.iter().any(|(_, _, provider, ..)| only_chats(provider)));
+}
