@@ -134,7 +134,8 @@ fn node_modules() -> Result<PathBuf, String> {
         return Ok(folder);
     }
     let mut npm = Command::new("npm");
-    npm.args(["install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--prefix"]).arg(&folder);
+    npm.args(["install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--prefix"])
+        .arg(&folder);
     step("npm install", npm.current_dir(&folder))?;
     std::fs::write(installed, PACKAGE).map_err(told)?;
     Ok(folder)

@@ -224,17 +224,13 @@ impl State {
                 }
                 return;
             }
-            Event::Start(start) => {
-                if self.learned.model.is_none() {
-                    self.learned.model = start.model.map(str::to_owned);
-                }
+            Event::Start(start) if self.learned.model.is_none() => {
+                self.learned.model = start.model.map(str::to_owned);
             }
             Event::Usage(usage) => self.learned.usage = Some(*usage),
             Event::ToolCall { .. } => return self.call(event, writer, out),
-            Event::Arguments { choice, index, fragment } => {
-                if !fragment.is_empty() {
-                    self.turn(*choice).bare.retain(|bare| bare != index);
-                }
+            Event::Arguments { choice, index, fragment } if !fragment.is_empty() => {
+                self.turn(*choice).bare.retain(|bare| bare != index);
             }
             Event::Finish { choice, reason, native } => {
                 return self.end_turn((*choice, *reason, native), writer, out);

@@ -63,71 +63,93 @@ pub fn prepare(
     outgoing: &mut Outgoing,
 ) -> Result<Ready, Error> {
     nothing_is_kept(provider, call, account)?;
-    let way = provider.way(call, account)?;
     let model = call.model.unwrap_or_default();
-    let translation = |work, streamed, include_usage| Translation {
-        work,
-        operation: call.operation,
-        provider: provider.id(),
-        model: model.to_owned(),
-        strict,
-        streamed,
-        include_usage,
-        request: body.cloned(),
-    };
-    match (way, body) {
+    let making = Making { provider, target: Target { call, account, model }, strict };
+    match (provider.way(call, account)?, body) {
         (Way::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
-            outgoing.warn("input_tokens", format!("estimated, {} cannot count tokens", provider.id()));
-            Ok(Ready {
-                path: String::new(),
-                body: None,
-                translation: None,
-                operation: call.operation,
-                local: Some(messages::count_answer(messages::estimate(body))),
-            })
+            Ok(making.estimate(body, outgoing))
         }
-        (Way::Chat(chat), Some(body)) => {
-            let mut request = read(call.operation, body)?;
-            outgoing.warnings.append(&mut request.warnings);
-            let call_there =
-                Call { operation: Operation::ChatCompletions, path: "chat/completions", ..*call };
-            let target = Target { call: &call_there, account, model };
-            let translation = translation(Work::Chat(chat), request.stream, request.include_usage);
-            let bytes = chat.write(request, &target, outgoing)?;
-            Ok(Ready {
-                path: provider.path(&call_there, account)?,
-                body: Some(bytes),
-                translation: Some(translation),
-                operation: call_there.operation,
-                local: None,
-            })
-        }
-        (Way::Exchange(exchange), body) => {
-            let target = Target { call, account, model };
-            Ok(Ready {
-                path: provider.path(call, account)?,
-                body: exchange.write(body, &target, outgoing)?,
-                translation: Some(translation(Work::Exchange(exchange), false, false)),
-                operation: call.operation,
-                local: None,
-            })
-        }
-        (Way::Same(mend), body) => {
-            let target = Target { call, account, model };
-            let edits = match body {
-                Some(body) => provider.edits(body, &target, outgoing)?,
-                None => Vec::new(),
-            };
-            let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
-            Ok(Ready {
-                path: provider.path(call, account)?,
-                body: changed,
-                translation: mend.map(|mend| translation(Work::Mend(mend), call.streamed, false)),
-                operation: call.operation,
-                local: None,
-            })
-        }
+        (Way::Chat(chat), Some(body)) => making.chat(chat, body, outgoing),
         (Way::Chat(_), None) => Err(Error::bad_request("The request body must be a JSON object.")),
+        (Way::Exchange(exchange), body) => making.exchange(exchange, body, outgoing),
+        (Way::Same(mend), body) => making.same(mend, body, outgoing),
+    }
+}
+
+/// A call being made ready.
+struct Making<'a> {
+    provider: &'static dyn Provider,
+    target: Target<'a>,
+    strict: bool,
+}
+
+impl Making<'_> {
+    fn translation(&self, work: Work, request: Option<&Body>) -> Translation {
+        Translation {
+            work,
+            operation: self.target.call.operation,
+            provider: self.provider.id(),
+            model: self.target.model.to_owned(),
+            strict: self.strict,
+            streamed: false,
+            include_usage: false,
+            request: request.cloned(),
+        }
+    }
+
+    fn ready(&self, body: Option<Vec<u8>>, translation: Option<Translation>) -> Result<Ready, Error> {
+        let Target { call, account, .. } = self.target;
+        let path = self.provider.path(call, account)?;
+        Ok(Ready { path, body, translation, operation: call.operation, local: None })
+    }
+
+    /// Tokens counted here, for a provider that cannot.
+    fn estimate(&self, body: &Body, outgoing: &mut Outgoing) -> Ready {
+        outgoing.warn("input_tokens", format!("estimated, {} cannot count tokens", self.provider.id()));
+        Ready {
+            path: String::new(),
+            body: None,
+            translation: None,
+            operation: self.target.call.operation,
+            local: Some(messages::count_answer(messages::estimate(body))),
+        }
+    }
+
+    fn chat(&self, chat: &'static dyn Chat, body: &Body, outgoing: &mut Outgoing) -> Result<Ready, Error> {
+        let mut request = read(self.target.call.operation, body)?;
+        outgoing.warnings.append(&mut request.warnings);
+        let mut translation = self.translation(Work::Chat(chat), Some(body));
+        translation.streamed = request.stream;
+        translation.include_usage = request.include_usage;
+        let operation = Operation::ChatCompletions;
+        let call = Call { operation, path: "chat/completions", ..*self.target.call };
+        let there = Making { target: Target { call: &call, ..self.target }, ..*self };
+        let bytes = chat.write(request, &there.target, outgoing)?;
+        there.ready(Some(bytes), Some(translation))
+    }
+
+    fn exchange(
+        &self,
+        exchange: &'static dyn Exchange,
+        body: Option<&Body>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Ready, Error> {
+        let bytes = exchange.write(body, &self.target, outgoing)?;
+        self.ready(bytes, Some(self.translation(Work::Exchange(exchange), body)))
+    }
+
+    fn same(
+        &self,
+        mend: Option<&'static dyn Mend>,
+        body: Option<&Body>,
+        outgoing: &mut Outgoing,
+    ) -> Result<Ready, Error> {
+        let edits = match body {
+            Some(body) => self.provider.edits(body, &self.target, outgoing)?,
+            None => Vec::new(),
+        };
+        let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
+        self.ready(changed, mend.map(|mend| self.translation(Work::Mend(mend), None)))
     }
 }
 

@@ -130,7 +130,7 @@ impl Choice {
             }),
             Event::Arguments { index, fragment, .. } => self.argue(index, fragment),
             Event::Media { media_type, data, .. } => {
-                self.pieces.push(Piece::Media { media_type: media_type.to_owned(), data: data.to_owned() })
+                self.pieces.push(Piece::Media { media_type: media_type.to_owned(), data: data.to_owned() });
             }
             Event::Annotation { json, .. } => self.annotations.push(json.to_owned()),
             Event::Logprobs { json, .. } => self.logprobs.push(json.to_owned()),
