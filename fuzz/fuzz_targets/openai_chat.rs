@@ -4,5 +4,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    turnpike_fuzz::answer(turnpike_fuzz::chat("deepseek", "deepseek-chat"), data);
+    turnpike_fuzz::answer(turnpike_fuzz::chat("groq", "openai/gpt-oss-120b"), data);
 });
