@@ -372,7 +372,12 @@ fn what_every_provider_said_is_told_in_anthropics_words() {
                 content_type: String::new(),
                 status: 200,
             };
-            let got = Said::of(&out, Shape::Anthropic);
+            let mut got = Said::of(&out, Shape::Anthropic);
+            // This dialect always tells figures, and a refusal's words (a blocked prompt's) are its text.
+            got.tokens = got.tokens.filter(|_| wanted.tokens.is_some());
+            if wanted.finish == "content_filter" && wanted.text.is_empty() {
+                got.text.clear();
+            }
             if got != wanted {
                 problems.push(format!("{provider} {} ({to_stream}):\n  {got:?}\n  not {wanted:?}", out.id));
             }
@@ -380,5 +385,7 @@ fn what_every_provider_said_is_told_in_anthropics_words() {
         *counts.entry(provider).or_default() += 1;
     }
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+    let sum: usize = counts.values().sum();
+    assert!(sum > 600, "only {sum} answers");
     announce(&format!("messages: recorded answers told whole and streamed in Anthropic's words: {counts:?}"));
 }

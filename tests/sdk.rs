@@ -15,27 +15,27 @@ const PACKAGE: &str = include_str!("sdk/node/package.json");
 
 #[test]
 fn the_openai_sdk_works() {
-    python("openai_sdk.py", gateway());
+    python("openai_sdk.py", &gateway());
 }
 
 #[test]
 fn the_openai_sdk_cannot_tell_a_translated_provider() {
-    python("openai_translated.py", gateway());
+    python("openai_translated.py", &gateway());
 }
 
 #[test]
 fn the_anthropic_sdk_works() {
-    python("anthropic_sdk.py", gateway());
+    python("anthropic_sdk.py", &gateway());
 }
 
 #[test]
 fn the_anthropic_sdk_cannot_tell_a_translated_provider() {
-    python("anthropic_translated.py", gateway());
+    python("anthropic_translated.py", &gateway());
 }
 
 #[test]
 fn langchain_works() {
-    python("langchain_sdk.py", gateway());
+    python("langchain_sdk.py", &gateway());
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn python(script: &str, gateway: &Gateway) {
 
 fn node(script: &str) {
     let Some(folder) = ready(script, node_modules()) else { return };
-    run(script, Command::new("node").arg(folder.join(script)), gateway());
+    run(script, Command::new("node").arg(folder.join(script)), &gateway());
 }
 
 /// What was prepared, or the loud word that it could not be.
