@@ -85,7 +85,7 @@ async fn last_lines(shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     let written = tokio::task::spawn_blocking(move || shared.access_log.flush());
     match timeout(LAST_LINES, written).await {
-        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Ok(_))) => {}
         Ok(Ok(Err(error))) => log::error!("access lines were lost: {error}"),
         Ok(Err(error)) => log::error!("access lines were lost: {error}"),
         Err(_) => log::error!("access lines were lost: their output hangs"),

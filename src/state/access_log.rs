@@ -87,9 +87,11 @@ impl AccessLog {
     /// Writes what waits. Blocks for as long as the output does: for the background task and for the end of
     /// the process.
     ///
+    /// True when there was something to write.
+    ///
     /// # Errors
     /// What the output says; the lines are lost then, and counted as dropped.
-    pub fn flush(&self) -> io::Result<()> {
+    pub fn flush(&self) -> io::Result<bool> {
         // The sink first: two flushes at once must not swap their lines.
         let mut sink = self.sink.lock();
         if let Some(next) = self.next.lock().take() {
@@ -102,13 +104,13 @@ impl AccessLog {
             std::mem::replace(&mut waiting.lines, room)
         };
         if lines.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let written = sink.write(&lines);
         if written.is_err() {
             self.dropped.fetch_add(memchr::memchr_iter(b'\n', &lines).count() as u64, Ordering::Relaxed);
         }
-        written
+        written.map(|()| true)
     }
 }
 
