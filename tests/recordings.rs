@@ -159,7 +159,8 @@ fn holds(got: &Value, wanted: &Value, name: &str) -> bool {
     match (got, wanted) {
         (Value::Object(got), Value::Object(wanted)) => {
             // A word of the vendor's own stands beside the one OpenAI has for it.
-            let beside = |name: &str, wanted: &Value| got.get(format!("native_{name}").as_str()) == Some(wanted);
+            let beside =
+                |name: &str, wanted: &Value| got.get(format!("native_{name}").as_str()) == Some(wanted);
             let there = |(name, wanted): (&String, &Value)| match got.get(name) {
                 Some(_) if beside(name, wanted) => true,
                 Some(got) => holds(got, wanted, name),
