@@ -1,4 +1,4 @@
-//! The built-in provider: answers as OpenAI and Anthropic do, misbehaves on request, remembers what it got.
+//! The built-in provider: answers as the vendors do (OpenAI, Anthropic, Google, Amazon, Cohere), misbehaves on request, remembers what it got.
 //!
 //! For the demo, the tests and the benches, so that none of them needs a key or a network. It is not a
 //! model (it says "The quick brown fox …") and not a proxy: it knows nothing of the gateway.
@@ -56,14 +56,20 @@
 mod anthropic;
 mod anthropic_stream;
 mod batches;
+mod bedrock;
+mod bedrock_stream;
 mod body;
 mod call;
 mod chat;
+mod cohere;
+mod cohere_stream;
 mod completions;
 mod control;
 mod embeddings;
 mod files;
 mod fine_tuning;
+mod gemini;
+mod gemini_stream;
 mod intake;
 mod journal;
 mod media;
@@ -71,6 +77,7 @@ mod models;
 mod multipart;
 mod passthrough;
 mod perform;
+mod plain;
 mod playback;
 mod realtime;
 mod recordings;

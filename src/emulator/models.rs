@@ -14,7 +14,9 @@ fn dialect(call: &Call<'_>) -> Dialect {
 
 fn model(id: &str, dialect: Dialect) -> Value {
     match dialect {
-        Dialect::OpenAi => json!({"id": id, "object": "model", "created": CREATED, "owned_by": "emulator"}),
+        Dialect::OpenAi | Dialect::Gemini | Dialect::Bedrock | Dialect::Cohere => {
+            json!({"id": id, "object": "model", "created": CREATED, "owned_by": "emulator"})
+        }
         Dialect::Anthropic => {
             json!({"type": "model", "id": id, "display_name": id, "created_at": "2025-06-15T15:06:40Z"})
         }
@@ -25,7 +27,9 @@ pub(super) fn list(call: &Call<'_>) -> Result<Reply, Refusal> {
     let dialect = dialect(call);
     let data: Vec<Value> = MODELS.iter().map(|id| model(id, dialect)).collect();
     let list = match dialect {
-        Dialect::OpenAi => json!({"object": "list", "data": data}),
+        Dialect::OpenAi | Dialect::Gemini | Dialect::Bedrock | Dialect::Cohere => {
+            json!({"object": "list", "data": data})
+        }
         Dialect::Anthropic => json!({
             "data": data, "has_more": false, "first_id": MODELS.first(), "last_id": MODELS.last(),
         }),

@@ -2,6 +2,7 @@
 //!
 //! The one place where a [`Reply`] becomes an HTTP response.
 
+use super::bedrock_stream;
 use super::body::{Body, Gone};
 use super::playback::Playback;
 use super::reply::{Content, Dialect, Event, Reply};
@@ -24,11 +25,16 @@ pub(super) async fn perform(reply: Reply, watch: Watch) -> Result<Response<Body>
     headers.reserve(4);
     headers.insert(header::CONTENT_TYPE, content_type);
     let name = match dialect {
-        Dialect::OpenAi => HeaderName::from_static("x-request-id"),
+        Dialect::OpenAi | Dialect::Gemini | Dialect::Cohere => HeaderName::from_static("x-request-id"),
+        Dialect::Bedrock => HeaderName::from_static("x-amzn-requestid"),
         Dialect::Anthropic => HeaderName::from_static("request-id"),
     };
     if let Ok(id) = HeaderValue::try_from(watch.state().id("req_", 24)) {
         headers.insert(name, id);
+    }
+    if dialect == Dialect::Bedrock && (status.is_client_error() || status.is_server_error()) {
+        let kind = HeaderValue::from_static(Dialect::exception(status));
+        headers.insert(HeaderName::from_static("x-amzn-errortype"), kind);
     }
     script_headers(headers, &script);
     let body = match content {
@@ -134,7 +140,9 @@ fn error_event(dialect: Dialect) -> Bytes {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     let error = dialect.error(status, message, None, None);
     match dialect {
-        Dialect::OpenAi => format!("data: {error}\n\n").into(),
+        Dialect::OpenAi | Dialect::Gemini => format!("data: {error}\n\n").into(),
+        Dialect::Cohere => format!("event: error\ndata: {error}\n\n").into(),
+        Dialect::Bedrock => bedrock_stream::exception("internalServerException", error.to_string()),
         Dialect::Anthropic => format!("event: error\ndata: {error}\n\n").into(),
     }
 }

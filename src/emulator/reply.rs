@@ -13,9 +13,25 @@ use std::fmt;
 pub(super) enum Dialect {
     OpenAi,
     Anthropic,
+    Gemini,
+    Bedrock,
+    Cohere,
 }
 
 impl Dialect {
+    /// The kind of a failure, which Amazon writes into a header.
+    pub(super) fn exception(status: StatusCode) -> &'static str {
+        match status.as_u16() {
+            401 => "UnrecognizedClientException",
+            403 => "AccessDeniedException",
+            404 => "ResourceNotFoundException",
+            429 => "ThrottlingException",
+            503 => "ServiceUnavailableException",
+            500.. => "InternalServerException",
+            _ => "ValidationException",
+        }
+    }
+
     /// The dialect's error object. `param` and `code` are OpenAI's.
     pub(super) fn error(
         self,
@@ -48,6 +64,20 @@ impl Dialect {
                 };
                 json!({"type": "error", "error": {"type": kind, "message": message}})
             }
+            Dialect::Gemini => {
+                let kind = match status.as_u16() {
+                    401 => "UNAUTHENTICATED",
+                    403 => "PERMISSION_DENIED",
+                    404 => "NOT_FOUND",
+                    429 => "RESOURCE_EXHAUSTED",
+                    503 => "UNAVAILABLE",
+                    504 => "DEADLINE_EXCEEDED",
+                    500.. => "INTERNAL",
+                    _ => "INVALID_ARGUMENT",
+                };
+                json!({"error": {"code": status.as_u16(), "message": message, "status": kind}})
+            }
+            Dialect::Bedrock | Dialect::Cohere => json!({"message": message}),
         }
     }
 }
@@ -202,11 +232,16 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// 404: no such model, in both dialects' words.
+    /// 404: no such model, in the dialect's words.
     pub(super) fn no_model(model: &str, dialect: Dialect) -> Self {
         let message = match dialect {
             Dialect::OpenAi => format!("The model `{model}` does not exist or you do not have access to it."),
             Dialect::Anthropic => format!("model: {model}"),
+            Dialect::Gemini => {
+                format!("models/{model} is not found for API version v1beta, or is not supported for it.")
+            }
+            Dialect::Bedrock => "The provided model identifier is invalid.".to_owned(),
+            Dialect::Cohere => format!("model '{model}' not found, make sure the correct model ID was used."),
         };
         Self { code: Some("model_not_found"), dialect, ..Self::not_found(message) }
     }

@@ -14,8 +14,8 @@ use super::state::State;
 use super::watch::Watch;
 use super::wire::Line;
 use super::{
-    anthropic, batches, chat, completions, control, embeddings, files, fine_tuning, media, models,
-    passthrough, perform, realtime, responses,
+    anthropic, batches, bedrock, chat, cohere, completions, control, embeddings, files, fine_tuning, gemini,
+    media, models, passthrough, perform, realtime, responses,
 };
 use bytes::Bytes;
 use http::Request;
@@ -57,6 +57,11 @@ fn route(head: &Parts) -> Route<'_> {
         ("DELETE", [.., "responses", id]) => json(responses::delete, id),
         ("GET", [.., "responses", id, "input_items"]) => json(responses::input_items, id),
         ("POST", [.., "responses", id, "cancel"]) => json(responses::cancel, id),
+        ("POST", [.., "models", id]) => json(gemini::answer, id),
+        ("POST", [.., "model", id, "converse"]) => json(bedrock::converse, id),
+        ("POST", [.., "model", id, "converse-stream"]) => json(bedrock::converse_stream, id),
+        ("POST", [.., "model", id, "count-tokens"]) => json(bedrock::count_tokens, id),
+        ("POST", [.., "v2", "chat"]) => json(cohere::answer, ""),
         ("GET", [.., "models"]) => json(models::list, ""),
         ("GET", [.., "models", id]) => json(models::one, id),
         ("POST", [.., "files"]) => Route::Form(files::upload),

@@ -19,7 +19,7 @@ emulator:
   listen: 127.0.0.1:EMULATOR_PORT
 ";
 
-/// Two keys, the emulator under three names, every private host open, a few saved configs.
+/// Two keys, the emulator as six providers, every private host open, a few saved configs.
 pub(crate) const STANDARD: &str = "
 server:
   threads: 2
@@ -41,6 +41,20 @@ providers:
     provider: together-ai
     api_key: sk-emulator-0123456789
     custom_host: http://127.0.0.1:EMULATOR_PORT/v1
+  google-emulator:
+    provider: google
+    api_key: sk-emulator-0123456789
+    custom_host: http://127.0.0.1:EMULATOR_PORT
+  bedrock-emulator:
+    provider: bedrock
+    cloud_a_access_key_id: AKIAEMULATOR
+    cloud_a_secret_access_key: sk-emulator-0123456789
+    cloud_a_region: us-east-1
+    custom_host: http://127.0.0.1:EMULATOR_PORT
+  cohere-emulator:
+    provider: cohere
+    api_key: sk-emulator-0123456789
+    custom_host: http://127.0.0.1:EMULATOR_PORT
 configs:
   cf-emulator:
     provider: '@emulator'

@@ -1,6 +1,6 @@
 //! Whole answers and refusals of each dialect.
 
-use super::client::Server;
+use super::client::{Server, events};
 use base64::Engine;
 use serde_json::json;
 
@@ -76,6 +76,120 @@ async fn anthropic_answers_as_anthropic_does() {
     assert_eq!(answer["content"][0]["input"], json!({"city": "quick brown"}));
     let body = json!({"model": "emulator", "messages": hello(), "system": "be brief"});
     assert_eq!(server.ask("/v1/messages/count_tokens", body).await, json!({"input_tokens": 7}));
+}
+
+fn asks_for_a_tool() -> &'static str {
+    "Please call the tool."
+}
+
+fn city() -> serde_json::Value {
+    json!({"type": "object", "properties": {"city": {"type": "string"}}})
+}
+
+#[tokio::test]
+async fn gemini_answers_as_google_does() {
+    let server = Server::start().await;
+    let path = "/v1beta/models/gemini-2.5-flash%3Ftokens=4:generateContent";
+    let hello = json!([{"role": "user", "parts": [{"text": "Hello there"}]}]);
+    let answer = server.ask(path, json!({"contents": hello})).await;
+    let candidate = &answer["candidates"][0];
+    assert_eq!(candidate["content"]["parts"][0]["text"], "The quick brown fox");
+    assert_eq!(
+        (&candidate["finishReason"], &answer["modelVersion"]),
+        (&json!("STOP"), &json!("gemini-2.5-flash"))
+    );
+    assert_eq!(answer["usageMetadata"]["candidatesTokenCount"], 4);
+
+    let wish = json!([{"role": "user", "parts": [{"text": asks_for_a_tool()}]}]);
+    let schema = json!({"type": "OBJECT", "properties": {"city": {"type": "STRING"}}});
+    let tools = json!([{"functionDeclarations": [{"name": "weather", "parameters": schema}]}]);
+    let mut body = json!({"contents": wish, "tools": tools});
+    let path = "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse";
+    let (_, text) = server.post(path, body.clone()).await;
+    let told = events(&text);
+    let call = &told[0]["candidates"][0]["content"]["parts"][0]["functionCall"];
+    assert_eq!(call, &json!({"name": "weather", "args": {"city": "quick brown"}}));
+    assert_eq!(told.last().unwrap()["candidates"][0]["finishReason"], "STOP");
+
+    let contents = body["contents"].as_array_mut().unwrap();
+    contents
+        .push(json!({"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {}}}]}));
+    let (_, text) = server.post(path, body).await;
+    assert_eq!(events(&text).len(), 49, "words after a result, and the end");
+    let (status, text) =
+        server.post("/v1beta/models/m%3Fstatus=429:generateContent", json!({"contents": hello})).await;
+    assert_eq!(status, 429);
+    assert!(text.contains("RESOURCE_EXHAUSTED"), "{text}");
+}
+
+#[tokio::test]
+async fn bedrock_answers_as_amazon_does() {
+    let server = Server::start().await;
+    let hello = json!([{"role": "user", "content": [{"text": "Hello there"}]}]);
+    let body = json!({"messages": hello, "inferenceConfig": {"maxTokens": 4}});
+    let answer = server.ask("/model/amazon.nova-lite-v1%3A0/converse", body).await;
+    assert_eq!(answer["output"]["message"]["content"][0]["text"], "The quick brown fox");
+    assert_eq!((&answer["stopReason"], &answer["usage"]["outputTokens"]), (&json!("max_tokens"), &json!(4)));
+
+    let tools = json!([{"toolSpec": {"name": "weather", "inputSchema": {"json": city()}}}]);
+    let wish = json!([{"role": "user", "content": [{"text": asks_for_a_tool()}]}]);
+    let body = json!({"messages": wish, "toolConfig": {"tools": tools}});
+    let answer = server.ask("/model/m/converse", body.clone()).await;
+    assert_eq!(answer["output"]["message"]["content"][0]["toolUse"]["input"], json!({"city": "quick brown"}));
+    let answer = server.http.post(server.url("/model/m/converse-stream")).json(&body).send().await.unwrap();
+    assert_eq!(answer.headers()["content-type"], "application/vnd.amazon.eventstream");
+    let mut bytes = answer.bytes().await.unwrap();
+    let (mut kinds, mut input) = (Vec::new(), String::new());
+    while !bytes.is_empty() {
+        let frame = aws_smithy_eventstream::frame::read_message_from(&mut bytes).unwrap();
+        let kind = frame.headers().iter().find(|header| header.name().as_str() == ":event-type").unwrap();
+        kinds.push(kind.value().as_string().unwrap().as_str().to_owned());
+        let payload: serde_json::Value = serde_json::from_slice(frame.payload()).unwrap();
+        input += payload.pointer("/delta/toolUse/input").and_then(|piece| piece.as_str()).unwrap_or_default();
+    }
+    assert_eq!(input, r#"{"city":"quick brown"}"#);
+    kinds.dedup();
+    let blocks = ["messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop"];
+    assert_eq!(kinds, [&blocks[..], &["messageStop", "metadata"]].concat());
+
+    let body = json!({"messages": hello});
+    let refused =
+        server.http.post(server.url("/model/m%3Fstatus=429/converse")).json(&body).send().await.unwrap();
+    assert_eq!(refused.headers()["x-amzn-errortype"], "ThrottlingException");
+    let failing = server.url("/model/m%3Ffault=error_event&after=1/converse-stream");
+    let failing = server.http.post(failing).json(&body).send().await.unwrap().bytes().await.unwrap();
+    assert!(failing.windows(23).any(|window| window == b"internalServerException"));
+}
+
+#[tokio::test]
+async fn cohere_answers_as_cohere_does() {
+    let server = Server::start().await;
+    let body = json!({"model": "command-a", "messages": hello(), "max_tokens": 4});
+    let answer = server.ask("/v2/chat", body).await;
+    assert_eq!(answer["message"]["content"][0]["text"], "The quick brown fox");
+    assert_eq!(
+        (&answer["finish_reason"], &answer["usage"]["tokens"]["output_tokens"]),
+        (&json!("MAX_TOKENS"), &json!(4))
+    );
+
+    let tools = json!([{"type": "function", "function": {"name": "weather", "parameters": city()}}]);
+    let wish = json!([{"role": "user", "content": asks_for_a_tool()}]);
+    let mut body = json!({"model": "command-a", "messages": wish, "tools": tools});
+    let answer = server.ask("/v2/chat", body.clone()).await;
+    assert_eq!(answer["finish_reason"], "TOOL_CALL");
+    assert_eq!(answer["message"]["tool_calls"][0]["function"]["arguments"], r#"{"city":"quick brown"}"#);
+    body["stream"] = true.into();
+    let (_, text) = server.post("/v2/chat", body).await;
+    let told = events(&text);
+    let pieces = told
+        .iter()
+        .filter_map(|event| event.pointer("/delta/message/tool_calls/function/arguments")?.as_str());
+    assert_eq!(pieces.collect::<String>(), r#"{"city":"quick brown"}"#);
+    assert_eq!(told.last().unwrap()["delta"]["finish_reason"], "TOOL_CALL");
+
+    let (status, text) = server.post("/v2/chat", json!({"model": "missing-x", "messages": hello()})).await;
+    assert_eq!(status, 404);
+    assert!(text.starts_with(r#"{"message":"model 'missing-x'"#), "{text}");
 }
 
 #[tokio::test]

@@ -1,0 +1,132 @@
+//! Amazon Bedrock's Converse: `POST /model/{model}/converse`, `/converse-stream` and `/count-tokens`.
+//!
+//! The whole answer and what decides it; the frames of a stream are in `bedrock_stream`. Signatures are not
+//! looked at.
+
+use super::bedrock_stream;
+use super::call::Call;
+use super::plain::{self, Plain};
+use super::reply::{Dialect, Refusal, Reply};
+use super::talk::Turn;
+use super::words::{End, quote};
+use serde_json::{Value, json};
+
+const DIALECT: Dialect = Dialect::Bedrock;
+
+/// One block of an answer's content.
+pub(super) enum Block {
+    Text(String),
+    ToolUse { id: String, name: String, input: String },
+}
+
+/// What a whole and a streamed answer have in common.
+pub(super) struct Told {
+    pub(super) blocks: Vec<Block>,
+    pub(super) stop_reason: &'static str,
+    /// JSON.
+    pub(super) usage: String,
+}
+
+pub(super) fn converse(call: &Call<'_>) -> Result<Reply, Refusal> {
+    answer(call, |told| Reply::json(whole(&told)))
+}
+
+pub(super) fn converse_stream(call: &Call<'_>) -> Result<Reply, Refusal> {
+    answer(call, bedrock_stream::reply)
+}
+
+pub(super) fn count_tokens(call: &Call<'_>) -> Result<Reply, Refusal> {
+    let request: Value = call.read(DIALECT)?;
+    let (model, script) = call.model(Some(call.id), DIALECT)?;
+    let asked = request.pointer("/input/converse").unwrap_or(&Value::Null);
+    let (_, input) = read(asked)?.turn(model, &script, DIALECT)?;
+    Ok(Reply::value(&json!({"inputTokens": input})).in_dialect(DIALECT).scripted(script))
+}
+
+fn answer(call: &Call<'_>, given: fn(Told) -> Reply) -> Result<Reply, Refusal> {
+    let request: Value = call.read(DIALECT)?;
+    let (model, script) = call.model(Some(call.id), DIALECT)?;
+    let (turn, input) = read(&request)?.turn(model, &script, DIALECT)?;
+    Ok(given(told(call, turn, input)).in_dialect(DIALECT).scripted(script))
+}
+
+fn read(request: &Value) -> Result<Plain, Refusal> {
+    let said = request.get("messages").and_then(Value::as_array).filter(|list| !list.is_empty());
+    let Some(said) = said else {
+        let why = "A conversation must start with a user message. Try again with a conversation that starts with a user message.";
+        return Err(Refusal::bad(why).in_dialect(DIALECT));
+    };
+    let mut messages = Vec::new();
+    if let Some(system) = request.get("system") {
+        messages.push(plain::message("system", &plain::texts(system, "text"), false));
+    }
+    for message in said {
+        let content = message.get("content").unwrap_or(&Value::Null);
+        let mut blocks = content.as_array().into_iter().flatten();
+        let result = blocks.any(|block| block.get("toolResult").is_some());
+        let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
+        messages.push(plain::message(role, &plain::texts(content, "text"), result));
+    }
+    let tools = request.pointer("/toolConfig/tools").and_then(Value::as_array).into_iter().flatten();
+    let tools = tools.filter_map(|tool| tool.get("toolSpec"));
+    let tools = tools
+        .map(|tool| json!({"name": tool.get("name"), "input_schema": tool.pointer("/inputSchema/json")}));
+    let schema = request.pointer("/outputConfig/textFormat/structure/jsonSchema/schema");
+    // A schema is JSON text in a string.
+    let schema = schema.and_then(Value::as_str).and_then(|schema| serde_json::from_str(schema).ok());
+    Ok(Plain {
+        messages,
+        tools: tools.collect(),
+        choice: choice(request.pointer("/toolConfig/toolChoice").unwrap_or(&Value::Null)),
+        format: schema.map(|schema: Value| plain::format(Some(&schema))),
+        limit: request.pointer("/inferenceConfig/maxTokens").and_then(Value::as_u64),
+        stops: request.pointer("/inferenceConfig/stopSequences").map(plain::strings).unwrap_or_default(),
+    })
+}
+
+fn choice(choice: &Value) -> Value {
+    match (choice.pointer("/tool/name"), choice.get("any")) {
+        (Some(name), _) => json!({"name": name}),
+        (None, Some(_)) => json!("required"),
+        (None, None) => Value::Null,
+    }
+}
+
+fn told(call: &Call<'_>, turn: Turn, input: u64) -> Told {
+    let output = turn.tokens();
+    let total = input + output;
+    let usage = format!(r#"{{"inputTokens":{input},"outputTokens":{output},"totalTokens":{total}}}"#);
+    let (blocks, stop_reason) = match turn {
+        Turn::Text(said) => {
+            let reason = match said.end {
+                End::Said => "end_turn",
+                End::Length => "max_tokens",
+                End::Stop(_) => "stop_sequence",
+            };
+            (vec![Block::Text(said.text)], reason)
+        }
+        Turn::Tools(calls) => {
+            let blocks = calls.into_iter().map(|tool| Block::ToolUse {
+                id: call.state.id("tooluse_", 22),
+                name: tool.name,
+                input: tool.arguments,
+            });
+            (blocks.collect(), "tool_use")
+        }
+    };
+    Told { blocks, stop_reason, usage }
+}
+
+fn whole(told: &Told) -> String {
+    let block = |block: &Block| match block {
+        Block::Text(text) => format!(r#"{{"text":{}}}"#, quote(text)),
+        Block::ToolUse { id, name, input } => {
+            format!(r#"{{"toolUse":{{"toolUseId":"{id}","name":{},"input":{input}}}}}"#, quote(name))
+        }
+    };
+    let content = told.blocks.iter().map(block).collect::<Vec<_>>().join(",");
+    let Told { stop_reason, usage, .. } = told;
+    format!(
+        r#"{{"output":{{"message":{{"role":"assistant","content":[{content}]}}}},"stopReason":"{stop_reason}","usage":{usage},"metrics":{{"latencyMs":7}}}}"#
+    )
+}

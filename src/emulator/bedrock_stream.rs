@@ -1,0 +1,69 @@
+//! The frames of a streamed Converse answer, in Amazon's binary event stream.
+
+use super::bedrock::{Block, Told};
+use super::reply::{Content, Event, Part, Reply};
+use super::words::{Pieces, quote};
+use aws_smithy_eventstream::frame::write_message_to;
+use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
+use bytes::Bytes;
+
+const CONTENT_TYPE: http::HeaderValue = http::HeaderValue::from_static("application/vnd.amazon.eventstream");
+
+pub(super) fn reply(told: Told) -> Reply {
+    let Told { blocks, stop_reason, usage } = told;
+    let start = event(Part::Piece, "messageStart", r#"{"role":"assistant"}"#.to_owned());
+    let contents = blocks.into_iter().enumerate().flat_map(|(index, content)| block(index, content));
+    let stop = event(Part::Finish, "messageStop", format!(r#"{{"stopReason":"{stop_reason}"}}"#));
+    let metadata = format!(r#"{{"usage":{usage},"metrics":{{"latencyMs":7}}}}"#);
+    let metadata = event(Part::Done, "metadata", metadata);
+    let events = std::iter::once(start).chain(contents).chain([stop, metadata]);
+    let content = Content::Events(Box::new(events), None);
+    Reply { content, ..Reply::whole(CONTENT_TYPE, Bytes::new()) }
+}
+
+/// One content block: a start only for calls, deltas, its stop.
+fn block(index: usize, block: Block) -> impl Iterator<Item = Event> + Send {
+    let (start, text, is_call) = match block {
+        Block::Text(text) => (None, text, false),
+        Block::ToolUse { id, name, input } => {
+            let name = quote(&name);
+            let start = format!(
+                r#"{{"contentBlockIndex":{index},"start":{{"toolUse":{{"toolUseId":"{id}","name":{name}}}}}}}"#
+            );
+            (Some(event(Part::Piece, "contentBlockStart", start)), input, true)
+        }
+    };
+    let mut pieces = Pieces::new(text);
+    let deltas = std::iter::from_fn(move || {
+        let piece = pieces.quoted()?;
+        let delta = match is_call {
+            true => format!(r#"{{"toolUse":{{"input":{piece}}}}}"#),
+            false => format!(r#"{{"text":{piece}}}"#),
+        };
+        let payload = format!(r#"{{"contentBlockIndex":{index},"delta":{delta}}}"#);
+        Some(event(Part::Piece, "contentBlockDelta", payload))
+    });
+    let stop = event(Part::Piece, "contentBlockStop", format!(r#"{{"contentBlockIndex":{index}}}"#));
+    start.into_iter().chain(deltas).chain(std::iter::once(stop))
+}
+
+fn event(part: Part, kind: &'static str, payload: String) -> Event {
+    Event { part, bytes: frame("event", ":event-type", kind, payload) }
+}
+
+/// A failure in the middle of a stream.
+pub(super) fn exception(kind: &'static str, payload: String) -> Bytes {
+    frame("exception", ":exception-type", kind, payload)
+}
+
+fn frame(message: &'static str, name: &'static str, kind: &'static str, payload: String) -> Bytes {
+    let header = |name, value: &'static str| Header::new(name, HeaderValue::String(value.into()));
+    let message = Message::new(payload.into_bytes())
+        .add_header(header(name, kind))
+        .add_header(header(":content-type", "application/json"))
+        .add_header(header(":message-type", message));
+    let mut out = Vec::new();
+    // Only headers over 4 GB cannot be written.
+    let written = write_message_to(&message, &mut out);
+    written.map(|()| out.into()).unwrap_or_default()
+}

@@ -1,0 +1,69 @@
+//! A conversation of another dialect put into chat's words, so that [`super::talk`] can decide on it.
+//!
+//! For the dialects no bench runs on: it copies what it reads.
+
+use super::reply::{Dialect, Refusal};
+use super::script::Script;
+use super::talk::{self, Asked, Message, Tool, Turn};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+/// What was said and what is wanted, as `POST /chat/completions` would write it.
+#[derive(Debug, Default)]
+pub(super) struct Plain {
+    pub(super) messages: Vec<Value>,
+    pub(super) tools: Vec<Value>,
+    pub(super) choice: Value,
+    pub(super) format: Option<Value>,
+    pub(super) limit: Option<u64>,
+    pub(super) stops: Vec<String>,
+}
+
+/// A message of this text; a tool's result where it `is_result`.
+pub(super) fn message(role: &str, text: &str, is_result: bool) -> Value {
+    json!({"role": if is_result { "tool" } else { role }, "content": text})
+}
+
+/// `response_format` of a schema, or of any JSON.
+pub(super) fn format(schema: Option<&Value>) -> Value {
+    match schema {
+        Some(schema) => json!({"type": "json_schema", "schema": schema}),
+        None => json!({"type": "json_object"}),
+    }
+}
+
+/// All members `key` of the objects in a list, as strings.
+pub(super) fn texts(list: &Value, key: &str) -> String {
+    let list = list.as_array().into_iter().flatten();
+    list.filter_map(|item| item.get(key)?.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// The strings of a list.
+pub(super) fn strings(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
+}
+
+impl Plain {
+    /// What to answer, and the tokens of the prompt.
+    pub(super) fn turn(self, model: &str, script: &Script, dialect: Dialect) -> Result<(Turn, u64), Refusal> {
+        let unread =
+            |error: serde_json::Error| Refusal::bad(format!("Invalid request: {error}")).in_dialect(dialect);
+        let messages = Value::Array(self.messages).to_string();
+        let messages: Vec<Message<'_>> = serde_json::from_str(&messages).map_err(unread)?;
+        let tools = Value::Array(self.tools).to_string();
+        let tools: Vec<Tool<'_>> = serde_json::from_str(&tools).map_err(unread)?;
+        let choice: Box<RawValue> = to_raw_value(&self.choice).map_err(unread)?;
+        let format = self.format.map(serde_json::from_value).transpose().map_err(unread)?;
+        let turn = talk::turn(&Asked {
+            model,
+            messages: &messages,
+            tools: &tools,
+            tool_choice: Some(&choice),
+            format: format.as_ref(),
+            limit: self.limit,
+            stops: &self.stops,
+            script,
+        });
+        Ok((turn, talk::prompt_tokens(&messages)))
+    }
+}
