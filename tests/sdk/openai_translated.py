@@ -11,7 +11,13 @@ import openai_sdk as plain
 import pydantic
 from both import entered, items, refused, run, value
 
-PROVIDERS = {"@anthropic-emulator": "claude-sonnet-4-5", "@together-emulator": "openai/gpt-oss-120b"}
+PROVIDERS = {
+    "@anthropic-emulator": "claude-sonnet-4-5",
+    "@together-emulator": "openai/gpt-oss-120b",
+    "@google-emulator": "gemini-2.5-flash",
+    "@bedrock-emulator": "anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "@cohere-emulator": "command-a-03-2025",
+}
 FUNCTION = {"type": "function", **plain.WEATHER["function"]}
 CALL_THE_TOOL = "Please call the tool."
 
