@@ -193,11 +193,15 @@ fn is_in(dialect: Dialect, body: &[u8]) -> bool {
         #[serde(borrow, rename = "type")]
         kind: Option<Text<'a>>,
         message: Option<Text<'a>>,
+        /// Google's, which has a message as OpenAI's has, and else nothing of it.
+        status: Option<Text<'a>>,
     }
     let Ok(outer) = serde_json::from_slice::<Outer<'_>>(body) else { return false };
     let Some(error) = outer.error else { return false };
     match dialect {
-        Dialect::OpenAi | Dialect::Responses => error.message.is_some() && outer.kind.is_none(),
+        Dialect::OpenAi | Dialect::Responses => {
+            error.message.is_some() && outer.kind.is_none() && error.status.is_none()
+        }
         Dialect::Anthropic => {
             outer.kind.as_deref() == Some("error") && error.message.is_some() && error.kind.is_some()
         }

@@ -7,7 +7,13 @@ import anthropic
 import anthropic_sdk as plain
 from both import entered, items, refused, run, value
 
-PROVIDERS = {"@emulator": "gpt-4o-mini", "@together-emulator": "openai/gpt-oss-120b"}
+PROVIDERS = {
+    "@emulator": "gpt-4o-mini",
+    "@together-emulator": "openai/gpt-oss-120b",
+    "@google-emulator": "gemini-2.5-flash",
+    "@bedrock-emulator": "anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "@cohere-emulator": "command-a-03-2025",
+}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"name": "get_weather", "description": "The weather in a city.", "input_schema": SCHEMA}
 TIME = {**WEATHER, "name": "get_time", "description": "The time in a city."}
