@@ -4,26 +4,32 @@
 //! config means when it runs (`route` compiles it).
 
 pub mod account;
+pub mod balance;
 mod combination;
 pub mod headers;
 pub mod hooks;
 pub mod node;
 pub mod policy;
 pub mod read;
+pub mod rescue;
 pub mod secret;
 pub mod strategy;
 #[cfg(test)]
 mod tests;
+pub mod time_limits;
 
 use account::{Account, names};
+use balance::Price;
 use hooks::{Guardrail, Hook, When};
 use http::HeaderName;
 use node::Node;
 use policy::{Breaker, Cache, Retry};
 use read::{At, Fields, Problems};
+use rescue::{Hedge, StreamRescue};
 use std::cell::Cell;
 use std::fmt;
 use strategy::{Mode, Strategy};
+use time_limits::TimeLimits;
 
 use crate::error::{Error, Problem};
 
@@ -56,6 +62,14 @@ pub struct Config {
     pub cache: Option<Cache>,
     /// Milliseconds, at least 1.
     pub request_timeout: Option<u64>,
+    /// Extension.
+    pub time_limits: TimeLimits,
+    /// Extension.
+    pub stream_rescue: Option<StreamRescue>,
+    /// Extension; of a config with targets.
+    pub hedge: Option<Hedge>,
+    /// Extension; what balancing by price goes by.
+    pub price: Option<Price>,
     /// Headers that go to the provider as they are. Whoever forwards must still leave out the gateway's own
     /// headers and those that frame the message.
     pub forward_headers: Option<Vec<HeaderName>>,
@@ -124,6 +138,10 @@ const KEYS: &[&str] = &[
     "cb_config",
     "cache",
     "request_timeout",
+    "time_limits",
+    "stream_rescue",
+    "hedge",
+    "price",
     "forward_headers",
     "strict_std_compliance",
     "strict_open_ai_compliance",
@@ -173,6 +191,13 @@ impl Reader<'_> {
             cb_config: fields.get(&["cb_config"]).and_then(|at| Breaker::read(&at)),
             cache: fields.get(&["cache"]).and_then(|at| Cache::read(&at)),
             request_timeout: fields.get(&["request_timeout"]).and_then(|at| policy::timeout_ms(&at)),
+            time_limits: fields
+                .get(&["time_limits"])
+                .and_then(|at| TimeLimits::read(&at))
+                .unwrap_or_default(),
+            stream_rescue: fields.get(&["stream_rescue"]).and_then(|at| at.one_of(&StreamRescue::WORDS)),
+            hedge: fields.get(&["hedge"]).and_then(|at| Hedge::read(&at)),
+            price: fields.get(&["price"]).and_then(|at| Price::read(&at)),
             forward_headers: fields.get(&["forward_headers"]).and_then(|at| forward_headers(&at)),
             strict_std_compliance: fields.flag(&["strict_std_compliance", "strict_open_ai_compliance"]),
             override_params: fields.get(&["override_params"]).map(|at| params(&at)).unwrap_or_default(),

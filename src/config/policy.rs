@@ -32,6 +32,12 @@ pub struct Retry {
     pub on_status_codes: Option<Vec<u16>>,
     /// Spec `use_retry_after_headers`, default false.
     pub use_retry_after: bool,
+    /// Extension: the first wait at most, milliseconds.
+    pub backoff_ms: Option<u64>,
+    /// Extension: any wait at most, milliseconds.
+    pub max_backoff_ms: Option<u64>,
+    /// Extension: all waits together, milliseconds.
+    pub budget_ms: Option<u64>,
 }
 
 /// Spec "Circuit breaker" (`cb_config`).
@@ -63,8 +69,21 @@ impl Retry {
         let attempts = fields.need(&["attempts"]).and_then(|at| at.integer_within(0, u32::MAX.into()));
         let on_status_codes = fields.get(&["on_status_codes"]).and_then(|at| status_codes(&at));
         let use_retry_after = fields.flag(&RETRY_AFTER).unwrap_or_default();
-        fields.close(&["attempts", "on_status_codes", "use_retry_after_headers", "use_retry_after_header"]);
-        Some(Self { attempts: attempts?.try_into().ok()?, on_status_codes, use_retry_after })
+        let mut millis = |name: &str| fields.get(&[name]).and_then(|at| timeout_ms(&at));
+        let backoff_ms = millis("backoff_ms");
+        let max_backoff_ms = millis("max_backoff_ms");
+        let budget_ms = millis("budget_ms");
+        fields.close(&[
+            "attempts",
+            "on_status_codes",
+            "use_retry_after_headers",
+            "use_retry_after_header",
+            "backoff_ms",
+            "max_backoff_ms",
+            "budget_ms",
+        ]);
+        let attempts = attempts?.try_into().ok()?;
+        Some(Self { attempts, on_status_codes, use_retry_after, backoff_ms, max_backoff_ms, budget_ms })
     }
 }
 

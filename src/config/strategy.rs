@@ -4,6 +4,7 @@
 //! conditions are compiled.
 
 use super::MOST_TARGETS;
+use super::balance::{By, Sticky};
 use super::node::Node;
 use super::policy::{Breaker, status_codes};
 use super::read::{At, Fields};
@@ -20,6 +21,10 @@ pub struct Strategy {
     pub on_status_codes: Option<Vec<u16>>,
     /// Clients of the reference write `cb_config` here, the spec has it on the config: both are taken.
     pub cb_config: Option<Breaker>,
+    /// Extension: what decides in load balancing.
+    pub by: By,
+    /// The same caller meets the same target, in load balancing.
+    pub sticky: Option<Sticky>,
 }
 
 /// Spec `strategy.mode`.
@@ -75,13 +80,17 @@ impl Strategy {
         }
         let on_status_codes = fields.get(&["on_status_codes"]).and_then(|at| status_codes(&at));
         let cb_config = fields.get(&["cb_config"]).and_then(|at| Breaker::read(&at));
-        fields.close(&["mode", "conditions", "default", "on_status_codes", "cb_config"]);
+        let by = fields.get(&["by"]).and_then(|at| at.one_of(&By::WORDS)).unwrap_or_default();
+        let sticky = fields.get(&["sticky"]).and_then(|at| Sticky::read(&at)).flatten();
+        fields.close(&["mode", "conditions", "default", "on_status_codes", "cb_config", "by", "sticky"]);
         Some(Self {
             mode: mode?,
             conditions: conditions.unwrap_or_default(),
             default,
             on_status_codes,
             cb_config,
+            by,
+            sticky,
         })
     }
 }

@@ -1,0 +1,82 @@
+//! How load balancing picks, as written: by weight, by measured latency or by price, and whether it sticks.
+//!
+//! Not the picking itself (`route::pick`).
+
+use super::policy::at_least;
+use super::read::At;
+
+/// `strategy.by`, an extension of the spec: what decides in `loadbalance` mode.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum By {
+    /// The targets' weights.
+    #[default]
+    Weight,
+    /// Of two drawn by weight, the one whose first token came sooner of late.
+    LeastLatency,
+    /// The lowest price per token.
+    Price,
+}
+
+impl By {
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("weight", Self::Weight), ("least_latency", Self::LeastLatency), ("price", Self::Price)];
+}
+
+/// `strategy.sticky` (reference 4.1): the same caller meets the same target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sticky {
+    /// `metadata.x`, `params.x`, `headers.x`; the service key always counts.
+    pub hash_fields: Vec<String>,
+    /// Seconds, at least 1.
+    pub ttl: u64,
+}
+
+/// `price` of a target, US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+}
+
+/// Seconds a choice sticks when the config does not say (reference 4.1).
+const STICKS: u64 = 300;
+
+impl Sticky {
+    /// `Some(None)`: written, but not enabled.
+    pub fn read(at: &At<'_>) -> Option<Option<Self>> {
+        let mut fields = at.fields()?;
+        let enabled = fields.need(&["enabled"]).and_then(|at| at.flag());
+        let hash_fields = fields.get(&["hash_fields"]).and_then(|at| hash_fields(&at)).unwrap_or_default();
+        let ttl = fields.get(&["ttl"]).and_then(|at| at.integer_within(1, 31_536_000));
+        fields.close(&["enabled", "hash_fields", "ttl"]);
+        let ttl = ttl.and_then(|seconds| seconds.try_into().ok()).unwrap_or(STICKS);
+        Some(enabled?.then_some(Self { hash_fields, ttl }))
+    }
+}
+
+fn hash_fields(at: &At<'_>) -> Option<Vec<String>> {
+    let known = |name: &str| {
+        ["metadata.", "params.", "headers."]
+            .iter()
+            .any(|from| name.len() > from.len() && name.starts_with(from))
+    };
+    let field = |item: &At<'_>| {
+        let name = item.text()?;
+        if !known(name) {
+            item.problem("must begin with metadata., params. or headers. and name a field");
+            return None;
+        }
+        Some(name.to_owned())
+    };
+    Some(at.list()?.iter().filter_map(field).collect())
+}
+
+impl Price {
+    pub fn read(at: &At<'_>) -> Option<Self> {
+        let mut fields = at.fields()?;
+        let input = fields.need(&["input"]).and_then(|at| at_least(&at, 0.0));
+        let output = fields.need(&["output"]).and_then(|at| at_least(&at, 0.0));
+        fields.close(&["input", "output"]);
+        Some(Self { input: input?, output: output? })
+    }
+}

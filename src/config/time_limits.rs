@@ -1,0 +1,70 @@
+//! How long a target may keep us waiting, as written: an extension of the spec's config object.
+//!
+//! Only what was written. Which limit holds where nothing was written depends on whether another target is
+//! left to go to; that is the plan's business.
+
+use super::policy::LONGEST_MS;
+use super::read::At;
+
+/// `time_limits`: milliseconds each; `None`: the default; zero: no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// For a connection, its TLS handshake included.
+    pub connect: Option<u64>,
+    /// To the answer's head; `request_timeout` is the spec's name of the same limit and wins.
+    pub first_byte: Option<u64>,
+    /// To the first content of a stream, or the first byte of any other body.
+    pub first_token: Option<u64>,
+    /// Between two pieces of an answer.
+    pub gap: Option<u64>,
+    /// For the whole request, all attempts and waits together.
+    pub total: Option<u64>,
+    /// A comment goes to the caller of a stream that has been silent for so long.
+    pub heartbeat: Option<u64>,
+    /// Comments may begin before it is known whether the answer is any good: its status is 200 then.
+    pub early_heartbeat: Option<bool>,
+}
+
+impl TimeLimits {
+    pub fn read(at: &At<'_>) -> Option<Self> {
+        const KEYS: [&str; 7] = [
+            "connect_ms",
+            "first_byte_ms",
+            "first_token_ms",
+            "gap_ms",
+            "total_ms",
+            "heartbeat_ms",
+            "early_heartbeat",
+        ];
+        let mut fields = at.fields()?;
+        let mut millis = |name: &str| {
+            let ms: u64 = fields.get(&[name])?.integer_within(0, i64::MAX)?.try_into().ok()?;
+            Some(ms.min(LONGEST_MS))
+        };
+        let mut limits = Self {
+            connect: millis("connect_ms"),
+            first_byte: millis("first_byte_ms"),
+            first_token: millis("first_token_ms"),
+            gap: millis("gap_ms"),
+            total: millis("total_ms"),
+            heartbeat: millis("heartbeat_ms"),
+            early_heartbeat: None,
+        };
+        limits.early_heartbeat = fields.flag(&["early_heartbeat"]);
+        fields.close(&KEYS);
+        Some(limits)
+    }
+
+    /// What a target takes over from the level above: each limit by itself.
+    pub fn or(self, above: Self) -> Self {
+        Self {
+            connect: self.connect.or(above.connect),
+            first_byte: self.first_byte.or(above.first_byte),
+            first_token: self.first_token.or(above.first_token),
+            gap: self.gap.or(above.gap),
+            total: self.total.or(above.total),
+            heartbeat: self.heartbeat.or(above.heartbeat),
+            early_heartbeat: self.early_heartbeat.or(above.early_heartbeat),
+        }
+    }
+}
