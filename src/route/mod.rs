@@ -4,6 +4,7 @@
 
 pub mod attempt;
 pub mod compile;
+pub mod facts;
 pub mod leaf;
 pub mod plan;
 pub mod tree;
