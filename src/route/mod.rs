@@ -6,6 +6,7 @@ pub mod attempt;
 pub mod compile;
 pub mod facts;
 pub mod leaf;
+pub mod pick;
 pub mod plan;
 pub mod tree;
 pub mod trees;
