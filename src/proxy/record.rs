@@ -138,7 +138,8 @@ fn count(gateway: &Gateway, ctx: &Ctx, sum: &Sum) {
         metrics.failed(error.kind);
     }
     for attempt in &ctx.record.tries {
-        metrics.attempted(attempt.leaf.provider.id(), attempt.error.unwrap_or("answered"));
+        let outcome = attempt.error.unwrap_or("answered");
+        metrics.attempted(attempt.leaf.provider.id(), &attempt.leaf.index, outcome);
     }
     let attempt = sum.errand.as_ref().map(|errand| &errand.attempt);
     metrics.finished(&Finished {
