@@ -77,10 +77,9 @@ impl Standing {
     }
 
     fn take(&mut self, data: &[u8]) {
-        let line = match serde_json::from_slice::<Line<'_>>(data) {
-            Ok(line) => line,
+        let Ok(line) = serde_json::from_slice::<Line<'_>>(data) else {
             // Not in the dialect.
-            Err(_) => return self.over = true,
+            return self.over = true;
         };
         match &*line.kind {
             "message_start" => {

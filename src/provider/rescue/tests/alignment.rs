@@ -27,7 +27,7 @@ impl Writer for Plain {
         let mut log = self.0.lock().unwrap();
         match event {
             Event::Text { text, .. } | Event::Arguments { fragment: text, .. } => {
-                out.extend_from_slice(text.as_bytes())
+                out.extend_from_slice(text.as_bytes());
             }
             Event::ToolCall { name, .. } => out.extend_from_slice(format!("<{name}>").as_bytes()),
             Event::Start(_) => log.push('S'),
@@ -93,7 +93,8 @@ const ON: Asked = Asked::ToGoOn;
 #[test]
 fn texts_fit_or_do_not() {
     let long = "The quick brown fox jumps over ";
-    let cases: &[(&str, &[&str], Asked, Result<&str, &str>)] = &[
+    type Case = (&'static str, &'static [&'static str], Asked, Result<&'static str, &'static str>);
+    let cases: &[Case] = &[
         // A repetition is left out, whatever its pieces.
         ("Hello wor", &["Hello world"], ANEW, Ok("Hello world!")),
         ("Hello wor", &["Hel", "lo ", "w", "or", "ld"], ON, Ok("Hello world!")),
@@ -249,7 +250,7 @@ proptest! {
         let wanted = format!("{whole}!");
         prop_assert_eq!(told(&first, &pieces(&whole, &cuts), ANEW), Ok(wanted.clone()));
         prop_assert_eq!(told(&first, &pieces(&whole, &cuts), ON), Ok(wanted.clone()));
-        let rest = &whole[before.trim_end().len()..];
+        let rest = whole.strip_prefix(before.trim_end()).unwrap();
         prop_assert_eq!(told(&first, &pieces(rest, &cuts), ON), Ok(wanted));
     }
 }

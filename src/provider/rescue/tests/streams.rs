@@ -50,7 +50,8 @@ fn go_on(rewriter: &mut Rewriter, second: Vendor, tale: &Tale, asked: Asked, abo
 /// The rest of a tale for a model that was given what was told, without white space at its end.
 fn rest(tale: &Tale, told: &str) -> Tale {
     let whole = tale.text.concat();
-    Tale { text: vec![whole[told.trim_end().len()..].to_owned()], ..tale.clone() }
+    let rest = whole.strip_prefix(told.trim_end()).unwrap();
+    Tale { text: vec![rest.to_owned()], ..tale.clone() }
 }
 
 #[test]
