@@ -34,6 +34,7 @@ pub mod rerank;
 pub mod rescue;
 pub mod rewriter;
 pub mod row;
+pub mod said;
 mod servers;
 pub mod translation;
 pub mod vertex;
