@@ -275,7 +275,9 @@ fn field(name: &str, at: &At<'_>) -> Option<Field> {
             Err(message) => at.problem(message),
         },
         _ => {
-            at.problem("is no value of a request; there are metadata.*, params.*, headers.* and url.pathname")
+            at.problem(
+                "is no value of a request; there are metadata.*, params.*, headers.* and url.pathname",
+            );
         }
     }
     None

@@ -149,11 +149,9 @@ fn what_the_table_leaves_open() {
     }
 }
 
-#[test]
-fn every_mistake_has_its_path() {
-    const KINDS: &str = "must be a string, a number, a boolean or null, not ";
-    let scalar = |path: &str, noun: &str| format!("{path}: {KINDS}{noun}");
-    for (query, wanted) in [
+/// Each with the beginning of what is said about it.
+fn mistakes(scalar: impl Fn(&str, &str) -> String) -> Vec<(&'static str, String)> {
+    vec![
         ("[]", "must be an object, not an array".to_owned()),
         (r#"{"$not":{}}"#, "$not: is no operator of queries; $and and $or may stand here".to_owned()),
         (r#"{"$eq":1}"#, "$eq: is no operator of queries; it stands in the object of a key".to_owned()),
@@ -212,7 +210,14 @@ fn every_mistake_has_its_path() {
         (r#"{"$or":[{"$and":[{"a":1}]}]}"#, "$or[0].$and[0].a: is no value of a request".to_owned()),
         (r#"{"metadata.a":1,"metadata.a":2}"#, "metadata.a: stands twice".to_owned()),
         (r#"{"metadata.a":{"$gt":1,"$gt":2}}"#, "metadata.a.$gt: stands twice".to_owned()),
-    ] {
+    ]
+}
+
+#[test]
+fn every_mistake_has_its_path() {
+    const KINDS: &str = "must be a string, a number, a boolean or null, not ";
+    let scalar = |path: &str, noun: &str| format!("{path}: {KINDS}{noun}");
+    for (query, wanted) in mistakes(scalar) {
         let found = read(query).expect_err(query);
         assert_eq!(found.len(), 1, "{query}: {found:?}");
         assert!(found[0].starts_with(&wanted), "{query}: {found:?}, not {wanted:?}");
