@@ -103,8 +103,10 @@ fn a_finish_or_an_end_mark_completes_a_stream_and_nothing_else_does() {
     assert_eq!(incomplete.finish.as_deref(), Some("max_output_tokens"));
 }
 
-/// (usage as input and output, model, finish, whether it is complete)
-fn gist(learned: &Learned) -> (Option<(u64, u64)>, Option<&str>, Option<&str>, bool) {
+/// Usage as input and output, model, finish, whether it is complete.
+type Gist<'a> = (Option<(u64, u64)>, Option<&'a str>, Option<&'a str>, bool);
+
+fn gist(learned: &Learned) -> Gist<'_> {
     let usage = learned.usage.map(|usage| (usage.input, usage.output));
     (usage, learned.model.as_deref(), learned.finish.as_deref(), learned.is_complete())
 }

@@ -109,3 +109,49 @@ fn audio(shares: &[Share]) -> Count {
     let audio = shares.iter().filter(|share| share.modality == "AUDIO");
     audio.fold(Count(None), |total, share| sum(total, share.token_count))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Usage;
+
+    fn usage(figures: [u64; 7]) -> Option<Usage> {
+        let [input, output, total, cached, cache_write, reasoning, input_audio] = figures;
+        Some(Usage { input, output, total, cached, cache_write, reasoning, input_audio, output_audio: 0 })
+    }
+
+    #[test]
+    fn every_vendors_words_are_read_in_the_same_sense() {
+        let cases = [
+            // Bedrock: as Anthropic, in its own spelling; both spellings of the cache's figures come together.
+            (
+                r#"{"cacheReadInputTokenCount":2752,"cacheReadInputTokens":2752,"cacheWriteInputTokens":8,
+                    "inputTokens":433,"outputTokens":16,"serverToolUsage":{},"totalTokens":3209}"#,
+                usage([3193, 16, 3209, 2752, 8, 0, 0]),
+            ),
+            // Gemini: thoughts beside the candidates, Google's own tools beside the prompt.
+            (
+                r#"{"promptTokenCount":427,"candidatesTokenCount":122,"totalTokenCount":1767,
+                    "promptTokensDetails":[{"modality":"TEXT","tokenCount":400},{"modality":"AUDIO","tokenCount":27}],
+                    "toolUsePromptTokenCount":771,"thoughtsTokenCount":447,"cachedContentTokenCount":100}"#,
+                usage([1198, 569, 1767, 100, 0, 447, 27]),
+            ),
+            (r#"{"promptTokenCount":7}"#, usage([7, 0, 7, 0, 0, 0, 0])),
+            // Cohere: what the model saw before what was billed.
+            (
+                r#"{"billed_units":{"input_tokens":25,"output_tokens":9},
+                    "tokens":{"input_tokens":91.0,"output_tokens":11},"cached_tokens":64}"#,
+                usage([91, 11, 102, 64, 0, 0, 0]),
+            ),
+            (
+                r#"{"api_version":{"version":"2"},"billed_units":{"image_tokens":3,"input_tokens":2}}"#,
+                usage([5, 0, 5, 0, 0, 0, 0]),
+            ),
+            (r#"{"billed_units":{"search_units":1}}"#, None),
+            (r#"{"trafficType":"ON_DEMAND"}"#, None),
+            (r#"{"api_version":{"version":"1"}}"#, None),
+        ];
+        for (json, wanted) in cases {
+            assert_eq!(Usage::read(json.as_bytes()), wanted, "{json}");
+        }
+    }
+}
