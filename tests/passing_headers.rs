@@ -89,7 +89,10 @@ async fn what_a_config_forwards_keeps_its_name_and_spelling() {
 #[tokio::test]
 async fn vendor_headers_of_an_account_join_the_callers_own() {
     let account = r#""openai_beta": "o-1, o-2", "anthropic_beta": "a-1", "anthropic_version": "account""#;
-    let config = format!("x-gateway-config: {{\"provider\": \"@emulator\", {account}}}\r\n");
+    // A stored provider would look at its own account only.
+    let host = format!("http://127.0.0.1:{}/v1", gateway().ports.emulator);
+    let plain = format!(r#""provider": "openai", "api_key": "k", "custom_host": "{host}""#);
+    let config = format!("x-gateway-config: {{{plain}, {account}}}\r\n");
     for way in ALL {
         let callers = "OpenAI-Beta: o-2,o-3\r\nanthropic-version: caller\r\n";
         let seen = received(way, &format!("{config}{callers}")).await;
