@@ -153,6 +153,11 @@ impl Error {
         Self::new(Kind::TimedOut, message)
     }
 
+    /// A limit of `time_limits` is over; the text names it.
+    pub fn out_of_time(message: impl Into<String>) -> Self {
+        Self::new(Kind::TimedOut, message)
+    }
+
     /// 408: the caller was too slow to send its request.
     pub fn slow_caller(message: impl Into<String>) -> Self {
         Self::new(Kind::TimedOut, message)

@@ -52,6 +52,7 @@ mod starting;
 mod stopping;
 mod streams;
 mod systemd;
+mod targets;
 mod tls_listener;
 mod transfer;
 mod translations;

@@ -10,10 +10,13 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The promised families and their kinds (docs/metrics.md).
-const FAMILIES: [(&str, &str); 20] = [
+const FAMILIES: [(&str, &str); 23] = [
     ("turnpike_requests_total", "counter"),
     ("turnpike_errors_total", "counter"),
     ("turnpike_attempts_total", "counter"),
+    ("turnpike_hedges_total", "counter"),
+    ("turnpike_rescues_total", "counter"),
+    ("turnpike_retry_wait_seconds", "histogram"),
     ("turnpike_requests_in_flight", "gauge"),
     ("turnpike_overhead_seconds", "histogram"),
     ("turnpike_body_bytes_total", "counter"),
@@ -120,7 +123,10 @@ async fn every_promised_family_is_there_and_counts() {
     assert_eq!(got.sum("turnpike_requests_total", &[chat, r#"status="5xx""#]), 1.0, "an odd status folds");
     assert_eq!(got.sum("turnpike_requests_total", &[r#"status="401""#]), 1.0);
     assert_eq!(got.sum("turnpike_errors_total", &[r#""invalid_api_key""#]), 1.0);
-    assert_eq!(got.sum("turnpike_attempts_total", &[r#"provider="openai""#, r#""answered""#]), 3.0);
+    assert_eq!(
+        got.sum("turnpike_attempts_total", &[r#"provider="openai""#, r#"target="config""#, r#""answered""#]),
+        3.0
+    );
     assert_eq!(got.sum("turnpike_overhead_seconds_count", &[chat]), 3.0);
     assert_eq!(got.sum("turnpike_settings_reloads_total", &[r#"result="success""#]), 1.0);
     let call = [

@@ -172,7 +172,11 @@ async fn a_wrong_file_changes_nothing_and_is_told_on_stderr_and_in_the_metrics()
     gateway.reload(&format!("{STANDARD}limits: {{max_body_bytes: no}}\ncolour: red\n"));
     until("the refusal", async || (gateway.metric(LAST).await == Some(0.0)).then_some(())).await;
     assert_eq!(hash().await, started);
-    let said = gateway.stderr.with("settings not reloaded").join("\n");
+    let said = until("the words about it", async || {
+        let said = gateway.stderr.with("settings not reloaded").join("\n");
+        (!said.is_empty()).then_some(said)
+    })
+    .await;
     for named in ["turnpike.yaml:", "limits.max_body_bytes", "colour"] {
         assert!(said.contains(named), "{named} is not in {said}");
     }

@@ -81,8 +81,12 @@ async fn the_line_tells_what_a_stream_cost_and_when_it_began() {
 enum End {
     /// Nothing: the caller gets the provider's bytes and no more.
     AsItIs,
+    /// What was missing: the blank line, `[DONE]`.
+    Supplied(&'static str),
     /// An error event: the provider closed the stream without an end.
     Error,
+    /// An error event instead of the end the provider claimed.
+    Instead(&'static str),
 }
 
 const FINISH: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
@@ -92,6 +96,7 @@ const DONE: &str = "data: [DONE]\n\n";
 const ERROR: &str = "data: {\"error\":{\"message\":\"overloaded\",\"code\":529}}\n\n";
 const START: &str =
     "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m\"}}\n\n";
+const STOPPED: &str = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":1}}\n\n";
 const STOP: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
 const CREATED: &str = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"status\":\"in_progress\"}}\n\n";
 const COMPLETED: &str = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n";
@@ -102,9 +107,10 @@ fn canned() -> Vec<(&'static str, String, End)> {
     vec![
         (chat, [DELTA, FINISH, DONE].concat(), End::AsItIs),
         // Some providers send no [DONE], some no blank line at the very end, some no reason to stop.
-        (chat, [DELTA, FINISH].concat(), End::AsItIs),
-        (chat, [DELTA, FINISH, "data: [DONE]"].concat(), End::AsItIs),
-        (chat, [DELTA, DONE].concat(), End::AsItIs),
+        (chat, [DELTA, FINISH].concat(), End::Supplied(DONE)),
+        (chat, [DELTA, FINISH, "data: [DONE]"].concat(), End::Supplied("\n\n")),
+        // An end without a reason is a cut.
+        (chat, [DELTA, DONE].concat(), End::Instead(DONE)),
         (chat, [DELTA, FINISH, DONE].concat().replace('\n', "\r\n"), End::AsItIs),
         (
             chat,
@@ -131,7 +137,8 @@ fn canned() -> Vec<(&'static str, String, End)> {
         (chat, [DELTA, DELTA].concat(), End::Error),
         (chat, String::new(), End::Error),
         (chat, ": PROCESSING\n\n".to_owned(), End::Error),
-        ("messages", [START, STOP].concat(), End::AsItIs),
+        ("messages", [START, STOPPED, STOP].concat(), End::AsItIs),
+        ("messages", [START, STOP].concat(), End::Instead(STOP)),
         ("messages", START.to_owned(), End::Error),
         ("responses", [CREATED, COMPLETED].concat(), End::AsItIs),
         ("responses", CREATED.to_owned(), End::Error),
@@ -158,14 +165,21 @@ async fn no_byte_of_a_stream_is_changed_and_its_end_is_told_honestly() {
         let call = with_host(call(&gateway, &trace, path, body), &provider);
         let answer = client().execute(call).await.unwrap();
         let got = answer.text().await.unwrap();
-        let tail = got.strip_prefix(&*stream).unwrap_or_else(|| panic!("{path}: {stream:?} became {got:?}"));
+        let kept = match end {
+            End::Instead(claimed) => stream.strip_suffix(claimed).unwrap(),
+            _ => &*stream,
+        };
+        let tail = got.strip_prefix(kept).unwrap_or_else(|| panic!("{path}: {stream:?} became {got:?}"));
         let events = sse::events(tail);
         let said = events.iter().filter_map(|event| serde_json::from_str::<Value>(&event.data).ok());
         let told: Vec<Value> = said.collect();
         let line = gateway.access_line(&trace).await;
         match end {
             End::AsItIs => assert_eq!((tail, &line["error_code"]), ("", &Value::Null), "{path}: {stream:?}"),
-            End::Error => {
+            End::Supplied(missing) => {
+                assert_eq!((tail, &line["error_code"]), (missing, &Value::Null), "{path}: {stream:?}");
+            }
+            End::Error | End::Instead(_) => {
                 assert_eq!(told.len(), 1, "{path}: {stream:?} ended in {tail:?}");
                 let code = told[0].pointer("/error/code").or(told[0].get("code"));
                 let named = code.and_then(Value::as_str).unwrap_or("upstream_invalid_answer");

@@ -109,24 +109,26 @@ async fn all_problems_of_a_config_are_told_at_once_each_with_its_path() {
 }
 
 #[tokio::test]
-async fn modes_that_are_not_built_yet_say_so_by_name() {
+async fn every_mode_chooses_a_target_and_says_which() {
     let gateway = gateway();
-    let targets = r#""targets": [{"provider": "@emulator"}, {"provider": "@anthropic-emulator"}]"#;
-    for (mode, more) in [
-        ("loadbalance", ""),
-        ("fallback", ""),
-        ("conditional", r#", "conditions": [{"query": {"metadata.x": "1"}, "then": "a"}], "default": "a""#),
+    let targets = r#""targets": [{"name": "a", "provider": "@emulator", "weight": 0}, {"name": "b", "provider": "@emulator"}]"#;
+    for (mode, more, index) in [
+        ("single", "", "config.targets[0]"),
+        ("loadbalance", "", "config.targets[1]"),
+        ("fallback", "", "config.targets[0]"),
+        (
+            "conditional",
+            r#", "conditions": [{"query": {"metadata.x": "1"}, "then": "a"}], "default": "b""#,
+            "config.targets[1]",
+        ),
     ] {
         let config = format!(r#"{{"strategy": {{"mode": "{mode}"{more}}}, {targets}}}"#);
-        let config =
-            config.replace(r#"{"provider": "@emulator"}"#, r#"{"name": "a", "provider": "@emulator"}"#);
-        let config = if mode == "conditional" { config } else { config.replace(r#""name": "a", "#, "") };
-        let (status, body) = problem(post(&gateway, &hello(false)).header("x-gateway-config", config)).await;
-        assert_eq!((status, &body["error"]["code"]), (501, &json!("not_implemented")), "{body}");
-        assert!(body["error"]["message"].as_str().unwrap().contains(mode), "{body}");
+        let answer = post(&gateway, &hello(false)).header("x-gateway-config", config).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{mode}");
+        assert_eq!(answer.headers()["x-gateway-last-used-option-index"], index, "{mode}");
     }
-    let (status, _) = problem(post(&gateway, &hello(false)).header("x-gateway-config", "cf-fallback")).await;
-    assert_eq!(status, 501);
+    let saved = post(&gateway, &hello(false)).header("x-gateway-config", "cf-fallback").send().await.unwrap();
+    assert_eq!(saved.status(), 200);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ pub mod messages;
 pub mod operation;
 pub mod reply;
 pub mod responses;
+pub mod retry_after;
 pub mod rules;
 pub mod scan;
 pub mod sse;

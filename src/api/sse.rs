@@ -3,6 +3,10 @@
 //! Framing only, as the HTML standard has it (LF, CR and CRLF; byte order mark; comments; several `data`
 //! lines). What an event means is the business of `tap` and of the providers' rewriters.
 
+mod edge;
+
+pub use edge::{Edge, end_of_event};
+
 use memchr::memchr2;
 use std::fmt;
 

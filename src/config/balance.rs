@@ -2,6 +2,7 @@
 //!
 //! Not the picking itself (`route::pick`).
 
+use super::headers::observable;
 use super::policy::at_least;
 use super::read::At;
 
@@ -25,7 +26,7 @@ impl By {
 /// `strategy.sticky` (reference 4.1): the same caller meets the same target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sticky {
-    /// `metadata.x`, `params.x`, `headers.x`; the service key always counts.
+    /// `metadata.x.y`, `params.x.y`, `headers.x`; the service key always counts.
     pub hash_fields: Vec<String>,
     /// Seconds, at least 1.
     pub ttl: u64,
@@ -64,6 +65,10 @@ fn hash_fields(at: &At<'_>) -> Option<Vec<String>> {
         let name = item.text()?;
         if !known(name) {
             item.problem("must begin with metadata., params. or headers. and name a field");
+            return None;
+        }
+        if let Some(Err(message)) = name.strip_prefix("headers.").map(observable) {
+            item.problem(message);
             return None;
         }
         Some(name.to_owned())

@@ -96,6 +96,38 @@ pub fn is_ours(name: &HeaderName, prefixes: &[impl AsRef<str>]) -> bool {
     prefixes.iter().any(|prefix| name.as_str().starts_with(prefix.as_ref()))
 }
 
+/// The gateway's own prefix, whatever others the settings add.
+const OWN_PREFIX: &str = "x-gateway-";
+
+/// Headers that carry credentials, in lower case.
+const CREDENTIALS: [&str; 8] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "x-amz-security-token",
+    "ocp-apim-subscription-key",
+];
+
+/// Whether a header carries a credential; `name` in lower case.
+pub fn is_credential(name: &str) -> bool {
+    CREDENTIALS.contains(&name)
+}
+
+/// A header that conditions and sticky balancing may look at, in lower case.
+///
+/// # Errors
+/// What is wrong with it, without repeating it.
+pub fn observable(name: &str) -> Result<HeaderName, &'static str> {
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "must be a header name after headers.")?;
+    if is_credential(name.as_str()) || name.as_str().starts_with(OWN_PREFIX) {
+        return Err("is a credential or a header of the gateway's own; routing does not see those");
+    }
+    Ok(name)
+}
+
 /// A name that may stand in `forward_headers`.
 ///
 /// # Errors

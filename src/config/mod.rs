@@ -6,10 +6,12 @@
 pub mod account;
 pub mod balance;
 mod combination;
+mod group;
 pub mod headers;
 pub mod hooks;
 pub mod node;
 pub mod policy;
+pub mod query;
 pub mod read;
 pub mod rescue;
 pub mod secret;
@@ -24,11 +26,12 @@ use hooks::{Guardrail, Hook, When};
 use http::HeaderName;
 use node::Node;
 use policy::{Breaker, Cache, Retry};
+use query::Patterns;
 use read::{At, Fields, Problems};
 use rescue::{Hedge, StreamRescue};
 use std::cell::Cell;
 use std::fmt;
-use strategy::{Mode, Strategy};
+use strategy::Strategy;
 use time_limits::TimeLimits;
 
 use crate::error::{Error, Problem};
@@ -120,7 +123,7 @@ impl Config {
     /// Reads a config from a tree. `None` when there are problems, which then are with `at`.
     pub fn read(at: &At<'_>, checks: &Checks<'_>) -> Option<Self> {
         let before = at.problem_count();
-        let config = Reader { checks, targets: Cell::new(0) }.level(at, 0)?;
+        let config = Reader { checks, targets: Cell::new(0), patterns: Patterns::default() }.level(at, 0)?;
         (at.problem_count() == before).then_some(config)
     }
 }
@@ -158,6 +161,7 @@ struct Reader<'a> {
     checks: &'a Checks<'a>,
     /// Targets seen so far.
     targets: Cell<usize>,
+    patterns: Patterns,
 }
 
 impl Reader<'_> {
@@ -174,9 +178,10 @@ impl Reader<'_> {
         }
         combination::judge(&fields);
         self.ask(&fields);
-        let strategy =
-            fields.get(&["strategy"]).and_then(|at| Strategy::read(&at, fields.peek(&["targets"]).as_ref()));
-        require_targets(&fields, strategy.as_ref().map(|strategy| strategy.mode));
+        let strategy = fields
+            .get(&["strategy"])
+            .and_then(|at| Strategy::read(&at, fields.peek(&["targets"]).as_ref(), &self.patterns));
+        group::judge(&fields, strategy.as_ref());
         let targets = fields.get(&["targets"]).map(|at| self.targets(&at, depth + 1));
         let config = Config {
             name: fields.text(&["name"]),
@@ -262,16 +267,6 @@ impl Reader<'_> {
         if let Err(message) = verdict {
             at.problem(message);
         }
-    }
-}
-
-/// Groups need targets. `single` takes the first target where there is one and is a leaf otherwise.
-fn require_targets(fields: &Fields<'_>, mode: Option<Mode>) {
-    let Some(mode) = mode.filter(|mode| *mode != Mode::Single) else { return };
-    match fields.peek(&["targets"]) {
-        None => fields.missing("targets", format!("is required in {} mode", mode.word())),
-        Some(at) if at.node.is_empty_list() => at.problem("must hold at least one target"),
-        Some(_) => {}
     }
 }
 

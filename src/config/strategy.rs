@@ -1,12 +1,12 @@
 //! How a config chooses among its targets, as written.
 //!
-//! Queries are kept as they stand: what a condition means, and whether its operators exist, is judged where
-//! conditions are compiled.
+//! Queries are compiled here (`query`); they are all that is. What a group's targets must have for its strategy is
+//! judged beside it (`group`).
 
 use super::MOST_TARGETS;
 use super::balance::{By, Sticky};
-use super::node::Node;
 use super::policy::{Breaker, status_codes};
+use super::query::{Patterns, Query};
 use super::read::{At, Fields};
 
 /// Spec "Strategy".
@@ -39,8 +39,7 @@ pub enum Mode {
 /// One `{query, then}`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// An object in the order it was written, contents unchecked.
-    pub query: Node,
+    pub query: Query,
     /// Name of a target of the same level.
     pub then: String,
 }
@@ -66,20 +65,24 @@ impl Mode {
 
 impl Strategy {
     /// Reads `strategy`. `targets` is the same level's `targets`, where it is there: conditions name them.
-    pub fn read(at: &At<'_>, targets: Option<&At<'_>>) -> Option<Self> {
+    /// `patterns` counts those of the whole config.
+    pub fn read(at: &At<'_>, targets: Option<&At<'_>>, patterns: &Patterns) -> Option<Self> {
         let mut fields = at.fields()?;
         let mode = fields.need(&["mode"]).and_then(|at| at.one_of(&Mode::WORDS));
         let names = match mode {
             Some(Mode::Conditional) => targets.and_then(target_names),
             _ => None,
         };
-        let conditions = fields.get(&["conditions"]).map(|at| conditions(&at, names.as_deref()));
+        let conditions = fields.get(&["conditions"]).map(|at| conditions(&at, names.as_deref(), patterns));
         let default = fields.get(&["default"]).and_then(|at| target_name(&at, names.as_deref()));
         if mode == Some(Mode::Conditional) {
             require_conditions(&fields);
         }
         let on_status_codes = fields.get(&["on_status_codes"]).and_then(|at| status_codes(&at));
         let cb_config = fields.get(&["cb_config"]).and_then(|at| Breaker::read(&at));
+        if mode.is_some_and(|mode| mode != Mode::LoadBalance) {
+            refuse_balance(&fields);
+        }
         let by = fields.get(&["by"]).and_then(|at| at.one_of(&By::WORDS)).unwrap_or_default();
         let sticky = fields.get(&["sticky"]).and_then(|at| Sticky::read(&at)).flatten();
         fields.close(&["mode", "conditions", "default", "on_status_codes", "cb_config", "by", "sticky"]);
@@ -106,13 +109,22 @@ fn require_conditions(fields: &Fields<'_>) {
     }
 }
 
-fn conditions(at: &At<'_>, names: Option<&[&str]>) -> Vec<Condition> {
-    at.list().unwrap_or_default().iter().filter_map(|item| condition(item, names)).collect()
+/// What is said about balancing would be ignored without a word in any other mode.
+fn refuse_balance(fields: &Fields<'_>) {
+    for key in ["by", "sticky"] {
+        if let Some(at) = fields.peek(&[key]) {
+            at.problem("is for loadbalance mode");
+        }
+    }
 }
 
-fn condition(at: &At<'_>, names: Option<&[&str]>) -> Option<Condition> {
+fn conditions(at: &At<'_>, names: Option<&[&str]>, patterns: &Patterns) -> Vec<Condition> {
+    at.list().unwrap_or_default().iter().filter_map(|item| condition(item, names, patterns)).collect()
+}
+
+fn condition(at: &At<'_>, names: Option<&[&str]>, patterns: &Patterns) -> Option<Condition> {
     let mut fields = at.fields()?;
-    let query = fields.need(&["query"]).and_then(|at| at.fields().map(|_| at.node.clone()));
+    let query = fields.need(&["query"]).and_then(|at| Query::read(&at, patterns));
     let then = fields.need(&["then"]).and_then(|at| target_name(&at, names));
     fields.close(&["query", "then"]);
     Some(Condition { query: query?, then: then? })

@@ -6,9 +6,11 @@ use crate::state::Shared;
 use axum::extract::State;
 use http::header::{CONTENT_TYPE, HeaderName};
 use std::sync::Arc;
+use std::time::Instant;
 
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> ([(HeaderName, &'static str); 1], Vec<u8>) {
     shared.metrics.in_flight(shared.phase.in_flight());
     shared.metrics.log_lines_dropped(shared.access_log.take_dropped());
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], shared.metrics.render())
+    let page = shared.metrics.render(&shared.targets.list(Instant::now()));
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page)
 }

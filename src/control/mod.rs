@@ -3,17 +3,20 @@
 //!
 //! A route is one function and one line in [`router`]. It never sees the data plane; both meet in `Shared`.
 
+mod failure;
 mod health;
 mod metrics;
+mod targets;
 mod unbuilt;
 
 use crate::state::Shared;
 use axum::Router;
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use std::sync::Arc;
 
 /// First segments below `/v1` that belong to the control plane, also when they arrive at the data port
-/// (spec "Endpoints"; reference 1.2 for `health`).
+/// (spec "Endpoints"; reference 1.2 for `health`). Not `targets`: neither spec nor reference has it, so on the
+/// data port `/v1/targets` is some provider's path, and what stands there is for operators only.
 pub const SEGMENTS: &[&str] =
     &["health", "prompts", "policies", "analytics", "logs", "workspaces", "mcp-servers", "feedback"];
 
@@ -27,6 +30,9 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::show))
         .route("/v1/health", get(health::health))
+        .route("/v1/targets", get(targets::list))
+        .route("/v1/targets/reset", post(targets::reset))
+        .method_not_allowed_fallback(failure::wrong_method)
         .fallback(any(unbuilt::answer))
         .with_state(shared)
 }

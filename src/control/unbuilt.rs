@@ -4,11 +4,10 @@
 //! Not a stub of those routes: it only says that they are not there.
 
 use super::SEGMENTS;
-use crate::api::{Dialect, reply};
+use super::failure::refused;
 use crate::error::Error;
-use axum::response::{IntoResponse, Response};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::Response;
+use http::{HeaderMap, Method, Uri};
 
 pub(super) async fn answer(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
@@ -19,8 +18,5 @@ pub(super) async fn answer(method: Method, uri: Uri, headers: HeaderMap) -> Resp
         )),
         false => Error::not_found(format!("There is no control route at {path}.")),
     };
-    let trace_id = headers.get("x-gateway-trace-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
-    let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::NOT_FOUND);
-    let body = reply::error_body(&error, Dialect::OpenAi, trace_id);
-    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+    refused(&error, &headers)
 }

@@ -2,8 +2,7 @@
 //! leaves alone keeps every byte, comments and odd line ends included.
 
 use super::way::Mend;
-use crate::api::sse::{MAX_EVENT_BYTES, Splitter, write_event};
-use memchr::memmem;
+use crate::api::sse::{MAX_EVENT_BYTES, Splitter, end_of_event, write_event};
 
 /// The largest whole answer held, bytes; a larger one passes as it is.
 const MOST_HELD: usize = 16 << 20;
@@ -72,16 +71,6 @@ impl Mending {
             Some((name, data)) => write_event(out, name.as_deref(), &data),
             None => out.extend_from_slice(event),
         }
-    }
-}
-
-/// The index behind the blank line that ends the first event.
-fn end_of_event(bytes: &[u8]) -> Option<usize> {
-    let plain = memmem::find(bytes, b"\n\n").map(|at| at + 2);
-    let crlf = memmem::find(bytes, b"\n\r\n").map(|at| at + 3);
-    match (plain, crlf) {
-        (Some(plain), Some(crlf)) => Some(plain.min(crlf)),
-        (one, other) => one.or(other),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::error::Error;
 use grant::{Grant, Granted};
 use http::{HeaderMap, Method};
 use outgoing::Outgoing;
+use rescue::Prefill;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -30,8 +31,10 @@ pub mod openai_chat;
 pub mod openai_compatible;
 pub mod outgoing;
 pub mod rerank;
+pub mod rescue;
 pub mod rewriter;
 pub mod row;
+pub mod said;
 mod servers;
 pub mod translation;
 pub mod vertex;
@@ -117,6 +120,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         _outgoing: &mut Outgoing,
     ) -> Result<Vec<Edit<'static>>, Error> {
         Ok(Vec::new())
+    }
+
+    /// Whether this model goes on from an assistant's message at the end of the chat, where nothing in the request
+    /// speaks against it ([`rescue::request`] judges that). No, unless it is known.
+    fn prefill(&self, _model: &str) -> Prefill {
+        Prefill::No
     }
 
     /// What must be fetched before calls of this account can be authorized.

@@ -11,6 +11,7 @@ use super::embeddings::PROMPT_TOKENS;
 use super::key::Key;
 use super::openai_chat::{OPENAI_CHAT, Rule, accents};
 use super::rerank;
+use super::rescue::prefill;
 use super::row::{CustomHost, Host, Own, Row, Value};
 use super::servers;
 use crate::api::operation::Operation;
@@ -43,6 +44,7 @@ pub static ROWS: &[Row] = &[
         aliases: &["mistral"],
         host: Host::Fixed("https://api.mistral.ai"),
         chat: Some(&accents::MISTRAL),
+        prefill: prefill::mistral,
         rules: &[
             (Operation::Embeddings, "dimensions", Rule::Name("output_dimension")),
             (Operation::Embeddings, "user", Rule::Drop),
@@ -238,6 +240,7 @@ pub static ROWS: &[Row] = &[
         prefix: "/api/v1",
         custom_host: CustomHost::Before("/v1"),
         chat: Some(&accents::OPENROUTER),
+        prefill: prefill::openrouter,
         own: &[Own::Messages, Own::Completions, Own::Responses],
         source: "https://openrouter.ai/docs/quickstart",
         ..Row::PLAIN

@@ -4,13 +4,19 @@
 //! in the readers: a turn with tool calls finishes with `tool_calls`, a call without arguments gets `{}`, a
 //! call without an id gets one, and an answer that only stops coming is not complete.
 
+mod refusal;
+mod state;
+
+pub use refusal::Refusal;
+
 use super::mending::Mending;
+use super::rescue::{Asked, Told};
 use super::way::{Exchange, Mend};
-use crate::api::Dialect;
 use crate::api::body::Body;
-use crate::api::chat::{Event, Fault, Finish, Reader, Text, Writer};
+use crate::api::chat::{Fault, Reader, Writer};
 use crate::api::tap::Learned;
-use serde::Deserialize;
+use refusal::{MOST_REFUSAL, is_in};
+use state::State;
 
 /// The largest whole answer held, bytes: some carry pictures.
 const MOST_HELD: usize = 64 << 20;
@@ -30,43 +36,10 @@ enum Work {
     Refused { refusal: Refusal, held: Vec<u8> },
 }
 
-/// An answer with a failing status: its words are kept, its shape becomes the caller's where it is not.
-#[derive(Debug, Clone)]
-pub struct Refusal {
-    pub status: u16,
-    pub dialect: Dialect,
-    pub provider: &'static str,
-    pub trace_id: String,
-}
-
-/// The largest error body read, bytes.
-const MOST_REFUSAL: usize = 1 << 20;
-
-/// What is known of the answer so far.
-#[derive(Debug, Default)]
-struct State {
-    learned: Learned,
-    choices: Vec<Turn>,
-    fault: Option<Fault>,
-    /// Nothing more is written.
-    closed: bool,
-    /// For call ids of providers that have none.
-    id: String,
-}
-
-/// One choice's tool calls.
-#[derive(Debug, Default)]
-struct Turn {
-    /// Indexes of calls that have no arguments yet.
-    bare: Vec<u32>,
-    called: bool,
-}
-
 impl Rewriter {
     /// `id`: unique, for call ids of providers that have none.
     pub fn chat(reader: Box<dyn Reader>, writer: Box<dyn Writer>, id: &str) -> Self {
-        let state = State { id: id.to_owned(), ..State::default() };
-        Self { work: Work::Chat { reader, writer }, state }
+        Self { work: Work::Chat { reader, writer }, state: State::new(id) }
     }
 
     pub fn mend(mend: &'static dyn Mend, streamed: bool) -> Self {
@@ -86,7 +59,7 @@ impl Rewriter {
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let state = &mut self.state;
         match &mut self.work {
-            _ if state.closed => {}
+            _ if state.is_over() => {}
             Work::Chat { reader, writer } => {
                 reader.push(bytes, &mut |event| state.take(event, writer.as_mut(), out));
             }
@@ -110,10 +83,10 @@ impl Rewriter {
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let state = &mut self.state;
         match &mut self.work {
-            _ if state.closed => {}
+            _ if state.is_over() => {}
             Work::Chat { reader, writer } => {
                 reader.finish(&mut |event| state.take(event, writer.as_mut(), out));
-                if !state.closed && state.learned.is_complete() {
+                if !state.is_over() && state.learned.is_complete() {
                     writer.close(out);
                     state.closed = true;
                 }
@@ -165,9 +138,54 @@ impl Rewriter {
         self.state.closed
     }
 
-    /// What the provider said went wrong inside its answer. In a stream it has been told to the caller.
+    /// What the provider said went wrong inside its answer. In a stream it has been told to the caller, unless
+    /// errors are [held](Rewriter::hold_errors).
     pub fn fault(&self) -> Option<&Fault> {
         self.state.fault.as_ref()
+    }
+
+    /// From now on it is known what the caller has been told ([`Rewriter::told`]). To be called before the first
+    /// byte. Of answers that are not read as a chat nothing is kept.
+    pub fn remember(&mut self) {
+        if matches!(self.work, Work::Chat { .. }) {
+            self.state.remember();
+        }
+    }
+
+    /// What the caller has been told so far, where that is remembered.
+    pub fn told(&self) -> Option<&Told> {
+        self.state.told()
+    }
+
+    /// From now on an error the provider tells inside its answer is noted ([`Rewriter::fault`]) and not written,
+    /// and the answer stays incomplete: another attempt may go on from it. [`Rewriter::fail`] writes it at last.
+    pub fn hold_errors(&mut self) {
+        self.state.holds = true;
+    }
+
+    /// Goes on with another answer, read by `reader`, in the stream that was begun: what repeats the text told
+    /// already is left out, see `rescue`. Errors are held from then on. May be called again when that answer
+    /// breaks, too. Nothing to be done once the answer is complete.
+    pub fn resume(&mut self, reader: Box<dyn Reader>, asked: Asked) {
+        if let Work::Chat { reader: first, .. } = &mut self.work
+            && !self.state.closed
+        {
+            *first = reader;
+            self.state.resume(asked);
+        }
+    }
+
+    /// Whether the answer that was to go on in this stream does not fit what the caller has been told. Nothing of
+    /// it is written any more.
+    pub fn misfit(&self) -> bool {
+        self.state.misfit
+    }
+
+    /// Gives the answer another writer, for one that has been written by somebody else so far.
+    pub(super) fn write_with(&mut self, other: Box<dyn Writer>) {
+        if let Work::Chat { writer, .. } = &mut self.work {
+            *writer = other;
+        }
     }
 
     /// What the answer told, where the rewriter reads it: not of bodies that are only mended or exchanged
@@ -177,129 +195,5 @@ impl Rewriter {
             Work::Chat { .. } | Work::Refused { .. } => Some(&self.state.learned),
             Work::Exchange { .. } | Work::Mend(_) => None,
         }
-    }
-}
-
-/// Whether an error body is in the caller's dialect already.
-fn is_in(dialect: Dialect, body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Outer<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Option<Text<'a>>,
-        error: Option<Inner<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct Inner<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Option<Text<'a>>,
-        message: Option<Text<'a>>,
-        /// Google's, which has a message as OpenAI's has, and else nothing of it.
-        status: Option<Text<'a>>,
-    }
-    let Ok(outer) = serde_json::from_slice::<Outer<'_>>(body) else { return false };
-    let Some(error) = outer.error else { return false };
-    match dialect {
-        Dialect::OpenAi | Dialect::Responses => {
-            error.message.is_some() && outer.kind.is_none() && error.status.is_none()
-        }
-        Dialect::Anthropic => {
-            outer.kind.as_deref() == Some("error") && error.message.is_some() && error.kind.is_some()
-        }
-    }
-}
-
-impl State {
-    fn take(&mut self, event: Event<'_>, writer: &mut dyn Writer, out: &mut Vec<u8>) {
-        if self.closed {
-            return;
-        }
-        self.learned.events += 1;
-        match &event {
-            Event::Error(fault) => {
-                self.note_fault(fault);
-                self.closed = true;
-                return writer.fail(fault, out);
-            }
-            Event::End => {
-                self.learned.ended = true;
-                if self.learned.finish.is_some() {
-                    writer.close(out);
-                    self.closed = true;
-                }
-                return;
-            }
-            Event::Start(start) if self.learned.model.is_none() => {
-                self.learned.model = start.model.map(str::to_owned);
-            }
-            Event::Usage(usage) => self.learned.usage = Some(*usage),
-            Event::ToolCall { .. } => return self.call(event, writer, out),
-            Event::Arguments { choice, index, fragment } if !fragment.is_empty() => {
-                self.turn(*choice).bare.retain(|bare| bare != index);
-            }
-            Event::Finish { choice, reason, native } => {
-                return self.end_turn((*choice, *reason, native), writer, out);
-            }
-            _ => {}
-        }
-        self.learned.content |= is_content(&event);
-        writer.write(&event, out);
-    }
-
-    fn turn(&mut self, choice: u32) -> &mut Turn {
-        // Beyond this many choices all share one: nobody has them.
-        let at = (choice as usize).min(127);
-        if self.choices.len() <= at {
-            self.choices.resize_with(at + 1, Turn::default);
-        }
-        #[expect(clippy::indexing_slicing, reason = "made just above")]
-        &mut self.choices[at]
-    }
-
-    fn call(&mut self, event: Event<'_>, writer: &mut dyn Writer, out: &mut Vec<u8>) {
-        let Event::ToolCall { choice, index, id, name, signature } = event else { return };
-        self.learned.content = true;
-        let turn = self.turn(choice);
-        turn.called = true;
-        turn.bare.push(index);
-        if !id.is_empty() {
-            return writer.write(&event, out);
-        }
-        let id = format!("call_{}_{choice}_{index}", self.id);
-        writer.write(&Event::ToolCall { choice, index, id: &id, name, signature }, out);
-    }
-
-    fn end_turn(
-        &mut self,
-        (choice, reason, native): (u32, Finish, &str),
-        writer: &mut dyn Writer,
-        out: &mut Vec<u8>,
-    ) {
-        let turn = self.turn(choice);
-        let called = turn.called;
-        for index in std::mem::take(&mut turn.bare) {
-            writer.write(&Event::Arguments { choice, index, fragment: "{}" }, out);
-        }
-        let reason = if called && reason == Finish::Stop { Finish::ToolCalls } else { reason };
-        self.learned.finish = Some(native.to_owned()).filter(|native| !native.is_empty());
-        if self.learned.finish.is_none() {
-            self.learned.finish = Some(reason.word().to_owned());
-        }
-        writer.write(&Event::Finish { choice, reason, native }, out);
-    }
-
-    fn note_fault(&mut self, fault: &Fault) {
-        let word = fault.code.as_deref().unwrap_or_else(|| fault.openai_kind());
-        self.learned.error = Some(word.to_owned());
-        self.fault = Some(fault.clone());
-    }
-}
-
-fn is_content(event: &Event<'_>) -> bool {
-    match event {
-        Event::Text { text, .. } | Event::Refusal { text, .. } | Event::Reasoning { text, .. } => {
-            !text.is_empty()
-        }
-        Event::Arguments { .. } | Event::Media { .. } | Event::Block { .. } | Event::Redacted { .. } => true,
-        _ => false,
     }
 }

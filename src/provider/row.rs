@@ -11,6 +11,7 @@ use super::key::{Key, header_value, secret_value};
 use super::openai_chat::edits::follow;
 use super::openai_chat::{CHAT_MEND, OpenAiChat, Rule, accents};
 use super::outgoing::Outgoing;
+use super::rescue::Prefill;
 use super::way::{Exchange, Mend, Target, Way};
 use super::{Call, Provider};
 use crate::api::body::{Body, Edit};
@@ -50,6 +51,8 @@ pub struct Row {
     pub embeddings: Option<&'static dyn Mend>,
     /// What it has itself beside chat completions; a caller of anything else is answered through its chat.
     pub own: &'static [Own],
+    /// Which of its models go on from a prefill, and how.
+    pub prefill: fn(&str) -> Prefill,
     /// What a user should know, in a sentence.
     pub note: &'static str,
     /// Where these facts come from: the vendor's documentation, or the reference's section.
@@ -129,6 +132,7 @@ impl Row {
         rerank: None,
         embeddings: None,
         own: &[],
+        prefill: |_| Prefill::No,
         note: "",
         source: "",
     };
@@ -226,6 +230,10 @@ impl Row {
 impl Provider for Row {
     fn id(&self) -> &'static str {
         self.id
+    }
+
+    fn prefill(&self, model: &str) -> Prefill {
+        (self.prefill)(model)
     }
 
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {

@@ -3,11 +3,12 @@
 //! The one place that pairs a caller's dialect with a provider's way. Not the work itself: [`Rewriter`].
 
 use super::outgoing::Outgoing;
+use super::rescue;
 use super::rewriter::Rewriter;
 use super::way::{Chat, Exchange, Mend, Target, Way};
 use super::{Call, Provider};
 use crate::api::body::Body;
-use crate::api::chat::{ChatRequest, Setting, Writer};
+use crate::api::chat::{ChatRequest, Reader, Setting, Writer};
 use crate::api::operation::Operation;
 use crate::api::{chat_completions, completions, messages, responses};
 use crate::config::account::Account;
@@ -205,6 +206,17 @@ impl Translation {
     /// Whether the answer keeps the provider's shape and is only put right in places.
     pub fn mends(&self) -> bool {
         matches!(self.work, Work::Mend(_))
+    }
+
+    /// A reader of one answer alone, for an answer that goes on in a stream begun by another attempt
+    /// ([`Rewriter::resume`]); `None` where the answer is not read as a chat.
+    pub fn reader(&self, streamed: bool) -> Option<Box<dyn Reader>> {
+        match self.work {
+            Work::Chat(chat) => Some(chat.reader(streamed)),
+            // The caller's own shape: its reader knows every accent that is mended.
+            Work::Mend(_) => rescue::reader(self.operation, streamed),
+            Work::Exchange(_) => None,
+        }
     }
 
     /// The translation of one answer with a good status. `streamed`: it came as a stream of events; `id`:

@@ -5,6 +5,7 @@
 //! file or room; here is only the order, and what each step needs of the one before.
 
 use super::ctx::{Ctx, Errand, new_trace_id};
+use super::known::{Known, Told};
 use super::{Gateway, answer, authorize, failure, handover, orchestrate, who};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
@@ -14,7 +15,8 @@ use crate::config::headers::Asked;
 use crate::error::Error;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::compile::{Sources, compile, split_slug};
-use crate::route::plan::{Plan, Step};
+use crate::route::leaf::Leaf;
+use crate::route::plan::{Plan, Why};
 use crate::route::tree::Tree;
 use crate::state::live::Live;
 use bytes::{Bytes, BytesMut};
@@ -23,7 +25,7 @@ use pingora_core::Result;
 use pingora_proxy::Session;
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Pingora replays a body it read for us only up to this size.
 const REPLAYED: usize = 64 << 10;
@@ -46,27 +48,93 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
         Ok(tree) => tree,
         Err(error) => return Err(failure::of_ours(ctx, error)),
     };
-    let mut plan = Plan::new(tree);
-    match plan.next(None, &read) {
-        Ok(Step::Try(attempt, _)) if attempt.local.is_some() => {
-            ctx.errand = Some(Errand::new(attempt));
-            answer::local(session, ctx).await?;
-            Ok(true)
-        }
-        Ok(Step::Try(attempt, _)) if goes_direct(session, &read, &attempt) => {
-            let errand = Errand::new(attempt);
-            ctx.errand = Some(errand.clone());
-            // An upgraded connection has no other way than the direct one.
-            match authorize::authorized(gateway, session, ctx, &errand, None).await {
-                Ok(()) => Ok(false),
-                Err(error) => Err(failure::of_ours(ctx, error)),
-            }
-        }
-        step => {
-            orchestrate::run(gateway, session, ctx, &mut plan, &read, step).await?;
-            Ok(true)
-        }
+    if let Err(error) = hold_upload(session, ctx, &tree, &mut read).await {
+        return Err(failure::of_ours(ctx, error));
     }
+    let mut known = known(gateway, session, ctx, &tree, &read);
+    let mut plan = Plan::new(Arc::clone(&tree), read.model.clone());
+    let Some(first) = plan.first(&mut known) else {
+        return Err(failure::of_ours(ctx, Error::internal("a config without a target")));
+    };
+    let drive = Drive { plan, request: read, known, first };
+    match tree.is_plain() || session.is_upgrade_req() {
+        true => plain(gateway, session, ctx, drive).await,
+        false => orchestrate(gateway, session, ctx, drive).await,
+    }
+}
+
+/// What is known when the first target is.
+struct Drive {
+    plan: Plan,
+    request: Request,
+    known: Known,
+    first: (Arc<Leaf>, Why),
+}
+
+/// One target, one try: Pingora takes it there itself, unless the answer must be held.
+async fn plain(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, drive: Drive) -> Result<bool> {
+    let attempt = match Attempt::new(Arc::clone(&drive.first.0), &drive.request) {
+        Ok(attempt) => attempt,
+        Err(error) => return Err(failure::of_ours(ctx, error)),
+    };
+    if attempt.local.is_some() {
+        ctx.errand = Some(Errand::new(Arc::new(attempt)));
+        answer::local(session, ctx).await?;
+        return Ok(true);
+    }
+    if !goes_direct(session, &drive.request, &attempt) {
+        return orchestrate(gateway, session, ctx, drive).await;
+    }
+    let errand = Errand::new(Arc::new(attempt));
+    ctx.errand = Some(errand.clone());
+    // An upgraded connection has no other way than the direct one.
+    match authorize::authorized(gateway, session, ctx, &errand, None).await {
+        Ok(()) => Ok(false),
+        Err(error) => Err(failure::of_ours(ctx, error)),
+    }
+}
+
+async fn orchestrate(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, drive: Drive) -> Result<bool> {
+    let Drive { plan, request, known, first: (leaf, why) } = drive;
+    let driver =
+        orchestrate::Drive { gateway, session, ctx, plan, request, known, begun: false, rescue: None };
+    driver.run(orchestrate::Turn { leaf, wait: Duration::ZERO, why }).await?;
+    Ok(true)
+}
+
+/// What the plan may ask about.
+fn known(gateway: &Gateway, session: &Session, ctx: &Ctx, tree: &Tree, request: &Request) -> Known {
+    let live = ctx.live.as_ref().filter(|_| tree.asks_facts());
+    let told = live.map(|live| {
+        let head = session.req_header();
+        Box::new(Told {
+            live: Arc::clone(live),
+            headers: head.headers.clone(),
+            metadata: ctx.record.metadata.as_ref().map(|metadata| metadata.get().to_owned()),
+            pathname: head.uri.path().to_owned(),
+            body: request.body.clone(),
+        })
+    });
+    Known { shared: Arc::clone(&gateway.shared), key: ctx.record.key.clone(), told }
+}
+
+/// An upload that could have to be sent twice is held, when it is not too large; what streams by can be sent
+/// once only.
+async fn hold_upload(
+    session: &mut Session,
+    ctx: &mut Ctx,
+    tree: &Tree,
+    request: &mut Request,
+) -> std::result::Result<(), Error> {
+    let limit = ctx.live.as_ref().map_or(0, |live| live.settings.limits.max_body_bytes);
+    let length = content_length(&session.req_header().headers);
+    let holds = request.body.is_none() && tree.may_repeat() && length.is_some_and(|n| n > 0 && n <= limit);
+    if holds && !session.is_upgrade_req() {
+        let bytes = collect(session, length, limit).await?;
+        ctx.record.bytes_in = bytes.len() as u64;
+        request.body = Some(Body::unread(bytes));
+    }
+    Ok(())
 }
 
 /// Which plane a request is for.
@@ -246,7 +314,6 @@ fn request_of(session: &Session, call: Call, body: Option<Body>) -> Request {
         body,
         model,
         slug,
-        has_timeout: false,
     }
 }
 
@@ -284,11 +351,10 @@ fn plan(
             tree
         }
     };
-    request.has_timeout = tree.leaf().request_timeout.is_some();
     if request.is_proxied {
         return Ok(tree);
     }
-    let given = |name: &str| tree.leaf().override_params.iter().any(|(known, _)| known == name);
+    let given = |name: &str| tree.all_set(name);
     if let Some(body) = &request.body {
         rules::check(request.operation, body, &given)?;
     }
@@ -306,8 +372,8 @@ fn goes_direct(session: &Session, request: &Request, attempt: &Attempt) -> bool 
         return false;
     }
     match &request.body {
-        Some(body) => body.bytes().len() <= REPLAYED && !body.is_true("stream") && !request.has_timeout,
-        None => !request.has_timeout,
+        Some(body) => body.bytes().len() <= REPLAYED && !body.is_true("stream"),
+        None => true,
     }
 }
 

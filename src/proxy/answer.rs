@@ -4,6 +4,7 @@
 //! own; whole translations are `translate`'s. What comes of the watching is read by `record`.
 
 use super::ctx::{Ctx, Errand};
+use crate::api::chat::Fault;
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;
 use crate::provider::rewriter::{Refusal, Rewriter};
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora_core::Result;
+use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
 use std::time::Instant;
 
@@ -65,6 +67,9 @@ pub(super) fn label(answer: &mut ResponseHeader, ctx: &Ctx) -> Result<()> {
         answer.insert_header("x-gateway-last-used-option-index", attempt.leaf.index.as_str())?;
         answer.insert_header("x-gateway-retry-attempt-count", ctx.record.retries_text())?;
         answer.insert_header("x-gateway-cache-status", "DISABLED")?;
+        if ctx.record.is_a_story() {
+            answer.insert_header("x-gateway-attempts", ctx.record.attempts_text())?;
+        }
         if !attempt.warnings.is_empty() {
             answer.insert_header("x-gateway-warnings", warnings(&attempt.warnings))?;
         }
@@ -89,6 +94,36 @@ pub(super) async fn local(session: &mut Session, ctx: &mut Ctx) -> Result<()> {
     ctx.record.first_byte = Some(Instant::now());
     session.write_response_header(Box::new(head), false).await?;
     session.write_response_body(Some(body), true).await
+}
+
+/// The head of a stream that is begun before it is known what it will be.
+pub(super) fn early_head(ctx: &Ctx) -> Result<ResponseHeader> {
+    let mut head = ResponseHeader::build(http::StatusCode::OK, Some(6))?;
+    head.insert_header(CONTENT_TYPE, "text/event-stream; charset=utf-8")?;
+    head.insert_header(http::header::CACHE_CONTROL, "no-cache")?;
+    head.insert_header(TRANSFER_ENCODING, "chunked")?;
+    trace(&mut head, ctx)?;
+    if ctx.is_http10 {
+        head.remove_header(&TRANSFER_ENCODING);
+    }
+    Ok(head)
+}
+
+/// A provider's error that came with a good status: told with the status its words mean.
+pub(super) fn refusal(mut head: Box<ResponseHeader>, fault: &Fault, ctx: &mut Ctx) -> Result<Vec<HttpTask>> {
+    let provider = ctx.errand.as_ref().map(|errand| errand.attempt.leaf.provider.id());
+    let body = Bytes::from(fault.body(ctx.operation.dialect(), provider, Some(&ctx.trace_id)));
+    head.set_status(http::StatusCode::from_u16(fault.status).unwrap_or(http::StatusCode::BAD_GATEWAY))?;
+    for name in [&CONTENT_ENCODING, &TRANSFER_ENCODING] {
+        head.remove_header(name);
+    }
+    head.insert_header(CONTENT_TYPE, "application/json")?;
+    head.insert_header(CONTENT_LENGTH, body.len())?;
+    label(&mut head, ctx)?;
+    let mut tap = Tap::new(ctx.operation, false, true, Some(body.len()));
+    tap.push(&body);
+    ctx.tap = Some(tap);
+    Ok(vec![HttpTask::Header(head, false), HttpTask::Body(Some(body), true)])
 }
 
 /// Warnings as one header value: plain ASCII, at most 2 KiB.

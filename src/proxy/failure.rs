@@ -214,6 +214,9 @@ async fn respond(session: &mut Session, error: &Error, ctx: &Ctx, body: Bytes) -
         head.insert_header("x-gateway-provider", leaf.provider.id())?;
         head.insert_header("x-gateway-last-used-option-index", leaf.index.as_str())?;
         head.insert_header("x-gateway-retry-attempt-count", ctx.record.retries_text())?;
+        if ctx.record.is_a_story() {
+            head.insert_header("x-gateway-attempts", ctx.record.attempts_text())?;
+        }
     }
     session.write_response_header(Box::new(head), false).await?;
     session.write_response_body(Some(body), true).await

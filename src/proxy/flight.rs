@@ -1,11 +1,10 @@
-//! An attempt in the air: the subrequest, its two channels, and what is heard while we wait.
+//! An attempt in the air: the subrequest, its two channels, and the request body that may still be coming in.
 //!
-//! Listens to three sides at once: the attempt, the caller (who may leave or still send its body) and the
-//! clock. What is made of what it hears is the orchestrator's business.
+//! Nothing is made of what is heard here. Two attempts can be in the air at once; the caller is listened to
+//! apart from them ([`Upload`]).
 
 use super::ctx::{Ctx, Errand};
 use super::upstream::Passed;
-use crate::state::phase::Phase;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::Version;
@@ -17,36 +16,29 @@ use pingora_proxy::subrequest::{BodyMode, Ctx as SubrequestCtx};
 use std::time::Instant;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant as Clock, sleep_until};
+use tokio::time::{Instant as Clock, timeout_at};
 
-/// A running subrequest.
+/// A running subrequest. Dropped, it stops: the provider's connection closes at once.
 pub(super) struct Flight {
     pub errand: Errand,
     handle: SubrequestHandle,
     running: JoinHandle<()>,
-    feed: Feed,
-    /// Whether the feed was [`Feed::Live`] at the start.
-    live: bool,
+    /// Whether the request body comes from the caller as it flies: it can be sent once only.
+    pub feeds_live: bool,
 }
 
-/// Where the request body comes from.
-enum Feed {
-    /// Already handed over, or none.
-    Done,
-    /// Read piece by piece from the caller.
-    Live,
-}
-
-/// What was heard.
+/// What was heard of an attempt.
 pub(super) enum Heard {
     Task(HttpTask),
     Failed(Box<PingoraError>),
     TimedOut,
-    CallerLeft,
-    /// The grace period of a shutdown is over.
-    Draining,
-    /// The attempt ended without a word.
+    /// It ended without a word.
     Nothing,
+}
+
+/// The caller's side of an attempt: its body while that is still coming in, then only whether it stays.
+pub(super) struct Upload {
+    tx: Option<Sender<HttpTask>>,
 }
 
 impl Flight {
@@ -54,7 +46,7 @@ impl Flight {
     ///
     /// # Errors
     /// Only when Pingora gave the session no spawner: a fault of ours.
-    pub fn launch(session: &mut Session, ctx: &Ctx, errand: Errand) -> Result<Self> {
+    pub fn launch(session: &mut Session, ctx: &Ctx, errand: Errand) -> Result<(Self, Upload)> {
         let unread = !session.is_body_done();
         // Pingora hands the head to a subrequest as HTTP/1 text and cannot read "HTTP/2" in it.
         let version = session.req_header().version;
@@ -73,75 +65,47 @@ impl Flight {
             // The channel is new and has room for it.
             let _ = handle.tx.try_send(HttpTask::Body(Some(body), true));
         }
-        let feed = if live { Feed::Live } else { Feed::Done };
-        Ok(Self { errand, handle, running: tokio::spawn(prepared.run()), feed, live })
+        let upload = Upload { tx: live.then(|| handle.tx.clone()) };
+        let flight = Self { errand, handle, running: tokio::spawn(prepared.run()), feeds_live: live };
+        Ok((flight, upload))
     }
 
-    /// Waits for the answer's final head, until `deadline`.
-    pub async fn head(
-        &mut self,
-        session: &mut Session,
-        ctx: &mut Ctx,
-        phase: &Phase,
-        deadline: Option<Instant>,
-    ) -> Heard {
-        let timer = async move {
-            match deadline {
-                Some(at) => sleep_until(Clock::from_std(at)).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::pin!(timer);
-        loop {
-            tokio::select! {
-                biased;
-                task = self.handle.rx.recv() => match task {
-                    // 100 and 103 are between the provider and us.
-                    Some(HttpTask::Header(head, _)) if head.status.is_informational() => {}
-                    Some(HttpTask::Failed(error)) => return Heard::Failed(error),
-                    Some(task) => return Heard::Task(task),
-                    None => return self.last_words().await,
+    /// Waits for the next piece of the answer, at most until `deadline`.
+    pub async fn next(&mut self, deadline: Option<Instant>) -> Heard {
+        let task = match deadline {
+            // A piece that is there needs no timer.
+            Some(at) => match tokio::task::unconstrained(self.handle.rx.recv()).now_or_never() {
+                Some(task) => task,
+                None => match timeout_at(Clock::from_std(at), self.handle.rx.recv()).await {
+                    Ok(task) => task,
+                    Err(_) => return Heard::TimedOut,
                 },
-                () = feed(&mut self.feed, &self.handle.tx, session, ctx) => return Heard::CallerLeft,
-                () = &mut timer => return Heard::TimedOut,
-                () = phase.until_cut() => return Heard::Draining,
-            }
-        }
-    }
-
-    /// Waits for the next piece of the answer.
-    pub async fn next(&mut self, session: &mut Session, ctx: &mut Ctx, phase: &Phase) -> Heard {
-        tokio::select! {
-            biased;
-            task = self.handle.rx.recv() => match task {
-                Some(HttpTask::Failed(error)) => Heard::Failed(error),
-                Some(task) => Heard::Task(task),
-                None => self.last_words().await,
             },
-            () = feed(&mut self.feed, &self.handle.tx, session, ctx) => Heard::CallerLeft,
-            () = phase.until_cut() => Heard::Draining,
+            None => self.handle.rx.recv().await,
+        };
+        match task {
+            Some(HttpTask::Failed(error)) => Heard::Failed(error),
+            Some(task) => Heard::Task(task),
+            None => self.last_words().await,
         }
     }
 
     /// Takes what is at hand without waiting, so that it goes out with one write.
-    pub fn drain(&mut self, tasks: &mut Vec<HttpTask>, most: usize) {
-        while tasks.len() < most && !tasks.iter().any(HttpTask::is_end) {
+    pub fn drain(&mut self, most: usize, take: &mut dyn FnMut(HttpTask)) {
+        for _ in 0..most {
             // Unconstrained: tokio's budget may say "pending" for a task that is there.
             match tokio::task::unconstrained(self.handle.rx.recv()).now_or_never() {
+                // The error waits beside the channel, too.
                 Some(Some(HttpTask::Failed(_))) | Some(None) | None => return,
-                Some(Some(task)) => tasks.push(task),
+                Some(Some(task)) => {
+                    let end = task.is_end();
+                    take(task);
+                    if end {
+                        return;
+                    }
+                }
             }
         }
-    }
-
-    /// Whether the request body comes from the caller as it flies: it can be sent once only.
-    pub fn feeds_live(&self) -> bool {
-        self.live
-    }
-
-    /// Stops the attempt: the provider's connection closes at once.
-    pub fn abort(&self) {
-        self.running.abort();
     }
 
     /// The channel closed: an error may have been left beside it.
@@ -153,38 +117,48 @@ impl Flight {
     }
 }
 
-/// Listens to the caller for as long as it stays: hands its body on, then only waits. Returns when it left.
-async fn feed(feed: &mut Feed, tx: &Sender<HttpTask>, session: &mut Session, ctx: &mut Ctx) {
-    loop {
-        let idle = matches!(feed, Feed::Done);
-        if idle {
-            match session.downstream_session.read_body_or_idle(true).await {
-                // Nothing more can come.
-                Ok(_) => std::future::pending::<()>().await,
-                // Pingora's word for a caller that speaks on, perhaps of its next request: it is still there
-                // and gets this answer; the next one cannot be told from what was lost.
-                Err(error) if *error.etype() == ErrorType::ConnectError => {
-                    session.set_keepalive(None);
-                    std::future::pending::<()>().await;
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+impl Upload {
+    /// Listens to the caller for as long as it stays: hands its body on, then only waits. Returns when it left.
+    pub async fn watch(&mut self, session: &mut Session, ctx: &mut Ctx) {
+        loop {
+            let Some(tx) = &self.tx else { return stays(session).await };
+            // Room first: a piece that was read must not be lost when another branch wins.
+            let Ok(room) = tx.reserve().await else {
+                self.tx = None;
+                continue;
+            };
+            match session.downstream_session.read_body_or_idle(false).await {
+                Ok(chunk) => {
+                    let end = chunk.is_none() || session.is_body_done();
+                    ctx.record.bytes_in += chunk.as_ref().map_or(0, |chunk: &Bytes| chunk.len() as u64);
+                    room.send(HttpTask::Body(chunk, end));
+                    if end {
+                        self.tx = None;
+                    }
                 }
                 Err(_) => return,
             }
         }
-        // Room first: a piece that was read must not be lost when another branch wins.
-        let Ok(room) = tx.reserve().await else {
-            *feed = Feed::Done;
-            continue;
-        };
-        match session.downstream_session.read_body_or_idle(false).await {
-            Ok(chunk) => {
-                let end = chunk.is_none() || session.is_body_done();
-                ctx.record.bytes_in += chunk.as_ref().map_or(0, |chunk: &Bytes| chunk.len() as u64);
-                room.send(HttpTask::Body(chunk, end));
-                if end {
-                    *feed = Feed::Done;
-                }
-            }
-            Err(_) => return,
+    }
+}
+
+/// Returns when a caller that has nothing more to send left.
+pub(super) async fn stays(session: &mut Session) {
+    match session.downstream_session.read_body_or_idle(true).await {
+        // Nothing more can come.
+        Ok(_) => std::future::pending::<()>().await,
+        // Pingora's word for a caller that speaks on, perhaps of its next request: it is still there
+        // and gets this answer; the next one cannot be told from what was lost.
+        Err(error) if *error.etype() == ErrorType::ConnectError => {
+            session.set_keepalive(None);
+            std::future::pending::<()>().await;
         }
+        Err(_) => {}
     }
 }

@@ -12,10 +12,16 @@ mod failure;
 mod flight;
 mod front;
 mod handover;
+mod hedge;
+mod incoming;
+mod known;
 mod line;
 mod orchestrate;
+mod patience;
 mod record;
-mod translate;
+mod relay;
+mod rescue;
+mod trial;
 mod upstream;
 mod who;
 

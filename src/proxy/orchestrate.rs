@@ -1,223 +1,361 @@
-//! Runs attempts as Pingora subrequests and hands the answer on: the driver that obeys the plan.
+//! Makes attempts as Pingora subrequests until one is kept: the driver that obeys the plan.
 //!
-//! Pingora's subrequest API itself is young and stays in `flight` (and `upstream`, where a subrequest finds its
-//! errand). Nothing is decided here but when the answer is committed: its head goes to the caller only when
-//! the plan says to keep it.
+//! Nothing is decided here but when the caller is told: not before an answer is good enough (`trial`), or
+//! none is left. Sending it is `relay`'s, going on in a broken stream `rescue`'s, a second attempt beside a
+//! slow one `hedge`'s.
 
 use super::ctx::{Ctx, Errand};
-use super::flight::{Flight, Heard};
-use super::{Gateway, answer, authorize, failure, translate};
-use crate::api::reply;
-use crate::error::Error;
+use super::flight::{Flight, Upload};
+use super::incoming::Expected;
+use super::known::Known;
+use super::patience::Patience;
+use super::rescue::Rescue;
+use super::trial::{Last, Lost, Trial};
+use super::{Gateway, answer, authorize, failure};
+use crate::config::rescue::StreamRescue;
+use crate::error::{Error, Kind};
 use crate::route::attempt::{Attempt, Request};
-use crate::route::plan::{Outcome, Plan, Step};
+use crate::route::leaf::Leaf;
+use crate::route::outcome::Outcome;
+use crate::route::plan::{Plan, Step, Why};
+use crate::state::targets::{Ended, Visit};
 use bytes::Bytes;
-use pingora::http::ResponseHeader;
+use pingora_core::Result;
 use pingora_core::protocols::http::HttpTask;
-use pingora_core::{Error as PingoraError, ErrorType, Result};
 use pingora_proxy::Session;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::time::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::time::{Instant as Clock, sleep, sleep_until};
 
-/// How many tasks are written to the caller at once, when so many are at hand.
-const BATCH: usize = 16;
+/// A comment that keeps a silent stream's connection alive.
+pub(super) const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
-/// Makes attempts until one is kept or none is left. `step`: the plan's first word.
-///
-/// # Errors
-/// The last failure (noted in the context), or the caller's leaving.
-pub(super) async fn run(
-    gateway: &Gateway,
-    session: &mut Session,
-    ctx: &mut Ctx,
-    plan: &mut Plan,
-    request: &Request,
-    mut step: std::result::Result<Step, Error>,
-) -> Result<()> {
-    let mut last = None;
-    loop {
-        match step {
-            Ok(Step::Try(attempt, wait)) => {
-                if !wait.is_zero() {
-                    sleep(wait).await;
-                }
-                ctx.record.retries = plan.retries();
-                match one(gateway, session, ctx, plan, request, attempt).await? {
-                    Ok(()) => return Ok(()),
-                    Err(error) => {
-                        step = plan.next(Some(&Outcome::Failed(error.kind.row().code)), request);
-                        last = Some(error);
-                    }
-                }
-            }
-            Ok(Step::Keep | Step::GiveUp) => {
-                let error = last.unwrap_or_else(|| Error::internal("the plan made no attempt"));
-                return Err(failure::of_ours(ctx, error));
-            }
-            Err(error) => return Err(failure::of_ours(ctx, error)),
-        }
-    }
+/// One request under way.
+pub(super) struct Drive<'a> {
+    pub gateway: &'a Gateway,
+    pub session: &'a mut Session,
+    pub ctx: &'a mut Ctx,
+    pub plan: Plan,
+    pub request: Request,
+    pub known: Known,
+    /// The caller has the head of its answer.
+    pub begun: bool,
+    /// The stream that must be gone on with.
+    pub rescue: Option<Rescue>,
 }
 
-/// One attempt: `Ok(Ok)` when its answer went to the caller, `Ok(Err)` when the plan may go on.
-async fn one(
-    gateway: &Gateway,
-    session: &mut Session,
-    ctx: &mut Ctx,
-    plan: &mut Plan,
-    request: &Request,
-    attempt: Arc<Attempt>,
-) -> Result<std::result::Result<(), Error>> {
-    let errand = Errand::new(attempt);
-    ctx.errand = Some(errand.clone());
-    let limit = errand.attempt.leaf.request_timeout;
-    let deadline = limit.map(|limit| Instant::now() + limit);
-    if let Err(error) = authorize::authorized(gateway, session, ctx, &errand, deadline).await {
-        ctx.record.tried(&errand, Some(&error));
-        return Ok(Err(error));
-    }
-    let (flight, head) = loop {
-        let mut flight = Flight::launch(session, ctx, errand.clone())?;
-        match flight.head(session, ctx, &gateway.shared.phase, deadline).await {
-            Heard::Task(HttpTask::Header(head, end)) => break (flight, (head, end)),
-            Heard::CallerLeft => {
-                flight.abort();
-                return Err(failure::of_ours(ctx, Error::caller_left()));
-            }
-            // A dead connection from the pool is nobody's failure. A body that streams by is gone, though.
-            Heard::Failed(_) if !flight.feeds_live() && errand.marks.take_stale() => flight.abort(),
-            heard => {
-                let error = broken(&flight, heard, limit.unwrap_or_default());
-                flight.abort();
-                ctx.record.tried(&flight.errand, Some(&error));
-                return Ok(Err(error));
-            }
-        }
-    };
-    let status = head.0.status.as_u16();
-    ctx.record.tried(&flight.errand, None);
-    authorize::doubted(gateway, &flight.errand, status);
-    let translation = flight.errand.attempt.translation.as_ref();
-    let translated = status < 400 && translation.is_some_and(|translation| !translation.mends());
-    match plan.next(Some(&Outcome::Answered(status)), request) {
-        Ok(Step::Keep) if translated => translate::relay(gateway, session, ctx, flight, head).await,
-        Ok(Step::Keep) => relay(gateway, session, ctx, flight, head).await.map(Ok),
-        _ => Err(failure::of_ours(ctx, Error::internal("the plan cannot yet change its mind"))),
-    }
+/// The next try.
+#[derive(Debug, Clone)]
+pub(super) struct Turn {
+    pub leaf: Arc<Leaf>,
+    pub wait: Duration,
+    pub why: Why,
 }
 
-/// Commits the answer: its head, then its body as it comes, several pieces with one write.
-async fn relay(
-    gateway: &Gateway,
-    session: &mut Session,
-    ctx: &mut Ctx,
-    mut flight: Flight,
-    (mut head, end): (Box<ResponseHeader>, bool),
-) -> Result<()> {
-    answer::head(&mut head, ctx)?;
-    let mut tasks = Vec::with_capacity(BATCH);
-    tasks.push(HttpTask::Header(head, end));
-    let mut done = end;
-    flight.drain(&mut tasks, BATCH);
-    loop {
-        done |= tasks.iter().any(HttpTask::is_end);
-        for task in &mut tasks {
-            match task {
-                HttpTask::Body(chunk, end) => answer::body(chunk, *end, ctx),
-                HttpTask::Done if ctx.rewriter.is_some() => {
-                    let mut last = None;
-                    answer::body(&mut last, true, ctx);
-                    *task = HttpTask::Body(last, true);
+/// What became of a turn.
+pub(super) enum Came {
+    /// The caller has its answer, or was told why not.
+    Told,
+    /// Nothing, or not all of it: what comes next is the plan's to say.
+    To(Outcome, Last),
+    /// Another turn, which the plan has given already.
+    Again(Turn),
+    /// Nothing more may be tried.
+    End(Last),
+}
+
+/// A trial, and the breaker's note of it.
+pub(super) struct Running {
+    pub trial: Trial,
+    pub visit: Option<Visit>,
+    pub why: Why,
+}
+
+impl Drive<'_> {
+    /// Makes attempts until one is kept or none is left.
+    ///
+    /// # Errors
+    /// The last failure (noted in the context), or the caller's leaving.
+    pub async fn run(mut self, first: Turn) -> Result<()> {
+        let mut turn = first;
+        loop {
+            self.pause(turn.wait).await?;
+            self.ctx.record.retries = self.plan.retries();
+            let (outcome, last) = match Box::pin(self.attempt(&turn)).await? {
+                Came::Told => return Ok(()),
+                Came::Again(next) => {
+                    turn = next;
+                    continue;
                 }
-                _ => {}
+                Came::End(last) => return self.tell(last).await,
+                Came::To(outcome, last) => (outcome, last),
+            };
+            let step = self.plan.next(&outcome, &mut self.known);
+            self.ctx.record.retries = self.plan.retries();
+            match step {
+                Step::Try { leaf, wait, why } => turn = Turn { leaf, wait, why },
+                Step::Keep => return self.tell(last).await,
             }
         }
-        if done && let Some(event) = unfinished(ctx) {
-            // The provider closed the stream properly but without an end: never pass that off as whole.
-            end_with(&mut tasks, event);
-        }
-        if let Err(error) = session.write_response_tasks(std::mem::take(&mut tasks)).await {
-            flight.abort();
-            let error = failure::translate(&error.into_down(), None);
-            return Err(failure::of_ours(ctx, error));
-        }
-        if done {
+    }
+
+    /// Waits, while the caller does.
+    async fn pause(&mut self, wait: Duration) -> Result<()> {
+        if wait.is_zero() {
             return Ok(());
         }
-        match flight.next(session, ctx, &gateway.shared.phase).await {
-            Heard::Task(task) => {
-                tasks.push(task);
-                flight.drain(&mut tasks, BATCH);
+        self.gateway.shared.metrics.retry_waited(wait);
+        tokio::select! {
+            () = sleep(wait) => Ok(()),
+            () = super::flight::stays(self.session) => Err(failure::of_ours(self.ctx, Error::caller_left())),
+            () = self.gateway.shared.phase.until_cut() => Err(failure::of_ours(self.ctx, Error::draining())),
+        }
+    }
+
+    /// One attempt at a target, and its answer on the way to the caller when it is good.
+    async fn attempt(&mut self, turn: &Turn) -> Result<Came> {
+        let (running, mut upload) = match self.launch(turn).await? {
+            Ok(launched) => launched,
+            Err(came) => return Ok(came),
+        };
+        let hedge = self.plan.hedge().filter(|_| self.rescue.is_none() && !running.trial.flight.feeds_live);
+        let (running, outcome) = match hedge {
+            Some(hedge) => Box::pin(self.race(running, &mut upload, hedge)).await?,
+            None => self.wait_for(running, &mut upload).await?,
+        };
+        match outcome {
+            Ok(()) => self.relay(running, upload).await,
+            // Only a dead connection: the same again, at once.
+            Err(Lost::Stale) => Ok(Came::Again(Turn { wait: Duration::ZERO, ..turn.clone() })),
+            Err(Lost::Failed(outcome, last)) => Ok(self.lost(running, outcome, last)),
+            Err(Lost::OutOfTime(error)) => {
+                self.ctx.record.tried(&running.trial.flight.errand, running.why, Some(&error));
+                self.give_back(running.trial);
+                Ok(Came::End(Last::Error(error)))
             }
-            Heard::CallerLeft => {
-                flight.abort();
-                return Err(failure::of_ours(ctx, Error::caller_left()));
+        }
+    }
+
+    /// Starts an attempt. `Err`: it could not be started.
+    pub async fn launch(&mut self, turn: &Turn) -> Result<std::result::Result<(Running, Upload), Came>> {
+        let prepared = self.prepare(turn).await?;
+        let errand = match prepared {
+            Ok(errand) => errand,
+            Err(came) => return Ok(Err(came)),
+        };
+        if errand.attempt.local.is_some() {
+            answer::local(self.session, self.ctx).await?;
+            return Ok(Err(Came::Told));
+        }
+        let visit = turn.leaf.breaker.as_ref().map(|_| self.known.target(&turn.leaf).enter(Instant::now()));
+        let (flight, upload) = Flight::launch(self.session, self.ctx, errand)?;
+        let trial = self.trial(flight, &turn.leaf);
+        Ok(Ok((Running { trial, visit, why: turn.why }, upload)))
+    }
+
+    /// Makes the attempt from the request, and fetches what it needs.
+    async fn prepare(&mut self, turn: &Turn) -> Result<std::result::Result<Errand, Came>> {
+        let made = match &mut self.rescue {
+            Some(rescue) => rescue.attempt(&turn.leaf, &self.request),
+            None => Attempt::new(Arc::clone(&turn.leaf), &self.request),
+        };
+        let errand = match made {
+            Ok(attempt) => Errand::new(Arc::new(attempt)),
+            Err(error) => {
+                self.ctx.record.refused(&turn.leaf, turn.why, &error);
+                return Ok(Err(Came::To(Outcome::Unfit(error.status()), Last::Error(error))));
             }
-            heard => return cut(session, ctx, flight, heard).await,
+        };
+        self.ctx.errand = Some(errand.clone());
+        let limit = turn.leaf.request_timeout.map(|limit| Instant::now() + limit);
+        match authorize::authorized(self.gateway, self.session, self.ctx, &errand, limit).await {
+            Ok(()) => Ok(Ok(errand)),
+            Err(error) => {
+                self.ctx.record.tried(&errand, turn.why, Some(&error));
+                let outcome = match error.kind {
+                    Kind::TimedOut => Outcome::Silent,
+                    Kind::NotGranted | Kind::Unreachable => Outcome::Broken,
+                    _ => Outcome::Unfit(error.status()),
+                };
+                Ok(Err(Came::To(outcome, Last::Error(error))))
+            }
+        }
+    }
+
+    fn trial(&mut self, flight: Flight, leaf: &Leaf) -> Trial {
+        let has_other = !flight.feeds_live && self.plan.has_other(&self.known);
+        let has_more = !flight.feeds_live && self.plan.has_more(&self.known);
+        let streamed = self.request.body.as_ref().is_some_and(|body| body.is_true("stream"));
+        let patience = Patience::of(leaf, self.ctx.started, has_other, streamed);
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let expected = Expected {
+            operation: self.ctx.operation,
+            is_proxied: self.ctx.is_proxied,
+            has_more,
+            keeps: has_more && streamed && patience.rescue == StreamRescue::Resume,
+            trace_id: self.ctx.trace_id.clone(),
+            created,
+        };
+        let trial = Trial::new(flight, patience, expected, self.ctx.started);
+        match self.rescue.as_mut().and_then(Rescue::rewriter) {
+            Some(rewriter) => trial.resuming(rewriter),
+            None => trial,
+        }
+    }
+
+    /// Waits for one attempt, and listens to the caller meanwhile.
+    pub async fn wait_for(
+        &mut self,
+        mut running: Running,
+        upload: &mut Upload,
+    ) -> Result<(Running, std::result::Result<(), Lost>)> {
+        let patience = running.trial.patience;
+        let mut beats =
+            Beats::new(&patience, self.request.body.as_ref().is_some_and(|body| body.is_true("stream")));
+        let outcome = {
+            let ready = running.trial.ready();
+            tokio::pin!(ready);
+            loop {
+                tokio::select! {
+                    biased;
+                    outcome = &mut ready => break outcome,
+                    () = upload.watch(self.session, self.ctx) => {
+                        return Err(failure::of_ours(self.ctx, Error::caller_left()));
+                    }
+                    () = self.gateway.shared.phase.until_cut() => {
+                        return Err(failure::of_ours(self.ctx, Error::draining()));
+                    }
+                    () = beats.next() => self.beat_early().await?,
+                }
+            }
+        };
+        Ok((running, outcome))
+    }
+
+    /// Notes a failed attempt for everyone who wants to know.
+    pub fn note(&mut self, running: Running, outcome: Outcome, last: &Last) -> Trial {
+        let Running { trial, visit, why } = running;
+        let errand = &trial.flight.errand;
+        let error = match last {
+            Last::Error(error) => Some(error),
+            _ => None,
+        };
+        self.ctx.record.tried(errand, why, error);
+        if let Outcome::Answered { status, .. } = outcome {
+            authorize::doubted(self.gateway, errand, status);
+        }
+        if let Some(visit) = visit {
+            visit.ended(blame(&errand.attempt.leaf, &outcome), Instant::now());
+        }
+        trial
+    }
+
+    /// A failed attempt, and what may come of it.
+    fn lost(&mut self, running: Running, outcome: Outcome, last: Last) -> Came {
+        let trial = self.note(running, outcome, &last);
+        let errand = trial.flight.errand.clone();
+        let once = trial.flight.feeds_live;
+        self.give_back(trial);
+        if let (Some(rescue), Outcome::Answered { status, .. }) = (&mut self.rescue, &outcome)
+            && rescue.was_refused(*status)
+        {
+            let leaf = Arc::clone(&errand.attempt.leaf);
+            return Came::Again(Turn { leaf, wait: Duration::ZERO, why: Why::Retry });
+        }
+        if once { Came::End(last) } else { Came::To(outcome, last) }
+    }
+
+    /// A rescue that failed hands its rewriter back, for the next one.
+    fn give_back(&mut self, trial: Trial) {
+        if let Some(rescue) = &mut self.rescue {
+            rescue.put_back(trial.into_rewriter());
+        }
+    }
+
+    /// Begins the answer with a comment, before it is known what it will be: the config asks for it.
+    pub async fn beat_early(&mut self) -> Result<()> {
+        let mut tasks = Vec::with_capacity(2);
+        if !self.begun {
+            let head = answer::early_head(self.ctx)?;
+            tasks.push(HttpTask::Header(Box::new(head), false));
+            self.begun = true;
+            self.ctx.record.streamed = true;
+        }
+        tasks.push(HttpTask::Body(Some(HEARTBEAT), false));
+        self.write(tasks).await
+    }
+
+    /// Writes to the caller.
+    pub async fn write(&mut self, tasks: Vec<HttpTask>) -> Result<()> {
+        for task in &tasks {
+            if let HttpTask::Body(Some(chunk), _) = task {
+                self.ctx.record.bytes_out += chunk.len() as u64;
+                self.ctx.record.first_byte.get_or_insert_with(Instant::now);
+            }
+        }
+        match self.session.write_response_tasks(tasks).await {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let error = failure::translate(&error.into_down(), None);
+                Err(failure::of_ours(self.ctx, error))
+            }
+        }
+    }
+
+    /// Nothing is left to try: the caller gets what there is.
+    async fn tell(&mut self, last: Last) -> Result<()> {
+        if self.begun {
+            return self.end_with(last.into_fault()).await;
+        }
+        match last {
+            Last::Error(error) => Err(failure::of_ours(self.ctx, error)),
+            Last::Answer { mut head, body } => {
+                answer::head(&mut head, self.ctx)?;
+                let mut body = Some(body);
+                answer::body(&mut body, true, self.ctx);
+                self.session
+                    .write_response_tasks(vec![HttpTask::Header(head, false), HttpTask::Body(body, true)])
+                    .await?;
+                Ok(())
+            }
+            Last::Fault(head, fault) => {
+                let tasks = answer::refusal(head, &fault, self.ctx)?;
+                self.write(tasks).await
+            }
         }
     }
 }
 
-/// The answer broke after it began. A stream is ended with the dialect's error event; anything else has its
-/// connection broken, so that the caller cannot take a part for the whole.
-async fn cut(session: &mut Session, ctx: &mut Ctx, flight: Flight, heard: Heard) -> Result<()> {
-    let error = broken(&flight, heard, Duration::ZERO);
-    flight.abort();
-    if ctx.record.streamed {
-        let events = ctx.tap.as_ref().map_or(0, |tap| tap.learned().events);
-        let event = Bytes::from(reply::error_event(&error, ctx.operation.dialect(), events));
-        ctx.failure = Some(error);
-        ctx.record.bytes_out += event.len() as u64;
-        session.set_keepalive(None);
-        session.write_response_tasks(vec![HttpTask::Body(Some(event), true)]).await?;
-        return Ok(());
+/// Whether a failure is the target's: not what the caller did wrong, not our own limits.
+pub(super) fn blame(leaf: &Leaf, outcome: &Outcome) -> Ended {
+    match outcome {
+        _ if outcome.is_good() => Ended::Well,
+        Outcome::Answered { status, .. } => match &leaf.breaker {
+            Some(rules) if rules.blames(*status) => Ended::Badly,
+            _ => Ended::Neither,
+        },
+        Outcome::Silent | Outcome::Broken | Outcome::Cut => Ended::Badly,
+        Outcome::Unfit(_) => Ended::Neither,
     }
-    Err(failure::of_ours(ctx, error))
 }
 
-/// The error event for a stream that ended without an end, when there is need of one.
-fn unfinished(ctx: &mut Ctx) -> Option<Bytes> {
-    let tap = ctx.tap.as_mut()?;
-    tap.finish();
-    let learned = tap.learned();
-    let (complete, events) = (learned.is_complete() || learned.error.is_some(), learned.events);
-    if !ctx.record.streamed || complete || !ctx.operation.is_unified() {
-        return None;
-    }
-    let leaf = ctx.errand.as_ref().map(|errand| &errand.attempt.leaf)?;
-    let error = Error::invalid_answer(
-        "The provider closed the stream before the answer was complete. Try again.",
-        "stream ended without a finish",
-    )
-    .with_provider(leaf.provider.id());
-    let event = Bytes::from(reply::error_event(&error, ctx.operation.dialect(), events));
-    ctx.failure = Some(error);
-    ctx.record.bytes_out += event.len() as u64;
-    Some(event)
+/// The clock of comments before the answer.
+pub(super) struct Beats {
+    every: Option<Duration>,
+    at: Instant,
 }
 
-/// Puts `event` before the end of the answer.
-fn end_with(tasks: &mut Vec<HttpTask>, event: Bytes) {
-    let last = tasks.pop();
-    if let Some(HttpTask::Body(Some(chunk), _)) = last {
-        tasks.push(HttpTask::Body(Some(chunk), false));
+impl Beats {
+    /// `streamed`: the caller asked for a stream; nobody else can be sent comments.
+    pub fn new(patience: &Patience, streamed: bool) -> Self {
+        let every = patience.heartbeat.filter(|_| patience.early_heartbeat && streamed);
+        Self { every, at: Instant::now() + every.unwrap_or_default() }
     }
-    tasks.push(HttpTask::Body(Some(event), true));
-}
 
-pub(super) fn broken(flight: &Flight, heard: Heard, limit: Duration) -> Error {
-    let leaf = &flight.errand.attempt.leaf;
-    if let Some(error) = flight.errand.marks.read(|noted| noted.failure.clone()) {
-        return error;
-    }
-    match heard {
-        Heard::TimedOut => Error::timed_out(limit.as_millis() as u64).with_provider(leaf.provider.id()),
-        Heard::Draining => Error::draining(),
-        Heard::Failed(error) => failure::translate(&error, Some(leaf)),
-        _ => {
-            let error = PingoraError::explain(ErrorType::ConnectionClosed, "no answer");
-            failure::translate(&error.into_up(), Some(leaf))
-        }
+    /// Waits for the next one; forever where there are none.
+    pub async fn next(&mut self) {
+        let Some(every) = self.every else { return std::future::pending().await };
+        sleep_until(Clock::from_std(self.at)).await;
+        self.at += every;
     }
 }

@@ -8,8 +8,10 @@ use super::line::Line;
 use crate::api::usage::Usage;
 use crate::error::{Error, Kind};
 use crate::route::leaf::Leaf;
+use crate::route::plan::Why;
 use crate::state::metrics::Finished;
 use pingora_proxy::Session;
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,12 +35,15 @@ pub struct Record {
     pub first_token: Option<Instant>,
     /// Time spent waiting for the caller's body: not the gateway's own.
     pub body_wait: Duration,
-    pub retries: u32,
+    /// Of the target at hand; -1 when they were used up.
+    pub retries: i32,
     /// The caller's `x-gateway-metadata`, a JSON object.
     pub metadata: Option<Box<serde_json::value::RawValue>>,
     tries: Vec<Try>,
-    /// Time spent at providers by attempts before the last one.
+    /// Time spent at providers by attempts that came to nothing.
     upstream: Duration,
+    /// The last attempt is among them.
+    last_counted: bool,
 }
 
 /// One attempt, as the access line tells it.
@@ -47,25 +52,71 @@ struct Try {
     leaf: Arc<Leaf>,
     status: Option<u16>,
     error: Option<&'static str>,
+    why: Why,
     spent: Duration,
 }
 
 impl Record {
     /// Notes what an attempt came to.
-    pub fn tried(&mut self, errand: &Errand, error: Option<&Error>) {
+    pub fn tried(&mut self, errand: &Errand, why: Why, error: Option<&Error>) {
         let (begun, status) = errand.marks.read(|noted| (noted.begun, noted.status));
         let spent = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        if self.tries.len() < MOST_TOLD {
-            self.tries.push(Try {
-                leaf: Arc::clone(&errand.attempt.leaf),
-                status: status.filter(|_| error.is_none()),
-                error: error.map(|error| error.kind.row().code),
-                spent,
-            });
-        }
-        if error.is_some() {
+        let error = error.map(|error| error.kind.row().code);
+        self.push(Try { leaf: Arc::clone(&errand.attempt.leaf), status, error, why, spent });
+        let failed = error.is_some() || status.is_some_and(|status| status >= 300);
+        if failed {
             self.upstream += spent;
         }
+        self.last_counted = failed;
+    }
+
+    /// An attempt that could not be made at its target.
+    pub fn refused(&mut self, leaf: &Arc<Leaf>, why: Why, error: &Error) {
+        let error = Some(error.kind.row().code);
+        self.push(Try { leaf: Arc::clone(leaf), status: None, error, why, spent: Duration::ZERO });
+    }
+
+    /// An attempt that another one beside it was quicker than.
+    pub fn outrun(&mut self, errand: &Errand, why: Why) {
+        let spent = errand.marks.read(|noted| noted.begun).map_or(Duration::ZERO, |begun| begun.elapsed());
+        let leaf = Arc::clone(&errand.attempt.leaf);
+        self.push(Try { leaf, status: None, error: Some("outrun"), why, spent });
+    }
+
+    /// The answer of the last attempt broke after it began.
+    pub fn broke(&mut self, error: &Error) {
+        if let Some(last) = self.tries.last_mut() {
+            last.error = Some(error.kind.row().code);
+        }
+    }
+
+    fn push(&mut self, attempt: Try) {
+        if self.tries.len() < MOST_TOLD {
+            self.tries.push(attempt);
+        }
+    }
+
+    /// Whether the attempts are worth a header: there was more than one, or the one failed.
+    pub fn is_a_story(&self) -> bool {
+        !self.tries.is_empty()
+    }
+
+    /// The attempts in one line: target, what came of it, milliseconds (`x-gateway-attempts`).
+    pub fn attempts_text(&self) -> String {
+        let mut text = String::with_capacity(32 * self.tries.len());
+        for attempt in &self.tries {
+            if !text.is_empty() {
+                text.push_str(", ");
+            }
+            let ms = attempt.spent.as_millis();
+            // Writing into a String cannot fail.
+            let _ = match (attempt.error, attempt.status) {
+                (Some(error), _) => write!(text, "{}:{error}:{ms}", attempt.leaf.index),
+                (None, Some(status)) => write!(text, "{}:{status}:{ms}", attempt.leaf.index),
+                (None, None) => write!(text, "{}:-:{ms}", attempt.leaf.index),
+            };
+        }
+        text
     }
 
     /// Retries as header text, without allocating for the common ones.
@@ -111,7 +162,7 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
         None => (false, Duration::ZERO),
     };
     if let Some(errand) = errand.as_ref().filter(|_| ctx.record.tries.is_empty()) {
-        ctx.record.tried(errand, failed.as_ref().filter(|_| !answered));
+        ctx.record.tried(errand, Why::Only, failed.as_ref().filter(|_| !answered));
     }
     // An answer that broke after it began is no success of the provider's, whatever its status was.
     if let (Some(error), Some(attempt)) = (&failed, ctx.record.tries.last_mut())
@@ -124,8 +175,7 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
         (None, Some(error)) => error.status(),
         (None, None) => Kind::CallerLeft.row().status,
     };
-    // Failed attempts are in `upstream` already.
-    let last = if answered { last } else { Duration::ZERO };
+    let last = if ctx.record.last_counted { Duration::ZERO } else { last };
     let overhead = total.saturating_sub(ctx.record.upstream + last + ctx.record.body_wait);
     let usage = ctx.learned().and_then(|learned| learned.usage);
     Sum { total, overhead, status, usage, failed, errand }
@@ -138,7 +188,8 @@ fn count(gateway: &Gateway, ctx: &Ctx, sum: &Sum) {
         metrics.failed(error.kind);
     }
     for attempt in &ctx.record.tries {
-        metrics.attempted(attempt.leaf.provider.id(), attempt.error.unwrap_or("answered"));
+        let outcome = attempt.error.unwrap_or("answered");
+        metrics.attempted(attempt.leaf.provider.id(), &attempt.leaf.index, outcome);
     }
     let attempt = sum.errand.as_ref().map(|errand| &errand.attempt);
     metrics.finished(&Finished {
@@ -225,6 +276,7 @@ fn write_try(line: &mut Line<'_>, attempt: &Try) {
         line.number("status", status.into());
     }
     line.maybe("error", attempt.error);
+    line.text("why", attempt.why.word());
     line.millis("ms", attempt.spent);
 }
 

@@ -18,7 +18,7 @@ use pingora_core::Result;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_proxy::Session;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Caller headers that stop here unless `forward_headers` names them: credentials of other shapes, cookies,
 /// and what a proxy before us said about the caller.
@@ -85,10 +85,14 @@ pub(super) async fn peer(gateway: &Gateway, session: &Session, ctx: &mut Ctx) ->
         }
     }
     let limits = &live.settings.limits;
+    let connect = match leaf.time_limits.connect {
+        Some(ms) if ms > 0 => Duration::from_millis(ms),
+        _ => limits.connect_timeout,
+    };
     let dial = Dial {
         protocol: if session.is_upgrade_req() { Protocol::H1 } else { Protocol::H2H1 },
-        connect: limits.connect_timeout,
-        total_connect: limits.connect_timeout * 2,
+        connect,
+        total_connect: connect * 2,
         read: Some(limits.upstream_read_timeout),
         write: Some(limits.write_timeout),
         idle: limits.upstream_idle_timeout,

@@ -33,8 +33,6 @@ pub struct Request {
     pub model: Option<String>,
     /// The slug that stood before the model.
     pub slug: Option<String>,
-    /// Whether the time to the answer's head is bounded.
-    pub has_timeout: bool,
 }
 
 impl Request {

@@ -3,22 +3,25 @@
 //! Decides which provider, whose account and which address each target means (reference 2.5 and 4.2), and
 //! refuses what must not be: a caller's host with an operator's key.
 
+use super::inherit::Inherited;
 use super::leaf::Leaf;
-use super::tree::Tree;
+use super::retry;
+use super::tree::{Branch, Child, Choose, Group, Tree};
 use crate::config::account::Account;
 use crate::config::headers::Asked;
 use crate::config::secret::Secret;
-use crate::config::strategy::Mode;
+use crate::config::strategy::{Condition, Mode, Strategy};
 use crate::config::{Checks, Config};
 use crate::error::Error;
 use crate::net::custom_host::HostRules;
 use crate::net::origin::Origin;
 use crate::provider::{self, Provider};
 use crate::settings::{DefaultConfig, Settings};
-use http::HeaderName;
+use crate::state::targets::Identity;
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::sync::OnceLock;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a request is compiled against.
@@ -75,27 +78,127 @@ struct Written<'a> {
     by_operator: bool,
 }
 
-/// What a target takes over from the levels above it.
-#[derive(Default, Clone)]
-struct Inherited {
-    override_params: Vec<(String, Box<str>)>,
-    custom_host: Option<String>,
-    forward_headers: Option<Vec<HeaderName>>,
-    request_timeout: Option<u64>,
-    strict: Option<bool>,
-}
-
 /// Compiles what the request asks for.
 ///
 /// # Errors
-/// 400 with all problems of an inline config; 400 for unknown slugs, ids and providers; 501 for a strategy
-/// that is not built yet.
+/// 400 with all problems of an inline config; 400 for unknown slugs, ids and providers; 501 for what is
+/// not built yet.
 pub fn compile(sources: &Sources<'_>) -> Result<Tree, Error> {
     let written = written(sources)?;
     unbuilt(&written.config)?;
-    let (config, index) = target(&written.config)?;
-    let inherited = inherit(&written.config, config, sources.asked);
-    leaf(sources, config, inherited, index, written.by_operator).map(Tree::new)
+    let hash = fingerprint(sources);
+    let named = match sources.asked.config.filter(|text| !text.trim_start().starts_with('{')) {
+        Some(id) => id.to_owned(),
+        None => format!("inline-{:08x}", hash as u32),
+    };
+    let making = Making { sources, by_operator: written.by_operator, named, hash };
+    let root = making.branch(&written.config, &Inherited::default(), "config".to_owned())?;
+    Ok(Tree::new(root))
+}
+
+/// A number over what a config is compiled from: memory of its targets is kept under it.
+fn fingerprint(sources: &Sources<'_>) -> u64 {
+    let asked = sources.asked;
+    let mut hasher = DefaultHasher::new();
+    let words = [asked.config, asked.provider, asked.virtual_key, asked.custom_host, sources.bearer];
+    (words, sources.model_slug).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// One compilation.
+struct Making<'a> {
+    sources: &'a Sources<'a>,
+    by_operator: bool,
+    /// What the config is called in metrics and on the control port.
+    named: String,
+    hash: u64,
+}
+
+impl Making<'_> {
+    fn branch(&self, config: &Config, above: &Inherited, index: String) -> Result<Branch, Error> {
+        let inherited = above.below(config);
+        match &config.strategy {
+            Some(strategy) if !config.targets.is_empty() => {
+                let group = self.group(config, strategy, &inherited, index)?;
+                Ok(Branch::Group(Box::new(group)))
+            }
+            _ => {
+                let inherited = inherited.under(self.sources.asked);
+                Ok(Branch::Leaf(Arc::new(leaf(self, config, inherited, index)?)))
+            }
+        }
+    }
+
+    fn group(
+        &self,
+        config: &Config,
+        strategy: &Strategy,
+        inherited: &Inherited,
+        index: String,
+    ) -> Result<Group, Error> {
+        let mut children = Vec::with_capacity(config.targets.len());
+        // `single` asks the first target only: the others need not even be there.
+        let used = if strategy.mode == Mode::Single { 1 } else { config.targets.len() };
+        for (number, target) in config.targets.iter().take(used).enumerate() {
+            let price = target.price.map_or(f64::INFINITY, |price| price.input + price.output);
+            children.push(Child {
+                branch: self.branch(target, inherited, format!("{index}.targets[{number}]"))?,
+                name: target.name.clone(),
+                weight: target.weight.unwrap_or(1.0),
+                price,
+                on_status_codes: target.on_status_codes.clone().or_else(|| config.on_status_codes.clone()),
+            });
+        }
+        let on_status_codes = strategy.on_status_codes.clone();
+        let choose = choose(strategy, &children)?;
+        Ok(Group { index, choose, children, on_status_codes, hedge: config.hedge })
+    }
+}
+
+impl Making<'_> {
+    /// Who the target is, for the process's memory of it.
+    fn identity(
+        &self,
+        provider: &'static str,
+        index: &str,
+        slug: Option<&str>,
+        inherited: &Inherited,
+    ) -> Identity {
+        let model = inherited.override_params.iter().find(|(name, _)| name == "model");
+        Identity {
+            config: self.named.clone(),
+            index: index.to_owned(),
+            provider,
+            slug: slug.map(str::to_owned),
+            model: model.and_then(|(_, json)| serde_json::from_str(json).ok()),
+            hash: self.hash,
+        }
+    }
+}
+
+fn choose(strategy: &Strategy, children: &[Child]) -> Result<Choose, Error> {
+    Ok(match strategy.mode {
+        Mode::Single => Choose::First,
+        Mode::Fallback => Choose::InOrder,
+        Mode::LoadBalance => Choose::Balance { by: strategy.by, sticky: strategy.sticky.clone() },
+        Mode::Conditional => {
+            let rule = |condition: &Condition| {
+                Ok((condition.query.clone(), called(children, Some(&condition.then))?))
+            };
+            let rules = strategy.conditions.iter().map(rule).collect::<Result<_, Error>>()?;
+            Choose::Conditional { rules, default: called(children, strategy.default.as_deref())? }
+        }
+    })
+}
+
+/// The child of that name. Validation has seen to it that there is one.
+fn called(children: &[Child], name: Option<&str>) -> Result<usize, Error> {
+    let found = children.iter().position(|child| name.is_some() && child.name.as_deref() == name);
+    found.ok_or_else(|| {
+        let name = name.unwrap_or_default();
+        Error::bad_request(format!("Invalid target name found in the query router: {name}"))
+            .with_param("x-gateway-config")
+    })
 }
 
 /// The config a request brings or names; an empty one when headers say it all.
@@ -176,65 +279,14 @@ fn unbuilt(config: &Config) -> Result<(), Error> {
     config.targets.iter().try_for_each(unbuilt)
 }
 
-/// The config of the one target, and its index.
-fn target(config: &Config) -> Result<(&Config, String), Error> {
-    let mut config = config;
-    let mut index = "config".to_owned();
-    while let Some(strategy) = &config.strategy {
-        if strategy.mode != Mode::Single {
-            let mode = strategy.mode.word();
-            return Err(Error::not_implemented(format!(
-                "strategy.mode {mode:?} is not available in this version of the gateway. Use a single target."
-            ))
-            .with_param("strategy.mode"));
-        }
-        let Some(first) = config.targets.first() else { break };
-        index.push_str(".targets[0]");
-        config = first;
-    }
-    Ok((config, index))
-}
-
-/// What reaches the target from the levels above it; headers win over all of them (reference 2.1).
-fn inherit(root: &Config, leaf: &Config, asked: &Asked<'_>) -> Inherited {
-    let mut inherited = Inherited::default();
-    let mut config = root;
-    loop {
-        for (name, value) in &config.override_params {
-            inherited.override_params.retain(|(known, _)| known != name);
-            inherited.override_params.push((name.clone(), value.clone()));
-        }
-        take(&mut inherited.custom_host, &config.account.custom_host);
-        take(&mut inherited.forward_headers, &config.forward_headers);
-        take(&mut inherited.request_timeout, &config.request_timeout);
-        take(&mut inherited.strict, &config.strict_std_compliance);
-        match config.targets.first() {
-            Some(first) if config.strategy.is_some() && !std::ptr::eq(config, leaf) => config = first,
-            _ => break,
-        }
-    }
-    if let Some(limit) = asked.request_timeout {
-        inherited.request_timeout = Some(limit);
-    }
-    take(&mut inherited.forward_headers, &asked.forward_headers);
-    take(&mut inherited.strict, &asked.strict_std_compliance);
-    inherited
-}
-
-fn take<T: Clone>(into: &mut Option<T>, from: &Option<T>) {
-    if from.is_some() {
-        into.clone_from(from);
-    }
-}
-
 /// Makes the target callable.
 fn leaf(
-    sources: &Sources<'_>,
+    making: &Making<'_>,
     config: &Config,
     mut inherited: Inherited,
     index: String,
-    by_operator: bool,
 ) -> Result<Leaf, Error> {
+    let (sources, by_operator) = (making.sources, making.by_operator);
     let named = name_of(sources, config, &mut inherited.override_params)?;
     let (provider, mut account, slug) = match named {
         Named::Slug(slug) => stored(sources, &slug, &mut inherited)?,
@@ -265,10 +317,16 @@ fn leaf(
             account.custom_host = Some(host.to_owned());
             callers_origin(sources, host)?
         }
-        None => own_origin(provider, &mut account, inherited.custom_host)?,
+        None => own_origin(provider, &mut account, inherited.custom_host.take())?,
     };
     let timeout = inherited.request_timeout.map(Duration::from_millis);
     Ok(Leaf {
+        identity: making.identity(provider.id(), &index, slug.as_deref(), &inherited),
+        breaker: inherited.breaker(),
+        memory: OnceLock::new(),
+        retry: inherited.retry.as_ref().map(retry::Rules::from).unwrap_or_default(),
+        time_limits: inherited.time_limits,
+        rescue: inherited.rescue,
         index,
         provider,
         slug,

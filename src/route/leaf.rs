@@ -2,12 +2,16 @@
 //!
 //! Made once per config by `tree`, used by every attempt at it.
 
+use super::retry;
 use crate::api::operation::Operation;
 use crate::config::account::Account;
+use crate::config::rescue::StreamRescue;
+use crate::config::time_limits::TimeLimits;
 use crate::error::Error;
 use crate::net::origin::Origin;
 use crate::provider::grant::Grant;
 use crate::provider::{Call, Provider};
+use crate::state::targets::{Identity, Rules, Target};
 use http::{HeaderMap, HeaderName};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,6 +34,16 @@ pub struct Leaf {
     pub strict: bool,
     /// Bounds the time to the answer's head.
     pub request_timeout: Option<Duration>,
+    /// The other limits, as written.
+    pub time_limits: TimeLimits,
+    pub retry: retry::Rules,
+    /// `None`: resume where another attempt is left.
+    pub rescue: Option<StreamRescue>,
+    /// Its circuit breaker; `None` where the config has none.
+    pub breaker: Option<Rules>,
+    pub identity: Identity,
+    /// What the process remembers of it, looked up once.
+    pub memory: OnceLock<Arc<Target>>,
     /// The operator wrote the account, and no caller named its host: it may use the machine's own identity.
     pub by_operator: bool,
     /// The auth headers of the first operation asked for; a target is nearly always used for one.
@@ -39,6 +53,14 @@ pub struct Leaf {
 }
 
 impl Leaf {
+    /// Whether one try at it, and no watching, is all its config asks for.
+    pub fn is_plain(&self) -> bool {
+        self.retry.attempts == 0
+            && self.request_timeout.is_none()
+            && self.breaker.is_none()
+            && self.time_limits == TimeLimits::default()
+    }
+
     /// The provider's auth headers for a call.
     ///
     /// # Errors

@@ -4,7 +4,16 @@
 
 pub mod attempt;
 pub mod compile;
+pub mod facts;
+mod inherit;
 pub mod leaf;
+pub mod outcome;
+pub mod pick;
 pub mod plan;
+pub mod retry;
 pub mod tree;
 pub mod trees;
+pub mod world;
+
+#[cfg(test)]
+mod tests;

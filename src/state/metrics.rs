@@ -3,110 +3,34 @@
 //! Base units, `_total` on counters, label values bounded: what a caller can invent goes through `labels`.
 //! `gen_ai_*` names and buckets follow the OpenTelemetry GenAI conventions.
 
+mod families;
+mod routing;
+mod status;
+
 use super::labels::Labels;
 use super::process::Process;
+use super::targets::Shown;
 use crate::error::Kind;
-use prometheus::core::Collector;
-use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
-};
+use families::{Calls, Reloads, Traffic, add};
+use prometheus::{Encoder, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use routing::Routing;
+use status::status_text;
 use std::time::Duration;
 
 /// Distinct models kept apart in labels.
 const MOST_MODELS: usize = 500;
-/// OpenTelemetry GenAI `gen_ai.client.operation.duration`, seconds.
-const SECONDS: &[f64] =
-    &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-/// OpenTelemetry GenAI `gen_ai.client.token.usage`, tokens.
-const TOKENS: &[f64] = &[
-    1.0,
-    4.0,
-    16.0,
-    64.0,
-    256.0,
-    1024.0,
-    4096.0,
-    16384.0,
-    65536.0,
-    262_144.0,
-    1_048_576.0,
-    4_194_304.0,
-    16_777_216.0,
-    67_108_864.0,
-];
-/// Statuses that keep their number as a label; the common one first.
-const KNOWN_STATUSES: &[(u16, &str)] = &[
-    (200, "200"),
-    (101, "101"),
-    (201, "201"),
-    (202, "202"),
-    (204, "204"),
-    (206, "206"),
-    (301, "301"),
-    (302, "302"),
-    (304, "304"),
-    (307, "307"),
-    (308, "308"),
-    (400, "400"),
-    (401, "401"),
-    (402, "402"),
-    (403, "403"),
-    (404, "404"),
-    (405, "405"),
-    (408, "408"),
-    (409, "409"),
-    (413, "413"),
-    (415, "415"),
-    (422, "422"),
-    (429, "429"),
-    (431, "431"),
-    (499, "499"),
-    (500, "500"),
-    (501, "501"),
-    (502, "502"),
-    (503, "503"),
-    (504, "504"),
-    (529, "529"),
-];
-/// The gateway's own share, seconds: tens of microseconds to a second.
-const OVERHEAD: &[f64] =
-    &[0.000_025, 0.000_05, 0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.01, 0.032, 0.1, 0.32, 1.0];
+/// Distinct index paths kept apart in labels.
+const MOST_INDEXES: usize = 200;
 
 /// All families of the process.
 pub struct Metrics {
     registry: Registry,
     traffic: Traffic,
+    routing: Routing,
     calls: Calls,
     reloads: Reloads,
     models: Labels,
-}
-
-/// `turnpike_*`: requests as the gateway sees them.
-struct Traffic {
-    requests: IntCounterVec,
-    failures: IntCounterVec,
-    attempts: IntCounterVec,
-    in_flight: IntGauge,
-    overhead: HistogramVec,
-    bytes: IntCounterVec,
-    log_dropped: IntCounter,
-    grants: IntCounterVec,
-}
-
-/// `gen_ai_*`: calls to providers.
-struct Calls {
-    duration: HistogramVec,
-    first_chunk: HistogramVec,
-    tokens: HistogramVec,
-}
-
-/// `turnpike_settings_*`: the settings file.
-struct Reloads {
-    succeeded: IntGauge,
-    at: IntGauge,
-    count: IntCounterVec,
-    info: IntGaugeVec,
+    indexes: Labels,
 }
 
 /// One finished request, in the words of the metrics.
@@ -126,93 +50,6 @@ pub struct Finished<'a> {
     pub bytes_out: u64,
 }
 
-impl Traffic {
-    fn new(r: &Registry) -> prometheus::Result<Self> {
-        let overhead = "Time a request spent in the gateway itself: total less upstream and less waiting for \
-                        the caller's body.";
-        let dropped = "Access lines dropped because the output was too slow or failed.";
-        Ok(Self {
-            requests: counters(
-                r,
-                "turnpike_requests_total",
-                "Requests answered.",
-                &["operation", "provider", "status"],
-            )?,
-            failures: counters(
-                r,
-                "turnpike_errors_total",
-                "Failures the gateway itself reported, by code.",
-                &["code"],
-            )?,
-            attempts: counters(
-                r,
-                "turnpike_attempts_total",
-                "Tries at providers, by what came of them.",
-                &["provider", "outcome"],
-            )?,
-            in_flight: add(r, IntGauge::new("turnpike_requests_in_flight", "Requests under way.")?)?,
-            overhead: histograms(r, "turnpike_overhead_seconds", overhead, OVERHEAD, &["operation"])?,
-            bytes: counters(r, "turnpike_body_bytes_total", "Body bytes, in and out.", &["direction"])?,
-            log_dropped: add(r, IntCounter::new("turnpike_access_lines_dropped_total", dropped)?)?,
-            grants: counters(
-                r,
-                "turnpike_grants_total",
-                "Tokens and temporary credentials asked for, by what came of it.",
-                &["outcome"],
-            )?,
-        })
-    }
-}
-
-impl Calls {
-    fn new(r: &Registry) -> prometheus::Result<Self> {
-        const CALL: [&str; 3] = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"];
-        let [operation, provider, model] = CALL;
-        Ok(Self {
-            duration: histograms(
-                r,
-                "gen_ai_client_operation_duration_seconds",
-                "Duration of calls to providers.",
-                SECONDS,
-                &CALL,
-            )?,
-            first_chunk: histograms(
-                r,
-                "gen_ai_client_operation_time_to_first_chunk_seconds",
-                "Time to the first chunk of a streamed answer.",
-                SECONDS,
-                &CALL,
-            )?,
-            tokens: histograms(
-                r,
-                "gen_ai_client_token_usage",
-                "Tokens per call, as the provider tells them.",
-                TOKENS,
-                &[operation, provider, model, "gen_ai_token_type"],
-            )?,
-        })
-    }
-}
-
-impl Reloads {
-    fn new(r: &Registry) -> prometheus::Result<Self> {
-        let succeeded = "1 when the last reading of the settings succeeded.";
-        let at = "When settings were last put in force, Unix seconds.";
-        let info = Opts::new("turnpike_settings_info", "The settings in force, by hash.");
-        Ok(Self {
-            succeeded: add(r, IntGauge::new("turnpike_settings_last_reload_successful", succeeded)?)?,
-            at: add(r, IntGauge::new("turnpike_settings_last_reload_success_timestamp_seconds", at)?)?,
-            count: counters(
-                r,
-                "turnpike_settings_reloads_total",
-                "Readings of the settings file, by result.",
-                &["result"],
-            )?,
-            info: add(r, IntGaugeVec::new(info, &["hash"])?)?,
-        })
-    }
-}
-
 impl Metrics {
     /// Registers every family.
     ///
@@ -226,9 +63,11 @@ impl Metrics {
         registry.register(Box::new(Process::starting()))?;
         Ok(Self {
             traffic: Traffic::new(&registry)?,
+            routing: Routing::new(&registry)?,
             calls: Calls::new(&registry)?,
             reloads: Reloads::new(&registry)?,
             models: Labels::new(MOST_MODELS),
+            indexes: Labels::new(MOST_INDEXES),
             registry,
         })
     }
@@ -262,9 +101,31 @@ impl Metrics {
         self.traffic.failures.with_label_values(&[kind.row().code]).inc();
     }
 
-    /// Counts a try at a provider.
-    pub fn attempted(&self, provider: &str, outcome: &str) {
-        self.traffic.attempts.with_label_values(&[provider, outcome]).inc();
+    /// Counts a try at a provider. `target` is the index path of the config's target.
+    pub fn attempted(&self, provider: &str, target: &str, outcome: &str) {
+        let target = self.indexes.fold(target);
+        self.routing.attempts.with_label_values(&[provider, target, outcome]).inc();
+    }
+
+    /// Where breakers count what they turn to, by provider and `to`.
+    pub fn breaker_turns(&self) -> IntCounterVec {
+        self.routing.turns.clone()
+    }
+
+    /// Counts a hedge: the extra attempt `won` or `lost`, or was `refused` because there were too many of late.
+    pub fn hedged(&self, outcome: &str) {
+        self.routing.hedges.with_label_values(&[outcome]).inc();
+    }
+
+    /// Counts the rescue of a broken stream: `resumed` from the text already sent, `replayed` from the beginning,
+    /// or `failed`.
+    pub fn rescued(&self, outcome: &str) {
+        self.routing.rescues.with_label_values(&[outcome]).inc();
+    }
+
+    /// Counts a wait before another attempt.
+    pub fn retry_waited(&self, wait: Duration) {
+        self.routing.waits.observe(wait.as_secs_f64());
     }
 
     /// Counts a token exchange: `fetched` while a request waited, `renewed` ahead of expiry, `failed`.
@@ -295,48 +156,20 @@ impl Metrics {
         self.reloads.count.with_label_values(&["failure"]).inc();
     }
 
-    /// The text format (version 0.0.4).
-    pub fn render(&self) -> Vec<u8> {
+    /// The text format (version 0.0.4). `targets` are those remembered now: their breakers are shown as they
+    /// stand, not as they stood when something last happened.
+    pub fn render(&self, targets: &[Shown]) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 << 10);
-        if let Err(error) = TextEncoder::new().encode(&self.registry.gather(), &mut out) {
+        let mut families = self.registry.gather();
+        let written = routing::breakers(targets).and_then(|breakers| {
+            families.extend(breakers);
+            TextEncoder::new().encode(&families, &mut out)
+        });
+        if let Err(error) = written {
             log::error!("metrics could not be written: {error}");
         }
         out
     }
-}
-
-fn add<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> prometheus::Result<C> {
-    registry.register(Box::new(family.clone()))?;
-    Ok(family)
-}
-
-fn counters(r: &Registry, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
-    add(r, IntCounterVec::new(Opts::new(name, help), labels)?)
-}
-
-fn histograms(
-    r: &Registry,
-    name: &str,
-    help: &str,
-    buckets: &[f64],
-    labels: &[&str],
-) -> prometheus::Result<HistogramVec> {
-    add(r, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?)
-}
-
-/// Statuses as text without allocating; a provider's odd ones fold into their class.
-fn status_text(status: u16) -> &'static str {
-    let known = KNOWN_STATUSES.iter().find(|(known, _)| *known == status);
-    known.map_or(
-        match status {
-            100..=199 => "1xx",
-            200..=299 => "2xx",
-            300..=399 => "3xx",
-            400..=499 => "4xx",
-            _ => "5xx",
-        },
-        |(_, text)| text,
-    )
 }
 
 #[cfg(test)]
@@ -361,7 +194,7 @@ mod tests {
         });
         metrics.settings_loaded("abc");
         metrics.settings_loaded("def");
-        let text = String::from_utf8(metrics.render()).unwrap();
+        let text = String::from_utf8(metrics.render(&[])).unwrap();
         for line in [
             r#"turnpike_requests_total{operation="chat",provider="openai",status="200"} 1"#,
             r#"turnpike_overhead_seconds_bucket{operation="chat",le="0.0001"} 1"#,

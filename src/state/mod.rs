@@ -5,21 +5,27 @@
 
 pub mod access_log;
 pub mod grants;
+pub mod hedges;
 pub mod labels;
 pub mod live;
 pub mod metrics;
 pub mod phase;
 mod process;
+pub mod sticky;
+pub mod targets;
 
 use crate::net::dns::Dns;
 use crate::net::peer_book::PeerBook;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
 use grants::Grants;
+use hedges::Hedges;
 use live::Live;
 use metrics::Metrics;
 use phase::Phase;
 use std::sync::Arc;
+use sticky::Sticky;
+use targets::Targets;
 
 /// Everything the doors share.
 pub struct Shared {
@@ -30,11 +36,15 @@ pub struct Shared {
     pub dns: Dns,
     pub peers: PeerBook,
     pub grants: Grants,
+    pub targets: Targets,
+    pub sticky: Sticky,
+    pub hedges: Hedges,
 }
 
 impl Shared {
     pub fn new(live: Live, metrics: Metrics, access_log: AccessLog) -> Self {
         metrics.settings_loaded(&live.settings.hash);
+        let targets = Targets::counted(metrics.breaker_turns());
         let grants = Grants::new(live.settings.tls.ca_file.clone());
         Self {
             live: ArcSwap::from_pointee(live),
@@ -44,6 +54,9 @@ impl Shared {
             dns: Dns::system(),
             peers: PeerBook::default(),
             grants,
+            targets,
+            sticky: Sticky::default(),
+            hedges: Hedges::default(),
         }
     }
 

@@ -248,7 +248,11 @@ impl Writer for Stream {
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Member { name, json } => {
                 if !self.setting.strict || is_standard(name, json) {
-                    self.members.push((name.to_owned(), json.to_owned()));
+                    // A second answer that goes on with the first one tells it once more.
+                    match self.members.iter_mut().find(|(known, _)| known == name) {
+                        Some((_, old)) => json.clone_into(old),
+                        None => self.members.push((name.to_owned(), json.to_owned())),
+                    }
                 }
             }
             Event::Error(_) | Event::End => {}

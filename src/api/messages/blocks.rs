@@ -48,7 +48,7 @@ pub(super) struct Blocks {
 }
 
 #[derive(Debug)]
-enum Open {
+pub(super) enum Open {
     Text { cited: bool },
     Thinking { signature: String },
     Call { index: u32, input: Extent },
@@ -68,6 +68,11 @@ enum Held {
 impl Blocks {
     pub(super) fn new(strict: bool) -> Self {
         Self { strict, ..Self::default() }
+    }
+
+    /// Takes over a block that is under way.
+    pub(super) fn go_on(&mut self, open: Option<Open>) {
+        self.open = open;
     }
 
     /// Takes one event in. Of several choices only the first can be told in this dialect.
@@ -291,7 +296,7 @@ impl Blocks {
 
 /// How far a JSON object or list has come: its text is looked at, not kept.
 #[derive(Debug, Default)]
-struct Extent {
+pub(super) struct Extent {
     depth: usize,
     in_text: bool,
     escaped: bool,
@@ -303,7 +308,7 @@ impl Extent {
         self.begun && self.depth == 0
     }
 
-    fn read(&mut self, fragment: &str) {
+    pub(super) fn read(&mut self, fragment: &str) {
         for byte in fragment.bytes() {
             if self.in_text {
                 match byte {

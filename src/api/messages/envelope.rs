@@ -78,6 +78,11 @@ impl Envelope {
         }
     }
 
+    /// Nothing but what the standard has.
+    pub(super) fn is_strict(&self) -> bool {
+        self.setting.strict
+    }
+
     pub(super) fn id(&self) -> String {
         self.id.clone().unwrap_or_else(|| format!("msg_{}", self.setting.id))
     }

@@ -10,18 +10,20 @@ mod content;
 mod count;
 mod envelope;
 mod request;
+mod standing;
 mod stream;
 mod tools;
 mod whole;
 mod words;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use count::{count_answer, estimate};
 pub use request::read;
 
 use super::chat::{Setting, Writer};
+use bytes::Bytes;
 
 /// A writer for one answer: events as callers of the stream expect them, or one `Message` object.
 pub fn writer(streamed: bool, setting: Setting) -> Box<dyn Writer> {
@@ -29,4 +31,14 @@ pub fn writer(streamed: bool, setting: Setting) -> Box<dyn Writer> {
         true => Box::new(stream::Stream::new(setting)),
         false => Box::new(whole::Whole::new(setting)),
     }
+}
+
+/// A writer that goes on with a stream of which the caller has `sent` already, whole events as Anthropic sends
+/// them: the next block has the next index, a block under way goes on, nothing is begun twice.
+///
+/// `None` where it cannot be gone on with: what was sent is over, tells an error, is not in the dialect, or has a
+/// block under way that we have no word for.
+pub fn resumed(setting: Setting, sent: &[Bytes]) -> Option<Box<dyn Writer>> {
+    let standing = standing::Standing::after(sent)?;
+    Some(Box::new(stream::Stream::resumed(setting, standing)))
 }

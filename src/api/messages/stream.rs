@@ -6,6 +6,7 @@
 
 use super::blocks::{Blocks, Step};
 use super::envelope::Envelope;
+use super::standing::Standing;
 use super::words::UsageOut;
 use crate::api::Dialect;
 use crate::api::chat::{Event, Fault, Json, Setting, Writer};
@@ -26,6 +27,16 @@ impl Stream {
         let blocks = Blocks::new(setting.strict);
         let events = Events::default();
         Self { envelope: Envelope::new(setting), blocks, events, started: false }
+    }
+
+    /// One that was begun by somebody else, and stands so.
+    pub(super) fn resumed(setting: Setting, standing: Standing) -> Self {
+        let mut envelope = Envelope::new(setting);
+        standing.tell(&mut |event| envelope.take(event));
+        let Standing { begun, index, open, .. } = standing;
+        let mut blocks = Blocks::new(envelope.is_strict());
+        blocks.go_on(open);
+        Self { envelope, blocks, events: Events { index, data: Vec::new() }, started: begun }
     }
 
     fn start(&mut self, out: &mut Vec<u8>) {

@@ -23,14 +23,23 @@ fn full(canary: &str) -> Value {
                "vertex_project_id": "p", "cloud_b_region": "r", "cloud_c_deployment_type": "managed",
                "deployments": [{"deployment_id": "d", "alias": "a", "api_version": "v", "is_default": true}],
                "override_params": {"model": "m", "tools": [{"authorization": canary}]},
-               "on_status_codes": [429], "forward_headers": ["x-a"], "virtual_key": "v"})
+               "on_status_codes": [429], "forward_headers": ["x-a"], "virtual_key": "v",
+               "price": {"input": 0.15, "output": 0.6}})
     };
     json!({"strategy": {"mode": "conditional", "default": "b", "on_status_codes": [500],
-                        "conditions": [{"query": {"metadata.plan": {"$eq": "paid"}}, "then": "a"}],
+                        "conditions": [{"query": {"$or": [{"metadata.plan": {"$eq": "paid"}},
+                                                          {"params.model": {"$regex": "^a", "$nin": [1, "b"]}}],
+                                                  "headers.x-a": {"$gte": "5"}}, "then": "a"}],
                         "cb_config": {"failure_threshold": 1, "cooldown_interval": 30000}},
            "targets": [leaf("a"), leaf("b"),
-                       {"strategy": {"mode": "loadbalance"}, "targets": [leaf("c")]}],
-           "retry": {"attempts": 1, "on_status_codes": [429], "use_retry_after_headers": true},
+                       {"strategy": {"mode": "loadbalance", "by": "price",
+                                     "sticky": {"enabled": true, "ttl": 60, "hash_fields": ["metadata.user"]}},
+                        "targets": [leaf("c")]}],
+           "retry": {"attempts": 1, "on_status_codes": [429], "use_retry_after_headers": true,
+                     "backoff_ms": 100, "max_backoff_ms": 1000, "budget_ms": 5000},
+           "time_limits": {"connect_ms": 1000, "first_byte_ms": 1, "first_token_ms": 1, "gap_ms": 0, "total_ms": 1,
+                           "heartbeat_ms": 1, "early_heartbeat": true},
+           "stream_rescue": "resume", "hedge": {"after_ms": 100, "max_extra_ratio": 0.1},
            "cache": {"mode": "simple", "max_age": 60}, "request_timeout": 1000, "strict_std_compliance": false,
            "cb_config": {"failure_threshold": 1, "cooldown_interval": 30000, "failure_status_codes": [500]},
            "before_request_hooks": [hook(true)], "after_request_hooks": [hook(false)],
@@ -75,7 +84,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 /// Members that may stand beside any combination of the list.
-const OPTIONAL: [&str; 18] = [
+const OPTIONAL: [&str; 21] = [
     r#""name":"n""#,
     r#""weight":0"#,
     r#""on_status_codes":[100,599.0]"#,
@@ -94,6 +103,9 @@ const OPTIONAL: [&str; 18] = [
     r#""after_request_hooks":[{"id":"h","async":false}]"#,
     r#""input_guardrails":["a",{"x":{}}]"#,
     r#""output_guardrails":null"#,
+    r#""time_limits":{"gap_ms":0}"#,
+    r#""stream_rescue":"buffer""#,
+    r#""price":{"input":0,"output":1.5}"#,
 ];
 
 /// Puts `with` in the place of the value `steps` lead to (each step chooses a child), or takes it out.

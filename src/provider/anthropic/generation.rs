@@ -4,6 +4,8 @@
 //! `.../adaptive-thinking`, `.../extended-thinking`, `.../structured-outputs`. A name without a version (a
 //! deployment's, say) and versions yet to come are taken for the newest.
 
+use crate::provider::rescue::Prefill;
+
 /// A model's family and version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::provider) struct Generation {
@@ -44,6 +46,14 @@ impl Generation {
     /// Answers that follow a JSON schema, and `strict` tools.
     pub fn has_schemas(self) -> bool {
         self.since((4, 5)) || (self.family == Family::Opus && self.since((4, 1)))
+    }
+
+    /// Goes on from an assistant's message at the end. From 4.6 on that is a 400 ("does not support assistant
+    /// message prefill"): <https://platform.claude.com/docs/en/about-claude/models/migration-guide>. A version that
+    /// is not told is taken for one of those.
+    pub fn prefill(self) -> Prefill {
+        let takes = self.version.is_some_and(|version| ((3, 0)..(4, 6)).contains(&version));
+        if takes && self.family != Family::Fable { Prefill::Plain } else { Prefill::No }
     }
 
     pub fn thinks(self) -> bool {
@@ -115,6 +125,31 @@ fn number(word: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn models_go_on_from_a_prefill_up_to_4_5() {
+        let takes = [
+            "claude-3-opus-latest",
+            "claude-3-5-haiku@20241022",
+            "us.anthropic.claude-3-7-sonnet-20250219-v1:0",
+            "claude-sonnet-4-20250514",
+            "claude-opus-4-5-20251101",
+            "anthropic/claude-sonnet-4.5",
+        ];
+        let refuses = [
+            "claude-2.1",
+            "claude-opus-4-6",
+            "claude-sonnet-4-6",
+            "claude-opus-5",
+            "claude-mythos-preview",
+            "mine",
+        ];
+        for (names, prefill) in [(&takes[..], Prefill::Plain), (&refuses[..], Prefill::No)] {
+            for name in names {
+                assert_eq!(Generation::of(name).prefill(), prefill, "{name}");
+            }
+        }
+    }
 
     #[test]
     fn a_models_version_is_read_in_every_spelling() {

@@ -22,6 +22,7 @@ pub use chat::AnthropicChat;
 pub use stream::Events;
 
 use super::key::Key;
+use super::rescue::Prefill;
 use super::row::{CustomHost, Host, Row, Value};
 use super::way::Way;
 use super::{Call, Provider};
@@ -74,6 +75,10 @@ impl Provider for Anthropic {
             Operation::ModelsGet => Way::Exchange(&listing::Single),
             _ => Way::Same(None),
         })
+    }
+
+    fn prefill(&self, model: &str) -> Prefill {
+        generation::Generation::of(model).prefill()
     }
 
     fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {

@@ -18,8 +18,10 @@ mod signing;
 #[cfg(test)]
 pub(crate) mod testing;
 
+use super::anthropic::generation::Generation;
 use super::grant::{Grant, Granted};
 use super::key::Key;
+use super::rescue::Prefill;
 use super::row::{CustomHost, Host, Row};
 use super::way::Way;
 use super::{Call, Provider, Signing};
@@ -27,6 +29,7 @@ use crate::api::operation::Operation;
 use crate::config::account::{Account, AuthTypeA};
 use crate::error::Error;
 use http::{HeaderMap, HeaderName};
+use model::{Family, Model};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -142,6 +145,17 @@ impl Provider for Bedrock {
                 );
                 Err(Error::not_implemented(message).with_provider(ROW.id))
             }
+        }
+    }
+
+    /// Claude at Converse as at Anthropic:
+    /// <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html>. What an
+    /// ARN leads to is not known here.
+    fn prefill(&self, model: &str) -> Prefill {
+        let model = Model::of(model);
+        match model.family {
+            Family::Anthropic => Generation::of(model.id).prefill(),
+            _ => Prefill::No,
         }
     }
 

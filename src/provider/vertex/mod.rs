@@ -11,6 +11,7 @@ mod model;
 mod partner;
 
 use super::anthropic::AnthropicChat;
+use super::anthropic::generation::Generation;
 use super::gemini::count::Count;
 use super::gemini::embeddings::Embeddings;
 use super::gemini::{Gemini, models};
@@ -18,6 +19,7 @@ use super::grant::Grant;
 use super::key::{Key, secret_value};
 use super::openai_chat::CHAT_MEND;
 use super::outgoing::Outgoing;
+use super::rescue::Prefill;
 use super::row::{CustomHost, Host, Row};
 use super::way::{Target, Way};
 use super::{Call, Provider};
@@ -153,6 +155,14 @@ impl Provider for Vertex {
                 edits
             }
         })
+    }
+
+    fn prefill(&self, model: &str) -> Prefill {
+        let named = Named::of(model);
+        match named.speech {
+            Speech::Anthropic => Generation::of(named.name).prefill(),
+            _ => Prefill::No,
+        }
     }
 
     fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {

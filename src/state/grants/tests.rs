@@ -120,7 +120,7 @@ async fn many_who_wait_make_one_exchange() {
     let all = futures_util::future::join_all((0..50).map(|_| bench.obtain(0))).await;
     assert!(all.iter().all(|one| *one.as_ref().unwrap() == token("t2", Renew::No)));
     assert_eq!(bench.asked(), 2);
-    let shown = String::from_utf8(bench.metrics.render()).unwrap();
+    let shown = String::from_utf8(bench.metrics.render(&[])).unwrap();
     assert!(shown.contains(r#"turnpike_grants_total{outcome="fetched"} 1"#), "{shown}");
 }
 

@@ -4,7 +4,7 @@ use crate::api::sse::Splitter;
 use serde_json::{Value, json};
 
 /// The message a stream tells, or the first break of the grammar. Inputs stay texts: `{"partial": ".."}`.
-pub(super) fn read(stream: &[u8]) -> Result<Value, String> {
+pub(crate) fn read(stream: &[u8]) -> Result<Value, String> {
     let mut client = Client::default();
     let mut result = Ok(());
     let mut splitter = Splitter::default();

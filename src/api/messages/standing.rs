@@ -1,0 +1,127 @@
+//! Where a stream of Anthropic's stands that was sent by somebody else: what has begun, which block is under way.
+//! Only what a writer must know to go on; what the stream says is read elsewhere.
+
+use super::blocks::{Extent, Open};
+use crate::api::chat::{Event, Json, Start, Text};
+use crate::api::sse::Splitter;
+use crate::api::usage::Figures;
+use bytes::Bytes;
+use serde::Deserialize;
+
+/// See the file's own words.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    /// `message_start` was sent.
+    pub begun: bool,
+    /// Of the block under way, or else of the next.
+    pub index: u32,
+    pub open: Option<Open>,
+    /// The first `message_start`, JSON text.
+    message: Option<String>,
+    /// Calls of the caller's tools so far.
+    calls: u32,
+    /// A block we have no word for is under way.
+    odd: bool,
+    over: bool,
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    index: Option<u32>,
+    message: Option<Json<'a>>,
+    content_block: Option<Part<'a>>,
+    delta: Option<Part<'a>>,
+}
+
+/// A block as it begins, or what is added to it.
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    partial_json: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    model: Option<Text<'a>>,
+    usage: Option<Json<'a>>,
+}
+
+impl Standing {
+    /// Reads what was sent; `None` where nothing can go on from there.
+    pub fn after(sent: &[Bytes]) -> Option<Self> {
+        let mut standing = Self::default();
+        let mut splitter = Splitter::default();
+        for bytes in sent {
+            splitter.push(bytes, &mut |event| standing.take(event.data)).ok()?;
+        }
+        (!standing.over && !standing.odd).then_some(standing)
+    }
+
+    /// What the envelope of the message must know.
+    pub fn tell(&self, tell: &mut dyn FnMut(&Event<'_>)) {
+        let message = self.message.as_deref().and_then(|json| serde_json::from_str::<Message<'_>>(json).ok());
+        if let Some(Message { id, model, usage }) = message {
+            tell(&Event::Start(Start { id: id.as_deref(), model: model.as_deref(), created: None }));
+            if let Some(usage) = usage.and_then(|usage| Figures::read(usage.get().as_bytes())?.usage()) {
+                tell(&Event::Usage(usage));
+            }
+        }
+        if self.calls > 0 {
+            tell(&Event::ToolCall { choice: 0, index: 0, id: "", name: "", signature: None });
+        }
+    }
+
+    fn take(&mut self, data: &[u8]) {
+        let Ok(line) = serde_json::from_slice::<Line<'_>>(data) else {
+            // Not in the dialect.
+            return self.over = true;
+        };
+        match &*line.kind {
+            "message_start" => {
+                self.begun = true;
+                self.message = line.message.map(|message| message.get().to_owned());
+            }
+            "content_block_start" => {
+                self.index = line.index.unwrap_or(self.index);
+                self.begin(line.content_block.and_then(|block| block.kind));
+            }
+            "content_block_delta" => self.delta(line.delta),
+            "content_block_stop" => {
+                self.index = line.index.unwrap_or(self.index).saturating_add(1);
+                self.open = None;
+                self.odd = false;
+            }
+            "message_delta" | "message_stop" | "error" => self.over = true,
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, kind: Option<Text<'_>>) {
+        self.open = match kind.as_deref() {
+            Some("text") => Some(Open::Text { cited: false }),
+            Some("thinking") => Some(Open::Thinking { signature: String::new() }),
+            Some("tool_use") => {
+                self.calls += 1;
+                Some(Open::Call { index: self.calls - 1, input: Extent::default() })
+            }
+            _ => None,
+        };
+        self.odd = self.open.is_none();
+    }
+
+    fn delta(&mut self, delta: Option<Part<'_>>) {
+        let Some(delta) = delta else { return };
+        match (delta.kind.as_deref(), &mut self.open) {
+            (Some("citations_delta"), Some(Open::Text { cited })) => *cited = true,
+            (Some("input_json_delta"), Some(Open::Call { input, .. })) => {
+                input.read(delta.partial_json.as_deref().unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Conditional queries (reference section 3), judged and compiled when the config is read.
+//!
+//! Every mistake is a problem of the config with its path; nothing can fail at run time. Unlike the reference
+//! all keys of a query count, also those after `$or`, `$and` and `$regex`. Not here: where the values come
+//! from ([`Facts`] is an argument), and what is done with the verdict.
+
+mod fact;
+#[cfg(test)]
+mod tests;
+
+pub use fact::{Fact, Facts};
+
+use super::headers;
+use super::node::{Kind, Node};
+use super::read::At;
+use regex::{Regex, RegexBuilder};
+use std::cell::Cell;
+use std::fmt;
+
+/// Levels of `$and` and `$or` within each other.
+const DEEPEST: usize = 16;
+
+/// Bytes a compiled pattern may take: the least of these that is enough is what it is counted with, since a
+/// pattern does not tell.
+const PATTERN_BYTES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
+
+/// Bytes that all patterns of a config may take together: they stay for as long as the config is remembered.
+const ALL_PATTERNS_BYTES: usize = 2 << 20;
+
+/// Bytes of a pattern's cache while it is matched.
+const CACHE_BYTES: usize = 256 << 10;
+
+/// A compiled query: all its parts must hold. An empty one always holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    /// `$and`; of nothing it holds.
+    All(Vec<Query>),
+    /// `$or`; of nothing it does not.
+    Any(Vec<Query>),
+    /// One value of the request, and what must hold of it.
+    Value(Field, Vec<Test>),
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq)]
+enum Field {
+    Metadata(Box<str>),
+    Param(Box<str>),
+    /// In lower case.
+    Header(Box<str>),
+    Pathname,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Test {
+    Is(Scalar),
+    IsNot(Scalar),
+    In(Vec<Scalar>),
+    NotIn(Vec<Scalar>),
+    Above(f64),
+    AtLeast(f64),
+    Below(f64),
+    AtMost(f64),
+    Matches(Pattern),
+}
+
+/// What a value is compared with, strictly: the same type and the same value.
+#[derive(Clone, PartialEq)]
+enum Scalar {
+    Null,
+    Bool(bool),
+    Number(f64),
+    Text(Box<str>),
+}
+
+/// Unanchored, linear in the text's length.
+#[derive(Clone)]
+struct Pattern {
+    regex: Regex,
+    /// What it takes at most.
+    bytes: usize,
+}
+
+/// Bytes the patterns of one config take so far.
+#[derive(Debug, Default)]
+pub struct Patterns(Cell<usize>);
+
+const OPERATORS: [&str; 9] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$regex"];
+
+impl Query {
+    /// Reads a query. `None` when there are problems, which then are with `at`.
+    pub fn read(at: &At<'_>, patterns: &Patterns) -> Option<Self> {
+        let before = at.problem_count();
+        let query = query(at, patterns, 0)?;
+        (at.problem_count() == before).then_some(query)
+    }
+
+    /// Whether the query holds of a request.
+    pub fn holds(&self, facts: &dyn Facts) -> bool {
+        self.parts.iter().all(|part| part.holds(facts))
+    }
+
+    /// Bytes its patterns take at most, for whoever remembers it.
+    pub fn pattern_bytes(&self) -> usize {
+        let of_test = |test: &Test| match test {
+            Test::Matches(pattern) => pattern.bytes,
+            _ => 0,
+        };
+        let of_part = |part: &Part| match part {
+            Part::All(queries) | Part::Any(queries) => queries.iter().map(Self::pattern_bytes).sum(),
+            Part::Value(_, tests) => tests.iter().map(of_test).sum::<usize>(),
+        };
+        self.parts.iter().map(of_part).sum()
+    }
+}
+
+impl Part {
+    fn holds(&self, facts: &dyn Facts) -> bool {
+        match self {
+            Self::All(queries) => queries.iter().all(|query| query.holds(facts)),
+            Self::Any(queries) => queries.iter().any(|query| query.holds(facts)),
+            Self::Value(field, tests) => {
+                let value = field.value(facts);
+                tests.iter().all(|test| test.holds(value.as_ref()))
+            }
+        }
+    }
+}
+
+impl Field {
+    fn value<'a>(&self, facts: &'a dyn Facts) -> Option<Fact<'a>> {
+        match self {
+            Self::Metadata(name) => facts.metadata(name),
+            Self::Param(name) => facts.param(name),
+            Self::Header(name) => facts.header(name).map(Fact::Text),
+            Self::Pathname => Some(Fact::Text(facts.pathname().into())),
+        }
+    }
+}
+
+impl Test {
+    fn holds(&self, value: Option<&Fact<'_>>) -> bool {
+        let is = |wanted: &Scalar| value.is_some_and(|value| wanted.is(value));
+        // Every comparison with NaN is false.
+        let number = || value.map_or(f64::NAN, Fact::number);
+        match self {
+            Self::Is(wanted) => is(wanted),
+            Self::IsNot(other) => !is(other),
+            Self::In(wanted) => wanted.iter().any(is),
+            Self::NotIn(others) => !others.iter().any(is),
+            Self::Above(bound) => number() > *bound,
+            Self::AtLeast(bound) => number() >= *bound,
+            Self::Below(bound) => number() < *bound,
+            Self::AtMost(bound) => number() <= *bound,
+            Self::Matches(pattern) => match value {
+                Some(value) => pattern.regex.is_match(&value.text()),
+                // What JavaScript makes of a missing value; conditions of the reference count on it.
+                None => pattern.regex.is_match("undefined"),
+            },
+        }
+    }
+}
+
+impl Scalar {
+    fn is(&self, value: &Fact<'_>) -> bool {
+        match (self, value) {
+            (Self::Null, Fact::Null) => true,
+            (Self::Bool(wanted), Fact::Bool(flag)) => wanted == flag,
+            (Self::Number(wanted), Fact::Number(number)) => wanted == number,
+            (Self::Text(wanted), Fact::Text(text)) => **wanted == **text,
+            _ => false,
+        }
+    }
+
+    fn read(at: &At<'_>) -> Option<Self> {
+        Some(match &at.node.kind {
+            Kind::Null => Self::Null,
+            Kind::Bool(flag) => Self::Bool(*flag),
+            Kind::Number(number) => Self::Number(number.as_f64()?),
+            Kind::Text(text) => Self::Text(text.as_str().into()),
+            Kind::List(_) | Kind::Map(_) => {
+                at.problem(format!("must be a string, a number, a boolean or null, not {}", at.node.noun()));
+                return None;
+            }
+        })
+    }
+
+    fn list(at: &At<'_>) -> Option<Vec<Self>> {
+        Some(at.list()?.iter().filter_map(Self::read).collect())
+    }
+}
+
+impl Pattern {
+    fn read(at: &At<'_>, patterns: &Patterns) -> Option<Self> {
+        let text = at.text()?;
+        for bytes in PATTERN_BYTES {
+            if patterns.0.get() + bytes > ALL_PATTERNS_BYTES {
+                at.problem("is too much: the patterns of the whole config take too many bytes");
+                return None;
+            }
+            let outcome = RegexBuilder::new(text).size_limit(bytes).dfa_size_limit(CACHE_BYTES).build();
+            if !matches!(outcome, Err(regex::Error::CompiledTooBig(_))) {
+                patterns.0.set(patterns.0.get() + bytes);
+                return outcome
+                    .map(|regex| Self { regex, bytes })
+                    .map_err(|error| at.problem(complaint(&error)))
+                    .ok();
+            }
+        }
+        at.problem("is too large a pattern");
+        None
+    }
+}
+
+/// What is wrong with a pattern, without repeating it.
+fn complaint(error: &regex::Error) -> String {
+    // The mistake is the last line; those before it draw the pattern.
+    let full = error.to_string();
+    match full.lines().filter_map(|line| line.strip_prefix("error: ")).next_back() {
+        Some(what) if what.contains("look-around") || what.contains("backreferences") => {
+            format!("is a pattern we do not take: {what}; patterns take time linear in the text")
+        }
+        Some(what) => format!("is no pattern we can read: {what}"),
+        None => "is no pattern we can read".to_owned(),
+    }
+}
+
+fn query(at: &At<'_>, patterns: &Patterns, depth: usize) -> Option<Query> {
+    if depth > DEEPEST {
+        at.problem(format!("stands too deep; $and and $or may nest {DEEPEST} levels"));
+        return None;
+    }
+    let part = |(name, at): (&str, At<'_>)| match name {
+        "$and" => queries(&at, patterns, depth + 1).map(Part::All),
+        "$or" => queries(&at, patterns, depth + 1).map(Part::Any),
+        _ => {
+            let field = field(name, &at);
+            // Read even when the key is wrong: all problems come at once.
+            let tests = tests(&at, patterns);
+            Some(Part::Value(field?, tests?))
+        }
+    };
+    let entries = at.entries()?.into_iter().map(|(entry, at)| (entry.name.as_str(), at));
+    Some(Query { parts: entries.filter_map(part).collect() })
+}
+
+fn queries(at: &At<'_>, patterns: &Patterns, depth: usize) -> Option<Vec<Query>> {
+    Some(at.list()?.iter().filter_map(|item| query(item, patterns, depth)).collect())
+}
+
+/// Reads a key. Two parts of it count, further ones are ignored, as in the reference.
+fn field(name: &str, at: &At<'_>) -> Option<Field> {
+    if name.starts_with('$') {
+        let hint = match OPERATORS.contains(&name) {
+            true => "; it stands in the object of a key",
+            false => "; $and and $or may stand here",
+        };
+        at.problem(format!("is no operator of queries{hint}"));
+        return None;
+    }
+    let mut parts = name.split('.');
+    let (from, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    match (from, name) {
+        ("url", "pathname") => return Some(Field::Pathname),
+        ("metadata" | "params" | "headers", "") => at.problem(format!("must name a field after {from}.")),
+        ("metadata", name) => return Some(Field::Metadata(name.into())),
+        ("params", name) => return Some(Field::Param(name.into())),
+        ("headers", name) => match headers::observable(name) {
+            Ok(name) => return Some(Field::Header(name.as_str().into())),
+            Err(message) => at.problem(message),
+        },
+        _ => {
+            at.problem(
+                "is no value of a request; there are metadata.*, params.*, headers.* and url.pathname",
+            );
+        }
+    }
+    None
+}
+
+/// What must hold of a value: the operators of an object, or being equal to anything else.
+fn tests(at: &At<'_>, patterns: &Patterns) -> Option<Vec<Test>> {
+    if !at.node.is_object() {
+        return Some(vec![Test::Is(Scalar::read(at)?)]);
+    }
+    let entries = at.entries()?;
+    Some(entries.iter().filter_map(|(entry, at)| test(&entry.name, at, patterns)).collect())
+}
+
+fn test(operator: &str, at: &At<'_>, patterns: &Patterns) -> Option<Test> {
+    Some(match operator {
+        "$eq" => Test::Is(Scalar::read(at)?),
+        "$ne" => Test::IsNot(Scalar::read(at)?),
+        "$in" => Test::In(Scalar::list(at)?),
+        "$nin" => Test::NotIn(Scalar::list(at)?),
+        "$gt" => Test::Above(bound(at)?),
+        "$gte" => Test::AtLeast(bound(at)?),
+        "$lt" => Test::Below(bound(at)?),
+        "$lte" => Test::AtMost(bound(at)?),
+        "$regex" => Test::Matches(Pattern::read(at, patterns)?),
+        _ => {
+            // No guess: names this short are all near each other.
+            at.problem(format!("is no operator of a key; there are {}", OPERATORS.join(", ")));
+            return None;
+        }
+    })
+}
+
+/// The number to compare with: one, or a text that begins with one.
+fn bound(at: &At<'_>) -> Option<f64> {
+    let number = number(at.node);
+    if number.is_none() {
+        at.problem("must be a number, or a text that begins with one");
+    }
+    number
+}
+
+fn number(node: &Node) -> Option<f64> {
+    let number = match &node.kind {
+        Kind::Number(number) => number.as_f64()?,
+        Kind::Text(text) => fact::parse_float(text),
+        _ => return None,
+    };
+    (!number.is_nan()).then_some(number)
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.regex.as_str() == other.regex.as_str()
+    }
+}
+
+/// No text: any may be a secret.
+impl fmt::Debug for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(flag) => write!(f, "{flag}"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(_) => f.write_str("***"),
+        }
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}

@@ -1,0 +1,95 @@
+//! Rescue of a stream that broke when the caller had a part of it: what the caller knows, what is asked next, and
+//! how the next answer goes on in the same stream.
+//!
+//! Pure. Whether and where another attempt is made is decided elsewhere; [`super::rewriter::Rewriter`] is what the
+//! bytes go through.
+
+mod aligner;
+pub(super) mod prefill;
+mod request;
+mod told;
+
+pub use aligner::Asked;
+pub(super) use aligner::{Aligner, Verdict};
+pub use prefill::Prefill;
+pub use request::request;
+pub use told::{Told, ToldCall};
+
+use super::anthropic::AnthropicChat;
+use super::openai_chat::OPENAI_CHAT;
+use super::rewriter::Rewriter;
+use super::way::Chat;
+use crate::api::chat::{Event, Fault, Reader, Setting, Writer};
+use crate::api::operation::Operation;
+use crate::api::{chat_completions, messages};
+use bytes::Bytes;
+
+/// A reader of answers in the caller's own shape; `None` for shapes that are not read.
+pub fn reader(operation: Operation, streamed: bool) -> Option<Box<dyn Reader>> {
+    match operation {
+        Operation::ChatCompletions => Some(OPENAI_CHAT.reader(streamed)),
+        Operation::Messages => Some(AnthropicChat::OWN.reader(streamed)),
+        _ => None,
+    }
+}
+
+/// A rewriter that stands where the caller's stream stands, for one that passed unchanged: ids, model, roles and
+/// open blocks go on as they are. `sent`: every byte the caller got, whole events only (half of one cannot be
+/// taken back; who relays must hold it), and no error event.
+///
+/// `None` where nothing can go on from there: a shape that is not read, half an event, an answer that is complete
+/// or failed, a block that only its provider could go on with.
+pub fn replayed(operation: Operation, setting: Setting, sent: &[Bytes]) -> Option<Rewriter> {
+    if !ends_whole(sent) {
+        return None;
+    }
+    let id = setting.id.clone();
+    let (first, then): (Box<dyn Writer>, _) = match operation {
+        Operation::ChatCompletions => {
+            // Chunks that passed had nothing of ours beside the standard.
+            (chat_completions::writer(true, Setting { strict: true, ..setting }), None)
+        }
+        Operation::Messages => (Box::new(Silent), Some(messages::resumed(setting, sent)?)),
+        _ => return None,
+    };
+    let mut rewriter = Rewriter::chat(reader(operation, true)?, first, &id);
+    rewriter.remember();
+    rewriter.hold_errors();
+    // They went out already.
+    let mut gone = Vec::new();
+    for bytes in sent {
+        rewriter.push(bytes, &mut gone);
+        gone.clear();
+    }
+    rewriter.finish(&mut gone);
+    if rewriter.is_complete() || rewriter.fault().is_some() || !rewriter.told()?.can_resume() {
+        return None;
+    }
+    if let Some(writer) = then {
+        rewriter.write_with(writer);
+    }
+    Some(rewriter)
+}
+
+/// Whether the bytes end behind a blank line, which ends an event.
+fn ends_whole(sent: &[Bytes]) -> bool {
+    let mut tail: Vec<u8> = sent.iter().rev().flat_map(|bytes| bytes.iter().rev()).take(4).copied().collect();
+    tail.reverse();
+    let ends: [&[u8]; 4] = [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n"];
+    tail.is_empty() || ends.iter().any(|end| tail.ends_with(end))
+}
+
+/// Writes nothing.
+#[derive(Debug)]
+struct Silent;
+
+impl Writer for Silent {
+    fn write(&mut self, _event: &Event<'_>, _out: &mut Vec<u8>) {}
+
+    fn close(&mut self, _out: &mut Vec<u8>) {}
+
+    fn fail(&mut self, _fault: &Fault, _out: &mut Vec<u8>) {}
+}
+
+#[cfg(test)]
+mod tests;

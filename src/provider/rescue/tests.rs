@@ -1,0 +1,6 @@
+//! Streams that broke and were gone on with, as the caller sees them: one whole answer, told once.
+
+mod alignment;
+mod requests;
+mod streams;
+mod tales;

@@ -1,0 +1,256 @@
+//! Which second answer fits which first one.
+
+use crate::api::chat::{Event, Fault, Finish, Reader, Tell, Writer};
+use crate::provider::rescue::Asked;
+use crate::provider::rewriter::Rewriter;
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+
+/// Tells what it is made of when it is pushed anything.
+#[derive(Debug)]
+struct Script(Vec<Event<'static>>);
+
+impl Reader for Script {
+    fn push(&mut self, _bytes: &[u8], tell: Tell<'_>) {
+        self.0.drain(..).for_each(tell);
+    }
+
+    fn finish(&mut self, _tell: Tell<'_>) {}
+}
+
+/// Writes text and arguments as they are, `!` where the answer ends.
+#[derive(Debug, Clone, Default)]
+struct Plain(Arc<Mutex<String>>);
+
+impl Writer for Plain {
+    fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let mut log = self.0.lock().unwrap();
+        match event {
+            Event::Text { text, .. } | Event::Arguments { fragment: text, .. } => {
+                out.extend_from_slice(text.as_bytes());
+            }
+            Event::ToolCall { name, .. } => out.extend_from_slice(format!("<{name}>").as_bytes()),
+            Event::Start(_) => log.push('S'),
+            Event::Reasoning { .. } => log.push('R'),
+            Event::Annotation { .. } => log.push('A'),
+            Event::Logprobs { .. } => log.push('L'),
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        out.push(b'!');
+    }
+
+    fn fail(&mut self, _fault: &Fault, out: &mut Vec<u8>) {
+        out.push(b'#');
+    }
+}
+
+fn text(text: &'static str) -> Event<'static> {
+    Event::Text { choice: 0, text }
+}
+
+fn leak(text: &str) -> &'static str {
+    Box::leak(text.to_owned().into_boxed_str())
+}
+
+fn call(index: u32, name: &'static str) -> Event<'static> {
+    Event::ToolCall { choice: 0, index, id: "x", name, signature: None }
+}
+
+fn arguments(index: u32, fragment: &'static str) -> Event<'static> {
+    Event::Arguments { choice: 0, index, fragment }
+}
+
+const STOP: Event<'static> = Event::Finish { choice: 0, reason: Finish::Stop, native: "stop" };
+
+/// What the caller gets of both, and whether they fit. The second one ends as it should.
+fn told(first: &[Event<'static>], second: &[Event<'static>], asked: Asked) -> Result<String, String> {
+    let (told, _, fits) = watched(first, second, asked);
+    if fits { Ok(told) } else { Err(told) }
+}
+
+fn watched(first: &[Event<'static>], second: &[Event<'static>], asked: Asked) -> (String, String, bool) {
+    let log = Plain::default();
+    let mut rewriter = Rewriter::chat(Box::new(Script(first.to_vec())), Box::new(log.clone()), "7");
+    rewriter.remember();
+    let mut out = Vec::new();
+    rewriter.push(b"", &mut out);
+    let mut second = second.to_vec();
+    second.extend([STOP, Event::End]);
+    rewriter.resume(Box::new(Script(second)), asked);
+    rewriter.push(b"", &mut out);
+    rewriter.finish(&mut out);
+    assert_ne!(rewriter.misfit(), rewriter.is_complete());
+    let said = log.0.lock().unwrap().clone();
+    (String::from_utf8(out).unwrap(), said, !rewriter.misfit())
+}
+
+const ANEW: Asked = Asked::ToBeginAnew;
+const ON: Asked = Asked::ToGoOn;
+
+#[test]
+fn texts_fit_or_do_not() {
+    let long = "The quick brown fox jumps over ";
+    type Case = (&'static str, &'static [&'static str], Asked, Result<&'static str, &'static str>);
+    let cases: &[Case] = &[
+        // A repetition is left out, whatever its pieces.
+        ("Hello wor", &["Hello world"], ANEW, Ok("Hello world!")),
+        ("Hello wor", &["Hel", "lo ", "w", "or", "ld"], ON, Ok("Hello world!")),
+        ("Hello", &["Hello"], ANEW, Ok("Hello!")),
+        // White space at the end is nothing to insist on.
+        ("Hello \n", &["Hello"], ANEW, Ok("Hello \n!")),
+        // It ends early, or says something else.
+        ("Hello wor", &["Hello"], ANEW, Err("Hello wor")),
+        ("Hello wor", &[], ANEW, Err("Hello wor")),
+        ("Hello wor", &["Good day"], ANEW, Err("Hello wor")),
+        ("Hello wor", &["Hello wood"], ANEW, Err("Hello wor")),
+        // A continuation.
+        ("Hello wor", &["ld"], ON, Ok("Hello world!")),
+        ("Hello wor", &["H", "i"], ON, Ok("Hello worHi!")),
+        ("Hello wor", &["Hel"], ON, Ok("Hello worHel!")),
+        ("Hello wor", &[], ON, Ok("Hello wor!")),
+        // Its seam.
+        ("Hello \n", &[" \nworld"], ON, Ok("Hello \nworld!")),
+        ("Hello \n", &[" ", "\n", "world"], ON, Ok("Hello \nworld!")),
+        ("Hello \n", &["world"], ON, Ok("Hello \nworld!")),
+        ("Hello ", &["\nworld"], ON, Ok("Hello \nworld!")),
+        ("Hello", &[" world"], ON, Ok("Hello world!")),
+        ("Hello ", &[" ", " world"], ON, Ok("Hello  world!")),
+        // Its prefill repeated, which had no white space at the end.
+        ("Hello there, you \n", &["Hello there, you", ", too"], ON, Ok("Hello there, you \n, too!")),
+        ("Hello ", &["Hello", " world"], ON, Ok("Hello world!")),
+        // Too much alike for a continuation, and not the same.
+        (long, &["The quick brown cat"], ON, Err(long)),
+        (long, &["The quick brown f"], ON, Err(long)),
+        (long, &["The quick", " dog"], ON, Ok("The quick brown fox jumps over The quick dog!")),
+        // Characters of several bytes that begin alike.
+        ("é", &["è"], ON, Ok("éè!")),
+        ("é", &["éa"], ANEW, Ok("éa!")),
+        ("", &["Hello"], ANEW, Ok("Hello!")),
+        ("", &["Hello"], ON, Ok("Hello!")),
+    ];
+    for (first, second, asked, wanted) in cases {
+        let second: Vec<Event<'static>> = second.iter().map(|piece| text(piece)).collect();
+        let told = told(&[text(first)], &second, *asked);
+        assert_eq!(told.as_deref().map_err(String::as_str), *wanted, "{first:?} {second:?} {asked:?}");
+    }
+}
+
+#[test]
+fn calls_are_never_spliced() {
+    let begun = || vec![text("Look."), call(0, "look"), arguments(0, "{\"a\":")];
+    type Case = (Vec<Event<'static>>, Result<&'static str, &'static str>);
+    let cases: Vec<Case> = vec![
+        (vec![text("Look."), call(0, "look"), arguments(0, "{\"a\":1}")], Ok("Look.<look>{\"a\":1}!")),
+        (
+            vec![
+                text("Look."),
+                call(0, "look"),
+                arguments(0, "{"),
+                arguments(0, "\"a\":2"),
+                arguments(0, "}"),
+            ],
+            Ok("Look.<look>{\"a\":2}!"),
+        ),
+        (
+            vec![
+                text("Look."),
+                call(0, "look"),
+                arguments(0, "{\"a\":1}"),
+                call(1, "wait"),
+                arguments(1, "{}"),
+            ],
+            Ok("Look.<look>{\"a\":1}<wait>{}!"),
+        ),
+        (vec![text("Look."), call(0, "look"), arguments(0, "{\"b\":1}")], Err("Look.<look>{\"a\":")),
+        (vec![text("Look."), call(0, "look"), arguments(0, "{")], Err("Look.<look>{\"a\":")),
+        (vec![text("Look."), call(0, "look")], Err("Look.<look>{\"a\":")),
+        (vec![text("Look."), call(0, "wait"), arguments(0, "{\"a\":1}")], Err("Look.<look>{\"a\":")),
+        (vec![text("Look.")], Err("Look.<look>{\"a\":")),
+        (vec![text("Look. Then ")], Err("Look.<look>{\"a\":")),
+        (vec![text("Look."), text(" Then ")], Err("Look.<look>{\"a\":")),
+    ];
+    for (second, wanted) in cases {
+        for asked in [ANEW, ON] {
+            let told = told(&begun(), &second, asked);
+            assert_eq!(told.as_deref().map_err(String::as_str), wanted, "{second:?} {asked:?}");
+        }
+    }
+    // A call without arguments is one, whether it is said or not.
+    let bare = [call(0, "look"), arguments(0, "{}")];
+    assert_eq!(told(&bare, &[call(0, "look")], ANEW).as_deref(), Ok("<look>{}!"));
+    assert_eq!(told(&bare[..1], &bare, ANEW).as_deref(), Ok("<look>{}!"));
+    assert_eq!(told(&bare[..1], &bare[..1], ANEW).as_deref(), Ok("<look>{}!"));
+    // One the caller knows nothing of comes only when all the text has come.
+    let fresh = [text("Loo"), call(0, "look"), arguments(0, "{}")];
+    assert_eq!(told(&[text("Look.")], &fresh, ANEW).as_deref(), Err(&"Look.".to_owned()));
+    assert_eq!(told(&[text("Look.")], &fresh[1..], ON).as_deref(), Ok("Look.<look>{}!"));
+}
+
+#[test]
+fn what_stands_beside_the_text_is_told_once() {
+    let start = || Event::Start(crate::api::chat::Start::default());
+    let thought = || Event::Reasoning { choice: 0, text: "hm" };
+    let note = || Event::Annotation { choice: 0, json: "{}" };
+    let figures = || Event::Logprobs { choice: 0, json: "{}" };
+    let second = [start(), thought(), text("ab"), figures(), note(), text("cd"), figures(), note()];
+    // Thinking again is of interest to nobody who has some text, or some thinking.
+    assert_eq!(watched(&[start(), text("ab")], &second, ANEW).1, "SLA");
+    assert_eq!(watched(&[start(), thought()], &second, ANEW).1, "SRLALA");
+    assert_eq!(watched(&[start()], &second, ANEW).1, "SRLALA");
+    // Positions in a continuation would count from elsewhere.
+    let second = [text("ab"), figures(), note(), text("cd"), figures(), note()];
+    assert_eq!(watched(&[start(), text("xy")], &second, ON).1, "SL");
+}
+
+#[test]
+fn what_is_not_known_or_cannot_be_compared_fits_nothing() {
+    let refusal = Event::Refusal { choice: 0, text: "no" };
+    let other = Event::Text { choice: 1, text: "a" };
+    let picture = Event::Media { choice: 0, media_type: "image/png", data: "AA" };
+    for first in [vec![refusal], vec![text("a"), other], vec![picture], vec![text("a"), STOP]] {
+        assert!(!watched(&first, &[text("a")], ANEW).2, "{first:?}");
+    }
+    let large = leak(&"x".repeat((4 << 20) + 1));
+    assert!(!watched(&[text(large)], &[text(large)], ANEW).2);
+    // Nobody asked to remember.
+    let mut rewriter = Rewriter::chat(Box::new(Script(vec![text("a")])), Box::new(Plain::default()), "7");
+    rewriter.resume(Box::new(Script(vec![text("a")])), ANEW);
+    assert!(rewriter.misfit() && rewriter.told().is_none());
+    let mut out = Vec::new();
+    rewriter.fail(&Fault::new(502, "no"), &mut out);
+    assert!(rewriter.is_complete());
+    assert_eq!(out, b"#");
+}
+
+/// Cuts a text at random characters.
+fn pieces(whole: &str, cuts: &[prop::sample::Index]) -> Vec<Event<'static>> {
+    let chars: Vec<char> = whole.chars().collect();
+    let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(chars.len() + 1)).collect();
+    ends.extend([0, chars.len()]);
+    ends.sort_unstable();
+    let piece = |ends: &[usize]| text(leak(&chars[ends[0]..ends[1]].iter().collect::<String>()));
+    ends.windows(2).map(piece).collect()
+}
+
+proptest! {
+    /// Begun anew in any pieces, or gone on with from what a prefill can hold: the same text in the end.
+    #[test]
+    fn whatever_the_text_the_cut_and_the_pieces(
+        // The first character is found nowhere else: no continuation looks like the beginning.
+        whole in "§[a-c \n\té漢🙂]{0,40}",
+        cut in any::<prop::sample::Index>(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let chars: Vec<char> = whole.chars().collect();
+        let before: String = chars[..cut.index(chars.len() + 1)].iter().collect();
+        let first = pieces(&before, &cuts);
+        let wanted = format!("{whole}!");
+        prop_assert_eq!(told(&first, &pieces(&whole, &cuts), ANEW), Ok(wanted.clone()));
+        prop_assert_eq!(told(&first, &pieces(&whole, &cuts), ON), Ok(wanted.clone()));
+        let rest = whole.strip_prefix(before.trim_end()).unwrap();
+        prop_assert_eq!(told(&first, &pieces(rest, &cuts), ON), Ok(wanted));
+    }
+}

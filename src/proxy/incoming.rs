@@ -1,0 +1,481 @@
+//! A provider's good answer as it comes in: put into the caller's words, watched, and judged.
+//!
+//! Tells when it is good enough to commit, when it is whole, and what is wrong with it. Writes nothing to
+//! the caller and waits for nothing.
+
+use crate::api::Dialect;
+use crate::api::chat::Fault;
+use crate::api::operation::Operation;
+use crate::api::sse::{Edge, Splitter};
+use crate::api::tap::{Learned, Tap};
+use crate::provider::rewriter::Rewriter;
+use crate::provider::translation::Translation;
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use pingora::http::ResponseHeader;
+use pingora_core::protocols::http::HttpTask;
+use serde::de::IgnoredAny;
+
+/// The most of an answer that is kept for going on from where it broke, bytes.
+const MOST_KEPT: usize = 4 << 20;
+
+/// What an answer is, by its head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Events,
+    Json,
+    /// Audio, files, what cannot be read.
+    Other,
+}
+
+/// What is wrong with an answer.
+#[derive(Debug, Clone)]
+pub(super) enum Trouble {
+    /// It tells an error. The event that says so, where it is in the caller's words.
+    Error(Fault, Option<Bytes>),
+    /// It cannot be what was asked for: the text is the cause.
+    Malformed(&'static str),
+    /// It was over before it was whole.
+    Early,
+    /// It does not go on from what the caller was told.
+    Misfit,
+}
+
+/// What an answer is judged by.
+#[derive(Debug, Clone)]
+pub(super) struct Expected {
+    pub operation: Operation,
+    /// It came by `/v1/proxy/`: nobody judges it.
+    pub is_proxied: bool,
+    /// Another attempt could follow: what is broken is held back instead of handed on.
+    pub has_more: bool,
+    /// A break may be mended: what was sent is remembered.
+    pub keeps: bool,
+    pub trace_id: String,
+    /// Unix seconds.
+    pub created: u64,
+}
+
+/// One answer under way.
+pub(super) struct Incoming {
+    pub shape: Shape,
+    expected: Expected,
+    form: Form,
+    out: Vec<Bytes>,
+    over: bool,
+    trouble: Option<Trouble>,
+    /// What the caller gets, for a replay; `None` when there is too much of it, or no need.
+    sent: Option<Vec<Bytes>>,
+    sent_bytes: usize,
+    /// Bytes taken in.
+    pub taken: usize,
+}
+
+enum Form {
+    /// It keeps the provider's shape.
+    Same {
+        mend: Option<Rewriter>,
+        tap: Tap,
+        edge: Edge,
+    },
+    Chat(Rewriter),
+}
+
+impl Shape {
+    fn of(head: &ResponseHeader) -> Self {
+        // A compressed answer tells nothing.
+        if head.headers.contains_key(CONTENT_ENCODING) {
+            return Self::Other;
+        }
+        let media = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let essence = media.split(';').next().unwrap_or_default().trim();
+        match essence {
+            _ if essence.eq_ignore_ascii_case("text/event-stream") => Self::Events,
+            _ if essence.eq_ignore_ascii_case("application/vnd.amazon.eventstream") => Self::Events,
+            _ if essence.eq_ignore_ascii_case("application/json") => Self::Json,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Incoming {
+    pub fn new(head: &ResponseHeader, translation: Option<&Translation>, expected: Expected) -> Self {
+        let shape = Shape::of(head);
+        let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let events = shape == Shape::Events;
+        let rewriter = translation
+            .filter(|_| shape != Shape::Other || head.headers.get(CONTENT_ENCODING).is_none())
+            .map(|translation| {
+                (translation, translation.rewriter(events, &expected.trace_id, expected.created))
+            });
+        let tap = || Tap::new(expected.operation, events, shape == Shape::Json, length);
+        let form = match rewriter {
+            Some((translation, rewriter)) if translation.mends() => {
+                Form::Same { mend: Some(rewriter), tap: tap(), edge: Edge::default() }
+            }
+            Some((_, mut rewriter)) => {
+                if expected.keeps {
+                    rewriter.remember();
+                    rewriter.hold_errors();
+                }
+                Form::Chat(rewriter)
+            }
+            None => Form::Same { mend: None, tap: tap(), edge: Edge::default() },
+        };
+        let keeps = expected.keeps && events && matches!(form, Form::Same { .. });
+        let mut incoming = Self {
+            shape,
+            expected,
+            form,
+            out: Vec::new(),
+            over: false,
+            trouble: None,
+            sent: keeps.then(Vec::new),
+            sent_bytes: 0,
+            taken: 0,
+        };
+        incoming.judge_head(head);
+        incoming
+    }
+
+    /// Goes on in the words of an answer that broke. The rewriter has been told to resume.
+    pub fn resumed(head: &ResponseHeader, rewriter: Rewriter, expected: Expected) -> Self {
+        Self {
+            shape: Shape::of(head),
+            expected,
+            form: Form::Chat(rewriter),
+            out: Vec::new(),
+            over: false,
+            trouble: None,
+            sent: None,
+            sent_bytes: 0,
+            taken: 0,
+        }
+    }
+
+    /// A page of HTML from some proxy in between is no answer.
+    fn judge_head(&mut self, head: &ResponseHeader) {
+        use Operation as O;
+        let wants_json = matches!(
+            self.expected.operation,
+            O::ChatCompletions | O::Completions | O::Embeddings | O::Messages | O::Responses | O::Moderations
+        );
+        let media = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if self.expected.has_more && wants_json && self.shape == Shape::Other && media.starts_with("text/") {
+            self.trouble = Some(Trouble::Malformed("the answer is neither JSON nor events"));
+        }
+    }
+
+    /// Takes in one piece.
+    pub fn take(&mut self, task: HttpTask) {
+        let end = task.is_end();
+        if let HttpTask::Body(Some(chunk), _) = task {
+            self.taken += chunk.len();
+            self.push(&chunk);
+        }
+        if end {
+            self.end();
+        }
+    }
+
+    fn push(&mut self, chunk: &Bytes) {
+        let mut out = Vec::new();
+        match &mut self.form {
+            Form::Chat(rewriter) => {
+                rewriter.push(chunk, &mut out);
+                self.note(out);
+            }
+            Form::Same { mend: Some(rewriter), .. } => {
+                rewriter.push(chunk, &mut out);
+                self.same(&Bytes::from(out));
+            }
+            Form::Same { .. } => self.same(chunk),
+        }
+    }
+
+    /// Bytes in the caller's shape.
+    fn same(&mut self, chunk: &Bytes) {
+        let judged = self.is_judged();
+        let Form::Same { tap, edge, .. } = &mut self.form else { return };
+        if self.shape != Shape::Events || !judged {
+            tap.push(chunk);
+            if !chunk.is_empty() {
+                self.out.push(chunk.clone());
+            }
+            return;
+        }
+        let mut events = Vec::new();
+        edge.push(chunk, &mut |event| events.push(event));
+        for event in events {
+            self.event(event);
+        }
+    }
+
+    /// One whole event in the caller's shape.
+    fn event(&mut self, event: Bytes) {
+        let Form::Same { tap, .. } = &mut self.form else { return };
+        if self.trouble.is_some() {
+            return;
+        }
+        if self.expected.has_more && !is_sound(&event) {
+            self.trouble = Some(Trouble::Malformed("an event is no JSON"));
+            return;
+        }
+        let failed = tap.learned().error.is_some();
+        tap.push(&event);
+        let learned = tap.learned();
+        if !failed && learned.error.is_some() && self.expected.has_more {
+            let fault = fault_in(&event);
+            self.trouble = Some(Trouble::Error(fault, Some(event)));
+        } else if learned.ended && !finished(self.expected.operation, learned) {
+            // The end of an answer that did not finish: not to be handed on.
+            self.trouble = Some(Trouble::Early);
+        } else {
+            self.keep(&event);
+            self.out.push(event);
+        }
+    }
+
+    fn keep(&mut self, event: &Bytes) {
+        self.sent_bytes += event.len();
+        if self.sent_bytes > MOST_KEPT {
+            self.sent = None;
+        }
+        if let Some(sent) = &mut self.sent {
+            sent.push(event.clone());
+        }
+    }
+
+    /// What a rewriter wrote.
+    fn note(&mut self, out: Vec<u8>) {
+        if !out.is_empty() {
+            self.out.push(Bytes::from(out));
+        }
+        let Form::Chat(rewriter) = &self.form else { return };
+        if self.trouble.is_some() {
+            return;
+        }
+        if rewriter.misfit() {
+            self.trouble = Some(Trouble::Misfit);
+        } else if let Some(fault) = rewriter.fault() {
+            self.trouble = Some(Trouble::Error(fault.clone(), None));
+        }
+    }
+
+    /// The provider's bytes are over.
+    fn end(&mut self) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        let judged = self.is_judged();
+        let mut out = Vec::new();
+        match &mut self.form {
+            Form::Chat(rewriter) => {
+                rewriter.finish(&mut out);
+                self.note(out);
+                if self.trouble.is_none() && !self.is_whole() {
+                    self.trouble = Some(Trouble::Early);
+                }
+                return;
+            }
+            Form::Same { mend, edge, .. } => {
+                if let Some(rewriter) = mend {
+                    rewriter.finish(&mut out);
+                }
+                let rest = edge.rest();
+                if !out.is_empty() {
+                    self.same(&Bytes::from(out));
+                }
+                self.last(rest);
+            }
+        }
+        if !judged || self.trouble.is_some() {
+            return;
+        }
+        let Form::Same { tap, .. } = &mut self.form else { return };
+        tap.finish();
+        let learned = tap.learned();
+        if self.shape == Shape::Json && learned.error.is_some() && learned.finish.is_none() {
+            let body: Vec<u8> = self.out.iter().flatten().copied().collect();
+            self.trouble = Some(Trouble::Error(Fault::read(500, &body), None));
+        } else if !self.is_whole() {
+            self.trouble = Some(Trouble::Early);
+        } else {
+            self.supply_end();
+        }
+    }
+
+    /// What stood behind the last blank line: an event whose end is missing, or half of one.
+    fn last(&mut self, rest: Bytes) {
+        let text = rest.trim_ascii();
+        if text.is_empty() {
+            if !rest.is_empty() {
+                self.out.push(rest);
+            }
+            return;
+        }
+        match is_sound(&rest) {
+            true => {
+                let mut whole = rest.to_vec();
+                if text.len() == rest.len() {
+                    whole.extend_from_slice(b"\n\n");
+                } else {
+                    whole.push(b'\n');
+                }
+                self.event(Bytes::from(whole));
+            }
+            false if self.trouble.is_none() => self.trouble = Some(Trouble::Early),
+            false => {}
+        }
+    }
+
+    /// A stream that finished but forgot to say `[DONE]`.
+    fn supply_end(&mut self) {
+        let Form::Same { tap, .. } = &self.form else { return };
+        let expects = matches!(self.expected.operation, Operation::ChatCompletions | Operation::Completions);
+        let learned = tap.learned();
+        if self.shape == Shape::Events && expects && !learned.ended && learned.error.is_none() {
+            self.out.push(Bytes::from_static(b"data: [DONE]\n\n"));
+        }
+    }
+
+    /// Whether anybody judges it: what passes unread is as it is.
+    fn is_judged(&self) -> bool {
+        !self.expected.is_proxied && self.expected.operation != Operation::Proxy
+    }
+
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// The provider's bytes are over, or nothing more is wanted of them.
+    pub fn is_over(&self) -> bool {
+        match &self.form {
+            Form::Chat(rewriter) => self.over || rewriter.is_complete(),
+            Form::Same { .. } => self.over,
+        }
+    }
+
+    /// Whether it came to its proper end.
+    pub fn is_whole(&self) -> bool {
+        match &self.form {
+            Form::Chat(rewriter) => rewriter.is_complete() && rewriter.fault().is_none(),
+            Form::Same { .. } if !self.over => false,
+            Form::Same { tap, .. } => match self.shape {
+                _ if !self.is_judged() => true,
+                // An error that was told is an end, too.
+                Shape::Events => {
+                    finished(self.expected.operation, tap.learned()) || tap.learned().error.is_some()
+                }
+                Shape::Json => tap.learned().ended,
+                Shape::Other => true,
+            },
+        }
+    }
+
+    /// Whether there is something a user would see.
+    pub fn has_content(&self) -> bool {
+        match (&self.form, self.shape) {
+            (Form::Chat(rewriter), _) => rewriter.learned().is_some_and(|learned| learned.content),
+            (Form::Same { tap, .. }, Shape::Events) if self.is_judged() => tap.learned().content,
+            _ => self.taken > 0,
+        }
+    }
+
+    /// Whether the caller's bytes differ from the provider's in length.
+    pub fn is_rewritten(&self) -> bool {
+        matches!(self.form, Form::Chat(_) | Form::Same { mend: Some(_), .. })
+    }
+
+    /// Whether the caller gets JSON of the gateway's writing, or events.
+    pub fn is_translated(&self) -> bool {
+        matches!(self.form, Form::Chat(_))
+    }
+
+    /// Bytes that are ready for the caller.
+    pub fn ready_bytes(&self) -> usize {
+        self.out.iter().map(Bytes::len).sum()
+    }
+
+    /// Whether what the caller got of a stream is known well enough to go on from it.
+    pub fn can_resume(&self) -> bool {
+        match &self.form {
+            Form::Chat(rewriter) => rewriter.told().is_some_and(|told| told.can_resume()),
+            Form::Same { .. } => self.sent.is_some(),
+        }
+    }
+
+    /// What is ready for the caller.
+    pub fn ready(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Ends a broken stream with an error event in the caller's words.
+    pub fn fail(&mut self, fault: &Fault, dialect: Dialect, provider: &'static str) -> Bytes {
+        let mut out = Vec::new();
+        match (&mut self.form, self.trouble.take()) {
+            // The provider's own words, in the caller's dialect already.
+            (Form::Same { .. }, Some(Trouble::Error(_, Some(event)))) => return event,
+            (Form::Chat(rewriter), _) => rewriter.fail(fault, &mut out),
+            (Form::Same { tap, .. }, _) => {
+                fault.event(dialect, Some(provider), tap.learned().events, &mut out);
+            }
+        }
+        Bytes::from(out)
+    }
+
+    /// What is needed to go on in this stream: the rewriter, or the bytes the caller got.
+    pub fn into_broken(self) -> Broken {
+        match self.form {
+            Form::Chat(rewriter) => Broken::Rewriter(Box::new(rewriter)),
+            Form::Same { .. } => Broken::Sent(self.sent),
+        }
+    }
+
+    /// For the record: what watched the answer.
+    pub fn into_watchers(self) -> (Option<Tap>, Option<Rewriter>) {
+        match self.form {
+            Form::Chat(rewriter) => (None, Some(rewriter)),
+            Form::Same { tap, .. } => (Some(tap), None),
+        }
+    }
+}
+
+/// A stream that broke, as far as it can be gone on from.
+pub(super) enum Broken {
+    Rewriter(Box<Rewriter>),
+    /// The events the caller got, when they were kept.
+    Sent(Option<Vec<Bytes>>),
+}
+
+/// Whether the answer finished, by its own words. A chat that only stops coming, or says `[DONE]` without a
+/// finish reason, was cut.
+fn finished(operation: Operation, learned: &Learned) -> bool {
+    match operation {
+        Operation::ChatCompletions | Operation::Completions | Operation::Messages => learned.finish.is_some(),
+        _ => learned.is_complete(),
+    }
+}
+
+/// Whether an event's data is JSON, `[DONE]`, or there is none.
+fn is_sound(event: &[u8]) -> bool {
+    let mut sound = true;
+    let mut look = |event: crate::api::sse::Event<'_>| {
+        let data = event.data.trim_ascii();
+        sound &= data == b"[DONE]" || serde_json::from_slice::<IgnoredAny>(data).is_ok();
+    };
+    let mut splitter = Splitter::default();
+    let _ = splitter.push(event, &mut look);
+    splitter.finish(&mut look);
+    sound
+}
+
+/// The error an event tells.
+fn fault_in(event: &[u8]) -> Fault {
+    let mut fault = None;
+    let mut look = |event: crate::api::sse::Event<'_>| fault = Some(Fault::read(500, event.data));
+    let mut splitter = Splitter::default();
+    let _ = splitter.push(event, &mut look);
+    splitter.finish(&mut look);
+    fault.unwrap_or_else(|| Fault::unreadable("its error event is empty"))
+}

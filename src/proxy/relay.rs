@@ -1,0 +1,273 @@
+//! A good answer on its way to the caller: committed, handed on as it comes, and ended as it ended.
+//!
+//! A stream that breaks is never passed off as whole: another attempt goes on with it (`rescue`) or an error
+//! event ends it.
+
+use super::answer;
+use super::failure;
+use super::flight::{Flight, Heard, Upload};
+use super::incoming::{Incoming, Shape, Trouble};
+use super::orchestrate::{Came, Drive, HEARTBEAT, Running, Turn, blame};
+use super::patience::Patience;
+use super::rescue::Rescue;
+use super::trial::explain;
+use crate::api::chat::Fault;
+use crate::config::rescue::StreamRescue;
+use crate::error::Error;
+use crate::route::outcome::Outcome;
+use crate::route::plan::{Step, Why};
+use crate::state::targets::{Ended, Visit};
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use pingora::http::ResponseHeader;
+use pingora_core::Result;
+use pingora_core::protocols::http::HttpTask;
+use std::time::Instant;
+
+/// An answer that is being handed on.
+struct Passing {
+    flight: Flight,
+    patience: Patience,
+    incoming: Incoming,
+    visit: Option<Visit>,
+    /// When something was last heard of the provider, and last told to the caller.
+    heard: Instant,
+    told: Instant,
+}
+
+/// How the provider's side ended.
+enum End {
+    Whole,
+    Broken(Error),
+}
+
+impl Drive<'_> {
+    /// Commits an answer and hands it on to its end.
+    pub(super) async fn relay(&mut self, running: Running, mut upload: Upload) -> Result<Came> {
+        let Running { trial, visit, why } = running;
+        let errand = trial.flight.errand.clone();
+        self.ctx.errand = Some(errand.clone());
+        self.ctx.record.tried(&errand, why, None);
+        self.remember_latency(&errand.attempt.leaf, trial.begun());
+        let Some((flight, patience, head, incoming)) = trial.into_parts() else {
+            return Err(failure::of_ours(
+                self.ctx,
+                Error::internal("an answer without a head was committed"),
+            ));
+        };
+        let now = Instant::now();
+        let mut passing = Passing { flight, patience, incoming, visit, heard: now, told: now };
+        let mut tasks = Vec::with_capacity(18);
+        if !self.begun {
+            let head = self.head(head, &passing)?;
+            tasks.push(HttpTask::Header(Box::new(head), false));
+            self.begun = true;
+        }
+        match self.hand_on(&mut passing, &mut upload, tasks).await? {
+            End::Whole => {
+                if let Some(visit) = passing.visit.take() {
+                    visit.ended(Ended::Well, Instant::now());
+                }
+                (self.ctx.tap, self.ctx.rewriter) = passing.incoming.into_watchers();
+                if self.rescue.is_some() {
+                    self.gateway.shared.metrics.rescued("resumed");
+                }
+                Ok(Came::Told)
+            }
+            End::Broken(error) => self.broken(passing, error).await,
+        }
+    }
+
+    /// The head the caller gets.
+    fn head(&mut self, mut head: Box<ResponseHeader>, passing: &Passing) -> Result<ResponseHeader> {
+        let incoming = &passing.incoming;
+        let translated = incoming.is_translated();
+        let streams = match translated {
+            true => passing.flight.errand.attempt.translation.as_ref().is_some_and(|t| t.streams()),
+            false => incoming.shape == Shape::Events,
+        };
+        if translated {
+            let media = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
+            for name in [&CONTENT_LENGTH, &CONTENT_ENCODING, &TRANSFER_ENCODING] {
+                head.remove_header(name);
+            }
+            head.insert_header(CONTENT_TYPE, media)?;
+        }
+        self.ctx.record.streamed = streams;
+        if incoming.is_rewritten() || streams {
+            head.remove_header(&CONTENT_LENGTH);
+            match incoming.is_over() && !streams {
+                true => head.insert_header(CONTENT_LENGTH, incoming.ready_bytes())?,
+                false => head.insert_header(TRANSFER_ENCODING, "chunked")?,
+            }
+        }
+        answer::label(&mut head, self.ctx)?;
+        Ok(*head)
+    }
+
+    /// Writes what is there and what comes, until the provider's side ends.
+    async fn hand_on(
+        &mut self,
+        passing: &mut Passing,
+        upload: &mut Upload,
+        mut tasks: Vec<HttpTask>,
+    ) -> Result<End> {
+        loop {
+            let ready = passing.incoming.ready();
+            let trouble = passing.incoming.trouble().cloned();
+            let done = passing.incoming.is_over() && trouble.is_none();
+            let pieces = ready.len();
+            for (index, piece) in ready.into_iter().enumerate() {
+                tasks.push(HttpTask::Body(Some(piece), done && index + 1 == pieces));
+            }
+            if done && pieces == 0 {
+                tasks.push(HttpTask::Body(None, true));
+            }
+            if !tasks.is_empty() {
+                passing.told = Instant::now();
+                if passing.incoming.has_content() {
+                    self.ctx.record.first_byte.get_or_insert(passing.told);
+                    self.ctx.record.first_token.get_or_insert(passing.told);
+                }
+                self.write(std::mem::take(&mut tasks)).await?;
+            }
+            if let Some(trouble) = trouble {
+                return Ok(End::Broken(self.explained(&trouble, passing)));
+            }
+            if done {
+                return Ok(End::Whole);
+            }
+            if let Some(end) = self.listen(passing, upload).await? {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Waits for the next piece; keeps a silent stream's caller with comments.
+    async fn listen(&mut self, passing: &mut Passing, upload: &mut Upload) -> Result<Option<End>> {
+        loop {
+            let (deadline, why) = passing.patience.next(passing.heard);
+            let beat = passing.patience.heartbeat.filter(|_| self.ctx.record.streamed);
+            let beat = beat.map(|every| passing.told + every);
+            let is_beat = beat.is_some_and(|beat| deadline.is_none_or(|deadline| beat < deadline));
+            let until = if is_beat { beat } else { deadline };
+            let heard = tokio::select! {
+                biased;
+                heard = passing.flight.next(until) => heard,
+                () = upload.watch(self.session, self.ctx) => {
+                    return Err(failure::of_ours(self.ctx, Error::caller_left()));
+                }
+                () = self.gateway.shared.phase.until_cut() => return Ok(Some(End::Broken(Error::draining()))),
+            };
+            match heard {
+                Heard::Task(task) => {
+                    passing.heard = Instant::now();
+                    let incoming = &mut passing.incoming;
+                    incoming.take(task);
+                    passing.flight.drain(16, &mut |task| incoming.take(task));
+                    return Ok(None);
+                }
+                Heard::TimedOut if is_beat => {
+                    passing.told = Instant::now();
+                    self.write(vec![HttpTask::Body(Some(HEARTBEAT), false)]).await?;
+                }
+                Heard::TimedOut => {
+                    let leaf = &passing.flight.errand.attempt.leaf;
+                    return Ok(Some(End::Broken(passing.patience.error(why, leaf, self.ctx.started))));
+                }
+                heard => return Ok(Some(End::Broken(explain(&passing.flight.errand, heard)))),
+            }
+        }
+    }
+
+    fn explained(&self, trouble: &Trouble, passing: &Passing) -> Error {
+        let leaf = &passing.flight.errand.attempt.leaf;
+        let error = match trouble {
+            Trouble::Error(fault, _) => {
+                let message = format!("The provider broke its answer off: {}", fault.message);
+                Error::invalid_answer(message, "error event")
+            }
+            Trouble::Malformed(cause) => {
+                Error::invalid_answer("The provider's stream cannot be read any further. Try again.", *cause)
+            }
+            Trouble::Early => Error::invalid_answer(
+                "The provider closed the stream before the answer was complete. Try again.",
+                "stream ended without a finish",
+            ),
+            Trouble::Misfit => Error::invalid_answer(
+                "The provider broke its answer off, and no other attempt could go on from there. Try again.",
+                "the second answer does not fit the first",
+            ),
+        };
+        error.with_provider(leaf.provider.id())
+    }
+
+    /// The answer broke after it began.
+    async fn broken(&mut self, passing: Passing, error: Error) -> Result<Came> {
+        let Passing { flight, patience, mut incoming, visit, .. } = passing;
+        let errand = flight.errand.clone();
+        drop(flight);
+        let draining = error.kind == crate::error::Kind::Draining;
+        if let Some(visit) = visit.filter(|_| !draining) {
+            visit.ended(blame(&errand.attempt.leaf, &Outcome::Cut), Instant::now());
+        }
+        self.ctx.record.broke(&error);
+        let misfit = matches!(incoming.trouble(), Some(Trouble::Misfit));
+        let may = self.ctx.record.streamed && !misfit && !draining && patience.rescue == StreamRescue::Resume;
+        if may && Rescue::is_possible(&incoming, self.ctx.operation) {
+            let step = self.plan.next(&Outcome::Cut, &mut self.known);
+            if let Step::Try { leaf, wait, why } = step {
+                let why = if why == Why::Retry { why } else { Why::Rescue };
+                let rescue = Rescue::new(incoming, self.ctx, &errand.attempt, self.rescue.take());
+                if let Some(rescue) = rescue {
+                    self.rescue = Some(rescue);
+                    return Ok(Came::Again(Turn { leaf, wait, why }));
+                }
+                return self.end_with((Fault::from(&error), Some(error))).await.map(|()| Came::Told);
+            }
+        }
+        if !self.ctx.record.streamed {
+            // Nothing can be said any more: the connection breaks, so that a part is not taken for the whole.
+            return Err(failure::of_ours(self.ctx, error));
+        }
+        if self.rescue.is_some() {
+            self.gateway.shared.metrics.rescued("failed");
+        }
+        let dialect = self.ctx.operation.dialect();
+        let event = incoming.fail(&Fault::from(&error), dialect, errand.attempt.leaf.provider.id());
+        (self.ctx.tap, self.ctx.rewriter) = incoming.into_watchers();
+        self.close_with(event, Some(error)).await.map(|()| Came::Told)
+    }
+
+    /// Ends a stream that was begun with an error event.
+    pub(super) async fn end_with(&mut self, (fault, error): (Fault, Option<Error>)) -> Result<()> {
+        let dialect = self.ctx.operation.dialect();
+        let mut out = Vec::new();
+        match self.rescue.as_mut().and_then(Rescue::rewriter) {
+            Some(mut rewriter) => {
+                self.gateway.shared.metrics.rescued("failed");
+                rewriter.fail(&fault, &mut out);
+                self.ctx.rewriter = Some(rewriter);
+            }
+            None => {
+                let provider = self.ctx.errand.as_ref().map(|errand| errand.attempt.leaf.provider.id());
+                fault.event(dialect, provider, 0, &mut out);
+            }
+        }
+        self.close_with(Bytes::from(out), error).await
+    }
+
+    async fn close_with(&mut self, event: Bytes, error: Option<Error>) -> Result<()> {
+        self.ctx.failure = error;
+        self.session.set_keepalive(None);
+        self.write(vec![HttpTask::Body(Some(event), true)]).await
+    }
+
+    /// Notes how soon the target had something to say.
+    fn remember_latency(&self, leaf: &crate::route::leaf::Leaf, begun: Instant) {
+        if let Some(target) = leaf.memory.get() {
+            let now = Instant::now();
+            target.first_token(now.saturating_duration_since(begun), now);
+        }
+    }
+}

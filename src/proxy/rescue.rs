@@ -1,0 +1,137 @@
+//! A stream that broke after the caller got a part of it, and how the next attempt goes on with it.
+//!
+//! What fits together is `provider::rescue`'s to judge; here is only what must be kept between two attempts.
+
+use super::ctx::Ctx;
+use super::incoming::{Broken, Incoming};
+use crate::api::chat::Setting;
+use crate::api::operation::Operation;
+use crate::error::Error;
+use crate::provider::rescue::{self, Asked, Prefill};
+use crate::provider::rewriter::Rewriter;
+use crate::route::attempt::{Attempt, Request};
+use crate::route::leaf::Leaf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// See the module.
+pub(super) struct Rescue {
+    /// Writes on in the caller's stream; away while an attempt has it.
+    rewriter: Option<Rewriter>,
+    asked: Asked,
+    /// Targets that refused a prefill, by index path.
+    refused: Vec<String>,
+    /// The target asked last.
+    last: Option<Arc<Leaf>>,
+}
+
+impl Rescue {
+    /// Whether what broke can be gone on from.
+    pub fn is_possible(incoming: &Incoming, operation: Operation) -> bool {
+        incoming.can_resume() && (incoming.is_translated() || rescue::reader(operation, true).is_some())
+    }
+
+    /// `before`: the rescue this very stream came from.
+    pub fn new(incoming: Incoming, ctx: &Ctx, attempt: &Attempt, before: Option<Self>) -> Option<Self> {
+        let rewriter = match incoming.into_broken() {
+            Broken::Rewriter(rewriter) => *rewriter,
+            Broken::Sent(sent) => {
+                let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+                let setting = Setting {
+                    id: ctx.trace_id.clone(),
+                    created,
+                    model: attempt.model.clone().unwrap_or_default(),
+                    provider: attempt.leaf.provider.id(),
+                    strict: attempt.leaf.strict,
+                    include_usage: asks_for_usage(attempt),
+                    request: None,
+                };
+                rescue::replayed(ctx.operation, setting, &sent?)?
+            }
+        };
+        let refused = before.map(|before| before.refused).unwrap_or_default();
+        rewriter.told().is_some_and(|told| told.can_resume()).then_some(Self {
+            rewriter: Some(rewriter),
+            asked: Asked::ToBeginAnew,
+            refused,
+            last: None,
+        })
+    }
+
+    /// The attempt that goes on, at `leaf`: with what was told as the beginning of its answer where its model
+    /// takes that, and by beginning anew where not.
+    ///
+    /// # Errors
+    /// As [`Attempt::new`]; 400 where the answer could not be read into the caller's stream.
+    pub fn attempt(&mut self, leaf: &Arc<Leaf>, request: &Request) -> Result<Attempt, Error> {
+        self.last = Some(Arc::clone(leaf));
+        self.asked = Asked::ToBeginAnew;
+        if let Some(prefilled) = self.prefilled(leaf, request)
+            && let Ok(attempt) = Attempt::new(Arc::clone(leaf), &prefilled)
+        {
+            self.asked = Asked::ToGoOn;
+            return self.readied(attempt, request.operation);
+        }
+        let attempt = Attempt::new(Arc::clone(leaf), request)?;
+        self.readied(attempt, request.operation)
+    }
+
+    fn readied(&mut self, attempt: Attempt, operation: Operation) -> Result<Attempt, Error> {
+        let chat = attempt.translation.as_ref().and_then(|translation| translation.reader(true));
+        let reader = chat.or_else(|| rescue::reader(operation, true)).ok_or_else(|| {
+            Error::bad_request("The broken stream cannot be gone on with at this provider.")
+        })?;
+        if let Some(rewriter) = &mut self.rewriter {
+            rewriter.resume(reader, self.asked);
+        }
+        Ok(attempt)
+    }
+
+    fn prefilled(&self, leaf: &Arc<Leaf>, request: &Request) -> Option<Request> {
+        if self.refused.contains(&leaf.index) {
+            return None;
+        }
+        let body = request.body.as_ref()?;
+        let told = self.rewriter.as_ref()?.told()?;
+        let model = leaf.model().or(request.model.as_deref()).unwrap_or_default();
+        let prefill = leaf.provider.prefill(model);
+        if matches!(prefill, Prefill::No) {
+            return None;
+        }
+        let bytes = rescue::request(request.operation, body, told, prefill)?;
+        let body = crate::api::body::Body::parse(bytes).ok()?;
+        Some(Request { body: Some(body), ..request.clone() })
+    }
+
+    /// Takes the rewriter, for the answer that goes on.
+    pub fn rewriter(&mut self) -> Option<Rewriter> {
+        self.rewriter.take()
+    }
+
+    pub fn put_back(&mut self, rewriter: Option<Rewriter>) {
+        if rewriter.is_some() {
+            self.rewriter = rewriter;
+        }
+    }
+
+    /// The attempt was answered with `status`. True when that was the prefill's fault: the same target is
+    /// asked once more, without.
+    pub fn was_refused(&mut self, status: u16) -> bool {
+        let Some(leaf) = &self.last else { return false };
+        if self.asked != Asked::ToGoOn || !matches!(status, 400 | 422) {
+            return false;
+        }
+        self.refused.push(leaf.index.clone());
+        true
+    }
+}
+
+fn asks_for_usage(attempt: &Attempt) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Options {
+        #[serde(default)]
+        include_usage: bool,
+    }
+    let body = attempt.body.clone().and_then(|bytes| crate::api::body::Body::parse(bytes).ok());
+    body.and_then(|body| body.read::<Options>("stream_options")).is_some_and(|options| options.include_usage)
+}

@@ -1,0 +1,331 @@
+//! One attempt, from its start until its answer is good enough to commit, or is not.
+//!
+//! Waits for the provider only: whoever drives it listens to the caller meanwhile, and may have two of them
+//! in the air. Writes nothing to the caller.
+
+use super::ctx::Errand;
+use super::failure;
+use super::flight::{Flight, Heard};
+use super::incoming::{Broken, Expected, Incoming, Shape, Trouble};
+use super::patience::{Patience, Waited};
+use crate::api::chat::Fault;
+use crate::api::retry_after;
+use crate::config::rescue::StreamRescue;
+use crate::error::Error;
+use crate::provider::rewriter::Rewriter;
+use crate::provider::said::Said;
+use crate::route::outcome::Outcome;
+use bytes::{Bytes, BytesMut};
+use pingora::http::ResponseHeader;
+use pingora_core::protocols::http::HttpTask;
+use pingora_core::{Error as PingoraError, ErrorType};
+use std::time::{Instant, SystemTime};
+
+/// The most of a failing answer that is read, bytes.
+const MOST_REFUSAL: usize = 4 << 20;
+/// The most of a good answer that is held before the caller gets any of it, bytes.
+const MOST_HELD: usize = 64 << 20;
+
+/// An attempt whose answer is awaited.
+pub(super) struct Trial {
+    pub flight: Flight,
+    pub patience: Patience,
+    pub started: Instant,
+    begun: Instant,
+    head_at: Instant,
+    heard: Instant,
+    expected: Expected,
+    /// Goes on in this one's words, when a stream is being rescued.
+    resumes: Option<Rewriter>,
+    head: Option<Box<ResponseHeader>>,
+    incoming: Option<Incoming>,
+    /// A failing answer that is being read.
+    refusal: Option<Refusal>,
+}
+
+/// A failing answer, as far as it was read.
+struct Refusal {
+    head: Box<ResponseHeader>,
+    body: BytesMut,
+    over: bool,
+}
+
+/// An attempt that came to nothing.
+pub(super) enum Lost {
+    /// Only a dead connection: it may set out again.
+    Stale,
+    Failed(Outcome, Last),
+    /// The whole request took too long: nothing more may be tried.
+    OutOfTime(Error),
+}
+
+/// What is left of a failed attempt: what the caller gets when there is no other.
+pub(super) enum Last {
+    /// The provider's answer.
+    Answer {
+        head: Box<ResponseHeader>,
+        body: Bytes,
+    },
+    /// The provider's error inside a good answer.
+    Fault(Box<ResponseHeader>, Fault),
+    Error(Error),
+}
+
+impl Trial {
+    /// `started`: the request.
+    pub fn new(flight: Flight, patience: Patience, expected: Expected, started: Instant) -> Self {
+        let now = Instant::now();
+        Self {
+            flight,
+            patience,
+            started,
+            begun: now,
+            head_at: now,
+            heard: now,
+            expected,
+            resumes: None,
+            head: None,
+            incoming: None,
+            refusal: None,
+        }
+    }
+
+    /// When it was sent.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// The answer goes on in the words of one that broke.
+    pub fn resuming(mut self, rewriter: Rewriter) -> Self {
+        self.resumes = Some(rewriter);
+        self
+    }
+
+    /// Waits until the answer may be committed: its first content, or all of it where it is no stream.
+    /// Safe to be dropped while it waits, and to be called again.
+    pub async fn ready(&mut self) -> Result<(), Lost> {
+        if self.incoming.is_none() && self.refusal.is_none() {
+            self.head().await?;
+        }
+        if self.refusal.is_some() {
+            return Err(self.refused().await);
+        }
+        loop {
+            let Some(incoming) = &self.incoming else { return Err(self.broken(Heard::Nothing)) };
+            if let Some(trouble) = incoming.trouble().cloned() {
+                return Err(self.lost(&trouble));
+            }
+            if self.is_good(incoming) {
+                return Ok(());
+            }
+            if incoming.taken > MOST_HELD {
+                let error = Error::invalid_answer(
+                    "The provider's answer is over 64 MiB, more than this gateway holds.",
+                    "answer too long",
+                );
+                return Err(Lost::Failed(Outcome::Broken, Last::Error(self.signed(error))));
+            }
+            let (deadline, why) = match incoming.has_content() {
+                true => self.patience.next(self.heard),
+                false => self.patience.first(self.begun, self.head_at, self.heard),
+            };
+            match self.flight.next(deadline).await {
+                Heard::Task(task) => self.take(task),
+                Heard::TimedOut => return Err(self.silent(why)),
+                heard => return Err(self.broken(heard)),
+            }
+        }
+    }
+
+    fn take(&mut self, task: HttpTask) {
+        self.heard = Instant::now();
+        let Some(incoming) = &mut self.incoming else { return };
+        incoming.take(task);
+        self.flight.drain(16, &mut |task| incoming.take(task));
+    }
+
+    /// Whether what came suffices to commit it.
+    fn is_good(&self, incoming: &Incoming) -> bool {
+        let over = incoming.is_over();
+        if over || self.patience.rescue == StreamRescue::Buffer && self.expected.has_more {
+            return over;
+        }
+        let streams = incoming.shape == Shape::Events && self.streams();
+        match (incoming.is_translated(), self.expected.has_more) {
+            (_, _) if streams => {
+                incoming.has_content() || (!self.expected.has_more && !incoming.is_translated())
+            }
+            // One document: there is nothing to send before it is there.
+            (true, _) => false,
+            (false, true) => match incoming.shape {
+                Shape::Json => false,
+                _ => incoming.has_content(),
+            },
+            (false, false) => true,
+        }
+    }
+
+    /// Whether the caller gets events.
+    fn streams(&self) -> bool {
+        let translation = self.flight.errand.attempt.translation.as_ref();
+        translation.is_none_or(|translation| translation.mends() || translation.streams())
+            || self.resumes.is_some()
+    }
+
+    async fn head(&mut self) -> Result<(), Lost> {
+        let head = loop {
+            let (deadline, why) = self.patience.head(self.begun);
+            match self.flight.next(deadline).await {
+                // 100 and 103 are between the provider and us.
+                Heard::Task(HttpTask::Header(head, _)) if head.status.is_informational() => {}
+                Heard::Task(HttpTask::Header(head, end)) => break (head, end),
+                Heard::TimedOut => return Err(self.silent(why)),
+                heard => {
+                    // A dead connection from the pool is nobody's failure. A body that streams by is gone, though.
+                    if !self.flight.feeds_live && self.flight.errand.marks.take_stale() {
+                        return Err(Lost::Stale);
+                    }
+                    return Err(self.broken(heard));
+                }
+            }
+        };
+        self.head_at = Instant::now();
+        self.heard = self.head_at;
+        let (head, end) = head;
+        if !head.status.is_success() {
+            self.refusal = Some(Refusal { head, body: BytesMut::new(), over: end });
+            return Ok(());
+        }
+        let translation = self.flight.errand.attempt.translation.as_ref();
+        let mut incoming = match self.resumes.take() {
+            Some(rewriter) => Incoming::resumed(&head, rewriter, self.expected.clone()),
+            None => Incoming::new(&head, translation, self.expected.clone()),
+        };
+        if end {
+            incoming.take(HttpTask::Done);
+        }
+        self.head = Some(head);
+        self.incoming = Some(incoming);
+        Ok(())
+    }
+
+    /// Reads a failing answer and what it means.
+    async fn refused(&mut self) -> Lost {
+        let Some(refusal) = &mut self.refusal else { return self.broken(Heard::Nothing) };
+        let status = refusal.head.status.as_u16();
+        while !refusal.over {
+            let (deadline, why) = self.patience.next(Instant::now());
+            match self.flight.next(deadline).await {
+                Heard::Task(task) => {
+                    refusal.over = task.is_end();
+                    if let HttpTask::Body(Some(chunk), _) = task {
+                        refusal.body.extend_from_slice(&chunk);
+                    }
+                    if refusal.body.len() > MOST_REFUSAL {
+                        let error = Error::invalid_answer(
+                            format!(
+                                "The provider answered {status} with more than 4 MiB, which are not read."
+                            ),
+                            "failing answer too long",
+                        );
+                        return Lost::Failed(Outcome::answered(status), Last::Error(self.signed(error)));
+                    }
+                }
+                Heard::TimedOut => return self.silent(why),
+                heard => return self.broken(heard),
+            }
+        }
+        let Some(Refusal { head, body, .. }) = self.refusal.take() else {
+            return self.broken(Heard::Nothing);
+        };
+        let body = body.freeze();
+        let said = Said::read(status, &body);
+        let wait = retry_after::wait(&head.headers, status == 429, SystemTime::now());
+        Lost::Failed(Outcome::Answered { status, said, wait }, Last::Answer { head, body })
+    }
+
+    fn lost(&mut self, trouble: &Trouble) -> Lost {
+        match trouble {
+            Trouble::Error(fault, _) => {
+                let status = if fault.status < 400 { 502 } else { fault.status };
+                let body = fault.body(crate::api::Dialect::OpenAi, None, None);
+                let outcome = Outcome::Answered { status, said: Said::read(status, &body), wait: None };
+                let last = match self.head.take() {
+                    Some(head) => Last::Fault(head, Fault { status, ..fault.clone() }),
+                    None => Last::Error(self.early()),
+                };
+                Lost::Failed(outcome, last)
+            }
+            Trouble::Malformed(cause) => {
+                let message = "The provider's answer is not what was asked for. Try again.";
+                let error = Error::invalid_answer(message, *cause);
+                Lost::Failed(Outcome::Broken, Last::Error(self.signed(error)))
+            }
+            Trouble::Early | Trouble::Misfit => Lost::Failed(Outcome::Broken, Last::Error(self.early())),
+        }
+    }
+
+    fn early(&self) -> Error {
+        self.signed(Error::invalid_answer(
+            "The provider closed its answer before it was complete. Try again.",
+            "answer ended without a finish",
+        ))
+    }
+
+    fn silent(&self, why: Waited) -> Lost {
+        let leaf = &self.flight.errand.attempt.leaf;
+        let error = self.patience.error(why, leaf, self.started);
+        match why {
+            Waited::Total => Lost::OutOfTime(error),
+            _ => Lost::Failed(Outcome::Silent, Last::Error(error)),
+        }
+    }
+
+    fn broken(&self, heard: Heard) -> Lost {
+        Lost::Failed(Outcome::Broken, Last::Error(explain(&self.flight.errand, heard)))
+    }
+
+    fn signed(&self, error: Error) -> Error {
+        error.with_provider(self.flight.errand.attempt.leaf.provider.id())
+    }
+
+    /// What writes on in the caller's stream, of an attempt to rescue it.
+    pub fn into_rewriter(self) -> Option<Rewriter> {
+        let incoming = self.incoming.and_then(|incoming| match incoming.into_broken() {
+            Broken::Rewriter(rewriter) => Some(*rewriter),
+            Broken::Sent(_) => None,
+        });
+        self.resumes.or(incoming)
+    }
+
+    /// The answer, ready to be committed. `None` before [`Trial::ready`].
+    pub fn into_parts(self) -> Option<(Flight, Patience, Box<ResponseHeader>, Incoming)> {
+        Some((self.flight, self.patience, self.head?, self.incoming?))
+    }
+}
+
+impl Last {
+    /// For an error event in a stream that was begun.
+    pub fn into_fault(self) -> (Fault, Option<Error>) {
+        match self {
+            Last::Error(error) => (Fault::from(&error), Some(error)),
+            Last::Fault(_, fault) => (fault, None),
+            Last::Answer { head, body } => (Fault::read(head.status.as_u16(), &body), None),
+        }
+    }
+}
+
+/// Ours for what was heard instead of an answer.
+pub(super) fn explain(errand: &Errand, heard: Heard) -> Error {
+    if let Some(error) = errand.marks.read(|noted| noted.failure.clone()) {
+        return error;
+    }
+    let leaf = Some(errand.attempt.leaf.as_ref());
+    match heard {
+        Heard::Failed(error) => failure::translate(&error, leaf),
+        _ => {
+            let error = PingoraError::explain(ErrorType::ConnectionClosed, "no answer");
+            failure::translate(&error.into_up(), leaf)
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Picks one of several targets: by weight, the better of two, the cheapest, the one a caller sticks to.
+//!
+//! Pure: chance is an argument, drawn evenly from 0 to below 1. Not here: which targets are usable, and what
+//! is known of their latency.
+
+use crate::config::query::{Fact, Facts};
+use ring::digest::{Context, SHA256};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// The weight of a target that has none (reference 4.1).
+pub const USUAL_WEIGHT: f64 = 1.0;
+
+/// One of the usable targets, each with a chance in proportion to its weight (reference 4.1). `weights` are
+/// finite and at least 0; weight 0 is never picked. `None`: there is nothing to pick.
+pub fn weighted(weights: &[f64], usable: &dyn Fn(usize) -> bool, draw: f64) -> Option<usize> {
+    let heaviest = candidates(weights, usable).map(|(_, weight)| weight).fold(0.0, f64::max);
+    // Relative to the heaviest: the sum of the largest numbers is no number.
+    let shares = || candidates(weights, usable).map(|(index, weight)| (index, weight / heaviest));
+    let point = draw * shares().map(|(_, share)| share).sum::<f64>();
+    let mut reached = 0.0;
+    let mut picked = None;
+    for (index, share) in shares().filter(|(_, share)| *share > 0.0) {
+        // The last one stays picked where rounding leaves the point beyond the sum.
+        picked = Some(index);
+        reached += share;
+        if point < reached {
+            break;
+        }
+    }
+    picked
+}
+
+fn candidates<'a>(
+    weights: &'a [f64],
+    usable: &'a dyn Fn(usize) -> bool,
+) -> impl Iterator<Item = (usize, f64)> + 'a {
+    let all = weights.iter().copied().enumerate();
+    all.filter(move |(index, weight)| *weight > 0.0 && usable(*index))
+}
+
+/// Two different ones drawn by weight, for the better of the two to be taken (power of two choices: it avoids
+/// the slow without sending everybody to the fastest). `None`: nothing to pick; no second: only one is left.
+pub fn two_of(
+    weights: &[f64],
+    usable: &dyn Fn(usize) -> bool,
+    draw1: f64,
+    draw2: f64,
+) -> Option<(usize, Option<usize>)> {
+    let first = weighted(weights, usable, draw1)?;
+    let second = weighted(weights, &|index| index != first && usable(index), draw2);
+    Some((first, second))
+}
+
+/// The usable one of the lowest price; among equals each has the same chance. `None`: there is none.
+pub fn cheapest(prices: &[f64], usable: &dyn Fn(usize) -> bool, draw: f64) -> Option<usize> {
+    let left = || prices.iter().copied().enumerate().filter(|(index, _)| usable(*index));
+    let lowest = left().map(|(_, price)| price).min_by(f64::total_cmp)?;
+    let equals = || left().filter(|(_, price)| price.total_cmp(&lowest).is_eq());
+    let count = equals().count();
+    let nth = ((draw * count as f64) as usize).min(count.saturating_sub(1));
+    equals().nth(nth).map(|(index, _)| index)
+}
+
+/// Who a caller is for sticky balancing: SHA-256 over the service key and those of `hash_fields` that are
+/// there (`metadata.x.y`, `params.x.y`, `headers.x`; reference 4.1). The same for the same caller on every
+/// instance. Not told apart here: configs and their strategies.
+pub fn sticky_key(service_key: &str, hash_fields: &[String], facts: &dyn Facts) -> [u8; 32] {
+    let mut hash = Context::new(&SHA256);
+    // With lengths, so that no value can pass for a key and another field.
+    let mut add = |part: &str| {
+        hash.update(&(part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    };
+    add(service_key);
+    for field in hash_fields {
+        if let Some(value) = field_text(field, facts) {
+            add(field);
+            add(&value);
+        }
+    }
+    let mut key = [0; 32];
+    for (to, from) in key.iter_mut().zip(hash.finish().as_ref()) {
+        *to = *from;
+    }
+    key
+}
+
+fn field_text<'a>(field: &str, facts: &'a dyn Facts) -> Option<Cow<'a, str>> {
+    let (from, name) = field.split_once('.')?;
+    if from == "headers" {
+        return facts.header(name);
+    }
+    let (name, rest) = name.split_once('.').map_or((name, None), |(name, rest)| (name, Some(rest)));
+    let fact = match from {
+        "metadata" => facts.metadata(name)?,
+        "params" => facts.param(name)?,
+        _ => return None,
+    };
+    match (fact, rest) {
+        (Fact::Compound(text), Some(rest)) => member(text, rest).map(Cow::Owned),
+        // Not `[object Object]`, which would be the same for all.
+        (Fact::Compound(text), None) => Some(Cow::Borrowed(text)),
+        (_, Some(_)) => None,
+        (fact, None) => Some(Cow::Owned(fact.text().into_owned())),
+    }
+}
+
+/// What stands in a JSON text under a path of names joined by dots.
+fn member(json: &str, path: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(json).ok()?;
+    let found = path.split('.').try_fold(&value, |value, name| value.get(name))?;
+    Some(match found {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::body::Body;
+    use crate::route::facts::RequestFacts;
+    use bytes::Bytes;
+    use http::HeaderMap;
+    use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
+
+    const ALL: &dyn Fn(usize) -> bool = &|_| true;
+
+    #[test]
+    fn a_pick_by_weight_follows_the_draw() {
+        for (weights, draw, wanted) in [
+            (&[1.0, 1.0][..], 0.0, Some(0)),
+            (&[1.0, 1.0], 0.4999, Some(0)),
+            (&[1.0, 1.0], 0.5, Some(1)),
+            (&[0.0, 1.0], 0.0, Some(1)),
+            (&[1.0, 0.0], 0.9999, Some(0)),
+            (&[0.7, 0.2, 0.1], 0.69, Some(0)),
+            (&[0.7, 0.2, 0.1], 0.89, Some(1)),
+            (&[0.7, 0.2, 0.1], 0.91, Some(2)),
+            (&[300.0, 100.0], 0.76, Some(1)),
+            (&[f64::MAX, f64::MAX], 0.75, Some(1)),
+            (&[f64::MIN_POSITIVE, 0.0], 0.5, Some(0)),
+            (&[0.0, 0.0], 0.5, None),
+            (&[], 0.5, None),
+        ] {
+            assert_eq!(weighted(weights, ALL, draw), wanted, "{weights:?} {draw}");
+        }
+        assert_eq!(weighted(&[5.0, 1.0, 1.0], &|index| index != 0, 0.6), Some(2));
+        assert_eq!(weighted(&[5.0, 0.0], &|index| index != 0, 0.6), None);
+    }
+
+    #[test]
+    fn two_are_different_and_the_cheapest_is_cheap() {
+        assert_eq!(two_of(&[1.0, 1.0, 1.0], ALL, 0.0, 0.0), Some((0, Some(1))));
+        assert_eq!(two_of(&[1.0, 1.0, 1.0], ALL, 0.99, 0.99), Some((2, Some(1))));
+        assert_eq!(two_of(&[1.0, 0.0], ALL, 0.5, 0.5), Some((0, None)));
+        assert_eq!(two_of(&[], ALL, 0.5, 0.5), None);
+        assert_eq!(cheapest(&[3.0, 1.0, 1.0, 2.0], ALL, 0.2), Some(1));
+        assert_eq!(cheapest(&[3.0, 1.0, 1.0, 2.0], ALL, 0.9), Some(2));
+        assert_eq!(cheapest(&[3.0, 1.0, 1.0, 2.0], &|index| index % 3 == 0, 0.9), Some(3));
+        assert_eq!(cheapest(&[0.0], ALL, 0.0), Some(0));
+        assert_eq!(cheapest(&[1.0], &|_| false, 0.0), None);
+    }
+
+    #[test]
+    fn picks_are_spread_as_the_weights_say() {
+        let mut chance = fastrand::Rng::with_seed(7);
+        let weights = [0.5, 0.0, 3.0, 1.5];
+        let rounds = 20_000;
+        let mut picked = [0_u32; 4];
+        for _ in 0..rounds {
+            picked[weighted(&weights, ALL, chance.f64()).unwrap()] += 1;
+        }
+        for (weight, picked) in weights.iter().zip(picked) {
+            let (share, found) = (weight / 5.0, f64::from(picked) / f64::from(rounds));
+            assert!((share - found).abs() < 0.015, "{share} of the picks, not {found}");
+        }
+    }
+
+    fn key(service_key: &str, fields: &[&str], metadata: &str, body: &'static str) -> [u8; 32] {
+        let body = Body::parse(Bytes::from_static(body.as_bytes())).unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert("x-user", "u".parse().unwrap());
+        headers.insert("authorization", "Bearer secret".parse().unwrap());
+        let facts = RequestFacts::new(Some(&body), &headers, &[], Some(metadata), "/");
+        let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
+        sticky_key(service_key, &fields, &facts)
+    }
+
+    #[test]
+    fn a_sticky_key_tells_callers_apart_by_what_was_named() {
+        let fields = ["metadata.user.id", "params.model", "headers.x-user"];
+        let one = key("k", &fields, r#"{"user":{"id":1}}"#, r#"{"model":"m","n":1}"#);
+        assert_eq!(one, key("k", &fields, r#"{"user":{"id":1,"x":2}}"#, r#"{"n":2,"model":"m"}"#));
+        for other in [
+            key("l", &fields, r#"{"user":{"id":1}}"#, r#"{"model":"m"}"#),
+            key("k", &fields, r#"{"user":{"id":2}}"#, r#"{"model":"m"}"#),
+            key("k", &fields, r#"{"user":{}}"#, r#"{"model":"m"}"#),
+            key("k", &fields, r#"{"user":1}"#, r#"{"model":"m"}"#),
+            key("k", &fields, r#"{"user":{"id":1}}"#, r#"{"model":"o"}"#),
+            key("k", &fields[..2], r#"{"user":{"id":1}}"#, r#"{"model":"m"}"#),
+        ] {
+            assert_ne!(one, other);
+        }
+        // Whole objects count as they were written, and what may not be seen does not.
+        assert_ne!(
+            key("k", &["metadata.a"], r#"{"a":{"b":1}}"#, "{}"),
+            key("k", &["metadata.a"], r#"{"a":{"b":2}}"#, "{}")
+        );
+        assert_eq!(key("k", &["headers.authorization"], "{}", "{}"), key("k", &[], "{}", "{}"));
+        // A value cannot pass for another field.
+        assert_ne!(
+            key("k", &["metadata.a", "metadata.b"], r#"{"a":"1|metadata.b:2"}"#, "{}"),
+            key("k", &["metadata.a", "metadata.b"], r#"{"a":"1","b":"2"}"#, "{}"),
+        );
+    }
+
+    fn weights() -> impl Strategy<Value = Vec<f64>> {
+        prop::collection::vec(prop::sample::select(vec![0.0, 0.1, 1.0, 3.0, 1e9, f64::MAX]), 0..8)
+    }
+
+    proptest! {
+        /// Against the plain words: usable, of a weight, and none only where there is none.
+        #[test]
+        fn what_is_picked_may_be_picked(weights in weights(), barred in any::<u8>(), draw in 0.0..1.0, again in 0.0..1.0) {
+            let usable = |index: usize| barred >> index & 1 == 0;
+            let may = |index: usize| usable(index) && weights[index] > 0.0;
+            let count = (0..weights.len()).filter(|index| may(*index)).count();
+            let picked = weighted(&weights, &usable, draw);
+            prop_assert_eq!(picked.is_some(), count > 0);
+            prop_assert!(picked.is_none_or(may));
+            match two_of(&weights, &usable, draw, again) {
+                None => prop_assert_eq!(count, 0),
+                Some((first, second)) => {
+                    prop_assert!(may(first) && second.is_none_or(|second| second != first && may(second)));
+                    prop_assert_eq!(second.is_some(), count > 1);
+                }
+            }
+            let cheap = cheapest(&weights, &usable, draw);
+            let lowest = (0..weights.len()).filter(|index| usable(*index)).map(|index| weights[index]).reduce(f64::min);
+            prop_assert_eq!(cheap.map(|index| weights[index]), lowest);
+            prop_assert!(cheap.is_none_or(usable));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The families of requests, calls to providers and settings: names, help, labels, buckets.
+//!
+//! When they count is decided by who calls `Metrics`.
+
+use prometheus::core::Collector;
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+
+/// OpenTelemetry GenAI `gen_ai.client.operation.duration`, seconds.
+const SECONDS: &[f64] =
+    &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+/// OpenTelemetry GenAI `gen_ai.client.token.usage`, tokens.
+const TOKENS: &[f64] = &[
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1024.0,
+    4096.0,
+    16384.0,
+    65536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+/// The gateway's own share, seconds: tens of microseconds to a second.
+const OVERHEAD: &[f64] =
+    &[0.000_025, 0.000_05, 0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.01, 0.032, 0.1, 0.32, 1.0];
+
+/// `turnpike_*`: requests as the gateway sees them.
+pub(super) struct Traffic {
+    pub requests: IntCounterVec,
+    pub failures: IntCounterVec,
+    pub in_flight: IntGauge,
+    pub overhead: HistogramVec,
+    pub bytes: IntCounterVec,
+    pub log_dropped: IntCounter,
+    pub grants: IntCounterVec,
+}
+
+/// `gen_ai_*`: calls to providers.
+pub(super) struct Calls {
+    pub duration: HistogramVec,
+    pub first_chunk: HistogramVec,
+    pub tokens: HistogramVec,
+}
+
+/// `turnpike_settings_*`: the settings file.
+pub(super) struct Reloads {
+    pub succeeded: IntGauge,
+    pub at: IntGauge,
+    pub count: IntCounterVec,
+    pub info: IntGaugeVec,
+}
+
+impl Traffic {
+    pub fn new(r: &Registry) -> prometheus::Result<Self> {
+        let overhead = "Time a request spent in the gateway itself: total less upstream and less waiting for \
+                        the caller's body.";
+        let dropped = "Access lines dropped because the output was too slow or failed.";
+        Ok(Self {
+            requests: counters(
+                r,
+                "turnpike_requests_total",
+                "Requests answered.",
+                &["operation", "provider", "status"],
+            )?,
+            failures: counters(
+                r,
+                "turnpike_errors_total",
+                "Failures the gateway itself reported, by code.",
+                &["code"],
+            )?,
+            in_flight: add(r, IntGauge::new("turnpike_requests_in_flight", "Requests under way.")?)?,
+            overhead: histograms(r, "turnpike_overhead_seconds", overhead, OVERHEAD, &["operation"])?,
+            bytes: counters(r, "turnpike_body_bytes_total", "Body bytes, in and out.", &["direction"])?,
+            log_dropped: add(r, IntCounter::new("turnpike_access_lines_dropped_total", dropped)?)?,
+            grants: counters(
+                r,
+                "turnpike_grants_total",
+                "Tokens and temporary credentials asked for, by what came of it.",
+                &["outcome"],
+            )?,
+        })
+    }
+}
+
+impl Calls {
+    pub fn new(r: &Registry) -> prometheus::Result<Self> {
+        const CALL: [&str; 3] = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"];
+        let [operation, provider, model] = CALL;
+        Ok(Self {
+            duration: histograms(
+                r,
+                "gen_ai_client_operation_duration_seconds",
+                "Duration of calls to providers.",
+                SECONDS,
+                &CALL,
+            )?,
+            first_chunk: histograms(
+                r,
+                "gen_ai_client_operation_time_to_first_chunk_seconds",
+                "Time to the first chunk of a streamed answer.",
+                SECONDS,
+                &CALL,
+            )?,
+            tokens: histograms(
+                r,
+                "gen_ai_client_token_usage",
+                "Tokens per call, as the provider tells them.",
+                TOKENS,
+                &[operation, provider, model, "gen_ai_token_type"],
+            )?,
+        })
+    }
+}
+
+impl Reloads {
+    pub fn new(r: &Registry) -> prometheus::Result<Self> {
+        let succeeded = "1 when the last reading of the settings succeeded.";
+        let at = "When settings were last put in force, Unix seconds.";
+        let info = Opts::new("turnpike_settings_info", "The settings in force, by hash.");
+        Ok(Self {
+            succeeded: add(r, IntGauge::new("turnpike_settings_last_reload_successful", succeeded)?)?,
+            at: add(r, IntGauge::new("turnpike_settings_last_reload_success_timestamp_seconds", at)?)?,
+            count: counters(
+                r,
+                "turnpike_settings_reloads_total",
+                "Readings of the settings file, by result.",
+                &["result"],
+            )?,
+            info: add(r, IntGaugeVec::new(info, &["hash"])?)?,
+        })
+    }
+}
+
+pub(super) fn add<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> prometheus::Result<C> {
+    registry.register(Box::new(family.clone()))?;
+    Ok(family)
+}
+
+pub(super) fn counters(
+    r: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> prometheus::Result<IntCounterVec> {
+    add(r, IntCounterVec::new(Opts::new(name, help), labels)?)
+}
+
+pub(super) fn histograms(
+    r: &Registry,
+    name: &str,
+    help: &str,
+    buckets: &[f64],
+    labels: &[&str],
+) -> prometheus::Result<HistogramVec> {
+    add(r, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?)
+}

@@ -1,0 +1,53 @@
+//! Statuses as label values: a bounded list of numbers, and classes for the rest.
+//!
+//! Which status a request ended with is its record's business.
+
+/// Statuses that keep their number as a label; the common one first.
+const KNOWN_STATUSES: &[(u16, &str)] = &[
+    (200, "200"),
+    (101, "101"),
+    (201, "201"),
+    (202, "202"),
+    (204, "204"),
+    (206, "206"),
+    (301, "301"),
+    (302, "302"),
+    (304, "304"),
+    (307, "307"),
+    (308, "308"),
+    (400, "400"),
+    (401, "401"),
+    (402, "402"),
+    (403, "403"),
+    (404, "404"),
+    (405, "405"),
+    (408, "408"),
+    (409, "409"),
+    (413, "413"),
+    (415, "415"),
+    (422, "422"),
+    (429, "429"),
+    (431, "431"),
+    (499, "499"),
+    (500, "500"),
+    (501, "501"),
+    (502, "502"),
+    (503, "503"),
+    (504, "504"),
+    (529, "529"),
+];
+
+/// Statuses as text without allocating; a provider's odd ones fold into their class.
+pub(super) fn status_text(status: u16) -> &'static str {
+    let known = KNOWN_STATUSES.iter().find(|(known, _)| *known == status);
+    known.map_or(
+        match status {
+            100..=199 => "1xx",
+            200..=299 => "2xx",
+            300..=399 => "3xx",
+            400..=499 => "4xx",
+            _ => "5xx",
+        },
+        |(_, text)| text,
+    )
+}

@@ -1,0 +1,84 @@
+//! Which target a caller met last, so that the same caller meets it again (reference 4.1, `sticky`).
+//!
+//! What makes two callers the same is hashed by whoever asks. An index that no longer exists is the asker's to
+//! notice: it picks again and keeps that.
+
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+use std::time::{Duration, Instant};
+
+/// Choices kept at most; past it the one asked for least recently goes. About 100 bytes each.
+const MOST: u64 = 100_000;
+
+/// The choices of all sticky configs.
+#[derive(Debug)]
+pub struct Sticky {
+    choices: Cache<[u8; 32], Choice>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    index: u32,
+    until: Instant,
+}
+
+impl Default for Sticky {
+    fn default() -> Self {
+        Self::holding(MOST)
+    }
+}
+
+impl Sticky {
+    fn holding(most: u64) -> Self {
+        // Not by frequency, the default: a new caller's choice would not be taken in while old ones are asked for.
+        let builder = Cache::builder().max_capacity(most).eviction_policy(EvictionPolicy::lru());
+        Self { choices: builder.build() }
+    }
+
+    /// The target chosen for this key, while that holds.
+    pub fn find(&self, key: &[u8; 32], now: Instant) -> Option<u32> {
+        self.choices.get(key).filter(|choice| now < choice.until).map(|choice| choice.index)
+    }
+
+    /// Keeps a choice for `ttl`, in place of an earlier one.
+    pub fn keep(&self, key: &[u8; 32], index: u32, ttl: Duration, now: Instant) {
+        let until = now.checked_add(ttl).unwrap_or(now);
+        self.choices.insert(*key, Choice { index, until });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_holds_for_its_ttl_and_the_last_one_counts() {
+        let (sticky, start) = (Sticky::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let (a, b) = ([1; 32], [2; 32]);
+        assert_eq!(sticky.find(&a, at(0)), None);
+        sticky.keep(&a, 1, Duration::from_secs(300), at(0));
+        sticky.keep(&b, 2, Duration::from_secs(10), at(0));
+        assert_eq!((sticky.find(&a, at(299)), sticky.find(&b, at(9))), (Some(1), Some(2)));
+        assert_eq!((sticky.find(&a, at(300)), sticky.find(&b, at(10))), (None, None));
+        sticky.keep(&a, 3, Duration::from_secs(5), at(300));
+        assert_eq!((sticky.find(&a, at(304)), sticky.find(&a, at(305))), (Some(3), None));
+    }
+
+    #[test]
+    fn it_is_bounded_and_a_newcomer_is_always_kept() {
+        let (sticky, now) = (Sticky::holding(100), Instant::now());
+        let key = |number: u32| {
+            let mut key = [0; 32];
+            key[..4].copy_from_slice(&number.to_le_bytes());
+            key
+        };
+        for number in 0..10_000 {
+            sticky.keep(&key(number), number, Duration::from_secs(60), now);
+        }
+        sticky.choices.run_pending_tasks();
+        assert!(sticky.choices.entry_count() <= 100);
+        assert_eq!(sticky.find(&key(9_999), now), Some(9_999));
+        assert_eq!(sticky.find(&key(0), now), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! How soon a target speaks: an average of its times to the first token in which old ones fade.
+//!
+//! Not what a request took in all, and nothing of failures: who fails is the breaker's business.
+
+use std::time::{Duration, Instant};
+
+/// After so long a measured time weighs half.
+const HALF_LIFE: Duration = Duration::from_secs(10);
+/// After so long without a new one nothing is known: else a target that was slow once would never be asked
+/// again, and never be measured again.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// The average, weighted by `0.5 ^ (age / 10 s)`.
+#[derive(Debug, Default)]
+pub(super) struct Latency {
+    /// Weighted seconds and weights, as of the last sample.
+    sum: f64,
+    weight: f64,
+    last: Option<Instant>,
+}
+
+impl Latency {
+    pub fn add(&mut self, spent: Duration, now: Instant) {
+        let age = self.last.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
+        let fade = 0.5_f64.powf(age.as_secs_f64() / HALF_LIFE.as_secs_f64());
+        self.sum = self.sum * fade + spent.as_secs_f64();
+        self.weight = self.weight * fade + 1.0;
+        // Samples of two threads may come in the wrong order; the clock here only goes forward.
+        self.last = self.last.max(Some(now));
+    }
+
+    /// `None` when nothing was measured for a minute.
+    pub fn mean(&self, now: Instant) -> Option<Duration> {
+        let last = self.last?;
+        if now.saturating_duration_since(last) > FORGOTTEN {
+            return None;
+        }
+        Duration::try_from_secs_f64(self.sum / self.weight).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_values_fade_and_are_forgotten() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut latency = Latency::default();
+        assert_eq!(latency.mean(start), None);
+        // (seconds, time to the first token in ms, mean in ms after it)
+        for (seconds, spent, wanted) in [
+            (0, 1000, 1000.0),
+            (0, 2000, 1500.0),
+            // 3 s of weight 2 have become 1.5 s of weight 1.
+            (10, 500, 1000.0),
+            // 2 s of weight 2, two half-lives later: 0.5 of 0.5.
+            (30, 1000, 1000.0),
+            // A clock behind fades nothing.
+            (29, 1000, 1000.0),
+            (1_000_000, 300, 300.0),
+        ] {
+            latency.add(Duration::from_millis(spent), at(seconds));
+            let mean = latency.mean(at(seconds)).unwrap().as_secs_f64() * 1000.0;
+            assert!((mean - wanted).abs() < 0.01, "at {seconds}: {mean}, not {wanted}");
+        }
+        assert!(latency.mean(at(1_000_060)).is_some());
+        assert_eq!(latency.mean(at(1_000_061)), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! `/v1/targets` on the control port: the shape of its answers, and that the data port does not have it.
+//!
+//! Not what opens a breaker and closes it again: that needs providers that fail.
+
+use crate::support::client::{client, new_trace};
+use crate::support::gateway;
+use crate::support::settings::KEY;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn targets_are_listed_and_reset_on_the_control_port() {
+    let gateway = gateway();
+    let url = format!("{}/v1/targets", gateway.control_url());
+    let answer = client().get(&url).send().await.unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["content-type"]),
+        (200, &"application/json".parse().unwrap())
+    );
+    let body: Value = answer.json().await.unwrap();
+    for target in body["targets"].as_array().unwrap() {
+        for field in [
+            "config",
+            "index",
+            "provider",
+            "slug",
+            "model",
+            "state",
+            "failures",
+            "since",
+            "next_try_seconds",
+            "in_flight",
+            "latency_ms",
+        ] {
+            assert!(target.get(field).is_some(), "{field}: {target}");
+        }
+    }
+    // A config that nobody has, so that tests of breakers are left alone.
+    let nobody = json!({"config": "cf-nobody", "index": "config.targets[0]"}).to_string();
+    let answer = client().post(format!("{url}/reset")).body(nobody).send().await.unwrap();
+    assert_eq!((answer.status().as_u16(), answer.json::<Value>().await.unwrap()), (200, json!({"reset": 0})));
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused_in_the_usual_shape() {
+    let url = format!("{}/v1/targets", gateway().control_url());
+    for (method, path, body, status, code) in [
+        (Method::POST, "/reset", "{", 400, "invalid_request"),
+        (Method::POST, "/reset", "[]", 400, "invalid_request"),
+        (Method::POST, "/reset", r#"{"configs": "cf-nobody"}"#, 400, "invalid_request"),
+        (Method::POST, "/reset", r#"{"config": 7}"#, 400, "invalid_request"),
+        (Method::GET, "/reset", "", 405, "method_not_allowed"),
+        (Method::POST, "", "", 405, "method_not_allowed"),
+        (Method::GET, "/cf-nobody", "", 404, "not_found"),
+    ] {
+        let call = client().request(method.clone(), format!("{url}{path}")).body(body);
+        let answer = call.send().await.unwrap();
+        assert_eq!(answer.status(), status, "{method} {path} {body}");
+        let answer: Value = answer.json().await.unwrap();
+        assert_eq!(answer["error"]["code"], code, "{method} {path} {body}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn the_data_port_takes_it_for_a_providers_path() {
+    let gateway = gateway();
+    for (method, path) in [(Method::GET, "/v1/targets"), (Method::POST, "/v1/targets/reset")] {
+        let trace = new_trace();
+        let call = client().request(method, format!("{}{path}", gateway.data_url()));
+        let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+        let answer = call.header("x-gateway-trace-id", &trace).body("{}").send().await.unwrap();
+        let text = answer.text().await.unwrap();
+        assert!(!text.contains(r#""targets""#) && !text.contains(r#"{"reset""#), "{path}: {text}");
+        let line = gateway.access_line(&trace).await;
+        assert_eq!(line["operation"], "proxy", "{line}");
+        assert_eq!(line["attempts"].as_array().map(Vec::len), Some(1), "{line}");
+    }
+}
