@@ -6,11 +6,12 @@ use super::case::{Bed, Case, TOKENS, Who, asked, story};
 use super::rows::{Course, Served};
 use super::seen::Seen;
 use crate::support::client::new_trace;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Runs a case to its end; panics where it fails.
-pub(super) async fn run(bed: &'static Bed, case: Case) {
+pub(super) async fn run(bed: &Bed, case: Case) {
     match case.fault.course {
         Course::Once => once(bed, case).await,
         Course::TooLong => {
@@ -24,7 +25,7 @@ pub(super) async fn run(bed: &'static Bed, case: Case) {
     }
 }
 
-async fn once(bed: &'static Bed, case: Case) {
+async fn once(bed: &Bed, case: Case) {
     let trace = new_trace();
     let config = case.config(&case.targets(&trace));
     let seen = case.send(&bed.gateway, &bed.client, &trace, &config).await;
@@ -98,7 +99,7 @@ fn at(request: &Value) -> u64 {
 }
 
 /// Two targets of the model for which the request is too long, then another one.
-async fn same_model_is_skipped(bed: &'static Bed, case: Case) {
+async fn same_model_is_skipped(bed: &Bed, case: Case) {
     let trace = new_trace();
     let [primary, fallback] = case.targets(&trace);
     let config = case.config(&[primary.clone(), primary, fallback]);
@@ -109,7 +110,7 @@ async fn same_model_is_skipped(bed: &'static Bed, case: Case) {
 }
 
 /// A content-policy refusal is the caller's to know.
-async fn refused(bed: &'static Bed, case: Case) {
+async fn refused(bed: &Bed, case: Case) {
     let trace = new_trace();
     let config = case.config(&case.targets(&trace));
     let seen = case.send(&bed.gateway, &bed.client, &trace, &config).await;
@@ -140,7 +141,7 @@ async fn refused(bed: &'static Bed, case: Case) {
 }
 
 /// A cut stream whose fallback is asked to go on, refuses that, and is asked plainly.
-async fn no_prefill(bed: &'static Bed, case: Case) {
+async fn no_prefill(bed: &Bed, case: Case) {
     for (refuses, asks) in [(true, 2), (false, 1)] {
         let trace = new_trace();
         let [primary, _] = case.targets(&trace);
@@ -162,22 +163,24 @@ async fn no_prefill(bed: &'static Bed, case: Case) {
 }
 
 /// Two seconds bad, two seconds good, and so on: everyone is served, and in the good time by the primary.
-async fn flapping(bed: &'static Bed, case: Case) {
+async fn flapping(bed: &Bed, case: Case) {
     const HALF: u64 = 2_000;
+    const EVERY: u64 = 250;
     let trace = new_trace();
     let config = case.config(&case.targets(&trace));
-    let (begun, mut sent) = (Instant::now(), Vec::new());
     // The first request starts the primary's clock.
-    while begun.elapsed() < Duration::from_millis(3 * HALF + HALF / 2) {
-        let (trace, config) = (new_trace(), config.clone());
-        let after = begun.elapsed().as_millis() as u64;
-        let request = async move { (after, case.send(&bed.gateway, &bed.client, &trace, &config).await) };
-        sent.push(tokio::spawn(request));
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
+    let begun = Instant::now();
+    let requests = (0..(3 * HALF + HALF / 2) / EVERY).map(|number| {
+        let config = &config;
+        async move {
+            tokio::time::sleep(Duration::from_millis(number * EVERY)).await;
+            let after = begun.elapsed().as_millis() as u64;
+            (after, case.send(&bed.gateway, &bed.client, &new_trace(), config).await)
+        }
+    });
+    let answers = join_all(requests).await;
     let (mut good, mut back) = (0, 0);
-    for request in sent {
-        let (after, seen) = request.await.unwrap();
+    for (after, seen) in answers {
         is_whole(&case, &seen);
         // Half a second at either end for a busy machine.
         if after / HALF % 2 == 1 && (500..HALF - 500).contains(&(after % HALF)) {
@@ -189,7 +192,7 @@ async fn flapping(bed: &'static Bed, case: Case) {
 }
 
 /// Model, usage and numbers are those of the target that served; failed attempts are told as such.
-async fn accounting(bed: &'static Bed, case: Case) {
+async fn accounting(bed: &Bed, case: Case) {
     let trace = new_trace();
     let mut targets = case.targets(&trace);
     for (target, role) in targets.iter_mut().zip(["primary", "fallback"]) {
@@ -227,7 +230,7 @@ async fn accounting(bed: &'static Bed, case: Case) {
 }
 
 /// After all cases that count: three failed attempts and one good one for each.
-pub(super) async fn accounts_balance(bed: &'static Bed) {
+pub(super) async fn accounts_balance(bed: &Bed) {
     let metrics = bed.counted.metrics().await;
     let sum = |name: &str, labels: &[&str]| -> f64 {
         let lines = metrics.lines().filter(|line| line.starts_with(name));
