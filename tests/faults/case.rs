@@ -164,8 +164,10 @@ pub(crate) async fn send(
     let begun = Instant::now();
     let call = client.post(format!("{}/{path}", gateway.base_url())).header("x-gateway-api-key", KEY);
     let call = call.header("x-gateway-trace-id", trace).header("x-gateway-config", config.to_string());
-    let answer = call.timeout(Duration::from_secs(60)).json(body).send().await.unwrap();
-    Seen::read(answer, begun, messages).await
+    match call.timeout(Duration::from_secs(60)).json(body).send().await {
+        Ok(answer) => Seen::read(answer, begun, messages).await,
+        Err(error) => Seen { broke: Some(format!("{error:?}")), took: begun.elapsed(), ..Seen::default() },
+    }
 }
 
 /// What the emulator got with this tag, oldest first, when all of it has ended.

@@ -81,7 +81,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault { asked: 3..=3, ..fault("429 without end", "status=429") },
     Fault { served: Served::Primary, asked: 2..=2, ..fault("one 500, then fine", "status=500&times=1") },
     Fault { asked: 3..=3, ..fault("503 without end", "status=503") },
-    // Three tries, and one more free of charge for each connection that had been used before.
+    // Three tries, each with one more free of charge where its connection had been used before.
     Fault { asked: 1..=6, ..fault("reset before the head", "fault=reset") },
     Fault { patience: 13, ..fault("silence", "fault=hang") },
     Fault { patience: 15, ..fault("head at once, first token after 20 s", "ttft=20000") },
@@ -107,6 +107,12 @@ pub(super) const FAULTS: &[Fault] = &[
         ..fault("tenth event malformed", "")
     },
     Fault { forms: STREAMED, served: Served::Primary, ..fault("no [DONE]", "fault=no_done") },
+    Fault {
+        forms: STREAMED,
+        messages: true,
+        served: Served::Both,
+        ..fault("no finish reason", "fault=no_finish")
+    },
     Fault { course: Course::TooLong, ..fault("context length exceeded", "error=context_length") },
     Fault {
         course: Course::Refused,
