@@ -33,22 +33,31 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     body: fn() -> String,
+    /// What the gateway is told to do.
+    config: &'static str,
+    /// The case of one target that this one is held against.
+    pub(crate) single: Option<&'static str>,
     pub(crate) connections: usize,
     /// Requests per second; `None` is as many as go through.
     pub(crate) rate: Option<f64>,
     expect: Expect,
 }
 
+const SINGLE: &str = r#"{"provider":"@up"}"#;
+const FALLBACK: &str = r#"{"strategy":{"mode":"fallback"},"retry":{"attempts":2},"request_timeout":30000,"targets":[{"provider":"@up"},{"provider":"@up"}]}"#;
+
 /// Scripts for the emulator, behind the model's name: 50 events at once, 50 events 2 ms apart, one a second.
 const FIFTY_AT_ONCE: &str = "bench?tokens=48";
 const FIFTY_PACED: &str = "bench?tokens=48&gap=2";
 const STAYS_OPEN: &str = "bench?tokens=1000&gap=1000";
 
-pub(crate) const CASES: [Case; 5] = [
+pub(crate) const CASES: [Case; 7] = [
     Case {
         name: "small_chat",
         title: "small chat, 64 connections",
         body: || chat("bench", false, QUESTION),
+        config: SINGLE,
+        single: None,
         connections: 64,
         rate: None,
         expect: Expect::Whole,
@@ -57,6 +66,8 @@ pub(crate) const CASES: [Case; 5] = [
         name: "small_chat_1000",
         title: "small chat, 1,000/s",
         body: || chat("bench", false, QUESTION),
+        config: SINGLE,
+        single: None,
         connections: 64,
         rate: Some(1000.0),
         expect: Expect::Whole,
@@ -65,6 +76,8 @@ pub(crate) const CASES: [Case; 5] = [
         name: "megabyte",
         title: "1 MB request body, 8 connections",
         body: || chat("bench", false, &"All work and no play. ".repeat(1_000_000 / 22)),
+        config: SINGLE,
+        single: None,
         connections: 8,
         rate: None,
         expect: Expect::Whole,
@@ -73,6 +86,8 @@ pub(crate) const CASES: [Case; 5] = [
         name: "stream",
         title: "50-event stream, 32 connections",
         body: || chat(FIFTY_AT_ONCE, true, QUESTION),
+        config: SINGLE,
+        single: None,
         connections: 32,
         rate: None,
         expect: Expect::Stream { events: 50 },
@@ -81,8 +96,30 @@ pub(crate) const CASES: [Case; 5] = [
         name: "stream_50",
         title: "50-event stream, events 2 ms apart, 50/s",
         body: || chat(FIFTY_PACED, true, QUESTION),
+        config: SINGLE,
+        single: None,
         connections: 32,
         rate: Some(50.0),
+        expect: Expect::Stream { events: 50 },
+    },
+    Case {
+        name: "small_chat_fallback",
+        title: "small chat through a healthy fallback, 64 connections",
+        body: || chat("bench", false, QUESTION),
+        config: FALLBACK,
+        single: Some("small_chat"),
+        connections: 64,
+        rate: None,
+        expect: Expect::Whole,
+    },
+    Case {
+        name: "stream_fallback",
+        title: "50-event stream through a healthy fallback, 32 connections",
+        body: || chat(FIFTY_AT_ONCE, true, QUESTION),
+        config: FALLBACK,
+        single: Some("stream"),
+        connections: 32,
+        rate: None,
         expect: Expect::Stream { events: 50 },
     },
 ];
@@ -104,7 +141,7 @@ impl Case {
     pub(crate) fn run(&self, subject: &Subject, length: Duration) -> Result<Figures, Failure> {
         let load = Load {
             address: subject.address,
-            request: request(subject, &(self.body)()),
+            request: request(subject, self.config, &(self.body)()),
             connections: self.connections,
             rate: self.rate,
             length,
@@ -147,7 +184,7 @@ pub(crate) fn memory(subject: &Subject, streams: usize) -> Result<Option<Memory>
     let idle = proxy.resident()?;
     let load = Load {
         address: subject.address,
-        request: request(subject, &chat(STAYS_OPEN, true, QUESTION)),
+        request: request(subject, SINGLE, &chat(STAYS_OPEN, true, QUESTION)),
         connections: 1,
         rate: None,
         length: Duration::ZERO,
@@ -162,7 +199,7 @@ pub(crate) fn memory(subject: &Subject, streams: usize) -> Result<Option<Memory>
 pub(crate) fn check_gateway(subject: &Subject, access_log: &std::path::Path) -> Result<(), Failure> {
     let mut load = Load {
         address: subject.address,
-        request: request(subject, &chat("bench", false, QUESTION)),
+        request: request(subject, SINGLE, &chat("bench", false, QUESTION)),
         connections: 1,
         rate: Some(100.0),
         length: Duration::from_millis(100),
@@ -192,13 +229,13 @@ fn chat(model: &str, stream: bool, question: &str) -> String {
     )
 }
 
-fn request(subject: &Subject, body: &str) -> Vec<u8> {
+fn request(subject: &Subject, config: &str, body: &str) -> Vec<u8> {
     let Subject { address, path, .. } = subject;
     let length = body.len();
     let ours = match path {
         Path::Direct | Path::Plain => "authorization: Bearer bench-provider-key\r\n".to_owned(),
         Path::Gateway => {
-            format!("x-gateway-api-key: {SERVICE_KEY}\r\nx-gateway-config: {{\"provider\":\"@up\"}}\r\n")
+            format!("x-gateway-api-key: {SERVICE_KEY}\r\nx-gateway-config: {config}\r\n")
         }
     };
     format!(

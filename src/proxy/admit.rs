@@ -96,8 +96,17 @@ async fn plain(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, drive: D
 
 async fn orchestrate(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, drive: Drive) -> Result<bool> {
     let Drive { plan, request, known, first: (leaf, why) } = drive;
-    let driver =
-        orchestrate::Drive { gateway, session, ctx, plan, request, known, begun: false, rescue: None };
+    let driver = orchestrate::Drive {
+        gateway,
+        session,
+        ctx,
+        plan,
+        request,
+        known,
+        begun: false,
+        rescue: None,
+        stale: 0,
+    };
     driver.run(orchestrate::Turn { leaf, wait: Duration::ZERO, why }).await?;
     Ok(true)
 }

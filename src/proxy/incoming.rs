@@ -376,7 +376,7 @@ impl Incoming {
     /// Whether there is something a user would see.
     pub fn has_content(&self) -> bool {
         match (&self.form, self.shape) {
-            (Form::Chat(rewriter), _) => rewriter.learned().is_some_and(|learned| learned.content),
+            (Form::Chat(rewriter), Shape::Events) => rewriter.learned().is_some_and(|told| told.content),
             (Form::Same { tap, .. }, Shape::Events) if self.is_judged() => tap.learned().content,
             _ => self.taken > 0,
         }

@@ -5,12 +5,12 @@
 //! slow one `hedge`'s.
 
 use super::ctx::{Ctx, Errand};
-use super::flight::{Flight, Upload};
+use super::flight::{Flight, Heard, Upload};
 use super::incoming::Expected;
 use super::known::Known;
 use super::patience::Patience;
 use super::rescue::Rescue;
-use super::trial::{Last, Lost, Trial};
+use super::trial::{Last, Lost, Trial, explain};
 use super::{Gateway, answer, authorize, failure};
 use crate::config::rescue::StreamRescue;
 use crate::error::{Error, Kind};
@@ -30,6 +30,9 @@ use tokio::time::{Instant as Clock, sleep, sleep_until};
 /// A comment that keeps a silent stream's connection alive.
 pub(super) const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
+/// How many dead connections one request may meet before they count as a failure.
+const MOST_STALE: u32 = 3;
+
 /// One request under way.
 pub(super) struct Drive<'a> {
     pub gateway: &'a Gateway,
@@ -42,6 +45,8 @@ pub(super) struct Drive<'a> {
     pub begun: bool,
     /// The stream that must be gone on with.
     pub rescue: Option<Rescue>,
+    /// Dead connections met.
+    pub stale: u32,
 }
 
 /// The next try.
@@ -126,7 +131,15 @@ impl Drive<'_> {
         match outcome {
             Ok(()) => self.relay(running, upload).await,
             // Only a dead connection: the same again, at once.
-            Err(Lost::Stale) => Ok(Came::Again(Turn { wait: Duration::ZERO, ..turn.clone() })),
+            Err(Lost::Stale) if self.stale < MOST_STALE => {
+                self.stale += 1;
+                self.give_back(running.trial);
+                Ok(Came::Again(Turn { wait: Duration::ZERO, ..turn.clone() }))
+            }
+            Err(Lost::Stale) => {
+                let error = explain(&running.trial.flight.errand, Heard::Nothing);
+                Ok(self.lost(running, Outcome::Broken, Last::Error(error)))
+            }
             Err(Lost::Failed(outcome, last)) => Ok(self.lost(running, outcome, last)),
             Err(Lost::OutOfTime(error)) => {
                 self.ctx.record.tried(&running.trial.flight.errand, running.why, Some(&error));
@@ -160,7 +173,14 @@ impl Drive<'_> {
             None => Attempt::new(Arc::clone(&turn.leaf), &self.request),
         };
         let errand = match made {
-            Ok(attempt) => Errand::new(Arc::new(attempt)),
+            Ok(mut attempt) => {
+                if self.plan.all_were_open() {
+                    attempt
+                        .warnings
+                        .push("cb_config: every circuit is open, the least bad target was tried".to_owned());
+                }
+                Errand::new(Arc::new(attempt))
+            }
             Err(error) => {
                 self.ctx.record.refused(&turn.leaf, turn.why, &error);
                 return Ok(Err(Came::To(Outcome::Unfit(error.status()), Last::Error(error))));

@@ -9,7 +9,7 @@ use crate::api::usage::Usage;
 use crate::error::{Error, Kind};
 use crate::route::leaf::Leaf;
 use crate::route::plan::Why;
-use crate::state::metrics::Finished;
+use crate::state::metrics::{Finished, status_text};
 use pingora_proxy::Session;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -188,7 +188,11 @@ fn count(gateway: &Gateway, ctx: &Ctx, sum: &Sum) {
         metrics.failed(error.kind);
     }
     for attempt in &ctx.record.tries {
-        let outcome = attempt.error.unwrap_or("answered");
+        let outcome = match (attempt.error, attempt.status) {
+            (Some(code), _) => code,
+            (None, Some(status)) if status >= 400 => status_text(status),
+            _ => "answered",
+        };
         metrics.attempted(attempt.leaf.provider.id(), &attempt.leaf.index, outcome);
     }
     let attempt = sum.errand.as_ref().map(|errand| &errand.attempt);

@@ -62,6 +62,10 @@ impl Drive<'_> {
             let head = self.head(head, &passing)?;
             tasks.push(HttpTask::Header(Box::new(head), false));
             self.begun = true;
+        } else if self.rescue.is_none() && passing.incoming.shape != Shape::Events {
+            // The caller has been promised events, by a comment.
+            let error = Error::invalid_answer("The provider answered with no stream.", "no events");
+            return self.end_with((Fault::from(&error), Some(error))).await.map(|()| Came::Told);
         }
         match self.hand_on(&mut passing, &mut upload, tasks).await? {
             End::Whole => {

@@ -14,7 +14,7 @@ use crate::error::Kind;
 use families::{Calls, Reloads, Traffic, add};
 use prometheus::{Encoder, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 use routing::Routing;
-use status::status_text;
+pub use status::status_text;
 use std::time::Duration;
 
 /// Distinct models kept apart in labels.

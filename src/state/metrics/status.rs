@@ -38,7 +38,7 @@ const KNOWN_STATUSES: &[(u16, &str)] = &[
 ];
 
 /// Statuses as text without allocating; a provider's odd ones fold into their class.
-pub(super) fn status_text(status: u16) -> &'static str {
+pub fn status_text(status: u16) -> &'static str {
     let known = KNOWN_STATUSES.iter().find(|(known, _)| *known == status);
     known.map_or(
         match status {
