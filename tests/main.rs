@@ -15,13 +15,16 @@
 mod support;
 
 mod anthropic_answers;
+mod breakers;
 mod broken_answers;
 mod callers;
 mod callers_leaving;
+mod chaos;
 mod control;
 mod crowding;
 mod custom_hosts;
 mod failures;
+mod faults;
 mod grants;
 mod hostile_input;
 mod house;
@@ -38,6 +41,7 @@ mod realtime;
 mod recordings;
 mod request_rules;
 mod responses;
+mod routing;
 mod sdk;
 mod secrecy;
 mod settings;

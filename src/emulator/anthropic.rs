@@ -83,12 +83,12 @@ impl Request<'_> {
 
 pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
     let request: Request<'_> = call.read(DIALECT)?;
-    let (model, script) = call.model(request.model.as_deref(), DIALECT)?;
+    let (model, mut script) = call.model(request.model.as_deref(), DIALECT)?;
     let messages = request.messages()?;
     let Some(limit) = request.max_tokens.filter(|&limit| limit > 0) else {
         return Err(Refusal::bad("max_tokens: Field required, at least 1").in_dialect(DIALECT));
     };
-    let turn = talk::turn(&Asked {
+    let turn = talk::turn(Asked {
         model,
         messages,
         tools: request.tools.as_deref().unwrap_or_default(),
@@ -96,7 +96,8 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
         format: request.output_config.as_ref().and_then(|config| config.format.as_ref()),
         limit: Some(limit),
         stops: request.stop_sequences.as_deref().unwrap_or_default(),
-        script: &script,
+        script: &mut script,
+        dialect: DIALECT,
     });
     let thinks = request.thinking.as_ref().is_some_and(|thinking| thinking.r#type != "disabled");
     let told = told(call, model, turn, thinks, request.input_tokens(messages));

@@ -37,16 +37,16 @@ pub(super) fn converse_stream(call: &Call<'_>) -> Result<Reply, Refusal> {
 
 pub(super) fn count_tokens(call: &Call<'_>) -> Result<Reply, Refusal> {
     let request: Value = call.read(DIALECT)?;
-    let (model, script) = call.model(Some(call.id), DIALECT)?;
+    let (model, mut script) = call.model(Some(call.id), DIALECT)?;
     let asked = request.pointer("/input/converse").unwrap_or(&Value::Null);
-    let (_, input) = read(asked)?.turn(model, &script, DIALECT)?;
+    let (_, input) = read(asked)?.turn(model, &mut script, DIALECT)?;
     Ok(Reply::value(&json!({"inputTokens": input})).in_dialect(DIALECT).scripted(script))
 }
 
 fn answer(call: &Call<'_>, given: fn(Told) -> Reply) -> Result<Reply, Refusal> {
     let request: Value = call.read(DIALECT)?;
-    let (model, script) = call.model(Some(call.id), DIALECT)?;
-    let (turn, input) = read(&request)?.turn(model, &script, DIALECT)?;
+    let (model, mut script) = call.model(Some(call.id), DIALECT)?;
+    let (turn, input) = read(&request)?.turn(model, &mut script, DIALECT)?;
     Ok(given(told(call, turn, input)).in_dialect(DIALECT).scripted(script))
 }
 

@@ -39,7 +39,7 @@ pub(super) const MAX_CHOICES: usize = 128;
 
 pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
     let request: Request<'_> = call.read(Dialect::OpenAi)?;
-    let (model, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
+    let (model, mut script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
     let messages = request.messages.ok_or_else(|| Refusal::missing("messages"))?;
     if messages.is_empty() {
         return Err(Refusal::invalid("messages", "Invalid 'messages': empty array. Expected at least one."));
@@ -49,7 +49,7 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
         return Err(Refusal::invalid("n", "Invalid value for 'n': expected a number from 1 to 128."));
     }
     let tools = request.tools.unwrap_or_default();
-    let turn = talk::turn(&Asked {
+    let turn = talk::turn(Asked {
         model,
         messages: &messages,
         tools: &tools,
@@ -57,7 +57,8 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
         format: request.response_format.as_ref(),
         limit: request.max_completion_tokens.or(request.max_tokens),
         stops: &Stop::list(request.stop),
-        script: &script,
+        script: &mut script,
+        dialect: Dialect::OpenAi,
     });
     let usage = usage(talk::prompt_tokens(&messages), turn.tokens() * n as u64);
     let reply = if request.stream == Some(true) {

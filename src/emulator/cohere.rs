@@ -59,7 +59,7 @@ impl ToolUse {
 
 pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
     let request: Request = call.read(DIALECT)?;
-    let (model, script) = call.model(request.model.as_deref(), DIALECT)?;
+    let (model, mut script) = call.model(request.model.as_deref(), DIALECT)?;
     let bad = |why: &str| Refusal::bad(why).in_dialect(DIALECT);
     let messages = request.messages.filter(|messages| !messages.is_empty());
     let messages = messages
@@ -76,7 +76,7 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
         limit: request.max_tokens,
         stops: request.stop_sequences.unwrap_or_default(),
     };
-    let (turn, input) = asked.turn(model, &script, DIALECT)?;
+    let (turn, input) = asked.turn(model, &mut script, DIALECT)?;
     let told = told(call, turn, input);
     let reply = match request.stream {
         Some(true) => cohere_stream::reply(told),

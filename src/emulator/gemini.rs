@@ -25,13 +25,13 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
         return Err(unknown("a path that names no method"));
     };
     let request: Value = call.read(DIALECT)?;
-    let (model, script) = call.model(Some(model), DIALECT)?;
+    let (model, mut script) = call.model(Some(model), DIALECT)?;
     let asked = if method == "countTokens" && request.get("contents").is_none() {
         request.get("generateContentRequest").unwrap_or(&Value::Null)
     } else {
         &request
     };
-    let (turn, prompt) = read(asked)?.turn(model, &script, DIALECT)?;
+    let (turn, prompt) = read(asked)?.turn(model, &mut script, DIALECT)?;
     if method == "countTokens" {
         let counted = json!({"totalTokens": prompt});
         return Ok(Reply::value(&counted).in_dialect(DIALECT).scripted(script));

@@ -14,14 +14,18 @@
 //! |---|---|
 //! | `tokens=N` | length of the answer; default 48, so that a chat stream has 50 events and `[DONE]` |
 //! | `latency=MS` | wait before the status line |
-//! | `ttft=MS` | headers at once, then wait before the first byte of the body |
+//! | `ttft=MS` | headers at once, then wait before the first byte of the body, streamed or not |
 //! | `gap=MS`, `tps=N` | pause between events (`tps`: N events a second) |
 //! | `chunk=N`, `cuts=SEED` | the body in pieces of N bytes, or of 1 to 64 bytes drawn from SEED |
 //! | `status=N` | this status; from 400 on with an error body in the caller's dialect |
 //! | `retry_after=S`, `retry_after_ms=MS` | headers `retry-after`, `retry-after-ms` |
 //! | `location=URL` | header `location`, for redirects |
 //! | `fault=NAME`, `after=N` | misbehave, see below; N events go out well before (default 5) |
+//! | `error=NAME` | refuse as the dialect's vendor does: `context_length`, `content_filter` |
+//! | `no_prefill=1` | 400 when the last message is an assistant's |
 //! | `times=K`, `key=NAME` | only the first K requests with this key get the script, later ones just its `tokens` (key: the script's own text) |
+//! | `flap=MS` | the script holds for MS, then for as long does not, and so on from the key's first request |
+//! | `chaos=PERCENT`, `seed=N` | so many requests meet a fault drawn from the seed (`chaos.rs`) |
 //! | `tag=NAME` | log this request, as the header `x-emulator-tag` does |
 //!
 //! | fault | what happens |
@@ -45,6 +49,8 @@
 //!
 //! Models `missing-*` do not exist (404); `emulator-echo` says the last user message again. Tools are called
 //! when the choice demands it or the last user message says `call the tool` (`call the tools`: all).
+//! A last message of the assistant's is gone on from in Anthropic's and Amazon's words, and in OpenAI's where it says
+//! `"prefix": true`; else the answer begins anew.
 //! `x-replay-id: ID` answers with a recording, cut as `x-replay-chunk: N` or `x-replay-cuts: SEED` say.
 //! `?bytes=N` on a file's content or any unknown path downloads N bytes, `?sse=N` there streams N events.
 //!
@@ -60,6 +66,7 @@ mod bedrock;
 mod bedrock_stream;
 mod body;
 mod call;
+mod chaos;
 mod chat;
 mod cohere;
 mod cohere_stream;
@@ -79,6 +86,7 @@ mod passthrough;
 mod perform;
 mod plain;
 mod playback;
+mod published;
 mod realtime;
 mod recordings;
 mod reply;

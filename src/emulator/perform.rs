@@ -5,7 +5,8 @@
 use super::bedrock_stream;
 use super::body::{Body, Gone};
 use super::playback::Playback;
-use super::reply::{Content, Dialect, Event, Reply};
+use super::published::Published;
+use super::reply::{Content, Dialect, Event, Part, Reply};
 use super::script::{Cuts, Fault, Script};
 use super::watch::{Ended, Watch};
 use super::wire::Farewell;
@@ -62,6 +63,9 @@ pub(super) async fn before_head(script: &Script, watch: Watch) -> Result<Watch, 
 
 /// The answer with the script's status and the faults that change its body as a whole.
 fn told(mut reply: Reply) -> Reply {
+    if let Some(published) = reply.script.error {
+        reply = refused(reply, published);
+    }
     if let Some(status) = reply.script.status {
         if status.is_client_error() || status.is_server_error() {
             reply.content_type = HeaderValue::from_static("application/json");
@@ -87,6 +91,22 @@ fn told(mut reply: Reply) -> Reply {
     reply.content = match reply.content {
         Content::Whole(bytes) => staged(bytes, reply.dialect, &mut reply.script),
         events @ Content::Events(..) => events,
+    };
+    reply
+}
+
+/// The refusal in the place of the answer: an event where it has the status of a stream.
+fn refused(mut reply: Reply, published: Published) -> Reply {
+    let (status, body) = published.told(reply.dialect);
+    reply.status = status;
+    reply.content = match reply.content {
+        Content::Events(..) if status.is_success() => {
+            Content::Events(Box::new(std::iter::once(Event::data(Part::Piece, body))), None)
+        }
+        _ => {
+            reply.content_type = HeaderValue::from_static("application/json");
+            Content::Whole(body.to_string().into())
+        }
     };
     reply
 }

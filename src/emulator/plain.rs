@@ -45,7 +45,12 @@ pub(super) fn strings(list: &Value) -> Vec<String> {
 
 impl Plain {
     /// What to answer, and the tokens of the prompt.
-    pub(super) fn turn(self, model: &str, script: &Script, dialect: Dialect) -> Result<(Turn, u64), Refusal> {
+    pub(super) fn turn(
+        self,
+        model: &str,
+        script: &mut Script,
+        dialect: Dialect,
+    ) -> Result<(Turn, u64), Refusal> {
         let unread =
             |error: serde_json::Error| Refusal::bad(format!("Invalid request: {error}")).in_dialect(dialect);
         let messages = Value::Array(self.messages).to_string();
@@ -54,7 +59,7 @@ impl Plain {
         let tools: Vec<Tool<'_>> = serde_json::from_str(&tools).map_err(unread)?;
         let choice: Box<RawValue> = to_raw_value(&self.choice).map_err(unread)?;
         let format = self.format.map(serde_json::from_value).transpose().map_err(unread)?;
-        let turn = talk::turn(&Asked {
+        let turn = talk::turn(Asked {
             model,
             messages: &messages,
             tools: &tools,
@@ -63,6 +68,7 @@ impl Plain {
             limit: self.limit,
             stops: &self.stops,
             script,
+            dialect,
         });
         Ok((turn, talk::prompt_tokens(&messages)))
     }

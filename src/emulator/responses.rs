@@ -39,7 +39,7 @@ struct TextOptions {
 
 pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
     let request: Request<'_> = call.read(Dialect::OpenAi)?;
-    let (model, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
+    let (model, mut script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
     let input = request.input.ok_or_else(|| Refusal::missing("input"))?;
     if let Some(id) = &request.previous_response_id
         && call.state.responses.find(id).is_none()
@@ -56,7 +56,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
         Some(tools) => serde_json::from_str(tools.get())
             .map_err(|error| Refusal::invalid("tools", format!("Invalid 'tools': {error}")))?,
     };
-    let turn = talk::turn(&Asked {
+    let turn = talk::turn(Asked {
         model,
         messages: &messages,
         tools: &tools,
@@ -64,7 +64,8 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
         format: request.text.as_ref().and_then(|text| text.format.as_ref()),
         limit: request.max_output_tokens,
         stops: &[],
-        script: &script,
+        script: &mut script,
+        dialect: Dialect::OpenAi,
     });
     let response = response(call, model, &turn, talk::prompt_tokens(&messages))?;
     if request.store != Some(false) {

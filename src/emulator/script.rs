@@ -3,6 +3,7 @@
 //! Only reading and meaning; [`super::perform`] and [`super::playback`] act on it. The table of keys and
 //! faults stands in the room's door plate, `mod.rs`.
 
+use super::published::Published;
 use http::{HeaderValue, StatusCode};
 use percent_encoding::percent_decode_str;
 use std::str::FromStr;
@@ -79,7 +80,13 @@ pub(super) struct Script {
     pub(super) location: Option<HeaderValue>,
     pub(super) fault: Option<Fault>,
     pub(super) after: Option<u64>,
+    pub(super) error: Option<Published>,
+    pub(super) no_prefill: bool,
     pub(super) times: Option<u32>,
+    pub(super) flap: Option<Duration>,
+    /// Percent, 0 to 100.
+    pub(super) chaos: Option<u8>,
+    pub(super) seed: u64,
     pub(super) key: Option<String>,
     pub(super) tag: Option<String>,
 }
@@ -104,7 +111,8 @@ impl Script {
                 script.gap = Duration::from_millis(20);
             }
         }
-        if script.times.is_some() && script.key.is_none() {
+        let counted = script.times.is_some() || script.flap.is_some() || script.chaos.is_some();
+        if counted && script.key.is_none() {
             script.key = Some(text.to_owned());
         }
         Ok(script)
@@ -133,8 +141,19 @@ impl Script {
                 let known = FAULTS.iter().find(|(name, _)| *name == value);
                 self.fault = Some(known.ok_or_else(|| bad(key, value))?.1);
             }
+            "error" => {
+                let known = Published::NAMES.iter().find(|(name, _)| *name == value);
+                self.error = Some(known.ok_or_else(|| bad(key, value))?.1);
+            }
+            "no_prefill" => self.no_prefill = number::<u8>(key, value)? != 0,
             "after" => self.after = Some(number(key, value)?),
             "times" => self.times = Some(number(key, value)?),
+            "flap" => match number(key, value)? {
+                0 => return Err(bad(key, value)),
+                ms => self.flap = Some(Duration::from_millis(ms)),
+            },
+            "chaos" => self.chaos = Some(number::<u8>(key, value)?.min(100)),
+            "seed" => self.seed = number(key, value)?,
             "key" => self.key = Some(value.to_owned()),
             "tag" => self.tag = Some(value.to_owned()),
             _ => return Err(format!("emulator script: no key `{key}`")),
@@ -142,7 +161,7 @@ impl Script {
         Ok(())
     }
 
-    /// What is left once `times` is used up: the length of the answer, and the tag.
+    /// What is left once `times` is used up, or while `flap` pauses: the length of the answer, and the tag.
     pub(super) fn spent(self) -> Self {
         Self { tokens: self.tokens, tag: self.tag, ..Self::default() }
     }
@@ -192,6 +211,9 @@ mod tests {
             ("status=600", "`status` cannot be `600`"),
             ("fault=fire", "`fault` cannot be `fire`"),
             ("tps=0", "`tps` must be"),
+            ("error=fire", "`error` cannot be `fire`"),
+            ("flap=0", "`flap` cannot be `0`"),
+            ("chaos=x", "`chaos` cannot be `x`"),
         ] {
             let problem = Script::parse(text).unwrap_err();
             assert!(problem.contains(named), "{text}: {problem}");

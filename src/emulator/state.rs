@@ -5,12 +5,12 @@
 use super::journal::Journal;
 use super::script::Script;
 use super::shelf::Shelf;
-use super::{Options, Recordings, words};
+use super::{Options, Recordings, chaos, words};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Shared by all connections.
 #[derive(Debug)]
@@ -62,15 +62,31 @@ impl State {
         id
     }
 
-    /// The script as it applies to this request: counts one use of a script with `times`.
+    /// The script as it applies to this request: counts one use of a script with `times`, `flap` or `chaos`.
     pub(super) fn spend(&self, script: Script) -> Script {
-        let Some(times) = script.times else { return script };
-        let used = self.counts.next(script.key.as_deref().unwrap_or_default());
-        if used < times { script } else { script.spent() }
+        if script.times.is_none() && script.flap.is_none() && script.chaos.is_none() {
+            return script;
+        }
+        let used = self.counts.next(script.key.as_deref().unwrap_or_default(), Instant::now());
+        if script.times.is_some_and(|times| used.before >= times) {
+            return script.spent();
+        }
+        // Bad in the first half of each period, good in the second.
+        let half = |flap: Duration| used.since.as_nanos() / flap.as_nanos().max(1);
+        if script.flap.is_some_and(|flap| half(flap) % 2 == 1) {
+            return script.spent();
+        }
+        match script.chaos {
+            Some(percent) => {
+                let seed = script.seed;
+                chaos::drawn(script, percent, seed, used.before)
+            }
+            None => script,
+        }
     }
 }
 
-fn since_epoch() -> std::time::Duration {
+fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
@@ -121,19 +137,26 @@ impl Stats {
 
 /// How often each script key was used.
 #[derive(Debug, Default)]
-struct Counts(Mutex<(HashMap<String, u32>, VecDeque<String>)>);
+struct Counts(Mutex<(HashMap<String, (u32, Instant)>, VecDeque<String>)>);
+
+/// Uses of a key before this one, and the time since the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Used {
+    before: u32,
+    since: Duration,
+}
 
 impl Counts {
     const MAX_KEYS: usize = 10_000;
 
-    /// Uses of `key` before this one.
-    fn next(&self, key: &str) -> u32 {
+    /// Counts one more use of `key`.
+    fn next(&self, key: &str, now: Instant) -> Used {
         let mut inner = self.0.lock();
         let (counts, order) = &mut *inner;
-        if let Some(count) = counts.get_mut(key) {
-            let before = *count;
-            *count = before.saturating_add(1);
-            return before;
+        if let Some((count, first)) = counts.get_mut(key) {
+            let used = Used { before: *count, since: now.saturating_duration_since(*first) };
+            *count = count.saturating_add(1);
+            return used;
         }
         if order.len() == Self::MAX_KEYS
             && let Some(oldest) = order.pop_front()
@@ -141,8 +164,8 @@ impl Counts {
             counts.remove(&oldest);
         }
         order.push_back(key.to_owned());
-        counts.insert(key.to_owned(), 1);
-        0
+        counts.insert(key.to_owned(), (1, now));
+        Used { before: 0, since: Duration::ZERO }
     }
 }
 
@@ -164,12 +187,13 @@ mod tests {
 
     #[test]
     fn counts_forget_the_oldest_key() {
-        let counts = Counts::default();
+        let (counts, now) = (Counts::default(), Instant::now());
         for key in 0..=Counts::MAX_KEYS {
-            assert_eq!(counts.next(&key.to_string()), 0);
+            assert_eq!(counts.next(&key.to_string(), now).before, 0);
         }
-        assert_eq!(counts.next("0"), 0, "forgotten");
-        assert_eq!(counts.next("10000"), 1, "remembered");
+        assert_eq!(counts.next("0", now).before, 0, "forgotten");
+        let later = counts.next("10000", now + Duration::from_secs(3));
+        assert_eq!(later, Used { before: 1, since: Duration::from_secs(3) }, "remembered");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //!
 //! Reads only what decides that; message contents stay raw text until somebody must look inside.
 
+use super::published::Published;
+use super::reply::Dialect;
 use super::script::Script;
 use super::shape;
 use super::words::{self, Said};
@@ -17,6 +19,8 @@ const TOKENS: usize = 48;
 pub(super) enum Role {
     User,
     Tool,
+    #[serde(alias = "model")]
+    Assistant,
     #[serde(other)]
     Other,
 }
@@ -28,6 +32,8 @@ pub(super) struct Message<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     r#type: Option<String>,
+    /// Mistral's and DeepSeek's word for a message to go on from.
+    prefix: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -163,7 +169,9 @@ pub(super) struct Asked<'a> {
     pub(super) format: Option<&'a Format>,
     pub(super) limit: Option<u64>,
     pub(super) stops: &'a [String],
-    pub(super) script: &'a Script,
+    /// A message it does not go on from becomes its `error`.
+    pub(super) script: &'a mut Script,
+    pub(super) dialect: Dialect,
 }
 
 /// The answer's substance.
@@ -186,7 +194,9 @@ impl Turn {
 }
 
 /// Decides what to answer.
-pub(super) fn turn(asked: &Asked<'_>) -> Turn {
+pub(super) fn turn(asked: Asked<'_>) -> Turn {
+    let begun = begun(asked.messages, asked.script, asked.dialect);
+    let asked = &asked;
     let calls = calls(asked);
     if !calls.is_empty() {
         return Turn::Tools(calls);
@@ -197,7 +207,31 @@ pub(super) fn turn(asked: &Asked<'_>) -> Turn {
         None if asked.model == "emulator-echo" => last_user_text(asked.messages),
         None => words::prose(tokens),
     };
+    let text = match text.strip_prefix(&begun) {
+        Some(rest) => rest.to_owned(),
+        // Not the beginning of ours: all of ours comes after it.
+        None => format!(" {text}"),
+    };
     Turn::Text(words::say(text, asked.limit, asked.stops))
+}
+
+/// The text to go on from, where the last message is an assistant's and the dialect goes on from those.
+fn begun(messages: &[Message<'_>], script: &mut Script, dialect: Dialect) -> String {
+    let Some(last) = messages.last().filter(|last| last.role == Some(Role::Assistant)) else {
+        return String::new();
+    };
+    let text = last.text();
+    if script.no_prefill {
+        script.error = Some(Published::Prefill);
+    } else if dialect == Dialect::Anthropic && text.ends_with(char::is_whitespace) {
+        script.error = Some(Published::TrailingSpace);
+    }
+    match dialect {
+        Dialect::Anthropic | Dialect::Bedrock => text,
+        Dialect::OpenAi if last.prefix == Some(true) => text,
+        // Another turn begins.
+        Dialect::OpenAi | Dialect::Gemini | Dialect::Cohere => String::new(),
+    }
 }
 
 fn last_user_text(messages: &[Message<'_>]) -> String {
@@ -248,9 +282,10 @@ mod tests {
             format: None,
             limit: None,
             stops: &[],
-            script: &Script::default(),
+            script: &mut Script::default(),
+            dialect: Dialect::OpenAi,
         };
-        match turn(&asked) {
+        match turn(asked) {
             Turn::Tools(calls) => calls.into_iter().map(|call| call.name).collect(),
             Turn::Text(_) => Vec::new(),
         }
@@ -279,6 +314,69 @@ mod tests {
             (responses, Some("\"required\""), &[]),
         ] {
             assert_eq!(names(messages, choice), expected, "{messages} {choice:?}");
+        }
+    }
+
+    #[test]
+    fn an_assistants_message_is_gone_on_from_where_the_dialect_does() {
+        let whole = "The quick brown fox jumps";
+        for (begun, script, dialect, text, error) in [
+            (r#"{"role":"assistant","content":"The quick"}"#, "", Dialect::OpenAi, whole, None),
+            (
+                r#"{"role":"assistant","content":"The quick","prefix":true}"#,
+                "",
+                Dialect::OpenAi,
+                " brown fox jumps",
+                None,
+            ),
+            (
+                r#"{"role":"assistant","content":[{"type":"text","text":"The quick"}]}"#,
+                "",
+                Dialect::Anthropic,
+                " brown fox jumps",
+                None,
+            ),
+            (r#"{"role":"assistant","content":"The qu"}"#, "", Dialect::Bedrock, "ick brown fox jumps", None),
+            (r#"{"role":"model","content":"The quick"}"#, "", Dialect::Gemini, whole, None),
+            (
+                r#"{"role":"assistant","content":"Well:"}"#,
+                "",
+                Dialect::Bedrock,
+                " The quick brown fox jumps",
+                None,
+            ),
+            (
+                r#"{"role":"assistant","content":"The quick "}"#,
+                "",
+                Dialect::Anthropic,
+                "brown fox jumps",
+                Some(Published::TrailingSpace),
+            ),
+            (
+                r#"{"role":"assistant","content":"The quick"}"#,
+                "no_prefill=1",
+                Dialect::Anthropic,
+                " brown fox jumps",
+                Some(Published::Prefill),
+            ),
+            (r#"{"role":"user","content":"x"}"#, "no_prefill=1", Dialect::Anthropic, whole, None),
+        ] {
+            let messages = format!(r#"[{{"role":"user","content":"hello"}},{begun}]"#);
+            let messages: Vec<Message<'_>> = serde_json::from_str(&messages).unwrap();
+            let mut script = Script { tokens: Some(5), ..Script::parse(script).unwrap() };
+            let said = turn(Asked {
+                model: "emulator",
+                messages: &messages,
+                tools: &[],
+                tool_choice: None,
+                format: None,
+                limit: None,
+                stops: &[],
+                script: &mut script,
+                dialect,
+            });
+            let Turn::Text(said) = said else { panic!("{begun}") };
+            assert_eq!((said.text.as_str(), script.error), (text, error), "{begun}");
         }
     }
 }

@@ -179,6 +179,11 @@ impl Gateway {
         (kib("VmRSS:"), kib("VmHWM:"))
     }
 
+    /// Files and sockets the process holds open.
+    pub(crate) fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id)).unwrap().count()
+    }
+
     /// How it ended, when it has.
     pub(crate) fn exited(&self) -> Option<ExitStatus> {
         self.process.lock().try_wait().unwrap()

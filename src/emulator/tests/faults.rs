@@ -54,6 +54,8 @@ async fn streams_fail_as_scripted() {
             "}}",
             End::Closed,
         ),
+        ("error=context_length", 0, "HTTP/1.1 400", "context_length_exceeded", "}}", End::Closed),
+        ("error=content_filter", 0, "HTTP/1.1 400", "\"code\":\"content_filter\"", "}}", End::Closed),
         (
             "status=302&location=http%3A%2F%2F127.0.0.1%2F",
             51,
@@ -122,6 +124,74 @@ async fn times_counts_by_key() {
         server.post("/v1/chat/completions", body).await.0
     };
     assert_eq!([ask("a").await, ask("a").await, ask("b").await, ask("a").await], [500, 500, 500, 200]);
+}
+
+#[tokio::test]
+async fn every_dialect_refuses_in_its_own_words() {
+    let server = Server::start().await;
+    let said = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "The"}]);
+    let parts =
+        json!([{"role": "user", "parts": [{"text": "x"}]}, {"role": "model", "parts": [{"text": "The"}]}]);
+    let blocks = json!([{"role": "user", "content": [{"text": "x"}]}, {"role": "assistant", "content": [{"text": "The"}]}]);
+    for (path, body) in [
+        ("/v1/chat/completions", json!({"model": "m?SCRIPT", "messages": said})),
+        ("/v1/messages", json!({"model": "m?SCRIPT", "messages": said, "max_tokens": 9})),
+        ("/v2/chat", json!({"model": "m?SCRIPT", "messages": said})),
+        ("/v1beta/models/m%3FSCRIPT:generateContent", json!({"contents": parts})),
+        ("/v1beta/models/m%3FSCRIPT:streamGenerateContent?alt=sse", json!({"contents": parts})),
+        ("/model/m%3FSCRIPT/converse", json!({"messages": blocks})),
+        ("/model/m%3FSCRIPT/converse-stream", json!({"messages": blocks})),
+    ] {
+        for (script, status, words) in [
+            ("error=context_length", 400, ["too long", "token", "context_length"]),
+            (
+                "error=content_filter",
+                if path.contains("Gen") || path.contains("gen") { 200 } else { 400 },
+                ["content", "block", "block"],
+            ),
+            ("no_prefill=1", 400, ["prefill"; 3]),
+        ] {
+            let body = serde_json::from_str(&body.to_string().replace("SCRIPT", script)).unwrap();
+            let (told, text) = server.post(&path.replace("SCRIPT", script), body).await;
+            assert_eq!(told, status, "{path} {script}: {text}");
+            assert!(words.iter().any(|word| text.contains(word)), "{path} {script}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_flapping_script_holds_and_does_not_by_turns() {
+    let server = Server::start().await;
+    let ask = async || {
+        let body =
+            json!({"model": "m?status=503&flap=300&key=f", "messages": [{"role": "user", "content": "x"}]});
+        server.post("/v1/chat/completions", body).await.0
+    };
+    assert_eq!(ask().await, 503);
+    let (begun, mut turns) = (Instant::now(), vec![503]);
+    while turns.len() < 4 {
+        let status = ask().await;
+        if turns.last() != Some(&status) {
+            turns.push(status);
+        }
+        assert!(begun.elapsed() < LIMIT, "{turns:?}");
+    }
+    assert_eq!(turns, [503, 200, 503, 200]);
+}
+
+#[tokio::test]
+async fn the_head_of_a_late_body_comes_at_once() {
+    let server = Server::start().await;
+    for stream in [true, false] {
+        let mut tcp = server.connect().await;
+        let (got, end) =
+            exchange(&mut tcp, &chat_bytes("m?ttft=60000", stream), Duration::from_millis(300)).await;
+        let got = String::from_utf8_lossy(&got);
+        assert!(
+            end.is_none() && got.starts_with("HTTP/1.1 200") && got.ends_with("\r\n\r\n"),
+            "{stream}: {got}"
+        );
+    }
 }
 
 #[tokio::test]

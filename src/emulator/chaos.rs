@@ -1,0 +1,80 @@
+//! The script key `chaos`: some requests, drawn from a seed, meet one of the faults a provider can have.
+//!
+//! Only the drawing; what the faults do stands where every script's does. The same seed and the same order of requests
+//! draw the same faults.
+
+use super::script::Script;
+use super::words::scramble;
+
+/// What may strike, as scripts. Those that keep silent do so for longer than any caller waits.
+const WAYS: [&str; 22] = [
+    "status=429",
+    "status=429&retry_after_ms=20",
+    "status=500",
+    "status=503&retry_after=1",
+    "status=401",
+    "error=context_length",
+    "error=content_filter",
+    "fault=reset",
+    "fault=eof",
+    "fault=hang",
+    "fault=garbage",
+    "fault=half_head",
+    "fault=cut",
+    "fault=stall",
+    "fault=malformed",
+    "fault=error_event",
+    "fault=no_done",
+    "fault=no_finish",
+    "fault=empty",
+    "fault=html",
+    "fault=truncate",
+    "ttft=600000",
+];
+
+/// Events before a fault within a stream, at most.
+const LATEST: u64 = 40;
+
+/// What the `number`th request with this script gets; `percent` of them a fault.
+pub(super) fn drawn(script: Script, percent: u8, seed: u64, number: u32) -> Script {
+    let draw = scramble(scramble(seed).wrapping_add(number.into()));
+    if draw % 100 >= percent.into() {
+        return Script { latency: script.latency, gap: script.gap, ..script.spent() };
+    }
+    let draw = draw / 100;
+    let way = WAYS.get((draw % WAYS.len() as u64) as usize).copied().unwrap_or_default();
+    // The list is ours and read by a test.
+    let fault = Script::parse(way).unwrap_or_default();
+    let after = Some(draw / WAYS.len() as u64 % LATEST);
+    Script { tokens: script.tokens, gap: script.gap, tag: script.tag, after, ..fault }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_is_a_script() {
+        for way in WAYS {
+            assert!(Script::parse(way).is_ok(), "{way}");
+        }
+    }
+
+    #[test]
+    fn as_many_as_asked_for_are_struck_and_a_seed_draws_the_same_again() {
+        let plain = Script::parse("tokens=7").unwrap();
+        let draw =
+            |percent, seed| (0..1000).map(|number| drawn(plain.clone(), percent, seed, number)).collect();
+        let struck = |scripts: &[Script]| scripts.iter().filter(|script| **script != plain).count();
+        let (none, some, all): (Vec<_>, Vec<_>, Vec<_>) = (draw(0, 1), draw(30, 1), draw(100, 1));
+        assert_eq!((struck(&none), struck(&all)), (0, 1000));
+        assert!((250..350).contains(&struck(&some)), "{}", struck(&some));
+        assert_eq!(some, draw(30, 1));
+        assert_ne!(some, draw(30, 2));
+        for way in WAYS {
+            let way = Script::parse(way).unwrap();
+            let met = all.iter().any(|script| (script.fault, script.status) == (way.fault, way.status));
+            assert!(met, "{way:?}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Refusals that vendors have published, each in its vendor's own words: what a router must tell apart by more than a
+//! status.
+//!
+//! Not the refusals of the emulator itself (`reply`), which are about requests nobody would take.
+
+use super::reply::Dialect;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+/// Why a vendor would not answer this prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Published {
+    /// The prompt is longer than the model's context.
+    ContextLength,
+    /// The prompt or the answer is against the vendor's rules.
+    ContentFilter,
+    /// The model does not go on from an assistant's message.
+    Prefill,
+    /// It does, but not from one that ends in white space.
+    TrailingSpace,
+}
+
+impl Published {
+    /// What `error=NAME` can be.
+    pub(super) const NAMES: [(&'static str, Self); 2] =
+        [("context_length", Self::ContextLength), ("content_filter", Self::ContentFilter)];
+
+    /// Status and body. Gemini answers a blocked prompt with a 200 that has no candidates.
+    pub(super) fn told(self, dialect: Dialect) -> (StatusCode, Value) {
+        if (self, dialect) == (Self::ContentFilter, Dialect::Gemini) {
+            let feedback = json!({
+                "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
+                "usageMetadata": {"promptTokenCount": 8, "totalTokenCount": 8},
+                "modelVersion": "emulator",
+            });
+            return (StatusCode::OK, feedback);
+        }
+        let status = StatusCode::BAD_REQUEST;
+        let (param, code) = match self {
+            Self::ContextLength => (Some("messages"), Some("context_length_exceeded")),
+            Self::ContentFilter => (Some("prompt"), Some("content_filter")),
+            Self::Prefill | Self::TrailingSpace => (Some("messages"), None),
+        };
+        (status, dialect.error(status, self.words(dialect), param, code))
+    }
+
+    /// Sources: the vendors' error pages and the messages their APIs are known to give.
+    fn words(self, dialect: Dialect) -> &'static str {
+        match (self, dialect) {
+            (Self::ContextLength, Dialect::OpenAi) => {
+                "This model's maximum context length is 8192 tokens. However, your messages resulted in 10000 tokens. \
+                 Please reduce the length of the messages."
+            }
+            (Self::ContextLength, Dialect::Anthropic) => "prompt is too long: 210000 tokens > 200000 maximum",
+            (Self::ContextLength, Dialect::Gemini) => {
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+            }
+            (Self::ContextLength, Dialect::Bedrock) => "Input is too long for requested model.",
+            (Self::ContextLength, Dialect::Cohere) => {
+                "too many tokens: total number of tokens in the prompt cannot exceed 128000 - received 200000. Try \
+                 using a shorter prompt, or enable prompt truncating."
+            }
+            (Self::ContentFilter, Dialect::OpenAi | Dialect::Gemini) => {
+                "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. \
+                 Please modify your prompt and retry."
+            }
+            (Self::ContentFilter, Dialect::Anthropic | Dialect::Bedrock) => {
+                "Output blocked by content filtering policy"
+            }
+            (Self::ContentFilter, Dialect::Cohere) => "blocked input: please edit the prompt and try again.",
+            (Self::Prefill, _) => {
+                "This model does not support assistant message prefill. The conversation must end with a user message."
+            }
+            (Self::TrailingSpace, _) => {
+                "messages: final assistant content cannot end with trailing whitespace"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_vendor_has_its_own_words() {
+        for (published, dialect, status, pointer, words) in [
+            (Published::ContextLength, Dialect::OpenAi, 400, "/error/code", "context_length_exceeded"),
+            (Published::ContextLength, Dialect::Anthropic, 400, "/error/message", "prompt is too long"),
+            (Published::ContextLength, Dialect::Gemini, 400, "/error/status", "INVALID_ARGUMENT"),
+            (Published::ContextLength, Dialect::Bedrock, 400, "/message", "Input is too long"),
+            (Published::ContextLength, Dialect::Cohere, 400, "/message", "too many tokens"),
+            (Published::ContentFilter, Dialect::OpenAi, 400, "/error/code", "content_filter"),
+            (Published::ContentFilter, Dialect::Anthropic, 400, "/error/type", "invalid_request_error"),
+            (Published::ContentFilter, Dialect::Gemini, 200, "/promptFeedback/blockReason", "PROHIBITED"),
+            (Published::Prefill, Dialect::Anthropic, 400, "/error/message", "does not support assistant"),
+        ] {
+            let (told, body) = published.told(dialect);
+            assert_eq!(told, status, "{published:?} {dialect:?}");
+            let found = body.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            assert!(found.starts_with(words) || found.contains(words), "{published:?} {dialect:?}: {body}");
+        }
+    }
+}

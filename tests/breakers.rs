@@ -1,0 +1,165 @@
+//! Circuit breakers as callers and operators see them: who is skipped, what the control port tells and resets, and what
+//! does not count against a target.
+//!
+//! Not the states and their clock, which unit tests pass through with a time of their own: 30 s is the least cooldown.
+
+use crate::faults::case::{Who, asked, body, send};
+use crate::faults::seen::Seen;
+use crate::support::client::{client, new_trace};
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::wait::until;
+use crate::support::{Gateway, gateway};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A fallback of these targets with a breaker that opens at the second failure.
+fn config(targets: &[Value]) -> Value {
+    json!({
+        "strategy": {"mode": "fallback"},
+        "cb_config": {"failure_threshold": 2, "cooldown_interval": 30000},
+        "targets": targets,
+    })
+}
+
+/// A target whose requests carry `trace-role`.
+fn target(trace: &str, role: &str, script: &str) -> Value {
+    Who::OpenAi.target(role, &format!("{script}&tag={trace}-{role}"))
+}
+
+async fn ask(gateway: &Gateway, config: &Value) -> Seen {
+    send(gateway, &client(), &new_trace(), config, &body(false, false), false).await
+}
+
+async fn asks(gateway: &Gateway, trace: &str, role: &str) -> usize {
+    asked(gateway, &format!("{trace}-{role}")).await.len()
+}
+
+/// The target of the control port's list whose model begins so.
+async fn shown(gateway: &Gateway, role: &str) -> Value {
+    let url = format!("{}/v1/targets", gateway.control_url());
+    let list: Value = client().get(url).send().await.unwrap().json().await.unwrap();
+    let model = Who::OpenAi.model(role);
+    let targets = list["targets"].as_array().unwrap().clone();
+    let found =
+        targets.into_iter().find(|target| target["model"].as_str().is_some_and(|it| it.starts_with(&model)));
+    found.unwrap_or_else(|| panic!("{role} is not in {list}"))
+}
+
+#[tokio::test]
+async fn an_open_target_is_skipped_shown_and_reset() {
+    let (gateway, trace) = (Gateway::start(STANDARD), new_trace());
+    let targets = [target(&trace, "primary", "status=503&times=2"), target(&trace, "fallback", "")];
+    let config = config(&targets);
+    for asks_of_primary in [1, 2, 2, 2] {
+        let seen = ask(&gateway, &config).await;
+        assert_eq!(seen.status, 200, "{}", seen.body);
+        assert_eq!(seen.header("x-gateway-last-used-option-index"), "config.targets[1]");
+        assert_eq!(asks(&gateway, &trace, "primary").await, asks_of_primary);
+    }
+    let open = shown(&gateway, "primary").await;
+    assert_eq!((&open["state"], &open["index"]), (&json!("open"), &json!("config.targets[0]")), "{open}");
+    assert!(open["next_try_seconds"].as_f64().is_some_and(|left| (1.0..=30.0).contains(&left)), "{open}");
+    assert_eq!(shown(&gateway, "fallback").await["state"], "closed");
+    let gauge = async |index: &str| {
+        let metrics = gateway.metrics().await;
+        let mut lines = metrics.lines().filter(|line| line.starts_with("turnpike_target_open{"));
+        lines.find(|line| line.contains(index)).map(|line| line.rsplit(' ').next().unwrap().to_owned())
+    };
+    assert_eq!(gauge("config.targets[0]").await.as_deref(), Some("1"));
+    assert_eq!(gauge("config.targets[1]").await.as_deref(), Some("0"));
+    let reset = client().post(format!("{}/v1/targets/reset", gateway.control_url())).json(&json!({}));
+    assert_eq!(reset.send().await.unwrap().json::<Value>().await.unwrap(), json!({"reset": 1}));
+    assert_eq!(shown(&gateway, "primary").await["state"], "closed");
+    assert_eq!(gauge("config.targets[0]").await.as_deref(), Some("0"));
+    let seen = ask(&gateway, &config).await;
+    assert_eq!(seen.header("x-gateway-last-used-option-index"), "config.targets[0]", "{}", seen.body);
+}
+
+#[tokio::test]
+async fn when_all_are_open_the_least_bad_is_tried_and_this_is_said() {
+    let (gateway, trace) = (gateway(), new_trace());
+    let targets = ["one", "two"].map(|role| target(&trace, role, "status=503"));
+    let config = config(&targets);
+    for _ in 0..2 {
+        assert_eq!(ask(&gateway, &config).await.status, 503);
+    }
+    let line_trace = new_trace();
+    let seen = send(&gateway, &client(), &line_trace, &config, &body(false, false), false).await;
+    assert_eq!(seen.status, 503, "{}", seen.body);
+    // The one that opened first.
+    assert_eq!(seen.attempts().first().map(|(target, _)| target.as_str()), Some("config.targets[0]"));
+    assert!(asks(&gateway, &trace, "one").await == 3);
+    let line = gateway.access_line(&line_trace).await;
+    assert!(line.to_string().contains("least_bad"), "{line}");
+}
+
+#[tokio::test]
+async fn resets_time_outs_and_broken_answers_open_a_target() {
+    let gateway = gateway();
+    for (script, more) in [
+        ("fault=eof", json!({})),
+        ("fault=hang", json!({"request_timeout": 200})),
+        ("ttft=60000", json!({"time_limits": {"first_token_ms": 200}})),
+        ("fault=cut&after=9", json!({})),
+        ("fault=malformed&after=0", json!({})),
+        ("fault=empty", json!({})),
+        ("status=529", json!({})),
+    ] {
+        let trace = new_trace();
+        let mut config = config(&[target(&trace, "primary", script), target(&trace, "fallback", "")]);
+        more.as_object().unwrap().iter().for_each(|(key, value)| config[key] = value.clone());
+        for _ in 0..2 {
+            let seen = send(&gateway, &client(), &new_trace(), &config, &body(false, true), false).await;
+            assert_eq!((seen.status, seen.done), (200, true), "{script}: {}", seen.body);
+        }
+        let before = asks(&gateway, &trace, "primary").await;
+        let seen = ask(&gateway, &config).await;
+        assert_eq!(seen.status, 200, "{script}: {}", seen.body);
+        assert_eq!(
+            asks(&gateway, &trace, "primary").await,
+            before,
+            "{script}: asked though it should be open"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_the_targets_fault_does_not_open_it() {
+    let gateway = gateway();
+    for script in ["status=400", "status=401", "status=429", "status=500", "error=context_length"] {
+        let trace = new_trace();
+        let config = config(&[target(&trace, "primary", script), target(&trace, "fallback", "")]);
+        for asks_of_primary in 1..=4 {
+            ask(&gateway, &config).await;
+            assert_eq!(asks(&gateway, &trace, "primary").await, asks_of_primary, "{script}");
+        }
+    }
+    // A list of its own decides alone.
+    let trace = new_trace();
+    let mut listed = config(&[target(&trace, "primary", "status=429"), target(&trace, "fallback", "")]);
+    listed["cb_config"]["failure_status_codes"] = json!([429]);
+    for asks_of_primary in [1, 2, 2] {
+        ask(&gateway, &listed).await;
+        assert_eq!(asks(&gateway, &trace, "primary").await, asks_of_primary, "listed");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_does_not_open_a_target() {
+    let (gateway, trace) = (gateway(), new_trace());
+    let config = config(&[target(&trace, "primary", "latency=700"), target(&trace, "fallback", "")]);
+    for left in 1..=3 {
+        let call = client()
+            .post(format!("{}/chat/completions", gateway.base_url()))
+            .header("x-gateway-api-key", KEY);
+        let call = call.header("x-gateway-config", config.to_string()).json(&body(false, true));
+        let answer = call.timeout(Duration::from_millis(150)).send().await;
+        assert!(answer.is_err(), "it was answered too soon to be left");
+        until("the request that was left", async || {
+            (asks(&gateway, &trace, "primary").await == left).then_some(())
+        })
+        .await;
+    }
+    let seen = ask(&gateway, &config).await;
+    assert_eq!(seen.header("x-gateway-last-used-option-index"), "config.targets[0]", "{}", seen.body);
+}

@@ -1,0 +1,188 @@
+//! One cell of the matrix: a fault, the primary's dialect, the form of the answer; and how its request is sent.
+//!
+//! Not what must come of it (`courses`).
+
+use super::rows::{Fault, Form};
+use super::seen::Seen;
+use crate::support::Gateway;
+use crate::support::client::client;
+use crate::support::settings::{KEY, STANDARD};
+use reqwest::Client;
+use serde_json::{Value, json};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Tokens of every answer.
+pub(crate) const TOKENS: u64 = 60;
+
+/// Whose dialect a target speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    OpenAi,
+    Anthropic,
+    Gemini,
+    Bedrock,
+}
+
+pub(crate) const WHOS: [Who; 4] = [Who::OpenAi, Who::Anthropic, Who::Gemini, Who::Bedrock];
+
+impl Who {
+    /// The stored provider of the standard settings.
+    pub(crate) fn slug(self) -> &'static str {
+        match self {
+            Who::OpenAi => "@emulator",
+            Who::Anthropic => "@anthropic-emulator",
+            Who::Gemini => "@google-emulator",
+            Who::Bedrock => "@bedrock-emulator",
+        }
+    }
+
+    /// The provider's id.
+    pub(crate) fn id(self) -> &'static str {
+        match self {
+            Who::OpenAi => "openai",
+            Who::Anthropic => "anthropic",
+            Who::Gemini => "google",
+            Who::Bedrock => "bedrock",
+        }
+    }
+
+    /// A model that this provider has had; `role` makes it one of ours.
+    pub(crate) fn model(self, role: &str) -> String {
+        match self {
+            Who::OpenAi => format!("gpt-4o-mini-{role}"),
+            Who::Anthropic => format!("claude-3-5-haiku-20241022-{role}"),
+            Who::Gemini => format!("gemini-2.0-flash-{role}"),
+            Who::Bedrock => format!("anthropic.claude-3-haiku-20240307-{role}"),
+        }
+    }
+
+    /// A target of this dialect whose model carries a script.
+    pub(crate) fn target(self, role: &str, script: &str) -> Value {
+        json!({"provider": self.slug(), "override_params": {"model": format!("{}?{script}", self.model(role))}})
+    }
+}
+
+/// The gateways the cases run on, and a client to call them.
+pub(super) struct Bed {
+    pub(super) gateway: Gateway,
+    /// Only for cases that count.
+    pub(super) counted: Gateway,
+    pub(super) client: Client,
+}
+
+impl Bed {
+    pub(super) fn start() -> Self {
+        Self { gateway: Gateway::start(STANDARD), counted: super::own_gateway(), client: client() }
+    }
+}
+
+/// One cell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Case {
+    pub(super) fault: &'static Fault,
+    pub(super) who: Who,
+    pub(super) form: Form,
+    /// Asked for at `/v1/messages`.
+    pub(super) messages: bool,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.messages { "/messages" } else { "/chat/completions" };
+        write!(f, "{}: {:?} {:?} {path}", self.fault.name, self.who, self.form)
+    }
+}
+
+impl Case {
+    pub(super) fn is_streamed(&self) -> bool {
+        self.form == Form::Streamed
+    }
+
+    /// The fallback's dialect: the caller's own.
+    pub(super) fn fallback(&self) -> Who {
+        if self.messages { Who::Anthropic } else { Who::OpenAi }
+    }
+
+    /// The primary's script, with what every answer has.
+    pub(super) fn script(&self, trace: &str) -> String {
+        let [streamed, whole] = self.fault.scripts;
+        let script = if self.is_streamed() { streamed } else { whole };
+        let counted = script.contains("times=") || script.contains("flap=");
+        let key = if counted { format!("&key={trace}") } else { String::new() };
+        format!("{script}{key}&tokens={TOKENS}&tag={trace}-p")
+    }
+
+    /// The plain config: these targets, two retries, half a minute.
+    pub(super) fn config(&self, targets: &[Value]) -> Value {
+        // A whole answer that never comes is given up after `request_timeout`: half a minute is too long for a test.
+        let silent = self.fault.name == "silence" && !self.is_streamed();
+        let timeout = if silent { 3_000 } else { 30_000 };
+        json!({
+            "strategy": {"mode": "fallback"},
+            "retry": {"attempts": 2},
+            "request_timeout": timeout,
+            "targets": targets,
+        })
+    }
+
+    /// Primary and fallback.
+    pub(super) fn targets(&self, trace: &str) -> [Value; 2] {
+        let primary = self.who.target("primary", &self.script(trace));
+        [primary, self.fallback().target("fallback", &format!("tokens={TOKENS}&tag={trace}-f"))]
+    }
+
+    /// Sends a request by this config and reads its answer to the end.
+    pub(super) async fn send(&self, gateway: &Gateway, client: &Client, trace: &str, config: &Value) -> Seen {
+        send(gateway, client, trace, config, &body(self.messages, self.is_streamed()), self.messages).await
+    }
+}
+
+/// What the caller says.
+pub(crate) fn body(messages: bool, streamed: bool) -> Value {
+    let mut body = json!({
+        "model": "asked-for", "stream": streamed, "messages": [{"role": "user", "content": "Tell me a story."}],
+    });
+    if messages {
+        body["max_tokens"] = 1000.into();
+    } else if streamed {
+        body["stream_options"] = json!({"include_usage": true});
+    }
+    body
+}
+
+/// Sends this body by this config and reads the answer to the end.
+pub(crate) async fn send(
+    gateway: &Gateway,
+    client: &Client,
+    trace: &str,
+    config: &Value,
+    body: &Value,
+    messages: bool,
+) -> Seen {
+    let path = if messages { "messages" } else { "chat/completions" };
+    let begun = Instant::now();
+    let call = client.post(format!("{}/{path}", gateway.base_url())).header("x-gateway-api-key", KEY);
+    let call = call.header("x-gateway-trace-id", trace).header("x-gateway-config", config.to_string());
+    match call.timeout(Duration::from_secs(60)).json(body).send().await {
+        Ok(answer) => Seen::read(answer, begun, messages).await,
+        Err(error) => Seen { broke: Some(format!("{error:?}")), took: begun.elapsed(), ..Seen::default() },
+    }
+}
+
+/// What the emulator got with this tag, oldest first, when all of it has ended.
+pub(crate) async fn asked(gateway: &Gateway, tag: &str) -> Vec<Value> {
+    let url = format!("{}/_emulator/requests?tag={tag}", gateway.emulator_url());
+    let client = client();
+    crate::support::wait::until(&format!("the end of what {tag} was asked"), async || {
+        let asked: Vec<Value> = client.get(&url).send().await.unwrap().json().await.unwrap();
+        asked.iter().all(|request| request["closed"].is_string()).then_some(asked)
+    })
+    .await
+}
+
+/// What the emulator says when it is asked for so many tokens.
+pub(crate) fn story(tokens: u64) -> String {
+    let words = [" The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."];
+    words.iter().cycle().take(tokens as usize).copied().collect::<String>().trim_start().to_owned()
+}

@@ -1,0 +1,99 @@
+//! The fault matrix: sixteen ways a provider fails, and what a caller of a plain fallback config sees of each.
+//!
+//! Two targets, `retry: {attempts: 2}`, `request_timeout: 30000`, nothing else: no fault may need a setting of its own.
+//! Each row runs with primaries of four dialects, streamed and whole where the fault exists there; the verdicts are
+//! printed as the table that the README shows. Not here: what the settings change (`limits_of_time`), breakers
+//! (`breakers`), providers that fail in all ways at once (`chaos`).
+
+pub(crate) mod case;
+mod courses;
+mod limits_of_time;
+mod rows;
+pub(crate) mod seen;
+
+use crate::support::{Gateway, announce};
+use case::{Bed, Case};
+use futures_util::{FutureExt, StreamExt, stream};
+use rows::{FAULTS, Fault, Form};
+use std::fmt::Write;
+use std::panic::AssertUnwindSafe;
+
+/// Cases under way at a time: most only wait.
+const AT_ONCE: usize = 40;
+
+/// The columns of the table: whose dialect the primary speaks, and how the answer comes.
+const COLUMNS: [(&str, case::Who, Form); 6] = [
+    ("OpenAI, streamed", case::Who::OpenAi, Form::Streamed),
+    ("OpenAI, whole", case::Who::OpenAi, Form::Whole),
+    ("Anthropic", case::Who::Anthropic, Form::Streamed),
+    ("Gemini", case::Who::Gemini, Form::Streamed),
+    ("Bedrock", case::Who::Bedrock, Form::Streamed),
+    ("Messages", case::Who::Anthropic, Form::Streamed),
+];
+
+#[tokio::test]
+async fn every_fault_is_survived_on_a_plain_config() {
+    let bed = &Bed::start();
+    // Those that wait longest go first.
+    let mut cases: Vec<Case> = FAULTS.iter().flat_map(cases).collect();
+    cases.sort_by_key(|case| std::cmp::Reverse(case.fault.patience));
+    let verdicts = stream::iter(cases).map(|case| async move {
+        // Caught, so that one case that panics is a mark in the table and not its end.
+        let run = AssertUnwindSafe(courses::run(bed, case)).catch_unwind().await;
+        (case, run.is_ok())
+    });
+    let verdicts: Vec<(Case, bool)> = verdicts.buffer_unordered(AT_ONCE).collect().await;
+    announce(&table(&verdicts));
+    let failed: Vec<String> =
+        verdicts.iter().filter(|(_, passed)| !passed).map(|(case, _)| case.to_string()).collect();
+    assert!(failed.is_empty(), "{} of {} failed:\n{}", failed.len(), verdicts.len(), failed.join("\n"));
+    courses::accounts_balance(bed).await;
+}
+
+/// A fault in every dialect and form it exists in.
+fn cases(fault: &'static Fault) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for form in [Form::Streamed, Form::Whole] {
+        if !fault.forms.contains(&form) {
+            continue;
+        }
+        cases.extend(case::WHOS.map(|who| Case { fault, who, form, messages: false }));
+        if fault.messages {
+            cases.push(Case { fault, who: case::Who::Anthropic, form, messages: true });
+        }
+    }
+    cases
+}
+
+/// The verdicts as the README shows them: a native column holds streamed and whole.
+fn table(verdicts: &[(Case, bool)]) -> String {
+    let mut out = String::from("| Fault |");
+    COLUMNS.iter().for_each(|(name, ..)| write!(out, " {name} |").unwrap());
+    out.push_str("\n|---|");
+    COLUMNS.iter().for_each(|_| out.push_str("---|"));
+    out.push('\n');
+    for fault in FAULTS {
+        write!(out, "| {} |", fault.name).unwrap();
+        for (name, who, form) in COLUMNS {
+            let here = verdicts.iter().filter(|(case, _)| {
+                let column = case.messages == (name == "Messages");
+                let form = case.form == form || case.who != case::Who::OpenAi;
+                case.fault.name == fault.name && case.who == who && column && form
+            });
+            let passed: Vec<bool> = here.map(|(_, passed)| *passed).collect();
+            let mark = match (passed.is_empty(), passed.iter().all(|passed| *passed)) {
+                (true, _) => "–",
+                (false, true) => "✓",
+                (false, false) => "✗",
+            };
+            write!(out, " {mark} |").unwrap();
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// A gateway for tests of this folder that count what others count too.
+fn own_gateway() -> Gateway {
+    Gateway::start(crate::support::settings::STANDARD)
+}

@@ -1,0 +1,131 @@
+//! The faults, one row each: the primary's script, who answers in the end, how often the primary may be asked, and how
+//! long all of it may take.
+//!
+//! Only the list; what is made of a row is `courses`.
+
+use std::ops::RangeInclusive;
+
+/// How an answer comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Streamed,
+    Whole,
+}
+
+/// Who answers in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    Primary,
+    Fallback,
+    /// The primary began, the fallback went on; whole answers are the fallback's.
+    Both,
+}
+
+/// What happens in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Course {
+    /// One request.
+    Once,
+    /// One request, and one with a target of the same model in between.
+    TooLong,
+    /// The refusal is the answer.
+    Refused,
+    /// The fallback refuses to go on from a beginning.
+    NoPrefill,
+    /// Requests over several changes between good and bad.
+    Flapping,
+    /// One request, and what was counted of it.
+    Accounting,
+}
+
+/// One row of the matrix.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) name: &'static str,
+    pub(super) course: Course,
+    /// The primary's script: of a stream, of a whole answer.
+    pub(super) scripts: [&'static str; 2],
+    pub(super) forms: &'static [Form],
+    /// It is tried at `/v1/messages` too.
+    pub(super) messages: bool,
+    pub(super) served: Served,
+    /// How often the primary is asked.
+    pub(super) asked: RangeInclusive<usize>,
+    /// Seconds at most until the answer is whole.
+    pub(super) patience: u64,
+}
+
+const BOTH: &[Form] = &[Form::Streamed, Form::Whole];
+const STREAMED: &[Form] = &[Form::Streamed];
+
+const fn fault(name: &'static str, script: &'static str) -> Fault {
+    Fault {
+        name,
+        course: Course::Once,
+        scripts: [script, script],
+        forms: BOTH,
+        messages: false,
+        served: Served::Fallback,
+        asked: 1..=1,
+        // Two waits of up to one and two seconds, on a busy machine.
+        patience: 9,
+    }
+}
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        served: Served::Primary,
+        asked: 2..=2,
+        ..fault("429 with Retry-After 2, then fine", "status=429&retry_after=2&times=1")
+    },
+    Fault { asked: 3..=3, ..fault("429 without end", "status=429") },
+    Fault { served: Served::Primary, asked: 2..=2, ..fault("one 500, then fine", "status=500&times=1") },
+    Fault { asked: 3..=3, ..fault("503 without end", "status=503") },
+    // Three tries, each with one more free of charge where its connection had been used before.
+    Fault { asked: 1..=6, ..fault("reset before the head", "fault=reset") },
+    Fault { patience: 13, ..fault("silence", "fault=hang") },
+    Fault { patience: 15, ..fault("head at once, first token after 20 s", "ttft=20000") },
+    Fault {
+        scripts: ["fault=cut&after=42", "fault=cut"],
+        messages: true,
+        served: Served::Both,
+        asked: 1..=3,
+        ..fault("cut after 40 of 60 tokens", "")
+    },
+    Fault {
+        scripts: ["fault=stall&after=22", "fault=stall"],
+        messages: true,
+        served: Served::Both,
+        patience: 20,
+        ..fault("stalled after 20 tokens", "")
+    },
+    Fault {
+        scripts: ["fault=malformed&after=9", "fault=malformed"],
+        messages: true,
+        served: Served::Both,
+        asked: 1..=3,
+        ..fault("tenth event malformed", "")
+    },
+    Fault { forms: STREAMED, served: Served::Primary, ..fault("no [DONE]", "fault=no_done") },
+    Fault {
+        forms: STREAMED,
+        messages: true,
+        served: Served::Both,
+        ..fault("no finish reason", "fault=no_finish")
+    },
+    Fault { course: Course::TooLong, ..fault("context length exceeded", "error=context_length") },
+    Fault {
+        course: Course::Refused,
+        served: Served::Primary,
+        ..fault("content filter", "error=content_filter")
+    },
+    Fault {
+        course: Course::NoPrefill,
+        forms: STREAMED,
+        messages: true,
+        served: Served::Both,
+        ..fault("fallback that takes no prefill", "fault=cut&after=30")
+    },
+    Fault { course: Course::Flapping, patience: 16, ..fault("primary that flaps", "status=503&flap=2000") },
+    Fault { course: Course::Accounting, asked: 3..=3, ..fault("accounting after failover", "status=503") },
+];

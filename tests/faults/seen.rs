@@ -1,0 +1,173 @@
+//! What a caller sees of an answer: status, headers, text, why it ended, tokens, errors, and whether it ended as it
+//! should.
+//!
+//! Read straight from the caller's dialect, not with the gateway's own readers, which would share its mistakes.
+
+use crate::support::sse;
+use reqwest::Response;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// One answer, to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    /// Until the last byte.
+    pub(crate) took: Duration,
+    pub(crate) text: String,
+    pub(crate) finish: Option<String>,
+    /// Tokens in and out.
+    pub(crate) tokens: Option<(u64, u64)>,
+    /// The model named first.
+    pub(crate) model: String,
+    /// It said that it was over: `[DONE]`, `message_stop`; a whole body that came whole.
+    pub(crate) done: bool,
+    pub(crate) error: Option<Value>,
+    /// The connection or the framing broke.
+    pub(crate) broke: Option<String>,
+    pub(crate) body: String,
+    /// Events, without comments.
+    pub(crate) events: usize,
+}
+
+impl Seen {
+    pub(crate) async fn read(mut answer: Response, begun: Instant, messages: bool) -> Self {
+        let mut seen =
+            Self { status: answer.status().as_u16(), headers: answer.headers().clone(), ..Self::default() };
+        let mut bytes = Vec::new();
+        loop {
+            match answer.chunk().await {
+                Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
+                Ok(None) => break,
+                Err(error) => {
+                    seen.broke = Some(format!("{error:?}"));
+                    break;
+                }
+            }
+        }
+        seen.took = begun.elapsed();
+        seen.body = String::from_utf8(bytes).unwrap();
+        let streamed = seen.header("content-type").starts_with("text/event-stream");
+        match (streamed, messages) {
+            (true, false) => seen.chunks(),
+            (true, true) => seen.message_events(),
+            (false, _) => seen.whole(messages),
+        }
+        seen
+    }
+
+    /// A header's text; empty where there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Who was tried, as `x-gateway-attempts` tells it: target, what came of it.
+    pub(crate) fn attempts(&self) -> Vec<(String, String)> {
+        let told = self.header("x-gateway-attempts").split(", ").filter(|told| !told.is_empty());
+        let one = |told: &str| {
+            let parts: Vec<&str> = told.split(':').collect();
+            assert!(parts.len() == 3 && parts[2].parse::<u64>().is_ok(), "x-gateway-attempts: {told}");
+            (parts[0].to_owned(), parts[1].to_owned())
+        };
+        told.map(one).collect()
+    }
+
+    fn whole(&mut self, messages: bool) {
+        let Ok(body) = serde_json::from_str::<Value>(&self.body) else { return };
+        self.done = self.broke.is_none();
+        self.error = body.get("error").filter(|error| !error.is_null()).cloned();
+        self.model = text(&body["model"]);
+        if messages {
+            let blocks = body["content"].as_array().into_iter().flatten();
+            self.text = blocks.map(|block| text(&block["text"])).collect();
+            self.finish = body["stop_reason"].as_str().map(str::to_owned);
+            self.usage(&body["usage"], "input_tokens", "output_tokens");
+        } else {
+            self.text = text(&body["choices"][0]["message"]["content"]);
+            self.finish = body["choices"][0]["finish_reason"].as_str().map(str::to_owned);
+            self.usage(&body["usage"], "prompt_tokens", "completion_tokens");
+        }
+    }
+
+    /// Chat chunks. What no client could make sense of is a panic: two ends, words behind the end, no JSON.
+    fn chunks(&mut self) {
+        let events = sse::events(&self.body);
+        self.events = events.len();
+        for event in &events {
+            assert!(!self.done, "an event behind [DONE]: {}", self.body);
+            if event.data == "[DONE]" {
+                self.done = true;
+                continue;
+            }
+            let chunk: Value = serde_json::from_str(&event.data).unwrap_or_else(|_| panic!("{}", self.body));
+            if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+                self.error = Some(error.clone());
+                continue;
+            }
+            assert!(self.error.is_none(), "an event behind an error: {}", self.body);
+            self.names_the_same_answer(&chunk);
+            self.usage(&chunk["usage"], "prompt_tokens", "completion_tokens");
+            let choice = &chunk["choices"][0];
+            let said = text(&choice["delta"]["content"]);
+            assert!(said.is_empty() || self.finish.is_none(), "words behind the end: {}", self.body);
+            self.text += &said;
+            if let Some(finish) = choice["finish_reason"].as_str() {
+                assert!(self.finish.is_none(), "two ends: {}", self.body);
+                self.finish = Some(finish.to_owned());
+            }
+        }
+    }
+
+    fn names_the_same_answer(&mut self, chunk: &Value) {
+        if self.model.is_empty() {
+            self.model = text(&chunk["model"]);
+        }
+    }
+
+    /// Events of the Messages dialect, in the order it demands.
+    fn message_events(&mut self) {
+        let events = sse::events(&self.body);
+        self.events = events.len();
+        let mut open = None;
+        for event in &events {
+            assert!(!self.done, "an event behind message_stop: {}", self.body);
+            let told: Value = serde_json::from_str(&event.data).unwrap_or_else(|_| panic!("{}", self.body));
+            match event.name.as_str() {
+                "message_start" => {
+                    assert!(self.model.is_empty(), "two starts: {}", self.body);
+                    self.model = text(&told["message"]["model"]);
+                    self.usage(&told["message"]["usage"], "input_tokens", "output_tokens");
+                }
+                "content_block_start" => {
+                    assert!(open.replace(told["index"].clone()).is_none(), "{}", self.body)
+                }
+                "content_block_delta" => {
+                    assert_eq!(open.as_ref(), Some(&told["index"]), "{}", self.body);
+                    self.text += &text(&told["delta"]["text"]);
+                }
+                "content_block_stop" => assert!(open.take().is_some(), "{}", self.body),
+                "message_delta" => {
+                    self.finish = told["delta"]["stop_reason"].as_str().map(str::to_owned);
+                    self.usage(&told["usage"], "input_tokens", "output_tokens");
+                }
+                "message_stop" => self.done = true,
+                "error" => self.error = Some(told["error"].clone()),
+                _ => {}
+            }
+        }
+    }
+
+    fn usage(&mut self, usage: &Value, input: &str, output: &str) {
+        let count = |name: &str| usage[name].as_u64();
+        if let Some(output) = count(output) {
+            let before = self.tokens.map_or(0, |(input, _)| input);
+            self.tokens = Some((count(input).unwrap_or(before), output));
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

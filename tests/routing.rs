@@ -1,0 +1,335 @@
+//! Strategies as callers see them: shares, stickiness, conditions, nesting, which statuses go on, what is told when all
+//! fail, retries and hedges.
+//!
+//! Not the faults of providers (`faults`) nor breakers; every rule of picking is a unit test's.
+
+use crate::faults::case::{Who, asked, body, send};
+use crate::faults::seen::Seen;
+use crate::support::client::{client, new_trace};
+use crate::support::provider::Provider;
+use crate::support::settings::KEY;
+use crate::support::{Gateway, gateway};
+use futures_util::{StreamExt, stream};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+const INDEX: &str = "x-gateway-last-used-option-index";
+
+fn target(script: &str) -> Value {
+    Who::OpenAi.target("t", script)
+}
+
+/// A target with more keys.
+fn with(script: &str, more: &Value) -> Value {
+    let mut target = target(script);
+    more.as_object().unwrap().iter().for_each(|(key, value)| target[key] = value.clone());
+    target
+}
+
+async fn ask(gateway: &Gateway, config: &Value) -> Seen {
+    send(gateway, &client(), &new_trace(), config, &body(false, false), false).await
+}
+
+/// One request with more headers and a body; the index of the target that answered.
+async fn index(gateway: &Gateway, config: &Value, headers: &[(&str, &str)], body: &Value) -> String {
+    let call =
+        client().post(format!("{}/chat/completions", gateway.base_url())).header("x-gateway-api-key", KEY);
+    let call = call.header("x-gateway-config", config.to_string());
+    let call = headers.iter().fold(call, |call, (name, value)| call.header(*name, *value));
+    let answer = call.json(body).send().await.unwrap();
+    let index = answer.headers().get(INDEX).map(|index| index.to_str().unwrap().to_owned());
+    index.unwrap_or_else(|| panic!("no index with status {}", answer.status()))
+}
+
+#[tokio::test]
+async fn shares_are_as_the_weights_and_none_is_none() {
+    let (gateway, client) = (gateway(), client());
+    let config = json!({"strategy": {"mode": "loadbalance"}, "targets": [
+        with("tokens=1", &json!({"weight": 3})),
+        with("tokens=1", &json!({"weight": 0})),
+        // Without a weight it is 1.
+        with("tokens=1", &json!({})),
+    ]});
+    let asks = stream::iter(0..200).map(|_| {
+        let (gateway, client, config) = (&gateway, &client, &config);
+        async move { send(gateway, client, &new_trace(), config, &body(false, false), false).await }
+    });
+    let mut shares = BTreeMap::<String, usize>::new();
+    let seen: Vec<Seen> = asks.buffer_unordered(8).collect().await;
+    for seen in seen {
+        assert_eq!(seen.status, 200, "{}", seen.body);
+        *shares.entry(seen.header(INDEX).to_owned()).or_default() += 1;
+    }
+    // 150 expected of 200, a standard deviation of 6: further off than five of them never happens.
+    let share = |index: usize| shares.get(&format!("config.targets[{index}]")).copied().unwrap_or_default();
+    assert!((119..=181).contains(&share(0)), "{shares:?}");
+    assert_eq!((share(1), share(0) + share(2)), (0, 200), "{shares:?}");
+}
+
+#[tokio::test]
+async fn a_balanced_target_is_final_unless_a_fallback_stands_around_it() {
+    let gateway = gateway();
+    let group = json!({"strategy": {"mode": "loadbalance"}, "targets": [target("status=503")]});
+    let seen = ask(&gateway, &group).await;
+    assert_eq!((seen.status, seen.header(INDEX)), (503, "config.targets[0]"), "{}", seen.body);
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": [
+        group,
+        {"strategy": {"mode": "loadbalance"}, "targets": [with("", &json!({"weight": 0})), target("")]},
+    ]});
+    let seen = ask(&gateway, &config).await;
+    assert_eq!((seen.status, seen.header(INDEX)), (200, "config.targets[1].targets[1]"), "{}", seen.body);
+    assert_eq!(seen.attempts()[0], ("config.targets[0].targets[0]".to_owned(), "503".to_owned()));
+}
+
+#[tokio::test]
+async fn the_same_caller_sticks_to_its_target() {
+    let gateway = gateway();
+    let marker = new_trace();
+    let sticky = json!({"enabled": true, "hash_fields": ["metadata.user"], "ttl": 60});
+    let targets: Vec<Value> = (0..4).map(|at| target(&format!("tokens={}&tag={marker}", at + 1))).collect();
+    let config = json!({"strategy": {"mode": "loadbalance", "sticky": sticky}, "targets": targets});
+    let mut met = Vec::new();
+    for user in 0..12 {
+        let metadata = json!({"user": format!("{marker}-{user}")}).to_string();
+        let headers = [("x-gateway-metadata", metadata.as_str())];
+        let first = index(&gateway, &config, &headers, &body(false, false)).await;
+        for _ in 0..4 {
+            assert_eq!(index(&gateway, &config, &headers, &body(false, false)).await, first, "user {user}");
+        }
+        met.push(first);
+    }
+    met.sort();
+    met.dedup();
+    assert!(met.len() > 1, "twelve users all met {met:?}");
+}
+
+#[tokio::test]
+async fn conditions_choose_by_metadata_body_headers_and_path() {
+    let gateway = gateway();
+    let named = |name: &str| with("tokens=1", &json!({"name": name}));
+    let config = json!({
+        "strategy": {"mode": "conditional", "default": "d", "conditions": [
+            {"query": {"metadata.plan": {"$eq": "paid"}}, "then": "a"},
+            {"query": {"params.max_tokens": {"$gt": 100}}, "then": "b"},
+            {"query": {"headers.x-team": {"$regex": "^blue"}}, "then": "c"},
+            {"query": {"$and": [{"url.pathname": {"$regex": "messages$"}}, {"params.temperature": 1}]}, "then": "b"},
+        ]},
+        "targets": [named("a"), named("b"), named("c"), named("d")],
+    });
+    let plain = body(false, false);
+    let mut long = plain.clone();
+    long["max_tokens"] = 101.into();
+    let mut warm = plain.clone();
+    warm["temperature"] = 1.into();
+    for (headers, body, at) in [
+        (&[("x-gateway-metadata", r#"{"plan":"paid"}"#)][..], &long, 0),
+        (&[("x-gateway-metadata", r#"{"plan":"free"}"#)], &long, 1),
+        (&[("x-team", "blue-two")], &plain, 2),
+        (&[("X-Team", "red")], &plain, 3),
+        (&[], &warm, 3),
+    ] {
+        let found = index(&gateway, &config, headers, body).await;
+        assert_eq!(found, format!("config.targets[{at}]"), "{headers:?} {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_mistake_in_a_query_is_told_before_anyone_is_asked() {
+    let (gateway, trace) = (gateway(), new_trace());
+    let config = json!({
+        "strategy": {"mode": "conditional", "default": "d", "conditions": [
+            {"query": {"metadata.a": {"$not": 1}}, "then": "d"}, {"query": {"params.b": {"$regex": "("}}, "then": "d"},
+        ]},
+        "targets": [with(&format!("tag={trace}"), &json!({"name": "d"}))],
+    });
+    let seen = ask(&gateway, &config).await;
+    assert_eq!(seen.status, 400, "{}", seen.body);
+    for path in ["strategy.conditions[0].query", "strategy.conditions[1].query"] {
+        assert!(seen.body.contains(path), "{path}: {}", seen.body);
+    }
+    assert!(asked(&gateway, &trace).await.is_empty());
+}
+
+#[tokio::test]
+async fn when_all_fail_the_last_answer_is_the_callers_with_the_story_of_all() {
+    let gateway = gateway();
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": [
+        target("status=500"), target("fault=eof"), target("status=418"),
+    ]});
+    for streamed in [false, true] {
+        let trace = new_trace();
+        let seen = send(&gateway, &client(), &trace, &config, &body(false, streamed), false).await;
+        assert_eq!((seen.status, seen.header(INDEX)), (418, "config.targets[2]"), "{}", seen.body);
+        assert!(seen.error.as_ref().unwrap()["message"].as_str().unwrap().contains("418"), "{}", seen.body);
+        let attempts = seen.attempts();
+        let told: Vec<(&str, &str)> =
+            attempts.iter().map(|(target, what)| (target.as_str(), what.as_str())).collect();
+        assert_eq!(told[..2], [("config.targets[0]", "500"), ("config.targets[1]", "upstream_unreachable")]);
+        let line = gateway.access_line(&trace).await;
+        assert_eq!(line["attempts"].as_array().unwrap().len(), 3, "{line}");
+    }
+    let config =
+        json!({"strategy": {"mode": "fallback"}, "targets": [target("status=500"), target("fault=eof")]});
+    let seen = ask(&gateway, &config).await;
+    assert_eq!((seen.status, &seen.error.unwrap()["code"]), (502, &json!("upstream_unreachable")));
+}
+
+#[tokio::test]
+async fn the_statuses_that_go_on_are_the_strategys_then_the_targets() {
+    let gateway = gateway();
+    for (strategy, own, status, at) in [
+        (json!(null), json!(null), 404, 1),
+        (json!([429]), json!(null), 404, 0),
+        (json!([429]), json!(null), 429, 1),
+        (json!([]), json!(null), 500, 0),
+        (json!(null), json!([500]), 429, 0),
+        (json!(null), json!([500]), 500, 1),
+        (json!([429]), json!([500]), 500, 0),
+        (json!([429]), json!([500]), 429, 1),
+    ] {
+        let mut config = json!({"strategy": {"mode": "fallback"}, "targets": [
+            target(&format!("status={status}")), target(""),
+        ]});
+        if !strategy.is_null() {
+            config["strategy"]["on_status_codes"] = strategy.clone();
+        }
+        if !own.is_null() {
+            config["targets"][0]["on_status_codes"] = own.clone();
+        }
+        let seen = ask(&gateway, &config).await;
+        assert_eq!(seen.header(INDEX), format!("config.targets[{at}]"), "{config}");
+        assert_eq!(seen.status, if at == 0 { status } else { 200 }, "{config}");
+    }
+}
+
+#[tokio::test]
+async fn retries_are_counted_and_minus_one_says_they_were_used_up() {
+    let gateway = gateway();
+    for (script, attempts, status, count, asks) in [
+        ("", 2, 200, "0", 1),
+        ("status=500&times=1", 2, 200, "1", 2),
+        ("status=500&times=2", 2, 200, "2", 3),
+        ("status=500", 2, 500, "-1", 3),
+        ("status=500", 0, 500, "0", 1),
+        ("status=404", 2, 404, "0", 1),
+    ] {
+        let trace = new_trace();
+        let key = if script.contains("times") { format!("&key={trace}") } else { String::new() };
+        let mut config = target(&format!("{script}{key}&tag={trace}"));
+        config["retry"] = json!({"attempts": attempts, "backoff_ms": 10});
+        let seen = ask(&gateway, &config).await;
+        assert_eq!((seen.status, seen.header("x-gateway-retry-attempt-count")), (status, count), "{script}");
+        assert_eq!(asked(&gateway, &trace).await.len(), asks, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_says_how_long_to_wait_in_any_of_its_ways() {
+    let gateway = gateway();
+    // script, budget, at least, at most, status, asks
+    for (script, budget, least, most, status, asks) in [
+        ("retry_after_ms=400", 60_000, 400, 3_000, 200, 2),
+        ("retry_after=1", 60_000, 1_000, 4_000, 200, 2),
+        // Longer than all waits may be together: told at once.
+        ("retry_after=50", 5_000, 0, 3_000, 429, 1),
+        ("retry_after_ms=50000", 5_000, 0, 3_000, 429, 1),
+    ] {
+        let trace = new_trace();
+        let mut config = target(&format!("status=429&times=1&key={trace}&tag={trace}&{script}"));
+        config["retry"] = json!({
+            "attempts": 1, "backoff_ms": 1, "budget_ms": budget, "use_retry_after_headers": true,
+        });
+        let begun = Instant::now();
+        let seen = ask(&gateway, &config).await;
+        let took = begun.elapsed().as_millis() as u64;
+        assert_eq!(
+            (seen.status, asked(&gateway, &trace).await.len()),
+            (status, asks),
+            "{script}: {}",
+            seen.body
+        );
+        assert!((least..most).contains(&took), "{script}: {took} ms");
+    }
+}
+
+#[tokio::test]
+async fn every_header_that_tells_a_wait_is_understood() {
+    let gateway = gateway();
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(60);
+    let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&soon).unwrap();
+    // header, its value, milliseconds it means at least; none: more than is waited for, so nobody is asked again
+    for (name, value, waits) in [
+        ("retry-after", "1", Some(1_000)),
+        ("retry-after", date.as_str(), None),
+        ("retry-after-ms", "300", Some(300)),
+        ("x-ms-retry-after-ms", "300", Some(300)),
+        ("x-ratelimit-reset", "60", None),
+        ("x-ratelimit-reset-requests", "1m0s", None),
+        ("x-ratelimit-reset-tokens", "300ms", Some(300)),
+        ("retry-after", "soon", Some(0)),
+    ] {
+        let refusal = format!("HTTP/1.1 429 Too Many\r\n{name}: {value}\r\ncontent-length: 2\r\n\r\n{{}}");
+        let provider = Provider::start(move |_| refusal.clone().into_bytes()).await;
+        let config = json!({
+            "provider": "openai", "api_key": "k", "custom_host": provider.base_url(),
+            "retry": {"attempts": 1, "backoff_ms": 1, "budget_ms": 30_000, "use_retry_after_headers": true},
+        });
+        let seen = ask(&gateway, &config).await;
+        assert_eq!(seen.status, 429, "{name}: {value}: {}", seen.body);
+        assert_eq!(provider.got().len(), 1 + usize::from(waits.is_some()), "{name}: {value}");
+        assert!(
+            seen.took >= Duration::from_millis(waits.unwrap_or_default()),
+            "{name}: {value}: {:?}",
+            seen.took
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_wait_longer_than_the_budget_goes_to_the_next_target_at_once() {
+    let (gateway, trace) = (gateway(), new_trace());
+    let primary = target(&format!("status=429&retry_after=90&tag={trace}"));
+    for keeps in [true, false] {
+        let config = json!({
+            "strategy": {"mode": "fallback"},
+            "retry": {"attempts": 3, "use_retry_after_headers": keeps},
+            "targets": [primary, target("")],
+        });
+        let seen = ask(&gateway, &config).await;
+        assert_eq!((seen.status, seen.header(INDEX)), (200, "config.targets[1]"), "{}", seen.body);
+        assert!(seen.took < Duration::from_secs(3), "{:?}", seen.took);
+    }
+    assert_eq!(asked(&gateway, &trace).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_slow_target_is_raced_by_the_next_one_and_left_when_it_loses() {
+    let gateway = gateway();
+    for streamed in [true, false] {
+        let trace = new_trace();
+        let config = json!({
+            "strategy": {"mode": "fallback"},
+            "hedge": {"after_ms": 200, "max_extra_ratio": 1.0},
+            "targets": [
+                target(&format!("ttft=20000&tag={trace}-slow")), target(&format!("tokens=5&tag={trace}-quick")),
+            ],
+        });
+        let seen = send(&gateway, &client(), &new_trace(), &config, &body(false, streamed), false).await;
+        assert_eq!((seen.status, seen.done), (200, true), "{}", seen.body);
+        assert_eq!(seen.header(INDEX), "config.targets[1]", "{}", seen.body);
+        assert!(seen.took < Duration::from_secs(4), "{:?}", seen.took);
+        let slow = asked(&gateway, &format!("{trace}-slow")).await;
+        assert_eq!((slow.len(), &slow[0]["closed"]), (1, &json!("caller_left")), "the loser was not left");
+        assert_eq!(asked(&gateway, &format!("{trace}-quick")).await.len(), 1);
+    }
+    let trace = new_trace();
+    let config = json!({
+        "strategy": {"mode": "fallback"},
+        "hedge": {"after_ms": 200, "max_extra_ratio": 0.0},
+        "targets": [target("ttft=600"), target(&format!("tag={trace}-quick"))],
+    });
+    let seen = ask(&gateway, &config).await;
+    assert_eq!(seen.header(INDEX), "config.targets[0]", "hedged beyond the ratio");
+    assert!(asked(&gateway, &format!("{trace}-quick")).await.is_empty());
+}
