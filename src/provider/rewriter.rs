@@ -100,7 +100,8 @@ impl Rewriter {
             _ if state.is_over() => {}
             Work::Chat { reader, writer } => {
                 reader.finish(&mut |event| state.take(event, writer.as_mut(), out));
-                if !state.is_over() && state.learned.is_complete() {
+                // One that only stops coming, or says it is over without a reason, was cut.
+                if !state.is_over() && state.learned.finish.is_some() {
                     writer.close(out);
                     state.closed = true;
                 }

@@ -105,7 +105,7 @@ async fn orchestrate(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, dr
         known,
         begun: false,
         rescue: None,
-        stale: 0,
+        stale: false,
     };
     driver.run(orchestrate::Turn { leaf, wait: Duration::ZERO, why }).await?;
     Ok(true)

@@ -71,6 +71,8 @@ pub struct Noted {
     pub tried: usize,
     /// That connection was dead, and the body is too large for Pingora to send it again.
     pub stale: bool,
+    /// A dead connection was met: what follows goes out on a new one.
+    pub fresh: bool,
     /// What was fetched to authorize it.
     pub granted: Option<Granted>,
     /// What a hook found wrong; says more than Pingora's error.

@@ -17,8 +17,6 @@ use std::time::Duration;
 
 /// Pingora's name for "one of our hooks refused": the error itself waits in the context.
 const OURS: ErrorType = ErrorType::new("GatewayError");
-/// How often one request may meet a pooled connection that had died, before it counts as a failure.
-const MOST_STALE: usize = 3;
 /// How much of an unread body is taken in so that the caller reads our answer before it sees a reset.
 const DRAIN_BYTES: usize = 256 << 10;
 const DRAIN_TIME: Duration = Duration::from_millis(500);
@@ -78,8 +76,8 @@ fn is_tls(error: &ErrorType) -> bool {
 
 /// A connection broke. One from the pool that turns out dead is replaced free of charge, whatever the method:
 /// in practice the provider had closed it before our request came. (One that reads a request and closes
-/// without a byte sees that request twice.) Pingora replays a small body; with a larger one the orchestrator
-/// sets out again.
+/// without a byte sees that request twice.) Once, and with a new connection: the pool may be full of dead
+/// ones. Pingora replays a small body; with a larger one the orchestrator sets out again.
 pub(super) fn while_proxying(
     session: &Session,
     mut error: Box<PingoraError>,
@@ -89,7 +87,7 @@ pub(super) fn while_proxying(
     let untouched = ctx
         .errand
         .as_ref()
-        .is_some_and(|errand| errand.marks.read(|noted| noted.head.is_none() && noted.tried <= MOST_STALE));
+        .is_some_and(|errand| errand.marks.read(|noted| noted.head.is_none() && !noted.fresh));
     let broken = matches!(
         error.etype(),
         ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError | ErrorType::H2Error
@@ -97,8 +95,8 @@ pub(super) fn while_proxying(
     let replayable = !session.as_ref().retry_buffer_truncated();
     let from_upstream = *error.esource() == ErrorSource::Upstream;
     let stale = reused && untouched && broken && from_upstream;
-    if let (Some(errand), true, false) = (&ctx.errand, stale, replayable) {
-        errand.marks.note(|noted| noted.stale = true);
+    if let (Some(errand), true) = (&ctx.errand, stale) {
+        errand.marks.note(|noted| (noted.fresh, noted.stale) = (true, !replayable));
     }
     error.set_retry(stale && replayable);
     error

@@ -13,10 +13,13 @@ use pingora_core::protocols::http::subrequest::server::SubrequestHandle;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
 use pingora_proxy::Session;
 use pingora_proxy::subrequest::{BodyMode, Ctx as SubrequestCtx};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant as Clock, timeout_at};
+
+/// How long an answer that was told to its end may take to end.
+const SETTLES: Duration = Duration::from_secs(1);
 
 /// A running subrequest. Dropped, it stops: the provider's connection closes at once.
 pub(super) struct Flight {
@@ -106,6 +109,21 @@ impl Flight {
                 }
             }
         }
+    }
+
+    /// Nothing more is wanted of the answer, and its end is a moment away: with it the provider's connection
+    /// can be used again.
+    pub fn settle(mut self) {
+        tokio::spawn(async move {
+            let deadline = Some(Instant::now() + SETTLES);
+            while let Heard::Task(task) = self.next(deadline).await {
+                if task.is_end() {
+                    // The subrequest puts the connection back by itself.
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    return;
+                }
+            }
+        });
     }
 
     /// The channel closed: an error may have been left beside it.

@@ -348,19 +348,30 @@ impl Incoming {
         self.trouble.as_ref()
     }
 
-    /// The provider's bytes are over, or nothing more is wanted of them.
+    /// The provider's bytes are over, or nothing more is wanted of them: some keep a stream open behind
+    /// its end.
     pub fn is_over(&self) -> bool {
-        match &self.form {
-            Form::Chat(rewriter) => self.over || rewriter.is_complete(),
-            Form::Same { .. } => self.over,
-        }
+        self.over
+            || match &self.form {
+                Form::Chat(rewriter) => rewriter.is_complete(),
+                Form::Same { tap, .. } => {
+                    let learned = tap.learned();
+                    let events = self.shape == Shape::Events && self.is_judged();
+                    events && learned.ended && finished(self.expected.operation, learned)
+                }
+            }
+    }
+
+    /// Whether the provider's last byte is there.
+    pub fn has_ended(&self) -> bool {
+        self.over
     }
 
     /// Whether it came to its proper end.
     pub fn is_whole(&self) -> bool {
         match &self.form {
             Form::Chat(rewriter) => rewriter.is_complete() && rewriter.fault().is_none(),
-            Form::Same { .. } if !self.over => false,
+            Form::Same { .. } if !self.is_over() => false,
             Form::Same { tap, .. } => match self.shape {
                 _ if !self.is_judged() => true,
                 // An error that was told is an end, too.

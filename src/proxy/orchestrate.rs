@@ -5,12 +5,12 @@
 //! slow one `hedge`'s.
 
 use super::ctx::{Ctx, Errand};
-use super::flight::{Flight, Heard, Upload};
+use super::flight::{Flight, Upload};
 use super::incoming::Expected;
 use super::known::Known;
 use super::patience::Patience;
 use super::rescue::Rescue;
-use super::trial::{Last, Lost, Trial, explain};
+use super::trial::{Last, Lost, Trial};
 use super::{Gateway, answer, authorize, failure};
 use crate::config::rescue::StreamRescue;
 use crate::error::{Error, Kind};
@@ -30,9 +30,6 @@ use tokio::time::{Instant as Clock, sleep, sleep_until};
 /// A comment that keeps a silent stream's connection alive.
 pub(super) const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
-/// How many dead connections one request may meet before they count as a failure.
-const MOST_STALE: u32 = 3;
-
 /// One request under way.
 pub(super) struct Drive<'a> {
     pub gateway: &'a Gateway,
@@ -45,8 +42,8 @@ pub(super) struct Drive<'a> {
     pub begun: bool,
     /// The stream that must be gone on with.
     pub rescue: Option<Rescue>,
-    /// Dead connections met.
-    pub stale: u32,
+    /// A dead connection was met, and replaced free of charge: not again for this request.
+    pub stale: bool,
 }
 
 /// The next try.
@@ -128,17 +125,13 @@ impl Drive<'_> {
             Some(hedge) => Box::pin(self.race(running, &mut upload, hedge)).await?,
             None => self.wait_for(running, &mut upload).await?,
         };
+        self.stale |= running.trial.flight.errand.marks.read(|noted| noted.fresh);
         match outcome {
             Ok(()) => self.relay(running, upload).await,
             // Only a dead connection: the same again, at once.
-            Err(Lost::Stale) if self.stale < MOST_STALE => {
-                self.stale += 1;
+            Err(Lost::Stale) => {
                 self.give_back(running.trial);
                 Ok(Came::Again(Turn { wait: Duration::ZERO, ..turn.clone() }))
-            }
-            Err(Lost::Stale) => {
-                let error = explain(&running.trial.flight.errand, Heard::Nothing);
-                Ok(self.lost(running, Outcome::Broken, Last::Error(error)))
             }
             Err(Lost::Failed(outcome, last)) => Ok(self.lost(running, outcome, last)),
             Err(Lost::OutOfTime(error)) => {
@@ -186,6 +179,7 @@ impl Drive<'_> {
                 return Ok(Err(Came::To(Outcome::Unfit(error.status()), Last::Error(error))));
             }
         };
+        errand.marks.note(|noted| noted.fresh = self.stale);
         self.ctx.errand = Some(errand.clone());
         let limit = turn.leaf.request_timeout.map(|limit| Instant::now() + limit);
         match authorize::authorized(self.gateway, self.session, self.ctx, &errand, limit).await {

@@ -72,6 +72,9 @@ impl Drive<'_> {
                 if let Some(visit) = passing.visit.take() {
                     visit.ended(Ended::Well, Instant::now());
                 }
+                if !passing.incoming.has_ended() {
+                    passing.flight.settle();
+                }
                 (self.ctx.tap, self.ctx.rewriter) = passing.incoming.into_watchers();
                 if self.rescue.is_some() {
                     self.gateway.shared.metrics.rescued("resumed");

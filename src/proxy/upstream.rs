@@ -89,13 +89,16 @@ pub(super) async fn peer(gateway: &Gateway, session: &Session, ctx: &mut Ctx) ->
         Some(ms) if ms > 0 => Duration::from_millis(ms),
         _ => limits.connect_timeout,
     };
+    let fresh = errand.marks.read(|noted| noted.fresh);
     let dial = Dial {
+        // Nothing is pooled under this key: the connection is a new one.
+        tenant: u64::from(fresh),
         protocol: if session.is_upgrade_req() { Protocol::H1 } else { Protocol::H2H1 },
         connect,
         total_connect: connect * 2,
         read: Some(limits.upstream_read_timeout),
         write: Some(limits.write_timeout),
-        idle: limits.upstream_idle_timeout,
+        idle: if fresh { Duration::ZERO } else { limits.upstream_idle_timeout },
         ..Dial::default()
     };
     let address = errand.marks.take_address();

@@ -99,6 +99,11 @@ impl Tree {
         self.leaves.len() > 1 || self.leaves.iter().any(|leaf| leaf.retry.attempts > 0)
     }
 
+    /// Bytes its conditions' patterns take at most.
+    pub fn pattern_bytes(&self) -> usize {
+        self.root.pattern_bytes()
+    }
+
     /// Whether a strategy asks for the request's headers, metadata or parameters.
     pub fn asks_facts(&self) -> bool {
         self.asks_facts
@@ -130,5 +135,14 @@ impl Branch {
         let Branch::Group(group) = self else { return false };
         matches!(&group.choose, Choose::Conditional { .. } | Choose::Balance { sticky: Some(_), .. })
             || group.children.iter().any(|child| child.branch.asks_facts())
+    }
+
+    fn pattern_bytes(&self) -> usize {
+        let Branch::Group(group) = self else { return 0 };
+        let own: usize = match &group.choose {
+            Choose::Conditional { rules, .. } => rules.iter().map(|(query, _)| query.pattern_bytes()).sum(),
+            _ => 0,
+        };
+        own + group.children.iter().map(|child| child.branch.pattern_bytes()).sum::<usize>()
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The most bytes of keys kept (an inline config is its own key).
 const MOST_BYTES: u64 = 16 << 20;
-/// What a tree weighs beside its key, roughly.
+/// What a target weighs beside the key, roughly.
 const TREE_BYTES: usize = 2048;
 const UNUSED: Duration = Duration::from_secs(600);
 
@@ -24,7 +24,10 @@ impl Default for Trees {
     fn default() -> Self {
         let cache = Cache::builder()
             .max_capacity(MOST_BYTES)
-            .weigher(|key: &String, _| u32::try_from(key.len() + TREE_BYTES).unwrap_or(u32::MAX))
+            .weigher(|key: &String, tree: &Arc<Tree>| {
+                let bytes = key.len() + TREE_BYTES * tree.leaves().len() + tree.pattern_bytes();
+                u32::try_from(bytes).unwrap_or(u32::MAX)
+            })
             .time_to_idle(UNUSED)
             .build();
         Self { cache }
