@@ -85,6 +85,26 @@ async fn what_a_config_forwards_keeps_its_name_and_spelling() {
     }
 }
 
+/// Betas add up, whoever asks; a version is the caller's before it is the account's.
+#[tokio::test]
+async fn vendor_headers_of_an_account_join_the_callers_own() {
+    let account = r#""openai_beta": "o-1, o-2", "anthropic_beta": "a-1", "anthropic_version": "account""#;
+    // A stored provider would look at its own account only.
+    let host = format!("http://127.0.0.1:{}/v1", gateway().ports.emulator);
+    let plain = format!(r#""provider": "openai", "api_key": "k", "custom_host": "{host}""#);
+    let config = format!("x-gateway-config: {{{plain}, {account}}}\r\n");
+    for way in ALL {
+        let callers = "OpenAI-Beta: o-2,o-3\r\nanthropic-version: caller\r\n";
+        let seen = received(way, &format!("{config}{callers}")).await;
+        let value = |name: &str| find(&seen, name).iter().map(|pair| pair.1.clone()).collect::<Vec<_>>();
+        assert_eq!(value("openai-beta"), ["o-2,o-3,o-1"], "{way:?}");
+        assert_eq!(value("anthropic-beta"), ["a-1"], "{way:?}");
+        assert_eq!(value("anthropic-version"), ["caller"], "{way:?}");
+        let seen = received(way, &config).await;
+        assert_eq!(find(&seen, "anthropic-version")[0].1, "account", "{way:?}");
+    }
+}
+
 /// Hop-by-hop headers are between two neighbours.
 #[tokio::test]
 async fn hop_by_hop_headers_do_not_travel() {

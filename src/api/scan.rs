@@ -8,6 +8,8 @@ use memchr::memchr2;
 /// Where a wanted member stands, from the root; `*` is any item of a list.
 pub type Path = &'static [&'static str];
 
+/// How many paths can be asked for: a bit each.
+const PATHS: usize = 32;
 /// The deepest path that can be asked for.
 const LEVELS: usize = 4;
 /// The longest member name that can be asked for.
@@ -15,7 +17,7 @@ const NAME: usize = 24;
 /// A wanted value longer than this many bytes is passed over: it is not what anybody asked for.
 const MAX_VALUE_BYTES: usize = 64 << 10;
 
-/// The state of one pass. At most eight paths.
+/// The state of one pass. At most [`PATHS`] paths.
 #[derive(Debug)]
 pub struct Scan {
     paths: &'static [Path],
@@ -24,7 +26,7 @@ pub struct Scan {
     /// The outermost of them, as far as some path leads into them.
     levels: [Level; LEVELS],
     /// The paths that lead to the value that comes next, a bit each.
-    next: u8,
+    next: u32,
     /// Set inside a value no path leads into: the depth at which that value ends.
     skip_to: Option<usize>,
     in_string: bool,
@@ -43,7 +45,7 @@ pub struct Scan {
 struct Level {
     object: bool,
     /// The paths that lead here.
-    paths: u8,
+    paths: u32,
 }
 
 impl Scan {
@@ -52,7 +54,7 @@ impl Scan {
             paths,
             depth: 0,
             levels: [Level::default(); LEVELS],
-            next: u8::MAX,
+            next: u32::MAX,
             skip_to: None,
             in_string: false,
             escaped: false,
@@ -183,10 +185,10 @@ impl Scan {
     }
 
     /// The paths that lead here and whose next step is the one wanted.
-    fn leading(&self, wanted: impl Fn(&str) -> bool) -> u8 {
+    fn leading(&self, wanted: impl Fn(&str) -> bool) -> u32 {
         let level = self.level();
         let mut bits = 0;
-        for (index, path) in self.paths.iter().enumerate().take(8) {
+        for (index, path) in self.paths.iter().enumerate().take(PATHS) {
             let step = self.depth.checked_sub(1).and_then(|depth| path.get(depth));
             if level.paths & (1 << index) != 0 && step.is_some_and(|step| wanted(step)) {
                 bits |= 1 << index;
@@ -202,7 +204,7 @@ impl Scan {
         }
         let ends_here =
             |(index, path): &(usize, &Path)| self.next & (1 << index) != 0 && path.len() == self.depth;
-        if let Some((index, _)) = self.paths.iter().enumerate().take(8).find(ends_here) {
+        if let Some((index, _)) = self.paths.iter().enumerate().take(PATHS).find(ends_here) {
             self.capture = Some(index);
             self.value.clear();
             *start = at + 1;
@@ -252,10 +254,10 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    const PATHS: &[Path] = &[&["usage"], &["model"], &["choices", "*", "finish_reason"], &["tags", "*"]];
+    const WANTED: &[Path] = &[&["usage"], &["model"], &["choices", "*", "finish_reason"], &["tags", "*"]];
 
     fn found(chunks: &[&[u8]]) -> (Vec<(usize, String)>, bool) {
-        let mut scan = Scan::new(PATHS);
+        let mut scan = Scan::new(WANTED);
         let mut out = Vec::new();
         for chunk in chunks {
             scan.push(chunk, &mut |index, text| {

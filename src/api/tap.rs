@@ -6,6 +6,7 @@
 
 mod chunk;
 mod glance;
+mod native;
 mod stream;
 
 use super::operation::Operation;
@@ -76,6 +77,21 @@ const PATHS: &[Path] = &[
     &["error"],
     &["status"],
     &["incomplete_details"],
+    // Bedrock.
+    &["stopReason"],
+    // Cohere: a chat's finish, and the usage of everything else.
+    &["finish_reason"],
+    &["meta"],
+    // Gemini; its stream without `alt=sse` is a list of the same.
+    &["usageMetadata"],
+    &["modelVersion"],
+    &["candidates", "*", "finishReason"],
+    &["promptFeedback", "blockReason"],
+    &["*", "usageMetadata"],
+    &["*", "modelVersion"],
+    &["*", "candidates", "*", "finishReason"],
+    &["*", "promptFeedback", "blockReason"],
+    &["*", "error"],
 ];
 
 impl Tap {
@@ -154,10 +170,10 @@ impl Learned {
     /// Takes in one member of a whole answer; `index` counts in [`PATHS`].
     fn member(&mut self, figures: &mut Figures, responses: bool, index: usize, value: &[u8]) {
         match index {
-            0 => self.figures(figures, value),
-            1 => self.note_model(chunk::text(value)),
-            2 | 3 => self.note_finish(chunk::text(value)),
-            4 => self.note_error(value),
+            0 | 9 | 10 | 14 => self.figures(figures, value),
+            1 | 11 | 15 => self.note_model(chunk::text(value)),
+            2 | 3 | 7 | 8 | 12 | 13 | 16 | 17 => self.note_finish(chunk::text(value)),
+            4 | 18 => self.note_error(value),
             // Batches and files have a status too; only a response's is a reason to stop.
             5 if responses && self.finish.is_none() => {
                 let status = chunk::text(value);

@@ -3,6 +3,8 @@
 //!
 //! Reading only: what a dialect writes is the business of its translator, prices are nobody's here.
 
+mod native;
+
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -27,8 +29,8 @@ pub struct Usage {
 
 impl Usage {
     /// Reads the JSON text of a `usage` object: OpenAI's chat, completions, embeddings, responses, images
-    /// and audio shapes and their providers' variants, and Anthropic's. `None` when it is none of them or
-    /// counts no tokens (rerank's search units, a transcription's seconds).
+    /// and audio shapes and their providers' variants, Anthropic's, Bedrock's, Cohere's and Gemini's
+    /// `usageMetadata`. `None` when it is none of them or counts no tokens (rerank's search units, a transcription's seconds).
     pub fn read(json: &[u8]) -> Option<Self> {
         Figures::read(json)?.usage()
     }
@@ -81,7 +83,22 @@ impl Figures {
             return None;
         }
         // As text: from bytes, every name in it would be proven to be text on its own.
-        serde_json::from_str(std::str::from_utf8(json).ok()?).ok()
+        let json = std::str::from_utf8(json).ok()?;
+        let told = serde_json::from_str::<Self>(json).ok();
+        // Rare, and looked for only where nothing else was said: the common shapes pay nothing for it.
+        if told.is_some_and(|told| told.counts()) { told } else { native::read(json).or(told) }
+    }
+
+    /// Whether any token was counted at all.
+    fn counts(&self) -> bool {
+        let counts = [
+            self.prompt_tokens,
+            self.completion_tokens,
+            self.total_tokens,
+            self.input_tokens,
+            self.output_tokens,
+        ];
+        counts.iter().any(|count| count.0.is_some())
     }
 
     /// Takes over what a later report of the same answer says. Later figures are cumulative and win;
@@ -108,15 +125,9 @@ impl Figures {
 
     /// The figures in OpenAI's sense; `None` when no token was counted at all.
     pub fn usage(&self) -> Option<Usage> {
-        let counts = [
-            self.prompt_tokens,
-            self.completion_tokens,
-            self.total_tokens,
-            self.input_tokens,
-            self.output_tokens,
-        ];
-        counts.iter().find_map(|count| count.0)?;
-
+        if !self.counts() {
+            return None;
+        }
         let into = self.prompt_tokens_details.or(self.input_tokens_details).or(self.input_token_details);
         let out = self.completion_tokens_details.or(self.output_tokens_details).or(self.output_token_details);
         let (into, out) = (into.unwrap_or_default(), out.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Google's Gemini: `models/{model}:generateContent`, `:streamGenerateContent?alt=sse` and `:countTokens`.
+//! Google's Gemini: `models/{model}:generateContent`, `:streamGenerateContent` and `:countTokens`.
 //!
 //! The whole answer and what decides it; the events of a stream are in `gemini_stream`.
 
@@ -39,8 +39,7 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
     let told = told(call, model, turn, prompt);
     let reply = match method {
         "generateContent" => Reply::json(whole(&told)),
-        "streamGenerateContent" if call.query("alt").as_deref() == Some("sse") => gemini_stream::reply(told),
-        "streamGenerateContent" => return Err(unknown("a stream without alt=sse")),
+        "streamGenerateContent" => gemini_stream::reply(told, call.query("alt").as_deref() == Some("sse")),
         _ => return Err(unknown(method)),
     };
     Ok(reply.in_dialect(DIALECT).scripted(script))

@@ -1,13 +1,14 @@
 //! The events of a streamed Gemini answer: each a response of its own, the last with the finish reason.
 //!
-//! There is no end marker. Calls come whole, as Gemini sends them.
+//! There is no end marker. With `alt=sse` they are events, without it the items of one JSON list. Calls come whole, as Gemini sends them.
 
 use super::gemini::{Told, piece};
 use super::reply::{Event, Part, Reply};
 use super::talk::Turn;
 use super::words::{Pieces, quote};
+use bytes::Bytes;
 
-pub(super) fn reply(told: Told) -> Reply {
+pub(super) fn reply(told: Told, is_sse: bool) -> Reply {
     let Told { turn, finish, tail } = told;
     let parts: Box<dyn Iterator<Item = String> + Send> = match turn {
         Turn::Text(said) => {
@@ -19,7 +20,16 @@ pub(super) fn reply(told: Told) -> Reply {
             format!(r#"{{"functionCall":{{"name":{name},"args":{arguments}}}}}"#)
         })),
     };
-    let end = Event::data(Part::Finish, piece(r#"{"text":""}"#, Some(finish), &tail));
-    let events = parts.map(move |part| Event::data(Part::Piece, piece(&part, None, &tail)));
-    Reply::events(events.chain(std::iter::once(end)))
+    let end = (Part::Finish, piece(r#"{"text":""}"#, Some(finish), &tail));
+    let responses = parts.map(move |part| (Part::Piece, piece(&part, None, &tail)));
+    let responses = responses.chain(std::iter::once(end));
+    if is_sse {
+        return Reply::events(responses.map(|(part, response)| Event::data(part, response)));
+    }
+    let items = responses.enumerate().map(|(index, (part, response))| {
+        let before = if index == 0 { "[" } else { "\n,\r\n" };
+        let after = if matches!(part, Part::Finish) { "\n]" } else { "" };
+        Event { part, bytes: Bytes::from(format!("{before}{response}{after}")) }
+    });
+    Reply { content_type: Reply::json("").content_type, ..Reply::events(items) }
 }

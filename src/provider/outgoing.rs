@@ -7,7 +7,8 @@ use http::HeaderMap;
 /// Collected while a request is translated.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    /// Headers the request's content asks for (`anthropic-beta`). They go over the caller's.
+    /// Headers the request's content asks for (`anthropic-beta`, `anthropic-version`). How they meet the
+    /// caller's own: `route::asked`.
     pub headers: HeaderMap,
     /// What was dropped or changed, in words for the caller: the `x-gateway-warnings` header.
     pub warnings: Vec<String>,

@@ -30,10 +30,23 @@ pub struct Rewriter {
 
 #[derive(Debug)]
 enum Work {
-    Chat { reader: Box<dyn Reader>, writer: Box<dyn Writer> },
-    Exchange { exchange: &'static dyn Exchange, held: Vec<u8>, request: Option<Body>, model: String },
+    Chat {
+        reader: Box<dyn Reader>,
+        writer: Box<dyn Writer>,
+    },
+    Exchange {
+        exchange: &'static dyn Exchange,
+        held: Vec<u8>,
+        request: Option<Body>,
+        model: String,
+        /// Unix seconds.
+        now: u64,
+    },
     Mend(Mending),
-    Refused { refusal: Refusal, held: Vec<u8> },
+    Refused {
+        refusal: Refusal,
+        held: Vec<u8>,
+    },
 }
 
 impl Rewriter {
@@ -50,8 +63,9 @@ impl Rewriter {
         Self { work: Work::Refused { refusal, held: Vec::new() }, state: State::default() }
     }
 
-    pub fn exchange(exchange: &'static dyn Exchange, request: Option<Body>, model: String) -> Self {
-        let work = Work::Exchange { exchange, held: Vec::new(), request, model };
+    /// `now`: Unix seconds, for answers that must tell when they were made.
+    pub fn exchange(exchange: &'static dyn Exchange, request: Option<Body>, model: String, now: u64) -> Self {
+        let work = Work::Exchange { exchange, held: Vec::new(), request, model, now };
         Self { work, state: State::default() }
     }
 
@@ -91,9 +105,9 @@ impl Rewriter {
                     state.closed = true;
                 }
             }
-            Work::Exchange { exchange, held, request, model } => {
+            Work::Exchange { exchange, held, request, model, now } => {
                 state.closed = true;
-                match exchange.read(held, request.as_ref(), model) {
+                match exchange.read_at(held, request.as_ref(), model, *now) {
                     Ok(body) => {
                         state.learned.ended = true;
                         state.learned.content = true;

@@ -237,7 +237,7 @@ impl Translation {
                 Rewriter::chat(chat.reader(streamed), writer, id)
             }
             Work::Exchange(exchange) => {
-                Rewriter::exchange(exchange, self.request.clone(), self.model.clone())
+                Rewriter::exchange(exchange, self.request.clone(), self.model.clone(), created)
             }
             Work::Mend(mend) => Rewriter::mend(mend, streamed),
         }

@@ -68,6 +68,21 @@ pub trait Exchange: Sync + Debug {
     /// # Errors
     /// The fault the answer tells of, or that it cannot be read.
     fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault>;
+
+    /// [`read`](Self::read), for answers that must tell when they were made where the provider does not.
+    /// `now`: Unix seconds.
+    ///
+    /// # Errors
+    /// As `read`.
+    fn read_at(
+        &self,
+        answer: &[u8],
+        request: Option<&Body>,
+        model: &str,
+        _now: u64,
+    ) -> Result<Vec<u8>, Fault> {
+        self.read(answer, request, model)
+    }
 }
 
 /// A provider that speaks the caller's dialect with an accent: its answers are put right in place.

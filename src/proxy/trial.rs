@@ -147,7 +147,7 @@ impl Trial {
     /// Whether what came suffices to commit it.
     fn is_good(&self, incoming: &Incoming) -> bool {
         let over = incoming.is_over();
-        if over || self.patience.rescue == StreamRescue::Buffer && self.expected.has_more {
+        if over || self.patience.rescue == StreamRescue::Buffer {
             return over;
         }
         let streams = incoming.shape == Shape::Events && self.streams();

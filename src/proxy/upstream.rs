@@ -119,13 +119,15 @@ pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: 
     request.set_uri(uri);
     strip(request, &leaf.forward_headers, live);
     request.insert_header("Host", leaf.origin.authority())?;
+    // Before the provider's defaults are in: what counts is what the caller sent.
+    let asked = attempt.asked.over(&request.headers);
     for (name, value) in attempt.auth.iter() {
         // A key is the gateway's to write; a version the caller asked for is its own.
         if value.is_sensitive() || !request.headers.contains_key(name) {
             request.insert_header(name, value.clone())?;
         }
     }
-    for (name, value) in &attempt.headers {
+    for (name, value) in &asked {
         request.insert_header(name, value.clone())?;
     }
     if let (Some(body), true) = (&attempt.body, attempt.body_changed || ctx.is_attempt) {

@@ -2,17 +2,17 @@
 //!
 //! Not the sending itself (`proxy` does that) and not the choice of the target (`plan` does that).
 
+use super::asked::Asked;
 use super::leaf::Leaf;
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
-use crate::config::account::Account;
 use crate::error::Error;
 use crate::provider::Call;
 use crate::provider::grant::Grant;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::translation::{self, Ready, Translation};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http::{HeaderMap, Method, Uri};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -73,8 +73,8 @@ pub struct Attempt {
     pub auth: Arc<HeaderMap>,
     /// What must be fetched before it can go out.
     pub grant: Option<Arc<dyn Grant>>,
-    /// Headers the request's content asks for; they go over the caller's.
-    pub headers: HeaderMap,
+    /// Headers that are asked for beside the caller's own.
+    pub asked: Asked,
     /// What was left out or changed on the way into the provider's words.
     pub warnings: Vec<String>,
     /// What the answer needs to become the caller's; `None` when it passes as it comes.
@@ -111,39 +111,17 @@ impl Attempt {
         let grant = leaf.grant(&call_there)?;
         let body_changed = edited.is_some() || ready.body.is_some();
         let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
-        let Outgoing { mut headers, warnings } = outgoing;
-        add_asked(&leaf.account, &mut headers)?;
+        let Outgoing { headers, warnings } = outgoing;
+        let asked = Asked::new(headers, &leaf.account)?;
         let translation = ready.translation;
         let local = ready.local.map(Bytes::from);
-        Ok(Self { leaf, path, body, body_changed, model, auth, grant, headers, warnings, translation, local })
+        Ok(Self { leaf, path, body, body_changed, model, auth, grant, asked, warnings, translation, local })
     }
 
     /// Whether a token or a signature must be had before it goes out.
     pub fn is_signed(&self) -> bool {
         self.grant.is_some() || self.leaf.provider.signs(&self.leaf.account)
     }
-}
-
-/// The vendor headers that were asked for under a prefix of ours or in a config. Lists are joined.
-fn add_asked(account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-    let asked = [
-        ("openai-beta", &account.openai_beta),
-        ("anthropic-beta", &account.anthropic_beta),
-        ("anthropic-version", &account.anthropic_version),
-    ];
-    for (name, value) in asked {
-        let Some(value) = value else { continue };
-        let joined = match headers.get(name).and_then(|there| there.to_str().ok()) {
-            Some(there) if name.ends_with("-beta") => Cow::Owned(format!("{there},{value}")),
-            Some(_) => continue,
-            None => Cow::Borrowed(value.as_str()),
-        };
-        let value = HeaderValue::from_str(&joined).map_err(|_| {
-            Error::bad_request(format!("{name} must be text that can stand in a header.")).with_param(name)
-        })?;
-        headers.insert(HeaderName::from_static(name), value);
-    }
-    Ok(())
 }
 
 /// What came by `/v1/proxy/` is the provider's to judge: nothing is translated.

@@ -2,6 +2,7 @@
 //!
 //! Pure: time, chance and what is known of the world are arguments. Nothing here sends a byte.
 
+pub mod asked;
 pub mod attempt;
 pub mod compile;
 pub mod facts;

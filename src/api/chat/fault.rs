@@ -36,6 +36,8 @@ impl Fault {
 
     /// The failure of an answer that cannot be read: 502.
     pub fn unreadable(what: &str) -> Self {
+        // What it says may quote a sentence.
+        let what = what.trim_end_matches('.');
         let message = format!("The provider's answer cannot be read: {what}.");
         Self { code: Some(Kind::InvalidAnswer.row().code.to_owned()), ..Self::new(502, message) }
             .with_kind("upstream_error")

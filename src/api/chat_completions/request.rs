@@ -158,7 +158,7 @@ struct BlockIn<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Text<'a>>,
     text: Option<Text<'a>>,
-    thinking: Option<Text<'a>>,
+    thinking: Option<Json<'a>>,
     signature: Option<Text<'a>>,
     data: Option<Text<'a>>,
     cache_control: Option<Json<'a>>,
@@ -183,7 +183,7 @@ fn blocks<'a>(told: &MessageIn<'a>, content: &mut Vec<Part<'a>>) -> bool {
                 content.push(Part::Text { text, cache_control: block.cache_control });
             }
             "thinking" => content.push(Part::Reasoning {
-                text: block.thinking.unwrap_or_default().0,
+                text: thought(block.thinking.as_ref()).unwrap_or_default(),
                 signature: block.signature.map(|text| text.0).filter(|text| !text.is_empty()),
             }),
             "redacted_thinking" => content.push(Part::Redacted { data: block.data.unwrap_or_default().0 }),
@@ -195,6 +195,24 @@ fn blocks<'a>(told: &MessageIn<'a>, content: &mut Vec<Part<'a>>) -> bool {
     has_text || empty
 }
 
+/// The words of a thinking part: a string, or the list of text parts that Mistral makes of them
+/// (<https://docs.mistral.ai/capabilities/reasoning/>). `None` where it is neither.
+fn thought<'a>(thinking: Option<&Json<'a>>) -> Option<Cow<'a, str>> {
+    #[derive(Deserialize)]
+    struct PieceIn<'a> {
+        #[serde(borrow)]
+        text: Option<Text<'a>>,
+    }
+    let Some(json) = thinking.filter(|json| !json.is_null()) else { return Some(Cow::Borrowed("")) };
+    let source = json.source()?;
+    if let Some(text) = text_of(source) {
+        return Some(text);
+    }
+    let pieces = serde_json::from_str::<Vec<PieceIn<'a>>>(source).ok()?;
+    let words: String = pieces.into_iter().filter_map(|piece| piece.text).map(|text| text.0).collect();
+    Some(Cow::Owned(words))
+}
+
 #[derive(Deserialize)]
 struct PartIn<'a> {
     #[serde(borrow, rename = "type")]
@@ -204,7 +222,7 @@ struct PartIn<'a> {
     image_url: Option<Json<'a>>,
     input_audio: Option<Json<'a>>,
     file: Option<Json<'a>>,
-    thinking: Option<Text<'a>>,
+    thinking: Option<Json<'a>>,
     signature: Option<Text<'a>>,
     data: Option<Text<'a>>,
     cache_control: Option<Json<'a>>,
@@ -286,7 +304,11 @@ fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
             file(reread(&told.file.ok_or_else(|| lacks(&at))?, &at)?, &at, cache_control)?
         }
         "thinking" => Part::Reasoning {
-            text: told.thinking.unwrap_or_default().0,
+            text: thought(told.thinking.as_ref()).ok_or_else(|| {
+                let at = format!("{at}.thinking");
+                let message = format!("{at} must be a string or a list of text parts.");
+                Error::invalid_request(at, message)
+            })?,
             signature: told.signature.map(|text| text.0),
         },
         "redacted_thinking" => Part::Redacted { data: told.data.unwrap_or_default().0 },

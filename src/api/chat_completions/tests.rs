@@ -159,6 +159,26 @@ fn a_body_is_read_with_its_digits_and_its_order() {
     );
 }
 
+/// Mistral's reasoning models put a list into `thinking`, and callers send back what they got.
+#[test]
+fn thinking_is_read_as_a_string_and_as_a_list() {
+    let reasoning = |thinking: &str| {
+        let part = format!(r#"{{"type":"thinking","thinking":{thinking}}}"#);
+        let text = format!(r#"{{"messages":[{{"role":"assistant","content":[{part}]}}]}}"#);
+        let body = Body::parse(Bytes::from(text)).unwrap();
+        let request = read(&body).map_err(|error| error.param.unwrap_or_default())?;
+        match request.messages[0].content.as_slice() {
+            [Part::Reasoning { text, .. }] => Ok(text.to_string()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(reasoning(r#""a\nb""#), Ok("a\nb".to_owned()));
+    let list = r#"[{"type":"text","text":"a\n"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"b"}]"#;
+    assert_eq!(reasoning(list), Ok("a\nb".to_owned()));
+    assert_eq!(reasoning("null"), Ok(String::new()));
+    assert_eq!(reasoning("7"), Err("messages[0].content[0].thinking".to_owned()));
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     for (text, param) in [

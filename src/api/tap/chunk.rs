@@ -10,7 +10,7 @@ use std::fmt;
 /// The longest error code we keep: it goes into the access line.
 const MAX_CODE: usize = 64;
 
-type Raw<'a> = Option<&'a RawValue>;
+pub(super) type Raw<'a> = Option<&'a RawValue>;
 
 /// A chunk of a chat or text completion.
 #[derive(Debug, Deserialize)]
@@ -20,6 +20,14 @@ pub(super) struct ChatChunk<'a> {
     choices: Raw<'a>,
     usage: Raw<'a>,
     error: Raw<'a>,
+    /// Gemini's words, whose chunks have no name either.
+    pub(super) candidates: Raw<'a>,
+    #[serde(rename = "modelVersion")]
+    model_version: Raw<'a>,
+    #[serde(rename = "usageMetadata")]
+    usage_metadata: Raw<'a>,
+    #[serde(rename = "promptFeedback")]
+    pub(super) prompt_feedback: Raw<'a>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -51,11 +59,15 @@ impl<'a> ChatChunk<'a> {
     }
 
     pub(super) fn model(&self) -> Option<String> {
-        raw_text(self.model)
+        raw_text(self.model.or(self.model_version))
     }
 
     pub(super) fn usage(&self) -> Option<&'a [u8]> {
-        bytes(self.usage)
+        bytes(self.usage.or(self.usage_metadata))
+    }
+
+    pub(super) fn is_gemini(&self) -> bool {
+        self.candidates.or(self.usage_metadata).or(self.prompt_feedback).is_some()
     }
 
     pub(super) fn error(&self) -> Option<&'a [u8]> {
@@ -211,21 +223,21 @@ pub(super) fn leading_type(data: &[u8]) -> Option<&str> {
     std::str::from_utf8(rest.get(..end)?).ok()
 }
 
-fn raw_text(raw: Raw<'_>) -> Option<String> {
+pub(super) fn raw_text(raw: Raw<'_>) -> Option<String> {
     text(raw?.get().as_bytes())
 }
 
-fn bytes<'a>(raw: Raw<'a>) -> Option<&'a [u8]> {
+pub(super) fn bytes<'a>(raw: Raw<'a>) -> Option<&'a [u8]> {
     raw.map(|raw| raw.get().as_bytes())
 }
 
-fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+pub(super) fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     serde_json::from_str(raw.get()).ok()
 }
 
 /// Whether a delta's members say something that a user would see.
 #[derive(Debug)]
-struct Speaks(bool);
+pub(super) struct Speaks(pub(super) bool);
 
 impl<'de> Deserialize<'de> for Speaks {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -253,7 +265,8 @@ impl<'de> Deserialize<'de> for Speaks {
     }
 }
 
-/// Whether a delta's member is one that carries content: chat's and its dialects', then Anthropic's.
+/// Whether a delta's member is one that carries content: chat's and its dialects', then Anthropic's, then
+/// those of Gemini's parts.
 struct Known(bool);
 
 impl<'de> Deserialize<'de> for Known {
@@ -281,6 +294,9 @@ impl<'de> Deserialize<'de> for Known {
                     "partial_json",
                     "citation",
                     "signature",
+                    "functionCall",
+                    "inlineData",
+                    "executableCode",
                 ];
                 Ok(Known(NAMES.contains(&name)))
             }

@@ -3,6 +3,7 @@
 //! Not a decoder: whoever needs the text of an answer reads the events itself.
 
 use super::chunk::{self, ChatChunk, Choice, TypedEvent};
+use super::native::{self, CohereEnd};
 use super::{Figures, Learned};
 use crate::api::sse::{Event, Splitter};
 use memchr::memmem::Finder;
@@ -20,12 +21,15 @@ struct Reader {
     /// The members that make a chat chunk worth parsing. They cannot match inside a JSON string: there
     /// the quotes carry a backslash.
     wanted: [Finder<'static>; 3],
+    /// Its chunks are Gemini's: few and large, so that each is parsed.
+    gemini: bool,
 }
 
 impl Default for Stream {
     fn default() -> Self {
         let wanted = ["\"finish_reason\"", "\"usage\"", "\"error\""].map(Finder::new);
-        Self { splitter: Splitter::default(), reader: Reader { figures: Figures::default(), wanted } }
+        let reader = Reader { figures: Figures::default(), wanted, gemini: false };
+        Self { splitter: Splitter::default(), reader }
     }
 }
 
@@ -82,6 +86,8 @@ impl Reader {
             _ if name.ends_with(".partial_image") => learned.content = true,
             _ if name.ends_with(".delta") => self.content(data, learned),
             _ if name.starts_with("response.") => {}
+            "content-delta" | "tool-plan-delta" | "tool-call-start" => learned.content = true,
+            "message-end" => self.cohere_end(data, learned),
             // Whatever else a provider names its events: the data may be a chat chunk all the same.
             _ => self.chat(data, learned),
         }
@@ -115,7 +121,7 @@ impl Reader {
     }
 
     fn chat(&mut self, data: &[u8], learned: &mut Learned) {
-        if learned.content && !self.worth_parsing(data) {
+        if learned.content && !self.gemini && !self.worth_parsing(data) {
             return;
         }
         let Some(chunk) = ChatChunk::read(data) else { return };
@@ -123,8 +129,24 @@ impl Reader {
         let choices = chunk.choices();
         learned.content |= choices.iter().any(Choice::has_content);
         learned.note_finish(choices.iter().find_map(Choice::finish));
+        if chunk.is_gemini() {
+            self.gemini = true;
+            let (content, finish) = native::candidates(chunk.candidates);
+            learned.content |= content;
+            learned.note_finish(finish.or_else(|| native::block(chunk.prompt_feedback)));
+        }
         self.usage(chunk.usage(), learned);
         if let Some(error) = chunk.error() {
+            learned.note_error(error);
+        }
+    }
+
+    fn cohere_end(&mut self, data: &[u8], learned: &mut Learned) {
+        learned.ended = true;
+        let Some(end) = CohereEnd::read(data) else { return };
+        learned.note_finish(end.finish());
+        self.usage(end.usage(), learned);
+        if let Some(error) = end.error() {
             learned.note_error(error);
         }
     }

@@ -46,6 +46,12 @@ fn the_first_content_is_where_a_user_sees_something() {
         (r#"{"type":"speech.audio.delta","audio":"AAAA"}"#, true),
         (r#"{"type": "ping"}"#, false),
         (r#"{"error":{"message":"no"}}"#, false),
+        (r#"{"candidates":[{"content":{"parts":[{"text":""}]}}]}"#, false),
+        (r#"{"candidates":[{"content":{"role":"model"}}]}"#, false),
+        (r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#, true),
+        (r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f"}}]}}]}"#, true),
+        (r#"{"type":"message-start","id":"x"}"#, false),
+        (r#"{"type":"content-delta","delta":{"message":{"content":{"text":"a"}}}}"#, true),
     ];
     for (data, wanted) in cases {
         assert_eq!(streamed(&format!("data: {data}\n\n")).content, wanted, "{data}");
@@ -95,6 +101,68 @@ fn a_finish_or_an_end_mark_completes_a_stream_and_nothing_else_does() {
     );
     assert!(incomplete.ended);
     assert_eq!(incomplete.finish.as_deref(), Some("max_output_tokens"));
+}
+
+/// Usage as input and output, model, finish, whether it is complete.
+type Gist<'a> = (Option<(u64, u64)>, Option<&'a str>, Option<&'a str>, bool);
+
+fn gist(learned: &Learned) -> Gist<'_> {
+    let usage = learned.usage.map(|usage| (usage.input, usage.output));
+    (usage, learned.model.as_deref(), learned.finish.as_deref(), learned.is_complete())
+}
+
+#[test]
+fn native_answers_are_understood_as_they_pass() {
+    let gemini = r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],
+        "usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":2},"modelVersion":"g"}"#;
+    let cases = [
+        (gemini.to_owned(), (Some((3, 2)), Some("g"), Some("STOP"), true)),
+        (format!("[{gemini}\n,\r\n{gemini}]"), (Some((3, 2)), Some("g"), Some("STOP"), true)),
+        (
+            r#"{"output":{"message":{"content":[{"text":"stopReason"}]}},"stopReason":"end_turn",
+                "usage":{"inputTokens":3,"outputTokens":2,"totalTokens":5}}"#
+                .to_owned(),
+            (Some((3, 2)), None, Some("end_turn"), true),
+        ),
+        (
+            r#"{"id":"c","finish_reason":"COMPLETE","usage":{"tokens":{"input_tokens":3,"output_tokens":2}}}"#
+                .to_owned(),
+            (Some((3, 2)), None, Some("COMPLETE"), true),
+        ),
+        (
+            r#"{"embeddings":{},"meta":{"billed_units":{"input_tokens":3}}}"#.to_owned(),
+            (Some((3, 0)), None, None, true),
+        ),
+        (
+            r#"{"promptFeedback":{"blockReason":"OTHER"},"usageMetadata":{"promptTokenCount":3}}"#.to_owned(),
+            (Some((3, 0)), None, Some("OTHER"), true),
+        ),
+    ];
+    for (text, wanted) in &cases {
+        let whole = tapped(Operation::Proxy, false, &[text.as_bytes()]);
+        assert_eq!(gist(&whole), *wanted, "{text}");
+        let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+        assert_eq!(tapped(Operation::Proxy, false, &bytes), whole, "byte by byte {text}");
+    }
+}
+
+#[test]
+fn native_streams_are_understood_as_they_pass() {
+    let gemini = concat!(
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}],",
+        "\"usageMetadata\":{\"promptTokenCount\":3},\"modelVersion\":\"g\"}\r\n\r\n",
+        "data: {\"candidates\":[{\"finishReason\":\"STOP\"}],",
+        "\"usageMetadata\":{\"promptTokenCount\":3,\"candidatesTokenCount\":2}}\r\n\r\n",
+    );
+    assert_eq!(gist(&streamed(gemini)), (Some((3, 2)), Some("g"), Some("STOP"), true));
+    let blocked = "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n";
+    assert_eq!(gist(&streamed(blocked)), (None, None, Some("SAFETY"), true));
+    let cohere = concat!(
+        "event: content-delta\ndata: {\"type\":\"content-delta\",\"delta\":{}}\n\n",
+        "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\",",
+        "\"usage\":{\"billed_units\":{\"input_tokens\":1},\"tokens\":{\"input_tokens\":3,\"output_tokens\":2}}}}\n\n",
+    );
+    assert_eq!(gist(&streamed(cohere)), (Some((3, 2)), None, Some("COMPLETE"), true));
 }
 
 #[test]
@@ -173,7 +241,7 @@ struct Recording {
 fn recordings() -> Option<Vec<Recording>> {
     let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("skipped: no recorded traffic stands beside the checkout");
+        eprintln!("SKIPPED: tap recordings: no recorded traffic beside this checkout");
         return None;
     };
     let all = text.lines().map(|line| serde_json::from_str::<Recording>(line).expect("a recording"));

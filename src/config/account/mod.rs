@@ -36,7 +36,8 @@ pub struct Account {
     pub deployment_id: Option<String>,
     pub api_version: Option<String>,
     pub deployments: Vec<Deployment>,
-    /// Headers of these names at the provider; the caller's own of that name give way.
+    /// Headers of these names at the provider. The betas join the caller's own; a version the caller sends
+    /// goes before this one.
     pub openai_beta: Option<String>,
     pub anthropic_beta: Option<String>,
     pub anthropic_version: Option<String>,

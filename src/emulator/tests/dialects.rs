@@ -111,6 +111,13 @@ async fn gemini_answers_as_google_does() {
     assert_eq!(call, &json!({"name": "weather", "args": {"city": "quick brown"}}));
     assert_eq!(told.last().unwrap()["candidates"][0]["finishReason"], "STOP");
 
+    // Without `alt=sse`: the same responses in one list.
+    let (status, text) =
+        server.post("/v1beta/models/gemini-2.5-flash:streamGenerateContent", body.clone()).await;
+    let list: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    assert_eq!((status, list.len()), (200, told.len()));
+    assert_eq!(list.last().unwrap()["candidates"][0]["finishReason"], "STOP");
+
     let contents = body["contents"].as_array_mut().unwrap();
     contents
         .push(json!({"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {}}}]}));

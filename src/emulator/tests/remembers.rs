@@ -144,7 +144,7 @@ async fn shutting_down_lets_answers_end() {
 async fn every_recording_at_hand_loads() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(path) else {
-        println!("ignored: no recordings beside the checkout");
+        println!("SKIPPED: emulator recordings: no recorded traffic beside this checkout");
         return;
     };
     let server = Server::replaying(&text).await;

@@ -72,3 +72,23 @@ fn a_stream_that_opens_blocks_without_end_is_ended() {
     }
     assert_eq!(errors, 1);
 }
+
+/// A proxy's page and an empty 200: told in one clean sentence, without a status that nobody sent.
+#[test]
+fn what_is_no_message_is_told_in_a_sentence() {
+    let told = |answer: &str| {
+        let mut message = String::new();
+        let mut reader = AnthropicChat::OWN.reader(false);
+        let mut tell = |event: Event<'_>| {
+            if let Event::Error(fault) = event {
+                message.clone_from(&fault.message);
+            }
+        };
+        reader.push(answer.as_bytes(), &mut tell);
+        reader.finish(&mut tell);
+        message
+    };
+    let page = "The provider's answer cannot be read: it is no message of Anthropic's, but: Sold out.";
+    assert_eq!(told("<html><p>Sold out.</p></html>"), page);
+    assert_eq!(told(" "), "The provider's answer cannot be read: it is empty.");
+}

@@ -44,6 +44,9 @@ struct Failed {
 
 fn read(bytes: &[u8], tell: Tell<'_>) -> Result<(), Fault> {
     let text = std::str::from_utf8(bytes).map_err(|_| Fault::unreadable("it is not text"))?;
+    if text.trim().is_empty() {
+        return Err(Fault::unreadable("it is empty"));
+    }
     let message = serde_json::from_str::<Message<'_>>(text).ok().filter(Message::is_message);
     let Some(message) = message else {
         if serde_json::from_str::<Failed>(text).is_ok() {

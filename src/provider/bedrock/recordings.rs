@@ -7,6 +7,7 @@ use crate::api::body::Body;
 use crate::api::chat::answer::{Answer, Piece};
 use crate::api::chat::{Event, Fault, Reader};
 use crate::api::operation::Operation;
+use crate::api::tap::Tap;
 use crate::config::account::Account;
 use crate::provider::Call;
 use aws_smithy_eventstream::frame::read_message_from;
@@ -193,6 +194,12 @@ fn every_recorded_answer_of_converse_is_told_as_it_was() {
         assert_eq!(fault, None, "{id}");
         assert_eq!(summary(&answer), wanted, "{id}");
         assert_eq!(log.last().map(String::as_str), Some("End"), "{id}");
+        if !streamed {
+            let mut tap = Tap::new(Operation::Proxy, false, true, None);
+            tap.push(&bytes);
+            assert_eq!(tap.learned().usage, answer.usage, "{id}: as it passes");
+            assert_eq!(json!(tap.learned().finish), wanted["native"], "{id}: as it passes");
+        }
         for size in [1, 3, 17, 64, 1000] {
             assert_eq!(told(&bytes, streamed, size).1, log, "{id} in pieces of {size}");
         }

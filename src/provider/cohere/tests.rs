@@ -5,6 +5,7 @@
 use super::*;
 use crate::api::body::Body;
 use crate::api::chat::{Answer, Event, Fault, Finish};
+use crate::api::tap::Tap;
 use crate::provider::way::Exchange;
 use http::Method;
 use serde_json::{Value, json};
@@ -293,4 +294,8 @@ fn check_chat(id: &str, response: &Value) {
     let (usage, tokens) = (told.usage.unwrap(), &response["usage"]["tokens"]);
     assert_eq!(json!([usage.input, usage.output]), json!([tokens["input_tokens"], tokens["output_tokens"]]));
     assert_eq!(usage.cached, response["usage"]["cached_tokens"].as_u64().unwrap_or_default(), "{id}");
+    let mut tap = Tap::new(Operation::Proxy, false, true, None);
+    tap.push(response.to_string().as_bytes());
+    assert_eq!(tap.learned().usage, told.usage, "{id}: as it passes");
+    assert_eq!(json!(tap.learned().finish), response["finish_reason"], "{id}: as it passes");
 }

@@ -6,6 +6,8 @@
 use super::reader::GeminiReader;
 use crate::api::chat::answer::{Answer, Piece};
 use crate::api::chat::{Event, Finish, Reader};
+use crate::api::operation::Operation;
+use crate::api::tap::Tap;
 use serde_json::Value;
 use std::path::Path;
 
@@ -73,6 +75,24 @@ fn told_by_reader(bytes: &[u8], streamed: bool, size: usize) -> Told {
     told
 }
 
+/// What the tap learns of an answer that passes as it came is what the reader tells of it.
+fn check_tap(bytes: &[u8], streamed: bool, wanted: &Told, id: &str) {
+    for size in [bytes.len(), 7] {
+        let mut tap = Tap::new(Operation::Proxy, streamed, !streamed, Some(bytes.len()));
+        for piece in bytes.chunks(size) {
+            tap.push(piece);
+        }
+        tap.finish();
+        let learned = tap.learned();
+        let usage = learned.usage.map(|usage| {
+            [usage.input, usage.output, usage.total, usage.cached, usage.reasoning, usage.input_audio]
+        });
+        assert_eq!(usage, wanted.usage, "{id}: tapped");
+        assert_eq!((&learned.model, &learned.finish), (&wanted.model, &wanted.finish), "{id}: tapped");
+        assert!(learned.content && learned.is_complete(), "{id}: tapped");
+    }
+}
+
 fn told_by_recording(chunks: &[Value]) -> Told {
     let mut told = Told::default();
     for chunk in chunks {
@@ -132,7 +152,7 @@ fn usage(told: &Value) -> Option<[u64; 6]> {
 fn recorded_answers_are_told_as_they_are() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(&path) else {
-        return eprintln!("SKIPPED: no {}", path.display());
+        return eprintln!("SKIPPED: gemini recordings: no recorded traffic beside this checkout");
     };
     let [mut whole, mut streamed, mut failed] = [0; 3];
     for line in text.lines() {
@@ -167,12 +187,14 @@ fn recorded_answers_are_told_as_they_are() {
         let wanted = told_by_recording(&chunks);
         assert!(wanted.finish.is_some(), "{id}");
         assert_eq!(told_by_reader(&bytes, is_stream, bytes.len()), wanted, "{id}");
+        check_tap(&bytes, is_stream, &wanted, id);
         for size in [1, 7, 61, 4096] {
             assert_eq!(told_by_reader(&bytes, is_stream, size), wanted, "{id}: pieces of {size}");
         }
         if is_stream {
             // As `streamGenerateContent` sends it without `alt=sse`, under either content type.
             let list = serde_json::to_vec_pretty(&chunks).unwrap();
+            check_tap(&list, false, &wanted, id);
             assert_eq!(told_by_reader(&list, true, 5), wanted, "{id}: as a list");
             assert_eq!(told_by_reader(&list, false, 500), wanted, "{id}: as a list");
             // Cut before its last event, it has no finish.

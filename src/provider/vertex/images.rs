@@ -76,7 +76,18 @@ impl Exchange for Imagen {
         Ok(Some(bytes))
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
+        self.read_at(answer, request, model, 0)
+    }
+
+    /// When they were made Google does not say: it is when they came.
+    fn read_at(
+        &self,
+        answer: &[u8],
+        request: Option<&Body>,
+        _: &str,
+        created: u64,
+    ) -> Result<Vec<u8>, Fault> {
         let answer: Answer<'_> =
             serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it holds no pictures"))?;
         let wants_url = request.and_then(|body| body.text("response_format")).as_deref() == Some("url");
@@ -88,8 +99,7 @@ impl Exchange for Imagen {
             let reason = reason.unwrap_or("Google's filters held every picture back.");
             return Err(Fault::new(400, reason).with_kind("content_policy_violation"));
         }
-        // When they were made Google does not say.
-        serde_json::to_vec(&AnswerOut { created: 0, data })
+        serde_json::to_vec(&AnswerOut { created, data })
             .map_err(|_| Fault::unreadable("its pictures cannot be written"))
     }
 }
@@ -182,9 +192,9 @@ mod tests {
         );
         assert_eq!(outgoing.warnings.len(), 1);
         let answer = br#"{"predictions":[{"bytesBase64Encoded":"AA==","mimeType":"image/png"},{"raiFilteredReason":"no"}]}"#;
-        let told = |request| String::from_utf8(Imagen.read(answer, request, "").unwrap()).unwrap();
-        assert_eq!(told(None), r#"{"created":0,"data":[{"b64_json":"AA=="}]}"#);
-        assert_eq!(told(Some(&body)), r#"{"created":0,"data":[{"url":"data:image/png;base64,AA=="}]}"#);
+        let told = |request| String::from_utf8(Imagen.read_at(answer, request, "", 5).unwrap()).unwrap();
+        assert_eq!(told(None), r#"{"created":5,"data":[{"b64_json":"AA=="}]}"#);
+        assert_eq!(told(Some(&body)), r#"{"created":5,"data":[{"url":"data:image/png;base64,AA=="}]}"#);
         let fault = Imagen.read(br#"{"predictions":[{"raiFilteredReason":"no"}]}"#, None, "").unwrap_err();
         assert_eq!((fault.status, fault.message.as_str()), (400, "no"));
         assert_eq!(Imagen.read(b"<html>", None, "").unwrap_err().status, 502);

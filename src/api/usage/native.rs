@@ -1,0 +1,157 @@
+//! Usage in the words of providers that share no shape with OpenAI or Anthropic: Bedrock's Converse, Gemini,
+//! Cohere.
+//!
+//! For answers that pass as they are. A translated one is told by its provider's own reader, whose sense this
+//! one shares.
+
+use super::{Count, Details, Figures};
+use serde::Deserialize;
+
+/// All their names at once: none means two things.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Native {
+    // Bedrock: what the cache read or wrote comes on top of `inputTokens`.
+    input_tokens: Count,
+    output_tokens: Count,
+    cache_read_input_tokens: Count,
+    cache_write_input_tokens: Count,
+    // Gemini's `usageMetadata`: what a tool of Google's read went in, thoughts came out.
+    prompt_token_count: Count,
+    tool_use_prompt_token_count: Count,
+    candidates_token_count: Count,
+    thoughts_token_count: Count,
+    total_token_count: Count,
+    cached_content_token_count: Count,
+    prompt_tokens_details: Vec<Share>,
+    tool_use_prompt_tokens_details: Vec<Share>,
+    candidates_tokens_details: Vec<Share>,
+    // Cohere: `usage` of a chat, `meta` of the rest.
+    tokens: Option<Cohere>,
+    #[serde(rename = "billed_units")]
+    billed_units: Option<Cohere>,
+    #[serde(rename = "cached_tokens")]
+    cached_tokens: Count,
+}
+
+/// The tokens of one kind of content.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Share {
+    modality: String,
+    token_count: Count,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct Cohere {
+    input_tokens: Count,
+    image_tokens: Count,
+    output_tokens: Count,
+}
+
+/// Reads the JSON text of an object; `None` where it tells nothing in these words.
+pub(super) fn read(json: &str) -> Option<Figures> {
+    let told: Native = serde_json::from_str(json).ok()?;
+    let figures = told.cohere().unwrap_or_else(|| told.bedrock_and_gemini());
+    figures.counts().then_some(figures)
+}
+
+impl Native {
+    fn bedrock_and_gemini(&self) -> Figures {
+        let details = |cached_tokens, audio_tokens, reasoning_tokens| {
+            Some(Details { cached_tokens, audio_tokens, reasoning_tokens, ..Details::default() })
+        };
+        let audio_in = sum(audio(&self.prompt_tokens_details), audio(&self.tool_use_prompt_tokens_details));
+        let audio_out = audio(&self.candidates_tokens_details);
+        Figures {
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            cache_read_input_tokens: self.cache_read_input_tokens,
+            cache_creation_input_tokens: self.cache_write_input_tokens,
+            prompt_tokens: sum(self.prompt_token_count, self.tool_use_prompt_token_count),
+            completion_tokens: sum(self.candidates_token_count, self.thoughts_token_count),
+            total_tokens: self.total_token_count,
+            prompt_tokens_details: details(self.cached_content_token_count, audio_in, Count(None)),
+            completion_tokens_details: details(Count(None), audio_out, self.thoughts_token_count),
+            ..Figures::default()
+        }
+    }
+
+    /// What went through the model; what was billed where only that is told.
+    fn cohere(&self) -> Option<Figures> {
+        let told = |counts: &Cohere| sum(counts.input(), counts.output_tokens).0.is_some();
+        let counts = self.tokens.filter(told).or(self.billed_units.filter(told))?;
+        Some(Figures {
+            prompt_tokens: counts.input(),
+            completion_tokens: counts.output_tokens,
+            cached_tokens: self.cached_tokens,
+            ..Figures::default()
+        })
+    }
+}
+
+impl Cohere {
+    fn input(self) -> Count {
+        sum(self.input_tokens, self.image_tokens)
+    }
+}
+
+/// Absent only where both are.
+fn sum(one: Count, other: Count) -> Count {
+    match (one.0, other.0) {
+        (Some(one), Some(other)) => Count(Some(one.saturating_add(other))),
+        _ => one.or(other),
+    }
+}
+
+fn audio(shares: &[Share]) -> Count {
+    let audio = shares.iter().filter(|share| share.modality == "AUDIO");
+    audio.fold(Count(None), |total, share| sum(total, share.token_count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Usage;
+
+    fn usage(figures: [u64; 7]) -> Option<Usage> {
+        let [input, output, total, cached, cache_write, reasoning, input_audio] = figures;
+        Some(Usage { input, output, total, cached, cache_write, reasoning, input_audio, output_audio: 0 })
+    }
+
+    #[test]
+    fn every_vendors_words_are_read_in_the_same_sense() {
+        let cases = [
+            // Bedrock: as Anthropic, in its own spelling; both spellings of the cache's figures come together.
+            (
+                r#"{"cacheReadInputTokenCount":2752,"cacheReadInputTokens":2752,"cacheWriteInputTokens":8,
+                    "inputTokens":433,"outputTokens":16,"serverToolUsage":{},"totalTokens":3209}"#,
+                usage([3193, 16, 3209, 2752, 8, 0, 0]),
+            ),
+            // Gemini: thoughts beside the candidates, Google's own tools beside the prompt.
+            (
+                r#"{"promptTokenCount":427,"candidatesTokenCount":122,"totalTokenCount":1767,
+                    "promptTokensDetails":[{"modality":"TEXT","tokenCount":400},{"modality":"AUDIO","tokenCount":27}],
+                    "toolUsePromptTokenCount":771,"thoughtsTokenCount":447,"cachedContentTokenCount":100}"#,
+                usage([1198, 569, 1767, 100, 0, 447, 27]),
+            ),
+            (r#"{"promptTokenCount":7}"#, usage([7, 0, 7, 0, 0, 0, 0])),
+            // Cohere: what the model saw before what was billed.
+            (
+                r#"{"billed_units":{"input_tokens":25,"output_tokens":9},
+                    "tokens":{"input_tokens":91.0,"output_tokens":11},"cached_tokens":64}"#,
+                usage([91, 11, 102, 64, 0, 0, 0]),
+            ),
+            (
+                r#"{"api_version":{"version":"2"},"billed_units":{"image_tokens":3,"input_tokens":2}}"#,
+                usage([5, 0, 5, 0, 0, 0, 0]),
+            ),
+            (r#"{"billed_units":{"search_units":1}}"#, None),
+            (r#"{"trafficType":"ON_DEMAND"}"#, None),
+            (r#"{"api_version":{"version":"1"}}"#, None),
+        ];
+        for (json, wanted) in cases {
+            assert_eq!(Usage::read(json.as_bytes()), wanted, "{json}");
+        }
+    }
+}

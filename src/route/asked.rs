@@ -1,0 +1,141 @@
+//! Vendor headers that a request's content or its target's account asks for, beside those the caller sent.
+//!
+//! Not a provider's auth headers: those are `provider`'s to make and `proxy::upstream`'s to write.
+
+use crate::config::account::Account;
+use crate::error::Error;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// What is asked for beside the caller's own headers.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// By the body, as its translation found it.
+    content: HeaderMap,
+    /// By the account: a config, a stored provider or a header under a prefix of ours.
+    account: HeaderMap,
+}
+
+impl Asked {
+    /// # Errors
+    /// 400 where the account holds text that cannot stand in a header.
+    pub fn new(content: HeaderMap, account: &Account) -> Result<Self, Error> {
+        let said = [
+            ("openai-beta", "openai_beta", &account.openai_beta),
+            ("anthropic-beta", "anthropic_beta", &account.anthropic_beta),
+            ("anthropic-version", "anthropic_version", &account.anthropic_version),
+        ];
+        let mut account = HeaderMap::new();
+        for (name, param, value) in said {
+            let Some(value) = value else { continue };
+            let value = HeaderValue::from_str(value).map_err(|_| {
+                Error::bad_request(format!("{param} must be text that can stand in a header."))
+                    .with_param(param)
+            })?;
+            account.insert(HeaderName::from_static(name), value);
+        }
+        Ok(Self { content, account })
+    }
+
+    /// The headers to set at the provider, given what the caller sent. Lists of betas are joined, the
+    /// caller's first; of anything else the body's word goes before the caller's header and that before
+    /// the account's. Where the caller's header is all there is, it stays as it came.
+    pub fn over(&self, callers: &HeaderMap) -> HeaderMap {
+        let mut set = HeaderMap::new();
+        for name in self.account.keys().chain(self.content.keys()) {
+            if is_list(name) {
+                if let Some(value) = joined(name, [callers, &self.content, &self.account]) {
+                    set.insert(name, value);
+                }
+            } else if let Some(value) = self.content.get(name) {
+                set.insert(name, value.clone());
+            } else if let (Some(value), false) = (self.account.get(name), callers.contains_key(name)) {
+                set.insert(name, value.clone());
+            }
+        }
+        set
+    }
+}
+
+fn is_list(name: &HeaderName) -> bool {
+    name.as_str().ends_with("-beta")
+}
+
+/// The items of these lists in their order, none twice.
+fn joined(name: &HeaderName, lists: [&HeaderMap; 3]) -> Option<HeaderValue> {
+    let mut items: Vec<&[u8]> = Vec::new();
+    for value in lists.into_iter().flat_map(|list| list.get_all(name)) {
+        for item in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            if !item.is_empty() && !items.contains(&item) {
+                items.push(item);
+            }
+        }
+    }
+    HeaderValue::from_bytes(&items.join(&b","[..])).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let pair = |&(name, value): &(&'static str, &str)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        };
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs.iter().map(pair) {
+            map.append(name, value);
+        }
+        map
+    }
+
+    fn account() -> Account {
+        Account {
+            openai_beta: Some("assistants=v2".to_owned()),
+            anthropic_beta: Some("account-1, both-1".to_owned()),
+            anthropic_version: Some("account".to_owned()),
+            ..Account::default()
+        }
+    }
+
+    #[test]
+    fn betas_of_caller_body_and_account_are_joined_without_doubles() {
+        let content = headers(&[("anthropic-beta", "body-1,both-1")]);
+        let asked = Asked::new(content, &account()).unwrap();
+        let callers = headers(&[
+            ("anthropic-beta", "caller-1, caller-2"),
+            ("anthropic-beta", "both-1,"),
+            ("openai-beta", "assistants=v2"),
+        ]);
+        let set = asked.over(&callers);
+        assert_eq!(set["anthropic-beta"], "caller-1,caller-2,both-1,body-1,account-1");
+        assert_eq!(set["openai-beta"], "assistants=v2");
+        assert_eq!(set.get_all("anthropic-beta").iter().count(), 1);
+    }
+
+    #[test]
+    fn a_version_the_caller_sent_wins_over_the_accounts_and_the_bodys_over_both() {
+        let version = |content: &[(&'static str, &str)], callers: &[(&'static str, &str)]| {
+            let asked = Asked::new(headers(content), &account()).unwrap();
+            asked.over(&headers(callers)).get("anthropic-version").cloned()
+        };
+        let body = [("anthropic-version", "body")];
+        let caller = [("anthropic-version", "caller")];
+        assert_eq!(version(&[], &[]).unwrap(), "account");
+        assert_eq!(version(&[], &caller), None, "the caller's stays as it came");
+        assert_eq!(version(&body, &caller).unwrap(), "body");
+        assert_eq!(version(&body, &[]).unwrap(), "body");
+    }
+
+    #[test]
+    fn what_only_the_caller_sent_is_left_alone() {
+        let asked = Asked::new(HeaderMap::new(), &Account::default()).unwrap();
+        assert!(asked.over(&headers(&[("anthropic-beta", "a, a"), ("openai-beta", "b")])).is_empty());
+    }
+
+    #[test]
+    fn an_account_with_text_no_header_can_hold_is_refused_by_its_key() {
+        let account = Account { openai_beta: Some("a\nb".to_owned()), ..Account::default() };
+        let error = Asked::new(HeaderMap::new(), &account).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some("openai_beta"));
+    }
+}
