@@ -5,7 +5,7 @@
 
 use crate::faults::case::{Who, body, send, story};
 use crate::faults::seen::Seen;
-use crate::support::client::{client, new_trace};
+use crate::support::client::{fresh_client, new_trace};
 use crate::support::emulator::Emulator;
 use crate::support::settings::KEY;
 use crate::support::wait::until;
@@ -96,8 +96,7 @@ fn config() -> Value {
 }
 
 async fn run(gateway: &Gateway, numbers: std::ops::Range<usize>, tally: &mut Tally) {
-    // Its connections close with it.
-    let client = client();
+    let client = fresh_client();
     let config = config();
     let asks = stream::iter(numbers).map(|number| {
         let (client, config) = (&client, &config);
@@ -122,7 +121,7 @@ async fn run(gateway: &Gateway, numbers: std::ops::Range<usize>, tally: &mut Tal
 /// Complete, or an error that says so: nothing between.
 fn judge(streamed: bool, seen: &Seen, tally: &mut Tally) -> Result<(), &'static str> {
     if seen.broke.is_some() {
-        return Err("the connection broke");
+        return Err("the connection or the dialect broke");
     }
     let message = seen.error.as_ref().map(|error| error["message"].as_str().unwrap_or_default());
     if message.is_some_and(str::is_empty) {

@@ -137,7 +137,10 @@ impl Stats {
 
 /// How often each script key was used.
 #[derive(Debug, Default)]
-struct Counts(Mutex<(HashMap<String, (u32, Instant)>, VecDeque<String>)>);
+struct Counts(Mutex<(HashMap<String, Count>, VecDeque<String>)>);
+
+/// Uses of a key so far, and when the first was.
+type Count = (u32, Instant);
 
 /// Uses of a key before this one, and the time since the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use super::rows::{Fault, Form};
 use super::seen::Seen;
 use crate::support::Gateway;
-use crate::support::client::client;
+use crate::support::client::{client, fresh_client};
 use crate::support::settings::{KEY, STANDARD};
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ pub(super) struct Bed {
 
 impl Bed {
     pub(super) fn start() -> Self {
-        Self { gateway: Gateway::start(STANDARD), counted: super::own_gateway(), client: client() }
+        Self { gateway: Gateway::start(STANDARD), counted: super::own_gateway(), client: fresh_client() }
     }
 }
 

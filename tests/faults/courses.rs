@@ -95,8 +95,8 @@ fn tells_who_served(case: &Case, seen: &Seen, served: Served) {
         let attempts = seen.attempts();
         assert_eq!(attempts[0].0, "config.targets[0]", "{case}: {attempts:?}");
     }
-    if seen.tokens.is_some() {
-        assert_eq!(seen.tokens.unwrap().1, TOKENS, "{case}: {}", seen.body);
+    if let Some((_, output)) = seen.tokens {
+        assert_eq!(output, TOKENS, "{case}: {}", seen.body);
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::case::{Case, TOKENS, Who, asked, send, story};
 use super::rows::{FAULTS, Form};
-use crate::support::client::{client, new_trace};
+use crate::support::client::{client, fresh_client, new_trace};
 use crate::support::gateway;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -125,4 +125,37 @@ async fn silence_in_a_stream_is_filled_with_comments() {
         assert_eq!((seen.text.as_str(), seen.done), (story(4).as_str(), true), "{script}: {}", seen.body);
         assert_eq!(seen.body.contains(": keep-alive\n\n"), comments, "{config}: {}", seen.body);
     }
+}
+
+/// Nobody is left to go to: what breaks then is told as an error, and no half of an answer as a whole one.
+#[tokio::test]
+async fn the_last_targets_broken_answer_is_a_clean_error() {
+    let (gateway, client) = (gateway(), fresh_client());
+    let mut wrong = Vec::new();
+    for (script, form) in [
+        ("fault=cut", Form::Whole),
+        ("fault=stall", Form::Whole),
+        ("fault=truncate", Form::Whole),
+        ("fault=malformed", Form::Whole),
+        ("fault=empty", Form::Whole),
+        ("fault=html", Form::Whole),
+        ("fault=error_event", Form::Whole),
+        ("ttft=60000", Form::Whole),
+        ("fault=empty", Form::Streamed),
+        ("fault=html", Form::Streamed),
+        ("fault=error_event&after=0", Form::Streamed),
+        ("fault=cut&after=1", Form::Streamed),
+        ("ttft=60000", Form::Streamed),
+    ] {
+        let case = case("503 without end", form);
+        let targets = ["first", "last"].map(|role| Who::OpenAi.target(role, script));
+        let mut config = case.config(&targets);
+        config["retry"]["attempts"] = 0.into();
+        config["time_limits"] = json!({"first_token_ms": 400, "gap_ms": 400});
+        let seen = case.send(&gateway, &client, &new_trace(), &config).await;
+        if seen.status < 400 || seen.error.is_none() || seen.broke.is_some() {
+            wrong.push(format!("{script} {form:?}: {} {:?} {}", seen.status, seen.broke, seen.body));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -81,8 +81,8 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault { asked: 3..=3, ..fault("429 without end", "status=429") },
     Fault { served: Served::Primary, asked: 2..=2, ..fault("one 500, then fine", "status=500&times=1") },
     Fault { asked: 3..=3, ..fault("503 without end", "status=503") },
-    // Three tries, each with one more free of charge where its connection had been used before.
-    Fault { asked: 1..=6, ..fault("reset before the head", "fault=reset") },
+    // Three tries, each with up to three more free of charge where a connection had been used before.
+    Fault { asked: 3..=12, ..fault("reset before the head", "fault=reset") },
     Fault { patience: 13, ..fault("silence", "fault=hang") },
     Fault { patience: 15, ..fault("head at once, first token after 20 s", "ttft=20000") },
     Fault {
@@ -106,7 +106,14 @@ pub(super) const FAULTS: &[Fault] = &[
         asked: 1..=3,
         ..fault("tenth event malformed", "")
     },
-    Fault { forms: STREAMED, served: Served::Primary, ..fault("no [DONE]", "fault=no_done") },
+    Fault { forms: STREAMED, messages: true, served: Served::Primary, ..fault("no [DONE]", "fault=no_done") },
+    // All is said, and the connection stays open.
+    Fault {
+        forms: STREAMED,
+        messages: true,
+        served: Served::Primary,
+        ..fault("no close after [DONE]", "fault=stall&after=1000")
+    },
     Fault {
         forms: STREAMED,
         messages: true,

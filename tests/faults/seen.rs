@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     /// It said that it was over: `[DONE]`, `message_stop`; a whole body that came whole.
     pub(crate) done: bool,
     pub(crate) error: Option<Value>,
-    /// The connection or the framing broke.
+    /// The connection or the framing broke, or no client could make sense of the events: the first such thing.
     pub(crate) broke: Option<String>,
     pub(crate) body: String,
     /// Events, without comments.
@@ -91,38 +91,42 @@ impl Seen {
         }
     }
 
-    /// Chat chunks. What no client could make sense of is a panic: two ends, words behind the end, no JSON.
+    /// Notes what breaks the dialect's grammar.
+    fn must(&mut self, holds: bool, what: &str) {
+        if !holds && self.broke.is_none() {
+            self.broke = Some(what.to_owned());
+        }
+    }
+
+    /// Chat chunks.
     fn chunks(&mut self) {
         let events = sse::events(&self.body);
         self.events = events.len();
         for event in &events {
-            assert!(!self.done, "an event behind [DONE]: {}", self.body);
+            self.must(!self.done, "an event behind [DONE]");
             if event.data == "[DONE]" {
                 self.done = true;
                 continue;
             }
-            let chunk: Value = serde_json::from_str(&event.data).unwrap_or_else(|_| panic!("{}", self.body));
+            let chunk: Value = serde_json::from_str(&event.data).unwrap_or_default();
+            self.must(chunk.is_object(), "an event that is no JSON");
+            self.must(self.error.is_none(), "an event behind an error");
             if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
                 self.error = Some(error.clone());
                 continue;
             }
-            assert!(self.error.is_none(), "an event behind an error: {}", self.body);
-            self.names_the_same_answer(&chunk);
+            if self.model.is_empty() {
+                self.model = text(&chunk["model"]);
+            }
             self.usage(&chunk["usage"], "prompt_tokens", "completion_tokens");
             let choice = &chunk["choices"][0];
             let said = text(&choice["delta"]["content"]);
-            assert!(said.is_empty() || self.finish.is_none(), "words behind the end: {}", self.body);
+            self.must(said.is_empty() || self.finish.is_none(), "words behind the end");
             self.text += &said;
             if let Some(finish) = choice["finish_reason"].as_str() {
-                assert!(self.finish.is_none(), "two ends: {}", self.body);
+                self.must(self.finish.is_none(), "two ends");
                 self.finish = Some(finish.to_owned());
             }
-        }
-    }
-
-    fn names_the_same_answer(&mut self, chunk: &Value) {
-        if self.model.is_empty() {
-            self.model = text(&chunk["model"]);
         }
     }
 
@@ -132,23 +136,26 @@ impl Seen {
         self.events = events.len();
         let mut open = None;
         for event in &events {
-            assert!(!self.done, "an event behind message_stop: {}", self.body);
-            let told: Value = serde_json::from_str(&event.data).unwrap_or_else(|_| panic!("{}", self.body));
+            self.must(!self.done, "an event behind message_stop");
+            self.must(self.error.is_none(), "an event behind an error");
+            let told: Value = serde_json::from_str(&event.data).unwrap_or_default();
+            self.must(told["type"] == event.name.as_str(), "an event that is not what its name says");
             match event.name.as_str() {
                 "message_start" => {
-                    assert!(self.model.is_empty(), "two starts: {}", self.body);
+                    self.must(self.model.is_empty(), "two starts");
                     self.model = text(&told["message"]["model"]);
                     self.usage(&told["message"]["usage"], "input_tokens", "output_tokens");
                 }
                 "content_block_start" => {
-                    assert!(open.replace(told["index"].clone()).is_none(), "{}", self.body)
+                    self.must(open.replace(told["index"].clone()).is_none(), "a block within a block");
                 }
                 "content_block_delta" => {
-                    assert_eq!(open.as_ref(), Some(&told["index"]), "{}", self.body);
+                    self.must(open.as_ref() == Some(&told["index"]), "a delta of no open block");
                     self.text += &text(&told["delta"]["text"]);
                 }
-                "content_block_stop" => assert!(open.take().is_some(), "{}", self.body),
+                "content_block_stop" => self.must(open.take().is_some(), "the end of no open block"),
                 "message_delta" => {
+                    self.must(open.is_none(), "the end within a block");
                     self.finish = told["delta"]["stop_reason"].as_str().map(str::to_owned);
                     self.usage(&told["usage"], "input_tokens", "output_tokens");
                 }

@@ -17,6 +17,14 @@ pub(crate) fn client() -> Client {
     client.timeout(Duration::from_secs(30)).build().unwrap()
 }
 
+/// A client that uses every connection once: the gateway closes one whose stream ended in an error, and a request that
+/// was just being sent on it would be lost.
+pub(crate) fn fresh_client() -> Client {
+    install_ring();
+    let client = Client::builder().no_proxy().pool_max_idle_per_host(0);
+    client.timeout(Duration::from_secs(60)).build().unwrap()
+}
+
 /// The process's TLS provider, which reqwest and tungstenite ask for.
 pub(crate) fn install_ring() {
     static INSTALLED: Once = Once::new();
