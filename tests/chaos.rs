@@ -8,6 +8,7 @@ use crate::faults::seen::Seen;
 use crate::support::client::{fresh_client, new_trace};
 use crate::support::emulator::Emulator;
 use crate::support::settings::KEY;
+use crate::support::turn::turn;
 use crate::support::wait::until;
 use crate::support::{Gateway, announce};
 use futures_util::{StreamExt, stream};
@@ -40,6 +41,7 @@ struct Tally {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_fails_every_caller_is_answered_cleanly_and_nothing_stays_behind() {
+    let _turn = turn().await;
     // A process of its own: what is measured is the gateway alone.
     let emulator = Emulator::start(None);
     let gateway = Gateway::start(&settings(emulator.port));

@@ -21,13 +21,15 @@ use tokio::time::{Instant as Clock, timeout_at};
 /// How long an answer that was told to its end may take to end.
 const SETTLES: Duration = Duration::from_secs(1);
 
-/// A running subrequest. Dropped, it stops: the provider's connection closes at once.
+/// A running subrequest. Dropped before its answer is all there, it stops: the provider's connection closes at once.
 pub(super) struct Flight {
     pub errand: Errand,
     handle: SubrequestHandle,
     running: JoinHandle<()>,
     /// Whether the request body comes from the caller as it flies: it can be sent once only.
     pub feeds_live: bool,
+    /// The answer is all there: what is left to do is Pingora's, which puts the connection back.
+    landed: bool,
 }
 
 /// What was heard of an attempt.
@@ -69,7 +71,8 @@ impl Flight {
             let _ = handle.tx.try_send(HttpTask::Body(Some(body), true));
         }
         let upload = Upload { tx: live.then(|| handle.tx.clone()) };
-        let flight = Self { errand, handle, running: tokio::spawn(prepared.run()), feeds_live: live };
+        let flight =
+            Self { errand, handle, running: tokio::spawn(prepared.run()), feeds_live: live, landed: false };
         Ok((flight, upload))
     }
 
@@ -88,7 +91,10 @@ impl Flight {
         };
         match task {
             Some(HttpTask::Failed(error)) => Heard::Failed(error),
-            Some(task) => Heard::Task(task),
+            Some(task) => {
+                self.landed |= task.is_end();
+                Heard::Task(task)
+            }
             None => self.last_words().await,
         }
     }
@@ -101,9 +107,9 @@ impl Flight {
                 // The error waits beside the channel, too.
                 Some(Some(HttpTask::Failed(_))) | Some(None) | None => return,
                 Some(Some(task)) => {
-                    let end = task.is_end();
+                    self.landed |= task.is_end();
                     take(task);
-                    if end {
+                    if self.landed {
                         return;
                     }
                 }
@@ -116,13 +122,7 @@ impl Flight {
     pub fn settle(mut self) {
         tokio::spawn(async move {
             let deadline = Some(Instant::now() + SETTLES);
-            while let Heard::Task(task) = self.next(deadline).await {
-                if task.is_end() {
-                    // The subrequest puts the connection back by itself.
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                    return;
-                }
-            }
+            while !self.landed && matches!(self.next(deadline).await, Heard::Task(_)) {}
         });
     }
 
@@ -137,7 +137,9 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        self.running.abort();
+        if !self.landed {
+            self.running.abort();
+        }
     }
 }
 

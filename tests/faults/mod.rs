@@ -11,6 +11,7 @@ mod limits_of_time;
 mod rows;
 pub(crate) mod seen;
 
+use crate::support::turn::turn;
 use crate::support::{Gateway, announce};
 use case::{Bed, Case};
 use futures_util::{FutureExt, StreamExt, stream};
@@ -33,6 +34,7 @@ const COLUMNS: [(&str, case::Who, Form); 6] = [
 
 #[tokio::test]
 async fn every_fault_is_survived_on_a_plain_config() {
+    let _turn = turn().await;
     let bed = &Bed::start();
     // Those that wait longest go first.
     let mut cases: Vec<Case> = FAULTS.iter().flat_map(cases).collect();

@@ -21,6 +21,7 @@ pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod sse;
 pub(crate) mod talk;
+pub(crate) mod turn;
 pub(crate) mod upstream;
 pub(crate) mod wait;
 
