@@ -129,11 +129,13 @@ fn judge(streamed: bool, seen: &Seen, tally: &mut Tally) -> Result<(), &'static 
     }
     match (seen.status, message) {
         (400..600, Some(_)) => tally.error_status += 1,
+        // Google's way to refuse; told in words at `/v1/messages`.
+        (200, None) if seen.done && matches!(seen.finish.as_deref(), Some("content_filter" | "refusal")) => {
+            tally.refused += 1;
+        }
         (200, _) if !story(TOKENS).starts_with(&seen.text) => return Err("words nobody said"),
         (200, Some(_)) if streamed && !seen.done => tally.error_event += 1,
         (200, None) if seen.done => match seen.finish.as_deref() {
-            // Google's way to refuse.
-            Some("content_filter" | "refusal") => tally.refused += 1,
             Some("stop" | "end_turn") if seen.text == story(TOKENS) => tally.whole += 1,
             Some("stop" | "end_turn") => return Err("a part passed off as the whole"),
             _ => return Err("no end that means anything"),
