@@ -196,6 +196,14 @@ impl Rewriter {
         self.state.misfit
     }
 
+    /// Whether the provider has said why it stopped: an answer that breaks off now is whole all the same.
+    pub fn knows_finish(&self) -> bool {
+        match &self.work {
+            Work::Chat { reader, .. } => self.state.learned.finish.is_some() || reader.knows_finish(),
+            _ => false,
+        }
+    }
+
     /// Gives the answer another writer, for one that has been written by somebody else so far.
     pub(super) fn write_with(&mut self, other: Box<dyn Writer>) {
         if let Work::Chat { writer, .. } = &mut self.work {

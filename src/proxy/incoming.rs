@@ -47,8 +47,8 @@ pub(super) struct Expected {
     pub operation: Operation,
     /// It came by `/v1/proxy/`: nobody judges it.
     pub is_proxied: bool,
-    /// Another attempt could follow: what is broken is held back instead of handed on.
-    pub has_more: bool,
+    /// The config asks for care (more than one attempt): what is broken is held back instead of handed on.
+    pub careful: bool,
     /// A break may be mended: what was sent is remembered.
     pub keeps: bool,
     pub trace_id: String,
@@ -161,7 +161,7 @@ impl Incoming {
             O::ChatCompletions | O::Completions | O::Embeddings | O::Messages | O::Responses | O::Moderations
         );
         let media = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if self.expected.has_more && wants_json && self.shape == Shape::Other && media.starts_with("text/") {
+        if self.expected.careful && wants_json && self.shape == Shape::Other && media.starts_with("text/") {
             self.trouble = Some(Trouble::Malformed("the answer is neither JSON nor events"));
         }
     }
@@ -217,14 +217,14 @@ impl Incoming {
         if self.trouble.is_some() {
             return;
         }
-        if self.expected.has_more && !is_sound(&event) {
+        if self.expected.careful && !is_sound(&event) {
             self.trouble = Some(Trouble::Malformed("an event is no JSON"));
             return;
         }
         let failed = tap.learned().error.is_some();
         tap.push(&event);
         let learned = tap.learned();
-        if !failed && learned.error.is_some() && self.expected.has_more {
+        if !failed && learned.error.is_some() && self.expected.careful {
             let fault = fault_in(&event);
             self.trouble = Some(Trouble::Error(fault, Some(event)));
         } else if learned.ended && !finished(self.expected.operation, learned) {
@@ -329,13 +329,17 @@ impl Incoming {
         }
     }
 
-    /// A stream that finished but forgot to say `[DONE]`.
+    /// A stream that finished but forgot to say so.
     fn supply_end(&mut self) {
         let Form::Same { tap, .. } = &self.form else { return };
-        let expects = matches!(self.expected.operation, Operation::ChatCompletions | Operation::Completions);
+        let end: &'static [u8] = match self.expected.operation {
+            Operation::ChatCompletions | Operation::Completions => b"data: [DONE]\n\n",
+            Operation::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+            _ => return,
+        };
         let learned = tap.learned();
-        if self.shape == Shape::Events && expects && !learned.ended && learned.error.is_none() {
-            self.out.push(Bytes::from_static(b"data: [DONE]\n\n"));
+        if self.shape == Shape::Events && !learned.ended && learned.error.is_none() {
+            self.out.push(Bytes::from_static(end));
         }
     }
 
@@ -360,6 +364,30 @@ impl Incoming {
                     events && learned.ended && finished(self.expected.operation, learned)
                 }
             }
+    }
+
+    /// Whether all was told but the end: nothing but usage and the end itself can follow.
+    pub fn is_finished(&self) -> bool {
+        let learned = match &self.form {
+            Form::Chat(rewriter) => rewriter.learned(),
+            Form::Same { tap, .. } => Some(tap.learned()).filter(|_| self.is_judged()),
+        };
+        let finished = learned.is_some_and(|learned| finished(self.expected.operation, learned));
+        self.shape == Shape::Events && self.trouble.is_none() && finished
+    }
+
+    /// Whether an answer that breaks off here is whole all the same.
+    pub fn may_end(&self) -> bool {
+        let knows = match &self.form {
+            Form::Chat(rewriter) => self.shape == Shape::Events && rewriter.knows_finish(),
+            Form::Same { .. } => false,
+        };
+        self.trouble.is_none() && (knows || self.is_finished())
+    }
+
+    /// The provider will not end it: it is ended for it.
+    pub fn close(&mut self) {
+        self.end();
     }
 
     /// Whether the provider's last byte is there.

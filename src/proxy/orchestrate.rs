@@ -205,7 +205,7 @@ impl Drive<'_> {
         let expected = Expected {
             operation: self.ctx.operation,
             is_proxied: self.ctx.is_proxied,
-            has_more,
+            careful: self.plan.is_careful(),
             keeps: has_more && streamed && patience.rescue == StreamRescue::Resume,
             trace_id: self.ctx.trace_id.clone(),
             created,

@@ -22,7 +22,10 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCO
 use pingora::http::ResponseHeader;
 use pingora_core::Result;
 use pingora_core::protocols::http::HttpTask;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long the end of a stream may take to come after its finish reason.
+const FINISHED: Duration = Duration::from_secs(2);
 
 /// An answer that is being handed on.
 struct Passing {
@@ -154,6 +157,8 @@ impl Drive<'_> {
     async fn listen(&mut self, passing: &mut Passing, upload: &mut Upload) -> Result<Option<End>> {
         loop {
             let (deadline, why) = passing.patience.next(passing.heard);
+            let finished = passing.incoming.is_finished();
+            let deadline = if finished { Some(passing.heard + FINISHED) } else { deadline };
             let beat = passing.patience.heartbeat.filter(|_| self.ctx.record.streamed);
             let beat = beat.map(|every| passing.told + every);
             let is_beat = beat.is_some_and(|beat| deadline.is_none_or(|deadline| beat < deadline));
@@ -172,6 +177,13 @@ impl Drive<'_> {
                     let incoming = &mut passing.incoming;
                     incoming.take(task);
                     passing.flight.drain(16, &mut |task| incoming.take(task));
+                    return Ok(None);
+                }
+                // All was told but the end: what is missing is supplied.
+                Heard::TimedOut | Heard::Failed(_) | Heard::Nothing
+                    if !is_beat && passing.incoming.may_end() =>
+                {
+                    passing.incoming.close();
                     return Ok(None);
                 }
                 Heard::TimedOut if is_beat => {
@@ -266,7 +278,9 @@ impl Drive<'_> {
 
     async fn close_with(&mut self, event: Bytes, error: Option<Error>) -> Result<()> {
         self.ctx.failure = error;
-        self.session.set_keepalive(None);
+        if !self.session.is_body_done() {
+            self.session.set_keepalive(None);
+        }
         self.write(vec![HttpTask::Body(Some(event), true)]).await
     }
 

@@ -151,9 +151,9 @@ impl Trial {
             return over;
         }
         let streams = incoming.shape == Shape::Events && self.streams();
-        match (incoming.is_translated(), self.expected.has_more) {
+        match (incoming.is_translated(), self.expected.careful) {
             (_, _) if streams => {
-                incoming.has_content() || (!self.expected.has_more && !incoming.is_translated())
+                incoming.has_content() || (!self.expected.careful && !incoming.is_translated())
             }
             // One document: there is nothing to send before it is there.
             (true, _) => false,

@@ -206,6 +206,11 @@ impl Plan {
         if self.exhausted { -1 } else { i32::try_from(self.made).unwrap_or(i32::MAX) }
     }
 
+    /// Whether the config has more than one attempt in it, made already or not.
+    pub fn is_careful(&self) -> bool {
+        self.tree.may_repeat()
+    }
+
     /// Whether every circuit was open when the request came.
     pub fn all_were_open(&self) -> bool {
         self.all_open

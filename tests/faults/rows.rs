@@ -82,7 +82,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault { served: Served::Primary, asked: 2..=2, ..fault("one 500, then fine", "status=500&times=1") },
     Fault { asked: 3..=3, ..fault("503 without end", "status=503") },
     // Three tries, each with up to three more free of charge where a connection had been used before.
-    Fault { asked: 3..=12, ..fault("reset before the head", "fault=reset") },
+    Fault { asked: 3..=4, ..fault("reset before the head", "fault=reset") },
     Fault { patience: 15, ..fault("silence", "fault=hang") },
     Fault { patience: 15, ..fault("head at once, first token after 20 s", "ttft=20000") },
     Fault {

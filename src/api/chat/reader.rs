@@ -18,4 +18,10 @@ pub trait Reader: Send + Sync + Debug {
     /// The bytes are over (not: the answer is complete). A whole answer is told here; a stream only tells
     /// what was held back. Never makes up a [`Event::Finish`] that the provider did not send.
     fn finish(&mut self, tell: Tell<'_>);
+
+    /// Whether the provider has said why it stopped, though that is told with the end only: some never say
+    /// that it is the end.
+    fn knows_finish(&self) -> bool {
+        false
+    }
 }

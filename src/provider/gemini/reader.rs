@@ -79,6 +79,11 @@ impl Reader for GeminiReader {
         }
         state.close(tell);
     }
+
+    fn knows_finish(&self) -> bool {
+        let choices = &self.state.choices;
+        !choices.is_empty() && choices.iter().all(|choice| choice.finish.is_some())
+    }
 }
 
 /// What is known of the answer so far.
