@@ -21,6 +21,7 @@ mod callers_leaving;
 mod control;
 mod crowding;
 mod custom_hosts;
+mod explain;
 mod failures;
 mod grants;
 mod hostile_input;
