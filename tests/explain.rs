@@ -41,7 +41,11 @@ async fn a_saved_config_is_explained_and_nobody_is_called() {
     question["headers"]["x-emulator-tag"] = json!(tag);
     let answer = explained(&gateway, &question).await;
     assert_eq!((&answer["problems"], &answer["caller"]), (&json!([]), &json!("tests")), "{answer}");
-    assert_eq!((&answer["operation"], &answer["config"]), (&json!("chat"), &json!("cf-fallback")), "{answer}");
+    assert_eq!(
+        (&answer["operation"], &answer["config"]),
+        (&json!("chat"), &json!("cf-fallback")),
+        "{answer}"
+    );
     assert_eq!(answer["first"]["index"], "config.targets[0]", "{answer}");
     assert_eq!(answer["request"]["path"], "/v1/chat/completions", "{answer}");
     let targets = answer["tree"]["targets"].as_array().unwrap();
@@ -85,7 +89,11 @@ async fn problems_are_told_with_their_paths_and_the_status_is_200() {
     ] {
         let answer = explained(&gateway, &question).await;
         let problem = &answer["problems"][0];
-        assert_eq!((&problem["status"], &problem["path"]), (&json!(status), &json!(path)), "{question} {answer}");
+        assert_eq!(
+            (&problem["status"], &problem["path"]),
+            (&json!(status), &json!(path)),
+            "{question} {answer}"
+        );
     }
     // Who asks without a service key learns the rest all the same.
     let answer = explained(&gateway, &saved("headers", json!({"x-gateway-config": "cf-emulator"}))).await;
@@ -108,7 +116,11 @@ async fn what_is_no_question_is_refused() {
         "{\"headers\": {\"a\": \"canary\\n\"}}",
     ] {
         let (status, answer) = asked(&gateway, question).await;
-        assert_eq!((status, &answer["error"]["code"]), (400, &json!("invalid_request")), "{question} {answer}");
+        assert_eq!(
+            (status, &answer["error"]["code"]),
+            (400, &json!("invalid_request")),
+            "{question} {answer}"
+        );
         assert!(!answer.to_string().contains("canary"), "{question} {answer}");
     }
     // On the data port it is some provider's path.
@@ -138,7 +150,10 @@ async fn a_condition_is_held_against_metadata_and_headers() {
         question["headers"]["x-note"] = json!(note);
         let answer = explained(&gateway, &question).await;
         let first = &answer["first"];
-        assert_eq!((&first["index"], &first["why"]), (&json!(format!("config.targets[{index}]")), &json!(why)));
+        assert_eq!(
+            (&first["index"], &first["why"]),
+            (&json!(format!("config.targets[{index}]")), &json!(why))
+        );
         assert!(first["because"][0].as_str().unwrap().ends_with(asks), "{answer}");
     }
 }
@@ -149,7 +164,7 @@ async fn an_open_breaker_is_seen_and_explaining_leaves_no_trace() {
     let gateway = Gateway::start(STANDARD);
     let config = json!({
         "strategy": {"mode": "fallback"}, "cb_config": {"failure_threshold": 1, "cooldown_interval": 60_000},
-        "targets": [{"provider": "@emulator", "override_params": {"model": "first"}}, {"provider": "@anthropic-emulator"}],
+        "targets": [{"provider": "@emulator", "override_params": {"model": "first?status=503"}}, {"provider": "@anthropic-emulator"}],
     });
     let before = explained(&gateway, &chat(&config)).await;
     assert_eq!(before["tree"]["targets"][0]["breaker"]["state"], "closed", "{before}");
@@ -162,9 +177,10 @@ async fn an_open_breaker_is_seen_and_explaining_leaves_no_trace() {
 
     // One failure of the first target opens its circuit.
     let url = format!("{}/chat/completions", gateway.base_url());
-    let call = client().post(url).header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string());
-    let call = call.header("x-emulator-fail", "503:1").json(&chat(&config)["body"]);
-    let _either_target_may_have_answered = call.send().await.unwrap().bytes().await.unwrap();
+    let call =
+        client().post(url).header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string());
+    let call = call.json(&chat(&config)["body"]);
+    let _answer_of_the_second = call.send().await.unwrap().bytes().await.unwrap();
     let opened = async || {
         let targets = targets().await;
         targets["targets"].as_array()?.iter().any(|target| target["state"] == "open").then_some(())
@@ -196,7 +212,10 @@ fn the_command_gives_the_same_answer_and_tells_problems_by_its_status() {
     assert_eq!(bad.code, Some(1), "{bad:?}");
     assert!(bad.stdout.contains("\"retry.attempts\""), "{bad:?}");
     let unread = run("{");
-    assert!(unread.code == Some(1) && unread.stdout.is_empty() && unread.stderr.contains("JSON"), "{unread:?}");
+    assert!(
+        unread.code == Some(1) && unread.stdout.is_empty() && unread.stderr.contains("JSON"),
+        "{unread:?}"
+    );
     let missing = turnpike(&["explain", "-c", &path("turnpike.yaml"), "--request", &path("nothing.json")]);
     assert!(missing.code == Some(1) && missing.stderr.contains("nothing.json"), "{missing:?}");
 }

@@ -256,11 +256,12 @@ fn the_request_is_told_without_its_words() {
 
 #[test]
 fn what_cannot_be_is_a_problem() {
-    // A key nobody gave: the attempt cannot be made, and the next target is asked.
-    let keyless = r#"{"strategy":{"mode":"fallback"},"targets":[{"provider":"openai","retry":{"attempts":0}},{"provider":"openai","api_key":"k"}]}"#;
-    let told_keyless = told(keyless, BODY, &Made::default());
-    assert_eq!(told_keyless["request"]["error"]["status"], 401, "{told_keyless}");
-    assert_eq!(walked(&told_keyless, "cannot_be_made"), "1 next");
+    // What the first target cannot do: the attempt cannot be made, and the next one is asked.
+    let fallback = r#"{"strategy":{"mode":"fallback"},"targets":[{"provider":"anthropic","api_key":"k"},{"provider":"openai","api_key":"k"}]}"#;
+    let two = BODY.replacen('{', r#"{"n":2,"#, 1);
+    let unfit = told(fallback, &two, &Made::default());
+    assert_eq!(unfit["request"]["error"]["status"], 400, "{unfit}");
+    assert_eq!(walked(&unfit, "cannot_be_made"), "1 next");
     let wrong = told(
         r#"{"provider":"openai","api_key":"k","weight":"x","retry":{"attempts":-1}}"#,
         BODY,
