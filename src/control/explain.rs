@@ -121,25 +121,25 @@ impl Memory<'_> {
             }
         };
         let caller = who.name.clone();
-        let explained = self.explained(asking, who).unwrap_or_else(|(operation, error)| Explained {
+        let place = Place::of(&asking.method, asking.uri.path());
+        let explained = self.explained(asking, who, &place).unwrap_or_else(|error| Explained {
             problems: Flaw::of(&error),
-            ..Explained::nothing(operation)
+            ..Explained::nothing(place.operation)
         });
         Ok(Answer { caller, notes, explained })
     }
 
     /// `Err`: the request would be refused before its config is read.
-    fn explained(&self, asking: Asking, who: Who) -> Result<Explained, (Operation, Error)> {
+    fn explained(&self, asking: Asking, who: Who, place: &Place) -> Result<Explained, Error> {
         let Asking { method, uri, headers, body } = asking;
-        let (operation, below, is_proxied) = door(&method, uri.path())?;
+        let Place { operation, below, is_proxied } = *place;
+        place.check(&method, uri.path())?;
         let pathname = uri.path().to_owned();
-        let refused = |error| (operation, error);
-        let limit = self.live.settings.limits.max_body_bytes;
-        let body = read(operation, is_proxied, body, limit).map_err(refused)?;
+        let settings = &self.live.settings;
+        let body = read(operation, is_proxied, body, settings.limits.max_body_bytes)?;
         let mut request = Request::new(operation, method, uri, below, body.clone());
         request.is_proxied = is_proxied;
-        let settings = &self.live.settings;
-        let asked = Asked::read(&headers, &settings.header_prefixes).map_err(refused)?;
+        let asked = Asked::read(&headers, &settings.header_prefixes)?;
         let sources = Sources {
             settings,
             hosts: &self.live.hosts,
@@ -212,27 +212,45 @@ fn lines(value: Value) -> Option<Vec<String>> {
     }
 }
 
-/// What the path is for, where the path below the version segment begins, and whether it is proxied.
-fn door(method: &Method, path: &str) -> Result<(Operation, usize, bool), (Operation, Error)> {
-    let below = path.strip_prefix("/v1/").unwrap_or_default();
-    let proxied = below.strip_prefix("proxy/");
-    let relative = proxied.unwrap_or(below);
-    let operation = Operation::find(method, relative);
-    let segment = below.split('/').next().unwrap_or_default();
-    if PATHS.contains(&path) || SEGMENTS.contains(&segment) {
-        let message = format!("{path} is answered by the control plane; no provider is asked.");
-        return Err((operation, Error::not_found(message)));
+/// What the path is for.
+struct Place {
+    operation: Operation,
+    /// Where the path below the version segment, and below `proxy/`, begins.
+    below: usize,
+    is_proxied: bool,
+}
+
+impl Place {
+    fn of(method: &Method, path: &str) -> Self {
+        let below = path.strip_prefix("/v1/").unwrap_or_default();
+        let proxied = below.strip_prefix("proxy/");
+        let relative = proxied.unwrap_or(below);
+        Self {
+            operation: Operation::find(method, relative),
+            below: path.len() - relative.len(),
+            is_proxied: proxied.is_some(),
+        }
     }
-    if relative.is_empty() {
-        let message =
-            format!("There is nothing at {path}. The API is below /v1, for example /v1/chat/completions.");
-        return Err((operation, Error::not_found(message)));
+
+    /// Whether the data port would take it to a provider.
+    fn check(&self, method: &Method, path: &str) -> Result<(), Error> {
+        let segment = path.strip_prefix("/v1/").and_then(|below| below.split('/').next()).unwrap_or_default();
+        if PATHS.contains(&path) || SEGMENTS.contains(&segment) {
+            let message = format!("{path} is answered by the control plane; no provider is asked.");
+            return Err(Error::not_found(message));
+        }
+        if self.below == path.len() {
+            let message = format!(
+                "There is nothing at {path}. The API is below /v1, for example /v1/chat/completions."
+            );
+            return Err(Error::not_found(message));
+        }
+        if !matches!(method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
+            let message = format!("{method} is not passed on. Use POST, GET, PUT or DELETE.");
+            return Err(Error::method_not_allowed(message));
+        }
+        Ok(())
     }
-    if !matches!(method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
-        let message = format!("{method} is not passed on. Use POST, GET, PUT or DELETE.");
-        return Err((operation, Error::method_not_allowed(message)));
-    }
-    Ok((operation, path.len() - relative.len(), proxied.is_some()))
 }
 
 /// The body as the data port would have it.

@@ -266,10 +266,7 @@ fn walk(
 fn range(plan: &Plan, leaf: &Leaf, outcome: &Outcome, world: &dyn World) -> Option<(u64, u64)> {
     let past = plan.past(world);
     let millis = |wait: Duration| wait.as_millis() as u64;
-    let least = match leaf.retry.again(outcome, past, 0.0) {
-        Again::After(wait) => wait,
-        _ => return None,
-    };
+    let Again::After(least) = leaf.retry.again(outcome, past, 0.0) else { return None };
     let most = match leaf.retry.again(outcome, past, 1.0) {
         Again::After(wait) => wait,
         // Longer ones are not made.
