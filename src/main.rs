@@ -1,4 +1,4 @@
-//! The command line: `turnpike [run]`, `turnpike check`, `turnpike emulator`.
+//! The command line: `turnpike [run]`, `turnpike check`, `turnpike explain`, `turnpike emulator`.
 //!
 //! Wires the rooms together and runs them. Knows no request and decides nothing about one.
 
@@ -6,6 +6,8 @@
 mod background;
 #[path = "main/certificate.rs"]
 mod certificate;
+#[path = "main/explain.rs"]
+mod explain;
 #[path = "main/logging.rs"]
 mod logging;
 #[path = "main/read.rs"]
@@ -45,6 +47,12 @@ enum Command {
     },
     /// Check the settings file: prints every problem with its place, exits 1 when there is one.
     Check,
+    /// Say what would become of a request, without calling anyone; exits 1 when it would be refused.
+    Explain {
+        /// A file with the request in JSON, or - for standard input.
+        #[arg(long, default_value = "-")]
+        request: PathBuf,
+    },
     /// Run the built-in provider on its own.
     Emulator {
         /// Where it listens.
@@ -63,6 +71,7 @@ fn main() -> ExitCode {
     match cli.command.unwrap_or(Command::Run { upgrade: false }) {
         Command::Run { upgrade } => serve::run(&cli.config, upgrade),
         Command::Check => read::check(&cli.config),
+        Command::Explain { request } => explain::run(&cli.config, &request),
         Command::Emulator { listen, replay } => emulator(listen, replay),
     }
 }

@@ -23,6 +23,7 @@ mod chaos;
 mod control;
 mod crowding;
 mod custom_hosts;
+mod explain;
 mod failures;
 mod faults;
 mod grants;

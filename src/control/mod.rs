@@ -3,11 +3,13 @@
 //!
 //! A route is one function and one line in [`router`]. It never sees the data plane; both meet in `Shared`.
 
+pub mod explain;
 mod failure;
 mod health;
 mod metrics;
 mod targets;
 mod unbuilt;
+mod world;
 
 use crate::state::Shared;
 use axum::Router;
@@ -15,8 +17,8 @@ use axum::routing::{any, get, post};
 use std::sync::Arc;
 
 /// First segments below `/v1` that belong to the control plane, also when they arrive at the data port
-/// (spec "Endpoints"; reference 1.2 for `health`). Not `targets`: neither spec nor reference has it, so on the
-/// data port `/v1/targets` is some provider's path, and what stands there is for operators only.
+/// (spec "Endpoints"; reference 1.2 for `health`). Not `targets` and `explain`: neither spec nor reference
+/// has them, so on the data port they are some provider's paths, and what stands there is for operators only.
 pub const SEGMENTS: &[&str] =
     &["health", "prompts", "policies", "analytics", "logs", "workspaces", "mcp-servers", "feedback"];
 
@@ -32,6 +34,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/health", get(health::health))
         .route("/v1/targets", get(targets::list))
         .route("/v1/targets/reset", post(targets::reset))
+        .route("/v1/explain", post(explain::route))
         .method_not_allowed_fallback(failure::wrong_method)
         .fallback(any(unbuilt::answer))
         .with_state(shared)

@@ -5,20 +5,21 @@
 //! file or room; here is only the order, and what each step needs of the one before.
 
 use super::ctx::{Ctx, Errand, new_trace_id};
-use super::known::{Known, Told};
-use super::{Gateway, answer, authorize, failure, handover, orchestrate, who};
+use super::known::Known;
+use super::{Gateway, answer, authorize, failure, handover, orchestrate};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
-use crate::api::rules;
 use crate::api::trace::TraceParent;
 use crate::config::headers::Asked;
 use crate::error::Error;
-use crate::route::attempt::{Attempt, Request};
-use crate::route::compile::{Sources, compile, split_slug};
+use crate::route::attempt::{Attempt, REPLAYED, Request};
+use crate::route::compile::{Sources, compile};
 use crate::route::leaf::Leaf;
 use crate::route::plan::{Plan, Why};
+use crate::route::told::Told;
 use crate::route::tree::Tree;
 use crate::state::live::Live;
+use crate::state::who;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use pingora_core::Result;
@@ -27,8 +28,6 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pingora replays a body it read for us only up to this size.
-const REPLAYED: usize = 64 << 10;
 /// The most of `x-gateway-metadata` an access line carries, bytes.
 const MOST_METADATA: usize = 4096;
 
@@ -308,22 +307,10 @@ async fn collect(
 
 fn request_of(session: &Session, call: Call, body: Option<Body>) -> Request {
     let head = session.req_header();
-    let named = body.as_ref().and_then(|body| body.text("model")).map(|model| model.into_owned());
-    let slug = named.as_deref().and_then(split_slug);
-    let (slug, model) = match slug {
-        Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
-        None => (None, named),
-    };
-    Request {
-        operation: call.operation,
-        is_proxied: call.is_proxied,
-        method: head.method.clone(),
-        uri: head.uri.clone(),
-        below: call.below,
-        body,
-        model,
-        slug,
-    }
+    let Call { operation, below, is_proxied } = call;
+    let mut request = Request::new(operation, head.method.clone(), head.uri.clone(), below, body);
+    request.is_proxied = is_proxied;
+    request
 }
 
 /// The tree the request asks for: remembered, or compiled now.
@@ -360,30 +347,16 @@ fn plan(
             tree
         }
     };
-    if request.is_proxied {
-        return Ok(tree);
-    }
-    let given = |name: &str| tree.all_set(name);
-    if let Some(body) = &request.body {
-        rules::check(request.operation, body, &given)?;
-    }
-    rules::check_query(request.operation, request.uri.query())?;
+    request.check(&tree)?;
     Ok(tree)
 }
 
-/// Whether Pingora may take the request upstream itself: one target, and nothing that could change our
-/// mind once the answer began. Streams go as attempts, so that a broken one can be told from a whole one.
+/// Whether Pingora may take the request upstream itself.
 fn goes_direct(session: &Session, request: &Request, attempt: &Attempt) -> bool {
     if session.is_upgrade_req() {
         return attempt.translation.is_none();
     }
-    if attempt.translation.is_some() || attempt.is_signed() {
-        return false;
-    }
-    match &request.body {
-        Some(body) => body.bytes().len() <= REPLAYED && !body.is_true("stream"),
-        None => true,
-    }
+    attempt.goes_direct(request)
 }
 
 fn content_length(headers: &HeaderMap) -> Option<usize> {

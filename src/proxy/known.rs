@@ -1,18 +1,14 @@
 //! The world as a plan sees it, for one request: chance, what the process remembers of targets, and the
 //! request's own facts.
 
-use crate::api::body::Body;
 use crate::config::balance::Sticky;
 use crate::config::query::Query;
-use crate::route::facts::RequestFacts;
 use crate::route::leaf::Leaf;
-use crate::route::pick;
+use crate::route::told::Told;
 use crate::route::tree::Group;
 use crate::route::world::World;
 use crate::state::Shared;
-use crate::state::live::Live;
 use crate::state::targets::{Standing, Target};
-use http::HeaderMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,28 +21,6 @@ pub(super) struct Known {
     pub told: Option<Box<Told>>,
 }
 
-/// What conditions and sticky choices go by, kept apart from the session.
-pub(super) struct Told {
-    pub headers: HeaderMap,
-    pub metadata: Option<String>,
-    pub pathname: String,
-    pub body: Option<Body>,
-    pub live: Arc<Live>,
-}
-
-impl Told {
-    fn facts(&self) -> RequestFacts<'_> {
-        let prefixes = &self.live.settings.header_prefixes;
-        RequestFacts::new(
-            self.body.as_ref(),
-            &self.headers,
-            prefixes,
-            self.metadata.as_deref(),
-            &self.pathname,
-        )
-    }
-}
-
 impl Known {
     /// What the process remembers of a target.
     pub fn target<'l>(&self, leaf: &'l Leaf) -> &'l Arc<Target> {
@@ -54,15 +28,7 @@ impl Known {
     }
 
     fn sticky_key(&self, group: &Group, sticky: &Sticky) -> Option<[u8; 32]> {
-        let told = self.told.as_ref()?;
-        let first = group.children.first().map(|child| &child.branch);
-        let config = first.and_then(|branch| match branch {
-            crate::route::tree::Branch::Leaf(leaf) => Some(leaf.identity.hash),
-            crate::route::tree::Branch::Group(_) => None,
-        });
-        // The same fields under another config, or in another group of it, are another choice.
-        let whose = format!("{}|{}|{config:?}", self.key.as_deref().unwrap_or_default(), group.index);
-        Some(pick::sticky_key(&whose, &sticky.hash_fields, &told.facts()))
+        Some(self.told.as_ref()?.sticky_key(self.key.as_deref(), group, sticky))
     }
 }
 

@@ -17,13 +17,11 @@ mod incoming;
 mod known;
 mod line;
 mod orchestrate;
-mod patience;
 mod record;
 mod relay;
 mod rescue;
 mod trial;
 mod upstream;
-mod who;
 
 pub use front::Front;
 pub use handover::Handover;

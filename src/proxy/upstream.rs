@@ -5,12 +5,13 @@
 
 use super::Gateway;
 use super::ctx::{Ctx, Errand};
-use super::{authorize, failure, who};
+use super::{authorize, failure};
 use crate::api::operation::{BodyKind, Operation};
 use crate::config::headers::is_ours;
 use crate::error::Error;
 use crate::net::peer::{Dial, Protocol};
 use crate::state::live::Live;
+use crate::state::who;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use pingora::http::{RequestHeader, ResponseHeader};

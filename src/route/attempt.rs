@@ -3,9 +3,12 @@
 //! Not the sending itself (`proxy` does that) and not the choice of the target (`plan` does that).
 
 use super::asked::Asked;
+use super::compile::split_slug;
 use super::leaf::Leaf;
+use super::tree::Tree;
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
+use crate::api::rules;
 use crate::error::Error;
 use crate::provider::Call;
 use crate::provider::grant::Grant;
@@ -15,6 +18,9 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// Pingora replays a body it read for us only up to this size, in bytes.
+pub const REPLAYED: usize = 64 << 10;
 
 /// The caller's request, as far as an attempt is made from it.
 #[derive(Debug, Clone)]
@@ -36,6 +42,35 @@ pub struct Request {
 }
 
 impl Request {
+    /// `below`: where the path below the version segment begins in the URI. Not a proxied one.
+    pub fn new(operation: Operation, method: Method, uri: Uri, below: usize, body: Option<Body>) -> Self {
+        let named = body.as_ref().and_then(|body| body.text("model")).map(Cow::into_owned);
+        let (slug, model) = match named.as_deref().and_then(split_slug) {
+            Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
+            None => (None, named),
+        };
+        Self { operation, is_proxied: false, method, uri, below, body, model, slug }
+    }
+
+    /// Holds it against the rules of its operation; what came by `/v1/proxy/` is the provider's to judge.
+    ///
+    /// # Errors
+    /// 400 that names the first field at fault.
+    pub fn check(&self, tree: &Tree) -> Result<(), Error> {
+        if self.is_proxied {
+            return Ok(());
+        }
+        if let Some(body) = &self.body {
+            rules::check(self.operation, body, &|name| tree.all_set(name))?;
+        }
+        rules::check_query(self.operation, self.uri.query())
+    }
+
+    /// Whether a stream is asked for.
+    pub fn is_streamed(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.is_true("stream"))
+    }
+
     /// Relative to the version segment, without a leading slash.
     pub fn path(&self) -> &str {
         self.uri.path().get(self.below..).unwrap_or_default()
@@ -96,7 +131,7 @@ impl Attempt {
             path: request.path(),
             query: request.uri.query(),
             model: model.as_deref(),
-            streamed: request.body.as_ref().is_some_and(|body| body.is_true("stream")),
+            streamed: request.is_streamed(),
         };
         let edited = edited(&leaf, request);
         let body = edited.as_ref().or(request.body.as_ref());
@@ -116,6 +151,19 @@ impl Attempt {
         let translation = ready.translation;
         let local = ready.local.map(Bytes::from);
         Ok(Self { leaf, path, body, body_changed, model, auth, grant, asked, warnings, translation, local })
+    }
+
+    /// Whether it may be taken upstream natively, where one try at one target is all there is: nothing could
+    /// change our mind once the answer began. Streams are held, so that a broken one can be told from a whole
+    /// one. Not for upgrades, which have no other way.
+    pub fn goes_direct(&self, request: &Request) -> bool {
+        if self.translation.is_some() || self.is_signed() {
+            return false;
+        }
+        match &request.body {
+            Some(body) => body.bytes().len() <= REPLAYED && !request.is_streamed(),
+            None => true,
+        }
     }
 
     /// Whether a token or a signature must be had before it goes out.

@@ -5,13 +5,16 @@
 pub mod asked;
 pub mod attempt;
 pub mod compile;
+pub mod explain;
 pub mod facts;
 mod inherit;
 pub mod leaf;
 pub mod outcome;
+pub mod patience;
 pub mod pick;
 pub mod plan;
 pub mod retry;
+pub mod told;
 pub mod tree;
 pub mod trees;
 pub mod world;

@@ -25,9 +25,10 @@ pub enum Step {
 }
 
 /// Why a target was chosen: told in the access line and by `explain`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Why {
     /// There is no other.
+    #[default]
     Only,
     /// The first in order.
     First,
@@ -78,6 +79,8 @@ pub struct Plan {
 struct Frame {
     child: usize,
     tried: Vec<usize>,
+    /// Why this group chose it first.
+    why: Why,
 }
 
 impl Why {
@@ -133,8 +136,7 @@ impl Plan {
     /// What comes after `outcome` of the target at hand.
     pub fn next(&mut self, outcome: &Outcome, world: &mut dyn World) -> Step {
         let Some(leaf) = self.current.clone() else { return Step::Keep };
-        let has_other = self.has_other(world);
-        let past = Past { made: self.made, waited: self.waited, has_other };
+        let past = self.past(world);
         if !outcome.is_good() || leaf.retry.statuses.is_some() {
             match leaf.retry.again(outcome, past, world.draw()) {
                 Again::After(wait) => {
@@ -216,6 +218,16 @@ impl Plan {
         self.all_open
     }
 
+    /// What was done so far, for the target at hand.
+    pub(super) fn past(&self, world: &dyn World) -> Past {
+        Past { made: self.made, waited: self.waited, has_other: self.has_other(world) }
+    }
+
+    /// The groups on the way down to the target at hand, outermost first, each with the child it chose and why.
+    pub(super) fn choices(&self) -> impl Iterator<Item = (&Group, usize, Why)> {
+        self.groups().map(|(group, frame)| (group, frame.child, frame.why))
+    }
+
     /// The groups under way, outermost first.
     fn groups(&self) -> impl Iterator<Item = (&Group, &Frame)> {
         self.path.iter().enumerate().filter_map(|(depth, frame)| {
@@ -270,7 +282,7 @@ impl Plan {
                 (_, Why::Only) => why,
                 (_, reason) => reason,
             };
-            self.path.push(Frame { child, tried: vec![child] });
+            self.path.push(Frame { child, tried: vec![child], why: reason });
             branch = &group.children.get(child)?.branch;
         }
     }
@@ -359,7 +371,7 @@ impl Plan {
     }
 
     /// Whether a target below may be asked at all.
-    fn is_usable(&self, branch: &Branch, world: &dyn World) -> bool {
+    pub(super) fn is_usable(&self, branch: &Branch, world: &dyn World) -> bool {
         match branch {
             Branch::Leaf(leaf) => {
                 let closed = self.all_open || !matches!(world.standing(leaf), Standing::Open { .. });
@@ -375,7 +387,7 @@ impl Plan {
 }
 
 /// The list that decides about a child: the strategy's, or else the child's own, or else the group's.
-fn listed(group: &Group, child: usize) -> Option<&[u16]> {
+pub(super) fn listed(group: &Group, child: usize) -> Option<&[u16]> {
     let own = || group.children.get(child).and_then(|child| child.on_status_codes.as_deref());
     group.on_status_codes.as_deref().or_else(own)
 }
@@ -405,7 +417,7 @@ fn open_since(branch: &Branch, world: &dyn World) -> Option<Instant> {
 }
 
 /// The quickest first token below; what was never asked counts as quick, so that it is.
-fn latency(branch: &Branch, world: &dyn World) -> Duration {
+pub(super) fn latency(branch: &Branch, world: &dyn World) -> Duration {
     match branch {
         Branch::Leaf(leaf) => world.latency(leaf).unwrap_or_default(),
         Branch::Group(group) => {

@@ -47,6 +47,29 @@ impl Default for Made {
     }
 }
 
+impl Made {
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// A target whose circuit has been open for so many seconds.
+    pub(super) fn opened(mut self, index: &str, ago: u64) -> Self {
+        self.open.insert(index.to_owned(), ago);
+        self
+    }
+
+    pub(super) fn measured(mut self, index: &str, ms: u64) -> Self {
+        self.latency.insert(index.to_owned(), ms);
+        self
+    }
+
+    /// Every condition holds.
+    pub(super) fn holding(mut self) -> Self {
+        self.holds = true;
+        self
+    }
+}
+
 impl World for Made {
     fn draw(&mut self) -> f64 {
         if self.draws.is_empty() { 0.5 } else { self.draws.remove(0) }

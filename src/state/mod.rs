@@ -13,6 +13,7 @@ pub mod phase;
 mod process;
 pub mod sticky;
 pub mod targets;
+pub mod who;
 
 use crate::net::dns::Dns;
 use crate::net::peer_book::PeerBook;

@@ -147,6 +147,11 @@ impl Targets {
         target
     }
 
+    /// The target of this identity, if it is remembered. Changes nothing.
+    pub fn look(&self, identity: &Identity) -> Option<Arc<Target>> {
+        self.known.lock().get(&key(identity)).map(Arc::clone)
+    }
+
     /// All targets, by config and index. Those that no compiled config holds any more and nobody used for an
     /// hour are forgotten here.
     pub fn list(&self, now: Instant) -> Vec<Shown> {

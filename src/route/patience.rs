@@ -2,9 +2,9 @@
 //!
 //! Where another target is left to go to, the defaults are short; where none is, they only bound a hang.
 
+use super::leaf::Leaf;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
-use crate::route::leaf::Leaf;
 use std::time::{Duration, Instant};
 
 /// The wait for a stream's first content, where another target is left.
@@ -18,11 +18,11 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The limits of one attempt.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub struct Patience {
     /// `request_timeout`, or else `first_byte_ms`.
-    first_byte: Option<Duration>,
-    first_token: Option<Duration>,
-    gap: Option<Duration>,
+    pub first_byte: Option<Duration>,
+    pub first_token: Option<Duration>,
+    pub gap: Option<Duration>,
     /// When the whole request must be over.
     pub total: Option<Instant>,
     pub heartbeat: Option<Duration>,
@@ -34,7 +34,7 @@ pub(super) struct Patience {
 
 /// What was waited for in vain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waited {
+pub enum Waited {
     Head,
     FirstToken,
     Gap,

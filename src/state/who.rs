@@ -2,15 +2,15 @@
 //!
 //! Looks at two headers only, before a byte of the body is read. What a key may do is not judged here.
 
+use super::live::Live;
 use crate::error::Error;
-use crate::state::live::Live;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use std::sync::Arc;
 
 /// A caller we let in.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Who {
+pub struct Who {
     /// The name of its service key; `None` where no key is asked for.
     pub name: Option<Arc<str>>,
     /// The bearer was the service key.
@@ -21,7 +21,7 @@ pub(super) struct Who {
 ///
 /// # Errors
 /// 401 when keys are configured and none of them was shown.
-pub(super) fn find(headers: &HeaderMap, live: &Live) -> Result<Who, Error> {
+pub fn find(headers: &HeaderMap, live: &Live) -> Result<Who, Error> {
     // Asked first, also beside the header: a bearer that is one of our keys never travels on, not even the
     // second of two.
     let by_bearer = headers.get_all(AUTHORIZATION).iter().find_map(|value| key_in(value, live));
@@ -46,7 +46,7 @@ pub(super) fn find(headers: &HeaderMap, live: &Live) -> Result<Who, Error> {
 
 /// The name of the service key that is this header's value, or its credential after the word `Bearer`; without
 /// a scheme the whole value counts, as `config::headers` has it.
-pub(super) fn key_in(value: &HeaderValue, live: &Live) -> Option<Arc<str>> {
+pub fn key_in(value: &HeaderValue, live: &Live) -> Option<Arc<str>> {
     let value = value.to_str().ok()?.trim();
     let credential = match value.split_once(' ') {
         Some((scheme, key)) => scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())?,

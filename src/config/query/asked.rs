@@ -1,0 +1,53 @@
+//! What a query looks at, for whoever is told why it held: keys and operators, none of the operands.
+
+use super::{Field, Part, Query, Test};
+
+impl Query {
+    /// A line for each value that is looked at, in order: `metadata.tier $eq`.
+    pub fn asks(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.tell(&mut lines);
+        lines
+    }
+
+    fn tell(&self, lines: &mut Vec<String>) {
+        for part in &self.parts {
+            match part {
+                Part::All(queries) | Part::Any(queries) => {
+                    queries.iter().for_each(|query| query.tell(lines));
+                }
+                Part::Value(field, tests) => {
+                    let words: Vec<&str> = tests.iter().map(Test::word).collect();
+                    lines.push(format!("{} {}", field.key(), words.join(" ")));
+                }
+            }
+        }
+    }
+}
+
+impl Field {
+    fn key(&self) -> String {
+        match self {
+            Self::Metadata(name) => format!("metadata.{name}"),
+            Self::Param(name) => format!("params.{name}"),
+            Self::Header(name) => format!("headers.{name}"),
+            Self::Pathname => "url.pathname".to_owned(),
+        }
+    }
+}
+
+impl Test {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Is(_) => "$eq",
+            Self::IsNot(_) => "$ne",
+            Self::In(_) => "$in",
+            Self::NotIn(_) => "$nin",
+            Self::Above(_) => "$gt",
+            Self::AtLeast(_) => "$gte",
+            Self::Below(_) => "$lt",
+            Self::AtMost(_) => "$lte",
+            Self::Matches(_) => "$regex",
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `turnpike explain`: the answer of `POST /v1/explain`, from the settings file and with an empty memory.
+//!
+//! Only reading and printing; the answer is the control room's.
+
+use super::{logging, read};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+use turnpike::control::explain::Memory;
+use turnpike::state::live::Live;
+use turnpike::state::sticky::Sticky;
+use turnpike::state::targets::Targets;
+
+/// Prints what would become of the request in `request`; exits 1 when it would be refused.
+pub fn run(file: &Path, request: &Path) -> ExitCode {
+    let settings = match read::settings(file) {
+        Ok(settings) => settings,
+        Err(unread) => {
+            return logging::fatal(&format!("the settings are not usable\n{}", read::told(file, &unread)));
+        }
+    };
+    let text = match question(request) {
+        Ok(text) => text,
+        Err(error) => return logging::fatal(&format!("{}: {error}", request.display())),
+    };
+    let live = Arc::new(Live::new(settings, 0));
+    let (targets, sticky) = (Targets::default(), Sticky::default());
+    let memory = Memory { live: &live, targets: &targets, sticky: &sticky, now: Instant::now() };
+    let answer = match memory.answer(&text) {
+        Ok(answer) => answer,
+        Err(error) => return logging::fatal(&error.message),
+    };
+    let printed = serde_json::to_string_pretty(&answer).map_err(io::Error::from);
+    if let Err(error) = printed.and_then(|text| writeln!(io::stdout(), "{text}")) {
+        return logging::fatal(&format!("standard output: {error}"));
+    }
+    if answer.has_problems() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn question(request: &Path) -> io::Result<Vec<u8>> {
+    if request != Path::new("-") {
+        return std::fs::read(request);
+    }
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text)?;
+    Ok(text)
+}

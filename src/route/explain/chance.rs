@@ -1,0 +1,92 @@
+//! How likely each child of a balanced group is, exactly, as the picks of `pick` have it.
+//!
+//! Not the picking: no chance is drawn here, it is added up.
+
+use super::MIDDLE;
+use crate::config::balance::By;
+use crate::route::pick;
+use crate::route::plan::{self, Plan};
+use crate::route::tree::Group;
+use crate::route::world::World;
+use std::time::Duration;
+
+/// Above so many targets the pairs of `least_latency` are not added up.
+const MOST_PAIRED: usize = 100;
+
+/// The chance of each child, 0 to 1; empty where it is not told. What sticks is not counted in.
+pub(super) fn chances(group: &Group, by: By, plan: &Plan, world: &dyn World) -> Vec<f64> {
+    let usable = usable(group, plan, world);
+    let shares = |barred: Option<usize>| {
+        let weight = |(index, child): (usize, &crate::route::tree::Child)| {
+            let counts = barred != Some(index) && usable.get(index).copied().unwrap_or_default();
+            if counts { child.weight } else { 0.0 }
+        };
+        normal(group.children.iter().enumerate().map(weight).collect())
+    };
+    match by {
+        By::Weight => shares(None),
+        By::Price => {
+            let prices: Vec<f64> = group.children.iter().map(|child| child.price).collect();
+            let may = |index: usize| usable.get(index).copied().unwrap_or_default();
+            let lowest = (0..prices.len()).filter(|index| may(*index)).filter_map(|index| prices.get(index));
+            let lowest = lowest.copied().min_by(f64::total_cmp).unwrap_or_default();
+            let is = |(index, price): (usize, &f64)| {
+                if may(index) && price.total_cmp(&lowest).is_eq() { 1.0 } else { 0.0 }
+            };
+            normal(prices.iter().enumerate().map(is).collect())
+        }
+        By::LeastLatency if group.children.len() > MOST_PAIRED => Vec::new(),
+        By::LeastLatency => {
+            let quick: Vec<Duration> =
+                group.children.iter().map(|child| plan::latency(&child.branch, world)).collect();
+            paired(&shares(None), &quick, &shares)
+        }
+    }
+}
+
+/// The two that a draw in the middle gives.
+pub(super) fn pair(group: &Group, plan: &Plan, world: &dyn World) -> Option<(usize, Option<usize>)> {
+    let usable = usable(group, plan, world);
+    let weights: Vec<f64> = group.children.iter().map(|child| child.weight).collect();
+    let may = |index: usize| usable.get(index).copied().unwrap_or_default();
+    pick::two_of(&weights, &may, MIDDLE, MIDDLE)
+}
+
+/// To three digits after the point.
+pub(super) fn rounded(chance: f64) -> f64 {
+    (chance * 1000.0).round() / 1000.0
+}
+
+/// Each is drawn first, then each other one, and the quicker is taken.
+fn paired(first: &[f64], quick: &[Duration], shares: &dyn Fn(Option<usize>) -> Vec<f64>) -> Vec<f64> {
+    let mut chances = vec![0.0; first.len()];
+    for (one, chance) in first.iter().enumerate().filter(|(_, chance)| **chance > 0.0) {
+        let second = shares(Some(one));
+        let alone = second.iter().all(|share| *share == 0.0);
+        if alone && let Some(sum) = chances.get_mut(one) {
+            *sum += chance;
+        }
+        for (other, share) in second.iter().enumerate() {
+            let winner = if quick.get(other) < quick.get(one) { other } else { one };
+            if let Some(sum) = chances.get_mut(winner) {
+                *sum += chance * share;
+            }
+        }
+    }
+    chances
+}
+
+fn usable(group: &Group, plan: &Plan, world: &dyn World) -> Vec<bool> {
+    group.children.iter().map(|child| plan.is_usable(&child.branch, world)).collect()
+}
+
+/// Parts of one; all zero where there is nothing to share.
+fn normal(weights: Vec<f64>) -> Vec<f64> {
+    let heaviest = weights.iter().copied().fold(0.0, f64::max);
+    if heaviest == 0.0 {
+        return weights;
+    }
+    // Relative to the heaviest: the sum of the largest numbers is no number.
+    let sum: f64 = weights.iter().map(|weight| weight / heaviest).sum();
+    weights.iter().map(|weight| weight / heaviest / sum).collect()
+}

@@ -1,0 +1,221 @@
+//! `POST /v1/explain` and `turnpike explain`: what would become of a request, told without asking a provider.
+//!
+//! Not every field of every config (tables in `route::explain`).
+
+use crate::support::client::{client, new_trace};
+use crate::support::command::turnpike;
+use crate::support::settings::{KEY, PROVIDER_KEY, STANDARD};
+use crate::support::wait::until;
+use crate::support::{Gateway, gateway};
+use serde_json::{Value, json};
+
+fn chat(config: &Value) -> Value {
+    json!({
+        "headers": {"x-gateway-api-key": KEY, "x-gateway-config": config, "x-note": "canary-header"},
+        "body": {"model": "gpt-4o", "messages": [{"role": "user", "content": "canary-words"}]},
+    })
+}
+
+/// The status and the answer to this question on the control port.
+async fn asked(gateway: &Gateway, question: &str) -> (u16, Value) {
+    let url = format!("{}/v1/explain", gateway.control_url());
+    let answer = client().post(url).body(question.to_owned()).send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
+}
+
+async fn explained(gateway: &Gateway, question: &Value) -> Value {
+    let (status, answer) = asked(gateway, &question.to_string()).await;
+    assert_eq!(status, 200, "{answer}");
+    let text = answer.to_string();
+    for secret in ["canary", KEY, PROVIDER_KEY, "AKIAEMULATOR"] {
+        assert!(!text.contains(secret), "{secret} is in {text}");
+    }
+    answer
+}
+
+#[tokio::test]
+async fn a_saved_config_is_explained_and_nobody_is_called() {
+    let gateway = gateway();
+    let tag = new_trace();
+    let mut question = chat(&json!("cf-fallback"));
+    question["headers"]["x-emulator-tag"] = json!(tag);
+    let answer = explained(&gateway, &question).await;
+    assert_eq!((&answer["problems"], &answer["caller"]), (&json!([]), &json!("tests")), "{answer}");
+    assert_eq!(
+        (&answer["operation"], &answer["config"]),
+        (&json!("chat"), &json!("cf-fallback")),
+        "{answer}"
+    );
+    assert_eq!(answer["first"]["index"], "config.targets[0]", "{answer}");
+    assert_eq!(answer["request"]["path"], "/v1/chat/completions", "{answer}");
+    let targets = answer["tree"]["targets"].as_array().unwrap();
+    assert_eq!(
+        (&targets[0]["slug"], &targets[1]["provider"], &targets[0]["host"]),
+        (&json!("emulator"), &json!("anthropic"), &Value::Null),
+        "an operator's host is not told: {answer}"
+    );
+    let tries = &answer["then"][0]["tries"];
+    assert_eq!(tries, &json!([{"index": "config.targets[1]", "why": "next"}]), "{answer}");
+    assert_eq!(gateway.emulator_requests(&tag).await, Vec::<Value>::new(), "no provider is asked");
+}
+
+#[tokio::test]
+async fn problems_are_told_with_their_paths_and_the_status_is_200() {
+    let gateway = gateway();
+    let wrong = json!({"strategy": {"mode": "sometimes"}, "retry": {"attempts": "canary"},
+                       "targets": [{"provider": "@emulator", "api_key": "canary-key", "weight": "x"}]});
+    let answer = explained(&gateway, &chat(&wrong)).await;
+    let problems = answer["problems"].as_array().unwrap();
+    let paths: Vec<&str> = problems.iter().map(|problem| problem["path"].as_str().unwrap()).collect();
+    for path in ["strategy.mode", "retry.attempts", "targets[0].weight"] {
+        assert!(paths.contains(&path), "{path} is not in {paths:?}");
+    }
+    assert!(answer.get("tree").is_none(), "{answer}");
+    // What the data port would refuse for other reasons.
+    let saved = |member: &str, value: Value| {
+        let mut question = chat(&json!("cf-emulator"));
+        question[member] = value;
+        question
+    };
+    for (question, status, path) in [
+        (chat(&json!("cf-nobody")), 400, "x-gateway-config"),
+        (saved("body", json!({"model": "m"})), 400, "messages"),
+        (saved("body", json!(null)), 400, ""),
+        (saved("body", json!([1])), 400, ""),
+        (saved("path", json!("/v2/chat/completions")), 404, ""),
+        (saved("path", json!("/v1/logs")), 404, ""),
+        (saved("method", json!("PATCH")), 405, ""),
+        (saved("headers", json!({"x-gateway-request-timeout": "canary"})), 400, "x-gateway-request-timeout"),
+    ] {
+        let answer = explained(&gateway, &question).await;
+        let problem = &answer["problems"][0];
+        assert_eq!(
+            (&problem["status"], &problem["path"]),
+            (&json!(status), &json!(path)),
+            "{question} {answer}"
+        );
+    }
+    // Who asks without a service key learns the rest all the same.
+    let answer = explained(&gateway, &saved("headers", json!({"x-gateway-config": "cf-emulator"}))).await;
+    assert_eq!((&answer["caller"], &answer["problems"]), (&Value::Null, &json!([])), "{answer}");
+    assert!(answer["notes"][0].as_str().unwrap().contains("401"), "{answer}");
+}
+
+#[tokio::test]
+async fn what_is_no_question_is_refused() {
+    let gateway = gateway();
+    for question in [
+        "",
+        "[]",
+        "{\"header\": {}}",
+        "{\"method\": \"GET IT\"}",
+        "{\"path\": \"v1/models\"}",
+        "{\"headers\": \"canary\"}",
+        "{\"headers\": {\"a b\": \"c\"}}",
+        "{\"headers\": {\"a\": null}}",
+        "{\"headers\": {\"a\": \"canary\\n\"}}",
+    ] {
+        let (status, answer) = asked(&gateway, question).await;
+        assert_eq!(
+            (status, &answer["error"]["code"]),
+            (400, &json!("invalid_request")),
+            "{question} {answer}"
+        );
+        assert!(!answer.to_string().contains("canary"), "{question} {answer}");
+    }
+    // On the data port it is some provider's path.
+    let url = format!("{}/v1/explain", gateway.data_url());
+    let call = client().post(url).header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+    let text = call.body("{}").send().await.unwrap().text().await.unwrap();
+    assert!(!text.contains("\"problems\""), "{text}");
+}
+
+#[tokio::test]
+async fn a_condition_is_held_against_metadata_and_headers() {
+    let gateway = gateway();
+    let config = json!({
+        "strategy": {"mode": "conditional", "default": "cheap", "conditions": [
+            {"query": {"metadata.plan": {"$eq": "canary-paid"}}, "then": "good"},
+            {"query": {"headers.x-note": {"$regex": "^canary"}}, "then": "noted"}]},
+        "targets": [{"name": "cheap", "provider": "@emulator"}, {"name": "good", "provider": "@emulator"},
+                    {"name": "noted", "provider": "@emulator"}],
+    });
+    for (metadata, note, index, why, asks) in [
+        (json!({"plan": "canary-paid"}), "canary", 1, "condition", "condition 0 holds: metadata.plan $eq"),
+        (json!({"plan": "free"}), "canary", 2, "condition", "condition 1 holds: headers.x-note $regex"),
+        (json!({"plan": "free"}), "none", 0, "default", "no condition holds"),
+    ] {
+        let mut question = chat(&config);
+        question["headers"]["x-gateway-metadata"] = metadata;
+        question["headers"]["x-note"] = json!(note);
+        let answer = explained(&gateway, &question).await;
+        let first = &answer["first"];
+        assert_eq!(
+            (&first["index"], &first["why"]),
+            (&json!(format!("config.targets[{index}]")), &json!(why))
+        );
+        assert!(first["because"][0].as_str().unwrap().ends_with(asks), "{answer}");
+    }
+}
+
+/// The process's own memory is looked at, and left as it is.
+#[tokio::test]
+async fn an_open_breaker_is_seen_and_explaining_leaves_no_trace() {
+    let gateway = Gateway::start(STANDARD);
+    let config = json!({
+        "strategy": {"mode": "fallback"}, "cb_config": {"failure_threshold": 1, "cooldown_interval": 60_000},
+        "targets": [{"provider": "@emulator", "override_params": {"model": "first?status=503"}}, {"provider": "@anthropic-emulator"}],
+    });
+    let before = explained(&gateway, &chat(&config)).await;
+    assert_eq!(before["tree"]["targets"][0]["breaker"]["state"], "closed", "{before}");
+    assert_eq!(before["first"]["index"], "config.targets[0]", "{before}");
+    let targets = async || {
+        let url = format!("{}/v1/targets", gateway.control_url());
+        client().get(url).send().await.unwrap().json::<Value>().await.unwrap()
+    };
+    assert_eq!(targets().await, json!({"targets": []}), "explaining remembers no target");
+
+    // One failure of the first target opens its circuit.
+    let url = format!("{}/chat/completions", gateway.base_url());
+    let call =
+        client().post(url).header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string());
+    let call = call.json(&chat(&config)["body"]);
+    let _answer_of_the_second = call.send().await.unwrap().bytes().await.unwrap();
+    let opened = async || {
+        let targets = targets().await;
+        targets["targets"].as_array()?.iter().any(|target| target["state"] == "open").then_some(())
+    };
+    until("an open breaker", opened).await;
+    let after = explained(&gateway, &chat(&config)).await;
+    assert_eq!(after["tree"]["targets"][0]["breaker"]["state"], "open", "{after}");
+    let first = &after["first"];
+    assert_eq!(first["index"], "config.targets[1]", "{after}");
+    assert!(first["because"][0].as_str().unwrap().contains("config.targets[0] skipped"), "{after}");
+}
+
+#[test]
+fn the_command_gives_the_same_answer_and_tells_problems_by_its_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("turnpike.yaml"), STANDARD.replace("EMULATOR_PORT", "1")).unwrap();
+    let run = |question: &str| {
+        std::fs::write(path("question.json"), question).unwrap();
+        turnpike(&["explain", "-c", &path("turnpike.yaml"), "--request", &path("question.json")])
+    };
+    let good = run(&chat(&json!("cf-fallback")).to_string());
+    let answer: Value = serde_json::from_str(&good.stdout).unwrap_or_else(|_| panic!("{good:?}"));
+    assert_eq!((good.code, &answer["first"]["index"]), (Some(0), &json!("config.targets[0]")), "{good:?}");
+    assert!(good.stdout.starts_with("{\n  \"caller\": \"tests\""), "{good:?}");
+    assert!(!good.stdout.contains(PROVIDER_KEY) && !good.stdout.contains("canary"), "{good:?}");
+
+    let bad = run(&chat(&json!({"retry": {"attempts": -1}})).to_string());
+    assert_eq!(bad.code, Some(1), "{bad:?}");
+    assert!(bad.stdout.contains("\"retry.attempts\""), "{bad:?}");
+    let unread = run("{");
+    assert!(
+        unread.code == Some(1) && unread.stdout.is_empty() && unread.stderr.contains("JSON"),
+        "{unread:?}"
+    );
+    let missing = turnpike(&["explain", "-c", &path("turnpike.yaml"), "--request", &path("nothing.json")]);
+    assert!(missing.code == Some(1) && missing.stderr.contains("nothing.json"), "{missing:?}");
+}
