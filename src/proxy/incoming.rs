@@ -366,23 +366,14 @@ impl Incoming {
             }
     }
 
-    /// Whether all was told but the end: nothing but usage and the end itself can follow.
-    pub fn is_finished(&self) -> bool {
-        let learned = match &self.form {
-            Form::Chat(rewriter) => rewriter.learned(),
-            Form::Same { tap, .. } => Some(tap.learned()).filter(|_| self.is_judged()),
-        };
-        let finished = learned.is_some_and(|learned| finished(self.expected.operation, learned));
-        self.shape == Shape::Events && self.trouble.is_none() && finished
-    }
-
-    /// Whether an answer that breaks off here is whole all the same.
+    /// Whether an answer that breaks off here is whole all the same: nothing but usage and the end itself
+    /// can follow.
     pub fn may_end(&self) -> bool {
         let knows = match &self.form {
-            Form::Chat(rewriter) => self.shape == Shape::Events && rewriter.knows_finish(),
-            Form::Same { .. } => false,
+            Form::Chat(rewriter) => rewriter.knows_finish(),
+            Form::Same { tap, .. } => self.is_judged() && finished(self.expected.operation, tap.learned()),
         };
-        self.trouble.is_none() && (knows || self.is_finished())
+        self.shape == Shape::Events && self.trouble.is_none() && knows
     }
 
     /// The provider will not end it: it is ended for it.

@@ -157,7 +157,7 @@ impl Drive<'_> {
     async fn listen(&mut self, passing: &mut Passing, upload: &mut Upload) -> Result<Option<End>> {
         loop {
             let (deadline, why) = passing.patience.next(passing.heard);
-            let finished = passing.incoming.is_finished();
+            let finished = passing.incoming.may_end();
             let deadline = if finished { Some(passing.heard + FINISHED) } else { deadline };
             let beat = passing.patience.heartbeat.filter(|_| self.ctx.record.streamed);
             let beat = beat.map(|every| passing.told + every);
@@ -180,9 +180,7 @@ impl Drive<'_> {
                     return Ok(None);
                 }
                 // All was told but the end: what is missing is supplied.
-                Heard::TimedOut | Heard::Failed(_) | Heard::Nothing
-                    if !is_beat && passing.incoming.may_end() =>
-                {
+                Heard::TimedOut | Heard::Failed(_) | Heard::Nothing if finished && !is_beat => {
                     passing.incoming.close();
                     return Ok(None);
                 }
