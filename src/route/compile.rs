@@ -92,7 +92,8 @@ pub fn compile(sources: &Sources<'_>) -> Result<Tree, Error> {
         None => format!("inline-{:08x}", hash as u32),
     };
     let making = Making { sources, by_operator: written.by_operator, named, hash };
-    let root = making.branch(&written.config, &Inherited::default(), "config".to_owned())?;
+    let above = Inherited { time_limits: sources.settings.time_limits, ..Inherited::default() };
+    let root = making.branch(&written.config, &above, "config".to_owned())?;
     Ok(Tree::new(root))
 }
 

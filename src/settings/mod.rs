@@ -28,6 +28,7 @@ pub use stored_provider::StoredProvider;
 
 use crate::config::node::{Kind, Node};
 use crate::config::read::{At, Fields, Problems};
+use crate::config::time_limits::TimeLimits;
 use crate::config::{Checks, Config};
 use crate::error::Problem;
 use listen::Taken;
@@ -36,11 +37,12 @@ use std::fmt::Write as _;
 use values::{base_url, filled, is_id};
 
 /// The keys of the file's top level, in the order the shipped file has them.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "server",
     "listen",
     "emulator",
     "limits",
+    "time_limits",
     "auth",
     "providers",
     "configs",
@@ -59,6 +61,8 @@ pub struct Settings {
     pub listen: Listen,
     pub emulator: Emulator,
     pub limits: Limits,
+    /// What targets may keep us waiting where no config says so.
+    pub time_limits: TimeLimits,
     /// `auth.keys`; empty when no service key is asked for.
     pub service_keys: Vec<ServiceKey>,
     /// By slug, without the `@`.
@@ -120,6 +124,7 @@ impl Settings {
             listen: Listen::read(section(f, "listen"), &mut taken),
             emulator: section(f, "emulator").map(|f| Emulator::read(f, &mut taken)).unwrap_or_default(),
             limits: section(f, "limits").map(Limits::read).unwrap_or_default(),
+            time_limits: f.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at)).unwrap_or_default(),
             service_keys: section(f, "auth").map(ServiceKey::read_all).unwrap_or_default(),
             providers: providers(f, checks),
             configs: configs(f, &slugs, checks),
