@@ -171,6 +171,11 @@ async fn when_all_fail_the_last_answer_is_the_callers_with_the_story_of_all() {
     }
     let config =
         json!({"strategy": {"mode": "fallback"}, "targets": [target("status=500"), target("fault=eof")]});
+    // The last one gave no answer: the one before it did.
+    let seen = ask(&gateway, &config).await;
+    assert_eq!((seen.status, seen.header(INDEX)), (500, "config.targets[0]"));
+    let config =
+        json!({"strategy": {"mode": "fallback"}, "targets": [target("fault=reset"), target("fault=eof")]});
     let seen = ask(&gateway, &config).await;
     assert_eq!((seen.status, &seen.error.unwrap()["code"]), (502, &json!("upstream_unreachable")));
 }

@@ -62,6 +62,9 @@ impl Drive<'_> {
 
     /// Starts the other attempt, where there is one to make and the process may make more.
     async fn second(&mut self, hedge: Hedge) -> Result<Option<Running>> {
+        if !self.plan.can_hedge(&self.known) {
+            return Ok(None);
+        }
         if !self.gateway.shared.hedges.may(hedge.max_extra_ratio) {
             self.gateway.shared.metrics.hedged("refused");
             return Ok(None);
@@ -92,6 +95,8 @@ impl Drive<'_> {
             Happened::Second(Ok(())) => {
                 self.gateway.shared.metrics.hedged("won");
                 self.ctx.record.outrun(&first.trial.flight.errand, first.why);
+                let ahead = second.trial.begun().saturating_duration_since(first.trial.begun());
+                self.ctx.record.waited(ahead);
                 self.plan.took(&second.trial.flight.errand.attempt.leaf);
                 Ok((second, Ok(())))
             }

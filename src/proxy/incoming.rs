@@ -6,7 +6,7 @@
 use crate::api::Dialect;
 use crate::api::chat::Fault;
 use crate::api::operation::Operation;
-use crate::api::sse::{Edge, Splitter};
+use crate::api::sse::{Edge, Splitter, end_of_event};
 use crate::api::tap::{Learned, Tap};
 use crate::provider::rewriter::Rewriter;
 use crate::provider::translation::Translation;
@@ -49,6 +49,8 @@ pub(super) struct Expected {
     pub is_proxied: bool,
     /// The config asks for care (more than one attempt): what is broken is held back instead of handed on.
     pub careful: bool,
+    /// `n`: how many answers were asked for.
+    pub choices: u64,
     /// A break may be mended: what was sent is remembered.
     pub keeps: bool,
     pub trace_id: String,
@@ -69,6 +71,8 @@ pub(super) struct Incoming {
     sent_bytes: usize,
     /// Bytes taken in.
     pub taken: usize,
+    /// It goes on in a stream that broke: what was seen before is not its own.
+    resumes: bool,
 }
 
 enum Form {
@@ -133,6 +137,7 @@ impl Incoming {
             sent: keeps.then(Vec::new),
             sent_bytes: 0,
             taken: 0,
+            resumes: false,
         };
         incoming.judge_head(head);
         incoming
@@ -150,20 +155,30 @@ impl Incoming {
             sent: None,
             sent_bytes: 0,
             taken: 0,
+            resumes: true,
         }
     }
 
     /// A page of HTML from some proxy in between is no answer.
     fn judge_head(&mut self, head: &ResponseHeader) {
-        use Operation as O;
-        let wants_json = matches!(
-            self.expected.operation,
-            O::ChatCompletions | O::Completions | O::Embeddings | O::Messages | O::Responses | O::Moderations
-        );
         let media = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if self.expected.careful && wants_json && self.shape == Shape::Other && media.starts_with("text/") {
+        if self.expected.careful
+            && self.wants_json()
+            && self.shape == Shape::Other
+            && media.starts_with("text/")
+        {
             self.trouble = Some(Trouble::Malformed("the answer is neither JSON nor events"));
         }
+    }
+
+    /// Whether the answer is a document of a model, so that an error in it is one of the call and not of the
+    /// thing that was asked for (a job that failed).
+    fn wants_json(&self) -> bool {
+        use Operation as O;
+        matches!(
+            self.expected.operation,
+            O::ChatCompletions | O::Completions | O::Embeddings | O::Messages | O::Responses | O::Moderations
+        )
     }
 
     /// Takes in one piece.
@@ -204,36 +219,47 @@ impl Incoming {
             }
             return;
         }
-        let mut events = Vec::new();
-        edge.push(chunk, &mut |event| events.push(event));
-        for event in events {
-            self.event(event);
+        let mut run = edge.push(chunk);
+        // Events that are as they should be go on together, as they came.
+        let mut good = 0;
+        while let Some(end) = run.get(good..).and_then(end_of_event) {
+            if !self.event(&run.slice(good..good + end)) {
+                break;
+            }
+            good += end;
+        }
+        if self.trouble.is_none() {
+            // A blank line too many.
+            good = run.len();
+        }
+        if good > 0 {
+            let good = run.split_to(good);
+            self.keep(&good);
+            self.out.push(good);
         }
     }
 
-    /// One whole event in the caller's shape.
-    fn event(&mut self, event: Bytes) {
-        let Form::Same { tap, .. } = &mut self.form else { return };
+    /// One whole event in the caller's shape; false when it must not be handed on.
+    fn event(&mut self, event: &Bytes) -> bool {
+        let Form::Same { tap, .. } = &mut self.form else { return false };
         if self.trouble.is_some() {
-            return;
+            return false;
         }
-        if self.expected.careful && !is_sound(&event) {
+        if self.expected.careful && !is_sound(event) {
             self.trouble = Some(Trouble::Malformed("an event is no JSON"));
-            return;
+            return false;
         }
         let failed = tap.learned().error.is_some();
-        tap.push(&event);
+        tap.push(event);
         let learned = tap.learned();
         if !failed && learned.error.is_some() && self.expected.careful {
-            let fault = fault_in(&event);
-            self.trouble = Some(Trouble::Error(fault, Some(event)));
+            let fault = fault_in(event);
+            self.trouble = Some(Trouble::Error(fault, Some(event.clone())));
         } else if learned.ended && !finished(self.expected.operation, learned) {
             // The end of an answer that did not finish: not to be handed on.
             self.trouble = Some(Trouble::Early);
-        } else {
-            self.keep(&event);
-            self.out.push(event);
         }
+        self.trouble.is_none()
     }
 
     fn keep(&mut self, event: &Bytes) {
@@ -295,9 +321,11 @@ impl Incoming {
         let Form::Same { tap, .. } = &mut self.form else { return };
         tap.finish();
         let learned = tap.learned();
-        if self.shape == Shape::Json && learned.error.is_some() && learned.finish.is_none() {
+        let failed = learned.error.is_some() && learned.finish.is_none();
+        let judges = self.expected.careful && self.wants_json();
+        if self.shape == Shape::Json && failed && judges {
             let body: Vec<u8> = self.out.iter().flatten().copied().collect();
-            self.trouble = Some(Trouble::Error(Fault::read(500, &body), None));
+            self.trouble = Some(Trouble::Error(Fault::read(502, &body), None));
         } else if !self.is_whole() {
             self.trouble = Some(Trouble::Early);
         } else {
@@ -322,7 +350,11 @@ impl Incoming {
                 } else {
                     whole.push(b'\n');
                 }
-                self.event(Bytes::from(whole));
+                let whole = Bytes::from(whole);
+                if self.event(&whole) {
+                    self.keep(&whole);
+                    self.out.push(whole);
+                }
             }
             false if self.trouble.is_none() => self.trouble = Some(Trouble::Early),
             false => {}
@@ -373,7 +405,8 @@ impl Incoming {
             Form::Chat(rewriter) => rewriter.knows_finish(),
             Form::Same { tap, .. } => self.is_judged() && finished(self.expected.operation, tap.learned()),
         };
-        self.shape == Shape::Events && self.trouble.is_none() && knows
+        // Of several answers one may have finished and another not.
+        self.shape == Shape::Events && self.trouble.is_none() && knows && self.expected.choices <= 1
     }
 
     /// The provider will not end it: it is ended for it.
@@ -406,6 +439,7 @@ impl Incoming {
     /// Whether there is something a user would see.
     pub fn has_content(&self) -> bool {
         match (&self.form, self.shape) {
+            _ if self.resumes => self.taken > 0,
             (Form::Chat(rewriter), Shape::Events) => rewriter.learned().is_some_and(|told| told.content),
             (Form::Same { tap, .. }, Shape::Events) if self.is_judged() => tap.learned().content,
             _ => self.taken > 0,
@@ -503,7 +537,7 @@ fn is_sound(event: &[u8]) -> bool {
 /// The error an event tells.
 fn fault_in(event: &[u8]) -> Fault {
     let mut fault = None;
-    let mut look = |event: crate::api::sse::Event<'_>| fault = Some(Fault::read(500, event.data));
+    let mut look = |event: crate::api::sse::Event<'_>| fault = Some(Fault::read(502, event.data));
     let mut splitter = Splitter::default();
     let _ = splitter.push(event, &mut look);
     splitter.finish(&mut look);

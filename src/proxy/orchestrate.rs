@@ -11,15 +11,17 @@ use super::known::Known;
 use super::rescue::Rescue;
 use super::trial::{Last, Lost, Trial};
 use super::{Gateway, answer, authorize, failure};
+use crate::api::operation::Operation;
 use crate::config::rescue::StreamRescue;
 use crate::error::{Error, Kind};
 use crate::route::attempt::{Attempt, Request};
 use crate::route::leaf::Leaf;
 use crate::route::outcome::Outcome;
-use crate::route::patience::Patience;
+use crate::route::patience::{Patience, Waited};
 use crate::route::plan::{Plan, Step, Why};
 use crate::state::targets::{Ended, Visit};
 use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use pingora_core::Result;
 use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
@@ -29,6 +31,9 @@ use tokio::time::{Instant as Clock, sleep, sleep_until};
 
 /// A comment that keeps a silent stream's connection alive.
 pub(super) const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
+
+/// What a failure adds to a target's measured latency.
+const FAILED: Duration = Duration::from_secs(10);
 
 /// One request under way.
 pub(super) struct Drive<'a> {
@@ -80,7 +85,11 @@ impl Drive<'_> {
     /// The last failure (noted in the context), or the caller's leaving.
     pub async fn run(mut self, first: Turn) -> Result<()> {
         let mut turn = first;
+        let mut answered = None;
         loop {
+            if let Some(error) = self.past_total(&turn) {
+                return self.tell(Last::Error(error)).await;
+            }
             self.pause(turn.wait).await?;
             self.ctx.record.retries = self.plan.retries();
             let (outcome, last) = match Box::pin(self.attempt(&turn)).await? {
@@ -92,13 +101,35 @@ impl Drive<'_> {
                 Came::End(last) => return self.tell(last).await,
                 Came::To(outcome, last) => (outcome, last),
             };
+            let retries = self.ctx.record.retries;
             let step = self.plan.next(&outcome, &mut self.known);
             self.ctx.record.retries = self.plan.retries();
             match step {
                 Step::Try { leaf, wait, why } => turn = Turn { leaf, wait, why },
-                Step::Keep => return self.tell(last).await,
+                Step::Keep => return self.tell_last(last, answered).await,
+            }
+            if !matches!(last, Last::Error(_)) {
+                answered = Some((last, self.ctx.errand.clone(), retries));
             }
         }
+    }
+
+    /// The last word is a provider's, where one of them had any.
+    async fn tell_last(&mut self, last: Last, answered: Option<(Last, Option<Errand>, i32)>) -> Result<()> {
+        match answered {
+            Some((answer, errand, retries)) if matches!(last, Last::Error(_)) && !self.begun => {
+                (self.ctx.errand, self.ctx.record.retries) = (errand, retries);
+                self.tell(answer).await
+            }
+            _ => self.tell(last).await,
+        }
+    }
+
+    /// The failure, when the next try could not even begin before the request must be over.
+    fn past_total(&self, turn: &Turn) -> Option<Error> {
+        let patience = Patience::of(&turn.leaf, self.ctx.started, false, false);
+        let late = patience.total.is_some_and(|total| Instant::now() + turn.wait >= total);
+        late.then(|| patience.error(Waited::Total, &turn.leaf, self.ctx.started))
     }
 
     /// Waits, while the caller does.
@@ -107,6 +138,7 @@ impl Drive<'_> {
             return Ok(());
         }
         self.gateway.shared.metrics.retry_waited(wait);
+        self.ctx.record.waited(wait);
         tokio::select! {
             () = sleep(wait) => Ok(()),
             () = super::flight::stays(self.session) => Err(failure::of_ours(self.ctx, Error::caller_left())),
@@ -120,7 +152,10 @@ impl Drive<'_> {
             Ok(launched) => launched,
             Err(came) => return Ok(came),
         };
-        let hedge = self.plan.hedge().filter(|_| self.rescue.is_none() && !running.trial.flight.feeds_live);
+        let hedges = self.rescue.is_none()
+            && !running.trial.flight.feeds_live
+            && self.ctx.operation != Operation::CountTokens;
+        let hedge = self.plan.hedge().filter(|_| hedges);
         let (running, outcome) = match hedge {
             Some(hedge) => Box::pin(self.race(running, &mut upload, hedge)).await?,
             None => self.wait_for(running, &mut upload).await?,
@@ -130,8 +165,9 @@ impl Drive<'_> {
             Ok(()) => self.relay(running, upload).await,
             // Only a dead connection: the same again, at once.
             Err(Lost::Stale) => {
+                let leaf = Arc::clone(&running.trial.flight.errand.attempt.leaf);
                 self.give_back(running.trial);
-                Ok(Came::Again(Turn { wait: Duration::ZERO, ..turn.clone() }))
+                Ok(Came::Again(Turn { leaf, wait: Duration::ZERO, why: running.why }))
             }
             Err(Lost::Failed(outcome, last)) => Ok(self.lost(running, outcome, last)),
             Err(Lost::OutOfTime(error)) => {
@@ -174,14 +210,22 @@ impl Drive<'_> {
                 }
                 Errand::new(Arc::new(attempt))
             }
+            // What the caller hears of is the break, not that nobody could mend it.
+            Err(error) if self.rescue.is_some() => {
+                let broke = self.rescue.as_ref().map(Rescue::error).unwrap_or(error);
+                return Ok(Err(Came::To(Outcome::Unfit(broke.status()), Last::Error(broke))));
+            }
             Err(error) => {
                 self.ctx.record.refused(&turn.leaf, turn.why, &error);
+                self.ctx.errand = None;
                 return Ok(Err(Came::To(Outcome::Unfit(error.status()), Last::Error(error))));
             }
         };
         errand.marks.note(|noted| noted.fresh = self.stale);
         self.ctx.errand = Some(errand.clone());
-        let limit = turn.leaf.request_timeout.map(|limit| Instant::now() + limit);
+        let total = Patience::of(&turn.leaf, self.ctx.started, false, false).total;
+        let limit =
+            turn.leaf.request_timeout.map(|limit| Instant::now() + limit).into_iter().chain(total).min();
         match authorize::authorized(self.gateway, self.session, self.ctx, &errand, limit).await {
             Ok(()) => Ok(Ok(errand)),
             Err(error) => {
@@ -205,7 +249,8 @@ impl Drive<'_> {
         let expected = Expected {
             operation: self.ctx.operation,
             is_proxied: self.ctx.is_proxied,
-            careful: self.plan.is_careful(),
+            careful: self.plan.is_careful() || leaf.time_limits.first_token.is_some(),
+            choices: self.request.body.as_ref().and_then(|body| body.read("n")).unwrap_or(1),
             keeps: has_more && streamed && patience.rescue == StreamRescue::Resume,
             trace_id: self.ctx.trace_id.clone(),
             created,
@@ -224,8 +269,8 @@ impl Drive<'_> {
         upload: &mut Upload,
     ) -> Result<(Running, std::result::Result<(), Lost>)> {
         let patience = running.trial.patience;
-        let mut beats =
-            Beats::new(&patience, self.request.body.as_ref().is_some_and(|body| body.is_true("stream")));
+        let streamed = self.request.body.as_ref().is_some_and(|body| body.is_true("stream"));
+        let mut beats = Beats::new(&patience, streamed, self.begun);
         let outcome = {
             let ready = running.trial.ready();
             tokio::pin!(ready);
@@ -237,7 +282,7 @@ impl Drive<'_> {
                         return Err(failure::of_ours(self.ctx, Error::caller_left()));
                     }
                     () = self.gateway.shared.phase.until_cut() => {
-                        return Err(failure::of_ours(self.ctx, Error::draining()));
+                        break Err(Lost::OutOfTime(Error::draining()));
                     }
                     () = beats.next() => self.beat_early().await?,
                 }
@@ -255,6 +300,14 @@ impl Drive<'_> {
             _ => None,
         };
         self.ctx.record.tried(errand, why, error);
+        if let Last::Fault(_, fault) = last {
+            self.ctx.record.failed_inside(fault.status);
+        }
+        if let (Some(target), false) = (errand.attempt.leaf.memory.get(), outcome.is_good()) {
+            // Or a target that only fails would look quicker than one that answers.
+            let now = Instant::now();
+            target.first_token(now.saturating_duration_since(trial.begun()) + FAILED, now);
+        }
         if let Outcome::Answered { status, .. } = outcome {
             authorize::doubted(self.gateway, errand, status);
         }
@@ -324,6 +377,9 @@ impl Drive<'_> {
         match last {
             Last::Error(error) => Err(failure::of_ours(self.ctx, error)),
             Last::Answer { mut head, body } => {
+                // It may have been given up before its end.
+                head.remove_header(&TRANSFER_ENCODING);
+                head.insert_header(CONTENT_LENGTH, body.len())?;
                 answer::head(&mut head, self.ctx)?;
                 let mut body = Some(body);
                 answer::body(&mut body, true, self.ctx);
@@ -360,9 +416,10 @@ pub(super) struct Beats {
 }
 
 impl Beats {
-    /// `streamed`: the caller asked for a stream; nobody else can be sent comments.
-    pub fn new(patience: &Patience, streamed: bool) -> Self {
-        let every = patience.heartbeat.filter(|_| patience.early_heartbeat && streamed);
+    /// `streamed`: the caller asked for a stream, nobody else can be sent comments; `begun`: it has got
+    /// some of it.
+    pub fn new(patience: &Patience, streamed: bool, begun: bool) -> Self {
+        let every = patience.heartbeat.filter(|_| streamed && (begun || patience.early_heartbeat));
         Self { every, at: Instant::now() + every.unwrap_or_default() }
     }
 

@@ -15,6 +15,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+/// The most attempts of one request that are counted.
+const MOST_COUNTED: usize = 1000;
 /// The most attempts one line tells of.
 const MOST_TOLD: usize = 16;
 /// The most of an error's text one line carries, bytes.
@@ -53,6 +55,7 @@ struct Try {
     status: Option<u16>,
     error: Option<&'static str>,
     why: Why,
+    begun: Option<Instant>,
     spent: Duration,
 }
 
@@ -62,7 +65,7 @@ impl Record {
         let (begun, status) = errand.marks.read(|noted| (noted.begun, noted.status));
         let spent = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         let error = error.map(|error| error.kind.row().code);
-        self.push(Try { leaf: Arc::clone(&errand.attempt.leaf), status, error, why, spent });
+        self.push(Try { leaf: Arc::clone(&errand.attempt.leaf), status, error, why, begun, spent });
         let failed = error.is_some() || status.is_some_and(|status| status >= 300);
         if failed {
             self.upstream += spent;
@@ -70,28 +73,53 @@ impl Record {
         self.last_counted = failed;
     }
 
+    /// The last attempt's answer had a good status and told an error all the same.
+    pub fn failed_inside(&mut self, status: u16) {
+        if let Some(last) = self.tries.last_mut() {
+            last.status = Some(status);
+            if !std::mem::replace(&mut self.last_counted, true) {
+                self.upstream += last.spent;
+            }
+        }
+    }
+
+    /// Time that passed without the gateway doing anything.
+    pub fn waited(&mut self, wait: Duration) {
+        self.upstream += wait;
+    }
+
     /// An attempt that could not be made at its target.
     pub fn refused(&mut self, leaf: &Arc<Leaf>, why: Why, error: &Error) {
         let error = Some(error.kind.row().code);
-        self.push(Try { leaf: Arc::clone(leaf), status: None, error, why, spent: Duration::ZERO });
+        self.push(Try {
+            leaf: Arc::clone(leaf),
+            status: None,
+            error,
+            why,
+            begun: None,
+            spent: Duration::ZERO,
+        });
     }
 
     /// An attempt that another one beside it was quicker than.
     pub fn outrun(&mut self, errand: &Errand, why: Why) {
         let spent = errand.marks.read(|noted| noted.begun).map_or(Duration::ZERO, |begun| begun.elapsed());
         let leaf = Arc::clone(&errand.attempt.leaf);
-        self.push(Try { leaf, status: None, error: Some("outrun"), why, spent });
+        self.push(Try { leaf, status: None, error: Some("outrun"), why, begun: None, spent });
     }
 
     /// The answer of the last attempt broke after it began.
     pub fn broke(&mut self, error: &Error) {
         if let Some(last) = self.tries.last_mut() {
             last.error = Some(error.kind.row().code);
+            last.spent = last.begun.map_or(last.spent, |begun| begun.elapsed());
+            self.upstream += last.spent;
         }
+        self.last_counted = true;
     }
 
     fn push(&mut self, attempt: Try) {
-        if self.tries.len() < MOST_TOLD {
+        if self.tries.len() < MOST_COUNTED {
             self.tries.push(attempt);
         }
     }
@@ -104,7 +132,7 @@ impl Record {
     /// The attempts in one line: target, what came of it, milliseconds (`x-gateway-attempts`).
     pub fn attempts_text(&self) -> String {
         let mut text = String::with_capacity(32 * self.tries.len());
-        for attempt in &self.tries {
+        for attempt in self.tries.iter().take(MOST_TOLD) {
             if !text.is_empty() {
                 text.push_str(", ");
             }
@@ -244,7 +272,8 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, session: &Session, ctx: &Ctx, sum:
     if let Some(warnings) = attempt.map(|attempt| &attempt.warnings).filter(|warnings| !warnings.is_empty()) {
         line.text("warnings", clipped(&warnings.join("; "), MOST_TEXT));
     }
-    line.list("attempts", &record.tries, write_try);
+    let told = record.tries.get(..MOST_TOLD).unwrap_or(&record.tries);
+    line.list("attempts", told, write_try);
     for (name, moment) in [("ttfb_ms", record.first_byte), ("ttft_ms", record.first_token)] {
         if let Some(moment) = moment {
             line.millis(name, moment.duration_since(ctx.started));

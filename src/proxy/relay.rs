@@ -14,7 +14,7 @@ use crate::api::chat::Fault;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
 use crate::route::outcome::Outcome;
-use crate::route::patience::Patience;
+use crate::route::patience::{Patience, Waited};
 use crate::route::plan::{Step, Why};
 use crate::state::targets::{Ended, Visit};
 use bytes::Bytes;
@@ -42,6 +42,8 @@ struct Passing {
 enum End {
     Whole,
     Broken(Error),
+    /// Not the provider's doing: our own limits.
+    Stopped(Error),
 }
 
 impl Drive<'_> {
@@ -70,7 +72,14 @@ impl Drive<'_> {
             let error = Error::invalid_answer("The provider answered with no stream.", "no events");
             return self.end_with((Fault::from(&error), Some(error))).await.map(|()| Came::Told);
         }
-        match self.hand_on(&mut passing, &mut upload, tasks).await? {
+        let end = match self.hand_on(&mut passing, &mut upload, tasks).await {
+            Ok(end) => end,
+            Err(left) => {
+                (self.ctx.tap, self.ctx.rewriter) = passing.incoming.into_watchers();
+                return Err(left);
+            }
+        };
+        match end {
             End::Whole => {
                 if let Some(visit) = passing.visit.take() {
                     visit.ended(Ended::Well, Instant::now());
@@ -84,7 +93,8 @@ impl Drive<'_> {
                 }
                 Ok(Came::Told)
             }
-            End::Broken(error) => self.broken(passing, error).await,
+            End::Broken(error) => self.broken(passing, error, true).await,
+            End::Stopped(error) => self.broken(passing, error, false).await,
         }
     }
 
@@ -169,7 +179,7 @@ impl Drive<'_> {
                 () = upload.watch(self.session, self.ctx) => {
                     return Err(failure::of_ours(self.ctx, Error::caller_left()));
                 }
-                () = self.gateway.shared.phase.until_cut() => return Ok(Some(End::Broken(Error::draining()))),
+                () = self.gateway.shared.phase.until_cut() => return Ok(Some(End::Stopped(Error::draining()))),
             };
             match heard {
                 Heard::Task(task) => {
@@ -180,7 +190,11 @@ impl Drive<'_> {
                     return Ok(None);
                 }
                 // All was told but the end: what is missing is supplied.
-                Heard::TimedOut | Heard::Failed(_) | Heard::Nothing if finished && !is_beat => {
+                Heard::TimedOut if finished && !is_beat => {
+                    passing.incoming.close();
+                    return Ok(None);
+                }
+                Heard::Failed(_) | Heard::Nothing if finished => {
                     passing.incoming.close();
                     return Ok(None);
                 }
@@ -190,7 +204,9 @@ impl Drive<'_> {
                 }
                 Heard::TimedOut => {
                     let leaf = &passing.flight.errand.attempt.leaf;
-                    return Ok(Some(End::Broken(passing.patience.error(why, leaf, self.ctx.started))));
+                    let error = passing.patience.error(why, leaf, self.ctx.started);
+                    let ours = why == Waited::Total;
+                    return Ok(Some(if ours { End::Stopped(error) } else { End::Broken(error) }));
                 }
                 heard => return Ok(Some(End::Broken(explain(&passing.flight.errand, heard)))),
             }
@@ -220,22 +236,21 @@ impl Drive<'_> {
     }
 
     /// The answer broke after it began.
-    async fn broken(&mut self, passing: Passing, error: Error) -> Result<Came> {
+    async fn broken(&mut self, passing: Passing, error: Error, providers: bool) -> Result<Came> {
         let Passing { flight, patience, mut incoming, visit, .. } = passing;
         let errand = flight.errand.clone();
         drop(flight);
-        let draining = error.kind == crate::error::Kind::Draining;
-        if let Some(visit) = visit.filter(|_| !draining) {
+        if let Some(visit) = visit.filter(|_| providers) {
             visit.ended(blame(&errand.attempt.leaf, &Outcome::Cut), Instant::now());
         }
         self.ctx.record.broke(&error);
         let misfit = matches!(incoming.trouble(), Some(Trouble::Misfit));
-        let may = self.ctx.record.streamed && !misfit && !draining && patience.rescue == StreamRescue::Resume;
+        let may = self.ctx.record.streamed && !misfit && providers && patience.rescue == StreamRescue::Resume;
         if may && Rescue::is_possible(&incoming, self.ctx.operation) {
             let step = self.plan.next(&Outcome::Cut, &mut self.known);
             if let Step::Try { leaf, wait, why } = step {
                 let why = if why == Why::Retry { why } else { Why::Rescue };
-                let rescue = Rescue::new(incoming, self.ctx, &errand.attempt, self.rescue.take());
+                let rescue = Rescue::new(incoming, self.ctx, &errand.attempt, &error, self.rescue.take());
                 if let Some(rescue) = rescue {
                     self.rescue = Some(rescue);
                     return Ok(Came::Again(Turn { leaf, wait, why }));

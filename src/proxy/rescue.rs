@@ -23,6 +23,8 @@ pub(super) struct Rescue {
     refused: Vec<String>,
     /// The target asked last.
     last: Option<Arc<Leaf>>,
+    /// What broke the stream.
+    error: Error,
 }
 
 impl Rescue {
@@ -32,7 +34,13 @@ impl Rescue {
     }
 
     /// `before`: the rescue this very stream came from.
-    pub fn new(incoming: Incoming, ctx: &Ctx, attempt: &Attempt, before: Option<Self>) -> Option<Self> {
+    pub fn new(
+        incoming: Incoming,
+        ctx: &Ctx,
+        attempt: &Attempt,
+        error: &Error,
+        before: Option<Self>,
+    ) -> Option<Self> {
         let rewriter = match incoming.into_broken() {
             Broken::Rewriter(rewriter) => *rewriter,
             Broken::Sent(sent) => {
@@ -55,6 +63,7 @@ impl Rescue {
             asked: Asked::ToBeginAnew,
             refused,
             last: None,
+            error: error.clone(),
         })
     }
 
@@ -101,6 +110,11 @@ impl Rescue {
         let bytes = rescue::request(request.operation, body, told, prefill)?;
         let body = crate::api::body::Body::parse(bytes).ok()?;
         Some(Request { body: Some(body), ..request.clone() })
+    }
+
+    /// What broke the stream.
+    pub fn error(&self) -> Error {
+        self.error.clone()
     }
 
     /// Takes the rewriter, for the answer that goes on.

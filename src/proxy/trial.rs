@@ -19,10 +19,14 @@ use bytes::{Bytes, BytesMut};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::{Error as PingoraError, ErrorType};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The most of a failing answer that is read, bytes.
 const MOST_REFUSAL: usize = 4 << 20;
+/// How long a failing answer's body may take.
+const REFUSES: Duration = Duration::from_secs(10);
+/// The most of an answer that passes unchanged is held, bytes: a larger one is committed as it comes.
+const MOST_CAREFUL: usize = 16 << 20;
 /// The most of a good answer that is held before the caller gets any of it, bytes.
 const MOST_HELD: usize = 64 << 20;
 
@@ -158,7 +162,7 @@ impl Trial {
             // One document: there is nothing to send before it is there.
             (true, _) => false,
             (false, true) => match incoming.shape {
-                Shape::Json => false,
+                Shape::Json => incoming.taken > MOST_CAREFUL,
                 _ => incoming.has_content(),
             },
             (false, false) => true,
@@ -214,7 +218,7 @@ impl Trial {
         let Some(refusal) = &mut self.refusal else { return self.broken(Heard::Nothing) };
         let status = refusal.head.status.as_u16();
         while !refusal.over {
-            let (deadline, why) = self.patience.next(Instant::now());
+            let deadline = Some(self.head_at + REFUSES);
             match self.flight.next(deadline).await {
                 Heard::Task(task) => {
                     refusal.over = task.is_end();
@@ -231,8 +235,8 @@ impl Trial {
                         return Lost::Failed(Outcome::answered(status), Last::Error(self.signed(error)));
                     }
                 }
-                Heard::TimedOut => return self.silent(why),
-                heard => return self.broken(heard),
+                // The status is what counts; the words are as far as they came.
+                _ => break,
             }
         }
         let Some(Refusal { head, body, .. }) = self.refusal.take() else {
@@ -282,7 +286,13 @@ impl Trial {
     }
 
     fn broken(&self, heard: Heard) -> Lost {
-        Lost::Failed(Outcome::Broken, Last::Error(explain(&self.flight.errand, heard)))
+        use ErrorType as E;
+        let silent = matches!(&heard, Heard::Failed(error) if matches!(
+            error.etype(),
+            E::ConnectTimedout | E::TLSHandshakeTimedout | E::ReadTimedout | E::WriteTimedout
+        ));
+        let outcome = if silent { Outcome::Silent } else { Outcome::Broken };
+        Lost::Failed(outcome, Last::Error(explain(&self.flight.errand, heard)))
     }
 
     fn signed(&self, error: Error) -> Error {
@@ -309,10 +319,23 @@ impl Last {
     pub fn into_fault(self) -> (Fault, Option<Error>) {
         match self {
             Last::Error(error) => (Fault::from(&error), Some(error)),
-            Last::Fault(_, fault) => (fault, None),
-            Last::Answer { head, body } => (Fault::read(head.status.as_u16(), &body), None),
+            Last::Fault(_, fault) => {
+                let error = told(&fault);
+                (fault, Some(error))
+            }
+            Last::Answer { head, body } => {
+                let fault = Fault::read(head.status.as_u16(), &body);
+                let error = told(&fault);
+                (fault, Some(error))
+            }
         }
     }
+}
+
+/// For the log: a provider's error that came when the caller had an answer's head already.
+fn told(fault: &Fault) -> Error {
+    let message = format!("The provider answered {}: {}", fault.status, fault.message);
+    Error::invalid_answer(message, "after the answer was begun")
 }
 
 /// Ours for what was heard instead of an answer.

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// The wait for a stream's first content, where another target is left.
 const FIRST_TOKEN: Duration = Duration::from_secs(10);
+/// The wait for an answer's head, where another target is left: a whole answer may be minutes in the making.
+const FIRST_BYTE: Duration = Duration::from_secs(120);
 /// The silence in an answer, where another target is left.
 const GAP: Duration = Duration::from_secs(15);
 /// Any silence at all.
@@ -30,6 +32,8 @@ pub struct Patience {
     pub rescue: StreamRescue,
     /// The caller asked for a stream.
     streamed: bool,
+    /// `first_token_ms` is written: it holds from the attempt's beginning, whatever is asked for.
+    is_asked: bool,
 }
 
 /// What was waited for in vain.
@@ -53,7 +57,8 @@ impl Patience {
         let short = |useful: Duration| if has_other { useful } else { HANG };
         let total = written.total.filter(|ms| *ms > 0).map(|ms| started + Duration::from_millis(ms));
         Self {
-            first_byte: leaf.request_timeout.or(limit(written.first_byte, HANG)),
+            first_byte: leaf.request_timeout.or(limit(written.first_byte, short(FIRST_BYTE))),
+            is_asked: written.first_token.is_some(),
             first_token: limit(written.first_token, short(FIRST_TOKEN)),
             gap: limit(written.gap, short(GAP)),
             total,
@@ -66,7 +71,7 @@ impl Patience {
 
     /// When the head must be there. No token of a stream comes before its head.
     pub fn head(&self, begun: Instant) -> (Option<Instant>, Waited) {
-        let token = self.first_token.filter(|_| self.streamed);
+        let token = self.first_token.filter(|_| self.streamed || self.is_asked);
         let (limit, why) = match (self.first_byte, token) {
             (Some(byte), Some(token)) if token < byte => (Some(token), Waited::FirstToken),
             (None, Some(token)) => (Some(token), Waited::FirstToken),
@@ -78,7 +83,7 @@ impl Patience {
     /// When the first content must be there: of a stream counted from the attempt's beginning, of anything
     /// else from its head. `last`: when something was heard.
     pub fn first(&self, begun: Instant, head: Instant, last: Instant) -> (Option<Instant>, Waited) {
-        let from = if self.streamed { begun } else { head };
+        let from = if self.streamed || self.is_asked { begun } else { head };
         let token = self.first_token.map(|limit| from + limit);
         let gap = self.gap.map(|limit| last + limit);
         match (token, gap) {
@@ -106,7 +111,12 @@ impl Patience {
         let ms = |limit: Option<Duration>| limit.unwrap_or_default().as_millis();
         let who = leaf.spoken();
         let error = match waited {
-            Waited::Head => Error::timed_out(ms(self.first_byte) as u64),
+            Waited::Head if leaf.request_timeout.is_some() => Error::timed_out(ms(self.first_byte) as u64),
+            Waited::Head => Error::out_of_time(format!(
+                "The provider {who} did not begin to answer within {} ms (time_limits.first_byte_ms). Try again or \
+                 another provider.",
+                ms(self.first_byte)
+            )),
             Waited::FirstToken => Error::out_of_time(format!(
                 "The provider {who} sent no content within {} ms (time_limits.first_token_ms). Try again or \
                  another provider.",

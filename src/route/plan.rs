@@ -136,8 +136,11 @@ impl Plan {
     /// What comes after `outcome` of the target at hand.
     pub fn next(&mut self, outcome: &Outcome, world: &mut dyn World) -> Step {
         let Some(leaf) = self.current.clone() else { return Step::Keep };
-        let past = self.past(world);
-        if !outcome.is_good() || leaf.retry.statuses.is_some() {
+        let has_other = self.goes_anywhere(world, &|group, child| goes_on(group, child, outcome));
+        let past = Past { has_other, ..self.past(world) };
+        // Its circuit may have opened with this very failure.
+        let closed = !has_other || !matches!(world.standing(&leaf), Standing::Open { .. });
+        if closed && (!outcome.is_good() || leaf.retry.statuses.is_some()) {
             match leaf.retry.again(outcome, past, world.draw()) {
                 Again::After(wait) => {
                     self.made += 1;
@@ -176,6 +179,11 @@ impl Plan {
         found.map(|(leaf, _)| leaf)
     }
 
+    /// Whether there is a target for a hedge.
+    pub fn can_hedge(&self, world: &dyn World) -> bool {
+        self.sibling(world).is_some()
+    }
+
     /// After a hedge won: what is at hand now.
     pub fn took(&mut self, leaf: &Arc<Leaf>) {
         self.current = Some(Arc::clone(leaf));
@@ -184,9 +192,14 @@ impl Plan {
 
     /// Whether another target is left to go to from the one at hand.
     pub fn has_other(&self, world: &dyn World) -> bool {
+        self.goes_anywhere(world, &|group, child| listed(group, child).is_none_or(|list| !list.is_empty()))
+    }
+
+    /// Whether a fallback that goes on has somewhere to go.
+    fn goes_anywhere(&self, world: &dyn World, goes_on: &dyn Fn(&Group, usize) -> bool) -> bool {
         self.groups().any(|(group, frame)| {
             matches!(group.choose, Choose::InOrder)
-                && listed(group, frame.child).is_none_or(|list| !list.is_empty())
+                && goes_on(group, frame.child)
                 && self.untried(group, frame, world).next().is_some()
         })
     }
@@ -259,8 +272,12 @@ impl Plan {
     fn sibling(&self, world: &dyn World) -> Option<(usize, usize)> {
         let mut found = None;
         for (depth, (group, frame)) in self.groups().enumerate() {
+            let weighs = |child: &usize| {
+                let weight = group.children.get(*child).map_or(0.0, |child| child.weight);
+                matches!(group.choose, Choose::InOrder) || weight > 0.0
+            };
             if matches!(group.choose, Choose::InOrder | Choose::Balance { .. })
-                && let Some(child) = self.untried(group, frame, world).next()
+                && let Some(child) = self.untried(group, frame, world).find(weighs)
             {
                 found = Some((child, depth));
             }
@@ -377,7 +394,15 @@ impl Plan {
                 let closed = self.all_open || !matches!(world.standing(leaf), Standing::Open { .. });
                 closed && (self.too_short.is_empty() || !self.too_short.contains(&self.model_of(leaf)))
             }
-            Branch::Group(group) => group.children.iter().any(|child| self.is_usable(&child.branch, world)),
+            // Only what would be chosen counts.
+            Branch::Group(group) => match &group.choose {
+                Choose::Conditional { rules, default } => {
+                    let held = rules.iter().find(|(query, _)| world.holds(query));
+                    let child = group.children.get(held.map_or(*default, |(_, child)| *child));
+                    child.is_some_and(|child| self.is_usable(&child.branch, world))
+                }
+                _ => group.children.iter().any(|child| self.is_usable(&child.branch, world)),
+            },
         }
     }
 

@@ -93,8 +93,9 @@ impl Rules {
         let wait = match hint {
             Some(hint) if self.keeps_hints => hint,
             Some(hint) if hint <= SHORT => hint.max(self.backoff(past.made, draw)),
-            Some(_) if past.has_other => return Again::Exhausted,
-            _ => self.backoff(past.made, draw),
+            // Sooner than told would only be refused again.
+            Some(_) => return Again::Exhausted,
+            None => self.backoff(past.made, draw),
         };
         if past.waited.saturating_add(wait) >= self.budget {
             return Again::Exhausted;

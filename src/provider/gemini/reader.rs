@@ -82,7 +82,7 @@ impl Reader for GeminiReader {
 
     fn knows_finish(&self) -> bool {
         let choices = &self.state.choices;
-        !choices.is_empty() && choices.iter().all(|choice| choice.finish.is_some())
+        !choices.is_empty() && choices.iter().all(|choice| choice.finish.is_some() && choice.is_late)
     }
 }
 
@@ -104,6 +104,8 @@ struct Choice {
     words: Words,
     /// Why it stopped, and Google's word for it.
     finish: Option<(Finish, String)>,
+    /// It was told later than the first content: some models repeat it with every chunk, which says nothing.
+    is_late: bool,
     has_content: bool,
     safety_ratings: Option<String>,
 }
@@ -203,6 +205,7 @@ impl State {
     fn candidate(&mut self, position: usize, told: &Candidate<'_>, tell: Tell<'_>) {
         let at = told.index.map_or(position, |index| index as usize);
         let (Some(choice), Ok(index)) = (self.choice(at), u32::try_from(at)) else { return };
+        let began = choice.has_content;
         let parts = told.content.as_ref().and_then(|content| content.parts.as_deref()).unwrap_or_default();
         for part in parts {
             choice.part(index, part, tell);
@@ -235,6 +238,7 @@ impl State {
                 tell(Event::Refusal { choice: index, text: message });
             }
         }
+        choice.is_late |= choice.finish.is_none() && began;
         choice.finish = Some((finish(reason), reason.to_owned()));
     }
 
