@@ -428,7 +428,10 @@ impl Incoming {
                 _ if !self.is_judged() => true,
                 // An error that was told is an end, too.
                 Shape::Events => {
-                    finished(self.expected.operation, tap.learned()) || tap.learned().error.is_some()
+                    let learned = tap.learned();
+                    // Of several answers one may have finished and another not: the end must be told.
+                    let all = self.expected.choices <= 1 || learned.ended;
+                    (finished(self.expected.operation, learned) && all) || learned.error.is_some()
                 }
                 Shape::Json => tap.learned().ended,
                 Shape::Other => true,

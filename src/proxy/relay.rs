@@ -169,7 +169,9 @@ impl Drive<'_> {
             let (deadline, why) = passing.patience.next(passing.heard);
             let finished = passing.incoming.may_end();
             let deadline = if finished { Some(passing.heard + FINISHED) } else { deadline };
-            let beat = passing.patience.heartbeat.filter(|_| self.ctx.record.streamed);
+            // What is only passed on stays as it is.
+            let ours = self.ctx.record.streamed && !self.ctx.is_proxied && self.ctx.operation.is_unified();
+            let beat = passing.patience.heartbeat.filter(|_| ours);
             let beat = beat.map(|every| passing.told + every);
             let is_beat = beat.is_some_and(|beat| deadline.is_none_or(|deadline| beat < deadline));
             let until = if is_beat { beat } else { deadline };

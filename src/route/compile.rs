@@ -290,7 +290,13 @@ fn leaf(
     let (sources, by_operator) = (making.sources, making.by_operator);
     let named = name_of(sources, config, &mut inherited.override_params)?;
     let (provider, mut account, slug) = match named {
-        Named::Slug(slug) => stored(sources, &slug, &mut inherited)?,
+        Named::Slug(slug) => {
+            stored(sources, &slug, &mut inherited).map_err(|error| match index.as_str() {
+                "config" => error,
+                // A target has a place; the header may not even have been sent.
+                index => error.with_param(format!("{index}.provider")),
+            })?
+        }
         Named::Plain(name) => plain(sources, config, &name)?,
     };
     let vendor_host = match (&sources.asked.account, &slug, &config.provider) {

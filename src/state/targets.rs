@@ -227,7 +227,10 @@ impl Target {
     }
 
     fn turned(&self, to: Option<Phase>) {
-        let (Some(turns), Some(to)) = (&self.turns, to) else { return };
+        let Some(to) = to else { return };
+        let Identity { config, index, provider, .. } = &self.identity;
+        log::warn!("circuit of {config} {index} ({provider}): {}", to.word());
+        let Some(turns) = &self.turns else { return };
         match to {
             Phase::Closed => turns.closed.inc(),
             Phase::HalfOpen => turns.half_open.inc(),
