@@ -58,7 +58,7 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
     let drive = Drive { plan, request: read, known, first };
     match tree.is_plain() || session.is_upgrade_req() {
         true => plain(gateway, session, ctx, drive).await,
-        false => orchestrate(gateway, session, ctx, drive).await,
+        false => orchestrate(gateway, session, ctx, drive, None).await,
     }
 }
 
@@ -82,7 +82,7 @@ async fn plain(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, drive: D
         return Ok(true);
     }
     if !goes_direct(session, &drive.request, &attempt) {
-        return orchestrate(gateway, session, ctx, drive).await;
+        return orchestrate(gateway, session, ctx, drive, Some(attempt)).await;
     }
     let errand = Errand::new(Arc::new(attempt));
     ctx.errand = Some(errand.clone());
@@ -93,7 +93,14 @@ async fn plain(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, drive: D
     }
 }
 
-async fn orchestrate(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, drive: Drive) -> Result<bool> {
+/// `made`: the first attempt, where it was made already.
+async fn orchestrate(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut Ctx,
+    drive: Drive,
+    made: Option<Attempt>,
+) -> Result<bool> {
     let Drive { plan, request, known, first: (leaf, why) } = drive;
     let driver = orchestrate::Drive {
         gateway,
@@ -102,6 +109,7 @@ async fn orchestrate(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, dr
         plan,
         request,
         known,
+        made,
         begun: false,
         rescue: None,
         stale: false,

@@ -13,10 +13,10 @@ use pingora_core::protocols::http::subrequest::server::SubrequestHandle;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
 use pingora_proxy::Session;
 use pingora_proxy::subrequest::{BodyMode, Ctx as SubrequestCtx};
+use pingora_timeout::fast_timeout::fast_timeout;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant as Clock, timeout_at};
 
 /// How long an answer that was told to its end may take to end.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -82,10 +82,15 @@ impl Flight {
             // A piece that is there needs no timer.
             Some(at) => match tokio::task::unconstrained(self.handle.rx.recv()).now_or_never() {
                 Some(task) => task,
-                None => match timeout_at(Clock::from_std(at), self.handle.rx.recv()).await {
-                    Ok(task) => task,
-                    Err(_) => return Heard::TimedOut,
-                },
+                // Pingora's timers are shared and good to 10 ms; each of tokio's costs a lock.
+                None => {
+                    match fast_timeout(at.saturating_duration_since(Instant::now()), self.handle.rx.recv())
+                        .await
+                    {
+                        Ok(task) => task,
+                        Err(_) => return Heard::TimedOut,
+                    }
+                }
             },
             None => self.handle.rx.recv().await,
         };

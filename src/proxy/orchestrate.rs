@@ -43,6 +43,8 @@ pub(super) struct Drive<'a> {
     pub plan: Plan,
     pub request: Request,
     pub known: Known,
+    /// The first attempt, where it was made already.
+    pub made: Option<Attempt>,
     /// The caller has the head of its answer.
     pub begun: bool,
     /// The stream that must be gone on with.
@@ -199,7 +201,10 @@ impl Drive<'_> {
     async fn prepare(&mut self, turn: &Turn) -> Result<std::result::Result<Errand, Came>> {
         let made = match &mut self.rescue {
             Some(rescue) => rescue.attempt(&turn.leaf, &self.request),
-            None => Attempt::new(Arc::clone(&turn.leaf), &self.request),
+            None => match self.made.take() {
+                Some(made) => Ok(made),
+                None => Attempt::new(Arc::clone(&turn.leaf), &self.request),
+            },
         };
         let errand = match made {
             Ok(mut attempt) => {
