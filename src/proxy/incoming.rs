@@ -220,6 +220,22 @@ impl Incoming {
             return;
         }
         let mut run = edge.push(chunk);
+        if self.trouble.is_some() {
+            return;
+        }
+        if !self.expected.careful {
+            // Nothing is held back but an end that is none.
+            tap.push(&run);
+            let learned = tap.learned();
+            if !(learned.ended && !finished(self.expected.operation, learned)) {
+                self.out.extend(Some(run).filter(|run| !run.is_empty()));
+                return;
+            }
+            self.trouble = Some(Trouble::Early);
+            let good = before_last(&run);
+            self.out.extend(Some(run.split_to(good)).filter(|run| !run.is_empty()));
+            return;
+        }
         // Events that are as they should be go on together, as they came.
         let mut good = 0;
         while let Some(end) = run.get(good..).and_then(end_of_event) {
@@ -522,6 +538,17 @@ fn finished(operation: Operation, learned: &Learned) -> bool {
         Operation::ChatCompletions | Operation::Completions | Operation::Messages => learned.finish.is_some(),
         _ => learned.is_complete(),
     }
+}
+
+/// Where the last event of a run begins.
+fn before_last(run: &[u8]) -> usize {
+    let mut at = 0;
+    let mut last = 0;
+    while let Some(end) = run.get(at..).and_then(end_of_event) {
+        last = at;
+        at += end;
+    }
+    last
 }
 
 /// Whether an event's data is JSON, `[DONE]`, or there is none.

@@ -42,6 +42,9 @@ impl Edge {
 
 /// The index behind the last blank line; zero where there is none.
 fn end_of_last(bytes: &[u8]) -> usize {
+    if bytes.ends_with(b"\n\n") {
+        return bytes.len();
+    }
     let plain = memmem::rfind(bytes, b"\n\n").map(|at| at + 2);
     let crlf = memmem::rfind(bytes, b"\n\r\n").map(|at| at + 3);
     plain.max(crlf).unwrap_or_default()
