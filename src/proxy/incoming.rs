@@ -227,7 +227,7 @@ impl Incoming {
             // Nothing is held back but an end that is none.
             tap.push(&run);
             let learned = tap.learned();
-            if !(learned.ended && !finished(self.expected.operation, learned)) {
+            if !learned.ended || finished(self.expected.operation, learned) {
                 self.out.extend(Some(run).filter(|run| !run.is_empty()));
                 return;
             }
