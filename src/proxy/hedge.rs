@@ -47,7 +47,7 @@ impl Drive<'_> {
         match happened {
             Happened::First(outcome) => return Ok((first, outcome)),
             Happened::Left => return Err(failure::of_ours(self.ctx, Error::caller_left())),
-            Happened::Draining => return Err(failure::of_ours(self.ctx, Error::draining())),
+            Happened::Draining => return Ok((first, Err(Lost::OutOfTime(Error::draining())))),
             Happened::Slow | Happened::Second(_) => {}
         }
         match self.second(hedge).await? {
@@ -112,7 +112,7 @@ impl Drive<'_> {
                 self.wait_for(first, upload).await
             }
             Happened::Left => Err(failure::of_ours(self.ctx, Error::caller_left())),
-            Happened::Draining | Happened::Slow => Err(failure::of_ours(self.ctx, Error::draining())),
+            Happened::Draining | Happened::Slow => Ok((first, Err(Lost::OutOfTime(Error::draining())))),
         }
     }
 

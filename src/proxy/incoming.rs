@@ -3,6 +3,7 @@
 //! Tells when it is good enough to commit, when it is whole, and what is wrong with it. Writes nothing to
 //! the caller and waits for nothing.
 
+use super::answer::is_media;
 use crate::api::Dialect;
 use crate::api::chat::Fault;
 use crate::api::operation::Operation;
@@ -92,11 +93,10 @@ impl Shape {
             return Self::Other;
         }
         let media = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let essence = media.split(';').next().unwrap_or_default().trim();
-        match essence {
-            _ if essence.eq_ignore_ascii_case("text/event-stream") => Self::Events,
-            _ if essence.eq_ignore_ascii_case("application/vnd.amazon.eventstream") => Self::Events,
-            _ if essence.eq_ignore_ascii_case("application/json") => Self::Json,
+        match media {
+            _ if is_media(media, "text/event-stream") => Self::Events,
+            _ if is_media(media, "application/vnd.amazon.eventstream") => Self::Events,
+            _ if is_media(media, "application/json") => Self::Json,
             _ => Self::Other,
         }
     }
@@ -320,16 +320,19 @@ impl Incoming {
                 }
                 return;
             }
-            Form::Same { mend, edge, .. } => {
+            Form::Same { mend, .. } => {
                 if let Some(rewriter) = mend {
                     rewriter.finish(&mut out);
                 }
-                let rest = edge.rest();
-                if !out.is_empty() {
-                    self.same(&Bytes::from(out));
-                }
-                self.last(rest);
             }
+        }
+        if !out.is_empty() {
+            self.same(&Bytes::from(out));
+        }
+        // Only now: what the mending held back went through the edge, too.
+        if let Form::Same { edge, .. } = &mut self.form {
+            let rest = edge.rest();
+            self.last(rest);
         }
         if !judged || self.trouble.is_some() {
             return;
@@ -554,22 +557,24 @@ fn before_last(run: &[u8]) -> usize {
 /// Whether an event's data is JSON, `[DONE]`, or there is none.
 fn is_sound(event: &[u8]) -> bool {
     let mut sound = true;
-    let mut look = |event: crate::api::sse::Event<'_>| {
-        let data = event.data.trim_ascii();
+    read(event, &mut |data| {
+        let data = data.trim_ascii();
         sound &= data == b"[DONE]" || serde_json::from_slice::<IgnoredAny>(data).is_ok();
-    };
-    let mut splitter = Splitter::default();
-    let _ = splitter.push(event, &mut look);
-    splitter.finish(&mut look);
+    });
     sound
 }
 
 /// The error an event tells.
 fn fault_in(event: &[u8]) -> Fault {
     let mut fault = None;
-    let mut look = |event: crate::api::sse::Event<'_>| fault = Some(Fault::read(502, event.data));
-    let mut splitter = Splitter::default();
-    let _ = splitter.push(event, &mut look);
-    splitter.finish(&mut look);
+    read(event, &mut |data| fault = Some(Fault::read(502, data)));
     fault.unwrap_or_else(|| Fault::unreadable("its error event is empty"))
+}
+
+/// The data of one event; its blank line may be missing.
+fn read(event: &[u8], on: &mut dyn FnMut(&[u8])) {
+    let mut splitter = Splitter::default();
+    // One that is too long was handed on in pieces already.
+    let _ = splitter.push(event, &mut |event| on(event.data));
+    splitter.finish(&mut |event| on(event.data));
 }

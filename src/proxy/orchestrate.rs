@@ -92,7 +92,9 @@ impl Drive<'_> {
             if let Some(error) = self.past_total(&turn) {
                 return self.tell(Last::Error(error)).await;
             }
-            self.pause(turn.wait).await?;
+            if let Some(error) = self.pause(turn.wait).await? {
+                return self.tell(Last::Error(error)).await;
+            }
             self.ctx.record.retries = self.plan.retries();
             let (outcome, last) = match Box::pin(self.attempt(&turn)).await? {
                 Came::Told => return Ok(()),
@@ -134,17 +136,17 @@ impl Drive<'_> {
         late.then(|| patience.error(Waited::Total, &turn.leaf, self.ctx.started))
     }
 
-    /// Waits, while the caller does.
-    async fn pause(&mut self, wait: Duration) -> Result<()> {
+    /// Waits, while the caller does. `Some`: why nothing more may be tried.
+    async fn pause(&mut self, wait: Duration) -> Result<Option<Error>> {
         if wait.is_zero() {
-            return Ok(());
+            return Ok(None);
         }
         self.gateway.shared.metrics.retry_waited(wait);
         self.ctx.record.waited(wait);
         tokio::select! {
-            () = sleep(wait) => Ok(()),
+            () = sleep(wait) => Ok(None),
             () = super::flight::stays(self.session) => Err(failure::of_ours(self.ctx, Error::caller_left())),
-            () = self.gateway.shared.phase.until_cut() => Err(failure::of_ours(self.ctx, Error::draining())),
+            () = self.gateway.shared.phase.until_cut() => Ok(Some(Error::draining())),
         }
     }
 

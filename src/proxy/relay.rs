@@ -88,8 +88,8 @@ impl Drive<'_> {
                     passing.flight.settle();
                 }
                 (self.ctx.tap, self.ctx.rewriter) = passing.incoming.into_watchers();
-                if self.rescue.is_some() {
-                    self.gateway.shared.metrics.rescued("resumed");
+                if let Some(rescue) = &self.rescue {
+                    self.gateway.shared.metrics.rescued(rescue.word());
                 }
                 Ok(Came::Told)
             }

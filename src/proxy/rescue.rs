@@ -112,6 +112,14 @@ impl Rescue {
         Some(Request { body: Some(body), ..request.clone() })
     }
 
+    /// How it was gone on with, for the metric.
+    pub fn word(&self) -> &'static str {
+        match self.asked {
+            Asked::ToGoOn => "resumed",
+            Asked::ToBeginAnew => "replayed",
+        }
+    }
+
     /// What broke the stream.
     pub fn error(&self) -> Error {
         self.error.clone()
