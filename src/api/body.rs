@@ -15,6 +15,8 @@ use std::ops::Range;
 pub struct Body {
     bytes: Bytes,
     members: Vec<Member>,
+    /// A bit for each length a name has: most lookups find nothing, and end here.
+    lengths: u64,
     is_object: bool,
 }
 
@@ -50,7 +52,9 @@ impl Body {
         };
         let base = bytes.as_ptr() as usize;
         let mut members = Vec::with_capacity(outline.0.len());
+        let mut lengths = 0;
         for (name, value) in outline.0 {
+            lengths |= length_bit(&name);
             let start = value.get().as_ptr() as usize - base;
             let value = start..start + value.get().len();
             members.push(match name {
@@ -65,13 +69,13 @@ impl Body {
                 }
             });
         }
-        Ok(Self { bytes, members, is_object: true })
+        Ok(Self { bytes, members, lengths, is_object: true })
     }
 
     /// A body that is no JSON object (a list, a mistake the provider shall tell of): it has no members, and no
     /// edit changes it.
     pub fn unread(bytes: Bytes) -> Self {
-        Self { bytes, members: Vec::new(), is_object: false }
+        Self { bytes, members: Vec::new(), lengths: 0, is_object: false }
     }
 
     /// The whole body, exactly as it came.
@@ -101,9 +105,7 @@ impl Body {
 
     /// A member's text, when it is a JSON string.
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
-        let raw = self.raw(name)?;
-        let Text(text) = serde_json::from_str(raw).ok()?;
-        Some(text)
+        text(self.value(name)?)
     }
 
     /// Whether a member is literally `true`.
@@ -157,6 +159,9 @@ impl Body {
     }
 
     fn find(&self, name: &str) -> Option<&Member> {
+        if self.lengths & length_bit(name) == 0 {
+            return None;
+        }
         let named = |member: &&Member| match &member.unescaped {
             Some(unescaped) => **unescaped == *name,
             None => member.name.len() == name.len() && self.slice(member.name.clone()) == name.as_bytes(),
@@ -259,6 +264,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
         }
         deserializer.deserialize_map(Members)
     }
+}
+
+fn length_bit(name: &str) -> u64 {
+    1 << (name.len() & 63)
+}
+
+/// The text of a JSON string; `None` when it is something else.
+pub(super) fn text(raw: &[u8]) -> Option<Cow<'_, str>> {
+    let inside = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if memchr::memchr(b'\\', inside).is_none() {
+        return std::str::from_utf8(inside).ok().map(Cow::Borrowed);
+    }
+    serde_json::from_slice(raw).ok().map(|Text(text)| text)
 }
 
 /// A string, borrowed where it has no escapes.

@@ -17,6 +17,7 @@ pub mod sse;
 pub mod tap;
 pub mod trace;
 pub mod usage;
+mod walk;
 
 /// Whose error bodies and stream events the caller expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -207,8 +207,9 @@ impl Splitter {
     }
 }
 
-/// The data of an event that is one `data` line and the blank one behind it.
-fn only_data(text: &[u8]) -> Option<&[u8]> {
+/// The data of an event that is one `data` line and the blank one behind it; `None` for any other, which may have
+/// data all the same.
+pub fn only_data(text: &[u8]) -> Option<&[u8]> {
     let line = text.strip_prefix(b"data: ")?.strip_suffix(b"\n\n")?;
     memchr2(b'\n', b'\r', line).is_none().then_some(line)
 }

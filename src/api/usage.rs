@@ -5,6 +5,7 @@
 
 mod native;
 
+use super::walk;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -38,8 +39,7 @@ impl Usage {
 
 /// A `usage` object as written. Kept apart from [`Usage`] because Anthropic tells it in parts: some with
 /// `message_start`, some (cumulative) with `message_delta`.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
     // OpenAI's chat, completions and embeddings.
     prompt_tokens: Count,
@@ -63,8 +63,7 @@ pub struct Figures {
     cached_tokens: Count,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Details {
     cached_tokens: Count,
     /// OpenAI and OpenRouter.
@@ -78,15 +77,36 @@ struct Details {
 impl Figures {
     /// Reads the JSON text of a `usage` object; `None` when it is no object.
     pub fn read(json: &[u8]) -> Option<Self> {
-        // Derived structs would take a list too, field by field.
-        if !json.trim_ascii_start().starts_with(b"{") {
-            return None;
-        }
-        // As text: from bytes, every name in it would be proven to be text on its own.
-        let json = std::str::from_utf8(json).ok()?;
-        let told = serde_json::from_str::<Self>(json).ok();
+        let told = Self::told(json.trim_ascii_start())?;
         // Rare, and looked for only where nothing else was said: the common shapes pay nothing for it.
-        if told.is_some_and(|told| told.counts()) { told } else { native::read(json).or(told) }
+        if told.counts() { Some(told) } else { native::read(json).or(Some(told)) }
+    }
+
+    /// Walked and not parsed: it is read for every answer, and of a stream sometimes for every event.
+    fn told(json: &[u8]) -> Option<Self> {
+        let mut told = Self::default();
+        for (name, value) in walk::members(json)? {
+            match name {
+                b"prompt_tokens" => told.prompt_tokens = Count::read(value),
+                b"completion_tokens" => told.completion_tokens = Count::read(value),
+                b"total_tokens" => told.total_tokens = Count::read(value),
+                b"prompt_tokens_details" => told.prompt_tokens_details = Details::read(value),
+                b"completion_tokens_details" => told.completion_tokens_details = Details::read(value),
+                b"input_tokens" => told.input_tokens = Count::read(value),
+                b"output_tokens" => told.output_tokens = Count::read(value),
+                b"input_tokens_details" => told.input_tokens_details = Details::read(value),
+                b"input_token_details" => told.input_token_details = Details::read(value),
+                b"output_tokens_details" => told.output_tokens_details = Details::read(value),
+                b"output_token_details" => told.output_token_details = Details::read(value),
+                b"cache_read_input_tokens" => told.cache_read_input_tokens = Count::read(value),
+                b"cache_creation_input_tokens" => told.cache_creation_input_tokens = Count::read(value),
+                b"prompt_cache_hit_tokens" => told.prompt_cache_hit_tokens = Count::read(value),
+                b"num_cached_tokens" => told.num_cached_tokens = Count::read(value),
+                b"cached_tokens" => told.cached_tokens = Count::read(value),
+                _ => {}
+            }
+        }
+        Some(told)
     }
 
     /// Whether any token was counted at all.
@@ -165,12 +185,39 @@ impl Figures {
     }
 }
 
+impl Details {
+    /// `None` when it is no object: some say `null`.
+    fn read(json: &[u8]) -> Option<Self> {
+        let mut told = Self::default();
+        for (name, value) in walk::members(json)? {
+            match name {
+                b"cached_tokens" => told.cached_tokens = Count::read(value),
+                b"cache_write_tokens" => told.cache_write_tokens = Count::read(value),
+                b"audio_tokens" => told.audio_tokens = Count::read(value),
+                b"reasoning_tokens" => told.reasoning_tokens = Count::read(value),
+                b"thinking_tokens" => told.thinking_tokens = Count::read(value),
+                _ => {}
+            }
+        }
+        Some(told)
+    }
+}
+
 /// A figure that may be absent, null, or not a number at all: one odd field of one provider must not
 /// cost us the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Count(Option<u64>);
 
 impl Count {
+    /// Of a JSON text, whatever it is.
+    fn read(json: &[u8]) -> Self {
+        let text = std::str::from_utf8(json).unwrap_or_default();
+        let whole = text.parse().ok();
+        // `as` saturates.
+        let counts = |number: &f64| number.is_finite() && *number >= 0.0;
+        Self(whole.or_else(|| text.parse().ok().filter(counts).map(|number| number as u64)))
+    }
+
     fn or(self, other: Self) -> Self {
         Self(self.0.or(other.0))
     }
@@ -309,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_later_report_wins_where_it_says_something() {
-        let read = |json| serde_json::from_str::<Figures>(json).unwrap();
+        let read = |json: &str| Figures::read(json.as_bytes()).unwrap();
         let mut figures = read(r#"{"input_tokens":5,"cache_read_input_tokens":9,"output_tokens":1}"#);
         figures.update(&read(r#"{"output_tokens":30}"#));
         assert_eq!(figures.usage(), usage([14, 30, 44, 9, 0, 0, 0, 0]));

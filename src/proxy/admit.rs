@@ -5,6 +5,7 @@
 //! file or room; here is only the order, and what each step needs of the one before.
 
 use super::ctx::{Ctx, Errand, new_trace_id};
+use super::head::{Names, edit_request};
 use super::known::Known;
 use super::{Gateway, answer, authorize, failure, handover, orchestrate};
 use crate::api::body::Body;
@@ -83,6 +84,11 @@ async fn plain(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, drive: D
     }
     if !goes_direct(session, &drive.request, &attempt) {
         return orchestrate(gateway, session, ctx, drive, Some(attempt)).await;
+    }
+    let names = Names::of_request(ctx, &attempt.leaf, session.is_upgrade_req());
+    // Pingora copies the head it sends on. Written as a whole address, its target must stay as it was written.
+    if names == Names::Lower && session.req_header().raw_path().starts_with(b"/") {
+        edit_request(session.req_header_mut(), names, |_| {});
     }
     let errand = Errand::new(Arc::new(attempt));
     ctx.errand = Some(errand.clone());

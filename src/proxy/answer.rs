@@ -4,12 +4,14 @@
 //! own; whole translations are `translate`'s. What comes of the watching is read by `record`.
 
 use super::ctx::{Ctx, Errand};
+use super::head::{self, Names};
 use crate::api::chat::Fault;
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;
 use crate::provider::rewriter::{Refusal, Rewriter};
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue};
 use pingora::http::ResponseHeader;
 use pingora_core::Result;
 use pingora_core::protocols::http::HttpTask;
@@ -17,11 +19,10 @@ use pingora_proxy::Session;
 use std::time::Instant;
 
 /// Puts the gateway's headers on the final answer and starts watching its body.
-pub(super) fn head(answer: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
+pub(super) fn head(answer: &mut ResponseHeader, ctx: &mut Ctx) {
     if answer.status.is_informational() && answer.status != http::StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(());
+        return;
     }
-    label(answer, ctx)?;
     let media = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // A compressed answer tells nothing, and an event of ours inside it would only spoil it.
     let readable = !answer.headers.contains_key(CONTENT_ENCODING);
@@ -30,14 +31,14 @@ pub(super) fn head(answer: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
     let length = answer.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     ctx.record.streamed = streamed;
     ctx.rewriter = if readable { rewriter(answer, ctx, streamed, length) } else { None };
-    if ctx.rewriter.is_some() {
-        answer.remove_header(&CONTENT_LENGTH);
-        if !ctx.is_http10 {
-            answer.insert_header(TRANSFER_ENCODING, "chunked")?;
-        }
-    }
     ctx.tap = (streamed || json).then(|| Tap::new(ctx.operation, streamed, json, length));
-    Ok(())
+    head::edit_answer(answer, Names::of_answer(ctx, answer), |headers| {
+        if ctx.rewriter.is_some() {
+            headers.remove(CONTENT_LENGTH);
+            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        label(headers, ctx);
+    });
 }
 
 /// What an answer that keeps the provider's shape needs all the same: an error in a shape the caller does
@@ -60,25 +61,24 @@ fn rewriter(answer: &ResponseHeader, ctx: &Ctx, streamed: bool, length: Option<u
     Some(translation.rewriter(streamed, &ctx.trace_id, 0))
 }
 
-/// Puts the gateway's headers on an answer.
-pub(super) fn label(answer: &mut ResponseHeader, ctx: &Ctx) -> Result<()> {
+/// The gateway's headers on an answer.
+pub(super) fn label(headers: &mut HeaderMap, ctx: &Ctx) {
     if let Some(Errand { attempt, .. }) = &ctx.errand {
-        answer.insert_header("x-gateway-provider", attempt.leaf.provider.id())?;
-        answer.insert_header("x-gateway-last-used-option-index", attempt.leaf.index.as_str())?;
-        answer.insert_header("x-gateway-retry-attempt-count", ctx.record.retries_text())?;
-        answer.insert_header("x-gateway-cache-status", "DISABLED")?;
+        head::put(headers, head::PROVIDER, attempt.leaf.provider.id());
+        head::put(headers, head::OPTION_INDEX, &attempt.leaf.index);
+        headers.insert(head::RETRIES, ctx.record.retries_text());
+        headers.insert(head::CACHE_STATUS, HeaderValue::from_static("DISABLED"));
         if ctx.record.is_a_story() {
-            answer.insert_header("x-gateway-attempts", ctx.record.attempts_text())?;
+            head::put(headers, head::ATTEMPTS, &ctx.record.attempts_text());
         }
         if !attempt.warnings.is_empty() {
-            answer.insert_header("x-gateway-warnings", warnings(&attempt.warnings))?;
+            head::put(headers, head::WARNINGS, &warnings(&attempt.warnings));
         }
     }
-    trace(answer, ctx)?;
+    trace(headers, ctx);
     if ctx.is_http10 {
-        answer.remove_header(&TRANSFER_ENCODING);
+        headers.remove(TRANSFER_ENCODING);
     }
-    Ok(())
 }
 
 /// Answers with what the gateway knows by itself.
@@ -86,10 +86,12 @@ pub(super) async fn local(session: &mut Session, ctx: &mut Ctx) -> Result<()> {
     let Some(body) = ctx.errand.as_ref().and_then(|errand| errand.attempt.local.clone()) else {
         return Ok(());
     };
-    let mut head = ResponseHeader::build(http::StatusCode::OK, Some(8))?;
-    head.insert_header(CONTENT_TYPE, "application/json")?;
-    head.insert_header(CONTENT_LENGTH, body.len())?;
-    label(&mut head, ctx)?;
+    let mut head = ResponseHeader::build_no_case(http::StatusCode::OK, Some(8))?;
+    head::edit_answer(&mut head, Names::Lower, |headers| {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_LENGTH, body.len().into());
+        label(headers, ctx);
+    });
     ctx.record.bytes_out = body.len() as u64;
     ctx.record.first_byte = Some(Instant::now());
     session.write_response_header(Box::new(head), false).await?;
@@ -98,14 +100,15 @@ pub(super) async fn local(session: &mut Session, ctx: &mut Ctx) -> Result<()> {
 
 /// The head of a stream that is begun before it is known what it will be.
 pub(super) fn early_head(ctx: &Ctx) -> Result<ResponseHeader> {
-    let mut head = ResponseHeader::build(http::StatusCode::OK, Some(6))?;
-    head.insert_header(CONTENT_TYPE, "text/event-stream; charset=utf-8")?;
-    head.insert_header(http::header::CACHE_CONTROL, "no-cache")?;
-    head.insert_header(TRANSFER_ENCODING, "chunked")?;
-    trace(&mut head, ctx)?;
-    if ctx.is_http10 {
-        head.remove_header(&TRANSFER_ENCODING);
-    }
+    let mut head = ResponseHeader::build_no_case(http::StatusCode::OK, Some(6))?;
+    head::edit_answer(&mut head, Names::Lower, |headers| {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if !ctx.is_http10 {
+            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        trace(headers, ctx);
+    });
     Ok(head)
 }
 
@@ -114,12 +117,14 @@ pub(super) fn refusal(mut head: Box<ResponseHeader>, fault: &Fault, ctx: &mut Ct
     let provider = ctx.errand.as_ref().map(|errand| errand.attempt.leaf.provider.id());
     let body = Bytes::from(fault.body(ctx.operation.dialect(), provider, Some(&ctx.trace_id)));
     head.set_status(http::StatusCode::from_u16(fault.status).unwrap_or(http::StatusCode::BAD_GATEWAY))?;
-    for name in [&CONTENT_ENCODING, &TRANSFER_ENCODING] {
-        head.remove_header(name);
-    }
-    head.insert_header(CONTENT_TYPE, "application/json")?;
-    head.insert_header(CONTENT_LENGTH, body.len())?;
-    label(&mut head, ctx)?;
+    head::edit_answer(&mut head, Names::Lower, |headers| {
+        for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
+            headers.remove(name);
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_LENGTH, body.len().into());
+        label(headers, ctx);
+    });
     let mut tap = Tap::new(ctx.operation, false, true, Some(body.len()));
     tap.push(&body);
     ctx.tap = Some(tap);
@@ -133,11 +138,10 @@ fn warnings(told: &[String]) -> String {
 }
 
 /// The one header every answer has, the gateway's own failures among them.
-pub(super) fn trace(answer: &mut ResponseHeader, ctx: &Ctx) -> Result<()> {
+pub(super) fn trace(headers: &mut HeaderMap, ctx: &Ctx) {
     if !ctx.trace_id.is_empty() {
-        answer.insert_header("x-gateway-trace-id", ctx.trace_id.as_str())?;
+        head::put(headers, head::TRACE_ID, &ctx.trace_id);
     }
-    Ok(())
 }
 
 /// Puts a piece of the body right where that is needed, and watches it on its way to the caller.

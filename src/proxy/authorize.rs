@@ -11,8 +11,7 @@ use crate::provider::grant::{Grant, Granted};
 use crate::state::Shared;
 use crate::state::grants::{Renew, With};
 use crate::state::live::Live;
-use http::{HeaderMap, HeaderName, header};
-use pingora::http::RequestHeader;
+use http::{HeaderMap, Method, header};
 use pingora_proxy::Session;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -62,7 +61,7 @@ pub(super) async fn authorized(
 ///
 /// # Errors
 /// What the provider says about the account.
-pub(super) fn sign(request: &mut RequestHeader, errand: &Errand) -> Result<(), Error> {
+pub(super) fn sign(method: &Method, headers: &mut HeaderMap, errand: &Errand) -> Result<(), Error> {
     let attempt = &errand.attempt;
     let leaf = &attempt.leaf;
     if !attempt.is_signed() {
@@ -70,25 +69,13 @@ pub(super) fn sign(request: &mut RequestHeader, errand: &Errand) -> Result<(), E
     }
     let scheme = if leaf.origin.tls { "https" } else { "http" };
     let signing = Signing {
-        method: &request.method,
+        method,
         url: &format!("{scheme}://{}{}", leaf.origin.authority(), attempt.path),
         body: attempt.body.as_deref().unwrap_or_default(),
         now: SystemTime::now(),
     };
     let granted = errand.marks.read(|noted| noted.granted.clone());
-    let mut headers = request.headers.clone();
-    leaf.provider.sign(&signing, &leaf.account, granted.as_ref(), &mut headers)?;
-    let same = |name: &HeaderName| request.headers.get_all(name) == headers.get_all(name);
-    let names = request.headers.keys().chain(headers.keys());
-    let changed: Vec<HeaderName> = names.filter(|name| !same(name)).cloned().collect();
-    for name in changed {
-        request.remove_header(&name);
-        for value in headers.get_all(&name) {
-            let written = request.append_header(&name, value.clone());
-            written.map_err(|why| Error::internal(format!("{name} cannot be written: {why}")))?;
-        }
-    }
-    Ok(())
+    leaf.provider.sign(&signing, &leaf.account, granted.as_ref(), headers)
 }
 
 /// The provider answered 401 or 403: what was granted may be void.

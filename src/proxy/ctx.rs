@@ -138,6 +138,12 @@ impl Ctx {
 }
 
 impl Ctx {
+    /// Whether the request is for a path we know nothing of, or came by `/v1/proxy/`: it passes as it is, names of
+    /// headers included.
+    pub fn passes_all(&self) -> bool {
+        self.is_proxied || self.operation == Operation::Proxy
+    }
+
     /// What the answer told.
     pub fn learned(&self) -> Option<&Learned> {
         let rewritten = self.rewriter.as_ref().and_then(Rewriter::learned);

@@ -3,13 +3,14 @@
 //! The one place that writes a failure to a caller. It is logged once, by the access line.
 
 use super::ctx::Ctx;
+use super::head::{self, Names};
 use super::{Gateway, answer};
 use crate::api::reply;
 use crate::error::{Error, Kind};
 use crate::net::dns::NetError;
 use crate::route::leaf::Leaf;
 use bytes::Bytes;
-use http::header;
+use http::{HeaderValue, header};
 use pingora::http::ResponseHeader;
 use pingora_core::{Error as PingoraError, ErrorSource, ErrorType};
 use pingora_proxy::{FailToProxy, Session};
@@ -203,20 +204,22 @@ pub(super) async fn write(session: &mut Session, error: &Error, ctx: &mut Ctx) -
 }
 
 async fn respond(session: &mut Session, error: &Error, ctx: &Ctx, body: Bytes) -> pingora_core::Result<()> {
-    let mut head = ResponseHeader::build(error.status(), Some(6))?;
-    head.insert_header(header::CONTENT_TYPE, "application/json")?;
-    head.insert_header(header::CONTENT_LENGTH, body.len())?;
-    answer::trace(&mut head, ctx)?;
-    if let Some(errand) = &ctx.errand {
-        let leaf = &errand.attempt.leaf;
-        head.insert_header("x-gateway-provider", leaf.provider.id())?;
-        head.insert_header("x-gateway-last-used-option-index", leaf.index.as_str())?;
-        head.insert_header("x-gateway-retry-attempt-count", ctx.record.retries_text())?;
-        if ctx.record.is_a_story() {
-            head.insert_header("x-gateway-attempts", ctx.record.attempts_text())?;
+    let mut answer = ResponseHeader::build_no_case(error.status(), Some(8))?;
+    head::edit_answer(&mut answer, Names::Lower, |headers| {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CONTENT_LENGTH, body.len().into());
+        answer::trace(headers, ctx);
+        if let Some(errand) = &ctx.errand {
+            let leaf = &errand.attempt.leaf;
+            head::put(headers, head::PROVIDER, leaf.provider.id());
+            head::put(headers, head::OPTION_INDEX, &leaf.index);
+            headers.insert(head::RETRIES, ctx.record.retries_text());
+            if ctx.record.is_a_story() {
+                head::put(headers, head::ATTEMPTS, &ctx.record.attempts_text());
+            }
         }
-    }
-    session.write_response_header(Box::new(head), false).await?;
+    });
+    session.write_response_header(Box::new(answer), false).await?;
     session.write_response_body(Some(body), true).await
 }
 

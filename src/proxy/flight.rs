@@ -4,6 +4,7 @@
 //! apart from them ([`Upload`]).
 
 use super::ctx::{Ctx, Errand};
+use super::lasting_timer::LastingTimer;
 use super::upstream::Passed;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -13,7 +14,6 @@ use pingora_core::protocols::http::subrequest::server::SubrequestHandle;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
 use pingora_proxy::Session;
 use pingora_proxy::subrequest::{BodyMode, Ctx as SubrequestCtx};
-use pingora_timeout::fast_timeout::fast_timeout;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
@@ -30,6 +30,8 @@ pub(super) struct Flight {
     pub feeds_live: bool,
     /// The answer is all there: what is left to do is Pingora's, which puts the connection back.
     landed: bool,
+    /// Of the waits for its pieces.
+    timer: LastingTimer,
 }
 
 /// What was heard of an attempt.
@@ -62,7 +64,12 @@ impl Flight {
         let held = errand.attempt.body.clone();
         let live = held.is_none() && unread;
         let mode = if held.is_some() || live { BodyMode::ExpectBody } else { BodyMode::NoBody };
-        let passed = Passed { errand: errand.clone(), operation: ctx.operation, live: ctx.live.clone() };
+        let passed = Passed {
+            errand: errand.clone(),
+            operation: ctx.operation,
+            is_proxied: ctx.is_proxied,
+            live: ctx.live.clone(),
+        };
         let context = SubrequestCtx::builder().user_ctx(Box::new(passed)).body_mode(mode).build();
         let (prepared, handle) = spawner.create_subrequest(session.as_downstream(), context);
         session.downstream_session.req_header_mut().set_version(version);
@@ -71,28 +78,21 @@ impl Flight {
             let _ = handle.tx.try_send(HttpTask::Body(Some(body), true));
         }
         let upload = Upload { tx: live.then(|| handle.tx.clone()) };
-        let flight =
-            Self { errand, handle, running: tokio::spawn(prepared.run()), feeds_live: live, landed: false };
+        let running = tokio::spawn(prepared.run());
+        let timer = LastingTimer::default();
+        let flight = Self { errand, handle, running, feeds_live: live, landed: false, timer };
         Ok((flight, upload))
     }
 
     /// Waits for the next piece of the answer, at most until `deadline`.
     pub async fn next(&mut self, deadline: Option<Instant>) -> Heard {
+        let (timer, pieces) = (&mut self.timer, self.handle.rx.recv());
         let task = match deadline {
-            // A piece that is there needs no timer.
-            Some(at) => match tokio::task::unconstrained(self.handle.rx.recv()).now_or_never() {
+            Some(at) => match timer.within(at.saturating_duration_since(Instant::now()), pieces).await {
                 Some(task) => task,
-                // Pingora's timers are shared and good to 10 ms; each of tokio's costs a lock.
-                None => {
-                    match fast_timeout(at.saturating_duration_since(Instant::now()), self.handle.rx.recv())
-                        .await
-                    {
-                        Ok(task) => task,
-                        Err(_) => return Heard::TimedOut,
-                    }
-                }
+                None => return Heard::TimedOut,
             },
-            None => self.handle.rx.recv().await,
+            None => pieces.await,
         };
         match task {
             Some(HttpTask::Failed(error)) => Heard::Failed(error),

@@ -6,19 +6,18 @@
 //! Here the head as a whole has one deadline and one size limit. HTTP/2 is handed to Pingora at its preface.
 
 use super::Gateway;
+use super::lasting_timer::LastingTimer;
 use crate::api::{Dialect, reply};
 use crate::error::Error;
 use crate::state::Shared;
 use async_trait::async_trait;
 use bytes::BytesMut;
-use memchr::memmem;
 use pingora_core::apps::{HttpServerApp, ServerApp};
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::l4::stream::Stream as Socket;
 use pingora_core::protocols::{ALPN, Stream};
 use pingora_core::server::ShutdownWatch;
 use pingora_proxy::HttpProxy;
-use pingora_timeout::fast_timeout::fast_timeout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -77,19 +76,17 @@ impl Front {
     }
 
     /// Waits for the next head, at most the idle time for its first byte.
-    async fn head(&self, stream: &mut Stream) -> Head {
+    async fn head(&self, stream: &mut Stream, waiting: &mut LastingTimer) -> Head {
         let (idle, deadline, limit) = {
             let limits = &self.shared.live().settings.limits;
             (limits.idle_timeout, limits.header_timeout, limits.max_header_bytes)
         };
         let mut head = BytesMut::with_capacity(FIRST_READ);
-        // Not tokio's timer: this one is armed only when there is something to wait for, and costs little.
-        let first = fast_timeout(idle, stream.read_buf(&mut head)).await;
-        if !matches!(first, Ok(Ok(read)) if read > 0) {
+        if !matches!(waiting.within(idle, stream.read_buf(&mut head)).await, Some(Ok(read)) if read > 0) {
             return Head::Gone;
         }
         // Nearly always the first read has it all: no timer is armed then.
-        if has_blank_line(&head) && !head.starts_with(b"PRI") && head.len() <= limit {
+        if head.len() <= limit && !head.starts_with(b"PRI") && head_end(&head).is_some() {
             return Head::Whole(head);
         }
         let rest = self.rest_of_head(stream, head, limit);
@@ -108,14 +105,12 @@ impl Front {
             if may_be_h2 && head.len() >= H2_PREFACE.len() {
                 return Head::Http2(head);
             }
-            if !may_be_h2 && has_blank_line(&head) {
-                return match head_length(&head) > limit {
-                    true => Head::Refused(Error::head_too_large(limit as u64)),
-                    false => Head::Whole(head),
-                };
-            }
-            if head.len() > limit {
+            let end = if may_be_h2 { None } else { head_end(&head) };
+            if end.unwrap_or(head.len()) > limit {
                 return Head::Refused(Error::head_too_large(limit as u64));
+            }
+            if end.is_some() {
+                return Head::Whole(head);
             }
             match stream.read_buf(&mut head).await {
                 Ok(read) if read > 0 => {}
@@ -178,8 +173,9 @@ impl ServerApp for Front {
         if stream.selected_alpn_proto() == Some(ALPN::H2) {
             return self.proxy.process_new(stream, shutdown).await;
         }
+        let mut waiting = LastingTimer::default();
         loop {
-            match self.head(&mut stream).await {
+            match self.head(&mut stream, &mut waiting).await {
                 Head::Whole(head) => stream = self.one(stream, head, shutdown).await?,
                 Head::Http2(read) => {
                     // Pingora looks for the preface itself: what was read goes back on the socket.
@@ -201,13 +197,11 @@ impl ServerApp for Front {
     }
 }
 
-/// Whether a head ends here: the parser takes bare line feeds too.
-fn has_blank_line(bytes: &[u8]) -> bool {
-    memmem::find(bytes, b"\r\n\r\n").is_some()
-        || memmem::find(bytes, b"\n\n").is_some()
-        || memmem::find(bytes, b"\n\r\n").is_some()
-}
-
-fn head_length(bytes: &[u8]) -> usize {
-    memmem::find(bytes, b"\n\r\n").or_else(|| memmem::find(bytes, b"\n\n")).unwrap_or(bytes.len())
+/// Where a head ends, with its blank line: the parser takes bare line feeds too.
+fn head_end(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes.get(at + 1..)? {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
 }

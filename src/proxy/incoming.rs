@@ -7,7 +7,7 @@ use super::answer::is_media;
 use crate::api::Dialect;
 use crate::api::chat::Fault;
 use crate::api::operation::Operation;
-use crate::api::sse::{Edge, Splitter, end_of_event};
+use crate::api::sse::{Edge, Splitter, end_of_event, only_data};
 use crate::api::tap::{Learned, Tap};
 use crate::provider::rewriter::Rewriter;
 use crate::provider::translation::Translation;
@@ -556,11 +556,15 @@ fn before_last(run: &[u8]) -> usize {
 
 /// Whether an event's data is JSON, `[DONE]`, or there is none.
 fn is_sound(event: &[u8]) -> bool {
-    let mut sound = true;
-    read(event, &mut |data| {
+    let is_sound = |data: &[u8]| {
         let data = data.trim_ascii();
-        sound &= data == b"[DONE]" || serde_json::from_slice::<IgnoredAny>(data).is_ok();
-    });
+        data == b"[DONE]" || serde_json::from_slice::<IgnoredAny>(data).is_ok()
+    };
+    if let Some(data) = only_data(event) {
+        return is_sound(data);
+    }
+    let mut sound = true;
+    read(event, &mut |data| sound &= is_sound(data));
     sound
 }
 

@@ -4,6 +4,7 @@
 //! each time and costs four times as much. Not for anything a caller gets.
 
 use std::io::Write;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// An open JSON object.
@@ -46,6 +47,16 @@ impl<'a> Line<'a> {
 
     pub fn number(&mut self, name: &'static str, number: u64) {
         write_number(self.name(name), number);
+    }
+
+    pub fn address(&mut self, name: &'static str, address: IpAddr) {
+        let IpAddr::V4(address) = address else { return self.text(name, &address.to_string()) };
+        let out = self.name(name);
+        for (index, octet) in address.octets().into_iter().enumerate() {
+            out.push(if index == 0 { b'"' } else { b'.' });
+            write_number(out, octet.into());
+        }
+        out.push(b'"');
     }
 
     pub fn flag(&mut self, name: &'static str, flag: bool) {
@@ -130,6 +141,8 @@ mod tests {
         line.maybe("absent", None);
         line.number("zero", 0);
         line.number("most", u64::MAX);
+        line.address("v4", IpAddr::from([127, 0, 10, 255]));
+        line.address("v6", IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]));
         line.flag("yes", true);
         line.millis("time", Duration::from_micros(1_002_030));
         line.raw("raw", r#"{"x":[1]}"#);
@@ -139,7 +152,7 @@ mod tests {
         line.close();
         let value: Value = serde_json::from_slice(&out).unwrap();
         let wanted = json!({
-            "plain": "a b", "odd": "\"\\\u{1}ü\n", "zero": 0, "most": u64::MAX, "yes": true,
+            "plain": "a b", "odd": "\"\\\u{1}ü\n", "zero": 0, "most": u64::MAX, "v4": "127.0.10.255", "v6": "::1", "yes": true,
             "time": 1002.03, "raw": {"x": [1]}, "inner": {"n": 12}, "items": [{"i": 1}, {"i": 2}], "none": []
         });
         assert_eq!(value, wanted);

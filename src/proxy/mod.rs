@@ -12,9 +12,11 @@ mod failure;
 mod flight;
 mod front;
 mod handover;
+mod head;
 mod hedge;
 mod incoming;
 mod known;
+mod lasting_timer;
 mod line;
 mod orchestrate;
 mod record;
@@ -127,9 +129,10 @@ impl ProxyHttp for Gateway {
         ctx: &mut Ctx,
     ) -> Result<()> {
         match ctx.is_attempt {
-            true => Ok(()),
+            true => {}
             false => answer::head(answer, ctx),
         }
+        Ok(())
     }
 
     fn response_body_filter(

@@ -387,7 +387,7 @@ impl Drive<'_> {
                 // It may have been given up before its end.
                 head.remove_header(&TRANSFER_ENCODING);
                 head.insert_header(CONTENT_LENGTH, body.len())?;
-                answer::head(&mut head, self.ctx)?;
+                answer::head(&mut head, self.ctx);
                 let mut body = Some(body);
                 answer::body(&mut body, true, self.ctx);
                 self.session

@@ -251,7 +251,7 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, session: &Session, ctx: &Ctx, sum:
     line.text("trace_id", &ctx.trace_id);
     line.maybe("key", record.key.as_deref());
     if let Some(inet) = session.client_addr().and_then(|address| address.as_inet()) {
-        line.text("caller", &inet.ip().to_string());
+        line.address("caller", inet.ip());
     }
     line.text("method", head.method.as_str());
     line.text("path", clipped(head.uri.path(), MOST_NAME));

@@ -6,6 +6,7 @@
 use super::answer;
 use super::failure;
 use super::flight::{Flight, Heard, Upload};
+use super::head::{Names, edit_answer};
 use super::incoming::{Incoming, Shape, Trouble};
 use super::orchestrate::{Came, Drive, HEARTBEAT, Running, Turn, blame};
 use super::rescue::Rescue;
@@ -18,6 +19,7 @@ use crate::route::patience::{Patience, Waited};
 use crate::route::plan::{Step, Why};
 use crate::state::targets::{Ended, Visit};
 use bytes::Bytes;
+use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora_core::Result;
@@ -64,7 +66,7 @@ impl Drive<'_> {
         let mut passing = Passing { flight, patience, incoming, visit, heard: now, told: now };
         let mut tasks = Vec::with_capacity(18);
         if !self.begun {
-            let head = self.head(head, &passing)?;
+            let head = self.head(head, &passing);
             tasks.push(HttpTask::Header(Box::new(head), false));
             self.begun = true;
         } else if self.rescue.is_none() && passing.incoming.shape != Shape::Events {
@@ -99,30 +101,34 @@ impl Drive<'_> {
     }
 
     /// The head the caller gets.
-    fn head(&mut self, mut head: Box<ResponseHeader>, passing: &Passing) -> Result<ResponseHeader> {
+    fn head(&mut self, mut head: Box<ResponseHeader>, passing: &Passing) -> ResponseHeader {
         let incoming = &passing.incoming;
         let translated = incoming.is_translated();
         let streams = match translated {
             true => passing.flight.errand.attempt.translation.as_ref().is_some_and(|t| t.streams()),
             false => incoming.shape == Shape::Events,
         };
-        if translated {
-            let media = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
-            for name in [&CONTENT_LENGTH, &CONTENT_ENCODING, &TRANSFER_ENCODING] {
-                head.remove_header(name);
-            }
-            head.insert_header(CONTENT_TYPE, media)?;
-        }
         self.ctx.record.streamed = streams;
-        if incoming.is_rewritten() || streams {
-            head.remove_header(&CONTENT_LENGTH);
-            match incoming.is_over() && !streams {
-                true => head.insert_header(CONTENT_LENGTH, incoming.ready_bytes())?,
-                false => head.insert_header(TRANSFER_ENCODING, "chunked")?,
+        let ctx = &*self.ctx;
+        let names = Names::of_answer(ctx, &head);
+        edit_answer(&mut head, names, |headers| {
+            if translated {
+                let media = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
+                for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
+                    headers.remove(name);
+                }
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
             }
-        }
-        answer::label(&mut head, self.ctx)?;
-        Ok(*head)
+            if incoming.is_rewritten() || streams {
+                headers.remove(CONTENT_LENGTH);
+                match incoming.is_over() && !streams {
+                    true => headers.insert(CONTENT_LENGTH, incoming.ready_bytes().into()),
+                    false => headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
+                };
+            }
+            answer::label(headers, ctx);
+        });
+        *head
     }
 
     /// Writes what is there and what comes, until the provider's side ends.

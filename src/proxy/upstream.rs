@@ -5,6 +5,7 @@
 
 use super::Gateway;
 use super::ctx::{Ctx, Errand};
+use super::head::{self, Names, edit_request};
 use super::{authorize, failure};
 use crate::api::operation::{BodyKind, Operation};
 use crate::config::headers::is_ours;
@@ -13,7 +14,8 @@ use crate::net::peer::{Dial, Protocol};
 use crate::state::live::Live;
 use crate::state::who;
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::Result;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -47,10 +49,13 @@ pub(super) fn take_errand(session: &mut Session, ctx: &mut Ctx) {
     let Some(passed) = parent.downcast_mut::<Passed>() else { return };
     ctx.is_attempt = true;
     ctx.operation = passed.operation;
+    ctx.is_proxied = passed.is_proxied;
     ctx.live = passed.live.take();
     if let Some(body) = &passed.errand.attempt.body {
         // The body was read and perhaps edited: the head must say how long it is now.
-        frame(session.downstream_session.req_header_mut(), body.len());
+        let names = Names::of_request(ctx, &passed.errand.attempt.leaf, false);
+        let head = session.downstream_session.req_header_mut();
+        edit_request(head, names, |headers| frame(headers, body.len()));
     }
     ctx.errand = Some(passed.errand.clone());
 }
@@ -59,12 +64,13 @@ pub(super) fn take_errand(session: &mut Session, ctx: &mut Ctx) {
 pub(super) struct Passed {
     pub errand: Errand,
     pub operation: Operation,
+    pub is_proxied: bool,
     pub live: Option<Arc<Live>>,
 }
 
-fn frame(head: &mut RequestHeader, length: usize) {
-    head.remove_header(&header::TRANSFER_ENCODING);
-    let _ = head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(length));
+fn frame(headers: &mut HeaderMap, length: usize) {
+    headers.remove(header::TRANSFER_ENCODING);
+    headers.insert(header::CONTENT_LENGTH, length.into());
 }
 
 /// The peer of the next try: the first checked address, then the others.
@@ -121,43 +127,40 @@ pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: 
         return Err(failure::of_ours(ctx, error));
     };
     request.set_uri(uri);
-    strip(request, &leaf.forward_headers, live);
-    request.insert_header("Host", leaf.origin.authority())?;
-    // Before the provider's defaults are in: what counts is what the caller sent.
-    let asked = attempt.asked.over(&request.headers);
-    for (name, value) in attempt.auth.iter() {
-        // A key is the gateway's to write; a version the caller asked for is its own.
-        if value.is_sensitive() || !request.headers.contains_key(name) {
-            request.insert_header(name, value.clone())?;
-        }
-    }
-    for (name, value) in &asked {
-        request.insert_header(name, value.clone())?;
-    }
-    if let (Some(body), true) = (&attempt.body, attempt.body_changed || ctx.is_attempt) {
-        frame(request, body.len());
-    }
     let counts_tokens = ctx.operation.body() == BodyKind::Json && !session.is_upgrade_req();
-    if (counts_tokens || attempt.translation.is_some())
-        && request.headers.contains_key(header::ACCEPT_ENCODING)
-    {
-        // Tokens are counted as the answer passes; they cannot be read through a compression.
-        request.insert_header("Accept-Encoding", "identity")?;
-    }
-    request.remove_header(&header::EXPECT);
-    match authorize::sign(request, errand) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(failure::of_ours(ctx, error)),
-    }
+    let method = request.method.clone();
+    let mut signed = Ok(());
+    edit_request(request, Names::of_request(ctx, leaf, session.is_upgrade_req()), |headers| {
+        strip(headers, &leaf.forward_headers, live);
+        head::put(headers, header::HOST, leaf.origin.authority());
+        // Before the provider's defaults are in: what counts is what the caller sent.
+        let asked = attempt.asked.over(headers);
+        for (name, value) in attempt.auth.iter() {
+            // A key is the gateway's to write; a version the caller asked for is its own.
+            if value.is_sensitive() || !headers.contains_key(name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        headers.extend(asked);
+        if let (Some(body), true) = (&attempt.body, attempt.body_changed || ctx.is_attempt) {
+            frame(headers, body.len());
+        }
+        if (counts_tokens || attempt.translation.is_some()) && headers.contains_key(header::ACCEPT_ENCODING) {
+            // Tokens are counted as the answer passes; they cannot be read through a compression.
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        headers.remove(header::EXPECT);
+        signed = authorize::sign(&method, headers, errand);
+    });
+    signed.map_err(|error| failure::of_ours(ctx, error))
 }
 
 /// Takes off what is ours and what stops here.
-fn strip(request: &mut RequestHeader, forwarded: &[HeaderName], live: &Live) {
-    let gone = |request: &RequestHeader| {
-        request.headers.keys().find(|name| stops(&request.headers, name, forwarded, live)).cloned()
-    };
-    while let Some(name) = gone(request) {
-        request.remove_header(&name);
+fn strip(headers: &mut HeaderMap, forwarded: &[HeaderName], live: &Live) {
+    let gone: Vec<HeaderName> =
+        headers.keys().filter(|name| stops(headers, name, forwarded, live)).cloned().collect();
+    for name in gone {
+        headers.remove(name);
     }
 }
 

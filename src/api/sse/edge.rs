@@ -52,12 +52,11 @@ fn end_of_last(bytes: &[u8]) -> usize {
 
 /// The index behind the blank line that ends the first event.
 pub fn end_of_event(bytes: &[u8]) -> Option<usize> {
-    let plain = memmem::find(bytes, b"\n\n").map(|at| at + 2);
-    let crlf = memmem::find(bytes, b"\n\r\n").map(|at| at + 3);
-    match (plain, crlf) {
-        (Some(plain), Some(crlf)) => Some(plain.min(crlf)),
-        (one, other) => one.or(other),
-    }
+    memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes.get(at + 1..)? {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! A whole answer of a common sort, read at a glance: a few searches instead of a pass over every byte.
+//! A whole answer of a common sort, read at a glance: from colon to colon instead of byte by byte.
 //!
 //! Only where nothing can be mistaken: each wanted name stands there once at the most. In JSON a name in
 //! quotes with a colon behind it is a member's name wherever it stands, since inside a string the quotes
 //! carry a backslash. Anything else is left to the full scan.
 
-use memchr::memmem;
+use crate::api::walk;
 
 /// The longest answer looked at this way: what is longer comes in pieces anyway.
 const LONGEST: usize = 64 << 10;
@@ -23,25 +23,42 @@ pub(super) fn look(answer: &[u8]) -> Option<Glance<'_>> {
     if text.len() > LONGEST || text.first() != Some(&b'{') || text.last() != Some(&b'}') {
         return None;
     }
-    // An error is rare and its shapes are many.
-    if memmem::find(text, b"\"error\"").is_some() {
-        return None;
+    let (mut usage, mut model, mut finish) = (None, None, None);
+    // From colon to colon: there are few of them, and each search for a name would cost as much as all of these.
+    for colon in memchr::memchr_iter(b':', text) {
+        let wanted = match name_before(text, colon) {
+            Some(b"usage") => &mut usage,
+            Some(b"model") => &mut model,
+            Some(b"finish_reason") => &mut finish,
+            // An error is rare and its shapes are many.
+            Some(b"error") => return None,
+            _ => continue,
+        };
+        if wanted.is_some() {
+            return None;
+        }
+        *wanted = Some(text.get(colon + 1..)?.trim_ascii_start());
     }
     Some(Glance {
-        usage: object(only(text, b"\"usage\"")?)?,
-        model: word(only(text, b"\"model\"")?)?,
-        finish: word(only(text, b"\"finish_reason\"")?)?,
+        usage: object(usage.unwrap_or_default())?,
+        model: word(model.unwrap_or_default())?,
+        finish: word(finish.unwrap_or_default())?,
     })
 }
 
-/// What stands behind the colon of the only member of this name; empty where there is none.
-fn only<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let Some(at) = memmem::find(text, name) else { return Some(b"") };
-    let rest = text.get(at + name.len()..)?;
-    if memmem::find(rest, name).is_some() {
-        return None;
-    }
-    rest.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start)
+/// The name in quotes that ends before this colon, when it is one of those looked for.
+pub(super) fn name_before(text: &[u8], colon: usize) -> Option<&'static [u8]> {
+    let before = text.get(..colon)?.trim_ascii_end().strip_suffix(b"\"")?;
+    let name: &[u8] = match before.last()? {
+        b'e' => b"usage",
+        b'l' => b"model",
+        b'n' => b"finish_reason",
+        b'r' => b"error",
+        _ => return None,
+    };
+    let opened = before.strip_suffix(name)?.strip_suffix(b"\"")?;
+    // A quote behind a backslash stands inside a string.
+    (opened.last() != Some(&b'\\')).then_some(name)
 }
 
 /// A string without escapes, quotes included; nothing for `null`.
@@ -56,24 +73,12 @@ fn word(value: &[u8]) -> Option<Option<&[u8]>> {
     }
 }
 
-/// An object, up to where its braces close; nothing for `null`. A brace inside a string deceives it: whoever
-/// parses the text finds that out.
+/// An object; nothing for `null`.
 fn object(value: &[u8]) -> Option<Option<&[u8]>> {
     if value.first() != Some(&b'{') {
         return (value.is_empty() || value.starts_with(b"null")).then_some(None);
     }
-    let mut depth = 0usize;
-    for (at, byte) in value.iter().enumerate() {
-        match byte {
-            b'{' => depth += 1,
-            b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth == 0 {
-            return value.get(..=at).map(Some);
-        }
-    }
-    None
+    walk::value(value).map(Some)
 }
 
 #[cfg(test)]
@@ -90,12 +95,14 @@ mod tests {
         assert_eq!(glance.model, Some(&b"\"m\""[..]));
         assert_eq!(glance.finish, Some(&b"\"stop\""[..]));
         let none = Glance { usage: None, model: None, finish: None };
+        assert_eq!(look(br#"{"object":"model","a\"model":"x","b:":["error"]}"#).as_ref(), Some(&none));
         assert_eq!(look(br#"{"usage":null,"data":[]}"#), Some(none));
         for doubtful in [
             &br#"{"error":{"message":"no"}}"#[..],
             br#"{"choices":[{"finish_reason":"stop"},{"finish_reason":"length"}]}"#,
             br#"{"x":{"usage":{"a":1}},"usage":{"a":2}}"#,
             br#"{"model":"a\"b"}"#,
+            br#"{"a\"finish_reason":"stop","finish_reason":1}"#,
             br#"{"model":1}"#,
             b"[1]",
             b"{\"model\":\"m\"",

@@ -51,8 +51,8 @@ struct Cohere {
 }
 
 /// Reads the JSON text of an object; `None` where it tells nothing in these words.
-pub(super) fn read(json: &str) -> Option<Figures> {
-    let told: Native = serde_json::from_str(json).ok()?;
+pub(super) fn read(json: &[u8]) -> Option<Figures> {
+    let told: Native = serde_json::from_slice(json).ok()?;
     let figures = told.cohere().unwrap_or_else(|| told.bedrock_and_gemini());
     figures.counts().then_some(figures)
 }

@@ -1,0 +1,184 @@
+//! Walks JSON text that was proven to be valid: the members of an object, the items of a list.
+//!
+//! Nothing is built and nothing is proven again: strings are leapt over, so a body of a megabyte costs little more
+//! than the search for its quotes. On text that is not valid a walk ends early or tells nonsense, and no more.
+
+/// The items of a list, as JSON texts.
+#[derive(Debug, Clone)]
+pub struct Items<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+/// The members of an object: the name between its quotes, escapes as they stand, and the value as JSON text.
+#[derive(Debug, Clone)]
+pub struct Members<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+/// `None` when the text is no list. No white space before it.
+pub fn items(text: &[u8]) -> Option<Items<'_>> {
+    text.starts_with(b"[").then_some(Items { text, at: 1 })
+}
+
+/// `None` when the text is no object. No white space before it.
+pub fn members(text: &[u8]) -> Option<Members<'_>> {
+    text.starts_with(b"{").then_some(Members { text, at: 1 })
+}
+
+/// The value that `text` begins with, without what follows it.
+pub fn value(text: &[u8]) -> Option<&[u8]> {
+    text.get(..value_end(text, 0)?)
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let start = next_token(self.text, self.at)?;
+        let end = value_end(self.text, start).filter(|end| *end > start)?;
+        self.at = end;
+        self.text.get(start..end)
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let quote = next_token(self.text, self.at)?;
+        if self.text.get(quote) != Some(&b'"') {
+            return None;
+        }
+        let name_end = string_end(self.text, quote)?;
+        let start = next_token(self.text, name_end)?;
+        let end = value_end(self.text, start).filter(|end| *end > start)?;
+        self.at = end;
+        Some((self.text.get(quote + 1..name_end - 1)?, self.text.get(start..end)?))
+    }
+}
+
+/// Where the next name or value begins, behind white space, commas and colons.
+fn next_token(text: &[u8], at: usize) -> Option<usize> {
+    let between = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b',' | b':');
+    text.get(at..)?.iter().position(|byte| !between(byte)).map(|skipped| at + skipped)
+}
+
+fn value_end(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at)? {
+        b'"' => string_end(text, at),
+        b'{' | b'[' => nested_end(text, at),
+        _ => {
+            let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
+            let rest = text.get(at..)?;
+            Some(at + rest.iter().position(ends).unwrap_or(rest.len()))
+        }
+    }
+}
+
+fn nested_end(text: &[u8], mut at: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    loop {
+        match text.get(at)? {
+            b'"' => {
+                at = string_end(text, at)?;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+}
+
+/// Most names and many values are this short: a look at each byte costs less than the setting up of a search.
+const SHORT: usize = 24;
+
+/// Behind the closing quote of the string that begins at `at`.
+fn string_end(text: &[u8], at: usize) -> Option<usize> {
+    let mut from = at + 1;
+    loop {
+        let rest = text.get(from..)?;
+        let near = rest.iter().take(SHORT).position(|byte| matches!(byte, b'"' | b'\\'));
+        let found = match near {
+            Some(near) => from + near,
+            None => from + SHORT + memchr::memchr2(b'"', b'\\', rest.get(SHORT..)?)?,
+        };
+        match text.get(found)? {
+            b'"' => return Some(found + 1),
+            _ => from = found + 2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    fn texts<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<&'a str> {
+        parts.map(|part| std::str::from_utf8(part).unwrap()).collect()
+    }
+
+    #[test]
+    fn parts_are_told_as_they_stand() {
+        let list = br#"[ 1 ,"a,]\"\\" , {"x":[1,{"y":"}"}]}, [] ,null,true , -1.5e3]"#;
+        let wanted = ["1", r#""a,]\"\\""#, r#"{"x":[1,{"y":"}"}]}"#, "[]", "null", "true", "-1.5e3"];
+        assert_eq!(texts(items(list).unwrap()), wanted);
+        let object = br#"{ "a" : 1,"b\"c":"x" , "":{} }"#;
+        let names = texts(members(object).unwrap().map(|(name, _)| name));
+        let values = texts(members(object).unwrap().map(|(_, value)| value));
+        assert_eq!((names, values), (vec!["a", r#"b\"c"#, ""], vec!["1", r#""x""#, "{}"]));
+        assert!(items(b"{}").is_none() && members(b"[]").is_none());
+        assert_eq!((items(b"[]").unwrap().count(), members(b"{}").unwrap().count()), (0, 0));
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".{0,60}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::hash_map(".{0,4}", inner, 0..5)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn walked(text: &[u8]) -> Value {
+        if let Some(items) = items(text) {
+            return items.map(walked).collect();
+        }
+        let Some(members) = members(text) else { return serde_json::from_slice(text).unwrap() };
+        let name = |raw: &[u8]| {
+            let quoted = [b"\"", raw, b"\""].concat();
+            serde_json::from_slice::<String>(&quoted).unwrap()
+        };
+        Value::Object(members.map(|(raw, value)| (name(raw), walked(value))).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn a_walk_finds_what_a_parser_finds(value in value(), pretty in any::<bool>()) {
+            let text = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) };
+            prop_assert_eq!(walked(&text.unwrap()), value);
+        }
+
+        #[test]
+        fn nonsense_ends(text in prop::collection::vec(prop::sample::select(&b"[]{}\",:\\ 1a"[..]), 0..40)) {
+            let most = text.len() + 1;
+            prop_assert!(items(&text).map_or(0, Iterator::count) <= most);
+            prop_assert!(members(&text).map_or(0, Iterator::count) <= most);
+        }
+    }
+}
