@@ -15,8 +15,8 @@ use std::ops::Range;
 pub struct Body {
     bytes: Bytes,
     members: Vec<Member>,
-    /// A bit for each length a name has: most lookups find nothing, and end here.
-    lengths: u64,
+    /// A bit for each sort of name there is: most lookups find nothing, and end here.
+    sorts: u64,
     is_object: bool,
 }
 
@@ -52,9 +52,9 @@ impl Body {
         };
         let base = bytes.as_ptr() as usize;
         let mut members = Vec::with_capacity(outline.0.len());
-        let mut lengths = 0;
+        let mut sorts = 0;
         for (name, value) in outline.0 {
-            lengths |= length_bit(&name);
+            sorts |= sort_of(&name);
             let start = value.get().as_ptr() as usize - base;
             let value = start..start + value.get().len();
             members.push(match name {
@@ -69,13 +69,13 @@ impl Body {
                 }
             });
         }
-        Ok(Self { bytes, members, lengths, is_object: true })
+        Ok(Self { bytes, members, sorts, is_object: true })
     }
 
     /// A body that is no JSON object (a list, a mistake the provider shall tell of): it has no members, and no
     /// edit changes it.
     pub fn unread(bytes: Bytes) -> Self {
-        Self { bytes, members: Vec::new(), lengths: 0, is_object: false }
+        Self { bytes, members: Vec::new(), sorts: 0, is_object: false }
     }
 
     /// The whole body, exactly as it came.
@@ -159,7 +159,7 @@ impl Body {
     }
 
     fn find(&self, name: &str) -> Option<&Member> {
-        if self.lengths & length_bit(name) == 0 {
+        if self.sorts & sort_of(name) == 0 {
             return None;
         }
         let named = |member: &&Member| match &member.unescaped {
@@ -266,8 +266,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
     }
 }
 
-fn length_bit(name: &str) -> u64 {
-    1 << (name.len() & 63)
+/// One bit of 64, by length and last letter.
+fn sort_of(name: &str) -> u64 {
+    let last = name.bytes().last().unwrap_or_default();
+    1 << ((name.len() ^ usize::from(last) << 2) & 63)
 }
 
 /// The text of a JSON string; `None` when it is something else.

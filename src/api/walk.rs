@@ -96,19 +96,11 @@ fn nested_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Most names and many values are this short: a look at each byte costs less than the setting up of a search.
-const SHORT: usize = 24;
-
 /// Behind the closing quote of the string that begins at `at`.
 fn string_end(text: &[u8], at: usize) -> Option<usize> {
     let mut from = at + 1;
     loop {
-        let rest = text.get(from..)?;
-        let near = rest.iter().take(SHORT).position(|byte| matches!(byte, b'"' | b'\\'));
-        let found = match near {
-            Some(near) => from + near,
-            None => from + SHORT + memchr::memchr2(b'"', b'\\', rest.get(SHORT..)?)?,
-        };
+        let found = from + memchr::memchr2(b'"', b'\\', text.get(from..)?)?;
         match text.get(found)? {
             b'"' => return Some(found + 1),
             _ => from = found + 2,

@@ -7,32 +7,45 @@ use super::ctx::{Ctx, Errand};
 use super::lasting_timer::LastingTimer;
 use super::upstream::Passed;
 use bytes::Bytes;
-use futures_util::FutureExt;
 use http::Version;
+use parking_lot::Mutex;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::protocols::http::subrequest::server::SubrequestHandle;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
 use pingora_proxy::Session;
 use pingora_proxy::subrequest::{BodyMode, Ctx as SubrequestCtx};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
-use tokio::task::JoinHandle;
 
 /// How long an answer that was told to its end may take to end.
 const SETTLES: Duration = Duration::from_secs(1);
 
+/// The most pieces that go out with one write.
+pub(super) const AT_ONCE: usize = 32;
+
 /// A running subrequest. Dropped before its answer is all there, it stops: the provider's connection closes at once.
+///
+/// It runs only while somebody waits for its next piece, in the task of who waits: no second task need be made, woken
+/// and scheduled, and what the caller does not take is not read.
 pub(super) struct Flight {
     pub errand: Errand,
     handle: SubrequestHandle,
-    running: JoinHandle<()>,
+    /// `None` when it is over. The lock is never taken: it is there because others look at the flight meanwhile.
+    running: Mutex<Option<Work>>,
     /// Whether the request body comes from the caller as it flies: it can be sent once only.
     pub feeds_live: bool,
     /// The answer is all there: what is left to do is Pingora's, which puts the connection back.
     landed: bool,
     /// Of the waits for its pieces.
     timer: LastingTimer,
+    /// Heard while pieces were gathered, and not told yet.
+    failed: Option<Box<PingoraError>>,
 }
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What was heard of an attempt.
 pub(super) enum Heard {
@@ -78,48 +91,65 @@ impl Flight {
             let _ = handle.tx.try_send(HttpTask::Body(Some(body), true));
         }
         let upload = Upload { tx: live.then(|| handle.tx.clone()) };
-        let running = tokio::spawn(prepared.run());
+        let running = Mutex::new(Some(Box::pin(prepared.run()) as Work));
         let timer = LastingTimer::default();
-        let flight = Self { errand, handle, running, feeds_live: live, landed: false, timer };
+        let flight = Self { errand, handle, running, feeds_live: live, landed: false, timer, failed: None };
         Ok((flight, upload))
     }
 
     /// Waits for the next piece of the answer, at most until `deadline`.
     pub async fn next(&mut self, deadline: Option<Instant>) -> Heard {
-        let (timer, pieces) = (&mut self.timer, self.handle.rx.recv());
+        let Self { handle, running, landed, timer, failed, .. } = self;
+        if let Some(error) = failed.take() {
+            return Heard::Failed(error);
+        }
+        let piece = poll_fn(|cx| {
+            let task = ready!(piece(handle, running.get_mut(), cx));
+            *landed |= task.as_ref().is_some_and(HttpTask::is_end);
+            if *landed {
+                // A moment more, and the provider's connection is back in its pool.
+                run(running.get_mut(), cx);
+            }
+            Poll::Ready(task)
+        });
         let task = match deadline {
-            Some(at) => match timer.within(at.saturating_duration_since(Instant::now()), pieces).await {
+            Some(at) => match timer.within(at.saturating_duration_since(Instant::now()), piece).await {
                 Some(task) => task,
                 None => return Heard::TimedOut,
             },
-            None => pieces.await,
+            None => piece.await,
         };
         match task {
             Some(HttpTask::Failed(error)) => Heard::Failed(error),
-            Some(task) => {
-                self.landed |= task.is_end();
-                Heard::Task(task)
-            }
+            Some(task) => Heard::Task(task),
             None => self.last_words().await,
         }
     }
 
-    /// Takes what is at hand without waiting, so that it goes out with one write.
-    pub fn drain(&mut self, most: usize, take: &mut dyn FnMut(HttpTask)) {
-        for _ in 0..most {
-            // Unconstrained: tokio's budget may say "pending" for a task that is there.
-            match tokio::task::unconstrained(self.handle.rx.recv()).now_or_never() {
-                // The error waits beside the channel, too.
-                Some(Some(HttpTask::Failed(_))) | Some(None) | None => return,
-                Some(Some(task)) => {
-                    self.landed |= task.is_end();
-                    take(task);
-                    if self.landed {
-                        return;
+    /// Takes what can be had without waiting, so that it goes out with one write.
+    pub async fn gather(&mut self, most: usize, mut take: impl FnMut(HttpTask)) {
+        let Self { handle, running, landed, failed, .. } = self;
+        poll_fn(|cx| {
+            for _ in 0..most {
+                match piece(handle, running.get_mut(), cx) {
+                    Poll::Ready(Some(HttpTask::Failed(error))) => {
+                        *failed = Some(error);
+                        break;
                     }
+                    Poll::Ready(Some(task)) => {
+                        *landed |= task.is_end();
+                        take(task);
+                    }
+                    Poll::Ready(None) | Poll::Pending => break,
+                }
+                if *landed {
+                    run(running.get_mut(), cx);
+                    break;
                 }
             }
-        }
+            Poll::Ready(())
+        })
+        .await;
     }
 
     /// Nothing more is wanted of the answer, and its end is a moment away: with it the provider's connection
@@ -142,10 +172,38 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if !self.landed {
-            self.running.abort();
+        // What is left to do when the answer is all there needs nobody who waits for it.
+        if let (Some(work), true) = (self.running.get_mut().take(), self.landed) {
+            tokio::spawn(work);
         }
     }
+}
+
+/// The next piece that is there; the work is done as far as it goes without one.
+fn piece(
+    handle: &mut SubrequestHandle,
+    running: &mut Option<Work>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<HttpTask>> {
+    // Nobody else fills the channel: it need not wake us, what the work waits for does.
+    if let Ok(task) = handle.rx.try_recv() {
+        return Poll::Ready(Some(task));
+    }
+    let over = run(running, cx);
+    match handle.rx.try_recv() {
+        Ok(task) => Poll::Ready(Some(task)),
+        Err(_) if over => Poll::Ready(None),
+        Err(_) => Poll::Pending,
+    }
+}
+
+/// Goes on with the work; true when it is over.
+fn run(running: &mut Option<Work>, cx: &mut Context<'_>) -> bool {
+    let over = running.as_mut().is_none_or(|work| work.as_mut().poll(cx).is_ready());
+    if over {
+        *running = None;
+    }
+    over
 }
 
 impl Upload {

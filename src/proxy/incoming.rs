@@ -412,7 +412,9 @@ impl Incoming {
                 Form::Same { tap, .. } => {
                     let learned = tap.learned();
                     let events = self.shape == Shape::Events && self.is_judged();
-                    events && learned.ended && finished(self.expected.operation, learned)
+                    // Some send `[DONE]` behind the last event of a response.
+                    let last = self.expected.operation != Operation::Responses;
+                    events && last && learned.ended && finished(self.expected.operation, learned)
                 }
             }
     }

@@ -7,6 +7,18 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
+/// The name of a member, ready to be written: with its quotes, the comma before it and the colon behind it.
+macro_rules! key {
+    ($name:literal) => {
+        $crate::proxy::line::Key(concat!(",\"", $name, "\":"))
+    };
+}
+pub(super) use key;
+
+/// See [`key`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key(pub(super) &'static str);
+
 /// An open JSON object.
 pub(super) struct Line<'a> {
     out: &'a mut Vec<u8>,
@@ -23,33 +35,28 @@ impl<'a> Line<'a> {
         self.out.push(b'}');
     }
 
-    /// `name` stands as it is: it has nothing to escape.
-    fn name(&mut self, name: &'static str) -> &mut Vec<u8> {
-        if !std::mem::take(&mut self.first) {
-            self.out.push(b',');
-        }
-        self.out.push(b'"');
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(b"\":");
+    fn name(&mut self, name: Key) -> &mut Vec<u8> {
+        let comma = usize::from(std::mem::take(&mut self.first));
+        self.out.extend_from_slice(name.0.as_bytes().get(comma..).unwrap_or_default());
         self.out
     }
 
-    pub fn text(&mut self, name: &'static str, text: &str) {
+    pub fn text(&mut self, name: Key, text: &str) {
         write_text(self.name(name), text);
     }
 
     /// Nothing at all where there is no text.
-    pub fn maybe(&mut self, name: &'static str, text: Option<&str>) {
+    pub fn maybe(&mut self, name: Key, text: Option<&str>) {
         if let Some(text) = text {
             self.text(name, text);
         }
     }
 
-    pub fn number(&mut self, name: &'static str, number: u64) {
+    pub fn number(&mut self, name: Key, number: u64) {
         write_number(self.name(name), number);
     }
 
-    pub fn address(&mut self, name: &'static str, address: IpAddr) {
+    pub fn address(&mut self, name: Key, address: IpAddr) {
         let IpAddr::V4(address) = address else { return self.text(name, &address.to_string()) };
         let out = self.name(name);
         for (index, octet) in address.octets().into_iter().enumerate() {
@@ -59,12 +66,12 @@ impl<'a> Line<'a> {
         out.push(b'"');
     }
 
-    pub fn flag(&mut self, name: &'static str, flag: bool) {
+    pub fn flag(&mut self, name: Key, flag: bool) {
         self.name(name).extend_from_slice(if flag { b"true" } else { b"false" });
     }
 
     /// Milliseconds with three decimals.
-    pub fn millis(&mut self, name: &'static str, time: Duration) {
+    pub fn millis(&mut self, name: Key, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let out = self.name(name);
         write_number(out, micros / 1000);
@@ -74,18 +81,18 @@ impl<'a> Line<'a> {
     }
 
     /// JSON text that is valid already.
-    pub fn raw(&mut self, name: &'static str, json: &str) {
+    pub fn raw(&mut self, name: Key, json: &str) {
         self.name(name).extend_from_slice(json.as_bytes());
     }
 
-    pub fn object(&mut self, name: &'static str, fill: impl FnOnce(&mut Line<'_>)) {
+    pub fn object(&mut self, name: Key, fill: impl FnOnce(&mut Line<'_>)) {
         let mut inner = Line::open(self.name(name));
         fill(&mut inner);
         inner.close();
     }
 
     /// A list of objects.
-    pub fn list<T>(&mut self, name: &'static str, items: &[T], fill: impl Fn(&mut Line<'_>, &T)) {
+    pub fn list<T>(&mut self, name: Key, items: &[T], fill: impl Fn(&mut Line<'_>, &T)) {
         let out = self.name(name);
         out.push(b'[');
         for (index, item) in items.iter().enumerate() {
@@ -101,8 +108,9 @@ impl<'a> Line<'a> {
 }
 
 fn write_text(out: &mut Vec<u8>, text: &str) {
-    let plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
-    if text.as_bytes().iter().all(plain) {
+    let plain = |byte: u8| (byte >= 0x20) & (byte != b'"') & (byte != b'\\');
+    // To the end in any case, which lets many bytes be looked at together.
+    if text.bytes().fold(true, |all, byte| all & plain(byte)) {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
@@ -136,19 +144,19 @@ mod tests {
     fn what_is_written_is_the_json_that_was_meant() {
         let mut out = Vec::new();
         let mut line = Line::open(&mut out);
-        line.text("plain", "a b");
-        line.text("odd", "\"\\\u{1}ü\n");
-        line.maybe("absent", None);
-        line.number("zero", 0);
-        line.number("most", u64::MAX);
-        line.address("v4", IpAddr::from([127, 0, 10, 255]));
-        line.address("v6", IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]));
-        line.flag("yes", true);
-        line.millis("time", Duration::from_micros(1_002_030));
-        line.raw("raw", r#"{"x":[1]}"#);
-        line.object("inner", |inner| inner.number("n", 12));
-        line.list("items", &[1, 2], |inner, item| inner.number("i", *item));
-        line.list("none", &[0; 0], |_, _| {});
+        line.text(key!("plain"), "a b");
+        line.text(key!("odd"), "\"\\\u{1}ü\n");
+        line.maybe(key!("absent"), None);
+        line.number(key!("zero"), 0);
+        line.number(key!("most"), u64::MAX);
+        line.address(key!("v4"), IpAddr::from([127, 0, 10, 255]));
+        line.address(key!("v6"), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]));
+        line.flag(key!("yes"), true);
+        line.millis(key!("time"), Duration::from_micros(1_002_030));
+        line.raw(key!("raw"), r#"{"x":[1]}"#);
+        line.object(key!("inner"), |inner| inner.number(key!("n"), 12));
+        line.list(key!("items"), &[1, 2], |inner, item| inner.number(key!("i"), *item));
+        line.list(key!("none"), &[0; 0], |_, _| {});
         line.close();
         let value: Value = serde_json::from_slice(&out).unwrap();
         let wanted = json!({

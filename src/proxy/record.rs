@@ -4,7 +4,7 @@
 
 use super::Gateway;
 use super::ctx::{Ctx, Errand, Noted};
-use super::line::Line;
+use super::line::{Line, key};
 use crate::api::usage::Usage;
 use crate::error::{Error, Kind};
 use crate::route::leaf::Leaf;
@@ -247,70 +247,73 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, session: &Session, ctx: &Ctx, sum:
     let leaf = attempt.map(|attempt| &attempt.leaf);
     let learned = ctx.learned();
     let mut line = Line::open(out);
-    line.text("ts", stamp);
-    line.text("trace_id", &ctx.trace_id);
-    line.maybe("key", record.key.as_deref());
+    line.text(key!("ts"), stamp);
+    line.text(key!("trace_id"), &ctx.trace_id);
+    line.maybe(key!("key"), record.key.as_deref());
     if let Some(inet) = session.client_addr().and_then(|address| address.as_inet()) {
-        line.address("caller", inet.ip());
+        line.address(key!("caller"), inet.ip());
     }
-    line.text("method", head.method.as_str());
-    line.text("path", clipped(head.uri.path(), MOST_NAME));
-    line.text("operation", operation(ctx));
-    line.maybe("provider", leaf.map(|leaf| leaf.provider.id()));
-    line.maybe("slug", leaf.and_then(|leaf| leaf.slug.as_deref()));
-    line.maybe("model", name(attempt.and_then(|attempt| attempt.model.as_deref())));
-    line.maybe("response_model", name(learned.and_then(|learned| learned.model.as_deref())));
-    line.number("status", sum.status.into());
-    line.flag("stream", record.streamed);
-    line.number("bytes_in", record.bytes_in);
-    line.number("bytes_out", record.bytes_out);
+    line.text(key!("method"), head.method.as_str());
+    line.text(key!("path"), clipped(head.uri.path(), MOST_NAME));
+    line.text(key!("operation"), operation(ctx));
+    line.maybe(key!("provider"), leaf.map(|leaf| leaf.provider.id()));
+    line.maybe(key!("slug"), leaf.and_then(|leaf| leaf.slug.as_deref()));
+    line.maybe(key!("model"), name(attempt.and_then(|attempt| attempt.model.as_deref())));
+    line.maybe(key!("response_model"), name(learned.and_then(|learned| learned.model.as_deref())));
+    line.number(key!("status"), sum.status.into());
+    line.flag(key!("stream"), record.streamed);
+    line.number(key!("bytes_in"), record.bytes_in);
+    line.number(key!("bytes_out"), record.bytes_out);
     if let Some(usage) = &sum.usage {
-        line.object("tokens", |tokens| write_tokens(tokens, usage));
+        line.object(key!("tokens"), |tokens| write_tokens(tokens, usage));
     }
-    line.maybe("finish_reason", name(learned.and_then(|learned| learned.finish.as_deref())));
-    line.maybe("provider_error", name(learned.and_then(|learned| learned.error.as_deref())));
+    line.maybe(key!("finish_reason"), name(learned.and_then(|learned| learned.finish.as_deref())));
+    line.maybe(key!("provider_error"), name(learned.and_then(|learned| learned.error.as_deref())));
     if let Some(warnings) = attempt.map(|attempt| &attempt.warnings).filter(|warnings| !warnings.is_empty()) {
-        line.text("warnings", clipped(&warnings.join("; "), MOST_TEXT));
+        line.text(key!("warnings"), clipped(&warnings.join("; "), MOST_TEXT));
     }
     let told = record.tries.get(..MOST_TOLD).unwrap_or(&record.tries);
-    line.list("attempts", told, write_try);
-    for (name, moment) in [("ttfb_ms", record.first_byte), ("ttft_ms", record.first_token)] {
+    line.list(key!("attempts"), told, write_try);
+    for (name, moment) in [(key!("ttfb_ms"), record.first_byte), (key!("ttft_ms"), record.first_token)] {
         if let Some(moment) = moment {
             line.millis(name, moment.duration_since(ctx.started));
         }
     }
-    line.millis("total_ms", sum.total);
-    line.millis("overhead_ms", sum.overhead);
+    line.millis(key!("total_ms"), sum.total);
+    line.millis(key!("overhead_ms"), sum.overhead);
     if let Some(error) = &sum.failed {
-        line.text("error_code", error.kind.row().code);
-        line.text("error", &shortened(error.to_string()));
+        line.text(key!("error_code"), error.kind.row().code);
+        line.text(key!("error"), &shortened(error.to_string()));
     }
     if let Some(metadata) = &record.metadata {
-        line.raw("metadata", metadata.get());
+        line.raw(key!("metadata"), metadata.get());
     }
     line.close();
 }
 
 /// In OpenAI's sense: `input` includes cached ones, `output` includes reasoning.
 fn write_tokens(line: &mut Line<'_>, usage: &Usage) {
-    line.number("input", usage.input);
-    line.number("output", usage.output);
-    let details =
-        [("cached", usage.cached), ("cache_write", usage.cache_write), ("reasoning", usage.reasoning)];
+    line.number(key!("input"), usage.input);
+    line.number(key!("output"), usage.output);
+    let details = [
+        (key!("cached"), usage.cached),
+        (key!("cache_write"), usage.cache_write),
+        (key!("reasoning"), usage.reasoning),
+    ];
     for (name, count) in details.into_iter().filter(|(_, count)| *count > 0) {
         line.number(name, count);
     }
 }
 
 fn write_try(line: &mut Line<'_>, attempt: &Try) {
-    line.text("target", &attempt.leaf.index);
-    line.text("provider", attempt.leaf.provider.id());
+    line.text(key!("target"), &attempt.leaf.index);
+    line.text(key!("provider"), attempt.leaf.provider.id());
     if let Some(status) = attempt.status {
-        line.number("status", status.into());
+        line.number(key!("status"), status.into());
     }
-    line.maybe("error", attempt.error);
-    line.text("why", attempt.why.word());
-    line.millis("ms", attempt.spent);
+    line.maybe(key!("error"), attempt.error);
+    line.text(key!("why"), attempt.why.word());
+    line.millis(key!("ms"), attempt.spent);
 }
 
 /// What was asked for, in the words of the line and the metrics.

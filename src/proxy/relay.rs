@@ -5,7 +5,7 @@
 
 use super::answer;
 use super::failure;
-use super::flight::{Flight, Heard, Upload};
+use super::flight::{AT_ONCE, Flight, Heard, Upload};
 use super::head::{Names, edit_answer};
 use super::incoming::{Incoming, Shape, Trouble};
 use super::orchestrate::{Came, Drive, HEARTBEAT, Running, Turn, blame};
@@ -194,7 +194,7 @@ impl Drive<'_> {
                     passing.heard = Instant::now();
                     let incoming = &mut passing.incoming;
                     incoming.take(task);
-                    passing.flight.drain(16, &mut |task| incoming.take(task));
+                    passing.flight.gather(AT_ONCE, |task| incoming.take(task)).await;
                     return Ok(None);
                 }
                 // All was told but the end: what is missing is supplied.

@@ -5,7 +5,7 @@
 
 use super::ctx::Errand;
 use super::failure;
-use super::flight::{Flight, Heard};
+use super::flight::{AT_ONCE, Flight, Heard};
 use super::incoming::{Broken, Expected, Incoming, Shape, Trouble};
 use crate::api::chat::Fault;
 use crate::api::retry_after;
@@ -134,18 +134,18 @@ impl Trial {
                 false => self.patience.first(self.begun, self.head_at, self.heard),
             };
             match self.flight.next(deadline).await {
-                Heard::Task(task) => self.take(task),
+                Heard::Task(task) => self.take(task).await,
                 Heard::TimedOut => return Err(self.silent(why)),
                 heard => return Err(self.broken(heard)),
             }
         }
     }
 
-    fn take(&mut self, task: HttpTask) {
+    async fn take(&mut self, task: HttpTask) {
         self.heard = Instant::now();
         let Some(incoming) = &mut self.incoming else { return };
         incoming.take(task);
-        self.flight.drain(16, &mut |task| incoming.take(task));
+        self.flight.gather(AT_ONCE, |task| incoming.take(task)).await;
     }
 
     /// Whether what came suffices to commit it.

@@ -77,8 +77,8 @@ impl Metrics {
         let status = status_text(request.status);
         self.traffic.requests.with_label_values(&[request.operation, request.provider, status]).inc();
         self.traffic.overhead.with_label_values(&[request.operation]).observe(request.overhead.as_secs_f64());
-        self.traffic.bytes.with_label_values(&["in"]).inc_by(request.bytes_in);
-        self.traffic.bytes.with_label_values(&["out"]).inc_by(request.bytes_out);
+        self.traffic.bytes_in.inc_by(request.bytes_in);
+        self.traffic.bytes_out.inc_by(request.bytes_out);
         if request.provider.is_empty() {
             return;
         }

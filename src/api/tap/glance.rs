@@ -47,7 +47,7 @@ pub(super) fn look(answer: &[u8]) -> Option<Glance<'_>> {
 }
 
 /// The name in quotes that ends before this colon, when it is one of those looked for.
-pub(super) fn name_before(text: &[u8], colon: usize) -> Option<&'static [u8]> {
+fn name_before(text: &[u8], colon: usize) -> Option<&'static [u8]> {
     let before = text.get(..colon)?.trim_ascii_end().strip_suffix(b"\"")?;
     let name: &[u8] = match before.last()? {
         b'e' => b"usage",

@@ -4,21 +4,33 @@
 
 use super::chunk::{self, ChatChunk, Choice, TypedEvent};
 use super::native::{self, CohereEnd};
-use super::{Figures, Learned, glance};
+use super::{Figures, Learned};
 use crate::api::sse::{Event, Splitter};
+use memchr::memmem::Finder;
 
 /// The state of one stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Stream {
     splitter: Splitter,
     reader: Reader,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Reader {
     figures: Figures,
+    /// The members that make a chat chunk worth parsing. They cannot match inside a JSON string: there
+    /// the quotes carry a backslash.
+    wanted: [Finder<'static>; 3],
     /// Its chunks are Gemini's: few and large, so that each is parsed.
     gemini: bool,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        let wanted = ["\"finish_reason\"", "\"usage\"", "\"error\""].map(Finder::new);
+        let reader = Reader { figures: Figures::default(), wanted, gemini: false };
+        Self { splitter: Splitter::default(), reader }
+    }
 }
 
 impl Stream {
@@ -109,7 +121,7 @@ impl Reader {
     }
 
     fn chat(&mut self, data: &[u8], learned: &mut Learned) {
-        if learned.content && !self.gemini && !worth_parsing(data) {
+        if learned.content && !self.gemini && !self.worth_parsing(data) {
             return;
         }
         let Some(chunk) = ChatChunk::read(data) else { return };
@@ -139,6 +151,20 @@ impl Reader {
         }
     }
 
+    fn worth_parsing(&self, data: &[u8]) -> bool {
+        let [finish, usage, error] = &self.wanted;
+        // Whether a member is there at all, and whether some of them says something.
+        let look = |finder: &Finder<'_>| {
+            let length = finder.needle().len();
+            let mut found = finder.find_iter(data).peekable();
+            let there = found.peek().is_some();
+            (there, found.any(|at| is_set(data.get(at + length..).unwrap_or_default())))
+        };
+        let (goes_on, finishes) = look(finish);
+        // An error beside choices ends them: one pass less for the many chunks whose choices go on.
+        finishes || look(usage).1 || (!goes_on && look(error).1)
+    }
+
     fn usage(&mut self, usage: Option<&[u8]>, learned: &mut Learned) {
         if let Some(usage) = usage {
             learned.figures(&mut self.figures, usage);
@@ -146,25 +172,9 @@ impl Reader {
     }
 }
 
-/// Whether a chat chunk says more than text. What is looked for cannot match inside a JSON string: there the quotes
-/// carry a backslash.
-fn worth_parsing(data: &[u8]) -> bool {
-    let (mut goes_on, mut error) = (false, false);
-    for colon in memchr::memchr_iter(b':', data) {
-        let is_set = || is_set(data.get(colon + 1..).unwrap_or_default());
-        match glance::name_before(data, colon) {
-            Some(b"finish_reason" | b"usage") if is_set() => return true,
-            Some(b"finish_reason") => goes_on = true,
-            Some(b"error") => error |= is_set(),
-            _ => {}
-        }
-    }
-    // An error beside choices that go on is part of what they say.
-    error && !goes_on
-}
-
-/// Whether a member's value says something.
-fn is_set(value: &[u8]) -> bool {
+/// Whether what stands behind a name is its value, and one that says something.
+fn is_set(rest: &[u8]) -> bool {
+    let Some(value) = rest.trim_ascii_start().strip_prefix(b":") else { return false };
     let value = value.trim_ascii_start();
     !value.starts_with(b"null") && !value.starts_with(b"\"\"")
 }

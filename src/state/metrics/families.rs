@@ -37,7 +37,8 @@ pub(super) struct Traffic {
     pub failures: IntCounterVec,
     pub in_flight: IntGauge,
     pub overhead: HistogramVec,
-    pub bytes: IntCounterVec,
+    pub bytes_in: IntCounter,
+    pub bytes_out: IntCounter,
     pub log_dropped: IntCounter,
     pub grants: IntCounterVec,
 }
@@ -61,6 +62,7 @@ impl Traffic {
     pub fn new(r: &Registry) -> prometheus::Result<Self> {
         let overhead = "Time a request spent in the gateway itself: total less upstream and less waiting for \
                         the caller's body.";
+        let bytes = counters(r, "turnpike_body_bytes_total", "Body bytes, in and out.", &["direction"])?;
         let dropped = "Access lines dropped because the output was too slow or failed.";
         Ok(Self {
             requests: counters(
@@ -77,7 +79,8 @@ impl Traffic {
             )?,
             in_flight: add(r, IntGauge::new("turnpike_requests_in_flight", "Requests under way.")?)?,
             overhead: histograms(r, "turnpike_overhead_seconds", overhead, OVERHEAD, &["operation"])?,
-            bytes: counters(r, "turnpike_body_bytes_total", "Body bytes, in and out.", &["direction"])?,
+            bytes_in: bytes.with_label_values(&["in"]),
+            bytes_out: bytes.with_label_values(&["out"]),
             log_dropped: add(r, IntCounter::new("turnpike_access_lines_dropped_total", dropped)?)?,
             grants: counters(
                 r,
