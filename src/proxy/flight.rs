@@ -18,6 +18,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
 
 /// How long an answer that was told to its end may take to end.
@@ -172,9 +173,11 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        // What is left to do when the answer is all there needs nobody who waits for it.
-        if let (Some(work), true) = (self.running.get_mut().take(), self.landed) {
-            tokio::spawn(work);
+        // What is left to do when the answer is all there needs nobody who waits for it. No runtime: the process ends.
+        if let (Some(work), true, Ok(runtime)) =
+            (self.running.get_mut().take(), self.landed, Handle::try_current())
+        {
+            runtime.spawn(work);
         }
     }
 }
