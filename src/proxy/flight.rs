@@ -4,18 +4,17 @@
 //! apart from them ([`Upload`]).
 
 use super::ctx::{Ctx, Errand};
+use super::inline_task::InlineTask;
 use super::lasting_timer::LastingTimer;
 use super::upstream::Passed;
 use bytes::Bytes;
 use http::Version;
-use parking_lot::Mutex;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::protocols::http::subrequest::server::SubrequestHandle;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
 use pingora_proxy::Session;
 use pingora_proxy::subrequest::{BodyMode, Ctx as SubrequestCtx};
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -34,8 +33,7 @@ pub(super) const AT_ONCE: usize = 32;
 pub(super) struct Flight {
     pub errand: Errand,
     handle: SubrequestHandle,
-    /// `None` when it is over. The lock is never taken: it is there because others look at the flight meanwhile.
-    running: Mutex<Option<Work>>,
+    running: InlineTask,
     /// Whether the request body comes from the caller as it flies: it can be sent once only.
     pub feeds_live: bool,
     /// The answer is all there: what is left to do is Pingora's, which puts the connection back.
@@ -45,8 +43,6 @@ pub(super) struct Flight {
     /// Heard while pieces were gathered, and not told yet.
     failed: Option<Box<PingoraError>>,
 }
-
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What was heard of an attempt.
 pub(super) enum Heard {
@@ -92,7 +88,7 @@ impl Flight {
             let _ = handle.tx.try_send(HttpTask::Body(Some(body), true));
         }
         let upload = Upload { tx: live.then(|| handle.tx.clone()) };
-        let running = Mutex::new(Some(Box::pin(prepared.run()) as Work));
+        let running = InlineTask::new(prepared.run());
         let timer = LastingTimer::default();
         let flight = Self { errand, handle, running, feeds_live: live, landed: false, timer, failed: None };
         Ok((flight, upload))
@@ -105,11 +101,11 @@ impl Flight {
             return Heard::Failed(error);
         }
         let piece = poll_fn(|cx| {
-            let task = ready!(piece(handle, running.get_mut(), cx));
+            let task = ready!(piece(handle, running, cx));
             *landed |= task.as_ref().is_some_and(HttpTask::is_end);
             if *landed {
                 // A moment more, and the provider's connection is back in its pool.
-                run(running.get_mut(), cx);
+                running.run(cx);
             }
             Poll::Ready(task)
         });
@@ -132,7 +128,7 @@ impl Flight {
         let Self { handle, running, landed, failed, .. } = self;
         poll_fn(|cx| {
             for _ in 0..most {
-                match piece(handle, running.get_mut(), cx) {
+                match piece(handle, running, cx) {
                     Poll::Ready(Some(HttpTask::Failed(error))) => {
                         *failed = Some(error);
                         break;
@@ -144,7 +140,7 @@ impl Flight {
                     Poll::Ready(None) | Poll::Pending => break,
                 }
                 if *landed {
-                    run(running.get_mut(), cx);
+                    running.run(cx);
                     break;
                 }
             }
@@ -174,9 +170,7 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         // What is left to do when the answer is all there needs nobody who waits for it. No runtime: the process ends.
-        if let (Some(work), true, Ok(runtime)) =
-            (self.running.get_mut().take(), self.landed, Handle::try_current())
-        {
+        if let (Some(work), true, Ok(runtime)) = (self.running.take(), self.landed, Handle::try_current()) {
             runtime.spawn(work);
         }
     }
@@ -185,28 +179,19 @@ impl Drop for Flight {
 /// The next piece that is there; the work is done as far as it goes without one.
 fn piece(
     handle: &mut SubrequestHandle,
-    running: &mut Option<Work>,
+    running: &mut InlineTask,
     cx: &mut Context<'_>,
 ) -> Poll<Option<HttpTask>> {
     // Nobody else fills the channel: it need not wake us, what the work waits for does.
     if let Ok(task) = handle.rx.try_recv() {
         return Poll::Ready(Some(task));
     }
-    let over = run(running, cx);
+    let over = running.run(cx);
     match handle.rx.try_recv() {
         Ok(task) => Poll::Ready(Some(task)),
         Err(_) if over => Poll::Ready(None),
         Err(_) => Poll::Pending,
     }
-}
-
-/// Goes on with the work; true when it is over.
-fn run(running: &mut Option<Work>, cx: &mut Context<'_>) -> bool {
-    let over = running.as_mut().is_none_or(|work| work.as_mut().poll(cx).is_ready());
-    if over {
-        *running = None;
-    }
-    over
 }
 
 impl Upload {

@@ -485,6 +485,11 @@ impl Incoming {
         self.out.iter().map(Bytes::len).sum()
     }
 
+    /// Whether words were added to a stream that broke, which wait to be handed on.
+    pub fn has_gone_on(&self) -> bool {
+        self.resumes && !self.out.is_empty()
+    }
+
     /// Whether what the caller got of a stream is known well enough to go on from it.
     pub fn can_resume(&self) -> bool {
         match &self.form {

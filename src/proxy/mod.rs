@@ -15,6 +15,7 @@ mod handover;
 mod head;
 mod hedge;
 mod incoming;
+mod inline_task;
 mod known;
 mod lasting_timer;
 mod line;

@@ -107,6 +107,26 @@ async fn an_answer_that_fits_neither_is_an_error_and_not_a_mixture() {
     assert!(!asked(&gateway, &format!("{trace}-f")).await.is_empty());
 }
 
+/// What a rescuer says and the fault it breaks with may come together: what it said is neither lost nor said twice.
+#[tokio::test]
+async fn a_rescuer_that_breaks_as_well_is_gone_on_from() {
+    let (gateway, client) = (gateway(), client());
+    let case = case("cut after 40 of 60 tokens", Form::Streamed);
+    for second in [Who::OpenAi, Who::Anthropic, Who::Gemini, Who::Bedrock] {
+        let trace = new_trace();
+        let targets = [
+            Who::OpenAi.target("p", &format!("tokens=40&fault=cut&after=10&tag={trace}-p")),
+            second.target("s", &format!("tokens=40&fault=malformed&after=16&tag={trace}-s")),
+            Who::OpenAi.target("f", &format!("tokens=40&tag={trace}-f")),
+        ];
+        let mut config = case.config(&targets);
+        config["retry"] = json!({"attempts": 0});
+        let seen = case.send(&gateway, &client, &trace, &config).await;
+        assert_eq!((seen.text.as_str(), seen.done), (story(40).as_str(), true), "{second:?}: {}", seen.body);
+        assert_eq!(asked(&gateway, &format!("{trace}-s")).await.len(), 1, "{second:?}");
+    }
+}
+
 #[tokio::test]
 async fn silence_in_a_stream_is_filled_with_comments() {
     let (gateway, client) = (gateway(), client());
