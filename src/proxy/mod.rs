@@ -56,29 +56,30 @@ impl Gateway {
 
 #[async_trait]
 impl ProxyHttp for Gateway {
-    type CTX = Ctx;
+    /// Boxed: Pingora moves it through several of its futures, each with room for it.
+    type CTX = Box<Ctx>;
 
-    fn new_ctx(&self) -> Ctx {
-        Ctx::new()
+    fn new_ctx(&self) -> Box<Ctx> {
+        Box::new(Ctx::new())
     }
 
-    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> Result<()> {
+    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<()> {
         upstream::take_errand(session, ctx);
         Ok(())
     }
 
-    fn allow_spawning_subrequest(&self, _session: &Session, ctx: &Ctx) -> bool {
+    fn allow_spawning_subrequest(&self, _session: &Session, ctx: &Self::CTX) -> bool {
         !ctx.is_attempt
     }
 
-    async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    async fn request_filter(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<bool> {
         match ctx.is_attempt {
             true => Ok(false),
             false => admit::request(self, session, ctx).await,
         }
     }
 
-    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
+    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<Box<HttpPeer>> {
         upstream::peer(self, session, ctx).await
     }
 
@@ -86,7 +87,7 @@ impl ProxyHttp for Gateway {
         &self,
         session: &mut Session,
         request: &mut RequestHeader,
-        ctx: &mut Ctx,
+        ctx: &mut Self::CTX,
     ) -> Result<()> {
         upstream::request_head(session, request, ctx)
     }
@@ -96,7 +97,7 @@ impl ProxyHttp for Gateway {
         _session: &mut Session,
         body: &mut Option<Bytes>,
         end: bool,
-        ctx: &mut Ctx,
+        ctx: &mut Self::CTX,
     ) -> Result<()> {
         upstream::request_body(body, end, ctx);
         Ok(())
@@ -106,7 +107,7 @@ impl ProxyHttp for Gateway {
         &self,
         _session: &mut Session,
         answer: &mut ResponseHeader,
-        ctx: &mut Ctx,
+        ctx: &mut Self::CTX,
     ) -> Result<()> {
         upstream::answer_head(answer, ctx);
         Ok(())
@@ -117,7 +118,7 @@ impl ProxyHttp for Gateway {
         _session: &mut Session,
         _body: &mut Option<Bytes>,
         end: bool,
-        ctx: &mut Ctx,
+        ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
         upstream::answer_body(end, ctx);
         Ok(None)
@@ -127,7 +128,7 @@ impl ProxyHttp for Gateway {
         &self,
         _session: &mut Session,
         answer: &mut ResponseHeader,
-        ctx: &mut Ctx,
+        ctx: &mut Self::CTX,
     ) -> Result<()> {
         match ctx.is_attempt {
             true => {}
@@ -141,7 +142,7 @@ impl ProxyHttp for Gateway {
         _session: &mut Session,
         body: &mut Option<Bytes>,
         end: bool,
-        ctx: &mut Ctx,
+        ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
         answer::body(body, end, ctx);
         Ok(None)
@@ -152,7 +153,7 @@ impl ProxyHttp for Gateway {
         _peer: &HttpPeer,
         session: &mut Session,
         error: Box<Error>,
-        ctx: &mut Ctx,
+        ctx: &mut Self::CTX,
         reused: bool,
     ) -> Box<Error> {
         failure::while_proxying(session, error, ctx, reused)
@@ -162,22 +163,22 @@ impl ProxyHttp for Gateway {
         &self,
         _session: &mut Session,
         _peer: &HttpPeer,
-        ctx: &mut Ctx,
+        ctx: &mut Self::CTX,
         error: Box<Error>,
     ) -> Box<Error> {
         failure::connecting(self, error, ctx)
     }
 
-    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
+    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Self::CTX) -> FailToProxy {
         failure::at_last(session, error, ctx).await
     }
 
-    fn suppress_error_log(&self, _session: &Session, _ctx: &Ctx, _error: &Error) -> bool {
+    fn suppress_error_log(&self, _session: &Session, _ctx: &Self::CTX, _error: &Error) -> bool {
         // The access line tells the failure once, with its cause.
         true
     }
 
-    async fn logging(&self, session: &mut Session, _error: Option<&Error>, ctx: &mut Ctx) {
+    async fn logging(&self, session: &mut Session, _error: Option<&Error>, ctx: &mut Self::CTX) {
         if !ctx.is_attempt {
             record::finish(self, session, ctx);
         }

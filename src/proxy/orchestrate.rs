@@ -75,7 +75,8 @@ pub(super) enum Came {
 
 /// A trial, and the breaker's note of it.
 pub(super) struct Running {
-    pub trial: Trial,
+    /// Boxed: it goes through many hands, and a future keeps room for it at each.
+    pub trial: Box<Trial>,
     pub visit: Option<Visit>,
     pub why: Why,
 }
@@ -196,7 +197,7 @@ impl Drive<'_> {
         let visit = turn.leaf.breaker.as_ref().map(|_| self.known.target(&turn.leaf).enter(Instant::now()));
         let (flight, upload) = Flight::launch(self.session, self.ctx, errand)?;
         let trial = self.trial(flight, &turn.leaf);
-        Ok(Ok((Running { trial, visit, why: turn.why }, upload)))
+        Ok(Ok((Running { trial: Box::new(trial), visit, why: turn.why }, upload)))
     }
 
     /// Makes the attempt from the request, and fetches what it needs.
@@ -299,7 +300,7 @@ impl Drive<'_> {
     }
 
     /// Notes a failed attempt for everyone who wants to know.
-    pub fn note(&mut self, running: Running, outcome: Outcome, last: &Last) -> Trial {
+    pub fn note(&mut self, running: Running, outcome: Outcome, last: &Last) -> Box<Trial> {
         let Running { trial, visit, why } = running;
         let errand = &trial.flight.errand;
         let error = match last {
@@ -340,7 +341,7 @@ impl Drive<'_> {
     }
 
     /// A rescue that failed hands its rewriter back, for the next one.
-    fn give_back(&mut self, trial: Trial) {
+    fn give_back(&mut self, trial: Box<Trial>) {
         if let Some(rescue) = &mut self.rescue {
             rescue.put_back(trial.into_rewriter());
         }
