@@ -1,6 +1,6 @@
 //! Heads as plain maps: Pingora's own keep how every name was spelled, which costs a parse and two allocations for
-//! each name put in. HTTP does not care for the spelling, and over HTTP/2 there is none; it is kept where somebody
-//! asked for a header under its own name, and where protocols are switched.
+//! each name put in. HTTP does not care for the spelling, and over HTTP/2 there is none; it is kept where all
+//! passes as it is, where a header was asked for under its own name, and where protocols are switched.
 //!
 //! Only how a head is edited; what stands in it is decided by `answer` and `upstream`.
 
