@@ -21,6 +21,7 @@ use std::sync::Arc;
 use turnpike::control;
 use turnpike::emulator::{Emulator, Options};
 use turnpike::net::bridge::{AxumApp, Limits};
+use turnpike::net::connections::Connections;
 use turnpike::net::doorway::Doorway;
 use turnpike::net::peer::Ca;
 use turnpike::proxy::{Front, Gateway, Handover};
@@ -107,7 +108,7 @@ fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<
 }
 
 fn data_service(server: &Server, shared: &Arc<Shared>, handover: Handover, h2: bool) -> Service<Front> {
-    let gateway = Gateway::new(Arc::clone(shared), handover);
+    let gateway = Gateway::new(Arc::clone(shared), Connections::new(&server.configuration), handover);
     let mut proxy = http_proxy(&server.configuration, gateway);
     let mut options = HttpServerOptions::default();
     options.h2c = h2;

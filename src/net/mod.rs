@@ -7,9 +7,12 @@
 //! business.
 
 pub mod bridge;
+pub mod connection;
+pub mod connections;
 pub mod custom_host;
 pub mod dns;
 pub mod doorway;
+mod one_write;
 pub mod origin;
 pub mod peer;
 pub mod peer_book;

@@ -264,6 +264,11 @@ async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result:
         return Err(Error::body_too_large(limit as u64));
     }
     let waiting = Instant::now();
+    // Only what passes as it is may go direct, and then Pingora replays what it buffered; a length that is not told
+    // may be small.
+    if passed_on && length.is_none_or(|length| length <= REPLAYED) {
+        session.downstream_session.enable_retry_buffering();
+    }
     let bytes = collect(session, length, limit).await?;
     ctx.record.body_wait = waiting.elapsed();
     ctx.record.bytes_in = bytes.len() as u64;
@@ -286,10 +291,6 @@ async fn collect(
     if session.req_header().headers.contains_key(header::EXPECT) {
         let told = session.downstream_session.write_continue_response().await;
         told.map_err(|_| Error::caller_left())?;
-    }
-    // Pingora replays what it buffered, when the request goes direct; a length that is not told may be small.
-    if length.is_none_or(|length| length <= REPLAYED) {
-        session.downstream_session.enable_retry_buffering();
     }
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;

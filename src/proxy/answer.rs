@@ -146,9 +146,6 @@ pub(super) fn trace(headers: &mut HeaderMap, ctx: &Ctx) {
 
 /// Puts a piece of the body right where that is needed, and watches it on its way to the caller.
 pub(super) fn body(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
-    if ctx.is_attempt {
-        return;
-    }
     if let Some(rewriter) = &mut ctx.rewriter {
         let mut out = Vec::new();
         rewriter.push(chunk.as_deref().unwrap_or_default(), &mut out);

@@ -1,6 +1,6 @@
-//! What one request, or one attempt of it, carries through Pingora's phases.
+//! What one request carries through Pingora's phases.
 //!
-//! The caller's session and the subrequests made for it have each their own; they meet in [`Marks`].
+//! Its attempts know no session; what happens to them is noted in [`Marks`].
 
 use super::record::Record;
 use crate::api::operation::Operation;
@@ -20,15 +20,13 @@ use uuid::Uuid;
 /// State of one Pingora session.
 pub struct Ctx {
     pub started: Instant,
-    /// Echoed to the caller; empty until the request was admitted, and on attempts.
+    /// Echoed to the caller; empty until the request was admitted.
     pub trace_id: String,
     pub operation: Operation,
     /// The settings this request goes by, to its end.
     pub live: Option<Arc<Live>>,
-    /// What this session itself takes upstream: the direct way, or as the subrequest of an attempt.
+    /// What is or was taken upstream: the direct way, or by an attempt.
     pub errand: Option<Errand>,
-    /// This session is an attempt: nobody but the orchestrator hears it.
-    pub is_attempt: bool,
     /// The caller speaks HTTP/1.0: chunks mean nothing to it, an answer ends with its connection.
     pub is_http10: bool,
     /// The service key came as the bearer, which must not travel on.
@@ -69,8 +67,6 @@ pub struct Noted {
     /// Checked addresses, in the order to try them, and how many were.
     pub addresses: Vec<SocketAddr>,
     pub tried: usize,
-    /// That connection was dead, and the body is too large for Pingora to send it again.
-    pub stale: bool,
     /// A dead connection was met: what follows goes out on a new one.
     pub fresh: bool,
     /// What was fetched to authorize it.
@@ -90,11 +86,6 @@ impl Marks {
         let tried = noted.tried;
         noted.tried += 1;
         noted.addresses.get(tried % noted.addresses.len().max(1)).copied()
-    }
-
-    /// Whether the attempt only met a dead connection and may set out again; asked once.
-    pub fn take_stale(&self) -> bool {
-        std::mem::take(&mut self.0.lock().stale)
     }
 
     /// The address tried last.
@@ -124,7 +115,6 @@ impl Ctx {
             operation: Operation::Proxy,
             live: None,
             errand: None,
-            is_attempt: false,
             is_http10: false,
             bearer_is_ours: false,
             is_proxied: false,

@@ -2,13 +2,14 @@
 //!
 //! The one place that writes a failure to a caller. It is logged once, by the access line.
 
-use super::ctx::Ctx;
+use super::answer;
+use super::ctx::{Ctx, Errand};
 use super::head::{self, Names};
-use super::{Gateway, answer};
 use crate::api::reply;
 use crate::error::{Error, Kind};
 use crate::net::dns::NetError;
 use crate::route::leaf::Leaf;
+use crate::state::Shared;
 use bytes::Bytes;
 use http::{HeaderValue, header};
 use pingora::http::ResponseHeader;
@@ -24,11 +25,14 @@ const DRAIN_TIME: Duration = Duration::from_millis(500);
 
 /// Notes an error of ours and gives Pingora one to stop at.
 pub(super) fn of_ours(ctx: &mut Ctx, error: Error) -> Box<PingoraError> {
-    match (&ctx.errand, ctx.is_attempt) {
-        (Some(errand), true) => errand.marks.note(|marks| marks.failure = Some(error)),
-        _ => ctx.failure = Some(error),
-    }
+    ctx.failure = Some(error);
     PingoraError::explain(OURS, "see the access line")
+}
+
+/// Notes an error of ours that ends an attempt only.
+pub(super) fn of_attempt(errand: &Errand, error: Error) -> Box<PingoraError> {
+    errand.marks.note(|marks| marks.failure = Some(error));
+    PingoraError::explain(OURS, "see the errand")
 }
 
 /// The provider's host has no address we may connect to.
@@ -50,17 +54,18 @@ pub(super) fn no_address(leaf: &Leaf, why: NetError) -> Error {
 
 /// A connection could not be made: other addresses are tried first. Not where TLS failed: that is no matter
 /// of the address, and the failure of a further one would hide the reason.
-pub(super) fn connecting(gateway: &Gateway, mut error: Box<PingoraError>, ctx: &Ctx) -> Box<PingoraError> {
-    if let Some(errand) = &ctx.errand
+pub(super) fn connecting(
+    shared: &Shared,
+    mut error: Box<PingoraError>,
+    errand: Option<&Errand>,
+) -> Box<PingoraError> {
+    if let Some(errand) = errand
         && let Some(address) = errand.marks.last_address()
     {
         // Later requests begin with another address.
-        gateway.shared.dns.failed(&errand.attempt.leaf.origin, address);
+        shared.dns.failed(&errand.attempt.leaf.origin, address);
     }
-    let more = ctx
-        .errand
-        .as_ref()
-        .is_some_and(|errand| errand.marks.read(|noted| noted.tried < noted.addresses.len()));
+    let more = errand.is_some_and(|errand| errand.marks.read(|noted| noted.tried < noted.addresses.len()));
     error.set_retry(more && !is_tls(error.etype()));
     error
 }
@@ -78,28 +83,25 @@ fn is_tls(error: &ErrorType) -> bool {
 /// A connection broke. One from the pool that turns out dead is replaced free of charge, whatever the method:
 /// in practice the provider had closed it before our request came. (One that reads a request and closes
 /// without a byte sees that request twice.) Once, and with a new connection: the pool may be full of dead
-/// ones. Pingora replays a small body; with a larger one the orchestrator sets out again.
+/// ones. `repeats`: the request can be sent once more.
 pub(super) fn while_proxying(
-    session: &Session,
     mut error: Box<PingoraError>,
-    ctx: &Ctx,
+    errand: Option<&Errand>,
     reused: bool,
+    repeats: bool,
 ) -> Box<PingoraError> {
-    let untouched = ctx
-        .errand
-        .as_ref()
-        .is_some_and(|errand| errand.marks.read(|noted| noted.head.is_none() && !noted.fresh));
+    let untouched =
+        errand.is_some_and(|errand| errand.marks.read(|noted| noted.head.is_none() && !noted.fresh));
     let broken = matches!(
         error.etype(),
         ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError | ErrorType::H2Error
     );
-    let replayable = !session.as_ref().retry_buffer_truncated();
     let from_upstream = *error.esource() == ErrorSource::Upstream;
-    let stale = reused && untouched && broken && from_upstream;
-    if let (Some(errand), true) = (&ctx.errand, stale) {
-        errand.marks.note(|noted| (noted.fresh, noted.stale) = (true, !replayable));
+    let again = reused && untouched && broken && from_upstream && repeats;
+    if let (Some(errand), true) = (errand, again) {
+        errand.marks.note(|noted| noted.fresh = true);
     }
-    error.set_retry(stale && replayable);
+    error.set_retry(again);
     error
 }
 
@@ -168,10 +170,6 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
 
 /// The last word on a request that failed: answers the caller while there is nothing sent yet.
 pub(super) async fn at_last(session: &mut Session, error: &PingoraError, ctx: &mut Ctx) -> FailToProxy {
-    if ctx.is_attempt {
-        // The orchestrator hears of it; a made-up answer would hide what happened.
-        return FailToProxy { error_code: 0, can_reuse_downstream: false };
-    }
     let noted = ctx.errand.as_ref().and_then(|errand| errand.marks.read(|noted| noted.failure.clone()));
     let hooks = ctx.failure.take().or(noted);
     let told = hooks.unwrap_or_else(|| {

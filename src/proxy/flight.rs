@@ -1,24 +1,24 @@
-//! An attempt in the air: the subrequest, its two channels, and the request body that may still be coming in.
+//! An attempt in the air: its exchange, and the request body that may still be coming in.
 //!
 //! Nothing is made of what is heard here. Two attempts can be in the air at once; the caller is listened to
 //! apart from them ([`Upload`]).
 
 use super::ctx::{Ctx, Errand};
+use super::exchange::{Exchange, Outlet, Upstream};
 use super::inline_task::InlineTask;
 use super::lasting_timer::LastingTimer;
-use super::upstream::Passed;
+use super::{Gateway, failure, upstream};
+use crate::error::Error;
 use bytes::Bytes;
-use http::Version;
 use pingora_core::protocols::http::HttpTask;
-use pingora_core::protocols::http::subrequest::server::SubrequestHandle;
-use pingora_core::{Error as PingoraError, ErrorType, Result};
+use pingora_core::{Error as PingoraError, ErrorType};
 use pingora_proxy::Session;
-use pingora_proxy::subrequest::{BodyMode, Ctx as SubrequestCtx};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{self, Sender};
 
 /// How long an answer that was told to its end may take to end.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -26,20 +26,28 @@ const SETTLES: Duration = Duration::from_secs(1);
 /// The most pieces that go out with one write.
 pub(super) const AT_ONCE: usize = 32;
 
-/// A running subrequest. Dropped before its answer is all there, it stops: the provider's connection closes at once.
+/// The largest body that leaves so fast that nobody need watch it, bytes.
+const SENT_AT_ONCE: usize = 64 << 10;
+
+/// Pieces of a body that may wait for the provider.
+const MOST_UPLOADED: usize = 4;
+
+/// A running exchange. Dropped before its answer is all there, it stops: the provider's connection closes at once.
 ///
 /// It runs only while somebody waits for its next piece, in the task of who waits: no second task need be made, woken
 /// and scheduled, and what the caller does not take is not read.
 pub(super) struct Flight {
     pub errand: Errand,
-    handle: SubrequestHandle,
+    outlet: Arc<Outlet>,
     running: InlineTask,
     /// Whether the request body comes from the caller as it flies: it can be sent once only.
     pub feeds_live: bool,
-    /// The answer is all there: what is left to do is Pingora's, which puts the connection back.
+    /// The answer is all there: what is left to do is to put the connection back.
     landed: bool,
     /// Of the waits for its pieces.
     timer: LastingTimer,
+    /// The longest wait for a piece, where the connection itself has no limit.
+    silence: Option<Duration>,
     /// Heard while pieces were gathered, and not told yet.
     failed: Option<Box<PingoraError>>,
 }
@@ -59,49 +67,65 @@ pub(super) struct Upload {
 }
 
 impl Flight {
-    /// Starts the attempt.
-    ///
-    /// # Errors
-    /// Only when Pingora gave the session no spawner: a fault of ours.
-    pub fn launch(session: &mut Session, ctx: &Ctx, errand: Errand) -> Result<(Self, Upload)> {
+    /// Starts the attempt. What keeps it from starting is heard as its end.
+    pub fn launch(gateway: &Gateway, session: &mut Session, ctx: &Ctx, errand: Errand) -> (Self, Upload) {
         let unread = !session.is_body_done();
-        // Pingora hands the head to a subrequest as HTTP/1 text and cannot read "HTTP/2" in it.
-        let version = session.req_header().version;
-        session.downstream_session.req_header_mut().set_version(Version::HTTP_11);
-        let Some(spawner) = &session.subrequest_spawner else {
-            return Err(PingoraError::explain(ErrorType::InternalError, "no subrequest spawner"));
+        let outlet = Arc::<Outlet>::default();
+        let (body, tx) = match errand.attempt.body.clone() {
+            Some(body) => (Upstream::Held(body), None),
+            None if unread => {
+                let (tx, rx) = mpsc::channel(MOST_UPLOADED);
+                (Upstream::Live(rx), Some(tx))
+            }
+            None => (Upstream::Nothing, None),
         };
-        let held = errand.attempt.body.clone();
-        let live = held.is_none() && unread;
-        let mode = if held.is_some() || live { BodyMode::ExpectBody } else { BodyMode::NoBody };
-        let passed = Passed {
-            errand: errand.clone(),
-            operation: ctx.operation,
-            is_proxied: ctx.is_proxied,
-            live: ctx.live.clone(),
+        let feeds_live = tx.is_some();
+        // What takes long to send is not silent meanwhile: the connection itself is watched then.
+        let is_timed = match &body {
+            Upstream::Nothing => true,
+            Upstream::Held(body) => body.len() <= SENT_AT_ONCE,
+            Upstream::Live(_) => false,
         };
-        let context = SubrequestCtx::builder().user_ctx(Box::new(passed)).body_mode(mode).build();
-        let (prepared, handle) = spawner.create_subrequest(session.as_downstream(), context);
-        session.downstream_session.req_header_mut().set_version(version);
-        if let Some(body) = held {
-            // The channel is new and has room for it.
-            let _ = handle.tx.try_send(HttpTask::Body(Some(body), true));
-        }
-        let upload = Upload { tx: live.then(|| handle.tx.clone()) };
-        let running = InlineTask::new(prepared.run());
+        let made = match &ctx.live {
+            Some(live) => upstream::attempt_head(session.req_header(), ctx, &errand, live, feeds_live)
+                .map(|head| (head, Arc::clone(live))),
+            None => Err(Error::internal("no settings")),
+        };
+        let mut silence = None;
+        let running = match made {
+            Ok((head, live)) => {
+                silence = Some(live.settings.limits.upstream_read_timeout).filter(|_| is_timed);
+                let exchange = Exchange {
+                    shared: Arc::clone(&gateway.shared),
+                    connections: Arc::clone(&gateway.connections),
+                    live,
+                    errand: errand.clone(),
+                    head,
+                    body,
+                    outlet: Arc::clone(&outlet),
+                    is_timed,
+                };
+                InlineTask::new(exchange.run())
+            }
+            Err(error) => {
+                outlet.put(HttpTask::Failed(failure::of_attempt(&errand, error)));
+                InlineTask::new(std::future::ready(()))
+            }
+        };
         let timer = LastingTimer::default();
-        let flight = Self { errand, handle, running, feeds_live: live, landed: false, timer, failed: None };
-        Ok((flight, upload))
+        let flight =
+            Self { errand, outlet, running, feeds_live, landed: false, timer, silence, failed: None };
+        (flight, Upload { tx })
     }
 
     /// Waits for the next piece of the answer, at most until `deadline`.
     pub async fn next(&mut self, deadline: Option<Instant>) -> Heard {
-        let Self { handle, running, landed, timer, failed, .. } = self;
+        let Self { outlet, running, landed, timer, failed, silence, .. } = self;
         if let Some(error) = failed.take() {
             return Heard::Failed(error);
         }
         let piece = poll_fn(|cx| {
-            let task = ready!(piece(handle, running, cx));
+            let task = ready!(piece(outlet, running, cx));
             *landed |= task.as_ref().is_some_and(HttpTask::is_end);
             if *landed {
                 // A moment more, and the provider's connection is back in its pool.
@@ -109,26 +133,32 @@ impl Flight {
             }
             Poll::Ready(task)
         });
-        let task = match deadline {
-            Some(at) => match timer.within(at.saturating_duration_since(Instant::now()), piece).await {
+        let wait = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let most = wait.into_iter().chain(*silence).min();
+        let task = match most {
+            Some(most) => match timer.within(most, piece).await {
                 Some(task) => task,
-                None => return Heard::TimedOut,
+                None if wait == Some(most) => return Heard::TimedOut,
+                None => {
+                    let error = PingoraError::explain(ErrorType::ReadTimedout, "nothing was heard");
+                    return Heard::Failed(error.into_up());
+                }
             },
             None => piece.await,
         };
         match task {
             Some(HttpTask::Failed(error)) => Heard::Failed(error),
             Some(task) => Heard::Task(task),
-            None => self.last_words().await,
+            None => Heard::Nothing,
         }
     }
 
     /// Takes what can be had without waiting, so that it goes out with one write.
     pub async fn gather(&mut self, most: usize, mut take: impl FnMut(HttpTask)) {
-        let Self { handle, running, landed, failed, .. } = self;
+        let Self { outlet, running, landed, failed, .. } = self;
         poll_fn(|cx| {
             for _ in 0..most {
-                match piece(handle, running, cx) {
+                match piece(outlet, running, cx) {
                     Poll::Ready(Some(HttpTask::Failed(error))) => {
                         *failed = Some(error);
                         break;
@@ -157,14 +187,6 @@ impl Flight {
             while !self.landed && matches!(self.next(deadline).await, Heard::Task(_)) {}
         });
     }
-
-    /// The channel closed: an error may have been left beside it.
-    async fn last_words(&mut self) -> Heard {
-        match (&mut self.handle.subreq_proxy_error).await {
-            Ok(error) => Heard::Failed(error),
-            Err(_) => Heard::Nothing,
-        }
-    }
 }
 
 impl Drop for Flight {
@@ -177,20 +199,16 @@ impl Drop for Flight {
 }
 
 /// The next piece that is there; the work is done as far as it goes without one.
-fn piece(
-    handle: &mut SubrequestHandle,
-    running: &mut InlineTask,
-    cx: &mut Context<'_>,
-) -> Poll<Option<HttpTask>> {
-    // Nobody else fills the channel: it need not wake us, what the work waits for does.
-    if let Ok(task) = handle.rx.try_recv() {
+fn piece(outlet: &Outlet, running: &mut InlineTask, cx: &mut Context<'_>) -> Poll<Option<HttpTask>> {
+    // Nobody else fills the outlet: it need not wake us, what the work waits for does.
+    if let Some(task) = outlet.take() {
         return Poll::Ready(Some(task));
     }
     let over = running.run(cx);
-    match handle.rx.try_recv() {
-        Ok(task) => Poll::Ready(Some(task)),
-        Err(_) if over => Poll::Ready(None),
-        Err(_) => Poll::Pending,
+    match outlet.take() {
+        Some(task) => Poll::Ready(Some(task)),
+        None if over => Poll::Ready(None),
+        None => Poll::Pending,
     }
 }
 

@@ -1,13 +1,14 @@
 //! The data plane: Pingora's phases as a table of contents.
 //!
 //! One function per hook, each in the file that tells its part of the story: `admit` (may this pass, and
-//! where to), `authorize` (tokens and signatures), `orchestrate` (attempts as subrequests), `upstream` (what the provider is sent), `answer`
+//! where to), `authorize` (tokens and signatures), `orchestrate` (attempts), `upstream` (what the provider is sent), `answer`
 //! (what the caller gets), `failure` (what went wrong), `record` (what we remember). Nothing is decided here.
 
 mod admit;
 mod answer;
 mod authorize;
 mod ctx;
+mod exchange;
 mod failure;
 mod flight;
 mod front;
@@ -29,6 +30,7 @@ mod upstream;
 pub use front::Front;
 pub use handover::Handover;
 
+use crate::net::connections::Connections;
 use crate::route::trees::Trees;
 use crate::state::Shared;
 use async_trait::async_trait;
@@ -41,16 +43,17 @@ use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The proxy itself: shared memory, compiled configs, and the way to the control plane.
+/// The proxy itself: shared memory, compiled configs, connections of attempts, and the way to the control plane.
 pub struct Gateway {
     shared: Arc<Shared>,
     trees: Trees,
+    connections: Arc<Connections>,
     handover: Handover,
 }
 
 impl Gateway {
-    pub fn new(shared: Arc<Shared>, handover: Handover) -> Self {
-        Self { shared, trees: Trees::default(), handover }
+    pub fn new(shared: Arc<Shared>, connections: Connections, handover: Handover) -> Self {
+        Self { shared, trees: Trees::default(), connections: Arc::new(connections), handover }
     }
 }
 
@@ -63,24 +66,12 @@ impl ProxyHttp for Gateway {
         Box::new(Ctx::new())
     }
 
-    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<()> {
-        upstream::take_errand(session, ctx);
-        Ok(())
-    }
-
-    fn allow_spawning_subrequest(&self, _session: &Session, ctx: &Self::CTX) -> bool {
-        !ctx.is_attempt
-    }
-
     async fn request_filter(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<bool> {
-        match ctx.is_attempt {
-            true => Ok(false),
-            false => admit::request(self, session, ctx).await,
-        }
+        admit::request(self, session, ctx).await
     }
 
     async fn upstream_peer(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<Box<HttpPeer>> {
-        upstream::peer(self, session, ctx).await
+        upstream::direct_peer(self, session, ctx).await
     }
 
     async fn upstream_request_filter(
@@ -89,7 +80,7 @@ impl ProxyHttp for Gateway {
         request: &mut RequestHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        upstream::request_head(session, request, ctx)
+        upstream::direct_head(session, request, ctx)
     }
 
     async fn request_body_filter(
@@ -109,7 +100,9 @@ impl ProxyHttp for Gateway {
         answer: &mut ResponseHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        upstream::answer_head(answer, ctx);
+        if let Some(errand) = &ctx.errand {
+            upstream::answer_head(answer, errand);
+        }
         Ok(())
     }
 
@@ -120,7 +113,9 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
-        upstream::answer_body(end, ctx);
+        if let (Some(errand), true) = (&ctx.errand, end) {
+            upstream::answer_body(errand);
+        }
         Ok(None)
     }
 
@@ -130,10 +125,7 @@ impl ProxyHttp for Gateway {
         answer: &mut ResponseHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        match ctx.is_attempt {
-            true => {}
-            false => answer::head(answer, ctx),
-        }
+        answer::head(answer, ctx);
         Ok(())
     }
 
@@ -156,7 +148,8 @@ impl ProxyHttp for Gateway {
         ctx: &mut Self::CTX,
         reused: bool,
     ) -> Box<Error> {
-        failure::while_proxying(session, error, ctx, reused)
+        let repeats = !session.as_ref().retry_buffer_truncated();
+        failure::while_proxying(error, ctx.errand.as_ref(), reused, repeats)
     }
 
     fn fail_to_connect(
@@ -166,7 +159,7 @@ impl ProxyHttp for Gateway {
         ctx: &mut Self::CTX,
         error: Box<Error>,
     ) -> Box<Error> {
-        failure::connecting(self, error, ctx)
+        failure::connecting(&self.shared, error, ctx.errand.as_ref())
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Self::CTX) -> FailToProxy {
@@ -179,8 +172,6 @@ impl ProxyHttp for Gateway {
     }
 
     async fn logging(&self, session: &mut Session, _error: Option<&Error>, ctx: &mut Self::CTX) {
-        if !ctx.is_attempt {
-            record::finish(self, session, ctx);
-        }
+        record::finish(self, session, ctx);
     }
 }

@@ -1,4 +1,4 @@
-//! Makes attempts as Pingora subrequests until one is kept: the driver that obeys the plan.
+//! Makes attempts until one is kept: the driver that obeys the plan.
 //!
 //! Nothing is decided here but when the caller is told: not before an answer is good enough (`trial`), or
 //! none is left. Sending it is `relay`'s, going on in a broken stream `rescue`'s, a second attempt beside a
@@ -168,12 +168,6 @@ impl Drive<'_> {
         self.stale |= running.trial.flight.errand.marks.read(|noted| noted.fresh);
         match outcome {
             Ok(()) => self.relay(running, upload).await,
-            // Only a dead connection: the same again, at once.
-            Err(Lost::Stale) => {
-                let leaf = Arc::clone(&running.trial.flight.errand.attempt.leaf);
-                self.give_back(running.trial);
-                Ok(Came::Again(Turn { leaf, wait: Duration::ZERO, why: running.why }))
-            }
             Err(Lost::Failed(outcome, last)) => Ok(self.lost(running, outcome, last)),
             Err(Lost::OutOfTime(error)) => {
                 self.ctx.record.tried(&running.trial.flight.errand, running.why, Some(&error));
@@ -195,7 +189,7 @@ impl Drive<'_> {
             return Ok(Err(Came::Told));
         }
         let visit = turn.leaf.breaker.as_ref().map(|_| self.known.target(&turn.leaf).enter(Instant::now()));
-        let (flight, upload) = Flight::launch(self.session, self.ctx, errand)?;
+        let (flight, upload) = Flight::launch(self.gateway, self.session, self.ctx, errand);
         let trial = self.trial(flight, &turn.leaf);
         Ok(Ok((Running { trial: Box::new(trial), visit, why: turn.why }, upload)))
     }

@@ -56,8 +56,6 @@ struct Refusal {
 
 /// An attempt that came to nothing.
 pub(super) enum Lost {
-    /// Only a dead connection: it may set out again.
-    Stale,
     Failed(Outcome, Last),
     /// The whole request took too long: nothing more may be tried.
     OutOfTime(Error),
@@ -188,13 +186,7 @@ impl Trial {
                 Heard::Task(HttpTask::Header(head, _)) if head.status.is_informational() => {}
                 Heard::Task(HttpTask::Header(head, end)) => break (head, end),
                 Heard::TimedOut => return Err(self.silent(why)),
-                heard => {
-                    // A dead connection from the pool is nobody's failure. A body that streams by is gone, though.
-                    if !self.flight.feeds_live && self.flight.errand.marks.take_stale() {
-                        return Err(Lost::Stale);
-                    }
-                    return Err(self.broken(heard));
-                }
+                heard => return Err(self.broken(heard)),
             }
         };
         self.head_at = Instant::now();
@@ -211,6 +203,9 @@ impl Trial {
         };
         if end {
             incoming.take(HttpTask::Done);
+        } else {
+            // Most answers that are small come as one: head and body leave with one write, too.
+            self.flight.gather(AT_ONCE, |task| incoming.take(task)).await;
         }
         self.head = Some(head);
         self.incoming = Some(incoming);

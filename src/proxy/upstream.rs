@@ -7,10 +7,11 @@ use super::Gateway;
 use super::ctx::{Ctx, Errand};
 use super::head::{self, Names, edit_request};
 use super::{authorize, failure};
-use crate::api::operation::{BodyKind, Operation};
+use crate::api::operation::BodyKind;
 use crate::config::headers::is_ours;
 use crate::error::Error;
 use crate::net::peer::{Dial, Protocol};
+use crate::state::Shared;
 use crate::state::live::Live;
 use crate::state::who;
 use bytes::Bytes;
@@ -20,7 +21,6 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::Result;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_proxy::Session;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Caller headers that stop here unless `forward_headers` names them: credentials of other shapes, cookies,
@@ -41,54 +41,38 @@ const STOPPED: [&str; 13] = [
     "x-real-ip",
 ];
 
-/// On a subrequest's session: takes over the errand it was made for.
-pub(super) fn take_errand(session: &mut Session, ctx: &mut Ctx) {
-    let Some(parent) = session.subrequest_ctx.as_mut().and_then(|parent| parent.user_ctx_mut()) else {
-        return;
-    };
-    let Some(passed) = parent.downcast_mut::<Passed>() else { return };
-    ctx.is_attempt = true;
-    ctx.operation = passed.operation;
-    ctx.is_proxied = passed.is_proxied;
-    ctx.live = passed.live.take();
-    if let Some(body) = &passed.errand.attempt.body {
-        // The body was read and perhaps edited: the head must say how long it is now.
-        let names = Names::of_request(ctx, &passed.errand.attempt.leaf, false);
-        let head = session.downstream_session.req_header_mut();
-        edit_request(head, names, |headers| frame(headers, body.len()));
-    }
-    ctx.errand = Some(passed.errand.clone());
-}
+/// Headers of one hop: between the caller and us, or between us and the provider.
+const ONE_HOP: [&str; 10] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+];
 
-/// What a caller's session hands to the subrequest of an attempt.
-pub(super) struct Passed {
-    pub errand: Errand,
-    pub operation: Operation,
-    pub is_proxied: bool,
-    pub live: Option<Arc<Live>>,
-}
-
-fn frame(headers: &mut HeaderMap, length: usize) {
-    headers.remove(header::TRANSFER_ENCODING);
-    headers.insert(header::CONTENT_LENGTH, length.into());
-}
-
-/// The peer of the next try: the first checked address, then the others.
-pub(super) async fn peer(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
-    let (Some(errand), Some(live)) = (&ctx.errand, &ctx.live) else {
-        return Err(failure::of_ours(ctx, Error::internal("no attempt to make")));
-    };
+/// The peer of the next try: the first checked address, then the others. `is_upgrade`: protocols are switched.
+///
+/// # Errors
+/// No address may be connected to.
+pub(super) async fn peer(
+    shared: &Shared,
+    errand: &Errand,
+    live: &Live,
+    is_upgrade: bool,
+) -> std::result::Result<Box<HttpPeer>, Error> {
     let leaf = &errand.attempt.leaf;
     if errand.marks.read(|noted| noted.addresses.is_empty()) {
         errand.marks.note(|noted| {
             noted.begun.get_or_insert_with(Instant::now);
         });
-        match gateway.shared.dns.addresses(&leaf.origin, &live.hosts).await {
+        match shared.dns.addresses(&leaf.origin, &live.hosts).await {
             Ok(found) => errand.marks.note(|noted| noted.addresses = found.iter().collect()),
-            Err(why) => {
-                let error = failure::no_address(leaf, why);
-                return Err(failure::of_ours(ctx, error));
-            }
+            Err(why) => return Err(failure::no_address(leaf, why)),
         }
     }
     let limits = &live.settings.limits;
@@ -100,7 +84,7 @@ pub(super) async fn peer(gateway: &Gateway, session: &Session, ctx: &mut Ctx) ->
     let dial = Dial {
         // Nothing is pooled under this key: the connection is a new one.
         tenant: u64::from(fresh),
-        protocol: if session.is_upgrade_req() { Protocol::H1 } else { Protocol::H2H1 },
+        protocol: if is_upgrade { Protocol::H1 } else { Protocol::H2H1 },
         connect,
         total_connect: connect * 2,
         read: Some(limits.upstream_read_timeout),
@@ -108,51 +92,154 @@ pub(super) async fn peer(gateway: &Gateway, session: &Session, ctx: &mut Ctx) ->
         idle: if fresh { Duration::ZERO } else { limits.upstream_idle_timeout },
         ..Dial::default()
     };
-    let address = errand.marks.take_address();
-    let Some(address) = address else {
-        return Err(failure::of_ours(ctx, Error::internal("no address to connect to")));
-    };
-    Ok(Box::new(gateway.shared.peers.peer(&leaf.origin, address, &dial, Instant::now())))
+    let address = errand.marks.take_address().ok_or_else(|| Error::internal("no address to connect to"))?;
+    Ok(Box::new(shared.peers.peer(&leaf.origin, address, &dial, Instant::now())))
 }
 
-/// Rewrites the caller's head into the provider's: path, host, keys; ours come off, theirs go on.
-pub(super) fn request_head(session: &Session, request: &mut RequestHeader, ctx: &mut Ctx) -> Result<()> {
+/// Of a request that goes direct.
+pub(super) async fn direct_peer(
+    gateway: &Gateway,
+    session: &Session,
+    ctx: &mut Ctx,
+) -> Result<Box<HttpPeer>> {
     let (Some(errand), Some(live)) = (&ctx.errand, &ctx.live) else {
         return Err(failure::of_ours(ctx, Error::internal("no attempt to make")));
     };
-    let attempt = &errand.attempt;
-    let leaf = &attempt.leaf;
-    let Ok(uri) = http::Uri::try_from(attempt.path.as_str()) else {
-        let error = Error::bad_request(format!("{:?} is no valid path at the provider.", attempt.path));
-        return Err(failure::of_ours(ctx, error));
+    let found = peer(&gateway.shared, errand, live, session.is_upgrade_req()).await;
+    found.map_err(|error| failure::of_ours(ctx, error))
+}
+
+/// Of a request that goes direct: Pingora has copied the caller's head, and taken off what stops at each hop.
+pub(super) fn direct_head(session: &Session, request: &mut RequestHeader, ctx: &mut Ctx) -> Result<()> {
+    let (Some(errand), Some(live)) = (&ctx.errand, &ctx.live) else {
+        return Err(failure::of_ours(ctx, Error::internal("no attempt to make")));
     };
-    request.set_uri(uri);
-    let counts_tokens = ctx.operation.body() == BodyKind::Json && !session.is_upgrade_req();
-    let method = request.method.clone();
-    let mut signed = Ok(());
-    edit_request(request, Names::of_request(ctx, leaf, session.is_upgrade_req()), |headers| {
-        strip(headers, &leaf.forward_headers, live);
-        head::put(headers, header::HOST, leaf.origin.authority());
-        // Before the provider's defaults are in: what counts is what the caller sent.
-        let asked = attempt.asked.over(headers);
-        for (name, value) in attempt.auth.iter() {
-            // A key is the gateway's to write; a version the caller asked for is its own.
-            if value.is_sensitive() || !headers.contains_key(name) {
-                headers.insert(name, value.clone());
+    let is_upgrade = session.is_upgrade_req();
+    let names = Names::of_request(ctx, &errand.attempt.leaf, is_upgrade);
+    let counts_tokens = ctx.operation.body() == BodyKind::Json && !is_upgrade;
+    let framed = match &errand.attempt.body {
+        Some(body) if errand.attempt.body_changed => Framed::By(body.len()),
+        _ => Framed::AsItCame,
+    };
+    let rewriting = Rewriting { errand, live, names, framed, counts_tokens };
+    rewriting.apply(request).map_err(|error| failure::of_ours(ctx, error))
+}
+
+/// The head of an attempt, from the caller's. `is_live`: its body is the caller's, as it comes in.
+///
+/// # Errors
+/// A path that is none at the provider; what the provider says about the account.
+pub(super) fn attempt_head(
+    caller: &RequestHeader,
+    ctx: &Ctx,
+    errand: &Errand,
+    live: &Live,
+    is_live: bool,
+) -> std::result::Result<RequestHeader, Error> {
+    let names = Names::of_request(ctx, &errand.attempt.leaf, false);
+    let mut head = copy(caller, names);
+    let gone = stopping_here(&head.headers);
+    if !gone.is_empty() {
+        edit_request(&mut head, names, |headers| {
+            for name in &gone {
+                headers.remove(name);
             }
-        }
-        headers.extend(asked);
-        if let (Some(body), true) = (&attempt.body, attempt.body_changed || ctx.is_attempt) {
-            frame(headers, body.len());
-        }
-        if (counts_tokens || attempt.translation.is_some()) && headers.contains_key(header::ACCEPT_ENCODING) {
-            // Tokens are counted as the answer passes; they cannot be read through a compression.
-            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        }
-        headers.remove(header::EXPECT);
-        signed = authorize::sign(&method, headers, errand);
-    });
-    signed.map_err(|error| failure::of_ours(ctx, error))
+        });
+    }
+    let counts_tokens = ctx.operation.body() == BodyKind::Json;
+    let framed = match &errand.attempt.body {
+        Some(body) => Framed::By(body.len()),
+        None if is_live && !caller.headers.contains_key(header::CONTENT_LENGTH) => Framed::InChunks,
+        None => Framed::AsItCame,
+    };
+    Rewriting { errand, live, names, framed, counts_tokens }.apply(&mut head)?;
+    Ok(head)
+}
+
+/// The caller's head, to be edited.
+fn copy(caller: &RequestHeader, names: Names) -> RequestHeader {
+    if names == Names::Spelled {
+        return caller.clone();
+    }
+    let (mut parts, ()) = http::Request::new(()).into_parts();
+    parts.method = caller.method.clone();
+    parts.headers = caller.headers.clone();
+    RequestHeader::from(parts)
+}
+
+/// The headers of one hop (RFC 9110, 7.6.1): the known ones, and those the caller's `Connection` names.
+fn stopping_here(headers: &HeaderMap) -> Vec<HeaderName> {
+    let known = headers.keys().filter(|name| ONE_HOP.contains(&name.as_str())).cloned();
+    let mut gone: Vec<HeaderName> = known.collect();
+    for value in headers.get_all(header::CONNECTION) {
+        let named = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        gone.extend(
+            named.filter_map(|name| HeaderName::from_bytes(name).ok()).filter(|name| name != header::HOST),
+        );
+    }
+    gone
+}
+
+/// How the end of a body is told.
+enum Framed {
+    AsItCame,
+    /// By its length, bytes.
+    By(usize),
+    InChunks,
+}
+
+/// How a caller's head becomes the provider's.
+struct Rewriting<'a> {
+    errand: &'a Errand,
+    live: &'a Live,
+    names: Names,
+    framed: Framed,
+    /// Tokens are counted as the answer passes; they cannot be read through a compression.
+    counts_tokens: bool,
+}
+
+impl Rewriting<'_> {
+    /// Path, host, keys: ours come off, theirs go on.
+    fn apply(&self, request: &mut RequestHeader) -> std::result::Result<(), Error> {
+        let attempt = &self.errand.attempt;
+        let leaf = &attempt.leaf;
+        let Ok(uri) = http::Uri::try_from(attempt.path.as_str()) else {
+            return Err(Error::bad_request(format!("{:?} is no valid path at the provider.", attempt.path)));
+        };
+        request.set_uri(uri);
+        let method = request.method.clone();
+        let mut signed = Ok(());
+        edit_request(request, self.names, |headers| {
+            strip(headers, &leaf.forward_headers, self.live);
+            head::put(headers, header::HOST, leaf.origin.authority());
+            // Before the provider's defaults are in: what counts is what the caller sent.
+            let asked = attempt.asked.over(headers);
+            for (name, value) in attempt.auth.iter() {
+                // A key is the gateway's to write; a version the caller asked for is its own.
+                if value.is_sensitive() || !headers.contains_key(name) {
+                    headers.insert(name, value.clone());
+                }
+            }
+            headers.extend(asked);
+            match self.framed {
+                Framed::AsItCame => {}
+                Framed::By(length) => {
+                    headers.remove(header::TRANSFER_ENCODING);
+                    headers.insert(header::CONTENT_LENGTH, length.into());
+                }
+                Framed::InChunks => {
+                    headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+                }
+            }
+            let uncompressed = self.counts_tokens || attempt.translation.is_some();
+            if uncompressed && headers.contains_key(header::ACCEPT_ENCODING) {
+                headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            }
+            headers.remove(header::EXPECT);
+            signed = authorize::sign(&method, headers, self.errand);
+        });
+        signed
+    }
 }
 
 /// Takes off what is ours and what stops here.
@@ -177,9 +264,6 @@ fn stops(headers: &HeaderMap, name: &HeaderName, forwarded: &[HeaderName], live:
 /// Replaces the caller's body by the attempt's, when the two differ (direct requests replay what was read).
 pub(super) fn request_body(body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
     let Some(errand) = &ctx.errand else { return };
-    if ctx.is_attempt {
-        return;
-    }
     match &errand.attempt.body {
         Some(ours) if errand.attempt.body_changed => *body = end.then(|| ours.clone()),
         Some(_) => {}
@@ -187,17 +271,15 @@ pub(super) fn request_body(body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
     }
 }
 
-pub(super) fn answer_head(answer: &ResponseHeader, ctx: &Ctx) {
-    if let Some(errand) = &ctx.errand {
-        errand.marks.note(|marks| {
-            marks.head = Some(Instant::now());
-            marks.status = Some(answer.status.as_u16());
-        });
-    }
+/// Notes that the answer began.
+pub(super) fn answer_head(answer: &ResponseHeader, errand: &Errand) {
+    errand.marks.note(|marks| {
+        marks.head = Some(Instant::now());
+        marks.status = Some(answer.status.as_u16());
+    });
 }
 
-pub(super) fn answer_body(end: bool, ctx: &Ctx) {
-    if let (Some(errand), true) = (&ctx.errand, end) {
-        errand.marks.note(|marks| marks.ended = Some(Instant::now()));
-    }
+/// Notes that the answer is all there.
+pub(super) fn answer_body(errand: &Errand) {
+    errand.marks.note(|marks| marks.ended = Some(Instant::now()));
 }

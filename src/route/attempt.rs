@@ -71,6 +71,11 @@ impl Request {
         self.body.as_ref().is_some_and(|body| body.is_true("stream"))
     }
 
+    /// Whether it is for a path we know nothing of, or came by `/v1/proxy/`: it passes as it is.
+    pub fn passes_all(&self) -> bool {
+        self.is_proxied || self.operation == Operation::Proxy
+    }
+
     /// Relative to the version segment, without a leading slash.
     pub fn path(&self) -> &str {
         self.uri.path().get(self.below..).unwrap_or_default()
@@ -153,15 +158,15 @@ impl Attempt {
         Ok(Self { leaf, path, body, body_changed, model, auth, grant, asked, warnings, translation, local })
     }
 
-    /// Whether it may be taken upstream natively, where one try at one target is all there is: nothing could
-    /// change our mind once the answer began. Streams are held, so that a broken one can be told from a whole
-    /// one. Not for upgrades, which have no other way.
+    /// Whether Pingora may take it upstream by itself, where one try at one target is all there is: what was not
+    /// read, and what passes as it is. All else is an attempt of ours, which costs less than Pingora's own loop. Not
+    /// for upgrades, which have no other way.
     pub fn goes_direct(&self, request: &Request) -> bool {
         if self.translation.is_some() || self.is_signed() {
             return false;
         }
         match &request.body {
-            Some(body) => body.bytes().len() <= REPLAYED && !request.is_streamed(),
+            Some(body) => request.passes_all() && body.bytes().len() <= REPLAYED && !request.is_streamed(),
             None => true,
         }
     }

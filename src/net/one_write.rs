@@ -1,0 +1,210 @@
+//! A connection whose first small request leaves with one write.
+//!
+//! Pingora flushes a request's head before it takes the body: two writes, two packets, and the provider is woken for a
+//! head it can do nothing with. Here the head waits for the body, when the caller of [`OneWrite::new`] says that a body
+//! follows at once. Reads, and everything behind the first body, pass as they are.
+
+use async_trait::async_trait;
+use pingora_core::protocols::raw_connect::ProxyDigest;
+use pingora_core::protocols::{
+    GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl, Stream,
+    TimingDigest, UniqueID, UniqueIDType,
+};
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The largest body that is put behind its head, bytes: a larger one is not worth the copy.
+const MOST_JOINED: usize = 16 << 10;
+
+/// A stream that may hold a head back.
+#[derive(Debug)]
+pub struct OneWrite {
+    stream: Stream,
+    held: Vec<u8>,
+    sent: usize,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The head is being written.
+    Head,
+    /// The head was flushed: what comes next is the body.
+    Body,
+    /// Nothing more is held back.
+    Through,
+}
+
+impl OneWrite {
+    /// `body`: how much follows the head at once, bytes.
+    pub fn new(stream: Stream, body: usize) -> Self {
+        let stage = if body == 0 || body > MOST_JOINED { Stage::Through } else { Stage::Head };
+        Self { stream, held: Vec::new(), sent: 0, stage }
+    }
+
+    /// The connection itself, for the next request.
+    pub fn into_inner(self) -> Stream {
+        self.stream
+    }
+
+    /// Sends what was held back.
+    fn poll_held(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        while let Some(rest) = self.held.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
+                0 => return Poll::Ready(Err(Error::from(ErrorKind::WriteZero))),
+                written => self.sent += written,
+            }
+        }
+        self.held.clear();
+        self.sent = 0;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for OneWrite {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for OneWrite {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        if self.stage == Stage::Head || (self.stage == Stage::Body && bytes.len() <= MOST_JOINED) {
+            self.held.extend_from_slice(bytes);
+            if self.stage == Stage::Body {
+                self.stage = Stage::Through;
+            }
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        self.stage = Stage::Through;
+        ready!(self.poll_held(cx))?;
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.stage == Stage::Head {
+            self.stage = Stage::Body;
+            return Poll::Ready(Ok(()));
+        }
+        ready!(self.poll_held(cx))?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        ready!(self.poll_held(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        if self.stage != Stage::Through {
+            let first = slices.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
+            return self.poll_write(cx, first);
+        }
+        ready!(self.poll_held(cx))?;
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stage == Stage::Through && self.stream.is_write_vectored()
+    }
+}
+
+#[async_trait]
+impl Shutdown for OneWrite {
+    async fn shutdown(&mut self) {
+        self.stream.shutdown().await;
+    }
+}
+
+impl UniqueID for OneWrite {
+    fn id(&self) -> UniqueIDType {
+        self.stream.id()
+    }
+}
+
+// Nobody asks for what follows while a request is under way, and Pingora would copy it for each one.
+
+impl Ssl for OneWrite {}
+
+impl Peek for OneWrite {}
+
+impl GetTimingDigest for OneWrite {
+    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
+        Vec::new()
+    }
+}
+
+impl GetProxyDigest for OneWrite {
+    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
+        None
+    }
+}
+
+impl GetSocketDigest for OneWrite {
+    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    /// Writes a request as Pingora does; tells how much had left before the body was written, and all of it.
+    async fn sent(body: usize) -> (usize, Vec<u8>) {
+        let (near, mut far) = duplex(1 << 20);
+        let mut stream = OneWrite::new(Box::new(near), body);
+        stream.write_all(b"POST / HTTP/1.1\r\n\r\n").await.unwrap();
+        stream.flush().await.unwrap();
+        let mut early = vec![0; 64];
+        let early = tokio::select! {
+            biased;
+            read = far.read(&mut early) => { early.truncate(read.unwrap()); early }
+            () = std::future::ready(()) => Vec::new(),
+        };
+        stream.write_all(&vec![b'x'; body]).await.unwrap();
+        stream.flush().await.unwrap();
+        stream.write_all(b"more").await.unwrap();
+        stream.flush().await.unwrap();
+        drop(stream);
+        let mut all = early.clone();
+        far.read_to_end(&mut all).await.unwrap();
+        (early.len(), all)
+    }
+
+    #[tokio::test]
+    async fn a_small_body_leaves_with_its_head_and_nothing_is_lost_or_moved() {
+        for (body, waits) in
+            [(1, true), (500, true), (MOST_JOINED, true), (MOST_JOINED + 1, false), (0, false)]
+        {
+            let (early, all) = sent(body).await;
+            assert_eq!(early == 0, waits, "{body}");
+            let mut whole = b"POST / HTTP/1.1\r\n\r\n".to_vec();
+            whole.extend(vec![b'x'; body]);
+            whole.extend(b"more");
+            assert!(all == whole, "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_larger_than_was_said_still_follows_its_head() {
+        let (near, mut far) = duplex(1 << 20);
+        let mut stream = OneWrite::new(Box::new(near), 10);
+        stream.write_all(b"head").await.unwrap();
+        stream.flush().await.unwrap();
+        stream.write_all(&vec![b'x'; MOST_JOINED + 1]).await.unwrap();
+        stream.flush().await.unwrap();
+        drop(stream);
+        let mut all = String::new();
+        far.read_to_string(&mut all).await.unwrap();
+        assert!(all.starts_with("headxxx") && all.len() == 4 + MOST_JOINED + 1);
+    }
+}
