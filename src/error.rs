@@ -118,6 +118,13 @@ impl Error {
         Self { param: Some(param.into()), ..Self::new(Kind::InvalidRequest, message) }
     }
 
+    /// 400: what carries the request is broken, not what it says.
+    pub fn improper_http(cause: impl Into<String>) -> Self {
+        let message = "The request is not proper HTTP: its headers or the marks of its chunked body cannot be read. \
+                       Look at what made it.";
+        Self { cause: Some(cause.into()), ..Self::bad_request(message) }
+    }
+
     /// 400: something about the request that no single field is to blame for.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Kind::InvalidRequest, message)

@@ -109,12 +109,12 @@ fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<
 
 fn data_service(server: &Server, shared: &Arc<Shared>, handover: Handover, h2: bool) -> Service<Front> {
     let gateway = Gateway::new(Arc::clone(shared), Connections::new(&server.configuration), handover);
-    let mut proxy = http_proxy(&server.configuration, gateway);
+    let mut proxy = http_proxy(&server.configuration, gateway.clone());
     let mut options = HttpServerOptions::default();
     options.h2c = h2;
     options.h2_idle_timeout = Some(shared.live().settings.limits.idle_timeout);
     proxy.server_options = Some(options);
-    Service::new("data".to_owned(), Front::new(Arc::new(proxy), Arc::clone(shared), h2))
+    Service::new("data".to_owned(), Front::new(Arc::new(proxy), gateway, h2))
 }
 
 /// Pingora's configuration, from ours.

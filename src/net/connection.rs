@@ -84,15 +84,19 @@ impl Connection {
         Ok(())
     }
 
-    /// The next piece of the answer. May be dropped while it waits, and called again.
+    /// The next piece of the answer, its head as for HTTP/1.1. May be dropped while it waits, and called again.
     ///
     /// # Errors
     /// The connection's, or an answer that is none.
     pub async fn piece(&mut self) -> Result<HttpTask> {
-        match self {
-            Self::H1(session) => session.read_response_task().await,
-            Self::H2(session) => h2_piece(session).await,
+        let mut piece = match self {
+            Self::H1(session) => session.read_response_task().await?,
+            Self::H2(session) => h2_piece(session).await?,
+        };
+        if let HttpTask::Header(head, over) = &mut piece {
+            as_http11(head, *over)?;
         }
+        Ok(piece)
     }
 }
 
@@ -115,6 +119,20 @@ async fn h2_piece(session: &mut Http2Session) -> Result<HttpTask> {
             return Ok(HttpTask::Body(Some(chunk), over));
         }
     }
+}
+
+/// An answer's head as HTTP/1.1 has it: a body whose end is told by the connection, or by HTTP/2, goes on in chunks.
+fn as_http11(head: &mut ResponseHeader, over: bool) -> Result<()> {
+    head.set_version(Version::HTTP_11);
+    let has_body = !over
+        && !head.status.is_informational()
+        && !matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let is_framed = head.headers.contains_key(header::CONTENT_LENGTH)
+        || head.headers.contains_key(header::TRANSFER_ENCODING);
+    if has_body && !is_framed {
+        head.insert_header(header::TRANSFER_ENCODING, "chunked")?;
+    }
+    Ok(())
 }
 
 /// The h2 crate does not look when the head is all there is.

@@ -7,7 +7,7 @@
 use super::ctx::{Ctx, Errand, new_trace_id};
 use super::head::{Names, edit_request};
 use super::known::Known;
-use super::{Gateway, answer, authorize, failure, handover, orchestrate};
+use super::{Gateway, answer, authorize, failure, handover, orchestrate, upstream};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
 use crate::api::trace::TraceParent;
@@ -36,10 +36,14 @@ const MOST_METADATA: usize = 4096;
 pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
     begin(gateway, session, ctx);
     let call = match door(gateway, session, ctx) {
-        Ok(Door::Control) => return handover::answer(gateway, session, ctx).await,
+        Ok(Door::Control) => return Box::pin(handover::answer(gateway, session, ctx)).await,
         Ok(Door::Data(call)) => call,
         Err(error) => return Err(failure::of_ours(ctx, error)),
     };
+    if let Err(error) = upstream::check_hop(&session.req_header().headers) {
+        session.set_keepalive(None);
+        return Err(failure::of_ours(ctx, error));
+    }
     let mut read = match body(session, ctx, &call).await {
         Ok(body) => request_of(session, call, body),
         Err(error) => return Err(failure::of_ours(ctx, error)),
@@ -79,7 +83,7 @@ async fn plain(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, drive: D
     };
     if attempt.local.is_some() {
         ctx.errand = Some(Errand::new(Arc::new(attempt)));
-        answer::local(session, ctx).await?;
+        Box::pin(answer::local(session, ctx)).await?;
         return Ok(true);
     }
     if !goes_direct(session, &drive.request, &attempt) {
@@ -115,7 +119,7 @@ async fn orchestrate(
         plan,
         request,
         known,
-        made,
+        made: made.map(Box::new),
         begun: false,
         rescue: None,
         stale: false,

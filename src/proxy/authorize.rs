@@ -44,7 +44,8 @@ pub(super) async fn authorized(
         ));
     }
     let Some(grant) = &attempt.grant else { return Ok(()) };
-    let obtained = obtained(&gateway.shared, live, Arc::clone(grant), leaf.by_operator);
+    // Rare and large: every attempt would have room for it.
+    let obtained = Box::pin(obtained(&gateway.shared, live, Arc::clone(grant), leaf.by_operator));
     let obtained = match deadline {
         Some(at) => timeout_at(at.into(), obtained).await.unwrap_or_else(|_| {
             let limit = leaf.request_timeout.unwrap_or_default();

@@ -118,9 +118,7 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
             ErrorType::InvalidHTTPHeader
             | ErrorType::H1Error
             | ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => {
-                let message = "The request is not proper HTTP: its headers or the marks of its chunked body \
-                               cannot be read. Look at what made it.";
-                Error { cause: Some(error.to_string()), ..Error::bad_request(message) }
+                Error::improper_http(error.to_string())
             }
             _ => Error::caller_left(),
         };

@@ -5,8 +5,8 @@
 //! byte a minute holds a connection for ever; and it peeks for 24 bytes, so that a shorter request hangs.
 //! Here the head as a whole has one deadline and one size limit. HTTP/2 is handed to Pingora at its preface.
 
-use super::Gateway;
 use super::lasting_timer::LastingTimer;
+use super::{Gateway, shortcut};
 use crate::api::{Dialect, reply};
 use crate::error::Error;
 use crate::state::Shared;
@@ -17,7 +17,7 @@ use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::l4::stream::Stream as Socket;
 use pingora_core::protocols::{ALPN, Stream};
 use pingora_core::server::ShutdownWatch;
-use pingora_proxy::HttpProxy;
+use pingora_proxy::{HttpProxy, Session};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -33,6 +33,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// One data listener's way in.
 pub struct Front {
     proxy: Arc<HttpProxy<Gateway>>,
+    /// The same gateway, for what needs none of Pingora's loop.
+    gateway: Gateway,
     shared: Arc<Shared>,
     /// Whether HTTP/2 is spoken on plain connections here (prior knowledge).
     h2c: bool,
@@ -61,8 +63,10 @@ enum Head {
 }
 
 impl Front {
-    pub fn new(proxy: Arc<HttpProxy<Gateway>>, shared: Arc<Shared>, h2c: bool) -> Self {
-        Self { proxy, shared, h2c, open: Arc::default() }
+    /// `gateway`: the one `proxy` was made of.
+    pub fn new(proxy: Arc<HttpProxy<Gateway>>, gateway: Gateway, h2c: bool) -> Self {
+        let shared = Arc::clone(&gateway.shared);
+        Self { proxy, gateway, shared, h2c, open: Arc::default() }
     }
 
     /// Counts the connection in, or says that there are too many.
@@ -121,7 +125,19 @@ impl Front {
 
     /// One request on an HTTP/1 connection; gives the connection back when it may carry another.
     async fn one(&self, stream: Stream, head: BytesMut, shutdown: &ShutdownWatch) -> Option<Stream> {
+        if shortcut::is_for(&head) {
+            let mut session = Session::new_h1(stream);
+            self.prepare(&mut session.downstream_session, head, shutdown);
+            return shortcut::lead(&self.gateway, session).await;
+        }
         let mut session = ServerSession::new_http1(stream);
+        self.prepare(&mut session, head, shutdown);
+        let (stream, _) = self.proxy.process_new_http(session, shutdown).await?.consume();
+        Some(stream)
+    }
+
+    /// Time limits, and the head that was read.
+    fn prepare(&self, session: &mut ServerSession, head: BytesMut, shutdown: &ShutdownWatch) {
         let (idle, read, write) = {
             let limits = &self.shared.live().settings.limits;
             (limits.idle_timeout, limits.body_timeout, limits.write_timeout)
@@ -130,8 +146,6 @@ impl Front {
         session.set_read_timeout(Some(read));
         session.set_write_timeout(Some(write));
         session.set_pipelined_prefix(head);
-        let (stream, _) = self.proxy.process_new_http(session, shutdown).await?.consume();
-        Some(stream)
     }
 
     /// Says why and closes. There is no request yet, so the dialect is the common one.

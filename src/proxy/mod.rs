@@ -24,6 +24,7 @@ mod orchestrate;
 mod record;
 mod relay;
 mod rescue;
+mod shortcut;
 mod trial;
 mod upstream;
 
@@ -44,6 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The proxy itself: shared memory, compiled configs, connections of attempts, and the way to the control plane.
+#[derive(Clone)]
 pub struct Gateway {
     shared: Arc<Shared>,
     trees: Trees,

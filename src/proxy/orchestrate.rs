@@ -43,12 +43,12 @@ pub(super) struct Drive<'a> {
     pub plan: Plan,
     pub request: Request,
     pub known: Known,
-    /// The first attempt, where it was made already.
-    pub made: Option<Attempt>,
+    /// The first attempt, where it was made already. Boxed, as what follows is: both are rare, and a drive is moved.
+    pub made: Option<Box<Attempt>>,
     /// The caller has the head of its answer.
     pub begun: bool,
     /// The stream that must be gone on with.
-    pub rescue: Option<Rescue>,
+    pub rescue: Option<Box<Rescue>>,
     /// A dead connection was met, and replaced free of charge: not again for this request.
     pub stale: bool,
 }
@@ -91,10 +91,12 @@ impl Drive<'_> {
         let mut answered = None;
         loop {
             if let Some(error) = self.past_total(&turn) {
-                return self.tell(Last::Error(error)).await;
+                return Box::pin(self.tell(Last::Error(error))).await;
             }
-            if let Some(error) = self.pause(turn.wait).await? {
-                return self.tell(Last::Error(error)).await;
+            if !turn.wait.is_zero()
+                && let Some(error) = Box::pin(self.pause(turn.wait)).await?
+            {
+                return Box::pin(self.tell(Last::Error(error))).await;
             }
             self.ctx.record.retries = self.plan.retries();
             let (outcome, last) = match Box::pin(self.attempt(&turn)).await? {
@@ -103,7 +105,7 @@ impl Drive<'_> {
                     turn = next;
                     continue;
                 }
-                Came::End(last) => return self.tell(last).await,
+                Came::End(last) => return Box::pin(self.tell(last)).await,
                 Came::To(outcome, last) => (outcome, last),
             };
             let retries = self.ctx.record.retries;
@@ -111,7 +113,7 @@ impl Drive<'_> {
             self.ctx.record.retries = self.plan.retries();
             match step {
                 Step::Try { leaf, wait, why } => turn = Turn { leaf, wait, why },
-                Step::Keep => return self.tell_last(last, answered).await,
+                Step::Keep => return Box::pin(self.tell_last(last, answered)).await,
             }
             if !matches!(last, Last::Error(_)) {
                 answered = Some((last, self.ctx.errand.clone(), retries));
@@ -139,9 +141,6 @@ impl Drive<'_> {
 
     /// Waits, while the caller does. `Some`: why nothing more may be tried.
     async fn pause(&mut self, wait: Duration) -> Result<Option<Error>> {
-        if wait.is_zero() {
-            return Ok(None);
-        }
         self.gateway.shared.metrics.retry_waited(wait);
         self.ctx.record.waited(wait);
         tokio::select! {
@@ -185,7 +184,7 @@ impl Drive<'_> {
             Err(came) => return Ok(Err(came)),
         };
         if errand.attempt.local.is_some() {
-            answer::local(self.session, self.ctx).await?;
+            Box::pin(answer::local(self.session, self.ctx)).await?;
             return Ok(Err(Came::Told));
         }
         let visit = turn.leaf.breaker.as_ref().map(|_| self.known.target(&turn.leaf).enter(Instant::now()));
@@ -199,7 +198,7 @@ impl Drive<'_> {
         let made = match &mut self.rescue {
             Some(rescue) => rescue.attempt(&turn.leaf, &self.request),
             None => match self.made.take() {
-                Some(made) => Ok(made),
+                Some(made) => Ok(*made),
                 None => Attempt::new(Arc::clone(&turn.leaf), &self.request),
             },
         };
@@ -214,7 +213,7 @@ impl Drive<'_> {
             }
             // What the caller hears of is the break, not that nobody could mend it.
             Err(error) if self.rescue.is_some() => {
-                let broke = self.rescue.as_ref().map(Rescue::error).unwrap_or(error);
+                let broke = self.rescue.as_ref().map_or(error, |rescue| rescue.error());
                 return Ok(Err(Came::To(Outcome::Unfit(broke.status()), Last::Error(broke))));
             }
             Err(error) => {
@@ -258,7 +257,7 @@ impl Drive<'_> {
             created,
         };
         let trial = Trial::new(flight, patience, expected, self.ctx.started);
-        match self.rescue.as_mut().and_then(Rescue::rewriter) {
+        match self.rescue.as_mut().and_then(|rescue| rescue.rewriter()) {
             Some(rewriter) => trial.resuming(rewriter),
             None => trial,
         }
@@ -286,7 +285,7 @@ impl Drive<'_> {
                     () = self.gateway.shared.phase.until_cut() => {
                         break Err(Lost::OutOfTime(Error::draining()));
                     }
-                    () = beats.next() => self.beat_early().await?,
+                    () = beats.next() => Box::pin(self.beat_early()).await?,
                 }
             }
         };

@@ -72,7 +72,7 @@ impl Drive<'_> {
         } else if self.rescue.is_none() && passing.incoming.shape != Shape::Events {
             // The caller has been promised events, by a comment.
             let error = Error::invalid_answer("The provider answered with no stream.", "no events");
-            return self.end_with((Fault::from(&error), Some(error))).await.map(|()| Came::Told);
+            return Box::pin(self.end_with((Fault::from(&error), Some(error)))).await.map(|()| Came::Told);
         }
         let end = match self.hand_on(&mut passing, &mut upload, tasks).await {
             Ok(end) => end,
@@ -95,8 +95,8 @@ impl Drive<'_> {
                 }
                 Ok(Came::Told)
             }
-            End::Broken(error) => self.broken(passing, error, true).await,
-            End::Stopped(error) => self.broken(passing, error, false).await,
+            End::Broken(error) => Box::pin(self.broken(passing, error, true)).await,
+            End::Stopped(error) => Box::pin(self.broken(passing, error, false)).await,
         }
     }
 
@@ -258,9 +258,15 @@ impl Drive<'_> {
             let step = self.plan.next(&Outcome::Cut, &mut self.known);
             if let Step::Try { leaf, wait, why } = step {
                 let why = if why == Why::Retry { why } else { Why::Rescue };
-                let rescue = Rescue::new(incoming, self.ctx, &errand.attempt, &error, self.rescue.take());
+                let rescue = Rescue::new(
+                    incoming,
+                    self.ctx,
+                    &errand.attempt,
+                    &error,
+                    self.rescue.take().map(|rescue| *rescue),
+                );
                 if let Some(rescue) = rescue {
-                    self.rescue = Some(rescue);
+                    self.rescue = Some(Box::new(rescue));
                     return Ok(Came::Again(Turn { leaf, wait, why }));
                 }
                 return self.end_with((Fault::from(&error), Some(error))).await.map(|()| Came::Told);
@@ -283,7 +289,7 @@ impl Drive<'_> {
     pub(super) async fn end_with(&mut self, (fault, error): (Fault, Option<Error>)) -> Result<()> {
         let dialect = self.ctx.operation.dialect();
         let mut out = Vec::new();
-        match self.rescue.as_mut().and_then(Rescue::rewriter) {
+        match self.rescue.as_mut().and_then(|rescue| rescue.rewriter()) {
             Some(mut rewriter) => {
                 self.gateway.shared.metrics.rescued("failed");
                 rewriter.fail(&fault, &mut out);

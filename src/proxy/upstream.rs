@@ -41,6 +41,9 @@ const STOPPED: [&str; 13] = [
     "x-real-ip",
 ];
 
+/// Headers that no caller may have taken off by naming them in `Connection`.
+const KEPT: [&str; 4] = ["host", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
+
 /// Headers of one hop: between the caller and us, or between us and the provider.
 const ONE_HOP: [&str; 10] = [
     "connection",
@@ -170,14 +173,28 @@ fn copy(caller: &RequestHeader, names: Names) -> RequestHeader {
 /// The headers of one hop (RFC 9110, 7.6.1): the known ones, and those the caller's `Connection` names.
 fn stopping_here(headers: &HeaderMap) -> Vec<HeaderName> {
     let known = headers.keys().filter(|name| ONE_HOP.contains(&name.as_str())).cloned();
-    let mut gone: Vec<HeaderName> = known.collect();
-    for value in headers.get_all(header::CONNECTION) {
-        let named = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        gone.extend(
-            named.filter_map(|name| HeaderName::from_bytes(name).ok()).filter(|name| name != header::HOST),
-        );
+    known.chain(named(headers).filter_map(|name| HeaderName::from_bytes(name).ok())).collect()
+}
+
+/// Whether `Connection` names only what headers can be called, and nothing that must not be taken off.
+///
+/// # Errors
+/// 400 with the name.
+pub(super) fn check_hop(headers: &HeaderMap) -> std::result::Result<(), Error> {
+    let is_proper =
+        |name: &&[u8]| HeaderName::from_bytes(name).is_ok_and(|name| !KEPT.contains(&name.as_str()));
+    match named(headers).find(|name| !is_proper(name)) {
+        Some(name) => {
+            Err(Error::improper_http(format!("Connection names {:?}", name.escape_ascii().to_string())))
+        }
+        None => Ok(()),
     }
-    gone
+}
+
+fn named(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let values = headers.get_all(header::CONNECTION).into_iter();
+    let names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
 }
 
 /// How the end of a body is told.

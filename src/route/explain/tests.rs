@@ -230,7 +230,7 @@ fn the_request_is_told_without_its_words() {
     let direct = r#"{"provider":"openai","api_key":"k"}"#;
     let anthropic = r#"{"provider":"anthropic","api_key":"k"}"#;
     for (config, body, path, translated, sent, way) in [
-        (direct, BODY, "/v1/chat/completions", false, "as_written", "direct"),
+        (direct, BODY, "/v1/chat/completions", false, "as_written", "orchestrated"),
         (direct, STREAM, "/v1/chat/completions", false, "as_written", "orchestrated"),
         (
             r#"{"provider":"openai","api_key":"k","override_params":{"n":1}}"#,
@@ -238,7 +238,7 @@ fn the_request_is_told_without_its_words() {
             "/v1/chat/completions",
             false,
             "changed",
-            "direct",
+            "orchestrated",
         ),
         (anthropic, BODY, "/v1/messages", true, "changed", "orchestrated"),
     ] {

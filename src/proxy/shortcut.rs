@@ -1,0 +1,91 @@
+//! The hooks of a request that `request_filter` always answers, called one after the other.
+//!
+//! Pingora's own loop calls the same hooks in the same order, and keeps room in each request's future for all else it
+//! can do (caches, upstreams, tries): some ten thousand bytes that are moved twice for each request, and held while an
+//! answer is awaited. Which requests have no need of that is seen from their first line; the others, and HTTP/2, take
+//! Pingora's loop.
+
+use super::{Gateway, failure};
+use crate::api::operation::{BodyKind, Operation};
+use crate::error::Error;
+use http::Method;
+use pingora_core::ErrorType;
+use pingora_core::protocols::Stream;
+use pingora_proxy::{ProxyHttp, Session};
+
+/// Whether a request, by its raw head, is one whose body is read and whose attempts are the gateway's own. Not one
+/// that would switch protocols.
+pub(super) fn is_for(head: &[u8]) -> bool {
+    let mut lines = head.split(|byte| *byte == b'\n');
+    let Some(target) = lines.next().and_then(|line| line.strip_prefix(b"POST /v1/")) else { return false };
+    let path = target.split(|byte| matches!(byte, b' ' | b'?')).next().unwrap_or_default();
+    let Ok(path) = std::str::from_utf8(path) else { return false };
+    Operation::find(&Method::POST, path).body() == BodyKind::Json && !lines.any(is_upgrade)
+}
+
+fn is_upgrade(line: &[u8]) -> bool {
+    line.get(..7).is_some_and(|name| name.eq_ignore_ascii_case(b"upgrade"))
+}
+
+/// Leads a request through the hooks; gives its connection back when that may carry another.
+pub(super) async fn lead(gateway: &Gateway, mut session: Session) -> Option<Stream> {
+    match session.downstream_session.read_request().await {
+        Ok(true) => {}
+        Ok(false) => return None,
+        Err(error) => {
+            if *error.etype() == ErrorType::InvalidHTTPHeader {
+                // As Pingora answers it.
+                let _ = session.downstream_session.respond_error(400).await;
+            }
+            session.downstream_session.shutdown().await;
+            return None;
+        }
+    }
+    let mut ctx = gateway.new_ctx();
+    let failed = match gateway.request_filter(&mut session, &mut ctx).await {
+        Ok(true) => None,
+        Ok(false) => Some(failure::of_ours(&mut ctx, Error::internal("nobody answered the request"))),
+        Err(error) => Some(error),
+    };
+    let may_go_on = match &failed {
+        Some(error) => gateway.fail_to_proxy(&mut session, error, &mut ctx).await.can_reuse_downstream,
+        None => true,
+    };
+    gateway.logging(&mut session, failed.as_deref(), &mut ctx).await;
+    if !may_go_on {
+        return None;
+    }
+    let (stream, _) = session.downstream_session.finish().await.ok()??.into_parts();
+    Some(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_and_attempted_is_told_by_the_head() {
+        for head in [
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\n\r\n",
+            "POST /v1/embeddings?x=1 HTTP/1.0\r\n\r\n",
+            "POST /v1/messages HTTP/1.1\nhost: a\n\n",
+            "POST /v1/audio/speech HTTP/1.1\r\nx-note: upgrade\r\n\r\n",
+        ] {
+            assert!(is_for(head.as_bytes()), "{head}");
+        }
+        for head in [
+            "GET /v1/models HTTP/1.1\r\n\r\n",
+            "GET /v1/chat/completions HTTP/1.1\r\n\r\n",
+            "POST /v1/files HTTP/1.1\r\n\r\n",
+            "POST /v1/proxy/chat/completions HTTP/1.1\r\n\r\n",
+            "POST /v1/anything HTTP/1.1\r\n\r\n",
+            "POST http://host/v1/chat/completions HTTP/1.1\r\n\r\n",
+            "POST /v1/chat/completions HTTP/1.1\r\nUPGRADE: websocket\r\n\r\n",
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nupgrade: h2c\r\n\r\n",
+            "\r\nPOST /v1/chat/completions HTTP/1.1\r\n\r\n",
+            "",
+        ] {
+            assert!(!is_for(head.as_bytes()), "{head}");
+        }
+    }
+}
