@@ -41,6 +41,19 @@ async fn looks_broken(gateway: &Gateway, fault: &str, speech: Speech, way: Way) 
 }
 
 #[tokio::test]
+async fn comments_to_the_caller_do_not_hide_a_silent_provider() {
+    let gateway = Gateway::start(&format!("{STANDARD}{IMPATIENT}"));
+    let trace = new_trace();
+    let call = ask(&gateway, Speech::OpenAi, Way::Streamed, "fault=stall&after=4");
+    let config = r#"{"provider":"@emulator","time_limits":{"heartbeat_ms":60}}"#;
+    let call = call.header("x-gateway-config", config).header("x-gateway-trace-id", &trace);
+    let text = call.send().await.unwrap().text().await.unwrap();
+    assert!(text.contains(": keep-alive") && text.contains("\"error\""), "{text}");
+    let line = gateway.access_line(&trace).await;
+    assert_eq!(line["error_code"], "upstream_timeout", "{line}");
+}
+
+#[tokio::test]
 async fn a_stream_that_breaks_off_ends_with_an_error_event_and_nothing_that_says_done() {
     let gateway = Gateway::start(&format!("{STANDARD}{IMPATIENT}"));
     let mut told = 0.0;

@@ -27,11 +27,6 @@ pub fn members(text: &[u8]) -> Option<Members<'_>> {
     text.starts_with(b"{").then_some(Members { text, at: 1 })
 }
 
-/// The value that `text` begins with, without what follows it.
-pub fn value(text: &[u8]) -> Option<&[u8]> {
-    text.get(..value_end(text, 0)?)
-}
-
 impl<'a> Iterator for Items<'a> {
     type Item = &'a [u8];
 

@@ -150,3 +150,54 @@ fn absolute(uri: &Uri, host: &[u8], tls: bool) -> Result<Uri> {
         Uri::builder().scheme(if tls { "https" } else { "http" }).authority(authority).path_and_query(path);
     uri.build().or_err(ErrorType::InvalidHTTPHeader, "unusable address")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(status: u16, name: &'static str) -> ResponseHeader {
+        let mut head = ResponseHeader::build(status, None).unwrap();
+        head.set_version(Version::HTTP_2);
+        if !name.is_empty() {
+            head.insert_header(name, "1").unwrap();
+        }
+        head
+    }
+
+    #[test]
+    fn a_body_whose_end_nothing_tells_goes_on_in_chunks() {
+        for (status, name, over, chunked) in [
+            (200, "", false, true),
+            (500, "", false, true),
+            (200, "content-length", false, false),
+            (200, "transfer-encoding", false, false),
+            (200, "", true, false),
+            (204, "", false, false),
+            (304, "", false, false),
+            (103, "", false, false),
+        ] {
+            let mut head = head(status, name);
+            as_http11(&mut head, over).unwrap();
+            let told = head.headers.get(header::TRANSFER_ENCODING).is_some_and(|value| value == "chunked");
+            assert_eq!((told, head.version), (chunked, Version::HTTP_11), "{status} {name} {over}");
+        }
+    }
+
+    #[test]
+    fn a_promised_body_is_missed() {
+        assert!(promises_body(&head(200, "content-length")));
+        assert!(!promises_body(&head(304, "content-length")));
+        assert!(!promises_body(&head(200, "")));
+        let mut none = head(200, "");
+        none.insert_header("content-length", "00").unwrap();
+        assert!(!promises_body(&none));
+    }
+
+    #[test]
+    fn http2_has_the_host_in_the_address() {
+        let path = Uri::from_static("/v1/chat?a=b");
+        assert_eq!(absolute(&path, b"a.example:8443", true).unwrap(), "https://a.example:8443/v1/chat?a=b");
+        assert_eq!(absolute(&Uri::from_static("*"), b"a", false).unwrap().path(), "*");
+        assert!(absolute(&path, b"a b", true).is_err());
+    }
+}

@@ -19,6 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// The largest body that is put behind its head, bytes: a larger one is not worth the copy.
 const MOST_JOINED: usize = 16 << 10;
 
+/// What most heads have room in, bytes.
+const MOST_HEADS: usize = 1 << 10;
+
 /// A stream that may hold a head back.
 #[derive(Debug)]
 pub struct OneWrite {
@@ -42,7 +45,11 @@ impl OneWrite {
     /// `body`: how much follows the head at once, bytes.
     pub fn new(stream: Stream, body: usize) -> Self {
         let stage = if body == 0 || body > MOST_JOINED { Stage::Through } else { Stage::Head };
-        Self { stream, held: Vec::new(), sent: 0, stage }
+        let held = match stage {
+            Stage::Through => Vec::new(),
+            _ => Vec::with_capacity(MOST_HEADS + body),
+        };
+        Self { stream, held, sent: 0, stage }
     }
 
     /// The connection itself, for the next request.

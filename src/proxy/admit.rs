@@ -61,6 +61,7 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
         return Err(failure::of_ours(ctx, Error::internal("a config without a target")));
     };
     let drive = Drive { plan, request: read, known, first };
+    ctx.record.is_plain = tree.is_plain();
     match tree.is_plain() || session.is_upgrade_req() {
         true => plain(gateway, session, ctx, drive).await,
         false => orchestrate(gateway, session, ctx, drive, None).await,

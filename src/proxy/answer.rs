@@ -64,7 +64,7 @@ fn rewriter(answer: &ResponseHeader, ctx: &Ctx, streamed: bool, length: Option<u
 /// The gateway's headers on an answer.
 pub(super) fn label(headers: &mut HeaderMap, ctx: &Ctx) {
     if let Some(Errand { attempt, .. }) = &ctx.errand {
-        head::put(headers, head::PROVIDER, attempt.leaf.provider.id());
+        headers.insert(head::PROVIDER, HeaderValue::from_static(attempt.leaf.provider.id()));
         head::put(headers, head::OPTION_INDEX, &attempt.leaf.index);
         headers.insert(head::RETRIES, ctx.record.retries_text());
         headers.insert(head::CACHE_STATUS, HeaderValue::from_static("DISABLED"));

@@ -46,8 +46,9 @@ pub(super) struct Flight {
     landed: bool,
     /// Of the waits for its pieces.
     timer: LastingTimer,
-    /// The longest wait for a piece, where the connection itself has no limit.
+    /// The longest wait for a piece, where the connection itself has no limit; and since when one is waited for.
     silence: Option<Duration>,
+    waits: Option<Instant>,
     /// Heard while pieces were gathered, and not told yet.
     failed: Option<Box<PingoraError>>,
 }
@@ -113,14 +114,23 @@ impl Flight {
             }
         };
         let timer = LastingTimer::default();
-        let flight =
-            Self { errand, outlet, running, feeds_live, landed: false, timer, silence, failed: None };
+        let flight = Self {
+            errand,
+            outlet,
+            running,
+            feeds_live,
+            landed: false,
+            timer,
+            silence,
+            waits: None,
+            failed: None,
+        };
         (flight, Upload { tx })
     }
 
     /// Waits for the next piece of the answer, at most until `deadline`.
     pub async fn next(&mut self, deadline: Option<Instant>) -> Heard {
-        let Self { outlet, running, landed, timer, failed, silence, .. } = self;
+        let Self { outlet, running, landed, timer, failed, silence, waits, .. } = self;
         if let Some(error) = failed.take() {
             return Heard::Failed(error);
         }
@@ -133,19 +143,21 @@ impl Flight {
             }
             Poll::Ready(task)
         });
-        let wait = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let most = wait.into_iter().chain(*silence).min();
-        let task = match most {
-            Some(most) => match timer.within(most, piece).await {
+        let now = Instant::now();
+        let since = *waits.get_or_insert(now);
+        let silent = silence.map(|silence| since + silence);
+        let task = match deadline.into_iter().chain(silent).min() {
+            Some(until) => match timer.within(until.saturating_duration_since(now), piece).await {
                 Some(task) => task,
-                None if wait == Some(most) => return Heard::TimedOut,
-                None => {
+                None if silent == Some(until) => {
                     let error = PingoraError::explain(ErrorType::ReadTimedout, "nothing was heard");
                     return Heard::Failed(error.into_up());
                 }
+                None => return Heard::TimedOut,
             },
             None => piece.await,
         };
+        *waits = None;
         match task {
             Some(HttpTask::Failed(error)) => Heard::Failed(error),
             Some(task) => Heard::Task(task),

@@ -31,6 +31,8 @@ pub struct Record {
     /// The control plane answered it.
     pub by_control: bool,
     pub streamed: bool,
+    /// One target and one try: there is no story.
+    pub is_plain: bool,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub first_byte: Option<Instant>,
@@ -124,9 +126,9 @@ impl Record {
         }
     }
 
-    /// Whether the attempts are worth a header: there was more than one, or the one failed.
+    /// Whether the attempts are worth a header: there could have been more than one, or the answer is a stream.
     pub fn is_a_story(&self) -> bool {
-        !self.tries.is_empty()
+        !self.tries.is_empty() && (self.streamed || !self.is_plain)
     }
 
     /// The attempts in one line: target, what came of it, milliseconds (`x-gateway-attempts`).

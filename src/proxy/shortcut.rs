@@ -16,15 +16,16 @@ use pingora_proxy::{ProxyHttp, Session};
 /// Whether a request, by its raw head, is one whose body is read and whose attempts are the gateway's own. Not one
 /// that would switch protocols.
 pub(super) fn is_for(head: &[u8]) -> bool {
-    let mut lines = head.split(|byte| *byte == b'\n');
-    let Some(target) = lines.next().and_then(|line| line.strip_prefix(b"POST /v1/")) else { return false };
-    let path = target.split(|byte| matches!(byte, b' ' | b'?')).next().unwrap_or_default();
-    let Ok(path) = std::str::from_utf8(path) else { return false };
-    Operation::find(&Method::POST, path).body() == BodyKind::Json && !lines.any(is_upgrade)
+    let Some(target) = head.strip_prefix(b"POST /v1/") else { return false };
+    let end = memchr::memchr3(b' ', b'?', b'\n', target).unwrap_or(target.len());
+    let Some(Ok(path)) = target.get(..end).map(std::str::from_utf8) else { return false };
+    Operation::find(&Method::POST, path).body() == BodyKind::Json && !switches(target)
 }
 
-fn is_upgrade(line: &[u8]) -> bool {
-    line.get(..7).is_some_and(|name| name.eq_ignore_ascii_case(b"upgrade"))
+/// Whether one of the lines below the first is an `Upgrade`.
+fn switches(head: &[u8]) -> bool {
+    let lines = memchr::memchr_iter(b'\n', head).filter_map(|end| head.get(end + 1..end + 8));
+    lines.into_iter().any(|name| name.eq_ignore_ascii_case(b"upgrade"))
 }
 
 /// Leads a request through the hooks; gives its connection back when that may carry another.

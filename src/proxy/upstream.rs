@@ -300,3 +300,37 @@ pub(super) fn answer_head(answer: &ResponseHeader, errand: &Errand) {
 pub(super) fn answer_body(errand: &Errand) {
     errand.marks.note(|marks| marks.ended = Some(Instant::now()));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(connection: &[&'static str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-kept", HeaderValue::from_static("1"));
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        for value in connection {
+            headers.append(header::CONNECTION, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn what_connection_names_stops_here() {
+        let gone = stopping_here(&headers(&["close, X-Own", "keep-alive"]));
+        for name in ["te", "connection", "x-own", "keep-alive"] {
+            assert!(gone.iter().any(|gone| gone == name), "{name}");
+        }
+        assert!(!gone.iter().any(|gone| gone == "x-kept"));
+    }
+
+    #[test]
+    fn connection_cannot_name_everything() {
+        for proper in [&[][..], &["close"], &["keep-alive, x-own,", ""], &["Upgrade"]] {
+            assert!(check_hop(&headers(proper)).is_ok(), "{proper:?}");
+        }
+        for improper in ["host", "close, X-Forwarded-For", "a b", ":authority", "\"x\""] {
+            assert_eq!(check_hop(&headers(&[improper])).unwrap_err().status(), 400, "{improper}");
+        }
+    }
+}

@@ -145,7 +145,7 @@ impl Attempt {
         let call_there = Call { operation: ready.operation, ..call };
         let path = match leaf.provider.base_path(&call_there, &leaf.account, &leaf.origin.base_path) {
             "" => ready.path,
-            base => format!("{base}{}", ready.path),
+            base => [base, &ready.path].concat(),
         };
         let auth = leaf.auth(&call_there)?;
         let grant = leaf.grant(&call_there)?;

@@ -64,10 +64,18 @@ impl Sources<'_> {
             key.push_str(name.as_str());
             key.push(',');
         }
-        let timeout = asked.request_timeout.unwrap_or_default();
+        key.push_str(if asked.forward_headers.is_some() { "\n+" } else { "\n-" });
+        key.push_str(match asked.strict_std_compliance {
+            None => "\n-\n",
+            Some(false) => "\n0\n",
+            Some(true) => "\n1\n",
+        });
         // Writing into a String cannot fail.
-        let strict = asked.strict_std_compliance;
-        let _ = write!(key, "\n{}\n{timeout}\n{strict:?}\n{generation}", asked.forward_headers.is_some());
+        if let Some(timeout) = asked.request_timeout {
+            let _ = write!(key, "{timeout}");
+        }
+        key.push('\n');
+        let _ = write!(key, "{generation}");
         Some(key)
     }
 }

@@ -19,7 +19,7 @@ pub struct Server {
     pub pid_file: Option<PathBuf>,
     /// How long open streams may drain after a stop was asked for.
     pub grace_period: Duration,
-    /// Idle upstream connections kept, per thread pool.
+    /// Idle upstream connections kept for each thread, in each pool: that of attempts, and that of direct requests.
     pub upstream_pool_size: usize,
 }
 
