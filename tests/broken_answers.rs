@@ -20,7 +20,7 @@ async fn a_whole_answer_that_breaks_off_never_looks_complete() {
     for fault in ["cut", "stall", "truncate"] {
         for speech in SPEECHES {
             calls.extend(
-                [Way::Direct, Way::Timed, Way::Big].map(|way| looks_broken(&gateway, fault, speech, way)),
+                [Way::Plain, Way::Timed, Way::Big].map(|way| looks_broken(&gateway, fault, speech, way)),
             );
         }
     }

@@ -81,7 +81,7 @@ async fn a_wrong_or_missing_service_key_is_refused_in_both_dialects() {
     for speech in SPEECHES {
         for headers in rows {
             let (tag, trace) = (new_trace(), new_trace());
-            let call = post(speech, Way::Direct, &tag).header("x-gateway-provider", speech.slug());
+            let call = post(speech, Way::Plain, &tag).header("x-gateway-provider", speech.slug());
             let call = headers.iter().fold(call, |call, (name, value)| call.header(*name, *value));
             let answer = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
             let message = failed(answer, speech, &trace, 401, "invalid_api_key").await;
@@ -123,7 +123,7 @@ async fn the_service_key_never_reaches_a_provider_even_when_asked_to() {
 #[tokio::test]
 async fn a_service_key_hidden_behind_another_bearer_is_found() {
     let tag = new_trace();
-    let body = body(Speech::Anthropic, Way::Direct, "").to_string();
+    let body = body(Speech::Anthropic, Way::Plain, "").to_string();
     let request = format!(
         "POST /v1/messages HTTP/1.1\r\nhost: gateway\r\nx-gateway-api-key: {KEY}\r\n\
          authorization: Bearer sk-caller\r\nauthorization: Bearer {OTHER_KEY}\r\n\

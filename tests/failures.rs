@@ -57,7 +57,7 @@ async fn a_silent_provider_is_given_up_after_the_time_the_request_grants() {
     let gateway = gateway();
     let mut calls = Vec::new();
     for speech in SPEECHES {
-        for way in [Way::Direct, Way::Big, Way::Streamed] {
+        for way in [Way::Plain, Way::Big, Way::Streamed] {
             calls.extend([true, false].map(|by_header| gives_up(&gateway, speech, way, by_header)));
         }
     }
@@ -84,7 +84,7 @@ async fn gives_up(gateway: &Gateway, speech: Speech, way: Way, by_header: bool) 
 #[tokio::test]
 async fn the_time_limit_is_for_the_head_of_the_answer_only() {
     let gateway = gateway();
-    for way in [Way::Direct, Way::Streamed] {
+    for way in [Way::Plain, Way::Streamed] {
         let call = ask(&gateway, Speech::OpenAi, way, "ttft=600&tokens=3");
         let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-request-timeout", "300");
         let answer = call.send().await.unwrap();
@@ -98,7 +98,7 @@ async fn the_time_limit_is_for_the_head_of_the_answer_only() {
 async fn the_operators_limits_hold_where_the_request_names_none() {
     let limits = "limits: {upstream_read_timeout_ms: 250}\n";
     let gateway = Gateway::start(&format!("{STANDARD}{limits}"));
-    for way in [Way::Direct, Way::Big, Way::Streamed] {
+    for way in [Way::Plain, Way::Big, Way::Streamed] {
         let trace = new_trace();
         let call = ask(&gateway, Speech::OpenAi, way, "fault=hang").header("x-gateway-trace-id", &trace);
         let answer = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
@@ -107,7 +107,7 @@ async fn the_operators_limits_hold_where_the_request_names_none() {
     }
     gateway.reload(&format!("{STANDARD}limits: {{request_timeout_ms: 200}}\n"));
     let said = async || {
-        let call = ask(&gateway, Speech::OpenAi, Way::Direct, "fault=hang");
+        let call = ask(&gateway, Speech::OpenAi, Way::Plain, "fault=hang");
         let call = call.header("x-gateway-provider", "@emulator");
         let call = call.timeout(Duration::from_secs(2));
         Some(call.send().await.ok()?.text().await.ok()?).filter(|text| text.contains("200ms"))

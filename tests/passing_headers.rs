@@ -44,7 +44,7 @@ fn find<'a>(headers: &'a [(String, String)], name: &str) -> Vec<&'a (String, Str
     headers.iter().filter(|(given, _)| given.eq_ignore_ascii_case(name)).collect()
 }
 
-const ALL: [Way; 4] = [Way::Direct, Way::Timed, Way::Big, Way::Streamed];
+const ALL: [Way; 4] = [Way::Plain, Way::Timed, Way::Big, Way::Streamed];
 
 #[tokio::test]
 async fn what_must_stop_stops_and_the_rest_passes() {
@@ -128,11 +128,11 @@ async fn a_traceparent_is_passed_on_and_names_the_trace() {
         assert_eq!(find(&seen, "tracestate")[0].1, "a=b", "{way:?}");
     }
     let gateway = gateway();
-    let call = ask(&gateway, Speech::OpenAi, Way::Direct, "").header("x-gateway-provider", "@emulator");
+    let call = ask(&gateway, Speech::OpenAi, Way::Plain, "").header("x-gateway-provider", "@emulator");
     let answer = call.header("traceparent", PARENT).send().await.unwrap();
     assert_eq!(answer.headers()["x-gateway-trace-id"], "4bf92f3577b34da6a3ce929d0e0e4736");
     // A broken one is no trace.
-    let call = ask(&gateway, Speech::OpenAi, Way::Direct, "").header("x-gateway-provider", "@emulator");
+    let call = ask(&gateway, Speech::OpenAi, Way::Plain, "").header("x-gateway-provider", "@emulator");
     let answer = call.header("traceparent", "00-zz-00f067aa0ba902b7-01").send().await.unwrap();
     assert_eq!(answer.headers()["x-gateway-trace-id"].len(), 36);
 }
@@ -148,7 +148,7 @@ async fn metadata_stands_in_the_access_line_and_nowhere_else() {
     answer.text().await.unwrap();
     assert_eq!(gateway.access_line(&trace).await["metadata"], metadata);
     assert!(!gateway.emulator_requests(&tag).await[0].to_string().contains("\"red\""));
-    let call = ask(&gateway, Speech::OpenAi, Way::Direct, "").header("x-gateway-provider", "@emulator");
+    let call = ask(&gateway, Speech::OpenAi, Way::Plain, "").header("x-gateway-provider", "@emulator");
     let answer = call.header("x-gateway-metadata", "team=red").send().await.unwrap();
     let body: Value = answer.json().await.unwrap();
     assert_eq!(body["error"]["param"], "x-gateway-metadata", "{body}");

@@ -9,6 +9,7 @@ use super::stop::{Drain, MARGIN, Watch};
 use super::{logging, read};
 use pingora_core::apps::HttpServerOptions;
 use pingora_core::listeners::tls::TlsSettings;
+use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
 use pingora_core::server::configuration::{Opt, ServerConf};
 use pingora_core::server::{RunArgs, Server};
 use pingora_core::services::background::{BackgroundService, background_service};
@@ -141,9 +142,9 @@ fn open<A>(
     listener: &Listener,
     certificates: &mut Vec<Arc<Certificate>>,
 ) -> Result<(), String> {
-    let address = listener.address.to_string();
+    let endpoint = ListenerConfig::tcp(listener.address.to_string()).l4_buffer(buffers(listener));
     let Some(files) = &listener.tls else {
-        service.add_tcp(&address);
+        service.add_listener(endpoint);
         return Ok(());
     };
     let certificate = Arc::new(Certificate::load(files)?);
@@ -154,8 +155,16 @@ fn open<A>(
     if listener.h2 {
         tls.enable_h2();
     }
-    service.add_tls_with_settings(&address, None, tls);
+    service.add_listener(endpoint.tls(tls));
     Ok(())
+}
+
+/// What lies between a caller's socket and whoever reads and writes it, for as long as the connection is open. Heads
+/// and bodies are read into buffers of their own, large enough; TLS reads in small bites. A small answer leaves with
+/// one write. Pingora's own sizes are 64 KiB for reading, more than all else an open stream holds, and 1,460 for writing.
+fn buffers(listener: &Listener) -> L4BufferSettings {
+    let read = if listener.tls.is_some() { 16 << 10 } else { 0 };
+    L4BufferSettings::default().read(read).write(4 << 10)
 }
 
 /// Pingora panics over a file it cannot use, and only when it first connects.

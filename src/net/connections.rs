@@ -1,9 +1,10 @@
-//! The connections to providers that attempts use: Pingora's pools and handshakes, without its proxy loop.
+//! The connections to providers that attempts use: Pingora's handshakes and sessions, without its proxy loop.
 //!
 //! Opens a connection or takes one that is open already, and takes it back when its exchange is over. What is sent and
 //! what an answer means is the caller's business; which version is spoken is not: see [`Connection`].
 
 use super::connection::Connection;
+use super::idle::Idle;
 use super::one_write::OneWrite;
 use pingora_core::connectors::http::v2::Connector as Http2;
 use pingora_core::connectors::{ConnectorOptions, TransportConnector};
@@ -13,18 +14,25 @@ use pingora_core::protocols::{ALPN, Stream};
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::upstreams::peer::{HttpPeer, Peer};
 use pingora_core::{Error, ErrorType, Result};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a connection stays whose peer says nothing of it.
+const UNTOLD: Duration = Duration::from_secs(60);
 
 /// All of them, for one service: what is idle waits on the runtime that opened it.
 pub struct Connections {
     h1: TransportConnector,
     h2: Http2,
+    idle: Arc<Idle>,
 }
 
 impl Connections {
     /// Pool sizes, authorities and threads as Pingora's own proxy would have them.
     pub fn new(conf: &ServerConf) -> Self {
         let options = ConnectorOptions::from_server_conf(conf);
-        Self { h1: TransportConnector::new(Some(options.clone())), h2: Http2::new(Some(options)) }
+        let idle = Idle::new(options.keepalive_pool_size);
+        Self { h1: TransportConnector::new(Some(options.clone())), h2: Http2::new(Some(options)), idle }
     }
 
     /// A connection to `peer`, and whether it was used before. `body`: how many bytes will follow the head at once.
@@ -36,7 +44,7 @@ impl Connections {
         if may_be_h2 && let Some(session) = self.h2.reused_http_session(peer).await? {
             return Ok((Connection::h2(session, peer), true));
         }
-        if let Some(stream) = self.h1.reused_stream(peer).await {
+        if let Some(stream) = self.idle.take(peer.reuse_hash(), Instant::now()) {
             return Ok((h1(stream, peer, body), true));
         }
         // Rare, and the handshakes' futures are large: every exchange would have room for them.
@@ -65,7 +73,9 @@ impl Connections {
                 session.respect_keepalive();
                 let Some(stream) = session.reuse().await else { return };
                 let Ok(stream) = stream.into_any().downcast::<OneWrite>() else { return };
-                self.h1.release_stream(stream.into_inner(), peer.reuse_hash(), peer.idle_timeout());
+                let now = Instant::now();
+                let until = now + peer.idle_timeout().unwrap_or(UNTOLD);
+                self.idle.put(peer.reuse_hash(), stream.into_inner(), until, now);
             }
             Connection::H2(session) => self.h2.release_http_session(*session, peer, peer.idle_timeout()),
         }

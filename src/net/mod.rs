@@ -12,6 +12,7 @@ pub mod connections;
 pub mod custom_host;
 pub mod dns;
 pub mod doorway;
+mod idle;
 mod one_write;
 pub mod origin;
 pub mod peer;

@@ -18,18 +18,19 @@ pub(crate) enum Speech {
 /// How the gateway takes a request upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Small and whole: Pingora proxies it.
-    Direct,
-    /// Small, whole and with a time limit: an attempt.
+    /// Small and whole.
+    Plain,
+    /// Small, whole and with a time limit.
     Timed,
-    /// Larger than what Pingora replays: an attempt.
+    /// Larger than what Pingora replays.
     Big,
-    /// Streamed: an attempt.
     Streamed,
+    /// By `/v1/proxy`, small and whole: Pingora proxies it, the others are attempts of the gateway.
+    Passed,
 }
 
 pub(crate) const SPEECHES: [Speech; 2] = [Speech::OpenAi, Speech::Anthropic];
-pub(crate) const WAYS: [Way; 4] = [Way::Direct, Way::Timed, Way::Big, Way::Streamed];
+pub(crate) const WAYS: [Way; 5] = [Way::Plain, Way::Timed, Way::Big, Way::Streamed, Way::Passed];
 
 impl Speech {
     fn path(self) -> &'static str {
@@ -67,7 +68,8 @@ pub(crate) fn body(speech: Speech, way: Way, script: &str) -> Value {
 
 /// The request, ready to be sent, through a client of its own.
 pub(crate) fn ask(gateway: &Gateway, speech: Speech, way: Way, script: &str) -> RequestBuilder {
-    let url = format!("{}{}", gateway.base_url(), speech.path());
+    let below = if way == Way::Passed { "/proxy" } else { "" };
+    let url = format!("{}{below}{}", gateway.base_url(), speech.path());
     let call = client().post(url).header("x-gateway-api-key", KEY);
     let call = match way {
         Way::Timed => call.header("x-gateway-request-timeout", "20000"),
