@@ -2,6 +2,7 @@
 //!
 //! Pure: no I/O, no clock, no provider. A provider's own words live with the provider.
 
+pub mod alike;
 pub mod body;
 pub mod chat;
 pub mod chat_completions;

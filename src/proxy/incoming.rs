@@ -5,6 +5,7 @@
 
 use super::answer::is_media;
 use crate::api::Dialect;
+use crate::api::alike::Alike;
 use crate::api::chat::Fault;
 use crate::api::operation::Operation;
 use crate::api::sse::{Edge, Splitter, end_of_event, only_data};
@@ -15,7 +16,6 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
-use serde::de::IgnoredAny;
 
 /// The most of an answer that is kept for going on from where it broke, bytes.
 const MOST_KEPT: usize = 4 << 20;
@@ -82,6 +82,7 @@ enum Form {
         mend: Option<Rewriter>,
         tap: Tap,
         edge: Edge,
+        alike: Alike,
     },
     Chat(Rewriter),
 }
@@ -114,9 +115,12 @@ impl Incoming {
             });
         let tap = || Tap::new(expected.operation, events, shape == Shape::Json, length);
         let form = match rewriter {
-            Some((translation, rewriter)) if translation.mends() => {
-                Form::Same { mend: Some(rewriter), tap: tap(), edge: Edge::default() }
-            }
+            Some((translation, rewriter)) if translation.mends() => Form::Same {
+                mend: Some(rewriter),
+                tap: tap(),
+                edge: Edge::default(),
+                alike: Alike::default(),
+            },
             Some((_, mut rewriter)) => {
                 if expected.keeps {
                     rewriter.remember();
@@ -124,7 +128,7 @@ impl Incoming {
                 }
                 Form::Chat(rewriter)
             }
-            None => Form::Same { mend: None, tap: tap(), edge: Edge::default() },
+            None => Form::Same { mend: None, tap: tap(), edge: Edge::default(), alike: Alike::default() },
         };
         let keeps = expected.keeps && events && matches!(form, Form::Same { .. });
         let mut incoming = Self {
@@ -257,11 +261,11 @@ impl Incoming {
 
     /// One whole event in the caller's shape; false when it must not be handed on.
     fn event(&mut self, event: &Bytes) -> bool {
-        let Form::Same { tap, .. } = &mut self.form else { return false };
+        let Form::Same { tap, alike, .. } = &mut self.form else { return false };
         if self.trouble.is_some() {
             return false;
         }
-        if self.expected.careful && !is_sound(event) {
+        if self.expected.careful && !is_sound(event, alike) {
             self.trouble = Some(Trouble::Malformed("an event is no JSON"));
             return false;
         }
@@ -361,7 +365,7 @@ impl Incoming {
             }
             return;
         }
-        match is_sound(&rest) {
+        match is_sound(&rest, &mut Alike::default()) {
             true => {
                 let mut whole = rest.to_vec();
                 if text.len() == rest.len() {
@@ -562,10 +566,10 @@ fn before_last(run: &[u8]) -> usize {
 }
 
 /// Whether an event's data is JSON, `[DONE]`, or there is none.
-fn is_sound(event: &[u8]) -> bool {
-    let is_sound = |data: &[u8]| {
+fn is_sound(event: &[u8], alike: &mut Alike) -> bool {
+    let mut is_sound = |data: &[u8]| {
         let data = data.trim_ascii();
-        data == b"[DONE]" || serde_json::from_slice::<IgnoredAny>(data).is_ok()
+        data == b"[DONE]" || alike.is_json(data)
     };
     if let Some(data) = only_data(event) {
         return is_sound(data);

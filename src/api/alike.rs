@@ -1,0 +1,160 @@
+//! Whether a JSON text is like one that was proven, but for the words in one string.
+//!
+//! The events of a stream differ in little else: to parse each of them anew costs more than all else that is done
+//! with it. Says yes only where nothing can be mistaken; a no says nothing.
+
+use serde::de::IgnoredAny;
+
+/// Texts that were not alike, after which no more are learned.
+const MOST_MISSED: u8 = 16;
+
+/// A proven text with a gap inside one of its strings.
+#[derive(Debug, Default)]
+pub struct Alike {
+    text: Vec<u8>,
+    /// Where the gap begins and ends; nowhere before two texts were learned.
+    gap: Option<(usize, usize)>,
+    missed: u8,
+}
+
+impl Alike {
+    /// Whether `text` is JSON: at a glance where it can be, by parsing it where not.
+    pub fn is_json(&mut self, text: &[u8]) -> bool {
+        if self.is_like(text) {
+            return true;
+        }
+        let valid = serde_json::from_slice::<IgnoredAny>(text).is_ok();
+        if valid && self.missed < MOST_MISSED {
+            self.learn(text);
+        }
+        valid
+    }
+
+    /// The same as the proven text around the gap, and in it characters only that mean nothing in a string.
+    fn is_like(&self, text: &[u8]) -> bool {
+        let Some((from, to)) = self.gap else { return false };
+        let (Some(before), Some(behind)) = (self.text.get(..from), self.text.get(to..)) else { return false };
+        let middle = text.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+        middle.is_some_and(is_plain)
+    }
+
+    /// Takes a text that was proven, and was not alike.
+    fn learn(&mut self, text: &[u8]) {
+        self.missed += 1;
+        self.gap = gap(&self.text, text);
+        self.text.clear();
+        self.text.extend_from_slice(text);
+    }
+}
+
+/// The string of `text` in which `other` begins to differ, without its quotes, when it is plain.
+fn gap(other: &[u8], text: &[u8]) -> Option<(usize, usize)> {
+    let same = text.iter().zip(other).take_while(|(one, two)| one == two).count();
+    let from = open_string(text.get(..same)?)?;
+    let to = from + memchr::memchr(b'"', text.get(from..)?)?;
+    is_plain(text.get(from..to)?).then_some((from, to))
+}
+
+/// Where the string begins, behind its quote, that is still open at the end of a part of valid JSON.
+fn open_string(part: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let start = at + memchr::memchr(b'"', part.get(at..)?)? + 1;
+        let mut end = start;
+        loop {
+            let Some(found) = memchr::memchr2(b'"', b'\\', part.get(end..)?) else { return Some(start) };
+            end += found;
+            match part.get(end)? {
+                b'"' => break,
+                _ => end += 2,
+            }
+        }
+        at = end + 1;
+    }
+}
+
+/// Characters that stand for themselves in a string.
+fn is_plain(text: &[u8]) -> bool {
+    let means_nothing = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
+    text.iter().all(means_nothing) && std::str::from_utf8(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde::de::IgnoredAny;
+
+    fn learned(texts: &[&str]) -> Alike {
+        let mut alike = Alike::default();
+        for text in texts {
+            assert!(alike.is_json(text.as_bytes()), "{text}");
+        }
+        alike
+    }
+
+    #[test]
+    fn the_events_of_a_stream_are_alike() {
+        let mut alike = learned(&[
+            r#"{"id":"c-1","choices":[{"delta":{"role":"assistant","content":""}}]}"#,
+            r#"{"id":"c-1","choices":[{"delta":{"content":" Hello"}}]}"#,
+            r#"{"id":"c-1","choices":[{"delta":{"content":" there"}}]}"#,
+        ]);
+        for (text, is_like, is_json) in [
+            (r#"{"id":"c-1","choices":[{"delta":{"content":"wörld, long and plain"}}]}"#, true, true),
+            (r#"{"id":"c-1","choices":[{"delta":{"content":""}}]}"#, true, true),
+            (r#"{"id":"c-1","choices":[{"delta":{"content":" a\"b"}}]}"#, false, true),
+            (r#"{"id":"c-1","choices":[{"delta":{"content":" a"b"}}]}"#, false, false),
+            (r#"{"id":"c-1","choices":[{"delta":{"content":" a\n"}}]}"#, false, true),
+            ("{\"id\":\"c-1\",\"choices\":[{\"delta\":{\"content\":\" a\nb\"}}]}", false, false),
+            (r#"{"id":"c-1","choices":[{"delta":{"content":" Hel"#, false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(alike.is_like(text.as_bytes()), is_like, "{text}");
+            alike.missed = MOST_MISSED;
+            assert_eq!(alike.is_json(text.as_bytes()), is_json, "{text}");
+        }
+        assert!(!alike.is_like(b"{\"id\":\"c-1\",\"choices\":[{\"delta\":{\"content\":\" \xff\"}}]}"));
+    }
+
+    #[test]
+    fn what_differs_elsewhere_makes_no_gap() {
+        for texts in [
+            [r#"{"a":1}"#, r#"{"a":2}"#],
+            [r#"{"a":"x\n"}"#, r#"{"a":"x\t"}"#],
+            [r#"{"a":"\u0041"}"#, r#"{"a":"\u0042"}"#],
+            [r#"{"a":"x"}"#, r#"["b"]"#],
+        ] {
+            assert_eq!(learned(&texts).gap, None, "{texts:?}");
+        }
+        let mut alike = Alike::default();
+        for number in 0..100 {
+            assert!(alike.is_json(format!("[{number}]").as_bytes()));
+        }
+        assert_eq!(alike.missed, MOST_MISSED);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_alike_is_valid(
+            words in prop::collection::vec("[a-z\"\\\\\u{e9}\u{20ac}\n ]{0,6}", 3),
+            around in "[a-z\"\\\\\u{e9}]{0,4}",
+            cut in 0usize..60,
+            put in "[a-z\"\\\\\n\u{e9},}]{0,3}",
+        ) {
+            let text = |word: &str| serde_json::json!({"k": [around, {"content": word, "z": 1}]}).to_string();
+            let mut alike = Alike::default();
+            prop_assert!(alike.is_json(text(&words[0]).as_bytes()) && alike.is_json(text(&words[1]).as_bytes()));
+            let third = text(&words[2]);
+            let mut broken = third.clone().into_bytes();
+            broken.truncate(cut.min(broken.len()));
+            broken.extend_from_slice(put.as_bytes());
+            broken.extend_from_slice(third.as_bytes().get(cut..).unwrap_or_default());
+            for text in [third.as_bytes(), &broken] {
+                if alike.is_like(text) {
+                    prop_assert!(serde_json::from_slice::<IgnoredAny>(text).is_ok());
+                }
+            }
+        }
+    }
+}
