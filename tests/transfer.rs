@@ -99,6 +99,27 @@ async fn uploads_pass_in_constant_memory() {
     hold(&gateway, "other uploads", before);
 }
 
+/// Attempts of a config with more than one target: the body comes in while it goes out, and can go once only.
+#[tokio::test]
+async fn uploads_of_attempts_pass_whole_and_in_constant_memory() {
+    let (_emulator, gateway, before) = warm().await;
+    let size = mebibytes() * MIB;
+    let length = HEAD.len() + size + TAIL.len();
+    let config =
+        r#"{"strategy":{"mode":"fallback"},"targets":[{"provider":"@emulator"},{"provider":"@emulator"}]}"#;
+    let upload = async |number: usize| {
+        let call = client().post(format!("{}/files", gateway.base_url())).timeout(Duration::from_secs(300));
+        let call = call.header("x-gateway-api-key", KEY).header("x-gateway-config", config);
+        let call = call.header("content-type", "multipart/form-data; boundary=b");
+        let call = if number.is_multiple_of(2) { call.header("content-length", length) } else { call };
+        let answer = call.body(form(mebibytes())).send().await.unwrap();
+        let file: Value = answer.json().await.unwrap();
+        assert_eq!((&file["object"], &file["bytes"]), (&"file".into(), &size.into()), "{number} {file}");
+    };
+    futures_util::future::join_all((0..AT_ONCE).map(upload)).await;
+    hold(&gateway, "uploads of attempts", before);
+}
+
 #[tokio::test]
 async fn downloads_pass_in_constant_memory() {
     let (_emulator, gateway, before) = warm().await;

@@ -61,11 +61,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a piece of the body.
+    /// Sends a piece of the body, which may be empty.
     ///
     /// # Errors
     /// The connection's.
     pub async fn send_body(&mut self, chunk: Option<Bytes>, end: bool) -> Result<()> {
+        // A chunk without bytes would be the last one.
+        let chunk = chunk.filter(|chunk| !chunk.is_empty());
         match self {
             Self::H1(session) => {
                 if let Some(chunk) = chunk {
