@@ -55,6 +55,10 @@ pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut 
     if let Err(error) = hold_upload(session, ctx, &tree, &mut read).await {
         return Err(failure::of_ours(ctx, error));
     }
+    if read.body.is_none() && !session.is_body_done() {
+        let told = welcome(session).await;
+        told.map_err(|error| failure::of_ours(ctx, error))?;
+    }
     let mut known = known(gateway, session, ctx, &tree, &read);
     let mut plan = Plan::new(Arc::clone(&tree), read.model.clone());
     let Some(first) = plan.first(&mut known) else {
@@ -287,16 +291,22 @@ async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result:
     }
 }
 
+/// Tells a caller that waits to be asked for its body to send it: the provider never hears of that.
+async fn welcome(session: &mut Session) -> std::result::Result<(), Error> {
+    if session.req_header().headers.contains_key(header::EXPECT) {
+        let told = session.downstream_session.write_continue_response().await;
+        told.map_err(|_| Error::caller_left())?;
+    }
+    Ok(())
+}
+
 /// The body's bytes. One piece stays as it is; several are put together once.
 async fn collect(
     session: &mut Session,
     length: Option<usize>,
     limit: usize,
 ) -> std::result::Result<Bytes, Error> {
-    if session.req_header().headers.contains_key(header::EXPECT) {
-        let told = session.downstream_session.write_continue_response().await;
-        told.map_err(|_| Error::caller_left())?;
-    }
+    welcome(session).await?;
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
     loop {

@@ -64,6 +64,8 @@ pub(super) struct Incoming {
     pub shape: Shape,
     expected: Expected,
     form: Form,
+    /// Proves the events.
+    alike: Alike,
     out: Vec<Bytes>,
     over: bool,
     trouble: Option<Trouble>,
@@ -82,7 +84,6 @@ enum Form {
         mend: Option<Rewriter>,
         tap: Tap,
         edge: Edge,
-        alike: Alike,
     },
     Chat(Rewriter),
 }
@@ -115,12 +116,9 @@ impl Incoming {
             });
         let tap = || Tap::new(expected.operation, events, shape == Shape::Json, length);
         let form = match rewriter {
-            Some((translation, rewriter)) if translation.mends() => Form::Same {
-                mend: Some(rewriter),
-                tap: tap(),
-                edge: Edge::default(),
-                alike: Alike::default(),
-            },
+            Some((translation, rewriter)) if translation.mends() => {
+                Form::Same { mend: Some(rewriter), tap: tap(), edge: Edge::default() }
+            }
             Some((_, mut rewriter)) => {
                 if expected.keeps {
                     rewriter.remember();
@@ -128,13 +126,14 @@ impl Incoming {
                 }
                 Form::Chat(rewriter)
             }
-            None => Form::Same { mend: None, tap: tap(), edge: Edge::default(), alike: Alike::default() },
+            None => Form::Same { mend: None, tap: tap(), edge: Edge::default() },
         };
         let keeps = expected.keeps && events && matches!(form, Form::Same { .. });
         let mut incoming = Self {
             shape,
             expected,
             form,
+            alike: Alike::default(),
             out: Vec::new(),
             over: false,
             trouble: None,
@@ -153,6 +152,7 @@ impl Incoming {
             shape: Shape::of(head),
             expected,
             form: Form::Chat(rewriter),
+            alike: Alike::default(),
             out: Vec::new(),
             over: false,
             trouble: None,
@@ -261,11 +261,11 @@ impl Incoming {
 
     /// One whole event in the caller's shape; false when it must not be handed on.
     fn event(&mut self, event: &Bytes) -> bool {
-        let Form::Same { tap, alike, .. } = &mut self.form else { return false };
+        let Form::Same { tap, .. } = &mut self.form else { return false };
         if self.trouble.is_some() {
             return false;
         }
-        if self.expected.careful && !is_sound(event, alike) {
+        if self.expected.careful && !is_sound(event, &mut self.alike) {
             self.trouble = Some(Trouble::Malformed("an event is no JSON"));
             return false;
         }
