@@ -61,8 +61,8 @@ impl Idle {
         found
     }
 
-    /// Keeps a connection until somebody takes it, its provider closes it, or `until`. Where there are too many, one
-    /// of the same provider that waited longest gives way, or this one.
+    /// Keeps a connection until somebody takes it, its provider closes it, or `until`. Where there are too many, the
+    /// one that ends soonest gives way, whosever it is.
     ///
     /// Call inside a runtime.
     pub fn put(self: &Arc<Self>, peer: u64, stream: Stream, until: Instant, now: Instant) {
@@ -72,10 +72,7 @@ impl Idle {
         }
         let mut lists = self.lists.lock();
         if lists.count >= self.most {
-            lists.tidy(now);
-        }
-        if lists.count >= self.most && !lists.drop_oldest_of(peer) {
-            return;
+            lists.drop_first();
         }
         lists.waiting.entry(peer).or_default().push_back(one);
         lists.count += 1;
@@ -108,10 +105,18 @@ impl Lists {
         self.count = self.waiting.values().map(VecDeque::len).sum();
     }
 
-    fn drop_oldest_of(&mut self, peer: u64) -> bool {
-        let dropped = self.waiting.get_mut(&peer).and_then(VecDeque::pop_front);
-        self.count -= usize::from(dropped.is_some());
-        dropped.is_some()
+    /// Looks at the first of each list only: it waited longest there.
+    fn drop_first(&mut self) {
+        let until = |list: &VecDeque<Waiting>| list.front().map(|one| one.until);
+        let Some(peer) = self.waiting.iter().min_by_key(|(_, list)| until(list)).map(|(peer, _)| *peer)
+        else {
+            return;
+        };
+        let Some(list) = self.waiting.get_mut(&peer) else { return };
+        self.count -= usize::from(list.pop_front().is_some());
+        if list.is_empty() {
+            self.waiting.remove(&peer);
+        }
     }
 }
 
@@ -184,20 +189,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_is_a_bound() {
+    async fn there_is_a_bound_and_nobody_is_kept_out_by_others() {
         let (idle, now) = (Idle::new(2), Instant::now());
-        let (_first, mut second) = (put(&idle, 1, now), put(&idle, 1, now));
-        let mut third = put(&idle, 1, now);
-        // Nothing of its own gives way: it is not kept.
-        let _strange = put(&idle, 2, now);
-        assert!(idle.take(2, now).is_none());
-        assert!(takes(&idle, 1, now, &mut third).await && takes(&idle, 1, now, &mut second).await);
-        assert!(idle.take(1, now).is_none());
-        let _old = put(&idle, 1, now);
-        drop(put(&idle, 1, now));
-        // What is dead gives way first.
-        let mut strange = put(&idle, 2, now);
-        assert!(takes(&idle, 2, now, &mut strange).await);
+        let later = |seconds| now + Duration::from_secs(seconds);
+        let (_first, mut second) = (put(&idle, 1, now), put(&idle, 1, later(1)));
+        let mut strange = put(&idle, 2, later(2));
+        assert_eq!(state(&idle).0, 2);
+        assert!(takes(&idle, 2, later(2), &mut strange).await);
+        // The first gave way.
+        assert!(takes(&idle, 1, later(2), &mut second).await);
+        assert!(idle.take(1, later(2)).is_none());
+        let (_old, mut new) = (put(&idle, 1, later(3)), put(&idle, 2, later(4)));
+        let mut newest = put(&idle, 2, later(5));
+        // A list that is empty by now is gone.
+        assert_eq!(state(&idle).0, 2);
+        assert_eq!(idle.lists.lock().waiting.len(), 1);
+        assert!(takes(&idle, 2, later(5), &mut newest).await && takes(&idle, 2, later(5), &mut new).await);
         let none = Idle::new(0);
         let _kept = put(&none, 1, now);
         assert!(none.take(1, now).is_none());

@@ -36,14 +36,14 @@ pub(super) struct Exchange {
     pub errand: Errand,
     /// Complete but for what the HTTP version asks for.
     pub head: RequestHeader,
-    pub body: Upstream,
+    pub body: RequestBody,
     pub outlet: Arc<Outlet>,
     /// Whoever takes the pieces bounds the wait for each of them.
     pub is_timed: bool,
 }
 
 /// The request's body.
-pub(super) enum Upstream {
+pub(super) enum RequestBody {
     Nothing,
     Held(Bytes),
     /// It comes from the caller while it is sent.
@@ -102,7 +102,7 @@ impl Exchange {
 
     async fn attempt(&mut self) -> Result<()> {
         let body = match &self.body {
-            Upstream::Held(body) => body.len(),
+            RequestBody::Held(body) => body.len(),
             _ => 0,
         };
         let mut failed = None;
@@ -137,7 +137,7 @@ impl Exchange {
                         // Other requests are on it.
                         self.connections.close(connection, &peer).await;
                     }
-                    let repeats = !matches!(self.body, Upstream::Live(_));
+                    let repeats = !matches!(self.body, RequestBody::Live(_));
                     let error = failure::while_proxying(error.into_up(), Some(&self.errand), reused, repeats);
                     if !error.retry() {
                         return Err(error);
@@ -154,13 +154,13 @@ impl Exchange {
         if !self.is_timed {
             connection.set_read_timeout(peer.options.read_timeout);
         }
-        let over = matches!(self.body, Upstream::Nothing);
+        let over = matches!(self.body, RequestBody::Nothing);
         connection.send_head(Box::new(self.head.clone()), over, peer.is_tls()).await?;
         let unsent = match &self.body {
-            Upstream::Nothing => None,
+            RequestBody::Nothing => None,
             // A provider may answer without having read it all.
-            Upstream::Held(body) => connection.send_body(Some(body.clone()), true).await.err(),
-            Upstream::Live(_) => return Box::pin(self.both_ways(connection)).await,
+            RequestBody::Held(body) => connection.send_body(Some(body.clone()), true).await.err(),
+            RequestBody::Live(_) => return Box::pin(self.both_ways(connection)).await,
         };
         loop {
             match connection.piece().await {
@@ -180,7 +180,7 @@ impl Exchange {
         let (mut sending, mut answering, mut unsent) = (true, true, None);
         let mut is_sent = false;
         while sending || answering {
-            let Upstream::Live(body) = &mut self.body else { break };
+            let RequestBody::Live(body) = &mut self.body else { break };
             tokio::select! {
                 piece = connection.piece(), if answering => match piece {
                     Ok(piece) => {

@@ -4,7 +4,7 @@
 //! apart from them ([`Upload`]).
 
 use super::ctx::{Ctx, Errand};
-use super::exchange::{Exchange, Outlet, Upstream};
+use super::exchange::{Exchange, Outlet, RequestBody};
 use super::inline_task::InlineTask;
 use super::lasting_timer::LastingTimer;
 use super::{Gateway, failure, upstream};
@@ -73,19 +73,19 @@ impl Flight {
         let unread = !session.is_body_done();
         let outlet = Arc::<Outlet>::default();
         let (body, tx) = match errand.attempt.body.clone() {
-            Some(body) => (Upstream::Held(body), None),
+            Some(body) => (RequestBody::Held(body), None),
             None if unread => {
                 let (tx, rx) = mpsc::channel(MOST_UPLOADED);
-                (Upstream::Live(rx), Some(tx))
+                (RequestBody::Live(rx), Some(tx))
             }
-            None => (Upstream::Nothing, None),
+            None => (RequestBody::Nothing, None),
         };
         let feeds_live = tx.is_some();
         // What takes long to send is not silent meanwhile: the connection itself is watched then.
         let is_timed = match &body {
-            Upstream::Nothing => true,
-            Upstream::Held(body) => body.len() <= SENT_AT_ONCE,
-            Upstream::Live(_) => false,
+            RequestBody::Nothing => true,
+            RequestBody::Held(body) => body.len() <= SENT_AT_ONCE,
+            RequestBody::Live(_) => false,
         };
         let made = match &ctx.live {
             Some(live) => upstream::attempt_head(session.req_header(), ctx, &errand, live, feeds_live)
