@@ -36,6 +36,7 @@ mod metrics;
 mod observability;
 mod operations;
 mod outputs;
+mod outside_names;
 mod passed_on;
 mod passing_headers;
 mod realtime;
