@@ -87,7 +87,7 @@ fn emulator(listen: SocketAddr, replay: Option<PathBuf>) -> ExitCode {
         let recordings = replay.as_deref().map(Recordings::load).transpose()?;
         let emulator = Emulator::new(Options { recordings, log_all: false });
         let listener = tokio::net::TcpListener::bind(listen).await?;
-        log::info!("emulator listens on {listen}");
+        log::info!(target: "turnpike", "emulator listens on {listen}");
         emulator.serve(listener, stop::told()).await;
         std::io::Result::Ok(())
     });

@@ -59,7 +59,7 @@ pub(super) async fn reset(State(shared): State<Arc<Shared>>, headers: HeaderMap,
     match which {
         Ok(Which { config, index }) => {
             let reset = shared.targets.reset(config.as_deref(), index.as_deref());
-            log::info!("{reset} circuit breakers were reset on the control port");
+            log::info!(target: "turnpike", "{reset} circuit breakers were reset on the control port");
             Json(json!({ "reset": reset })).into_response()
         }
         Err(why) => {

@@ -41,7 +41,7 @@ impl Emulator {
                         connections.spawn(connection(self.state.clone(), tcp, closed.clone()));
                     }
                     Err(error) => {
-                        log::warn!("emulator: cannot accept a connection: {error}");
+                        log::warn!(target: "turnpike", "emulator: cannot accept a connection: {error}");
                         // Out of file descriptors: the next try would fail at once, again and again.
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
@@ -58,7 +58,7 @@ impl Emulator {
 
 async fn connection(state: Arc<State>, tcp: TcpStream, mut closed: watch::Receiver<()>) {
     if let Err(error) = tcp.set_nodelay(true) {
-        log::debug!("emulator: no TCP_NODELAY: {error}");
+        log::debug!(target: "turnpike", "emulator: no TCP_NODELAY: {error}");
     }
     let line = Arc::new(Line::new(state.stats.connected()));
     let wire = Wire::new(tcp, line.clone(), state.clone());
@@ -78,7 +78,7 @@ async fn connection(state: Arc<State>, tcp: TcpStream, mut closed: watch::Receiv
     };
     // Broken connections are what this server is for.
     if let Err(error) = ended {
-        log::trace!("emulator: a connection ended: {error}");
+        log::trace!(target: "turnpike", "emulator: a connection ended: {error}");
     }
 }
 

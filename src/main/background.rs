@@ -62,7 +62,7 @@ impl BackgroundService for Scribe {
                 _ => true,
             };
             if failed && !failing {
-                log::error!("access lines cannot be written: {written:?}");
+                log::error!(target: "turnpike", "access lines cannot be written: {written:?}");
             }
             failing = failed;
         }
@@ -83,7 +83,7 @@ impl BackgroundService for Reloader {
         let (Ok(mut hangup), Ok(mut user)) =
             (signal(SignalKind::hangup()), signal(SignalKind::user_defined1()))
         else {
-            log::error!("SIGHUP and SIGUSR1 cannot be heard");
+            log::error!(target: "turnpike", "SIGHUP and SIGUSR1 cannot be heard");
             return;
         };
         loop {
@@ -104,7 +104,7 @@ impl Reloader {
         }
         if let Err(why) = self.put_in_force() {
             self.shared.metrics.settings_refused();
-            log::error!("settings not reloaded, the last good ones stay:\n{why}");
+            log::error!(target: "turnpike", "settings not reloaded, the last good ones stay:\n{why}");
         }
         let _ = sd_notify::notify(&[NotifyState::Ready]);
     }
@@ -120,17 +120,19 @@ impl Reloader {
         }
         let held = unchangeable(&settings, &self.started.settings);
         if !held.is_empty() {
-            log::warn!("settings: changes of {} wait for a restart", held.join(", "));
+            log::warn!(target: "turnpike", "settings: changes of {} wait for a restart", held.join(", "));
         }
-        log::info!("settings reloaded: {}", settings.hash);
+        log::info!(target: "turnpike", "settings reloaded: {}", settings.hash);
         self.shared.replace(Live::new(settings, before.generation + 1));
         Ok(())
     }
 
     fn reopen(&self) {
         match self.shared.access_log.reopen(&self.shared.live().settings.access_log) {
-            Ok(()) => log::info!("access log opened anew"),
-            Err(error) => log::error!("access log not opened anew, the old one stays: {error}"),
+            Ok(()) => log::info!(target: "turnpike", "access log opened anew"),
+            Err(error) => {
+                log::error!(target: "turnpike", "access log not opened anew, the old one stays: {error}")
+            }
         }
     }
 }
@@ -161,9 +163,11 @@ impl BackgroundService for Renewal {
             }
             for certificate in &self.0 {
                 match certificate.renew() {
-                    Ok(true) => log::info!("certificate renewed"),
+                    Ok(true) => log::info!(target: "turnpike", "certificate renewed"),
                     Ok(false) => {}
-                    Err(why) => log::error!("certificate not renewed, the old one stays: {why}"),
+                    Err(why) => {
+                        log::error!(target: "turnpike", "certificate not renewed, the old one stays: {why}")
+                    }
                 }
             }
         }
@@ -186,7 +190,7 @@ impl BackgroundService for Herald {
         }
         self.shared.phase.serve();
         let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
-        log::info!("serving on {:?}", self.listeners);
+        log::info!(target: "turnpike", "serving on {:?}", self.listeners);
         let every = sd_notify::watchdog_enabled().map(|limit| limit / 3);
         loop {
             let beat = async {
@@ -224,7 +228,9 @@ impl BackgroundService for Actor {
             match TcpListener::bind(self.listen).await {
                 // It serves to the end of the process: draining requests still need their provider.
                 Ok(listener) => return self.emulator.serve(listener, std::future::pending()).await,
-                Err(error) if !told => log::warn!("the emulator cannot listen on {}: {error}", self.listen),
+                Err(error) if !told => {
+                    log::warn!(target: "turnpike", "the emulator cannot listen on {}: {error}", self.listen)
+                }
                 Err(_) => {}
             }
             // After a hand-over the old process has the address until its last request has ended.

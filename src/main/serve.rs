@@ -211,6 +211,6 @@ fn write_pid(settings: &Settings) -> Result<(), String> {
 fn warn_if_open(settings: &Settings) {
     let public = settings.listen.data.iter().find(|listener| !listener.address.ip().is_loopback());
     if let (Some(listener), true) = (public, settings.service_keys.is_empty()) {
-        log::warn!("auth.keys is empty and {} is no loopback address: anyone may call", listener.address);
+        log::warn!(target: "turnpike", "auth.keys is empty and {} is no loopback address: anyone may call", listener.address);
     }
 }

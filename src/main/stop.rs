@@ -34,7 +34,7 @@ impl ShutdownSignalWatch for Watch {
         let (Ok(mut terminate), Ok(mut quit), Ok(mut interrupt)) =
             (signal(SignalKind::terminate()), signal(SignalKind::quit()), signal(SignalKind::interrupt()))
         else {
-            log::error!("signals cannot be heard: this process can only be killed");
+            log::error!(target: "turnpike", "signals cannot be heard: this process can only be killed");
             return std::future::pending().await;
         };
         loop {
@@ -43,7 +43,7 @@ impl ShutdownSignalWatch for Watch {
                 _ = interrupt.recv() => return self.at_once().await,
                 _ = quit.recv() => {
                     if self.is_awaited() {
-                        log::info!("handing the listeners over");
+                        log::info!(target: "turnpike", "handing the listeners over");
                         return ShutdownSignal::GracefulUpgrade;
                     }
                 }
@@ -51,7 +51,7 @@ impl ShutdownSignalWatch for Watch {
         }
         self.0.phase.drain();
         let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("draining")]);
-        log::info!("stopping: {} requests under way", self.0.phase.in_flight());
+        log::info!(target: "turnpike", "stopping: {} requests under way", self.0.phase.in_flight());
         match timeout(NOTICE, interrupt.recv()).await {
             Ok(_) => self.at_once().await,
             Err(_) => ShutdownSignal::GracefulTerminate,
@@ -61,7 +61,7 @@ impl ShutdownSignalWatch for Watch {
 
 impl Watch {
     async fn at_once(&self) -> ShutdownSignal {
-        log::info!("stopping at once");
+        log::info!(target: "turnpike", "stopping at once");
         last_lines(&self.0).await;
         ShutdownSignal::FastShutdown
     }
@@ -71,10 +71,12 @@ impl Watch {
         match &self.0.live().settings.server.upgrade_sock {
             Some(path) if path.exists() => return true,
             Some(path) => log::error!(
-                "SIGQUIT ignored: no process waits on {}; start `turnpike run --upgrade` first",
+                target: "turnpike", "SIGQUIT ignored: no process waits on {}; start `turnpike run --upgrade` first",
                 path.display()
             ),
-            None => log::error!("SIGQUIT ignored: handing over needs server.upgrade_sock"),
+            None => {
+                log::error!(target: "turnpike", "SIGQUIT ignored: handing over needs server.upgrade_sock")
+            }
         }
         false
     }
@@ -86,9 +88,9 @@ async fn last_lines(shared: &Arc<Shared>) {
     let written = tokio::task::spawn_blocking(move || shared.access_log.flush());
     match timeout(LAST_LINES, written).await {
         Ok(Ok(Ok(_))) => {}
-        Ok(Ok(Err(error))) => log::error!("access lines were lost: {error}"),
-        Ok(Err(error)) => log::error!("access lines were lost: {error}"),
-        Err(_) => log::error!("access lines were lost: their output hangs"),
+        Ok(Ok(Err(error))) => log::error!(target: "turnpike", "access lines were lost: {error}"),
+        Ok(Err(error)) => log::error!(target: "turnpike", "access lines were lost: {error}"),
+        Err(_) => log::error!(target: "turnpike", "access lines were lost: their output hangs"),
     }
 }
 
@@ -108,13 +110,13 @@ impl BackgroundService for Drain {
             Ok(mut interrupt) => {
                 tokio::select! {
                     () = self.finish() => {}
-                    () = heard(&mut interrupt) => log::info!("stopping at once"),
+                    () = heard(&mut interrupt) => log::info!(target: "turnpike", "stopping at once"),
                 }
             }
             Err(_) => self.finish().await,
         }
         last_lines(&self.shared).await;
-        log::info!("stopped");
+        log::info!(target: "turnpike", "stopped");
         std::process::exit(0);
     }
 }
@@ -124,7 +126,7 @@ impl Drain {
         self.until_quiet(Instant::now() + self.grace).await;
         let left = self.shared.phase.in_flight();
         if left > 0 {
-            log::warn!("the grace period is over: {left} requests are cut");
+            log::warn!(target: "turnpike", "the grace period is over: {left} requests are cut");
             self.shared.phase.cut();
             self.until_quiet(Instant::now() + LAST_WORDS).await;
         }

@@ -159,7 +159,7 @@ impl Front {
              x-gateway-trace-id: {trace_id}\r\nconnection: close\r\n\r\n",
             body.len()
         );
-        log::info!("refused a connection before its request: {} trace_id={trace_id}", error.kind.row().code);
+        log::info!(target: "turnpike", "refused a connection before its request: {} trace_id={trace_id}", error.kind.row().code);
         let _ = timeout(LAST_WORDS, async {
             stream.write_all(head.as_bytes()).await?;
             stream.write_all(&body).await?;

@@ -88,7 +88,7 @@ impl Grants {
         let slot = self.slot(grant, with.by_operator);
         let Ok(_first) = slot.door.try_lock() else { return };
         if let Err(error) = self.fetch(grant, &slot, with, now, "renewed").await {
-            log::warn!("a grant was not renewed and is used to its end: {error}");
+            log::warn!(target: "turnpike", "a grant was not renewed and is used to its end: {error}");
         }
     }
 

@@ -166,7 +166,7 @@ impl Metrics {
             TextEncoder::new().encode(&families, &mut out)
         });
         if let Err(error) = written {
-            log::error!("metrics could not be written: {error}");
+            log::error!(target: "turnpike", "metrics could not be written: {error}");
         }
         out
     }

@@ -229,7 +229,7 @@ impl Target {
     fn turned(&self, to: Option<Phase>) {
         let Some(to) = to else { return };
         let Identity { config, index, provider, .. } = &self.identity;
-        log::warn!("circuit of {config} {index} ({provider}): {}", to.word());
+        log::warn!(target: "turnpike", "circuit of {config} {index} ({provider}): {}", to.word());
         let Some(turns) = &self.turns else { return };
         match to {
             Phase::Closed => turns.closed.inc(),

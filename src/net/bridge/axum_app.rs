@@ -97,7 +97,7 @@ impl HttpServerApp for AxumApp {
         if let Err(error) =
             exchange(&mut session, &self.router, None, self.limits.max_body, self.limits.body).await
         {
-            log::debug!("a control answer was cut off: {error}");
+            log::debug!(target: "turnpike", "a control answer was cut off: {error}");
             return None;
         }
         let settings = HttpPersistentSettings::for_session(&session);

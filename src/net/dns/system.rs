@@ -23,7 +23,7 @@ impl SystemResolver {
     pub fn new() -> Self {
         let provider = TokioRuntimeProvider::default();
         let mut builder = TokioResolver::builder_tokio().unwrap_or_else(|error| {
-            log::warn!("no usable /etc/resolv.conf, only /etc/hosts is known: {error}");
+            log::warn!(target: "turnpike", "no usable /etc/resolv.conf, only /etc/hosts is known: {error}");
             TokioResolver::builder_with_config(ResolverConfig::default(), provider)
         });
         let options = builder.options_mut();
