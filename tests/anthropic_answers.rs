@@ -11,8 +11,8 @@ use http::Method;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use turnpike::api::body::Body;
-use turnpike::api::chat::answer::{Answer, Choice, Piece};
-use turnpike::api::chat::{Event, Finish, Reader};
+use turnpike::api::chat::answer::{ChatResponse, Choice, ContentPart};
+use turnpike::api::chat::{Decoder, Event, Finish};
 use turnpike::api::chat_completions;
 use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
@@ -130,8 +130,8 @@ fn chat() -> &'static dyn Chat {
 }
 
 /// What a reader tells of an answer that comes in pieces of `size`, and its events as text.
-fn told(recording: &Recording, mut reader: Box<dyn Reader>, size: usize) -> (Said, Vec<String>) {
-    let mut answer = Answer::default();
+fn told(recording: &Recording, mut reader: Box<dyn Decoder>, size: usize) -> (Said, Vec<String>) {
+    let mut answer = ChatResponse::default();
     let mut events = Vec::new();
     let mut error = None;
     let mut take = |event: Event<'_>| {
@@ -139,7 +139,7 @@ fn told(recording: &Recording, mut reader: Box<dyn Reader>, size: usize) -> (Sai
         if let Event::Error(fault) = event {
             error = Some(fault.message.clone());
         }
-        answer.take(&event);
+        answer.apply(&event);
     };
     for piece in recording.body.chunks(size.min(recording.body.len()).max(1)) {
         reader.push(piece, &mut take);
@@ -156,19 +156,19 @@ fn told(recording: &Recording, mut reader: Box<dyn Reader>, size: usize) -> (Sai
 }
 
 fn gather(choice: &Choice, said: &mut Said) {
-    for piece in &choice.pieces {
+    for piece in &choice.parts {
         match piece {
-            Piece::Text(text) => said.text.push_str(text),
-            Piece::Reasoning { text, signature } => {
+            ContentPart::Text(text) => said.text.push_str(text),
+            ContentPart::Reasoning { text, signature } => {
                 said.thinking.push_str(text);
                 said.signatures.extend(signature.clone());
             }
-            Piece::Redacted(data) => said.redacted.push(data.clone()),
-            Piece::ToolCall { id, name, arguments, .. } => {
+            ContentPart::Redacted(data) => said.redacted.push(data.clone()),
+            ContentPart::ToolCall { id, name, arguments, .. } => {
                 let arguments = if arguments.is_empty() { "{}" } else { arguments };
                 said.calls.push((id.clone(), name.clone(), serde_json::from_str(arguments).unwrap()));
             }
-            Piece::Block(json) => said.blocks.push(serde_json::from_str(json).unwrap()),
+            ContentPart::Block(json) => said.blocks.push(serde_json::from_str(json).unwrap()),
             piece => panic!("Anthropic tells no {piece:?}"),
         }
     }

@@ -12,7 +12,7 @@ use crate::translations::HOSTS;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use turnpike::api::body::Body;
-use turnpike::api::chat::{ChatRequest, Fault, Part, Reader, Role, Setting, Source, Tool};
+use turnpike::api::chat::{ChatRequest, Decoder, EncodeContext, Part, ProviderError, Role, Source, Tool};
 use turnpike::api::messages;
 use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
@@ -244,8 +244,8 @@ fn travelled(answer: &[u8], from_stream: bool, to_stream: bool) -> Vec<u8> {
     translated(chat("anthropic", "").unwrap().reader(from_stream), answer, to_stream)
 }
 
-fn translated(reader: Box<dyn Reader>, answer: &[u8], to_stream: bool) -> Vec<u8> {
-    let setting = Setting {
+fn translated(reader: Box<dyn Decoder>, answer: &[u8], to_stream: bool) -> Vec<u8> {
+    let setting = EncodeContext {
         id: "0".to_owned(),
         created: 0,
         model: "asked".to_owned(),
@@ -259,7 +259,7 @@ fn translated(reader: Box<dyn Reader>, answer: &[u8], to_stream: bool) -> Vec<u8
     rewriter.push(answer, &mut out);
     rewriter.finish(&mut out);
     if !rewriter.is_complete() {
-        rewriter.fail(&Fault::unreadable("it is not complete"), &mut out);
+        rewriter.fail(&ProviderError::unreadable("it is not complete"), &mut out);
     }
     out
 }

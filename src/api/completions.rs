@@ -7,7 +7,8 @@
 use super::Dialect;
 use super::body::Body;
 use super::chat::{
-    Answer, ChatRequest, Event, Fault, Finish, Json, Message, Part, Role, Setting, Text, Writer,
+    ChatRequest, ChatResponse, EncodeContext, Encoder, Event, Finish, Json, Message, Part, ProviderError,
+    Role, Text,
 };
 use super::chat_completions::UsageOut;
 use super::sse::write_event;
@@ -76,21 +77,21 @@ fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
 }
 
 /// A writer for one answer.
-pub fn writer(streamed: bool, setting: Setting) -> Box<dyn Writer> {
+pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     match streamed {
         true => Box::new(Stream {
-            setting,
-            start: Answer::default(),
+            context,
+            start: ChatResponse::default(),
             finishes: Vec::new(),
             usage: None,
             events: 0,
         }),
-        false => Box::new(Whole { setting, answer: Answer::default() }),
+        false => Box::new(Whole { context, response: ChatResponse::default() }),
     }
 }
 
 #[derive(Serialize)]
-struct Answered<'a> {
+struct CompletionOut<'a> {
     id: &'a str,
     object: &'static str,
     created: u64,
@@ -110,26 +111,26 @@ struct ChoiceOut<'a> {
 }
 
 /// A completion's words for why it stopped have no tool calls.
-fn word(finish: Finish) -> &'static str {
+fn finish_reason(finish: Finish) -> &'static str {
     match finish {
-        Finish::ToolCalls => Finish::Stop.word(),
-        finish => finish.word(),
+        Finish::ToolCalls => Finish::Stop.as_str(),
+        finish => finish.as_str(),
     }
 }
 
 fn body<'a>(
-    setting: &'a Setting,
-    start: &'a Answer,
+    context: &'a EncodeContext,
+    start: &'a ChatResponse,
     made_id: &'a str,
     choices: Vec<ChoiceOut<'a>>,
     usage: Option<Usage>,
 ) -> Vec<u8> {
-    let body = Answered {
+    let body = CompletionOut {
         id: start.id.as_deref().unwrap_or(made_id),
         object: "text_completion",
-        created: start.created.unwrap_or(setting.created),
-        model: start.model.as_deref().unwrap_or(&setting.model),
-        provider: setting.provider,
+        created: start.created.unwrap_or(context.created),
+        model: start.model.as_deref().unwrap_or(&context.model),
+        provider: context.provider,
         choices,
         usage: usage.map(UsageOut::from),
     };
@@ -139,37 +140,37 @@ fn body<'a>(
 
 #[derive(Debug)]
 struct Whole {
-    setting: Setting,
-    answer: Answer,
+    context: EncodeContext,
+    response: ChatResponse,
 }
 
-impl Writer for Whole {
+impl Encoder for Whole {
     fn write(&mut self, event: &Event<'_>, _out: &mut Vec<u8>) {
-        self.answer.take(event);
+        self.response.apply(event);
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        let choices = self.answer.choices.iter().zip(0..).map(|(choice, index)| ChoiceOut {
+        let choices = self.response.choices.iter().zip(0..).map(|(choice, index)| ChoiceOut {
             text: choice.text().unwrap_or_default().into(),
             index,
             logprobs: (),
-            finish_reason: choice.finish.as_ref().map(|(finish, _)| word(*finish)),
+            finish_reason: choice.finish.as_ref().map(|(finish, _)| finish_reason(*finish)),
         });
-        let id = format!("cmpl-{}", self.setting.id);
-        let usage = self.answer.usage;
-        out.extend_from_slice(&body(&self.setting, &self.answer, &id, choices.collect(), usage));
+        let id = format!("cmpl-{}", self.context.id);
+        let usage = self.response.usage;
+        out.extend_from_slice(&body(&self.context, &self.response, &id, choices.collect(), usage));
     }
 
-    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
-        out.extend_from_slice(&fault.body(Dialect::OpenAi, Some(self.setting.provider), None));
+    fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
+        out.extend_from_slice(&error.body(Dialect::OpenAi, Some(self.context.provider), None));
     }
 }
 
 #[derive(Debug)]
 struct Stream {
-    setting: Setting,
+    context: EncodeContext,
     /// Only its id, model and time are used.
-    start: Answer,
+    start: ChatResponse,
     finishes: Vec<(u32, Finish)>,
     usage: Option<Usage>,
     events: u64,
@@ -178,15 +179,15 @@ struct Stream {
 impl Stream {
     fn chunk(&mut self, choices: Vec<ChoiceOut<'_>>, usage: Option<Usage>, out: &mut Vec<u8>) {
         self.events += 1;
-        let id = format!("cmpl-{}", self.setting.id);
-        write_event(out, None, &body(&self.setting, &self.start, &id, choices, usage));
+        let id = format!("cmpl-{}", self.context.id);
+        write_event(out, None, &body(&self.context, &self.start, &id, choices, usage));
     }
 }
 
-impl Writer for Stream {
+impl Encoder for Stream {
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match *event {
-            Event::Start(_) => self.start.take(event),
+            Event::Start(_) => self.start.apply(event),
             Event::Text { choice, text } | Event::Refusal { choice, text } => {
                 let choice =
                     ChoiceOut { text: text.into(), index: choice, logprobs: (), finish_reason: None };
@@ -204,19 +205,19 @@ impl Writer for Stream {
             text: "".into(),
             index,
             logprobs: (),
-            finish_reason: Some(word(finish)),
+            finish_reason: Some(finish_reason(finish)),
         });
-        let apart = self.setting.include_usage;
+        let separate_usage = self.context.include_usage;
         let usage = self.usage;
-        self.chunk(choices.collect(), usage.filter(|_| !apart), out);
-        if apart && usage.is_some() {
+        self.chunk(choices.collect(), usage.filter(|_| !separate_usage), out);
+        if separate_usage && usage.is_some() {
             self.chunk(Vec::new(), usage, out);
         }
         out.extend_from_slice(b"data: [DONE]\n\n");
     }
 
-    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
-        fault.event(Dialect::OpenAi, Some(self.setting.provider), self.events, out);
+    fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
+        error.event(Dialect::OpenAi, Some(self.context.provider), self.events, out);
     }
 }
 
@@ -227,7 +228,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn one_prompt_becomes_a_message_and_what_a_chat_cannot_do_is_refused() {
+    fn one_prompt_becomes_a_message_and_unsupported_params_are_refused() {
         let read_text = |text: &'static str| {
             let body = Body::parse(Bytes::from(text)).unwrap();
             read(&body).map(|request| request.messages[0].text().into_owned()).map_err(|error| error.param)
@@ -246,8 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn whole_and_streamed_tell_the_same() {
-        let setting = |include_usage| Setting {
+    fn whole_and_streamed_agree() {
+        let context = |include_usage| EncodeContext {
             id: "7".into(),
             created: 5,
             model: "m".into(),
@@ -257,14 +258,14 @@ mod tests {
             request: None,
         };
         let write = |streamed, include_usage| {
-            let mut writer = writer(streamed, setting(include_usage));
+            let mut encoder = encoder(streamed, context(include_usage));
             let mut out = Vec::new();
-            writer.write(&Event::Text { choice: 0, text: "Hi" }, &mut out);
-            writer.write(&Event::Text { choice: 0, text: " you" }, &mut out);
-            writer.write(&Event::Finish { choice: 0, reason: Finish::Length, native: "x" }, &mut out);
-            writer
+            encoder.write(&Event::Text { choice: 0, text: "Hi" }, &mut out);
+            encoder.write(&Event::Text { choice: 0, text: " you" }, &mut out);
+            encoder.write(&Event::Finish { choice: 0, reason: Finish::Length, native: "x" }, &mut out);
+            encoder
                 .write(&Event::Usage(Usage { input: 1, output: 2, total: 3, ..Usage::default() }), &mut out);
-            writer.close(&mut out);
+            encoder.close(&mut out);
             String::from_utf8(out).unwrap()
         };
         let whole: Value = serde_json::from_str(&write(false, false)).unwrap();

@@ -20,7 +20,7 @@ use super::outgoing::Outgoing;
 use super::way::{Mend, Target, Way};
 use super::{Call, Provider, find};
 use crate::api::body::Body;
-use crate::api::chat::{Event, Reader};
+use crate::api::chat::{Decoder, Event};
 use crate::api::chat_completions;
 use crate::api::operation::Operation;
 use crate::api::sse::{Splitter, write_event};
@@ -180,7 +180,7 @@ impl Case<'_> {
 }
 
 /// What a reader tells, whatever the cuts.
-fn every_cut(answer: &[u8], reader: &dyn Fn() -> Box<dyn Reader>, at: &Path) -> String {
+fn every_cut(answer: &[u8], reader: &dyn Fn() -> Box<dyn Decoder>, at: &Path) -> String {
     let told = tell(answer, reader(), &mut || answer.len());
     assert_eq!(told, tell(answer, reader(), &mut || 1), "{}: byte by byte", at.display());
     // Cuts of 1 to 64 bytes that look random and are the same each time.
@@ -195,7 +195,7 @@ fn every_cut(answer: &[u8], reader: &dyn Fn() -> Box<dyn Reader>, at: &Path) -> 
 }
 
 /// The events of an answer that comes in pieces of `size()` bytes, a line each.
-fn tell(answer: &[u8], mut reader: Box<dyn Reader>, size: &mut dyn FnMut() -> usize) -> String {
+fn tell(answer: &[u8], mut reader: Box<dyn Decoder>, size: &mut dyn FnMut() -> usize) -> String {
     let mut told = String::new();
     let mut note = |event: Event<'_>| writeln!(told, "{event:?}").unwrap();
     let mut rest = answer;

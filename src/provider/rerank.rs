@@ -6,7 +6,7 @@
 use super::outgoing::Outgoing;
 use super::way::{Exchange, Target};
 use crate::api::body::{Body, Edit};
-use crate::api::chat::{Fault, Json};
+use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -79,7 +79,7 @@ impl Exchange for Rerank {
         let Some(body) = body else { return Ok(None) };
         let mut edits = Vec::new();
         if !target.model.is_empty() && body.text("model").as_deref() != Some(target.model) {
-            edits.push(Edit::Set("model", Cow::Owned(Json::of(target.model).get().to_owned())));
+            edits.push(Edit::Set("model", Cow::Owned(Json::from_value(target.model).get().to_owned())));
         }
         if let Some(top_n) = body.raw("top_n").filter(|_| self.top_n != "top_n") {
             edits.push(Edit::Remove("top_n"));
@@ -91,27 +91,28 @@ impl Exchange for Rerank {
         Ok(Some(body.edit(&edits).to_vec()))
     }
 
-    fn read(&self, answer: &[u8], _request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
+    fn read(&self, answer: &[u8], _request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
         let told: AnswerIn<'_> =
-            serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it is no rerank"))?;
-        let results = told.results.or(told.data).ok_or_else(|| Fault::unreadable("it has no results"))?;
+            serde_json::from_slice(answer).map_err(|_| ProviderError::unreadable("it is no rerank"))?;
+        let results =
+            told.results.or(told.data).ok_or_else(|| ProviderError::unreadable("it has no results"))?;
         let document = |json: Json<'_>| match json.text() {
             Some(_) => Json::owned(format!(r#"{{"text":{}}}"#, json.get())),
             None => Json::owned(json.get().to_owned()).filter(|json| !json.is_null()),
         };
         let result = |each: ResultIn<'_>| ResultOut {
-            index: Json::of(&each.index),
-            relevance_score: Json::of(&each.relevance_score),
+            index: Json::from_value(&each.index),
+            relevance_score: Json::from_value(&each.relevance_score),
             document: each.document.and_then(document),
         };
         let out = AnswerOut {
             object: "list",
             id: told.id,
             results: results.into_iter().map(result).collect(),
-            model: told.model.unwrap_or_else(|| Json::of(model)),
+            model: told.model.unwrap_or_else(|| Json::from_value(model)),
             usage: told.usage,
         };
-        serde_json::to_vec(&out).map_err(|_| Fault::unreadable("it cannot be written again"))
+        serde_json::to_vec(&out).map_err(|_| ProviderError::unreadable("it cannot be written again"))
     }
 }
 

@@ -13,7 +13,7 @@ use super::mending::Mending;
 use super::rescue::{Asked, Told};
 use super::way::{Exchange, Mend};
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Reader, Writer};
+use crate::api::chat::{Decoder, Encoder, ProviderError};
 use crate::api::tap::Learned;
 use refusal::{MOST_REFUSAL, is_in};
 use state::State;
@@ -31,8 +31,8 @@ pub struct Rewriter {
 #[derive(Debug)]
 enum Work {
     Chat {
-        reader: Box<dyn Reader>,
-        writer: Box<dyn Writer>,
+        reader: Box<dyn Decoder>,
+        writer: Box<dyn Encoder>,
     },
     Exchange {
         exchange: &'static dyn Exchange,
@@ -51,7 +51,7 @@ enum Work {
 
 impl Rewriter {
     /// `id`: unique, for call ids of providers that have none.
-    pub fn chat(reader: Box<dyn Reader>, writer: Box<dyn Writer>, id: &str) -> Self {
+    pub fn chat(reader: Box<dyn Decoder>, writer: Box<dyn Encoder>, id: &str) -> Self {
         Self { work: Work::Chat { reader, writer }, state: State::new(id) }
     }
 
@@ -78,7 +78,7 @@ impl Rewriter {
                 reader.push(bytes, &mut |event| state.take(event, writer.as_mut(), out));
             }
             Work::Exchange { held, .. } if held.len() + bytes.len() > MOST_HELD => {
-                let fault = Fault::unreadable("it is over 64 MiB");
+                let fault = ProviderError::unreadable("it is over 64 MiB");
                 state.learned.error.clone_from(&fault.code);
                 state.fault = Some(fault);
                 state.closed = true;
@@ -122,7 +122,7 @@ impl Rewriter {
                 state.closed = true;
             }
             Work::Refused { refusal, held } => {
-                let fault = Fault::read(refusal.status, held);
+                let fault = ProviderError::read(refusal.status, held);
                 match is_in(refusal.dialect, held) {
                     true => out.append(held),
                     false => {
@@ -138,7 +138,7 @@ impl Rewriter {
     }
 
     /// Ends a broken answer in the caller's words: a stream's error event, or a whole answer's error body.
-    pub fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
+    pub fn fail(&mut self, fault: &ProviderError, out: &mut Vec<u8>) {
         if self.state.closed {
             return;
         }
@@ -155,7 +155,7 @@ impl Rewriter {
 
     /// What the provider said went wrong inside its answer. In a stream it has been told to the caller, unless
     /// errors are [held](Rewriter::hold_errors).
-    pub fn fault(&self) -> Option<&Fault> {
+    pub fn fault(&self) -> Option<&ProviderError> {
         self.state.fault.as_ref()
     }
 
@@ -181,7 +181,7 @@ impl Rewriter {
     /// Goes on with another answer, read by `reader`, in the stream that was begun: what repeats the text told
     /// already is left out, see `rescue`. Errors are held from then on. May be called again when that answer
     /// breaks, too. Nothing to be done once the answer is complete.
-    pub fn resume(&mut self, reader: Box<dyn Reader>, asked: Asked) {
+    pub fn resume(&mut self, reader: Box<dyn Decoder>, asked: Asked) {
         if let Work::Chat { reader: first, .. } = &mut self.work
             && !self.state.closed
         {
@@ -199,13 +199,13 @@ impl Rewriter {
     /// Whether the provider has said why it stopped: an answer that breaks off now is whole all the same.
     pub fn knows_finish(&self) -> bool {
         match &self.work {
-            Work::Chat { reader, .. } => self.state.learned.finish.is_some() || reader.knows_finish(),
+            Work::Chat { reader, .. } => self.state.learned.finish.is_some() || reader.has_finish_reason(),
             _ => false,
         }
     }
 
     /// Gives the answer another writer, for one that has been written by somebody else so far.
-    pub(super) fn write_with(&mut self, other: Box<dyn Writer>) {
+    pub(super) fn write_with(&mut self, other: Box<dyn Encoder>) {
         if let Work::Chat { writer, .. } = &mut self.work {
             *writer = other;
         }

@@ -3,7 +3,7 @@
 //! By the codes and words providers are known to use. Not what the caller is told: that stays the
 //! provider's own.
 
-use crate::api::chat::Fault;
+use crate::api::chat::ProviderError;
 
 /// The meaning of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,7 +72,7 @@ impl Said {
         if !matches!(status, 400 | 403 | 413 | 422) {
             return Self::Nothing;
         }
-        let fault = Fault::read(status, body);
+        let fault = ProviderError::read(status, body);
         let coded = [&fault.code, &fault.kind].into_iter().flatten().find_map(|code| {
             let code = code.to_ascii_lowercase();
             CODES.iter().find(|(known, _)| *known == code)

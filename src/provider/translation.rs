@@ -8,7 +8,7 @@ use super::rewriter::Rewriter;
 use super::way::{Chat, Exchange, Mend, Target, Way};
 use super::{Call, Provider};
 use crate::api::body::Body;
-use crate::api::chat::{ChatRequest, Reader, Setting, Writer};
+use crate::api::chat::{ChatRequest, Decoder, EncodeContext, Encoder};
 use crate::api::operation::Operation;
 use crate::api::{chat_completions, completions, messages, responses};
 use crate::config::account::Account;
@@ -188,12 +188,12 @@ fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
 }
 
 /// Writes an answer in the caller's dialect.
-fn writer(operation: Operation, streamed: bool, setting: Setting) -> Box<dyn Writer> {
+fn writer(operation: Operation, streamed: bool, setting: EncodeContext) -> Box<dyn Encoder> {
     match operation {
-        Operation::Completions => completions::writer(streamed, setting),
-        Operation::Responses => responses::writer(streamed, setting),
+        Operation::Completions => completions::encoder(streamed, setting),
+        Operation::Responses => responses::encoder(streamed, setting),
         Operation::Messages => messages::writer(streamed, setting),
-        _ => chat_completions::writer(streamed, setting),
+        _ => chat_completions::encoder(streamed, setting),
     }
 }
 
@@ -210,7 +210,7 @@ impl Translation {
 
     /// A reader of one answer alone, for an answer that goes on in a stream begun by another attempt
     /// ([`Rewriter::resume`]); `None` where the answer is not read as a chat.
-    pub fn reader(&self, streamed: bool) -> Option<Box<dyn Reader>> {
+    pub fn reader(&self, streamed: bool) -> Option<Box<dyn Decoder>> {
         match self.work {
             Work::Chat(chat) => Some(chat.reader(streamed)),
             // The caller's own shape: its reader knows every accent that is mended.
@@ -224,7 +224,7 @@ impl Translation {
     pub fn rewriter(&self, streamed: bool, id: &str, created: u64) -> Rewriter {
         match self.work {
             Work::Chat(chat) => {
-                let setting = Setting {
+                let setting = EncodeContext {
                     id: id.to_owned(),
                     created,
                     model: self.model.clone(),

@@ -6,7 +6,7 @@
 use super::Call;
 use super::outgoing::Outgoing;
 use crate::api::body::Body;
-use crate::api::chat::{ChatRequest, Fault, Reader};
+use crate::api::chat::{ChatRequest, Decoder, ProviderError};
 use crate::config::account::Account;
 use crate::error::Error;
 use std::fmt::Debug;
@@ -47,7 +47,7 @@ pub trait Chat: Sync + Debug {
     ) -> Result<Vec<u8>, Error>;
 
     /// A reader for one answer. `streamed`: by what came (its content type), not by what was asked for.
-    fn reader(&self, streamed: bool) -> Box<dyn Reader>;
+    fn reader(&self, streamed: bool) -> Box<dyn Decoder>;
 }
 
 /// A provider that has the operation, in another shape than the caller's.
@@ -67,7 +67,7 @@ pub trait Exchange: Sync + Debug {
     ///
     /// # Errors
     /// The fault the answer tells of, or that it cannot be read.
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault>;
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError>;
 
     /// [`read`](Self::read), for answers that must tell when they were made where the provider does not.
     /// `now`: Unix seconds.
@@ -80,7 +80,7 @@ pub trait Exchange: Sync + Debug {
         request: Option<&Body>,
         model: &str,
         _now: u64,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, ProviderError> {
         self.read(answer, request, model)
     }
 }

@@ -8,7 +8,7 @@ use super::row::{Host, Row};
 use super::way::{Exchange, Target, Way};
 use super::{Call, Provider};
 use crate::api::body::{Body, Edit};
-use crate::api::chat::{Fault, Text};
+use crate::api::chat::{ProviderError, Text};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
@@ -72,9 +72,9 @@ impl Exchange for Models {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, Fault> {
+    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
         let found: FoundIn<'_> = serde_json::from_slice(answer)
-            .map_err(|_| Fault::unreadable("it is no list of Cloudflare's models"))?;
+            .map_err(|_| ProviderError::unreadable("it is no list of Cloudflare's models"))?;
         let data = found.result.iter().map(|model| ModelOut {
             id: &model.name,
             object: "model",
@@ -82,7 +82,7 @@ impl Exchange for Models {
             owned_by: "workers-ai",
         });
         serde_json::to_vec(&ListOut { object: "list", data: data.collect() })
-            .map_err(|why| Fault::new(500, why.to_string()))
+            .map_err(|why| ProviderError::new(500, why.to_string()))
     }
 }
 
@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn what_cloudflare_says_went_wrong_is_read() {
         let body = br#"{"result":null,"success":false,"errors":[{"code":7003,"message":"Could not route"}],"messages":[]}"#;
-        let fault = Fault::read(404, body);
+        let fault = ProviderError::read(404, body);
         assert_eq!((fault.message.as_str(), fault.code.as_deref()), ("Could not route", Some("7003")));
-        let fault = Fault::read(400, br#"{"errors":{"model":["is unknown"]}}"#);
+        let fault = ProviderError::read(400, br#"{"errors":{"model":["is unknown"]}}"#);
         assert_eq!(fault.message, r#"{"model":["is unknown"]}"#);
     }
 }

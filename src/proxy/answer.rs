@@ -5,7 +5,7 @@
 
 use super::ctx::{Ctx, Errand};
 use super::head::{self, Names};
-use crate::api::chat::Fault;
+use crate::api::chat::ProviderError;
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;
 use crate::provider::rewriter::{Refusal, Rewriter};
@@ -113,7 +113,11 @@ pub(super) fn early_head(ctx: &Ctx) -> Result<ResponseHeader> {
 }
 
 /// A provider's error that came with a good status: told with the status its words mean.
-pub(super) fn refusal(mut head: Box<ResponseHeader>, fault: &Fault, ctx: &mut Ctx) -> Result<Vec<HttpTask>> {
+pub(super) fn refusal(
+    mut head: Box<ResponseHeader>,
+    fault: &ProviderError,
+    ctx: &mut Ctx,
+) -> Result<Vec<HttpTask>> {
     let provider = ctx.errand.as_ref().map(|errand| errand.attempt.leaf.provider.id());
     let body = Bytes::from(fault.body(ctx.operation.dialect(), provider, Some(&ctx.trace_id)));
     head.set_status(http::StatusCode::from_u16(fault.status).unwrap_or(http::StatusCode::BAD_GATEWAY))?;

@@ -6,7 +6,7 @@
 use super::answer::is_media;
 use crate::api::Dialect;
 use crate::api::alike::Alike;
-use crate::api::chat::Fault;
+use crate::api::chat::ProviderError;
 use crate::api::operation::Operation;
 use crate::api::sse::{Edge, Splitter, end_of_event, only_data};
 use crate::api::tap::{Learned, Tap};
@@ -33,7 +33,7 @@ pub(super) enum Shape {
 #[derive(Debug, Clone)]
 pub(super) enum Trouble {
     /// It tells an error. The event that says so, where it is in the caller's words.
-    Error(Fault, Option<Bytes>),
+    Error(ProviderError, Option<Bytes>),
     /// It cannot be what was asked for: the text is the cause.
     Malformed(&'static str),
     /// It was over before it was whole.
@@ -348,7 +348,7 @@ impl Incoming {
         let judges = self.expected.careful && self.wants_json();
         if self.shape == Shape::Json && failed && judges {
             let body: Vec<u8> = self.out.iter().flatten().copied().collect();
-            self.trouble = Some(Trouble::Error(Fault::read(502, &body), None));
+            self.trouble = Some(Trouble::Error(ProviderError::read(502, &body), None));
         } else if !self.is_whole() {
             self.trouble = Some(Trouble::Early);
         } else {
@@ -508,7 +508,7 @@ impl Incoming {
     }
 
     /// Ends a broken stream with an error event in the caller's words.
-    pub fn fail(&mut self, fault: &Fault, dialect: Dialect, provider: &'static str) -> Bytes {
+    pub fn fail(&mut self, fault: &ProviderError, dialect: Dialect, provider: &'static str) -> Bytes {
         let mut out = Vec::new();
         match (&mut self.form, self.trouble.take()) {
             // The provider's own words, in the caller's dialect already.
@@ -580,10 +580,10 @@ fn is_sound(event: &[u8], alike: &mut Alike) -> bool {
 }
 
 /// The error an event tells.
-fn fault_in(event: &[u8]) -> Fault {
+fn fault_in(event: &[u8]) -> ProviderError {
     let mut fault = None;
-    read(event, &mut |data| fault = Some(Fault::read(502, data)));
-    fault.unwrap_or_else(|| Fault::unreadable("its error event is empty"))
+    read(event, &mut |data| fault = Some(ProviderError::read(502, data)));
+    fault.unwrap_or_else(|| ProviderError::unreadable("its error event is empty"))
 }
 
 /// The data of one event; its blank line may be missing.

@@ -11,7 +11,7 @@ use super::incoming::{Incoming, Shape, Trouble};
 use super::orchestrate::{Came, Drive, HEARTBEAT, Running, Turn, blame};
 use super::rescue::Rescue;
 use super::trial::explain;
-use crate::api::chat::Fault;
+use crate::api::chat::ProviderError;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
 use crate::route::outcome::Outcome;
@@ -72,7 +72,9 @@ impl Drive<'_> {
         } else if self.rescue.is_none() && passing.incoming.shape != Shape::Events {
             // The caller has been promised events, by a comment.
             let error = Error::invalid_answer("The provider answered with no stream.", "no events");
-            return Box::pin(self.end_with((Fault::from(&error), Some(error)))).await.map(|()| Came::Told);
+            return Box::pin(self.end_with((ProviderError::from(&error), Some(error))))
+                .await
+                .map(|()| Came::Told);
         }
         let end = match self.hand_on(&mut passing, &mut upload, tasks).await {
             Ok(end) => end,
@@ -269,7 +271,7 @@ impl Drive<'_> {
                     self.rescue = Some(Box::new(rescue));
                     return Ok(Came::Again(Turn { leaf, wait, why }));
                 }
-                return self.end_with((Fault::from(&error), Some(error))).await.map(|()| Came::Told);
+                return self.end_with((ProviderError::from(&error), Some(error))).await.map(|()| Came::Told);
             }
         }
         if !self.ctx.record.streamed {
@@ -280,13 +282,13 @@ impl Drive<'_> {
             self.gateway.shared.metrics.rescued("failed");
         }
         let dialect = self.ctx.operation.dialect();
-        let event = incoming.fail(&Fault::from(&error), dialect, errand.attempt.leaf.provider.id());
+        let event = incoming.fail(&ProviderError::from(&error), dialect, errand.attempt.leaf.provider.id());
         (self.ctx.tap, self.ctx.rewriter) = incoming.into_watchers();
         self.close_with(event, Some(error)).await.map(|()| Came::Told)
     }
 
     /// Ends a stream that was begun with an error event.
-    pub(super) async fn end_with(&mut self, (fault, error): (Fault, Option<Error>)) -> Result<()> {
+    pub(super) async fn end_with(&mut self, (fault, error): (ProviderError, Option<Error>)) -> Result<()> {
         let dialect = self.ctx.operation.dialect();
         let mut out = Vec::new();
         match self.rescue.as_mut().and_then(|rescue| rescue.rewriter()) {

@@ -4,7 +4,7 @@
 
 use super::ctx::Ctx;
 use super::incoming::{Broken, Incoming};
-use crate::api::chat::Setting;
+use crate::api::chat::EncodeContext;
 use crate::api::operation::Operation;
 use crate::error::Error;
 use crate::provider::rescue::{self, Asked, Prefill};
@@ -45,7 +45,7 @@ impl Rescue {
             Broken::Rewriter(rewriter) => *rewriter,
             Broken::Sent(sent) => {
                 let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-                let setting = Setting {
+                let setting = EncodeContext {
                     id: ctx.trace_id.clone(),
                     created,
                     model: attempt.model.clone().unwrap_or_default(),

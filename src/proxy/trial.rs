@@ -7,7 +7,7 @@ use super::ctx::Errand;
 use super::failure;
 use super::flight::{AT_ONCE, Flight, Heard};
 use super::incoming::{Broken, Expected, Incoming, Shape, Trouble};
-use crate::api::chat::Fault;
+use crate::api::chat::ProviderError;
 use crate::api::retry_after;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
@@ -69,7 +69,7 @@ pub(super) enum Last {
         body: Bytes,
     },
     /// The provider's error inside a good answer.
-    Fault(Box<ResponseHeader>, Fault),
+    Fault(Box<ResponseHeader>, ProviderError),
     Error(Error),
 }
 
@@ -261,7 +261,7 @@ impl Trial {
                 let body = fault.body(crate::api::Dialect::OpenAi, None, None);
                 let outcome = Outcome::Answered { status, said: Said::read(status, &body), wait: None };
                 let last = match self.head.take() {
-                    Some(head) => Last::Fault(head, Fault { status, ..fault.clone() }),
+                    Some(head) => Last::Fault(head, ProviderError { status, ..fault.clone() }),
                     None => Last::Error(self.early()),
                 };
                 Lost::Failed(outcome, last)
@@ -322,15 +322,15 @@ impl Trial {
 
 impl Last {
     /// For an error event in a stream that was begun.
-    pub fn into_fault(self) -> (Fault, Option<Error>) {
+    pub fn into_fault(self) -> (ProviderError, Option<Error>) {
         match self {
-            Last::Error(error) => (Fault::from(&error), Some(error)),
+            Last::Error(error) => (ProviderError::from(&error), Some(error)),
             Last::Fault(_, fault) => {
                 let error = told(&fault);
                 (fault, Some(error))
             }
             Last::Answer { head, body } => {
-                let fault = Fault::read(head.status.as_u16(), &body);
+                let fault = ProviderError::read(head.status.as_u16(), &body);
                 let error = told(&fault);
                 (fault, Some(error))
             }
@@ -339,7 +339,7 @@ impl Last {
 }
 
 /// For the log: a provider's error that came when the caller had an answer's head already.
-fn told(fault: &Fault) -> Error {
+fn told(fault: &ProviderError) -> Error {
     let message = format!("The provider answered {}: {}", fault.status, fault.message);
     Error::invalid_answer(message, "after the answer was begun")
 }

@@ -5,7 +5,7 @@ use crate::api::usage::Usage;
 
 /// A whole answer.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct ChatResponse {
     pub id: Option<String>,
     pub model: Option<String>,
     /// Unix seconds.
@@ -21,7 +21,7 @@ pub struct Answer {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choice {
     /// In the order they were told.
-    pub pieces: Vec<Piece>,
+    pub parts: Vec<ContentPart>,
     /// OpenAI's annotations, JSON texts.
     pub annotations: Vec<String>,
     /// OpenAI's `logprobs` objects as they came, JSON texts; of a whole answer there is one.
@@ -32,7 +32,7 @@ pub struct Choice {
 
 /// A stretch of one kind.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece {
+pub enum ContentPart {
     Text(String),
     Refusal(String),
     Reasoning {
@@ -56,11 +56,11 @@ pub enum Piece {
 }
 
 /// More choices than anyone asks for: what claims to be one beyond is left out.
-const MOST_CHOICES: u32 = 128;
+const MAX_CHOICES: u32 = 128;
 
-impl Answer {
+impl ChatResponse {
     /// Takes one event in. `Error` and `End` say nothing that would be kept.
-    pub fn take(&mut self, event: &Event<'_>) {
+    pub fn apply(&mut self, event: &Event<'_>) {
         match *event {
             Event::Start(start) => {
                 self.id = self.id.take().or_else(|| start.id.map(str::to_owned));
@@ -68,7 +68,7 @@ impl Answer {
                 self.created = self.created.or(start.created);
             }
             Event::Usage(usage) => self.usage = Some(usage),
-            Event::Member { name, json } => match self.members.iter_mut().find(|(known, _)| known == name) {
+            Event::Member { name, json } => match self.members.iter_mut().find(|(key, _)| key == name) {
                 Some((_, old)) => json.clone_into(old),
                 None => self.members.push((name.to_owned(), json.to_owned())),
             },
@@ -86,14 +86,14 @@ impl Answer {
             | Event::Block { choice, .. }
             | Event::Finish { choice, .. } => {
                 if let Some(choice) = self.choice(choice) {
-                    choice.take(event);
+                    choice.apply(event);
                 }
             }
         }
     }
 
     fn choice(&mut self, index: u32) -> Option<&mut Choice> {
-        if index >= MOST_CHOICES {
+        if index >= MAX_CHOICES {
             return None;
         }
         let index = index as usize;
@@ -105,53 +105,56 @@ impl Answer {
 }
 
 impl Choice {
-    fn take(&mut self, event: &Event<'_>) {
+    fn apply(&mut self, event: &Event<'_>) {
         match *event {
-            Event::Text { text, .. } => match self.pieces.last_mut() {
-                Some(Piece::Text(whole)) => whole.push_str(text),
-                _ => self.pieces.push(Piece::Text(text.to_owned())),
+            Event::Text { text, .. } => match self.parts.last_mut() {
+                Some(ContentPart::Text(whole)) => whole.push_str(text),
+                _ => self.parts.push(ContentPart::Text(text.to_owned())),
             },
-            Event::Refusal { text, .. } => match self.pieces.last_mut() {
-                Some(Piece::Refusal(whole)) => whole.push_str(text),
-                _ => self.pieces.push(Piece::Refusal(text.to_owned())),
+            Event::Refusal { text, .. } => match self.parts.last_mut() {
+                Some(ContentPart::Refusal(whole)) => whole.push_str(text),
+                _ => self.parts.push(ContentPart::Refusal(text.to_owned())),
             },
-            Event::Reasoning { text, .. } => match self.pieces.last_mut() {
-                Some(Piece::Reasoning { text: whole, signature: None }) => whole.push_str(text),
-                _ => self.pieces.push(Piece::Reasoning { text: text.to_owned(), signature: None }),
+            Event::Reasoning { text, .. } => match self.parts.last_mut() {
+                Some(ContentPart::Reasoning { text: whole, signature: None }) => whole.push_str(text),
+                _ => self.parts.push(ContentPart::Reasoning { text: text.to_owned(), signature: None }),
             },
-            Event::Signature { signature, .. } => self.seal(signature),
-            Event::Redacted { data, .. } => self.pieces.push(Piece::Redacted(data.to_owned())),
-            Event::ToolCall { index, id, name, signature, .. } => self.pieces.push(Piece::ToolCall {
+            Event::Signature { signature, .. } => self.attach_signature(signature),
+            Event::Redacted { data, .. } => self.parts.push(ContentPart::Redacted(data.to_owned())),
+            Event::ToolCall { index, id, name, signature, .. } => self.parts.push(ContentPart::ToolCall {
                 index,
                 id: id.to_owned(),
                 name: name.to_owned(),
                 arguments: String::new(),
                 signature: signature.map(str::to_owned),
             }),
-            Event::Arguments { index, fragment, .. } => self.argue(index, fragment),
+            Event::Arguments { index, fragment, .. } => self.append_arguments(index, fragment),
             Event::Media { media_type, data, .. } => {
-                self.pieces.push(Piece::Media { media_type: media_type.to_owned(), data: data.to_owned() });
+                self.parts
+                    .push(ContentPart::Media { media_type: media_type.to_owned(), data: data.to_owned() });
             }
             Event::Annotation { json, .. } => self.annotations.push(json.to_owned()),
             Event::Logprobs { json, .. } => self.logprobs.push(json.to_owned()),
-            Event::Block { json, .. } => self.pieces.push(Piece::Block(json.to_owned())),
+            Event::Block { json, .. } => self.parts.push(ContentPart::Block(json.to_owned())),
             Event::Finish { reason, native, .. } => self.finish = Some((reason, native.to_owned())),
             _ => {}
         }
     }
 
     /// A signature belongs to the thinking just told; one without any stands for thinking kept back.
-    fn seal(&mut self, seal: &str) {
-        match self.pieces.last_mut() {
-            Some(Piece::Reasoning { signature: Some(signature), .. }) => signature.push_str(seal),
-            Some(Piece::Reasoning { signature, .. }) => *signature = Some(seal.to_owned()),
-            _ => self.pieces.push(Piece::Reasoning { text: String::new(), signature: Some(seal.to_owned()) }),
+    fn attach_signature(&mut self, fragment: &str) {
+        match self.parts.last_mut() {
+            Some(ContentPart::Reasoning { signature: Some(signature), .. }) => signature.push_str(fragment),
+            Some(ContentPart::Reasoning { signature, .. }) => *signature = Some(fragment.to_owned()),
+            _ => self
+                .parts
+                .push(ContentPart::Reasoning { text: String::new(), signature: Some(fragment.to_owned()) }),
         }
     }
 
-    fn argue(&mut self, wanted: u32, fragment: &str) {
-        for piece in self.pieces.iter_mut().rev() {
-            if let Piece::ToolCall { index, arguments, .. } = piece
+    fn append_arguments(&mut self, wanted: u32, fragment: &str) {
+        for part in self.parts.iter_mut().rev() {
+            if let ContentPart::ToolCall { index, arguments, .. } = part
                 && *index == wanted
             {
                 return arguments.push_str(fragment);
@@ -161,28 +164,28 @@ impl Choice {
 
     /// All text put together; `None` when none was told.
     pub fn text(&self) -> Option<String> {
-        gather(self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Text(text) => Some(text.as_str()),
+        concat(self.parts.iter().filter_map(|part| match part {
+            ContentPart::Text(text) => Some(text.as_str()),
             _ => None,
         }))
     }
 
     pub fn refusal(&self) -> Option<String> {
-        gather(self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Refusal(text) => Some(text.as_str()),
+        concat(self.parts.iter().filter_map(|part| match part {
+            ContentPart::Refusal(text) => Some(text.as_str()),
             _ => None,
         }))
     }
 
     pub fn reasoning(&self) -> Option<String> {
-        gather(self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Reasoning { text, .. } if !text.is_empty() => Some(text.as_str()),
+        concat(self.parts.iter().filter_map(|part| match part {
+            ContentPart::Reasoning { text, .. } if !text.is_empty() => Some(text.as_str()),
             _ => None,
         }))
     }
 }
 
-fn gather<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
+fn concat<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
     texts.map(str::to_owned).reduce(|mut whole, text| {
         whole.push_str(&text);
         whole

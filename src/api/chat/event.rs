@@ -4,7 +4,7 @@
 //! one counts); `End` where the provider says that it is over. A whole answer is told in the same way,
 //! each text in one piece.
 
-use super::fault::Fault;
+use super::fault::ProviderError;
 use crate::api::usage::Usage;
 
 /// One thing an answer tells. `choice` counts from 0; only `n > 1` has more than one.
@@ -86,7 +86,7 @@ pub enum Event<'a> {
         json: &'a str,
     },
     /// The provider says that it failed: the last thing told.
-    Error(&'a Fault),
+    Error(&'a ProviderError),
     /// The provider says that the answer is over.
     End,
 }
@@ -110,7 +110,7 @@ pub enum Finish {
 }
 
 impl Finish {
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stop => "stop",
             Self::Length => "length",

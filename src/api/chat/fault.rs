@@ -10,11 +10,11 @@ use crate::error::{Error, Kind};
 use serde::{Deserialize, Serialize};
 
 /// The longest message we repeat, bytes.
-const MOST_MESSAGE: usize = 8 << 10;
+const MAX_MESSAGE: usize = 8 << 10;
 
 /// What a provider said went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ProviderError {
     /// HTTP status: the provider's, or the one its words mean when they came with a 200.
     pub status: u16,
     pub message: String,
@@ -24,7 +24,7 @@ pub struct Fault {
     pub param: Option<String>,
 }
 
-impl Fault {
+impl ProviderError {
     pub fn new(status: u16, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), kind: None, code: None, param: None }
     }
@@ -47,16 +47,16 @@ impl Fault {
     /// `{"message":..}`, `{"detail":..}`, a list of one of them, a page of HTML, plain text, nothing.
     pub fn read(status: u16, body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
-        let mut fault = Self::new(status, "");
+        let mut error = Self::new(status, "");
         match Json::parse(text.trim()) {
-            Some(json) => fault.take(&json),
-            None => fault.message = plain(&text),
+            Some(json) => error.take(&json),
+            None => error.message = strip_tags(&text),
         }
-        if fault.message.is_empty() {
-            fault.message = format!("The provider answered with status {status} and said no more.");
+        if error.message.is_empty() {
+            error.message = format!("The provider answered with status {status} and said no more.");
         }
-        shorten(&mut fault.message);
-        fault
+        shorten(&mut error.message);
+        error
     }
 
     /// Takes over what the JSON of an error says.
@@ -71,31 +71,32 @@ impl Fault {
             self.message = text.into_owned();
             return;
         }
-        let Some(told) = json.read::<Told<'_>>() else { return };
-        if let Some(inner) = &told.error {
+        let Some(fields) = json.read::<ErrorFields<'_>>() else { return };
+        if let Some(inner) = &fields.error {
             self.take(inner);
         }
-        let words = [&told.message, &told.message_upper, &told.detail, &told.msg, &told.errors];
+        let candidates =
+            [&fields.message, &fields.message_upper, &fields.detail, &fields.msg, &fields.errors];
         if self.message.is_empty()
-            && let Some(words) = words.into_iter().flatten().next()
+            && let Some(value) = candidates.into_iter().flatten().next()
         {
-            match words.text() {
+            match value.text() {
                 Some(text) => self.message = text.into_owned(),
-                None if !words.is_null() => self.message = words.get().to_owned(),
+                None if !value.is_null() => self.message = value.get().to_owned(),
                 None => {}
             }
         }
         // Cloudflare: a list of errors, each with a message.
-        if let Some(errors) = told.errors.as_ref().filter(|errors| self.message == errors.get()) {
+        if let Some(errors) = fields.errors.as_ref().filter(|errors| self.message == errors.get()) {
             self.take_listed(errors);
         }
-        let own = |json: &Option<Json<'_>>| json.as_ref().and_then(word);
-        let kind = own(&told.kind).filter(|kind| kind != "error" || told.error.is_none());
-        self.kind = self.kind.take().or(own(&told.status).filter(|_| told.error.is_none())).or(kind);
-        self.code = self.code.take().or(own(&told.code));
-        self.param = self.param.take().or(own(&told.param));
+        let scalar = |json: &Option<Json<'_>>| json.as_ref().and_then(scalar_text);
+        let kind = scalar(&fields.kind).filter(|kind| kind != "error" || fields.error.is_none());
+        self.kind = self.kind.take().or(scalar(&fields.status).filter(|_| fields.error.is_none())).or(kind);
+        self.code = self.code.take().or(scalar(&fields.code));
+        self.param = self.param.take().or(scalar(&fields.param));
         // What OpenRouter's upstream said is worth more than its own "Provider returned error".
-        if let Some(raw) = told.metadata.as_ref().and_then(|metadata| metadata.read::<Metadata<'_>>())
+        if let Some(raw) = fields.metadata.as_ref().and_then(|metadata| metadata.read::<Metadata<'_>>())
             && let Some(raw) = raw.raw.as_ref().and_then(Json::text)
         {
             self.message = format!("{}: {}", self.message, raw.trim());
@@ -127,7 +128,7 @@ impl Fault {
 
     /// `error.type` for callers of Anthropic's dialect: always one of its published list.
     pub fn anthropic_kind(&self) -> &str {
-        const KNOWN: [&str; 10] = [
+        const PUBLISHED: [&str; 10] = [
             "invalid_request_error",
             "authentication_error",
             "billing_error",
@@ -140,7 +141,7 @@ impl Fault {
             "overloaded_error",
         ];
         match &self.kind {
-            Some(kind) if KNOWN.contains(&kind.as_str()) => kind,
+            Some(kind) if PUBLISHED.contains(&kind.as_str()) => kind,
             _ => match self.status {
                 401 => "authentication_error",
                 402 => "billing_error",
@@ -203,7 +204,7 @@ impl Fault {
     }
 }
 
-impl From<&Error> for Fault {
+impl From<&Error> for ProviderError {
     fn from(error: &Error) -> Self {
         let row = error.kind.row();
         Self {
@@ -218,7 +219,7 @@ impl From<&Error> for Fault {
 
 /// Members of an error object, whoever wrote it.
 #[derive(Deserialize)]
-struct Told<'a> {
+struct ErrorFields<'a> {
     #[serde(borrow)]
     error: Option<Json<'a>>,
     message: Option<Json<'a>>,
@@ -244,7 +245,7 @@ struct Metadata<'a> {
 }
 
 /// A word or a number as text; nothing else.
-fn word(json: &Json<'_>) -> Option<String> {
+fn scalar_text(json: &Json<'_>) -> Option<String> {
     match json.text() {
         Some(text) => Some(text.into_owned()).filter(|text| !text.is_empty()),
         None => {
@@ -254,7 +255,7 @@ fn word(json: &Json<'_>) -> Option<String> {
 }
 
 /// What a page or plain text says: tags taken off, white space put together.
-fn plain(text: &str) -> String {
+fn strip_tags(text: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
     for char in text.chars() {
@@ -272,8 +273,8 @@ fn plain(text: &str) -> String {
 }
 
 fn shorten(message: &mut String) {
-    if message.len() > MOST_MESSAGE {
-        let cut = (0..=MOST_MESSAGE).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
+    if message.len() > MAX_MESSAGE {
+        let cut = (0..=MAX_MESSAGE).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
         message.truncate(cut);
         message.push('…');
     }
@@ -334,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_providers_way_to_fail_is_read() {
+    fn error_bodies_of_all_providers_are_read() {
         let cases: [(&str, &str, Option<&str>, Option<&str>); 11] = [
             (
                 r#"{"error":{"message":"no","type":"invalid_request_error","param":null,"code":"x"}}"#,
@@ -379,9 +380,9 @@ mod tests {
             ("", "The provider answered with status 418 and said no more.", None, None),
         ];
         for (body, message, kind, code) in cases {
-            let fault = Fault::read(418, body.as_bytes());
+            let error = ProviderError::read(418, body.as_bytes());
             assert_eq!(
-                (fault.message.as_str(), fault.kind.as_deref(), fault.code.as_deref()),
+                (error.message.as_str(), error.kind.as_deref(), error.code.as_deref()),
                 (message, kind, code),
                 "{body}"
             );

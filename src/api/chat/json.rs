@@ -30,7 +30,7 @@ impl<'a> Json<'a> {
     }
 
     /// Writes any value down. What cannot be written (a map with odd keys) becomes `null`.
-    pub fn of<T: Serialize + ?Sized>(value: &T) -> Json<'static> {
+    pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Json<'static> {
         let raw = serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned());
         Json(Cow::Owned(raw))
     }

@@ -118,14 +118,16 @@ impl ToolCall<'_> {
 
 impl<'a> Source<'a> {
     /// A `data:` URL taken apart (`;base64` only), or the URL itself.
-    pub fn of_url(url: Cow<'a, str>) -> Self {
-        let parted = url.strip_prefix("data:").and_then(|rest| rest.split_once(','));
-        let Some((head, _)) = parted else { return Self::Url { url, media_type: None } };
-        let Some(media) = head.strip_suffix(";base64") else { return Self::Url { url, media_type: None } };
+    pub fn from_url(url: Cow<'a, str>) -> Self {
+        let split = url.strip_prefix("data:").and_then(|rest| rest.split_once(','));
+        let Some((metadata, _)) = split else { return Self::Url { url, media_type: None } };
+        let Some(media) = metadata.strip_suffix(";base64") else {
+            return Self::Url { url, media_type: None };
+        };
         // `data:image/png;charset=x;base64,`: parameters say nothing a provider would read.
         let media = media.split(';').next().unwrap_or_default();
         let (from, to) = ("data:".len(), "data:".len() + media.len());
-        let at = "data:".len() + head.len() + 1;
+        let at = "data:".len() + metadata.len() + 1;
         match url {
             Cow::Borrowed(url) => Self::Data {
                 media_type: Cow::Borrowed(url.get(from..to).unwrap_or_default()),

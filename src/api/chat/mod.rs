@@ -19,14 +19,14 @@ pub mod text;
 pub mod tool;
 pub mod writer;
 
-pub use answer::Answer;
+pub use answer::ChatResponse;
 pub use event::{Event, Finish, Start};
-pub use fault::Fault;
+pub use fault::ProviderError;
 pub use json::Json;
 pub use message::{File, Image, Message, Part, Role, Source, ToolCall};
 pub use params::Params;
-pub use reader::{Reader, Tell};
+pub use reader::{Decoder, EventSink};
 pub use request::{ChatRequest, Reasoning, ResponseFormat};
 pub use text::Text;
 pub use tool::{Tool, ToolChoice};
-pub use writer::{Setting, Writer};
+pub use writer::{EncodeContext, Encoder};

@@ -13,19 +13,19 @@ impl<'a> Params<'a> {
     /// Adds a member, or replaces the one of that name.
     pub fn set(&mut self, name: impl Into<Cow<'a, str>>, value: Json<'a>) {
         let name = name.into();
-        match self.0.iter_mut().find(|(known, _)| *known == name) {
+        match self.0.iter_mut().find(|(key, _)| *key == name) {
             Some((_, old)) => *old = value,
             None => self.0.push((name, value)),
         }
     }
 
     pub fn get(&self, name: &str) -> Option<&Json<'a>> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// Takes a member out. A `null` is as good as absent.
     pub fn take(&mut self, name: &str) -> Option<Json<'a>> {
-        let at = self.0.iter().position(|(known, _)| known == name)?;
+        let at = self.0.iter().position(|(key, _)| key == name)?;
         let (_, value) = self.0.remove(at);
         (!value.is_null()).then_some(value)
     }

@@ -1,13 +1,13 @@
 //! The answer side of a caller's dialect: events in, bytes out.
 
 use super::event::Event;
-use super::fault::Fault;
+use super::fault::ProviderError;
 use crate::api::body::Body;
 use std::fmt::Debug;
 
 /// What a writer knows of the call beside the events.
 #[derive(Debug, Clone)]
-pub struct Setting {
+pub struct EncodeContext {
     /// Unique, without a prefix: for ids the provider does not tell.
     pub id: String,
     /// Unix seconds, for providers that do not tell when.
@@ -25,7 +25,7 @@ pub struct Setting {
 }
 
 /// Writes one answer.
-pub trait Writer: Send + Sync + Debug {
+pub trait Encoder: Send + Sync + Debug {
     /// Takes the next event. `Error` never comes this way (see [`Writer::fail`]); nor does anything
     /// after [`Writer::close`] or `fail`.
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>);
@@ -35,5 +35,5 @@ pub trait Writer: Send + Sync + Debug {
 
     /// The answer broke. A stream's last event: an error in the dialect's words, and nothing that looks
     /// like an end behind it. Of a whole answer: the error body.
-    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>);
+    fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>);
 }

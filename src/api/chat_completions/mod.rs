@@ -13,13 +13,13 @@ mod whole;
 pub use request::read;
 pub(super) use usage::UsageOut;
 
-use super::chat::{Setting, Writer};
+use super::chat::{EncodeContext, Encoder};
 
 /// A writer for one answer.
-pub fn writer(streamed: bool, setting: Setting) -> Box<dyn Writer> {
+pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     match streamed {
-        true => Box::new(stream::Stream::new(setting)),
-        false => Box::new(whole::Whole::new(setting)),
+        true => Box::new(stream::Stream::new(context)),
+        false => Box::new(whole::Whole::new(context)),
     }
 }
 

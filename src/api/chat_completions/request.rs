@@ -32,7 +32,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
             "max_tokens" => old_limit = Some(value),
             "stream" => request.stream = value.is_true(),
             "stream_options" => request.include_usage = include_usage(text),
-            "reasoning_effort" => request.reasoning.effort = text_of(text),
+            "reasoning_effort" => request.reasoning.effort = parse_string(text),
             "thinking" => request.reasoning.thinking = Some(value),
             "model" => {}
             _ => request.params.set(name, value),
@@ -43,12 +43,12 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
 }
 
 /// Reads `text` as `T`.
-fn take<'a, T: Deserialize<'a>>(text: &'a str, param: &str, wanted: &str) -> Result<T, Error> {
+fn parse<'a, T: Deserialize<'a>>(text: &'a str, param: &str, expected: &str) -> Result<T, Error> {
     serde_json::from_str(text)
-        .map_err(|_| Error::invalid_request(param, format!("{param} must be {wanted}.")))
+        .map_err(|_| Error::invalid_request(param, format!("{param} must be {expected}.")))
 }
 
-fn text_of(text: &str) -> Option<Cow<'_, str>> {
+fn parse_string(text: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text<'_>>(text).ok().map(|text| text.0)
 }
 
@@ -61,10 +61,10 @@ fn include_usage(text: &str) -> bool {
 }
 
 fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
-    if let Some(one) = text_of(text) {
+    if let Some(one) = parse_string(text) {
         return Ok(vec![one]);
     }
-    let list: Vec<Text<'_>> = take(text, "stop", "a string or a list of strings")?;
+    let list: Vec<Text<'_>> = parse(text, "stop", "a string or a list of strings")?;
     Ok(list.into_iter().map(|text| text.0).collect())
 }
 
@@ -86,14 +86,14 @@ struct MessageIn<'a> {
 }
 
 fn messages(text: &str) -> Result<Vec<Message<'_>>, Error> {
-    let list: Vec<&serde_json::value::RawValue> = take(text, "messages", "a list of messages")?;
+    let list: Vec<&serde_json::value::RawValue> = parse(text, "messages", "a list of messages")?;
     let each = list.into_iter().enumerate();
     each.map(|(index, raw)| message(raw.get(), &format!("messages[{index}]"))).collect()
 }
 
 fn message<'a>(text: &'a str, at: &str) -> Result<Message<'a>, Error> {
-    let told: MessageIn<'a> = take(text, at, "a message: an object with role and content")?;
-    let role = match told.role.as_deref() {
+    let input: MessageIn<'a> = parse(text, at, "a message: an object with role and content")?;
+    let role = match input.role.as_deref() {
         Some("system") => Role::System,
         Some("developer") => Role::Developer,
         Some("user") => Role::User,
@@ -106,49 +106,49 @@ fn message<'a>(text: &'a str, at: &str) -> Result<Message<'a>, Error> {
     };
     let mut message = Message::new(role, Vec::new());
     if role == Role::Assistant {
-        earlier_thinking(&told, &mut message.content);
+        earlier_thinking(&input, &mut message.content);
     }
-    let from_blocks = role == Role::Assistant && blocks(&told, &mut message.content);
-    if !from_blocks && let Some(content) = &told.content {
+    let from_blocks = role == Role::Assistant && blocks(&input, &mut message.content);
+    if !from_blocks && let Some(content) = &input.content {
         parts(content, at, &mut message.content)?;
     }
-    if let Some(refusal) = told.refusal.filter(|refusal| !refusal.is_empty()) {
+    if let Some(refusal) = input.refusal.filter(|refusal| !refusal.is_empty()) {
         message.content.push(Part::Refusal(refusal.0));
     }
-    if let Some(calls) = told.tool_calls.filter(|calls| !calls.is_null()) {
+    if let Some(calls) = input.tool_calls.filter(|calls| !calls.is_null()) {
         tool_calls(&calls, at, &mut message.content)?;
-    } else if let Some(call) = told.function_call.filter(|call| !call.is_null()) {
+    } else if let Some(call) = input.function_call.filter(|call| !call.is_null()) {
         let function: FunctionIn<'a> = reread(&call, &format!("{at}.function_call"))?;
-        let id = told.name.clone().map_or(Cow::Borrowed("call_0"), |name| name.0);
+        let id = input.name.clone().map_or(Cow::Borrowed("call_0"), |name| name.0);
         message.content.push(Part::ToolCall(function.call(id, None, None)));
     }
-    message.tool_call_id = told.tool_call_id.map(|id| id.0);
+    message.tool_call_id = input.tool_call_id.map(|id| id.0);
     if role == Role::Tool && message.tool_call_id.is_none() {
-        message.tool_call_id = told.name.clone().map(|name| name.0);
+        message.tool_call_id = input.name.clone().map(|name| name.0);
     }
-    message.name = told.name.map(|name| name.0);
-    message.cache_control = told.cache_control.filter(|json| !json.is_null());
+    message.name = input.name.map(|name| name.0);
+    message.cache_control = input.cache_control.filter(|json| !json.is_null());
     Ok(message)
 }
 
 /// Reads borrowed JSON again, keeping what it borrows from.
 fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str) -> Result<T, Error> {
     let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
-    take(text, at, "of another type")
+    parse(text, at, "of another type")
 }
 
 /// Thinking told in words only, as this gateway and others hand it out; `content_blocks` have it with its
 /// signature and win.
-fn earlier_thinking<'a>(told: &MessageIn<'a>, content: &mut Vec<Part<'a>>) {
-    if told.content_blocks.as_ref().is_some_and(|blocks| !blocks.is_null()) {
+fn earlier_thinking<'a>(input: &MessageIn<'a>, content: &mut Vec<Part<'a>>) {
+    if input.content_blocks.as_ref().is_some_and(|blocks| !blocks.is_null()) {
         return;
     }
-    let words = told
+    let reasoning = input
         .reasoning_content
         .clone()
         .map(|text| text.0)
-        .or_else(|| told.reasoning.as_ref().and_then(Json::source).and_then(text_of));
-    if let Some(text) = words.filter(|text| !text.is_empty()) {
+        .or_else(|| input.reasoning.as_ref().and_then(Json::source).and_then(parse_string));
+    if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
         content.push(Part::Reasoning { text, signature: None });
     }
 }
@@ -166,8 +166,8 @@ struct BlockIn<'a> {
 
 /// `content_blocks` of an earlier answer, in its order: true when they hold the text too, so that `content`
 /// would only repeat it. Tool calls come from `tool_calls`.
-fn blocks<'a>(told: &MessageIn<'a>, content: &mut Vec<Part<'a>>) -> bool {
-    let Some(text) = told.content_blocks.as_ref().and_then(Json::source) else { return false };
+fn blocks<'a>(input: &MessageIn<'a>, content: &mut Vec<Part<'a>>) -> bool {
+    let Some(text) = input.content_blocks.as_ref().and_then(Json::source) else { return false };
     let Ok(list) = serde_json::from_str::<Vec<Json<'a>>>(text) else { return false };
     let mut has_text = false;
     for json in list {
@@ -183,7 +183,7 @@ fn blocks<'a>(told: &MessageIn<'a>, content: &mut Vec<Part<'a>>) -> bool {
                 content.push(Part::Text { text, cache_control: block.cache_control });
             }
             "thinking" => content.push(Part::Reasoning {
-                text: thought(block.thinking.as_ref()).unwrap_or_default(),
+                text: thinking_text(block.thinking.as_ref()).unwrap_or_default(),
                 signature: block.signature.map(|text| text.0).filter(|text| !text.is_empty()),
             }),
             "redacted_thinking" => content.push(Part::Redacted { data: block.data.unwrap_or_default().0 }),
@@ -191,26 +191,26 @@ fn blocks<'a>(told: &MessageIn<'a>, content: &mut Vec<Part<'a>>) -> bool {
             _ => content.push(Part::Other { kind: kind.0, json }),
         }
     }
-    let empty = told.content.as_ref().is_none_or(|json| json.is_null() || json.get() == "\"\"");
+    let empty = input.content.as_ref().is_none_or(|json| json.is_null() || json.get() == "\"\"");
     has_text || empty
 }
 
 /// The words of a thinking part: a string, or the list of text parts that Mistral makes of them
 /// (<https://docs.mistral.ai/capabilities/reasoning/>). `None` where it is neither.
-fn thought<'a>(thinking: Option<&Json<'a>>) -> Option<Cow<'a, str>> {
+fn thinking_text<'a>(thinking: Option<&Json<'a>>) -> Option<Cow<'a, str>> {
     #[derive(Deserialize)]
-    struct PieceIn<'a> {
+    struct TextPartIn<'a> {
         #[serde(borrow)]
         text: Option<Text<'a>>,
     }
     let Some(json) = thinking.filter(|json| !json.is_null()) else { return Some(Cow::Borrowed("")) };
     let source = json.source()?;
-    if let Some(text) = text_of(source) {
+    if let Some(text) = parse_string(source) {
         return Some(text);
     }
-    let pieces = serde_json::from_str::<Vec<PieceIn<'a>>>(source).ok()?;
-    let words: String = pieces.into_iter().filter_map(|piece| piece.text).map(|text| text.0).collect();
-    Some(Cow::Owned(words))
+    let parts = serde_json::from_str::<Vec<TextPartIn<'a>>>(source).ok()?;
+    let text: String = parts.into_iter().filter_map(|part| part.text).map(|text| text.0).collect();
+    Some(Cow::Owned(text))
 }
 
 #[derive(Deserialize)]
@@ -256,13 +256,13 @@ struct FileIn<'a> {
 
 fn parts<'a>(content: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
     let Some(text) = content.source().filter(|_| !content.is_null()) else { return Ok(()) };
-    if let Some(text) = text_of(text) {
+    if let Some(text) = parse_string(text) {
         if !text.is_empty() {
             into.push(Part::text(text));
         }
         return Ok(());
     }
-    let list: Vec<Json<'a>> = take(text, &format!("{at}.content"), "a string or a list of parts")?;
+    let list: Vec<Json<'a>> = parse(text, &format!("{at}.content"), "a string or a list of parts")?;
     for (index, json) in list.into_iter().enumerate() {
         into.push(part(json, &format!("{at}.content[{index}]"))?);
     }
@@ -270,73 +270,73 @@ fn parts<'a>(content: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(
 }
 
 fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
-    let told: PartIn<'a> = reread(&json, at)?;
-    let cache_control = told.cache_control.filter(|json| !json.is_null());
-    let kind = told.kind.unwrap_or_default();
+    let input: PartIn<'a> = reread(&json, at)?;
+    let cache_control = input.cache_control.filter(|json| !json.is_null());
+    let kind = input.kind.unwrap_or_default();
     Ok(match kind.as_ref() {
         "text" | "input_text" | "output_text" => {
-            Part::Text { text: told.text.unwrap_or_default().0, cache_control }
+            Part::Text { text: input.text.unwrap_or_default().0, cache_control }
         }
-        "refusal" => Part::Refusal(told.refusal.unwrap_or_default().0),
+        "refusal" => Part::Refusal(input.refusal.unwrap_or_default().0),
         "image_url" => {
             let at = format!("{at}.image_url");
-            let json = told.image_url.ok_or_else(|| lacks(&at))?;
+            let json = input.image_url.ok_or_else(|| missing(&at))?;
             // Some callers write the URL without the object around it.
-            let image = match json.source().and_then(text_of) {
+            let image = match json.source().and_then(parse_string) {
                 Some(url) => ImageIn { url: Some(Text(url)), detail: None, mime_type: None },
                 None => reread(&json, &at)?,
             };
-            let url = image.url.ok_or_else(|| lacks(&format!("{at}.url")))?;
-            let mut source = Source::of_url(url.0);
-            if let (Source::Url { media_type, .. }, Some(told)) = (&mut source, image.mime_type) {
-                *media_type = Some(told.0);
+            let url = image.url.ok_or_else(|| missing(&format!("{at}.url")))?;
+            let mut source = Source::from_url(url.0);
+            if let (Source::Url { media_type, .. }, Some(mime_type)) = (&mut source, image.mime_type) {
+                *media_type = Some(mime_type.0);
             }
             Part::Image(Image { source, detail: image.detail.map(|text| text.0), cache_control })
         }
         "input_audio" => {
             let at = format!("{at}.input_audio");
-            let audio: AudioIn<'a> = reread(&told.input_audio.ok_or_else(|| lacks(&at))?, &at)?;
+            let audio: AudioIn<'a> = reread(&input.input_audio.ok_or_else(|| missing(&at))?, &at)?;
             let format = audio.format.map_or(Cow::Borrowed("wav"), |format| format.0);
             Part::Audio { data: audio.data.0, format }
         }
         "file" => {
             let at = format!("{at}.file");
-            file(reread(&told.file.ok_or_else(|| lacks(&at))?, &at)?, &at, cache_control)?
+            file(reread(&input.file.ok_or_else(|| missing(&at))?, &at)?, &at, cache_control)?
         }
         "thinking" => Part::Reasoning {
-            text: thought(told.thinking.as_ref()).ok_or_else(|| {
+            text: thinking_text(input.thinking.as_ref()).ok_or_else(|| {
                 let at = format!("{at}.thinking");
                 let message = format!("{at} must be a string or a list of text parts.");
                 Error::invalid_request(at, message)
             })?,
-            signature: told.signature.map(|text| text.0),
+            signature: input.signature.map(|text| text.0),
         },
-        "redacted_thinking" => Part::Redacted { data: told.data.unwrap_or_default().0 },
+        "redacted_thinking" => Part::Redacted { data: input.data.unwrap_or_default().0 },
         _ => Part::Other { kind: kind.0, json },
     })
 }
 
-fn file<'a>(told: FileIn<'a>, at: &str, cache_control: Option<Json<'a>>) -> Result<Part<'a>, Error> {
-    let media = told.mime_type.map(|text| text.0);
-    let source = match (told.file_data, told.file_url, told.file_id) {
-        (Some(data), _, _) => match (Source::of_url(data.0), media) {
+fn file<'a>(input: FileIn<'a>, at: &str, cache_control: Option<Json<'a>>) -> Result<Part<'a>, Error> {
+    let media = input.mime_type.map(|text| text.0);
+    let source = match (input.file_data, input.file_url, input.file_id) {
+        (Some(data), _, _) => match (Source::from_url(data.0), media) {
             // Bare base64: a PDF unless told otherwise (reference 12.4).
             (Source::Url { url, .. }, media) => {
                 Source::Data { media_type: media.unwrap_or(Cow::Borrowed("application/pdf")), data: url }
             }
             (source, _) => source,
         },
-        (None, Some(url), _) => match Source::of_url(url.0) {
+        (None, Some(url), _) => match Source::from_url(url.0) {
             Source::Url { url, .. } => Source::Url { url, media_type: media },
             source => source,
         },
         (None, None, Some(id)) => Source::Id(id.0),
-        (None, None, None) => return Err(lacks(&format!("{at}.file_data"))),
+        (None, None, None) => return Err(missing(&format!("{at}.file_data"))),
     };
-    Ok(Part::File(File { source, name: told.filename.map(|text| text.0), cache_control }))
+    Ok(Part::File(File { source, name: input.filename.map(|text| text.0), cache_control }))
 }
 
-fn lacks(at: &str) -> Error {
+fn missing(at: &str) -> Error {
     Error::invalid_request(at, format!("{at} is missing."))
 }
 
@@ -379,17 +379,22 @@ struct GoogleExtra<'a> {
 }
 
 impl<'a> FunctionIn<'a> {
-    fn call(self, id: Cow<'a, str>, seal: Option<Text<'a>>, cache_control: Option<Json<'a>>) -> ToolCall<'a> {
+    fn call(
+        self,
+        id: Cow<'a, str>,
+        signature: Option<Text<'a>>,
+        cache_control: Option<Json<'a>>,
+    ) -> ToolCall<'a> {
         let arguments = self.arguments.and_then(|json| {
             let text = json.source()?;
             // A string as the standard has it; some callers send the object itself.
-            Some(text_of(text).unwrap_or(Cow::Borrowed(text)))
+            Some(parse_string(text).unwrap_or(Cow::Borrowed(text)))
         });
         ToolCall {
             id,
             name: self.name.unwrap_or_default().0,
             arguments: arguments.unwrap_or_default(),
-            signature: self.thought_signature.or(seal).map(|text| text.0),
+            signature: self.thought_signature.or(signature).map(|text| text.0),
             cache_control,
         }
     }
@@ -398,12 +403,12 @@ impl<'a> FunctionIn<'a> {
 fn tool_calls<'a>(calls: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
     let list: Vec<Json<'a>> = reread(calls, &format!("{at}.tool_calls"))?;
     for (index, json) in list.into_iter().enumerate() {
-        let told: CallIn<'a> = reread(&json, &format!("{at}.tool_calls[{index}]"))?;
-        let id = told.id.unwrap_or_default().0;
-        let seal = told.extra_content.and_then(|extra| extra.google?.thought_signature);
-        let cache = told.cache_control.filter(|json| !json.is_null());
-        let call = match (told.function, told.custom) {
-            (Some(function), _) => function.call(id, seal, cache),
+        let input: CallIn<'a> = reread(&json, &format!("{at}.tool_calls[{index}]"))?;
+        let id = input.id.unwrap_or_default().0;
+        let signature = input.extra_content.and_then(|extra| extra.google?.thought_signature);
+        let cache = input.cache_control.filter(|json| !json.is_null());
+        let call = match (input.function, input.custom) {
+            (Some(function), _) => function.call(id, signature, cache),
             (None, Some(custom)) => ToolCall {
                 id,
                 name: custom.name.unwrap_or_default().0,
@@ -411,7 +416,7 @@ fn tool_calls<'a>(calls: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Resul
                 signature: None,
                 cache_control: cache,
             },
-            (None, None) => return Err(lacks(&format!("{at}.tool_calls[{index}].function"))),
+            (None, None) => return Err(missing(&format!("{at}.tool_calls[{index}].function"))),
         };
         into.push(Part::ToolCall(call));
     }
@@ -431,15 +436,15 @@ struct ToolIn<'a> {
 }
 
 fn tools(text: &str) -> Result<Vec<Tool<'_>>, Error> {
-    let list: Vec<Json<'_>> = take(text, "tools", "a list of tools")?;
+    let list: Vec<Json<'_>> = parse(text, "tools", "a list of tools")?;
     let each = list.into_iter().enumerate();
     each.map(|(index, json)| tool(json, &format!("tools[{index}]"))).collect()
 }
 
 fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
-    let told: ToolIn<'a> = reread(&json, at)?;
-    let Some(function) = told.function else {
-        return Ok(Tool::Other { kind: told.kind.unwrap_or_default().0, json });
+    let input: ToolIn<'a> = reread(&json, at)?;
+    let Some(function) = input.function else {
+        return Ok(Tool::Other { kind: input.kind.unwrap_or_default().0, json });
     };
     let (mut name, mut description, mut parameters, mut strict, mut cache_control) =
         (None, None, None, None, None);
@@ -449,15 +454,15 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     for (member, value) in members(&function, &format!("{at}.function"))?.into_iter().chain(outer) {
         match member.as_ref() {
             _ if value.is_null() => {}
-            "name" => name = value.source().and_then(text_of),
-            "description" => description = value.source().and_then(text_of),
+            "name" => name = value.source().and_then(parse_string),
+            "description" => description = value.source().and_then(parse_string),
             "parameters" => parameters = Some(value),
             "strict" => strict = Some(value.is_true()),
             "cache_control" => cache_control = Some(value),
             _ => rest.set(member, value),
         }
     }
-    let name = name.ok_or_else(|| lacks(&format!("{at}.function.name")))?;
+    let name = name.ok_or_else(|| missing(&format!("{at}.function.name")))?;
     Ok(Tool::Function { name, description, parameters, strict, cache_control, rest })
 }
 
@@ -486,8 +491,8 @@ fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {
         #[serde(borrow)]
         function: Option<FunctionIn<'a>>,
     }
-    if let Some(word) = text_of(text) {
-        return match word.as_ref() {
+    if let Some(mode) = parse_string(text) {
+        return match mode.as_ref() {
             "auto" => Ok(ToolChoice::Auto),
             "none" => Ok(ToolChoice::None),
             "required" | "any" => Ok(ToolChoice::Required),
@@ -497,7 +502,7 @@ fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {
             }
         };
     }
-    let choice: Choice<'_> = take(text, "tool_choice", "a word or an object that names a function")?;
+    let choice: Choice<'_> = parse(text, "tool_choice", "a word or an object that names a function")?;
     if let Some(name) = choice.function.and_then(|function| function.name) {
         return Ok(ToolChoice::Function(name.0));
     }
@@ -525,16 +530,16 @@ fn response_format(text: &str) -> Result<ResponseFormat<'_>, Error> {
         schema: Option<Json<'a>>,
         strict: Option<bool>,
     }
-    let format: Format<'_> = take(text, "response_format", "an object with a type")?;
+    let format: Format<'_> = parse(text, "response_format", "an object with a type")?;
     match format.kind.as_deref() {
         Some("text") => Ok(ResponseFormat::Text),
         Some("json_object") => Ok(ResponseFormat::JsonObject),
         Some("json_schema") => {
-            let schema = format.json_schema.ok_or_else(|| lacks("response_format.json_schema"))?;
+            let schema = format.json_schema.ok_or_else(|| missing("response_format.json_schema"))?;
             Ok(ResponseFormat::JsonSchema {
                 name: schema.name.map_or(Cow::Borrowed("answer"), |name| name.0),
                 description: schema.description.map(|text| text.0),
-                schema: schema.schema.ok_or_else(|| lacks("response_format.json_schema.schema"))?,
+                schema: schema.schema.ok_or_else(|| missing("response_format.json_schema.schema"))?,
                 strict: schema.strict,
             })
         }

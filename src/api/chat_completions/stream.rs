@@ -6,7 +6,7 @@
 use super::is_standard;
 use super::usage::UsageOut;
 use crate::api::Dialect;
-use crate::api::chat::{Event, Fault, Finish, Setting, Writer};
+use crate::api::chat::{EncodeContext, Encoder, Event, Finish, ProviderError};
 use crate::api::usage::Usage;
 use serde::Serialize;
 use std::io::Write;
@@ -14,10 +14,10 @@ use std::io::Write;
 /// Writes one stream.
 #[derive(Debug)]
 pub(super) struct Stream {
-    setting: Setting,
+    context: EncodeContext,
     /// Everything of a chunk up to the index of its choice: the same in each.
-    head: Vec<u8>,
-    choices: Vec<Turn>,
+    chunk_prefix: Vec<u8>,
+    choices: Vec<ChoiceState>,
     usage: Option<Usage>,
     /// Further members for the last chunk: name and JSON text.
     members: Vec<(String, String)>,
@@ -26,28 +26,28 @@ pub(super) struct Stream {
 
 /// One choice so far.
 #[derive(Debug, Default)]
-struct Turn {
-    begun: bool,
+struct ChoiceState {
+    started: bool,
     finish: Option<(Finish, String)>,
     /// Content blocks begun, for callers that asked for more than the standard.
     blocks: u32,
-    open: Open,
+    open: OpenBlock,
 }
 
 /// The kind of content block under way.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Open {
+enum OpenBlock {
     #[default]
-    Nothing,
+    None,
     Text,
     Thinking,
 }
 
 /// More choices than anyone asks for.
-const MOST_CHOICES: usize = 128;
+const MAX_CHOICES: usize = 128;
 
 #[derive(Serialize)]
-struct Head<'a> {
+struct ChunkHeader<'a> {
     id: &'a str,
     object: &'static str,
     created: u64,
@@ -56,38 +56,45 @@ struct Head<'a> {
 }
 
 impl Stream {
-    pub fn new(setting: Setting) -> Self {
-        Self { setting, head: Vec::new(), choices: Vec::new(), usage: None, members: Vec::new(), events: 0 }
+    pub fn new(context: EncodeContext) -> Self {
+        Self {
+            context,
+            chunk_prefix: Vec::new(),
+            choices: Vec::new(),
+            usage: None,
+            members: Vec::new(),
+            events: 0,
+        }
     }
 
     /// Fixes id, model and time: by what the provider tells at the start, or else by what we know.
-    fn begin(&mut self, id: Option<&str>, model: Option<&str>, created: Option<u64>) {
-        if !self.head.is_empty() {
+    fn ensure_prefix(&mut self, id: Option<&str>, model: Option<&str>, created: Option<u64>) {
+        if !self.chunk_prefix.is_empty() {
             return;
         }
-        let made = format!("chatcmpl-{}", self.setting.id);
-        let head = Head {
-            id: id.filter(|id| !id.is_empty()).unwrap_or(&made),
+        let generated_id = format!("chatcmpl-{}", self.context.id);
+        let header = ChunkHeader {
+            id: id.filter(|id| !id.is_empty()).unwrap_or(&generated_id),
             object: "chat.completion.chunk",
-            created: created.unwrap_or(self.setting.created),
-            model: model.filter(|model| !model.is_empty()).unwrap_or(&self.setting.model),
-            provider: self.setting.provider,
+            created: created.unwrap_or(self.context.created),
+            model: model.filter(|model| !model.is_empty()).unwrap_or(&self.context.model),
+            provider: self.context.provider,
         };
-        self.head.extend_from_slice(b"data: ");
-        json(&mut self.head, &head);
-        self.head.pop();
-        self.head.extend_from_slice(br#","choices":["#);
+        self.chunk_prefix.extend_from_slice(b"data: ");
+        json(&mut self.chunk_prefix, &header);
+        self.chunk_prefix.pop();
+        self.chunk_prefix.extend_from_slice(br#","choices":["#);
     }
 
     /// Writes a chunk with one choice; `delta` writes the members of its delta.
     fn chunk(&mut self, choice: u32, out: &mut Vec<u8>, delta: impl FnOnce(&mut Vec<u8>)) {
         self.open_choice(choice, out);
-        self.plain_chunk(choice, out, delta);
+        self.write_chunk(choice, out, delta);
     }
 
-    fn plain_chunk(&mut self, choice: u32, out: &mut Vec<u8>, delta: impl FnOnce(&mut Vec<u8>)) {
+    fn write_chunk(&mut self, choice: u32, out: &mut Vec<u8>, delta: impl FnOnce(&mut Vec<u8>)) {
         self.events += 1;
-        out.extend_from_slice(&self.head);
+        out.extend_from_slice(&self.chunk_prefix);
         index(out, choice);
         out.extend_from_slice(br#","delta":{"#);
         delta(out);
@@ -96,52 +103,58 @@ impl Stream {
 
     /// The first chunk of a choice says who speaks.
     fn open_choice(&mut self, choice: u32, out: &mut Vec<u8>) {
-        self.begin(None, None, None);
-        if std::mem::replace(&mut self.turn(choice).begun, true) {
+        self.ensure_prefix(None, None, None);
+        if std::mem::replace(&mut self.choice_state(choice).started, true) {
             return;
         }
-        self.plain_chunk(choice, out, |out| out.extend_from_slice(br#""role":"assistant","content":"""#));
+        self.write_chunk(choice, out, |out| out.extend_from_slice(br#""role":"assistant","content":"""#));
     }
 
-    fn turn(&mut self, choice: u32) -> &mut Turn {
-        let at = (choice as usize).min(MOST_CHOICES - 1);
+    fn choice_state(&mut self, choice: u32) -> &mut ChoiceState {
+        let at = (choice as usize).min(MAX_CHOICES - 1);
         if self.choices.len() <= at {
-            self.choices.resize_with(at + 1, Turn::default);
+            self.choices.resize_with(at + 1, ChoiceState::default);
         }
         #[expect(clippy::indexing_slicing, reason = "made just above")]
         &mut self.choices[at]
     }
 
     /// The index of the content block that `kind` goes to: a new one when another kind was under way.
-    fn block(&mut self, choice: u32, kind: Open) -> u32 {
-        let turn = self.turn(choice);
-        if turn.open != kind || kind == Open::Nothing {
-            turn.open = kind;
-            turn.blocks += 1;
+    fn block(&mut self, choice: u32, kind: OpenBlock) -> u32 {
+        let state = self.choice_state(choice);
+        if state.open != kind || kind == OpenBlock::None {
+            state.open = kind;
+            state.blocks += 1;
         }
-        turn.blocks.saturating_sub(1)
+        state.blocks.saturating_sub(1)
     }
 
     /// One delta of text under `name`, and beside it the same as a content block where that is wanted.
-    fn said(&mut self, choice: u32, name: &str, text: &str, kind: Open, out: &mut Vec<u8>) {
-        let block = match self.setting.strict {
+    fn text_delta(&mut self, choice: u32, name: &str, text: &str, kind: OpenBlock, out: &mut Vec<u8>) {
+        let block = match self.context.strict {
             true => None,
             false => Some(self.block(choice, kind)),
         };
         self.chunk(choice, out, |out| {
             member(out, name, text);
             if let Some(block) = block {
-                let word = if kind == Open::Thinking { "thinking" } else { "text" };
+                let key = if kind == OpenBlock::Thinking { "thinking" } else { "text" };
                 let _ = write!(out, r#","content_blocks":[{{"index":{block},"delta":{{"#);
-                member(out, word, text);
+                member(out, key, text);
                 out.extend_from_slice(b"}}]");
             }
         });
     }
 
     /// A content block that has no standard word: told only where more than the standard is wanted.
-    fn block_only(&mut self, choice: u32, kind: Open, out: &mut Vec<u8>, delta: impl FnOnce(&mut Vec<u8>)) {
-        if self.setting.strict {
+    fn block_only(
+        &mut self,
+        choice: u32,
+        kind: OpenBlock,
+        out: &mut Vec<u8>,
+        delta: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if self.context.strict {
             return;
         }
         let block = self.block(choice, kind);
@@ -160,17 +173,17 @@ impl Stream {
         signature: Option<&str>,
         out: &mut Vec<u8>,
     ) {
-        let seal = signature.filter(|_| !self.setting.strict);
-        self.turn(choice).open = Open::Nothing;
+        let signature = signature.filter(|_| !self.context.strict);
+        self.choice_state(choice).open = OpenBlock::None;
         self.chunk(choice, out, |out| {
             let _ = write!(out, r#""tool_calls":[{{"index":{index},"#);
             member(out, "id", id);
             out.extend_from_slice(br#","type":"function","function":{"#);
             member(out, "name", name);
             out.extend_from_slice(br#","arguments":"""#);
-            if let Some(seal) = seal {
+            if let Some(signature) = signature {
                 out.push(b',');
-                member(out, "thought_signature", seal);
+                member(out, "thought_signature", signature);
             }
             out.extend_from_slice(b"}}]");
         });
@@ -178,12 +191,12 @@ impl Stream {
 
     fn finish_choice(&mut self, choice: u32, out: &mut Vec<u8>, usage: Option<Usage>) {
         self.open_choice(choice, out);
-        let Some((reason, native)) = self.turn(choice).finish.take() else { return };
+        let Some((reason, native)) = self.choice_state(choice).finish.take() else { return };
         self.events += 1;
-        out.extend_from_slice(&self.head);
+        out.extend_from_slice(&self.chunk_prefix);
         index(out, choice);
-        let _ = write!(out, r#","delta":{{}},"finish_reason":"{}""#, reason.word());
-        if !self.setting.strict && !native.is_empty() {
+        let _ = write!(out, r#","delta":{{}},"finish_reason":"{}""#, reason.as_str());
+        if !self.context.strict && !native.is_empty() {
             out.push(b',');
             member(out, "native_finish_reason", &native);
         }
@@ -202,24 +215,24 @@ impl Stream {
     }
 }
 
-impl Writer for Stream {
+impl Encoder for Stream {
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match *event {
-            Event::Start(start) => self.begin(start.id, start.model, start.created),
-            Event::Text { choice, text } => self.said(choice, "content", text, Open::Text, out),
+            Event::Start(start) => self.ensure_prefix(start.id, start.model, start.created),
+            Event::Text { choice, text } => self.text_delta(choice, "content", text, OpenBlock::Text, out),
             Event::Reasoning { choice, text } => {
-                self.said(choice, "reasoning_content", text, Open::Thinking, out);
+                self.text_delta(choice, "reasoning_content", text, OpenBlock::Thinking, out);
             }
             Event::Refusal { choice, text } => self.chunk(choice, out, |out| member(out, "refusal", text)),
             Event::Signature { choice, signature } => {
-                self.block_only(choice, Open::Thinking, out, |out| object(out, "signature", signature));
-                self.turn(choice).open = Open::Nothing;
+                self.block_only(choice, OpenBlock::Thinking, out, |out| object(out, "signature", signature));
+                self.choice_state(choice).open = OpenBlock::None;
             }
             Event::Redacted { choice, data } => {
-                self.block_only(choice, Open::Nothing, out, |out| object(out, "data", data));
+                self.block_only(choice, OpenBlock::None, out, |out| object(out, "data", data));
             }
             Event::Block { choice, json } => {
-                self.block_only(choice, Open::Nothing, out, |out| out.extend_from_slice(json.as_bytes()));
+                self.block_only(choice, OpenBlock::None, out, |out| out.extend_from_slice(json.as_bytes()));
             }
             Event::ToolCall { choice, index, id, name, signature } => {
                 self.tool_call((choice, index), id, name, signature, out);
@@ -238,18 +251,18 @@ impl Writer for Stream {
             Event::Logprobs { choice, json } => {
                 self.open_choice(choice, out);
                 self.events += 1;
-                out.extend_from_slice(&self.head);
+                out.extend_from_slice(&self.chunk_prefix);
                 index(out, choice);
                 let _ = write!(out, ",\"delta\":{{}},\"logprobs\":{json},\"finish_reason\":null}}]}}\n\n");
             }
             Event::Finish { choice, reason, native } => {
-                self.turn(choice).finish = Some((reason, native.to_owned()));
+                self.choice_state(choice).finish = Some((reason, native.to_owned()));
             }
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Member { name, json } => {
-                if !self.setting.strict || is_standard(name, json) {
+                if !self.context.strict || is_standard(name, json) {
                     // A second answer that goes on with the first one tells it once more.
-                    match self.members.iter_mut().find(|(known, _)| known == name) {
+                    match self.members.iter_mut().find(|(key, _)| key == name) {
                         Some((_, old)) => json.clone_into(old),
                         None => self.members.push((name.to_owned(), json.to_owned())),
                     }
@@ -260,16 +273,16 @@ impl Writer for Stream {
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        self.begin(None, None, None);
-        let last = self.choices.iter().rposition(|turn| turn.finish.is_some()).unwrap_or(0);
+        self.ensure_prefix(None, None, None);
+        let last = self.choices.iter().rposition(|state| state.finish.is_some()).unwrap_or(0);
         for choice in 0..self.choices.len() {
-            let with_usage = !self.setting.include_usage && choice == last;
+            let with_usage = !self.context.include_usage && choice == last;
             let usage = self.usage.filter(|_| with_usage);
             // Fewer than MOST_CHOICES: it fits.
             self.finish_choice(u32::try_from(choice).unwrap_or(0), out, usage);
         }
-        if let (true, Some(usage)) = (self.setting.include_usage, self.usage) {
-            out.extend_from_slice(&self.head);
+        if let (true, Some(usage)) = (self.context.include_usage, self.usage) {
+            out.extend_from_slice(&self.chunk_prefix);
             out.extend_from_slice(br#"],"usage":"#);
             json(out, &UsageOut::from(usage));
             out.extend_from_slice(b"}\n\n");
@@ -277,8 +290,8 @@ impl Writer for Stream {
         out.extend_from_slice(b"data: [DONE]\n\n");
     }
 
-    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
-        fault.event(Dialect::OpenAi, Some(self.setting.provider), self.events, out);
+    fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
+        error.event(Dialect::OpenAi, Some(self.context.provider), self.events, out);
     }
 }
 

@@ -7,8 +7,8 @@ use crate::api::usage::Usage;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-fn setting(strict: bool, include_usage: bool) -> Setting {
-    Setting {
+fn context(strict: bool, include_usage: bool) -> EncodeContext {
+    EncodeContext {
         id: "7".into(),
         created: 5,
         model: "asked".into(),
@@ -34,13 +34,13 @@ fn events() -> Vec<Event<'static>> {
     ]
 }
 
-fn written(streamed: bool, setting: Setting) -> String {
-    let mut writer = writer(streamed, setting);
+fn encode(streamed: bool, context: EncodeContext) -> String {
+    let mut encoder = encoder(streamed, context);
     let mut out = Vec::new();
     for event in events() {
-        writer.write(&event, &mut out);
+        encoder.write(&event, &mut out);
     }
-    writer.close(&mut out);
+    encoder.close(&mut out);
     String::from_utf8(out).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn chunks(text: &str) -> Vec<Value> {
 
 #[test]
 fn a_strict_stream_has_the_standards_chunks_and_ends_with_done() {
-    let text = written(true, setting(true, false));
+    let text = encode(true, context(true, false));
     assert!(text.ends_with("data: [DONE]\n\n"));
     let chunks = chunks(&text);
     let deltas: Vec<&Value> = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]).collect();
@@ -74,16 +74,16 @@ fn a_strict_stream_has_the_standards_chunks_and_ends_with_done() {
 }
 
 #[test]
-fn usage_has_a_chunk_of_its_own_only_where_it_was_asked_for() {
-    let chunks = chunks(&written(true, setting(true, true)));
+fn usage_has_its_own_chunk_only_on_request() {
+    let chunks = chunks(&encode(true, context(true, true)));
     let last = chunks.last().unwrap();
     assert_eq!((&last["choices"], &last["usage"]["total_tokens"]), (&json!([]), &json!(7)));
     assert!(chunks.iter().rev().skip(1).all(|chunk| chunk.get("usage").is_none()));
 }
 
 #[test]
-fn more_than_the_standard_comes_only_when_asked_for() {
-    let whole: Value = serde_json::from_str(&written(false, setting(false, false))).unwrap();
+fn extensions_are_written_only_when_not_strict() {
+    let whole: Value = serde_json::from_str(&encode(false, context(false, false))).unwrap();
     let message = &whole["choices"][0]["message"];
     assert_eq!(
         message["content_blocks"],
@@ -93,7 +93,7 @@ fn more_than_the_standard_comes_only_when_asked_for() {
         ])
     );
     assert_eq!(message["tool_calls"][0]["function"]["thought_signature"], "seal");
-    let strict: Value = serde_json::from_str(&written(false, setting(true, false))).unwrap();
+    let strict: Value = serde_json::from_str(&encode(false, context(true, false))).unwrap();
     assert_eq!(
         strict,
         json!({
@@ -111,7 +111,7 @@ fn more_than_the_standard_comes_only_when_asked_for() {
             },
         })
     );
-    let streamed = written(true, setting(false, false));
+    let streamed = encode(true, context(false, false));
     assert!(streamed.contains(r#""content_blocks":[{"index":0,"delta":{"signature":"sig"}}]"#), "{streamed}");
     assert!(
         streamed.contains(r#""content_blocks":[{"index":1,"delta":{"text":"Hi \"you\""}}]"#),
@@ -150,7 +150,9 @@ fn a_body_is_read_with_its_digits_and_its_order() {
     );
     assert!(matches!(&user.content[2], Part::File(file) if file.name.as_deref() == Some("a.pdf")));
     assert!(matches!(&user.content[3], Part::Audio { .. }));
-    assert!(matches!(&assistant.content[0], Part::Reasoning { signature: Some(seal), .. } if seal == "s"));
+    assert!(
+        matches!(&assistant.content[0], Part::Reasoning { signature: Some(signature), .. } if signature == "s")
+    );
     assert!(matches!(&assistant.content[1], Part::Text { .. }));
     assert!(matches!(&assistant.content[2], Part::ToolCall(call) if call.name == "f"));
     assert_eq!(
@@ -180,7 +182,7 @@ fn thinking_is_read_as_a_string_and_as_a_list() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_param() {
     for (text, param) in [
         (r#"{"messages":[{"role":"me","content":"x"}]}"#, "messages[0].role"),
         (r#"{"messages":[{"role":"user","content":7}]}"#, "messages[0].content"),

@@ -3,73 +3,73 @@
 use super::is_standard;
 use super::usage::UsageOut;
 use crate::api::Dialect;
-use crate::api::chat::answer::{Choice, Piece};
-use crate::api::chat::{Answer, Event, Fault, Finish, Json, Setting, Writer};
+use crate::api::chat::answer::{Choice, ContentPart};
+use crate::api::chat::{ChatResponse, EncodeContext, Encoder, Event, Finish, Json, ProviderError};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 /// Writes one answer.
 #[derive(Debug)]
 pub(super) struct Whole {
-    setting: Setting,
-    answer: Answer,
+    context: EncodeContext,
+    response: ChatResponse,
 }
 
 impl Whole {
-    pub fn new(setting: Setting) -> Self {
-        Self { setting, answer: Answer::default() }
+    pub fn new(context: EncodeContext) -> Self {
+        Self { context, response: ChatResponse::default() }
     }
 }
 
-impl Writer for Whole {
+impl Encoder for Whole {
     fn write(&mut self, event: &Event<'_>, _out: &mut Vec<u8>) {
-        self.answer.take(event);
+        self.response.apply(event);
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        if self.answer.choices.is_empty() {
-            self.answer.choices.push(Choice::default());
+        if self.response.choices.is_empty() {
+            self.response.choices.push(Choice::default());
         }
-        let body = Body { setting: &self.setting, answer: &self.answer };
+        let body = Body { context: &self.context, response: &self.response };
         // Writing strings and numbers into a Vec cannot fail.
         let _ = serde_json::to_writer(out, &body);
     }
 
-    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
-        out.extend_from_slice(&fault.body(Dialect::OpenAi, Some(self.setting.provider), None));
+    fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
+        out.extend_from_slice(&error.body(Dialect::OpenAi, Some(self.context.provider), None));
     }
 }
 
 struct Body<'a> {
-    setting: &'a Setting,
-    answer: &'a Answer,
+    context: &'a EncodeContext,
+    response: &'a ChatResponse,
 }
 
 impl Serialize for Body<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { setting, answer } = self;
+        let Self { context, response } = self;
         let mut map = serializer.serialize_map(None)?;
-        match &answer.id {
+        match &response.id {
             Some(id) if !id.is_empty() => map.serialize_entry("id", id)?,
-            _ => map.serialize_entry("id", &format!("chatcmpl-{}", setting.id))?,
+            _ => map.serialize_entry("id", &format!("chatcmpl-{}", context.id))?,
         }
         map.serialize_entry("object", "chat.completion")?;
-        map.serialize_entry("created", &answer.created.unwrap_or(setting.created))?;
-        let model = answer.model.as_deref().filter(|model| !model.is_empty());
-        map.serialize_entry("model", model.unwrap_or(&setting.model))?;
-        map.serialize_entry("provider", setting.provider)?;
-        let strict = setting.strict;
-        let choices: Vec<ChoiceOut<'_>> = answer
+        map.serialize_entry("created", &response.created.unwrap_or(context.created))?;
+        let model = response.model.as_deref().filter(|model| !model.is_empty());
+        map.serialize_entry("model", model.unwrap_or(&context.model))?;
+        map.serialize_entry("provider", context.provider)?;
+        let strict = context.strict;
+        let choices: Vec<ChoiceOut<'_>> = response
             .choices
             .iter()
             .enumerate()
-            .map(|(index, choice)| ChoiceOut::of(index, choice, strict))
+            .map(|(index, choice)| ChoiceOut::new(index, choice, strict))
             .collect();
         map.serialize_entry("choices", &choices)?;
-        if let Some(usage) = answer.usage {
+        if let Some(usage) = response.usage {
             map.serialize_entry("usage", &UsageOut::from(usage))?;
         }
-        for (name, json) in &answer.members {
+        for (name, json) in &response.members {
             if let (true, Some(json)) = (!strict || is_standard(name, json), Json::parse(json)) {
                 map.serialize_entry(name, &json)?;
             }
@@ -146,7 +146,7 @@ struct AudioOut<'a> {
 /// One of `content_blocks`, in Anthropic's shape.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Known<'a> {
+enum StandardBlock<'a> {
     Text {
         text: &'a str,
     },
@@ -163,30 +163,30 @@ enum Known<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum BlockOut<'a> {
-    Known(Known<'a>),
+    Standard(StandardBlock<'a>),
     Other(Json<'a>),
 }
 
 impl<'a> ChoiceOut<'a> {
-    fn of(index: usize, choice: &'a Choice, strict: bool) -> Self {
+    fn new(index: usize, choice: &'a Choice, strict: bool) -> Self {
         let (reason, native) = match &choice.finish {
             Some((reason, native)) => (*reason, native.as_str()),
             None => (Finish::Stop, ""),
         };
         Self {
             index,
-            message: MessageOut::of(choice, strict),
+            message: MessageOut::new(choice, strict),
             logprobs: logprobs(&choice.logprobs),
-            finish_reason: reason.word(),
+            finish_reason: reason.as_str(),
             native_finish_reason: Some(native).filter(|native| !strict && !native.is_empty()),
         }
     }
 }
 
 impl<'a> MessageOut<'a> {
-    fn of(choice: &'a Choice, strict: bool) -> Self {
+    fn new(choice: &'a Choice, strict: bool) -> Self {
         let tool_calls: Vec<CallOut<'a>> =
-            choice.pieces.iter().filter_map(|piece| CallOut::of(piece, strict)).collect();
+            choice.parts.iter().filter_map(|part| CallOut::from_part(part, strict)).collect();
         let refusal = choice.refusal();
         let nothing_else = tool_calls.is_empty() && refusal.is_none();
         Self {
@@ -196,59 +196,61 @@ impl<'a> MessageOut<'a> {
             reasoning_content: choice.reasoning(),
             tool_calls,
             annotations: choice.annotations.iter().filter_map(|json| Json::parse(json)).collect(),
-            images: choice.pieces.iter().filter_map(ImageOut::of).collect(),
-            audio: choice.pieces.iter().find_map(AudioOut::of),
+            images: choice.parts.iter().filter_map(ImageOut::from_part).collect(),
+            audio: choice.parts.iter().find_map(AudioOut::from_part),
             content_blocks: match strict {
                 true => Vec::new(),
-                false => choice.pieces.iter().filter_map(BlockOut::of).collect(),
+                false => choice.parts.iter().filter_map(BlockOut::from_part).collect(),
             },
         }
     }
 }
 
 impl<'a> CallOut<'a> {
-    fn of(piece: &'a Piece, strict: bool) -> Option<Self> {
-        let Piece::ToolCall { id, name, arguments, signature, .. } = piece else { return None };
+    fn from_part(part: &'a ContentPart, strict: bool) -> Option<Self> {
+        let ContentPart::ToolCall { id, name, arguments, signature, .. } = part else { return None };
         let thought_signature = signature.as_deref().filter(|_| !strict);
         Some(Self { id, kind: "function", function: FunctionOut { name, arguments, thought_signature } })
     }
 }
 
 impl ImageOut {
-    fn of(piece: &Piece) -> Option<Self> {
-        let Piece::Media { media_type, data } = piece else { return None };
+    fn from_part(part: &ContentPart) -> Option<Self> {
+        let ContentPart::Media { media_type, data } = part else { return None };
         let url = format!("data:{media_type};base64,{data}");
         (!media_type.starts_with("audio/")).then_some(Self { kind: "image_url", image_url: ImageUrl { url } })
     }
 }
 
 impl<'a> AudioOut<'a> {
-    fn of(piece: &'a Piece) -> Option<Self> {
-        let Piece::Media { media_type, data } = piece else { return None };
+    fn from_part(part: &'a ContentPart) -> Option<Self> {
+        let ContentPart::Media { media_type, data } = part else { return None };
         // An id names sound the provider keeps for a later turn: none does here.
         media_type.starts_with("audio/").then_some(Self { id: "", data, expires_at: 0, transcript: "" })
     }
 }
 
 impl<'a> BlockOut<'a> {
-    fn of(piece: &'a Piece) -> Option<Self> {
-        Some(Self::Known(match piece {
-            Piece::Text(text) => Known::Text { text },
-            Piece::Reasoning { text, signature } => {
-                Known::Thinking { thinking: text, signature: signature.as_deref() }
+    fn from_part(part: &'a ContentPart) -> Option<Self> {
+        Some(Self::Standard(match part {
+            ContentPart::Text(text) => StandardBlock::Text { text },
+            ContentPart::Reasoning { text, signature } => {
+                StandardBlock::Thinking { thinking: text, signature: signature.as_deref() }
             }
-            Piece::Redacted(data) => Known::RedactedThinking { data },
-            Piece::Block(json) => return Json::parse(json).map(Self::Other),
-            Piece::Refusal(_) | Piece::ToolCall { .. } | Piece::Media { .. } => return None,
+            ContentPart::Redacted(data) => StandardBlock::RedactedThinking { data },
+            ContentPart::Block(json) => return Json::parse(json).map(Self::Other),
+            ContentPart::Refusal(_) | ContentPart::ToolCall { .. } | ContentPart::Media { .. } => {
+                return None;
+            }
         }))
     }
 }
 
 /// One object as it came, or several put together as one.
-fn logprobs(told: &[String]) -> Option<Json<'_>> {
-    let [first, .., _] = told else { return told.first().and_then(|json| Json::parse(json)) };
+fn logprobs(objects: &[String]) -> Option<Json<'_>> {
+    let [first, .., _] = objects else { return objects.first().and_then(|json| Json::parse(json)) };
     let mut content: Vec<Json<'_>> = Vec::new();
-    for json in told {
+    for json in objects {
         let members = Json::members(json).unwrap_or_default();
         let list = members.into_iter().find(|(name, _)| name == "content");
         let list = list.and_then(|(_, json)| serde_json::from_str::<Vec<Json<'_>>>(json.source()?).ok());
@@ -256,6 +258,6 @@ fn logprobs(told: &[String]) -> Option<Json<'_>> {
     }
     match content.is_empty() {
         true => Json::parse(first),
-        false => Some(Json::of(&serde_json::json!({ "content": content, "refusal": null }))),
+        false => Some(Json::from_value(&serde_json::json!({ "content": content, "refusal": null }))),
     }
 }

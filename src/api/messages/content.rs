@@ -212,7 +212,7 @@ fn source<'a>(told: &BlockIn<'a>, kind: &str, at: &str) -> Result<Option<Source<
             media_type: source.media_type.ok_or_else(|| missing("media_type"))?.0,
             data: source.data.ok_or_else(|| missing("data"))?.0,
         },
-        Some("url") => match Source::of_url(source.url.ok_or_else(|| missing("url"))?.0) {
+        Some("url") => match Source::from_url(source.url.ok_or_else(|| missing("url"))?.0) {
             Source::Url { url, .. } => {
                 Source::Url { url, media_type: (kind == "document").then_some(Cow::Borrowed(PDF)) }
             }

@@ -3,7 +3,7 @@
 //! Collected from events for both writers; the content is the business of `blocks`.
 
 use super::words::{self, UsageOut};
-use crate::api::chat::{Event, Finish, Json, Setting};
+use crate::api::chat::{EncodeContext, Event, Finish, Json};
 use crate::api::usage::Usage;
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ const TAKEN: [&str; 8] = ["id", "type", "role", "model", "content", "stop_reason
 /// What is known so far.
 #[derive(Debug)]
 pub(super) struct Envelope {
-    setting: Setting,
+    setting: EncodeContext,
     id: Option<String>,
     model: Option<String>,
     usage: Usage,
@@ -29,7 +29,7 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    pub(super) fn new(setting: Setting) -> Self {
+    pub(super) fn new(setting: EncodeContext) -> Self {
         Self {
             setting,
             id: None,

@@ -132,12 +132,12 @@ fn object(members: &[(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
         if text.len() > 1 {
             text.push(',');
         }
-        text.push_str(Json::of(name.as_ref()).get());
+        text.push_str(Json::from_value(name.as_ref()).get());
         text.push(':');
         text.push_str(value.get());
     }
     text.push('}');
-    Json::owned(text).unwrap_or_else(|| Json::of(&()))
+    Json::owned(text).unwrap_or_else(|| Json::from_value(&()))
 }
 
 #[derive(Deserialize)]
@@ -194,7 +194,7 @@ fn names_all(schema: &Value) -> bool {
 /// Anthropic's `standard_only` is OpenAI's `default`; `auto` is said by both.
 fn service_tier(value: Json<'_>) -> Json<'_> {
     match value.text().as_deref() {
-        Some("standard_only") => Json::of("default"),
+        Some("standard_only") => Json::from_value("default"),
         _ => value,
     }
 }

@@ -9,7 +9,7 @@ use super::envelope::Envelope;
 use super::standing::Standing;
 use super::words::UsageOut;
 use crate::api::Dialect;
-use crate::api::chat::{Event, Fault, Json, Setting, Writer};
+use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
 use crate::api::sse::write_event;
 use serde::Serialize;
 
@@ -23,14 +23,14 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(setting: Setting) -> Self {
+    pub(super) fn new(setting: EncodeContext) -> Self {
         let blocks = Blocks::new(setting.strict);
         let events = Events::default();
         Self { envelope: Envelope::new(setting), blocks, events, started: false }
     }
 
     /// One that was begun by somebody else, and stands so.
-    pub(super) fn resumed(setting: Setting, standing: Standing) -> Self {
+    pub(super) fn resumed(setting: EncodeContext, standing: Standing) -> Self {
         let mut envelope = Envelope::new(setting);
         standing.tell(&mut |event| envelope.take(event));
         let Standing { begun, index, open, .. } = standing;
@@ -58,7 +58,7 @@ impl Stream {
     }
 }
 
-impl Writer for Stream {
+impl Encoder for Stream {
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         self.envelope.take(event);
         // What comes right behind the start (Anthropic's first figures) still goes into it.
@@ -77,7 +77,7 @@ impl Writer for Stream {
         self.events.end(&self.envelope, out);
     }
 
-    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
+    fn fail(&mut self, fault: &ProviderError, out: &mut Vec<u8>) {
         fault.event(Dialect::Anthropic, None, 0, out);
     }
 }

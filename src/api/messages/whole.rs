@@ -4,7 +4,7 @@ use super::blocks::{Blocks, Step};
 use super::envelope::Envelope;
 use super::words::UsageOut;
 use crate::api::Dialect;
-use crate::api::chat::{Event, Fault, Json, Setting, Writer};
+use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
 use serde::Serialize;
 
 /// See the file's own words.
@@ -16,13 +16,13 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    pub(super) fn new(setting: Setting) -> Self {
+    pub(super) fn new(setting: EncodeContext) -> Self {
         let blocks = Blocks::new(setting.strict);
         Self { envelope: Envelope::new(setting), blocks, content: Content::default() }
     }
 }
 
-impl Writer for Whole {
+impl Encoder for Whole {
     fn write(&mut self, event: &Event<'_>, _out: &mut Vec<u8>) {
         self.envelope.take(event);
         let content = &mut self.content;
@@ -51,7 +51,7 @@ impl Writer for Whole {
         out.push(b'}');
     }
 
-    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
+    fn fail(&mut self, fault: &ProviderError, out: &mut Vec<u8>) {
         out.extend_from_slice(&fault.body(Dialect::Anthropic, None, None));
     }
 }
@@ -171,10 +171,10 @@ fn input(text: &str) -> Json<'_> {
         text: &'a str,
     }
     match text.trim() {
-        "" | "null" => Json::owned("{}".to_owned()).unwrap_or_else(|| Json::of(&())),
+        "" | "null" => Json::owned("{}".to_owned()).unwrap_or_else(|| Json::from_value(&())),
         trimmed => match Json::parse(trimmed).filter(Json::is_object) {
             Some(json) => json,
-            None => Json::of(&Invalid { text }),
+            None => Json::from_value(&Invalid { text }),
         },
     }
 }

@@ -19,32 +19,34 @@ pub(super) fn annotation(json: &str) -> Option<Json<'static>> {
         Some((_, value)) => Json::members(value.source()?)?,
         None => outer,
     };
-    let mut flat = Flat::default();
-    flat.put("type", &Json::of(&kind));
-    let has = |name: &str| inner.iter().any(|(known, value)| known == name && !value.is_null());
+    let mut object = ObjectWriter::default();
+    object.put("type", &Json::from_value(&kind));
+    let has = |name: &str| inner.iter().any(|(key, value)| key == name && !value.is_null());
     if kind == "url_citation" {
         let url = inner.iter().find(|(name, _)| name == "url")?.1.clone();
         // Some providers say only where it is from, not to which words it belongs.
-        for (name, stand_in) in [("start_index", Json::of(&0)), ("end_index", Json::of(&0)), ("title", url)] {
+        for (name, default) in
+            [("start_index", Json::from_value(&0)), ("end_index", Json::from_value(&0)), ("title", url)]
+        {
             if !has(name) {
-                flat.put(name, &stand_in);
+                object.put(name, &default);
             }
         }
     }
     for (name, value) in inner.iter().filter(|(name, value)| name != "type" && !value.is_null()) {
-        flat.put(name, value);
+        object.put(name, value);
     }
-    flat.finish()
+    object.finish()
 }
 
 /// A JSON object being written.
 #[derive(Default)]
-struct Flat(String);
+struct ObjectWriter(String);
 
-impl Flat {
+impl ObjectWriter {
     fn put(&mut self, name: &str, value: &Json<'_>) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
-        self.0.push_str(Json::of(name).get());
+        self.0.push_str(Json::from_value(name).get());
         self.0.push(':');
         self.0.push_str(value.get());
     }
@@ -91,10 +93,10 @@ struct TokenOut<'a> {
 /// The tokens of a chat's `logprobs` object. `bytes` may be missing there, here they must not.
 pub(super) fn logprobs(json: &str) -> Vec<Json<'static>> {
     let Ok(LogprobsIn { content: Some(tokens) }) = serde_json::from_str(json) else { return Vec::new() };
-    let each = tokens.iter().map(|told: &TokenIn<'_>| {
-        let top = told.top_logprobs.as_deref().unwrap_or_default().iter();
-        let top = top.map(|told| token(&told.token, &told.logprob, told.bytes.as_ref(), None));
-        Json::of(&token(&told.token, &told.logprob, told.bytes.as_ref(), Some(top.collect())))
+    let each = tokens.iter().map(|entry: &TokenIn<'_>| {
+        let top = entry.top_logprobs.as_deref().unwrap_or_default().iter();
+        let top = top.map(|entry| token(&entry.token, &entry.logprob, entry.bytes.as_ref(), None));
+        Json::from_value(&token(&entry.token, &entry.logprob, entry.bytes.as_ref(), Some(top.collect())))
     });
     each.collect()
 }
@@ -105,7 +107,7 @@ fn token<'a>(
     bytes: Option<&'a Json<'a>>,
     top_logprobs: Option<Vec<TokenOut<'a>>>,
 ) -> TokenOut<'a> {
-    let bytes = bytes.cloned().unwrap_or_else(|| Json::of(token.as_bytes()));
+    let bytes = bytes.cloned().unwrap_or_else(|| Json::from_value(token.as_bytes()));
     TokenOut { token, bytes, logprob, top_logprobs }
 }
 
@@ -124,8 +126,8 @@ pub(super) fn search(json: &str) -> Option<String> {
         query: Option<Text<'a>>,
     }
     let block: Block<'_> = serde_json::from_str(json).ok()?;
-    let searches = &*block.kind == "server_tool_use" && block.name.as_deref() == Some("web_search");
-    searches.then(|| block.input.and_then(|input| input.query).unwrap_or_default().to_string())
+    let is_search = &*block.kind == "server_tool_use" && block.name.as_deref() == Some("web_search");
+    is_search.then(|| block.input.and_then(|input| input.query).unwrap_or_default().to_string())
 }
 
 #[cfg(test)]
@@ -167,9 +169,9 @@ mod tests {
     #[test]
     fn tokens_have_their_bytes() {
         let chat = r#"{"content":[{"token":"Hi","logprob":-0.10,"bytes":null,"top_logprobs":[{"token":"ä","logprob":-1.0}]}],"refusal":null}"#;
-        let told: Vec<String> = logprobs(chat).iter().map(|json| json.get().to_owned()).collect();
+        let tokens: Vec<String> = logprobs(chat).iter().map(|json| json.get().to_owned()).collect();
         assert_eq!(
-            told,
+            tokens,
             [
                 r#"{"token":"Hi","bytes":[72,105],"logprob":-0.10,"top_logprobs":[{"token":"ä","bytes":[195,164],"logprob":-1.0}]}"#
             ]
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_told_from_other_blocks() {
+    fn only_web_searches_are_recognized() {
         let block = r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"tea"}}"#;
         assert_eq!(search(block).as_deref(), Some("tea"));
         assert_eq!(search(r#"{"type":"web_search_tool_result","content":[]}"#), None);

@@ -1,14 +1,14 @@
 //! One answer on its way to a response: what is known of it so far.
 
-use super::output::{Output, Tell};
+use super::output::{Output, StepSink};
 use super::request::wants_logprobs;
-use super::response::{Frame, Response};
-use crate::api::chat::{Event, Finish, Setting};
+use super::response::{Envelope, Response};
+use crate::api::chat::{EncodeContext, Event, Finish};
 use crate::api::usage::Usage;
 
 #[derive(Debug)]
-pub(super) struct Course {
-    frame: Frame,
+pub(super) struct ResponseBuilder {
+    envelope: Envelope,
     output: Output,
     finish: Option<Finish>,
     usage: Option<Usage>,
@@ -18,45 +18,45 @@ pub(super) struct Course {
     strict: bool,
 }
 
-impl Course {
-    pub fn new(setting: &Setting) -> Self {
-        let include = setting.request.as_ref().and_then(|body| body.raw("include"));
+impl ResponseBuilder {
+    pub fn new(context: &EncodeContext) -> Self {
+        let include = context.request.as_ref().and_then(|body| body.raw("include"));
         Self {
-            frame: Frame::new(setting),
-            output: Output::new(setting.id.clone(), include.is_some_and(wants_logprobs)),
+            envelope: Envelope::new(context),
+            output: Output::new(context.id.clone(), include.is_some_and(wants_logprobs)),
             finish: None,
             usage: None,
             members: Vec::new(),
-            strict: setting.strict,
+            strict: context.strict,
         }
     }
 
     /// Takes one event in.
-    pub fn take(&mut self, event: &Event<'_>, tell: Tell<'_>) {
+    pub fn apply(&mut self, event: &Event<'_>, sink: StepSink<'_>) {
         match *event {
-            Event::Start(start) => self.frame.begin(start),
+            Event::Start(start) => self.envelope.apply_start(start),
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Member { name, json } => {
                 if !self.strict || name == "service_tier" {
-                    self.members.retain(|(known, _)| known != name);
+                    self.members.retain(|(key, _)| key != name);
                     self.members.push((name.to_owned(), json.to_owned()));
                 }
             }
             Event::Finish { choice: 0, reason, .. } => {
                 self.finish = Some(reason);
-                self.output.take(event, tell);
+                self.output.apply(event, sink);
             }
-            _ => self.output.take(event, tell),
+            _ => self.output.apply(event, sink),
         }
     }
 
     /// The answer is over.
-    pub fn finish(&mut self, tell: Tell<'_>) {
-        self.output.finish(self.cut().is_some(), tell);
+    pub fn finish(&mut self, sink: StepSink<'_>) {
+        self.output.finish(self.incomplete_reason().is_some(), sink);
     }
 
     /// Why the answer is not whole.
-    pub fn cut(&self) -> Option<&'static str> {
+    pub fn incomplete_reason(&self) -> Option<&'static str> {
         match self.finish? {
             Finish::Length => Some("max_output_tokens"),
             Finish::ContentFilter => Some("content_filter"),
@@ -65,9 +65,9 @@ impl Course {
     }
 
     /// The response before anything of it was told.
-    pub fn begun(&self) -> Response<'_> {
+    pub fn initial_response(&self) -> Response<'_> {
         Response {
-            frame: &self.frame,
+            envelope: &self.envelope,
             status: "in_progress",
             incomplete: None,
             output: &[],
@@ -78,9 +78,9 @@ impl Course {
 
     /// The finished response.
     pub fn response(&self) -> Response<'_> {
-        let incomplete = self.cut();
+        let incomplete = self.incomplete_reason();
         Response {
-            frame: &self.frame,
+            envelope: &self.envelope,
             status: if incomplete.is_some() { "incomplete" } else { "completed" },
             incomplete,
             output: self.output.items(),

@@ -3,8 +3,8 @@
 //! Consecutive items of the assistant's (thinking, words, calls) are one message, in their order: so a seal
 //! on thinking stands before the calls it belongs to.
 
-use super::request::{INSTEAD, lacks, reread, source, system, take, text_of, tools};
-use super::seal::Seal;
+use super::request::{INSTEAD, missing, parse, parse_string, reread, source, system, tools};
+use super::seal::ReasoningToken;
 use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, Text, Tool, ToolCall};
 use crate::error::Error;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ pub(super) struct Input<'a> {
     /// Tools that came up on the way.
     tools: Vec<Tool<'a>>,
     /// The signature of the next call.
-    seal: Option<Cow<'a, str>>,
+    call_signature: Option<Cow<'a, str>>,
 }
 
 /// All kinds of items in one: every member is some kind's.
@@ -42,7 +42,7 @@ struct ItemIn<'a> {
 
 impl<'a> Input<'a> {
     /// The system says something.
-    pub fn say(&mut self, text: Cow<'a, str>) {
+    pub fn push_system(&mut self, text: Cow<'a, str>) {
         if !text.is_empty() {
             self.messages.push(system(text));
         }
@@ -53,11 +53,11 @@ impl<'a> Input<'a> {
     /// # Errors
     /// 400 that names the item.
     pub fn read(&mut self, text: &'a str, at: &str) -> Result<(), Error> {
-        if let Some(text) = text_of(text) {
+        if let Some(text) = parse_string(text) {
             self.messages.push(Message::new(Role::User, vec![Part::text(text)]));
             return Ok(());
         }
-        let list: Vec<Json<'a>> = take(text, at, "a string or a list of items")?;
+        let list: Vec<Json<'a>> = parse(text, at, "a string or a list of items")?;
         for (index, json) in list.into_iter().enumerate() {
             self.item(json, &format!("{at}[{index}]"))?;
         }
@@ -68,9 +68,9 @@ impl<'a> Input<'a> {
     pub fn finish(mut self) -> (Vec<Message<'a>>, Vec<Tool<'a>>) {
         // Thinking with nothing behind it (an answer that was cut off in it) says nothing to go on from, and
         // providers refuse it.
-        let thinks = |part: &Part<'_>| matches!(part, Part::Reasoning { .. } | Part::Redacted { .. });
+        let is_thinking = |part: &Part<'_>| matches!(part, Part::Reasoning { .. } | Part::Redacted { .. });
         self.messages
-            .retain(|message| message.role != Role::Assistant || !message.content.iter().all(thinks));
+            .retain(|message| message.role != Role::Assistant || !message.content.iter().all(is_thinking));
         (self.messages, self.tools)
     }
 
@@ -86,8 +86,8 @@ impl<'a> Input<'a> {
             "function_call" | "custom_tool_call" => self.call(item, at),
             "function_call_output" | "custom_tool_call_output" => self.result(item, at),
             "reasoning" => self.reasoning(item, at),
-            "image_generation_call" => self.picture(&item),
-            "additional_tools" | "tool_search_output" => self.find_tools(&item, at),
+            "image_generation_call" => self.generated_image(&item),
+            "additional_tools" | "tool_search_output" => self.collect_tools(&item, at),
             // What a provider's own tools did: the message that follows tells what came of it.
             "web_search_call"
             | "file_search_call"
@@ -121,11 +121,11 @@ impl<'a> Input<'a> {
                 return Err(Error::invalid_request(at, message));
             }
         };
-        let content = item.content.ok_or_else(|| lacks(&format!("{at}.content")))?;
+        let content = item.content.ok_or_else(|| missing(&format!("{at}.content")))?;
         if role == Role::Assistant {
             return parts(&content, &format!("{at}.content"), self.assistant());
         }
-        self.seal = None;
+        self.call_signature = None;
         let mut message = Message::new(role, Vec::new());
         parts(&content, &format!("{at}.content"), &mut message.content)?;
         message.cache_control = item.cache_control.filter(|json| !json.is_null());
@@ -135,9 +135,9 @@ impl<'a> Input<'a> {
 
     /// What the assistant's last message is made of: a new one where another spoke since.
     fn assistant(&mut self) -> &mut Vec<Part<'a>> {
-        let speaks = self.messages.last().is_some_and(|message| message.role == Role::Assistant);
-        let at = if speaks { self.messages.len() - 1 } else { self.messages.len() };
-        if !speaks {
+        let continues = self.messages.last().is_some_and(|message| message.role == Role::Assistant);
+        let at = if continues { self.messages.len() - 1 } else { self.messages.len() };
+        if !continues {
             self.messages.push(Message::new(Role::Assistant, Vec::new()));
         }
         #[expect(clippy::indexing_slicing, reason = "made just above")]
@@ -145,29 +145,29 @@ impl<'a> Input<'a> {
     }
 
     fn call(&mut self, item: ItemIn<'a>, at: &str) -> Result<(), Error> {
-        let id = item.call_id.or(item.id).ok_or_else(|| lacks(&format!("{at}.call_id")))?;
-        let name = item.name.ok_or_else(|| lacks(&format!("{at}.name")))?;
+        let id = item.call_id.or(item.id).ok_or_else(|| missing(&format!("{at}.call_id")))?;
+        let name = item.name.ok_or_else(|| missing(&format!("{at}.name")))?;
         let arguments = match (item.arguments, item.input) {
             (Some(json), _) => {
                 let text = source(&json)?;
                 // A string as the API has it; some callers send the object itself.
-                text_of(text).unwrap_or(Cow::Borrowed(text))
+                parse_string(text).unwrap_or(Cow::Borrowed(text))
             }
             // A custom tool takes text; as arguments of a function it is one member.
             (None, Some(input)) => Cow::Owned(format!(r#"{{"input":{}}}"#, input.get())),
             (None, None) => Cow::Borrowed(""),
         };
         let cache_control = item.cache_control.filter(|json| !json.is_null());
-        let signature = self.seal.take();
+        let signature = self.call_signature.take();
         let call = ToolCall { id: id.0, name: name.0, arguments, signature, cache_control };
         self.assistant().push(Part::ToolCall(call));
         Ok(())
     }
 
     fn result(&mut self, item: ItemIn<'a>, at: &str) -> Result<(), Error> {
-        let id = item.call_id.ok_or_else(|| lacks(&format!("{at}.call_id")))?;
-        let output = item.output.ok_or_else(|| lacks(&format!("{at}.output")))?;
-        self.seal = None;
+        let id = item.call_id.ok_or_else(|| missing(&format!("{at}.call_id")))?;
+        let output = item.output.ok_or_else(|| missing(&format!("{at}.output")))?;
+        self.call_signature = None;
         let mut message = Message::new(Role::Tool, Vec::new());
         match source(&output)? {
             text if text.starts_with(['"', '[']) => {
@@ -183,27 +183,29 @@ impl<'a> Input<'a> {
     }
 
     fn reasoning(&mut self, item: ItemIn<'a>, at: &str) -> Result<(), Error> {
-        let own = words(item.content.as_ref(), &format!("{at}.content"))?;
-        let text = match own.is_empty() {
-            true => words(item.summary.as_ref(), &format!("{at}.summary"))?,
-            false => own,
+        let content = joined_texts(item.content.as_ref(), &format!("{at}.content"))?;
+        let text = match content.is_empty() {
+            true => joined_texts(item.summary.as_ref(), &format!("{at}.summary"))?,
+            false => content,
         };
-        let sealed = item.encrypted_content.filter(|text| !text.is_empty());
-        match sealed.map(|text| Seal::read(text.0)) {
-            Some(Seal::Signature(seal)) => {
-                self.assistant().push(Part::Reasoning { text, signature: Some(seal) });
+        let encrypted = item.encrypted_content.filter(|text| !text.is_empty());
+        match encrypted.map(|text| ReasoningToken::parse(text.0)) {
+            Some(ReasoningToken::Signature(signature)) => {
+                self.assistant().push(Part::Reasoning { text, signature: Some(signature) });
             }
-            Some(Seal::Redacted(data)) => self.assistant().push(Part::Redacted { data }),
-            Some(Seal::Call(seal)) => self.seal = Some(seal),
-            None | Some(Seal::Foreign) if text.is_empty() => {}
-            None | Some(Seal::Foreign) => self.assistant().push(Part::Reasoning { text, signature: None }),
+            Some(ReasoningToken::Redacted(data)) => self.assistant().push(Part::Redacted { data }),
+            Some(ReasoningToken::Call(signature)) => self.call_signature = Some(signature),
+            None | Some(ReasoningToken::Foreign) if text.is_empty() => {}
+            None | Some(ReasoningToken::Foreign) => {
+                self.assistant().push(Part::Reasoning { text, signature: None })
+            }
         }
         Ok(())
     }
 
     /// A picture made in an earlier turn, to go on from.
-    fn picture(&mut self, item: &ItemIn<'a>) -> Result<(), Error> {
-        let data = item.result.as_ref().and_then(Json::source).and_then(text_of);
+    fn generated_image(&mut self, item: &ItemIn<'a>) -> Result<(), Error> {
+        let data = item.result.as_ref().and_then(Json::source).and_then(parse_string);
         let Some(data) = data.filter(|data| !data.is_empty()) else { return Ok(()) };
         // The item does not tell; the first bytes do.
         let media_type = match &*data {
@@ -218,7 +220,7 @@ impl<'a> Input<'a> {
     }
 
     /// Functions the model was shown on the way: a chat must be told of them from the start.
-    fn find_tools(&mut self, item: &ItemIn<'a>, at: &str) -> Result<(), Error> {
+    fn collect_tools(&mut self, item: &ItemIn<'a>, at: &str) -> Result<(), Error> {
         if let Some(list) = item.tools.as_ref().filter(|json| !json.is_null()) {
             self.tools.extend(tools(source(list)?, &format!("{at}.tools"))?);
         }
@@ -250,7 +252,7 @@ struct AudioIn<'a> {
 }
 
 /// The texts of a reasoning item's `summary` or `content`, paragraph by paragraph.
-fn words<'a>(list: Option<&Json<'a>>, at: &str) -> Result<Cow<'a, str>, Error> {
+fn joined_texts<'a>(list: Option<&Json<'a>>, at: &str) -> Result<Cow<'a, str>, Error> {
     let Some(list) = list.filter(|json| !json.is_null()) else { return Ok(Cow::Borrowed("")) };
     let list: Vec<PartIn<'a>> = reread(list, at, "a list of texts")?;
     let texts = list.into_iter().filter_map(|part| Some(part.text?.0)).filter(|text| !text.is_empty());
@@ -259,13 +261,13 @@ fn words<'a>(list: Option<&Json<'a>>, at: &str) -> Result<Cow<'a, str>, Error> {
 
 fn parts<'a>(content: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
     let text = source(content)?;
-    if let Some(text) = text_of(text) {
+    if let Some(text) = parse_string(text) {
         if !text.is_empty() {
             into.push(Part::text(text));
         }
         return Ok(());
     }
-    let list: Vec<Json<'a>> = take(text, at, "a string or a list of parts")?;
+    let list: Vec<Json<'a>> = parse(text, at, "a string or a list of parts")?;
     for (index, json) in list.into_iter().enumerate() {
         into.push(part(json, &format!("{at}[{index}]"))?);
     }
@@ -273,18 +275,18 @@ fn parts<'a>(content: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(
 }
 
 fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
-    let told: PartIn<'a> = reread(&json, at, "a part of a message: an object with a type")?;
-    let kind = told.kind.clone().unwrap_or_default();
+    let input: PartIn<'a> = reread(&json, at, "a part of a message: an object with a type")?;
+    let kind = input.kind.clone().unwrap_or_default();
     Ok(match kind.as_ref() {
         "input_text" | "output_text" | "text" => Part::Text {
-            text: told.text.ok_or_else(|| lacks(&format!("{at}.text")))?.0,
-            cache_control: told.cache_control.filter(|json| !json.is_null()),
+            text: input.text.ok_or_else(|| missing(&format!("{at}.text")))?.0,
+            cache_control: input.cache_control.filter(|json| !json.is_null()),
         },
-        "refusal" => Part::Refusal(told.refusal.unwrap_or_default().0),
-        "input_image" => image(told, at)?,
-        "input_file" => file(told, at)?,
+        "refusal" => Part::Refusal(input.refusal.unwrap_or_default().0),
+        "input_image" => image(input, at)?,
+        "input_file" => file(input, at)?,
         "input_audio" => {
-            let audio = told.input_audio.ok_or_else(|| lacks(&format!("{at}.input_audio")))?;
+            let audio = input.input_audio.ok_or_else(|| missing(&format!("{at}.input_audio")))?;
             let format = audio.format.map_or(Cow::Borrowed("wav"), |format| format.0);
             Part::Audio { data: audio.data.0, format }
         }
@@ -292,35 +294,35 @@ fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
     })
 }
 
-fn image<'a>(told: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
-    let url = told.image_url.filter(|json| !json.is_null());
-    let source = match (url, told.file_id) {
+fn image<'a>(input: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
+    let url = input.image_url.filter(|json| !json.is_null());
+    let source = match (url, input.file_id) {
         (Some(url), _) => {
             let at = format!("{at}.image_url");
-            Source::of_url(
+            Source::from_url(
                 reread::<Text<'a>>(&url, &at, "a URL, or a data: URL with the picture in base64")?.0,
             )
         }
         (None, Some(id)) => Source::Id(id.0),
-        (None, None) => return Err(lacks(&format!("{at}.image_url"))),
+        (None, None) => return Err(missing(&format!("{at}.image_url"))),
     };
-    let cache_control = told.cache_control.filter(|json| !json.is_null());
-    Ok(Part::Image(Image { source, detail: told.detail.map(|text| text.0), cache_control }))
+    let cache_control = input.cache_control.filter(|json| !json.is_null());
+    Ok(Part::Image(Image { source, detail: input.detail.map(|text| text.0), cache_control }))
 }
 
-fn file<'a>(told: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
-    let source = match (told.file_data, told.file_url, told.file_id) {
-        (Some(data), _, _) => match Source::of_url(data.0) {
+fn file<'a>(input: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
+    let source = match (input.file_data, input.file_url, input.file_id) {
+        (Some(data), _, _) => match Source::from_url(data.0) {
             // Bare base64: a PDF, as in chat completions (reference 12.4).
             Source::Url { url, .. } => {
                 Source::Data { media_type: Cow::Borrowed("application/pdf"), data: url }
             }
             source => source,
         },
-        (None, Some(url), _) => Source::of_url(url.0),
+        (None, Some(url), _) => Source::from_url(url.0),
         (None, None, Some(id)) => Source::Id(id.0),
-        (None, None, None) => return Err(lacks(&format!("{at}.file_data"))),
+        (None, None, None) => return Err(missing(&format!("{at}.file_data"))),
     };
-    let cache_control = told.cache_control.filter(|json| !json.is_null());
-    Ok(Part::File(File { source, name: told.filename.map(|text| text.0), cache_control }))
+    let cache_control = input.cache_control.filter(|json| !json.is_null());
+    Ok(Part::File(File { source, name: input.filename.map(|text| text.0), cache_control }))
 }

@@ -2,7 +2,7 @@
 //!
 //! Not here: when an item begins and ends (`output`).
 
-use super::seal::Seal;
+use super::seal::ReasoningToken;
 use crate::api::chat::Json;
 use serde::ser::{Serialize, Serializer};
 
@@ -16,7 +16,7 @@ pub(super) enum Status {
 }
 
 impl Status {
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::InProgress => "in_progress",
             Self::Completed => "completed",
@@ -39,7 +39,7 @@ pub(super) enum Kind {
         /// Told as one summary: every client shows those.
         text: Option<String>,
         /// `encrypted_content`.
-        seal: Option<Seal<'static>>,
+        token: Option<ReasoningToken<'static>>,
     },
     Call {
         /// The provider's count of its calls.
@@ -48,7 +48,7 @@ pub(super) enum Kind {
         name: String,
         arguments: String,
     },
-    Picture {
+    Image {
         format: &'static str,
         /// Base64.
         data: Option<String>,
@@ -79,7 +79,7 @@ impl Kind {
             Self::Message(_) => "msg",
             Self::Reasoning { .. } => "rs",
             Self::Call { .. } => "fc",
-            Self::Picture { .. } => "ig",
+            Self::Image { .. } => "ig",
             Self::Search { .. } => "ws",
         }
     }
@@ -127,7 +127,7 @@ struct CallOut<'a> {
 }
 
 #[derive(serde::Serialize)]
-struct PictureOut<'a> {
+struct ImageOut<'a> {
     id: &'a str,
     r#type: &'static str,
     status: &'static str,
@@ -151,25 +151,25 @@ struct ActionOut<'a> {
 
 impl Serialize for Item {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (id, status) = (self.id.as_str(), self.status.word());
+        let (id, status) = (self.id.as_str(), self.status.as_str());
         match &self.kind {
             Kind::Message(content) => {
                 MessageOut { id, r#type: "message", status, content, role: "assistant" }.serialize(serializer)
             }
-            Kind::Reasoning { text, seal } => {
+            Kind::Reasoning { text, token } => {
                 let summary = text.as_deref().map(SummaryOut::new);
-                let seal = seal.as_ref().map(Seal::write);
-                let (encrypted_content, summary) = (seal.as_deref(), summary.as_slice());
+                let token = token.as_ref().map(ReasoningToken::encode);
+                let (encrypted_content, summary) = (token.as_deref(), summary.as_slice());
                 ReasoningOut { id, r#type: "reasoning", encrypted_content, summary }.serialize(serializer)
             }
             Kind::Call { call_id, name, arguments, .. } => {
                 CallOut { id, r#type: "function_call", status, arguments, call_id, name }
                     .serialize(serializer)
             }
-            Kind::Picture { format, data } => {
+            Kind::Image { format, data } => {
                 let (output_format, result) = (*format, data.as_deref());
                 // This kind of item is never incomplete: a picture comes whole.
-                PictureOut { id, r#type: "image_generation_call", status, output_format, result }
+                ImageOut { id, r#type: "image_generation_call", status, output_format, result }
                     .serialize(serializer)
             }
             Kind::Search { query } => {

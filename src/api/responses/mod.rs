@@ -7,7 +7,7 @@
 //!
 //! What an answer has no item for: sound, and Anthropic's content blocks other than web searches.
 
-use crate::api::chat::{Setting, Writer};
+use crate::api::chat::{EncodeContext, Encoder};
 
 mod accent;
 mod course;
@@ -23,8 +23,8 @@ mod whole;
 pub use request::read;
 
 /// A writer for one answer.
-pub fn writer(streamed: bool, setting: Setting) -> Box<dyn Writer> {
-    if streamed { Box::new(stream::Stream::new(&setting)) } else { Box::new(whole::Whole::new(&setting)) }
+pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
+    if streamed { Box::new(stream::Stream::new(&context)) } else { Box::new(whole::Whole::new(&context)) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::accent;
 use super::item::{Content, Item, Kind, Status};
-use super::seal::Seal;
+use super::seal::ReasoningToken;
 use crate::api::chat::{Event, Json};
 
 /// One step: what a stream has an event for.
@@ -40,7 +40,7 @@ pub(super) enum PartStep<'a> {
 }
 
 /// Takes a step of the item at the given place in the output, which has the given id.
-pub(super) type Tell<'t> = &'t mut dyn FnMut(usize, &str, Step<'_>);
+pub(super) type StepSink<'t> = &'t mut dyn FnMut(usize, &str, Step<'_>);
 
 #[derive(Debug)]
 pub(super) struct Output {
@@ -51,12 +51,12 @@ pub(super) struct Output {
     open: Vec<usize>,
     /// Logprobs were asked for: a text waits here for those of its own, which come behind it.
     held: Option<String>,
-    waits: bool,
+    holds_text: bool,
 }
 
 impl Output {
-    pub fn new(id: String, waits: bool) -> Self {
-        Self { id, items: Vec::new(), open: Vec::new(), held: None, waits }
+    pub fn new(id: String, holds_text: bool) -> Self {
+        Self { id, items: Vec::new(), open: Vec::new(), held: None, holds_text }
     }
 
     pub fn items(&self) -> &[Item] {
@@ -64,63 +64,66 @@ impl Output {
     }
 
     /// Takes one event in.
-    pub fn take(&mut self, event: &Event<'_>, tell: Tell<'_>) {
+    pub fn apply(&mut self, event: &Event<'_>, sink: StepSink<'_>) {
         if !matches!(event, Event::Logprobs { .. }) {
-            self.release(&[], tell);
+            self.flush_held(&[], sink);
         }
         match *event {
-            Event::Text { choice: 0, text } if !text.is_empty() => self.text(text, tell),
-            Event::Refusal { choice: 0, text } if !text.is_empty() => self.refuse(text, tell),
-            Event::Reasoning { choice: 0, text } if !text.is_empty() => self.think(text, tell),
+            Event::Text { choice: 0, text } if !text.is_empty() => self.append_text(text, sink),
+            Event::Refusal { choice: 0, text } if !text.is_empty() => self.append_refusal(text, sink),
+            Event::Reasoning { choice: 0, text } if !text.is_empty() => self.append_reasoning(text, sink),
             Event::Signature { choice: 0, signature } if !signature.is_empty() => {
-                self.sign(signature, tell);
+                self.attach_signature(signature, sink);
             }
-            Event::Redacted { choice: 0, data } => self.sealed(Seal::Redacted(data.to_owned().into()), tell),
+            Event::Redacted { choice: 0, data } => {
+                self.add_token(ReasoningToken::Redacted(data.to_owned().into()), sink)
+            }
             Event::ToolCall { choice: 0, index, id, name, signature } => {
                 if let Some(signature) = signature {
-                    self.sealed(Seal::Call(signature.to_owned().into()), tell);
+                    self.add_token(ReasoningToken::Call(signature.to_owned().into()), sink);
                 }
                 let (call_id, name) = (id.to_owned(), name.to_owned());
-                self.add(Kind::Call { index, call_id, name, arguments: String::new() }, tell);
+                self.add(Kind::Call { index, call_id, name, arguments: String::new() }, sink);
             }
             Event::Arguments { choice: 0, index, fragment } if !fragment.is_empty() => {
-                self.argue(index, fragment, tell);
+                self.append_arguments(index, fragment, sink);
             }
-            Event::Media { choice: 0, media_type, data } => self.picture(media_type, data, tell),
-            Event::Annotation { choice: 0, json } => self.annotate(json, tell),
-            Event::Logprobs { choice: 0, json } => self.weigh(json, tell),
-            Event::Block { choice: 0, json } => self.block(json, tell),
+            Event::Media { choice: 0, media_type, data } => self.add_image(media_type, data, sink),
+            Event::Annotation { choice: 0, json } => self.add_annotation(json, sink),
+            Event::Logprobs { choice: 0, json } => self.attach_logprobs(json, sink),
+            Event::Block { choice: 0, json } => self.add_block(json, sink),
             _ => {}
         }
     }
 
     /// The answer is over: `cut` when it was cut off.
-    pub fn finish(&mut self, cut: bool, tell: Tell<'_>) {
-        self.release(&[], tell);
+    pub fn finish(&mut self, truncated: bool, sink: StepSink<'_>) {
+        self.flush_held(&[], sink);
         for at in std::mem::take(&mut self.open) {
             let Some(item) = self.items.get_mut(at) else { continue };
-            item.status = if cut && !is_whole(item) { Status::Incomplete } else { Status::Completed };
-            done(at, item, tell);
+            item.status =
+                if truncated && !is_complete(item) { Status::Incomplete } else { Status::Completed };
+            finish_item(at, item, sink);
         }
     }
 
     /// Begins an item. What is open ends first, but for calls whose arguments are not all there: several
     /// calls may be told at once.
-    fn add(&mut self, kind: Kind, tell: Tell<'_>) -> usize {
+    fn add(&mut self, kind: Kind, sink: StepSink<'_>) -> usize {
         let items = &mut self.items;
         self.open.retain(|&at| {
             let Some(item) = items.get_mut(at) else { return false };
-            if matches!(item.kind, Kind::Call { .. }) && !is_whole(item) {
+            if matches!(item.kind, Kind::Call { .. }) && !is_complete(item) {
                 return true;
             }
             item.status = Status::Completed;
-            done(at, item, tell);
+            finish_item(at, item, sink);
             false
         });
         let at = self.items.len();
         let id = format!("{}_{}_{at}", kind.prefix(), self.id);
         let item = Item { id, status: Status::InProgress, kind };
-        tell(at, &item.id, Step::ItemAdded(&item));
+        sink(at, &item.id, Step::ItemAdded(&item));
         self.items.push(item);
         self.open.push(at);
         at
@@ -134,112 +137,118 @@ impl Output {
     }
 
     /// The message being told, or a new one, with a part of the wanted kind at its end.
-    fn message(&mut self, wanted: fn(&Content) -> bool, new: Content, tell: Tell<'_>) -> Option<Place<'_>> {
+    fn open_part(
+        &mut self,
+        wanted: fn(&Content) -> bool,
+        new: Content,
+        sink: StepSink<'_>,
+    ) -> Option<OpenPart<'_>> {
         if !matches!(self.last(), Some((_, Item { kind: Kind::Message(_), .. }))) {
-            self.add(Kind::Message(Vec::new()), tell);
+            self.add(Kind::Message(Vec::new()), sink);
         }
         let (at, item) = self.last()?;
         let Item { id, kind: Kind::Message(content), .. } = item else { return None };
         if !content.last().is_some_and(wanted) {
             if let Some(last) = content.last() {
-                part_done(at, id, content.len() - 1, last, tell);
+                finish_part(at, id, content.len() - 1, last, sink);
             }
-            tell(at, id, Step::Part(content.len(), PartStep::Added(&new)));
+            sink(at, id, Step::Part(content.len(), PartStep::Added(&new)));
             content.push(new);
         }
         let part = content.len() - 1;
-        Some(Place { at, id, part, content: content.last_mut()? })
+        Some(OpenPart { at, id, part, content: content.last_mut()? })
     }
 
-    fn text_place(&mut self, tell: Tell<'_>) -> Option<Place<'_>> {
-        self.message(|content| matches!(content, Content::Text { .. }), Content::text(), tell)
+    fn open_text_part(&mut self, sink: StepSink<'_>) -> Option<OpenPart<'_>> {
+        self.open_part(|content| matches!(content, Content::Text { .. }), Content::text(), sink)
     }
 
-    fn text(&mut self, delta: &str, tell: Tell<'_>) {
-        if self.waits {
+    fn append_text(&mut self, delta: &str, sink: StepSink<'_>) {
+        if self.holds_text {
             self.held = Some(delta.to_owned());
             return;
         }
-        self.write_text(delta, &[], tell);
+        self.write_text(delta, &[], sink);
     }
 
     /// Tells the text that waited, with the logprobs that came for it.
-    fn release(&mut self, logprobs: &[Json<'static>], tell: Tell<'_>) {
+    fn flush_held(&mut self, logprobs: &[Json<'static>], sink: StepSink<'_>) {
         if let Some(delta) = self.held.take() {
-            self.write_text(&delta, logprobs, tell);
+            self.write_text(&delta, logprobs, sink);
         }
     }
 
-    fn write_text(&mut self, delta: &str, fresh: &[Json<'static>], tell: Tell<'_>) {
-        let Some(Place { at, id, part, content: Content::Text { text, logprobs, .. } }) =
-            self.text_place(tell)
+    fn write_text(&mut self, delta: &str, fresh: &[Json<'static>], sink: StepSink<'_>) {
+        let Some(OpenPart { at, id, part, content: Content::Text { text, logprobs, .. } }) =
+            self.open_text_part(sink)
         else {
             return;
         };
         text.push_str(delta);
         logprobs.extend_from_slice(fresh);
-        tell(at, id, Step::Part(part, PartStep::Text { delta, logprobs: fresh }));
+        sink(at, id, Step::Part(part, PartStep::Text { delta, logprobs: fresh }));
     }
 
     /// Logprobs nobody asked for are left out, as OpenAI does; those of a refusal have no place.
-    fn weigh(&mut self, json: &str, tell: Tell<'_>) {
+    fn attach_logprobs(&mut self, json: &str, sink: StepSink<'_>) {
         if self.held.is_some() {
-            self.release(&accent::logprobs(json), tell);
+            self.flush_held(&accent::logprobs(json), sink);
         }
     }
 
-    fn refuse(&mut self, delta: &str, tell: Tell<'_>) {
+    fn append_refusal(&mut self, delta: &str, sink: StepSink<'_>) {
         let wanted = |content: &Content| matches!(content, Content::Refusal(_));
-        let place = self.message(wanted, Content::Refusal(String::new()), tell);
-        let Some(Place { at, id, part, content: Content::Refusal(refusal) }) = place else { return };
+        let open = self.open_part(wanted, Content::Refusal(String::new()), sink);
+        let Some(OpenPart { at, id, part, content: Content::Refusal(refusal) }) = open else { return };
         refusal.push_str(delta);
-        tell(at, id, Step::Part(part, PartStep::Refusal(delta)));
+        sink(at, id, Step::Part(part, PartStep::Refusal(delta)));
     }
 
     /// An annotation with no text before it begins a message: text may follow.
-    fn annotate(&mut self, json: &str, tell: Tell<'_>) {
+    fn add_annotation(&mut self, json: &str, sink: StepSink<'_>) {
         let Some(json) = accent::annotation(json) else { return };
-        let Some(Place { at, id, part, content: Content::Text { annotations, .. } }) = self.text_place(tell)
+        let Some(OpenPart { at, id, part, content: Content::Text { annotations, .. } }) =
+            self.open_text_part(sink)
         else {
             return;
         };
-        tell(at, id, Step::Part(part, PartStep::Annotation { number: annotations.len(), json: &json }));
+        sink(at, id, Step::Part(part, PartStep::Annotation { number: annotations.len(), json: &json }));
         annotations.push(json);
     }
 
-    fn think(&mut self, delta: &str, tell: Tell<'_>) {
+    fn append_reasoning(&mut self, delta: &str, sink: StepSink<'_>) {
         // A seal ends a piece of thinking.
-        if !matches!(self.last(), Some((_, Item { kind: Kind::Reasoning { seal: None, .. }, .. }))) {
-            self.add(Kind::Reasoning { text: None, seal: None }, tell);
+        if !matches!(self.last(), Some((_, Item { kind: Kind::Reasoning { token: None, .. }, .. }))) {
+            self.add(Kind::Reasoning { text: None, token: None }, sink);
         }
         let Some((at, Item { id, kind: Kind::Reasoning { text, .. }, .. })) = self.last() else { return };
         if text.is_none() {
-            tell(at, id, Step::SummaryAdded);
+            sink(at, id, Step::SummaryAdded);
         }
         text.get_or_insert_default().push_str(delta);
-        tell(at, id, Step::Summary(delta));
+        sink(at, id, Step::Summary(delta));
     }
 
     /// A signature belongs to the thinking just told; without any it stands for thinking kept back. It may
     /// come in several pieces.
-    fn sign(&mut self, fresh: &str, tell: Tell<'_>) {
+    fn attach_signature(&mut self, fresh: &str, sink: StepSink<'_>) {
         let last = match self.last() {
-            Some((_, Item { kind: Kind::Reasoning { seal, .. }, .. })) => Some(seal),
+            Some((_, Item { kind: Kind::Reasoning { token, .. }, .. })) => Some(token),
             _ => None,
         };
         match last {
-            Some(Some(Seal::Signature(signature))) => signature.to_mut().push_str(fresh),
-            Some(seal @ None) => *seal = Some(Seal::Signature(fresh.to_owned().into())),
-            _ => self.sealed(Seal::Signature(fresh.to_owned().into()), tell),
+            Some(Some(ReasoningToken::Signature(signature))) => signature.to_mut().push_str(fresh),
+            Some(token @ None) => *token = Some(ReasoningToken::Signature(fresh.to_owned().into())),
+            _ => self.add_token(ReasoningToken::Signature(fresh.to_owned().into()), sink),
         }
     }
 
     /// A reasoning item that is nothing but a seal.
-    fn sealed(&mut self, seal: Seal<'static>, tell: Tell<'_>) {
-        self.add(Kind::Reasoning { text: None, seal: Some(seal) }, tell);
+    fn add_token(&mut self, token: ReasoningToken<'static>, sink: StepSink<'_>) {
+        self.add(Kind::Reasoning { text: None, token: Some(token) }, sink);
     }
 
-    fn argue(&mut self, wanted: u32, fragment: &str, tell: Tell<'_>) {
+    fn append_arguments(&mut self, wanted: u32, fragment: &str, sink: StepSink<'_>) {
         for &at in self.open.iter().rev() {
             let Some(Item { id, kind: Kind::Call { index, arguments, .. }, .. }) = self.items.get_mut(at)
             else {
@@ -247,12 +256,12 @@ impl Output {
             };
             if *index == wanted {
                 arguments.push_str(fragment);
-                return tell(at, id, Step::Arguments(fragment));
+                return sink(at, id, Step::Arguments(fragment));
             }
         }
     }
 
-    fn picture(&mut self, media_type: &str, fresh: &str, tell: Tell<'_>) {
+    fn add_image(&mut self, media_type: &str, fresh: &str, sink: StepSink<'_>) {
         let format = match media_type {
             "image/jpeg" | "image/jpg" => "jpeg",
             "image/webp" => "webp",
@@ -260,27 +269,27 @@ impl Output {
             // Sound: no item of this API holds any.
             _ => return,
         };
-        let at = self.add(Kind::Picture { format, data: None }, tell);
-        let Some(Item { id, kind: Kind::Picture { data, .. }, .. }) = self.items.get_mut(at) else { return };
-        tell(at, id, Step::Progress("response.image_generation_call.in_progress"));
-        tell(at, id, Step::Progress("response.image_generation_call.generating"));
+        let at = self.add(Kind::Image { format, data: None }, sink);
+        let Some(Item { id, kind: Kind::Image { data, .. }, .. }) = self.items.get_mut(at) else { return };
+        sink(at, id, Step::Progress("response.image_generation_call.in_progress"));
+        sink(at, id, Step::Progress("response.image_generation_call.generating"));
         *data = Some(fresh.to_owned());
-        tell(at, id, Step::Progress("response.image_generation_call.completed"));
+        sink(at, id, Step::Progress("response.image_generation_call.completed"));
     }
 
     /// A web search the provider made has an item; of other blocks there is nothing to show.
-    fn block(&mut self, json: &str, tell: Tell<'_>) {
+    fn add_block(&mut self, json: &str, sink: StepSink<'_>) {
         let Some(query) = accent::search(json) else { return };
-        let at = self.add(Kind::Search { query }, tell);
+        let at = self.add(Kind::Search { query }, sink);
         let Some(Item { id, .. }) = self.items.get(at) else { return };
-        tell(at, id, Step::Progress("response.web_search_call.in_progress"));
-        tell(at, id, Step::Progress("response.web_search_call.searching"));
-        tell(at, id, Step::Progress("response.web_search_call.completed"));
+        sink(at, id, Step::Progress("response.web_search_call.in_progress"));
+        sink(at, id, Step::Progress("response.web_search_call.searching"));
+        sink(at, id, Step::Progress("response.web_search_call.completed"));
     }
 }
 
 /// A part of a message being told.
-struct Place<'a> {
+struct OpenPart<'a> {
     at: usize,
     id: &'a str,
     part: usize,
@@ -288,41 +297,41 @@ struct Place<'a> {
 }
 
 /// Whether nothing can follow in this item. Arguments are a JSON object: behind its end there is nothing.
-fn is_whole(item: &Item) -> bool {
+fn is_complete(item: &Item) -> bool {
     match &item.kind {
         Kind::Call { arguments, .. } => {
             arguments.trim_ascii_end().ends_with('}')
                 && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
         }
         Kind::Message(_) | Kind::Reasoning { .. } => false,
-        Kind::Picture { .. } | Kind::Search { .. } => true,
+        Kind::Image { .. } | Kind::Search { .. } => true,
     }
 }
 
 /// Tells the end of an item.
-fn done(at: usize, item: &Item, tell: Tell<'_>) {
+fn finish_item(at: usize, item: &Item, sink: StepSink<'_>) {
     let id = item.id.as_str();
     match &item.kind {
         Kind::Message(content) => {
             if let Some(last) = content.last() {
-                part_done(at, id, content.len() - 1, last, tell);
+                finish_part(at, id, content.len() - 1, last, sink);
             }
         }
         Kind::Reasoning { text: Some(text), .. } => {
-            tell(at, id, Step::SummaryTextDone(text));
-            tell(at, id, Step::SummaryDone(text));
+            sink(at, id, Step::SummaryTextDone(text));
+            sink(at, id, Step::SummaryDone(text));
         }
-        Kind::Call { name, arguments, .. } => tell(at, id, Step::ArgumentsDone { name, arguments }),
-        Kind::Reasoning { .. } | Kind::Picture { .. } | Kind::Search { .. } => {}
+        Kind::Call { name, arguments, .. } => sink(at, id, Step::ArgumentsDone { name, arguments }),
+        Kind::Reasoning { .. } | Kind::Image { .. } | Kind::Search { .. } => {}
     }
-    tell(at, id, Step::ItemDone(item));
+    sink(at, id, Step::ItemDone(item));
 }
 
-fn part_done(at: usize, id: &str, part: usize, content: &Content, tell: Tell<'_>) {
+fn finish_part(at: usize, id: &str, part: usize, content: &Content, sink: StepSink<'_>) {
     let end = match content {
         Content::Text { text, logprobs, .. } => PartStep::TextDone { text, logprobs },
         Content::Refusal(refusal) => PartStep::RefusalDone(refusal),
     };
-    tell(at, id, Step::Part(part, end));
-    tell(at, id, Step::Part(part, PartStep::Done(content)));
+    sink(at, id, Step::Part(part, end));
+    sink(at, id, Step::Part(part, PartStep::Done(content)));
 }

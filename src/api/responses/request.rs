@@ -20,14 +20,14 @@ pub(super) const INSTEAD: &str = "choose a provider with a Responses API of its 
 pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest { include_usage: true, ..ChatRequest::default() };
     let mut input = Input::default();
-    let (mut instructions, mut said) = (None, None);
+    let (mut instructions, mut input_text) = (None, None);
     let (mut logprobs, mut top_logprobs) = (false, None);
     for (name, text) in body.members() {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match name {
             "model" => {}
             "instructions" => instructions = Some(text),
-            "input" => said = Some(text),
+            "input" => input_text = Some(text),
             "tools" => request.tools = tools(text, "tools")?,
             "tool_choice" => request.tool_choice = Some(tool_choice(text)?),
             "parallel_tool_calls" => request.parallel_tool_calls = Some(value.is_true()),
@@ -40,24 +40,24 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
             // Not of this dialect, but of this gateway's callers.
             "thinking" => request.reasoning.thinking = Some(value),
             "stop" => request.stop = stop(text)?,
-            _ if settled(name, &value, &mut request)? => {}
+            _ if handle_stateful_param(name, &value, &mut request)? => {}
             _ => request.params.set(name, value),
         }
     }
     if logprobs {
-        request.params.set("logprobs", Json::of(&true));
+        request.params.set("logprobs", Json::from_value(&true));
         if let Some(top) = top_logprobs {
             request.params.set("top_logprobs", top);
         }
     }
     if let Some(text) = instructions {
-        match text_of(text) {
-            Some(text) => input.say(text),
+        match parse_string(text) {
+            Some(text) => input.push_system(text),
             None => input.read(text, "instructions")?,
         }
     }
-    let said = said.ok_or_else(|| lacks("input"))?;
-    input.read(said, "input")?;
+    let input_text = input_text.ok_or_else(|| missing("input"))?;
+    input.read(input_text, "input")?;
     let (messages, found) = input.finish();
     request.messages = messages;
     add_tools(&mut request.tools, found);
@@ -65,7 +65,11 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
 }
 
 /// Members that concern what the API does around a chat: refused, left out, or (`false`) not among them.
-fn settled<'a>(name: &str, value: &Json<'a>, request: &mut ChatRequest<'a>) -> Result<bool, Error> {
+fn handle_stateful_param<'a>(
+    name: &str,
+    value: &Json<'a>,
+    request: &mut ChatRequest<'a>,
+) -> Result<bool, Error> {
     let without = match name {
         "previous_response_id" => "send the whole conversation in input",
         "conversation" => "send the whole conversation in input",
@@ -94,33 +98,33 @@ fn warn(request: &mut ChatRequest<'_>, param: &str, why: &str) {
 }
 
 /// Reads `text` as `T`.
-pub(super) fn take<'a, T: Deserialize<'a>>(text: &'a str, param: &str, wanted: &str) -> Result<T, Error> {
+pub(super) fn parse<'a, T: Deserialize<'a>>(text: &'a str, param: &str, expected: &str) -> Result<T, Error> {
     serde_json::from_str(text)
-        .map_err(|_| Error::invalid_request(param, format!("{param} must be {wanted}.")))
+        .map_err(|_| Error::invalid_request(param, format!("{param} must be {expected}.")))
 }
 
 /// Reads borrowed JSON again, keeping what it borrows from.
-pub(super) fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, wanted: &str) -> Result<T, Error> {
-    take(source(json)?, at, wanted)
+pub(super) fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, expected: &str) -> Result<T, Error> {
+    parse(source(json)?, at, expected)
 }
 
 pub(super) fn source<'a>(json: &Json<'a>) -> Result<&'a str, Error> {
     json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))
 }
 
-pub(super) fn text_of(text: &str) -> Option<Cow<'_, str>> {
+pub(super) fn parse_string(text: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text<'_>>(text).ok().map(|text| text.0)
 }
 
-pub(super) fn lacks(at: &str) -> Error {
+pub(super) fn missing(at: &str) -> Error {
     Error::invalid_request(at, format!("{at} is missing."))
 }
 
 fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
-    if let Some(one) = text_of(text) {
+    if let Some(one) = parse_string(text) {
         return Ok(vec![one]);
     }
-    let list: Vec<Text<'_>> = take(text, "stop", "a string or a list of strings")?;
+    let list: Vec<Text<'_>> = parse(text, "stop", "a string or a list of strings")?;
     Ok(list.into_iter().map(|text| text.0).collect())
 }
 
@@ -137,11 +141,11 @@ fn reasoning<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), Err
     for (name, value) in members {
         match name.as_ref() {
             _ if value.is_null() => {}
-            "effort" => request.reasoning.effort = source(&value).ok().and_then(text_of),
+            "effort" => request.reasoning.effort = source(&value).ok().and_then(parse_string),
             // The older name must not win over the newer one, wherever it stands.
             "generate_summary" if request.reasoning.summary.is_some() => {}
             "summary" | "generate_summary" => {
-                request.reasoning.summary = source(&value).ok().and_then(text_of);
+                request.reasoning.summary = source(&value).ok().and_then(parse_string);
             }
             _ => warn(request, &format!("reasoning.{name}"), "a chat has nothing like it"),
         }
@@ -167,11 +171,11 @@ struct FormatIn<'a> {
 }
 
 fn text_options<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), Error> {
-    let told: TextIn<'a> = take(text, "text", "an object with a format")?;
-    if let Some(verbosity) = told.verbosity.filter(|json| !json.is_null()) {
+    let options: TextIn<'a> = parse(text, "text", "an object with a format")?;
+    if let Some(verbosity) = options.verbosity.filter(|json| !json.is_null()) {
         request.params.set("verbosity", verbosity);
     }
-    let Some(format) = told.format else { return Ok(()) };
+    let Some(format) = options.format else { return Ok(()) };
     request.response_format = Some(match format.kind.as_deref() {
         Some("text") => ResponseFormat::Text,
         Some("json_object") => ResponseFormat::JsonObject,
@@ -181,7 +185,7 @@ fn text_options<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), 
             schema: format
                 .schema
                 .filter(|json| !json.is_null())
-                .ok_or_else(|| lacks("text.format.schema"))?,
+                .ok_or_else(|| missing("text.format.schema"))?,
             strict: format.strict,
         },
         _ => {
@@ -194,7 +198,7 @@ fn text_options<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), 
 
 /// A list of tools, in this dialect's flat shape.
 pub(super) fn tools<'a>(text: &'a str, at: &str) -> Result<Vec<Tool<'a>>, Error> {
-    let list: Vec<Json<'a>> = take(text, at, "a list of tools")?;
+    let list: Vec<Json<'a>> = parse(text, at, "a list of tools")?;
     list.into_iter().enumerate().map(|(index, json)| tool(json, &format!("{at}[{index}]"))).collect()
 }
 
@@ -202,7 +206,7 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     let members = Json::members(source(&json)?)
         .ok_or_else(|| Error::invalid_request(at, format!("{at} must be an object with a type.")))?;
     let kind = members.iter().find(|(name, _)| name == "type");
-    let kind = kind.and_then(|(_, value)| text_of(value.source()?)).unwrap_or_default();
+    let kind = kind.and_then(|(_, value)| parse_string(value.source()?)).unwrap_or_default();
     if kind != "function" {
         return Ok(Tool::Other { kind, json });
     }
@@ -212,8 +216,8 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     for (member, value) in members {
         match member.as_ref() {
             _ if value.is_null() => {}
-            "name" => name = value.source().and_then(text_of),
-            "description" => description = value.source().and_then(text_of),
+            "name" => name = value.source().and_then(parse_string),
+            "description" => description = value.source().and_then(parse_string),
             "parameters" => parameters = Some(value),
             "strict" => strict = Some(value.is_true()),
             "cache_control" => cache_control = Some(value),
@@ -233,8 +237,8 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
 fn add_tools<'a>(tools: &mut Vec<Tool<'a>>, found: Vec<Tool<'a>>) {
     for tool in found {
         let Tool::Function { name, .. } = &tool else { continue };
-        let known = |other: &Tool<'_>| matches!(other, Tool::Function { name: other, .. } if other == name);
-        if !tools.iter().any(known) {
+        let is_same = |other: &Tool<'_>| matches!(other, Tool::Function { name: other, .. } if other == name);
+        if !tools.iter().any(is_same) {
             tools.push(tool);
         }
     }
@@ -255,8 +259,8 @@ fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {
         #[serde(borrow)]
         name: Option<Text<'a>>,
     }
-    if let Some(word) = text_of(text) {
-        return match word.as_ref() {
+    if let Some(mode) = parse_string(text) {
+        return match mode.as_ref() {
             "auto" => Ok(ToolChoice::Auto),
             "none" => Ok(ToolChoice::None),
             "required" => Ok(ToolChoice::Required),
@@ -266,15 +270,15 @@ fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {
             }
         };
     }
-    let choice: Choice<'_> = take(text, "tool_choice", "a word or an object that names a function")?;
+    let choice: Choice<'_> = parse(text, "tool_choice", "a word or an object that names a function")?;
     match (choice.kind.as_deref(), choice.name) {
         (Some("function"), Some(name)) => Ok(ToolChoice::Function(name.0)),
-        (Some("function"), None) => Err(lacks("tool_choice.name")),
+        (Some("function"), None) => Err(missing("tool_choice.name")),
         (Some("allowed_tools"), _) => {
             let names = choice.tools.into_iter().filter_map(|tool| Some(tool.name?.0)).collect();
             Ok(ToolChoice::Allowed { names, required: choice.mode.as_deref() == Some("required") })
         }
-        _ => Json::parse(text).map(ToolChoice::Other).ok_or_else(|| lacks("tool_choice.type")),
+        _ => Json::parse(text).map(ToolChoice::Other).ok_or_else(|| missing("tool_choice.type")),
     }
 }
 

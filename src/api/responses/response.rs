@@ -2,13 +2,13 @@
 
 use super::item::Item;
 use crate::api::body::Body;
-use crate::api::chat::{Json, Setting, Start};
+use crate::api::chat::{EncodeContext, Json, Start};
 use crate::api::usage::Usage;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What stays the same from an answer's first event to its last.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct Envelope {
     id: String,
     created: u64,
     model: String,
@@ -47,32 +47,32 @@ const SETTINGS: [(&str, &str, bool); 23] = [
 /// The tiers the API knows; another provider's word for one would break clients.
 const TIERS: [&str; 7] = ["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"];
 
-impl Frame {
-    pub fn new(setting: &Setting) -> Self {
-        let request = setting.request.as_ref();
+impl Envelope {
+    pub fn new(context: &EncodeContext) -> Self {
+        let request = context.request.as_ref();
         let mut settings: Vec<_> = SETTINGS
             .iter()
             .filter_map(|&(name, default, repeated)| {
-                let told = request.filter(|_| repeated).and_then(|body| repeat(body, name));
-                Some((name, told.or_else(|| Json::owned(default.to_owned()))?))
+                let requested = request.filter(|_| repeated).and_then(|body| requested_setting(body, name));
+                Some((name, requested.or_else(|| Json::owned(default.to_owned()))?))
             })
             .collect();
         // OpenAI says null, which its own description forbids.
-        if let Some(user) = request.and_then(|body| repeat(body, "user")) {
+        if let Some(user) = request.and_then(|body| requested_setting(body, "user")) {
             settings.push(("user", user));
         }
-        let tier = request.and_then(|body| repeat(body, "service_tier")).filter(is_tier);
-        settings.push(("service_tier", tier.unwrap_or_else(|| Json::of("default"))));
+        let tier = request.and_then(|body| requested_setting(body, "service_tier")).filter(is_tier);
+        settings.push(("service_tier", tier.unwrap_or_else(|| Json::from_value("default"))));
         Self {
-            id: format!("resp_{}", setting.id),
-            created: setting.created,
-            model: setting.model.clone(),
+            id: format!("resp_{}", context.id),
+            created: context.created,
+            model: context.model.clone(),
             settings,
         }
     }
 
     /// Takes what the provider says of the answer. The id stays ours: there are item ids made from it.
-    pub fn begin(&mut self, start: Start<'_>) {
+    pub fn apply_start(&mut self, start: Start<'_>) {
         if let Some(model) = start.model {
             model.clone_into(&mut self.model);
         }
@@ -85,26 +85,26 @@ fn is_tier(json: &Json<'_>) -> bool {
 }
 
 /// A setting of the request, complete as OpenAI repeats it.
-fn repeat(request: &Body, name: &str) -> Option<Json<'static>> {
+fn requested_setting(request: &Body, name: &str) -> Option<Json<'static>> {
     let text = request.raw(name).filter(|text| *text != "null")?;
     match name {
-        "text" => completed(text, &[("format", r#"{"type":"text"}"#), ("verbosity", r#""medium""#)]),
-        "reasoning" => completed(text, &[("effort", "null"), ("summary", "null")]),
+        "text" => with_defaults(text, &[("format", r#"{"type":"text"}"#), ("verbosity", r#""medium""#)]),
+        "reasoning" => with_defaults(text, &[("effort", "null"), ("summary", "null")]),
         "tools" => tools(text),
         _ => Json::owned(text.to_owned()),
     }
 }
 
 /// A JSON object with the members it lacks.
-fn completed(text: &str, defaults: &[(&str, &str)]) -> Option<Json<'static>> {
+fn with_defaults(text: &str, defaults: &[(&str, &str)]) -> Option<Json<'static>> {
     let members = Json::members(text)?;
     let mut out = String::with_capacity(text.len() + 64);
-    let lacks = |name: &str| !members.iter().any(|(known, value)| known == name && !value.is_null());
-    let lacking = defaults.iter().filter(|(name, _)| lacks(name)).copied();
-    let told = members.iter().filter(|(_, value)| !value.is_null());
-    for (name, value) in told.map(|(name, value)| (name.as_ref(), value.get())).chain(lacking) {
+    let is_missing = |name: &str| !members.iter().any(|(key, value)| key == name && !value.is_null());
+    let missing = defaults.iter().filter(|(name, _)| is_missing(name)).copied();
+    let present = members.iter().filter(|(_, value)| !value.is_null());
+    for (name, value) in present.map(|(name, value)| (name.as_ref(), value.get())).chain(missing) {
         out.push(if out.is_empty() { '{' } else { ',' });
-        out.push_str(Json::of(name).get());
+        out.push_str(Json::from_value(name).get());
         out.push(':');
         out.push_str(value);
     }
@@ -127,7 +127,7 @@ fn tools(text: &str) -> Option<Json<'static>> {
         let members = tool.source().and_then(Json::members).unwrap_or_default();
         let kind = members.iter().find(|(name, _)| name == "type").and_then(|(_, value)| value.text());
         let full = (kind.as_deref() == Some("function")).then(|| {
-            completed(tool.get(), &[("description", "null"), ("parameters", "null"), ("strict", "false")])
+            with_defaults(tool.get(), &[("description", "null"), ("parameters", "null"), ("strict", "false")])
         });
         out.push_str(full.flatten().as_ref().unwrap_or(tool).get());
     }
@@ -138,7 +138,7 @@ fn tools(text: &str) -> Option<Json<'static>> {
 /// The object at one moment.
 #[derive(Debug)]
 pub(super) struct Response<'a> {
-    pub frame: &'a Frame,
+    pub envelope: &'a Envelope,
     pub status: &'static str,
     /// Why it is not whole.
     pub incomplete: Option<&'static str>,
@@ -178,26 +178,26 @@ impl Serialize for Response<'_> {
         const OWN: [&str; 8] =
             ["id", "object", "created_at", "status", "incomplete_details", "model", "output", "usage"];
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &self.frame.id)?;
+        map.serialize_entry("id", &self.envelope.id)?;
         map.serialize_entry("object", "response")?;
-        map.serialize_entry("created_at", &self.frame.created)?;
+        map.serialize_entry("created_at", &self.envelope.created)?;
         map.serialize_entry("status", self.status)?;
         map.serialize_entry("incomplete_details", &self.incomplete.map(|reason| Incomplete { reason }))?;
-        map.serialize_entry("model", &self.frame.model)?;
+        map.serialize_entry("model", &self.envelope.model)?;
         map.serialize_entry("output", self.output)?;
-        let told_tier = self.members.iter().find(|(name, _)| name == "service_tier");
-        let told_tier = told_tier.and_then(|(_, json)| Json::parse(json)).filter(is_tier);
-        for (name, value) in &self.frame.settings {
-            let told = told_tier.as_ref().filter(|_| *name == "service_tier");
-            map.serialize_entry(name, told.unwrap_or(value))?;
+        let provider_tier = self.members.iter().find(|(name, _)| name == "service_tier");
+        let provider_tier = provider_tier.and_then(|(_, json)| Json::parse(json)).filter(is_tier);
+        for (name, value) in &self.envelope.settings {
+            let tier = provider_tier.as_ref().filter(|_| *name == "service_tier");
+            map.serialize_entry(name, tier.unwrap_or(value))?;
         }
         if let Some(usage) = self.usage {
             map.serialize_entry("usage", &usage_out(usage))?;
         }
         for (name, json) in self.members {
-            let known =
-                OWN.contains(&name.as_str()) || self.frame.settings.iter().any(|(known, _)| known == name);
-            if let (false, Some(value)) = (known, Json::parse(json)) {
+            let is_written =
+                OWN.contains(&name.as_str()) || self.envelope.settings.iter().any(|(key, _)| key == name);
+            if let (false, Some(value)) = (is_written, Json::parse(json)) {
                 map.serialize_entry(name, &value)?;
             }
         }

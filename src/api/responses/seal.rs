@@ -14,7 +14,7 @@ const OPENAI: &str = "gAAAA";
 
 /// One seal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Seal<'a> {
+pub(super) enum ReasoningToken<'a> {
     /// On the thinking in the same item.
     Signature(Cow<'a, str>),
     /// The thinking itself.
@@ -25,8 +25,8 @@ pub(super) enum Seal<'a> {
     Foreign,
 }
 
-impl<'a> Seal<'a> {
-    pub fn read(text: Cow<'a, str>) -> Self {
+impl<'a> ReasoningToken<'a> {
+    pub fn parse(text: Cow<'a, str>) -> Self {
         if let Some(rest) = strip(&text, SIGNATURE) {
             Self::Signature(rest)
         } else if let Some(rest) = strip(&text, REDACTED) {
@@ -48,13 +48,13 @@ fn strip<'a>(text: &Cow<'a, str>, prefix: &str) -> Option<Cow<'a, str>> {
     }
 }
 
-impl Seal<'_> {
+impl ReasoningToken<'_> {
     /// As it stands in `encrypted_content`. A signature is marked only where it could be taken for something
     /// else.
-    pub fn write(&self) -> Cow<'_, str> {
+    pub fn encode(&self) -> Cow<'_, str> {
         match self {
-            Self::Signature(text) => match Seal::read(Cow::Borrowed(text)) {
-                Seal::Signature(same) if same == *text => same,
+            Self::Signature(text) => match ReasoningToken::parse(Cow::Borrowed(text)) {
+                ReasoningToken::Signature(same) if same == *text => same,
                 _ => Cow::Owned([SIGNATURE, text].concat()),
             },
             Self::Redacted(data) => Cow::Owned([REDACTED, data].concat()),
@@ -69,13 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_seal_comes_back_as_it_went_out() {
+    fn every_token_round_trips() {
         for text in ["EqQBCkgIARAB", "", "gAAAAABp", "redacted:x", "call:", "signature:signature:"] {
-            for seal in [Seal::Signature(text.into()), Seal::Redacted(text.into()), Seal::Call(text.into())] {
-                assert_eq!(Seal::read(seal.write()), seal);
+            for token in [
+                ReasoningToken::Signature(text.into()),
+                ReasoningToken::Redacted(text.into()),
+                ReasoningToken::Call(text.into()),
+            ] {
+                assert_eq!(ReasoningToken::parse(token.encode()), token);
             }
         }
-        assert_eq!(Seal::Signature("EqQB".into()).write(), "EqQB");
-        assert_eq!(Seal::read("gAAAAABqUWSj".into()), Seal::Foreign);
+        assert_eq!(ReasoningToken::Signature("EqQB".into()).encode(), "EqQB");
+        assert_eq!(ReasoningToken::parse("gAAAAABqUWSj".into()), ReasoningToken::Foreign);
     }
 }

@@ -1,11 +1,11 @@
 //! A streamed answer: typed events, numbered from 0, and no `[DONE]`.
 
-use super::course::Course;
+use super::course::ResponseBuilder;
 use super::item::{Content, Item, SummaryOut};
 use super::output::{PartStep, Step};
 use super::response::Response;
 use crate::api::Dialect;
-use crate::api::chat::{Event, Fault, Json, Setting, Writer};
+use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
 use crate::api::sse::write_event;
 use serde::Serialize;
 
@@ -14,65 +14,65 @@ const KEPT_CAPACITY: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Stream {
-    course: Course,
-    begun: bool,
-    page: Page,
+    builder: ResponseBuilder,
+    started: bool,
+    events: EventWriter,
 }
 
 /// Where events are written.
 #[derive(Debug, Default)]
-struct Page {
+struct EventWriter {
     /// The number of the next event.
     number: u64,
     /// The event being written, kept for its memory.
-    line: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl Stream {
-    pub fn new(setting: &Setting) -> Self {
-        Self { course: Course::new(setting), begun: false, page: Page::default() }
+    pub fn new(context: &EncodeContext) -> Self {
+        Self { builder: ResponseBuilder::new(context), started: false, events: EventWriter::default() }
     }
 
-    fn begin(&mut self, out: &mut Vec<u8>) {
-        if !self.begun {
-            self.begun = true;
-            let response = self.course.begun();
-            self.page.lifecycle("response.created", &response, out);
-            self.page.lifecycle("response.in_progress", &response, out);
+    fn start(&mut self, out: &mut Vec<u8>) {
+        if !self.started {
+            self.started = true;
+            let response = self.builder.initial_response();
+            self.events.lifecycle("response.created", &response, out);
+            self.events.lifecycle("response.in_progress", &response, out);
         }
     }
 }
 
-impl Writer for Stream {
+impl Encoder for Stream {
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match event {
             // These may come before the provider says who answers.
             Event::Usage(_) | Event::Member { .. } => {}
-            Event::Start(_) if self.begun => return,
+            Event::Start(_) if self.started => return,
             Event::Start(_) => {
-                self.course.take(event, &mut |_, _, _| {});
-                return self.begin(out);
+                self.builder.apply(event, &mut |_, _, _| {});
+                return self.start(out);
             }
-            _ => self.begin(out),
+            _ => self.start(out),
         }
-        let page = &mut self.page;
-        self.course.take(event, &mut |at, id, step| page.step(at, id, &step, out));
+        let events = &mut self.events;
+        self.builder.apply(event, &mut |at, id, step| events.step(at, id, &step, out));
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        self.begin(out);
-        let page = &mut self.page;
-        self.course.finish(&mut |at, id, step| page.step(at, id, &step, out));
-        let name = match self.course.cut() {
+        self.start(out);
+        let events = &mut self.events;
+        self.builder.finish(&mut |at, id, step| events.step(at, id, &step, out));
+        let name = match self.builder.incomplete_reason() {
             Some(_) => "response.incomplete",
             None => "response.completed",
         };
-        page.lifecycle(name, &self.course.response(), out);
+        events.lifecycle(name, &self.builder.response(), out);
     }
 
-    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
-        fault.event(Dialect::Responses, None, self.page.number, out);
-        self.page.number += 1;
+    fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
+        error.event(Dialect::Responses, None, self.events.number, out);
+        self.events.number += 1;
     }
 }
 
@@ -143,7 +143,7 @@ impl<'a> EventOut<'a> {
         }
     }
 
-    fn of(step: &Step<'a>, id: &'a str) -> Self {
+    fn from_step(step: &Step<'a>, id: &'a str) -> Self {
         let summary = |kind| Self { summary_index: Some(0), ..Self::new(kind) };
         let event = match *step {
             Step::ItemAdded(item) => {
@@ -175,12 +175,12 @@ impl<'a> EventOut<'a> {
                 ..Self::new("response.function_call_arguments.done")
             },
             Step::Progress(kind) => Self::new(kind),
-            Step::Part(part, ref step) => Self { content_index: Some(part), ..Self::of_part(step) },
+            Step::Part(part, ref step) => Self { content_index: Some(part), ..Self::from_part_step(step) },
         };
         Self { item_id: Some(id), ..event }
     }
 
-    fn of_part(step: &PartStep<'a>) -> Self {
+    fn from_part_step(step: &PartStep<'a>) -> Self {
         match *step {
             PartStep::Added(content) => {
                 Self { part: Some(PartOut::Content(content)), ..Self::new("response.content_part.added") }
@@ -209,23 +209,23 @@ impl<'a> EventOut<'a> {
     }
 }
 
-impl Page {
+impl EventWriter {
     fn step(&mut self, at: usize, id: &str, step: &Step<'_>, out: &mut Vec<u8>) {
-        self.put(EventOut { output_index: Some(at), ..EventOut::of(step, id) }, out);
+        self.emit(EventOut { output_index: Some(at), ..EventOut::from_step(step, id) }, out);
     }
 
     fn lifecycle(&mut self, kind: &'static str, response: &Response<'_>, out: &mut Vec<u8>) {
-        self.put(EventOut { response: Some(response), ..EventOut::new(kind) }, out);
+        self.emit(EventOut { response: Some(response), ..EventOut::new(kind) }, out);
     }
 
-    fn put(&mut self, mut event: EventOut<'_>, out: &mut Vec<u8>) {
+    fn emit(&mut self, mut event: EventOut<'_>, out: &mut Vec<u8>) {
         event.sequence_number = self.number;
         self.number += 1;
-        self.line.clear();
+        self.buffer.clear();
         // Strings, numbers and JSON that was JSON before always serialize.
-        let _ = serde_json::to_writer(&mut self.line, &event);
-        write_event(out, Some(event.r#type), &self.line);
+        let _ = serde_json::to_writer(&mut self.buffer, &event);
+        write_event(out, Some(event.r#type), &self.buffer);
         // One with a picture in it must not cost memory for the rest of the stream.
-        self.line.shrink_to(KEPT_CAPACITY);
+        self.buffer.shrink_to(KEPT_CAPACITY);
     }
 }

@@ -1,33 +1,33 @@
 //! A whole answer: one Response object.
 
-use super::course::Course;
+use super::course::ResponseBuilder;
 use crate::api::Dialect;
-use crate::api::chat::{Event, Fault, Setting, Writer};
+use crate::api::chat::{EncodeContext, Encoder, Event, ProviderError};
 
 #[derive(Debug)]
 pub(super) struct Whole {
-    course: Course,
+    builder: ResponseBuilder,
     provider: &'static str,
 }
 
 impl Whole {
-    pub fn new(setting: &Setting) -> Self {
-        Self { course: Course::new(setting), provider: setting.provider }
+    pub fn new(context: &EncodeContext) -> Self {
+        Self { builder: ResponseBuilder::new(context), provider: context.provider }
     }
 }
 
-impl Writer for Whole {
+impl Encoder for Whole {
     fn write(&mut self, event: &Event<'_>, _out: &mut Vec<u8>) {
-        self.course.take(event, &mut |_, _, _| {});
+        self.builder.apply(event, &mut |_, _, _| {});
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        self.course.finish(&mut |_, _, _| {});
+        self.builder.finish(&mut |_, _, _| {});
         // Strings, numbers and JSON that was JSON before always serialize.
-        let _ = serde_json::to_writer(out, &self.course.response());
+        let _ = serde_json::to_writer(out, &self.builder.response());
     }
 
-    fn fail(&mut self, fault: &Fault, out: &mut Vec<u8>) {
-        out.extend_from_slice(&fault.body(Dialect::Responses, Some(self.provider), None));
+    fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
+        out.extend_from_slice(&error.body(Dialect::Responses, Some(self.provider), None));
     }
 }

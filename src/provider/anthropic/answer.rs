@@ -4,7 +4,7 @@
 //! Sources: <https://platform.claude.com/docs/en/api/messages>, `.../build-with-claude/streaming`,
 //! `.../build-with-claude/handling-stop-reasons`, and recorded answers.
 
-use crate::api::chat::{Event, Fault, Finish, Json, Start, Tell, Text};
+use crate::api::chat::{Event, EventSink, Finish, Json, ProviderError, Start, Text};
 use crate::api::usage::Figures;
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +87,7 @@ impl Message<'_> {
 }
 
 impl Telling {
-    pub fn start(&mut self, message: &Message<'_>, tell: Tell<'_>) {
+    pub fn start(&mut self, message: &Message<'_>, tell: EventSink<'_>) {
         tell(Event::Start(Start {
             id: message.id.as_deref(),
             model: message.model.as_deref(),
@@ -95,7 +95,7 @@ impl Telling {
         }));
     }
 
-    pub fn text(&mut self, text: &str, tell: Tell<'_>) {
+    pub fn text(&mut self, text: &str, tell: EventSink<'_>) {
         if !text.is_empty() {
             self.characters += text.chars().count() as u64;
             tell(Event::Text { choice: 0, text });
@@ -106,20 +106,20 @@ impl Telling {
         self.characters
     }
 
-    pub fn thinking(&self, text: &str, tell: Tell<'_>) {
+    pub fn thinking(&self, text: &str, tell: EventSink<'_>) {
         if !text.is_empty() {
             tell(Event::Reasoning { choice: 0, text });
         }
     }
 
-    pub fn signature(&self, signature: &str, tell: Tell<'_>) {
+    pub fn signature(&self, signature: &str, tell: EventSink<'_>) {
         if !signature.is_empty() {
             tell(Event::Signature { choice: 0, signature });
         }
     }
 
     /// Begins a call and says which one it is.
-    pub fn call(&mut self, block: &Block<'_>, tell: Tell<'_>) -> u32 {
+    pub fn call(&mut self, block: &Block<'_>, tell: EventSink<'_>) -> u32 {
         let index = self.calls;
         self.calls += 1;
         tell(Event::ToolCall {
@@ -133,7 +133,7 @@ impl Telling {
     }
 
     /// One whole block.
-    pub fn block(&mut self, json: &Json<'_>, tell: Tell<'_>) {
+    pub fn block(&mut self, json: &Json<'_>, tell: EventSink<'_>) {
         let Some(block) = json.read::<Block<'_>>() else {
             // A kind of tomorrow, which calls something else `text`.
             return tell(Event::Block { choice: 0, json: json.get() });
@@ -164,7 +164,7 @@ impl Telling {
     }
 
     /// What one text rests on; the text began at `start` and has been told.
-    pub fn citation(&mut self, json: &Json<'_>, start: u64, tell: Tell<'_>) {
+    pub fn citation(&mut self, json: &Json<'_>, start: u64, tell: EventSink<'_>) {
         let Some(source) = json.read::<Citation<'_>>() else { return };
         // A search result the caller brought has its address in `source`, if it has one at all.
         let is_url = |text: &&Text<'_>| text.starts_with("https://") || text.starts_with("http://");
@@ -177,12 +177,12 @@ impl Telling {
         };
         let title = source.title.as_ref().unwrap_or(url);
         let url_citation = UrlCitation { url, title, start_index: start, end_index: self.characters };
-        let annotation = Json::of(&Annotation { kind: "url_citation", url_citation });
+        let annotation = Json::from_value(&Annotation { kind: "url_citation", url_citation });
         tell(Event::Annotation { choice: 0, json: annotation.get() });
     }
 
     /// Figures so far, and who served the answer.
-    pub fn usage(&mut self, json: &Json<'_>, tell: Tell<'_>) {
+    pub fn usage(&mut self, json: &Json<'_>, tell: EventSink<'_>) {
         #[derive(Deserialize)]
         struct Tier<'a> {
             #[serde(borrow)]
@@ -208,7 +208,7 @@ impl Telling {
         }
     }
 
-    pub fn end(&mut self, ending: &Ending<'_>, tell: Tell<'_>) {
+    pub fn end(&mut self, ending: &Ending<'_>, tell: EventSink<'_>) {
         let members = [
             ("stop_sequence", ending.stop_sequence),
             ("stop_details", ending.stop_details),
@@ -251,8 +251,8 @@ fn reason(native: &str) -> Finish {
 }
 
 /// An error that came with a 200: `{"type":"error","error":{"type":...,"message":...}}`.
-pub(super) fn fault(json: &str) -> Fault {
-    let mut fault = Fault::read(500, json.as_bytes());
+pub(super) fn fault(json: &str) -> ProviderError {
+    let mut fault = ProviderError::read(500, json.as_bytes());
     // <https://platform.claude.com/docs/en/api/errors>
     fault.status = match fault.kind.as_deref() {
         Some("invalid_request_error") => 400,

@@ -175,7 +175,7 @@ impl Blocks<'_> {
             None => {
                 let why = "arguments of an earlier call are no JSON object, they were sent as a text in one";
                 self.outgoing.warn(at, why);
-                Json::of(&serde_json::json!({ "arguments": call.arguments }))
+                Json::from_value(&serde_json::json!({ "arguments": call.arguments }))
             }
         };
         let id = call_id(call.id, at)?;
@@ -222,7 +222,7 @@ fn arguments(text: Cow<'_, str>) -> Json<'_> {
         Cow::Owned(text) => Json::owned(text.trim().to_owned()),
     };
     let given = given.filter(Json::is_object);
-    given.or_else(|| Json::parse("{}")).unwrap_or_else(|| Json::of(&()))
+    given.or_else(|| Json::parse("{}")).unwrap_or_else(|| Json::from_value(&()))
 }
 
 fn image_type(media_type: Cow<'_, str>) -> Cow<'_, str> {

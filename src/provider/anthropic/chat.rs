@@ -7,7 +7,7 @@
 use super::request;
 use super::stream::Stream;
 use super::whole::Whole;
-use crate::api::chat::{ChatRequest, Reader};
+use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Chat, Target};
@@ -57,7 +57,7 @@ impl Chat for AnthropicChat {
         request::write(self, request, target.model, outgoing)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
         if streamed { Box::<Stream>::default() } else { Box::<Whole>::default() }
     }
 }

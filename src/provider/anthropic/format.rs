@@ -35,7 +35,7 @@ pub(super) fn decide(
         Some(ResponseFormat::JsonSchema { schema, .. }) if model.has_schemas() => {
             let (schema, moved) = fit(&schema);
             warn_moved("response_format", &moved, provider, outgoing);
-            Format::Schema(Json::of(&Native { kind: "json_schema", schema }))
+            Format::Schema(Json::from_value(&Native { kind: "json_schema", schema }))
         }
         Some(ResponseFormat::JsonSchema { schema, .. }) => {
             let why = "this model takes no schema, it was told to follow it";

@@ -3,7 +3,7 @@
 //! Its own members stay behind OpenAI's, so that a client of either kind finds what it looks for.
 
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Json};
+use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Exchange, Target};
@@ -24,14 +24,14 @@ impl Exchange for Listing {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
         let members = members(answer)?;
         let data = members.iter().find(|(name, _)| name == "data");
         let models: Option<Vec<Json<'_>>> = data.and_then(|(_, data)| data.read());
-        let models = models.ok_or_else(|| Fault::unreadable("it is no list of models"))?;
+        let models = models.ok_or_else(|| ProviderError::unreadable("it is no list of models"))?;
         let models: Option<Vec<Model<'_>>> =
             models.iter().map(|json| Some(Model(Json::members(json.get())?))).collect();
-        let models = models.ok_or_else(|| Fault::unreadable("a model in it is no object"))?;
+        let models = models.ok_or_else(|| ProviderError::unreadable("a model in it is no object"))?;
         let rest = members.iter().filter(|(name, _)| name != "data" && name != "object");
         bytes(&List { models, rest: rest.map(|(name, json)| (name.as_ref(), json)).collect() })
     }
@@ -42,20 +42,20 @@ impl Exchange for Single {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
         bytes(&Model(members(answer)?))
     }
 }
 
 type Members<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
 
-fn members(answer: &[u8]) -> Result<Members<'_>, Fault> {
-    let text = std::str::from_utf8(answer).map_err(|_| Fault::unreadable("it is not text"))?;
-    Json::members(text.trim()).ok_or_else(|| Fault::unreadable("it is no JSON object"))
+fn members(answer: &[u8]) -> Result<Members<'_>, ProviderError> {
+    let text = std::str::from_utf8(answer).map_err(|_| ProviderError::unreadable("it is not text"))?;
+    Json::members(text.trim()).ok_or_else(|| ProviderError::unreadable("it is no JSON object"))
 }
 
-fn bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
-    serde_json::to_vec(value).map_err(|_| Fault::unreadable("it cannot be written in OpenAI's shape"))
+fn bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, ProviderError> {
+    serde_json::to_vec(value).map_err(|_| ProviderError::unreadable("it cannot be written in OpenAI's shape"))
 }
 
 struct List<'a> {

@@ -73,13 +73,14 @@ pub(super) fn write(
         provider,
     };
     let Thinking { thinking, effort, is_ours } = thinking::decide(request.reasoning, &case, outgoing)?;
-    let max_tokens =
-        request.max_tokens.unwrap_or_else(|| Json::of(&thinking::max_tokens(generation, thinking.as_ref())));
+    let max_tokens = request
+        .max_tokens
+        .unwrap_or_else(|| Json::from_value(&thinking::max_tokens(generation, thinking.as_ref())));
     sampling::settle(&mut params, generation, is_ours && thinking.is_some(), outgoing);
 
     let mut output_config = output_config(&mut params);
     if let Some(effort) = effort.filter(|_| output_config.get("effort").is_none()) {
-        output_config.set("effort", Json::of(&effort));
+        output_config.set("effort", Json::from_value(&effort));
     }
     match format::decide(request.response_format, generation, provider, outgoing) {
         Format::Any => {}
@@ -251,15 +252,15 @@ fn metadata(params: &mut Params<'_>, outgoing: &mut Outgoing, provider: &str) ->
         }
     }
     let who = who.filter(|who| !who.is_empty())?;
-    Some(Json::of(&Metadata { user_id: &who }))
+    Some(Json::from_value(&Metadata { user_id: &who }))
 }
 
 /// OpenAI's tiers in Anthropic's words.
 fn service_tier<'a>(params: &mut Params<'a>, outgoing: &mut Outgoing, provider: &str) -> Option<Json<'a>> {
     let tier = params.take("service_tier")?;
     match tier.text().as_deref() {
-        Some("auto" | "priority") => Some(Json::of("auto")),
-        Some("default") => Some(Json::of("standard_only")),
+        Some("auto" | "priority") => Some(Json::from_value("auto")),
+        Some("default") => Some(Json::from_value("standard_only")),
         Some("flex" | "scale") => {
             outgoing.warn("service_tier", format!("dropped, {provider} has no such tier"));
             None

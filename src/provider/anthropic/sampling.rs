@@ -32,7 +32,7 @@ pub(in crate::provider) fn settle(
     }
     if params.get("temperature").and_then(number).is_some_and(|temperature| temperature > 1.0) {
         outgoing.warn("temperature", "1 was sent, the highest this model takes");
-        params.set("temperature", Json::of(&1));
+        params.set("temperature", Json::from_value(&1));
     }
     if model.samples_one_way() && params.get("temperature").is_some() && params.get("top_p").is_some() {
         let top_p = params.take("top_p");

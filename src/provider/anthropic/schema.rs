@@ -50,7 +50,7 @@ pub(in crate::provider) fn fit(schema: &Json<'_>) -> (Json<'static>, Vec<String>
     let mut fitting = Fitting { out: String::with_capacity(schema.get().len() + 64), moved: Vec::new() };
     fitting.schema(schema, 0);
     let Fitting { out, moved } = fitting;
-    (Json::owned(out).unwrap_or_else(|| Json::of(&())), moved)
+    (Json::owned(out).unwrap_or_else(|| Json::from_value(&())), moved)
 }
 
 struct Fitting {
@@ -131,7 +131,7 @@ impl Fitting {
         if !std::mem::take(first) {
             self.out.push(',');
         }
-        self.out.push_str(Json::of(name).get());
+        self.out.push_str(Json::from_value(name).get());
         self.out.push(':');
     }
 
@@ -153,7 +153,7 @@ fn is_unknown(name: &str, value: &Json<'_>) -> bool {
 fn describe(text: &str, said: &[&(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
     let said: Vec<String> = said.iter().map(|(name, value)| format!("{name}: {}", value.get())).collect();
     let said = format!("{{{}}}", said.join(", "));
-    Json::of(&if text.is_empty() { said } else { format!("{text}\n\n{said}") })
+    Json::from_value(&if text.is_empty() { said } else { format!("{text}\n\n{said}") })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! tomorrow) are put together and told when they stop: half of one is of no use to anybody.
 
 use super::answer::{Block, Ending, MOST_HELD, Message, Telling, fault};
-use crate::api::chat::{Event, Fault, Json, Reader, Tell, Text};
+use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Text};
 use crate::api::sse::Splitter;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -19,16 +19,16 @@ pub struct Stream {
     events: Events,
 }
 
-impl Reader for Stream {
-    fn push(&mut self, bytes: &[u8], tell: Tell<'_>) {
+impl Decoder for Stream {
+    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
         let events = &mut self.events;
         let result = self.splitter.push(bytes, &mut |event| events.take(event.data, tell));
         if let Err(too_long) = result {
-            self.events.fail(&Fault::unreadable(&too_long.to_string()), tell);
+            self.events.fail(&ProviderError::unreadable(&too_long.to_string()), tell);
         }
     }
 
-    fn finish(&mut self, tell: Tell<'_>) {
+    fn finish(&mut self, tell: EventSink<'_>) {
         let events = &mut self.events;
         self.splitter.finish(&mut |event| {
             // Where the connection was cut, this is half an event: that the answer is not complete says all.
@@ -106,31 +106,31 @@ struct Kind<'a> {
 
 impl Events {
     /// Takes one event's JSON. After an error or the end everything is passed over.
-    pub fn take(&mut self, data: &[u8], tell: Tell<'_>) {
+    pub fn take(&mut self, data: &[u8], tell: EventSink<'_>) {
         if self.done {
             return;
         }
         let Ok(text) = std::str::from_utf8(data) else {
-            return self.fail(&Fault::unreadable("an event is not text"), tell);
+            return self.fail(&ProviderError::unreadable("an event is not text"), tell);
         };
         match serde_json::from_str::<Line<'_>>(text) {
             Ok(line) => self.line(&line, text, tell),
             Err(_) => self.odd(text, tell),
         }
         if self.held > MOST_HELD || self.open.len() > MOST_OPEN {
-            self.fail(&Fault::unreadable("its content blocks do not stop"), tell);
+            self.fail(&ProviderError::unreadable("its content blocks do not stop"), tell);
         }
     }
 
     /// Ends the answer with an error.
-    pub fn fail(&mut self, fault: &Fault, tell: Tell<'_>) {
+    pub fn fail(&mut self, fault: &ProviderError, tell: EventSink<'_>) {
         if !std::mem::replace(&mut self.done, true) {
             self.open = Vec::new();
             tell(Event::Error(fault));
         }
     }
 
-    fn line(&mut self, line: &Line<'_>, text: &str, tell: Tell<'_>) {
+    fn line(&mut self, line: &Line<'_>, text: &str, tell: EventSink<'_>) {
         let index = line.index.unwrap_or_default();
         match &*line.kind {
             "content_block_delta" => {
@@ -147,7 +147,7 @@ impl Events {
             "message_start" => {
                 match line.message.as_ref().and_then(|message| message.read::<Message<'_>>()) {
                     Some(message) => self.start(&message, tell),
-                    None => self.fail(&Fault::unreadable("message_start has no message"), tell),
+                    None => self.fail(&ProviderError::unreadable("message_start has no message"), tell),
                 }
             }
             "message_delta" => self.end(line, tell),
@@ -162,7 +162,7 @@ impl Events {
     }
 
     /// An event that is none of Anthropic's, or not as it should be.
-    fn odd(&mut self, text: &str, tell: Tell<'_>) {
+    fn odd(&mut self, text: &str, tell: EventSink<'_>) {
         const KNOWN: [&str; 6] = [
             "message_start",
             "message_delta",
@@ -180,19 +180,22 @@ impl Events {
                 if kind == "error" {
                     self.fail(&fault(text), tell);
                 } else if KNOWN.contains(&kind) {
-                    self.fail(&Fault::unreadable(&format!("a {kind} is not as it should be")), tell);
+                    self.fail(&ProviderError::unreadable(&format!("a {kind} is not as it should be")), tell);
                 }
             }
             // Some servers end every stream as OpenAI does.
             Err(_) if text.is_empty() || text == "[DONE]" => {}
             Err(_) => {
-                let said = Fault::read(502, text.as_bytes()).message;
-                self.fail(&Fault::unreadable(&format!("an event is no JSON object, but: {said}")), tell);
+                let said = ProviderError::read(502, text.as_bytes()).message;
+                self.fail(
+                    &ProviderError::unreadable(&format!("an event is no JSON object, but: {said}")),
+                    tell,
+                );
             }
         }
     }
 
-    fn start(&mut self, message: &Message<'_>, tell: Tell<'_>) {
+    fn start(&mut self, message: &Message<'_>, tell: EventSink<'_>) {
         self.telling.start(message, tell);
         for block in message.content.iter().flatten() {
             self.telling.block(block, tell);
@@ -200,7 +203,7 @@ impl Events {
         self.telling.end(&Ending { usage: message.ending().usage, ..Ending::default() }, tell);
     }
 
-    fn begin(&mut self, index: u64, json: &Json<'_>, tell: Tell<'_>) {
+    fn begin(&mut self, index: u64, json: &Json<'_>, tell: EventSink<'_>) {
         self.stop(index, tell);
         let block = json.read::<Block<'_>>();
         let open = match block.as_ref().map(|block| (&*block.kind, block)) {
@@ -225,7 +228,7 @@ impl Events {
         self.open.push((index, open));
     }
 
-    fn delta(&mut self, index: u64, delta: &Delta<'_>, text: &str, tell: Tell<'_>) {
+    fn delta(&mut self, index: u64, delta: &Delta<'_>, text: &str, tell: EventSink<'_>) {
         let open = self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open);
         let telling = &mut self.telling;
         match (delta.kind.as_deref().unwrap_or_default(), open) {
@@ -250,7 +253,7 @@ impl Events {
         }
     }
 
-    fn stop(&mut self, index: u64, tell: Tell<'_>) {
+    fn stop(&mut self, index: u64, tell: EventSink<'_>) {
         let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return };
         let (_, open) = self.open.remove(at);
         self.held = self.held.saturating_sub(open.size());
@@ -271,13 +274,13 @@ impl Events {
         }
     }
 
-    fn stop_all(&mut self, tell: Tell<'_>) {
+    fn stop_all(&mut self, tell: EventSink<'_>) {
         while let Some(&(index, _)) = self.open.first() {
             self.stop(index, tell);
         }
     }
 
-    fn end(&mut self, line: &Line<'_>, tell: Tell<'_>) {
+    fn end(&mut self, line: &Line<'_>, tell: EventSink<'_>) {
         self.stop_all(tell);
         let mut ending = Ending {
             usage: line.usage.as_ref(),
@@ -308,7 +311,7 @@ impl Open {
 }
 
 fn kept(json: &Json<'_>) -> Json<'static> {
-    Json::owned(json.get().to_owned()).unwrap_or_else(|| Json::of(&()))
+    Json::owned(json.get().to_owned()).unwrap_or_else(|| Json::from_value(&()))
 }
 
 fn is_empty(input: &Json<'_>) -> bool {
@@ -348,8 +351,8 @@ fn put_together(json: &Json<'_>, added: &[(String, String)]) -> String {
         let value = match name.as_str() {
             // A tool's input comes as JSON; half of it is shown as the text it is.
             "input" if text.trim().is_empty() => continue,
-            "input" => Json::owned(text.clone()).unwrap_or_else(|| Json::of(text)),
-            _ => Json::of(&[before.as_str(), text].concat()),
+            "input" => Json::owned(text.clone()).unwrap_or_else(|| Json::from_value(text)),
+            _ => Json::from_value(&[before.as_str(), text].concat()),
         };
         match known {
             Some((_, old)) => *old = value,
@@ -359,7 +362,7 @@ fn put_together(json: &Json<'_>, added: &[(String, String)]) -> String {
     let mut out = String::with_capacity(json.get().len());
     for (name, value) in &members {
         out.push(if out.is_empty() { '{' } else { ',' });
-        out.push_str(Json::of(name).get());
+        out.push_str(Json::from_value(name).get());
         out.push(':');
         out.push_str(value.get());
     }

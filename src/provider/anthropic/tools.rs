@@ -129,14 +129,14 @@ impl Place<'_> {
             let inner = place.read::<LocationIn<'_>>()?.approximate;
             let members = Json::members(inner.as_ref().unwrap_or(place).get())?;
             let mut out = Params::default();
-            out.set("type", Json::of("approximate"));
+            out.set("type", Json::from_value("approximate"));
             let members = members.into_iter().filter(|(name, value)| name != "type" && !value.is_null());
             members.for_each(|(name, value)| out.set(name, kept(&value)));
             Some(written(&out))
         });
         let mut tool = Params::default();
-        tool.set("type", Json::of(WEB_SEARCH));
-        tool.set("name", Json::of("web_search"));
+        tool.set("type", Json::from_value(WEB_SEARCH));
+        tool.set("name", Json::from_value("web_search"));
         if let Some(domains) = told.filters.and_then(|filters| filters.allowed_domains) {
             tool.set("allowed_domains", kept(&domains));
         }
@@ -180,7 +180,7 @@ pub(super) fn choose<'a>(
     };
     // One at a time can be asked for only where calls are possible.
     let single = (parallel == Some(false) && kind != "none").then_some(true);
-    Some(Json::of(&Choice { kind, name, disable_parallel_tool_use: single }))
+    Some(Json::from_value(&Choice { kind, name, disable_parallel_tool_use: single }))
 }
 
 /// Whether a choice makes the model call a tool.
@@ -252,10 +252,12 @@ struct LocationIn<'a> {
 fn unwrapped(kind: &str, options: &Json<'_>, outer: &[(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
     let mut tool = Params::default();
     let inner = Json::members(options.get()).unwrap_or_default();
-    let version =
-        inner.iter().find(|(name, _)| name == "name").map_or(Json::of(kind), |(_, value)| kept(value));
+    let version = inner
+        .iter()
+        .find(|(name, _)| name == "name")
+        .map_or(Json::from_value(kind), |(_, value)| kept(value));
     tool.set("type", version);
-    tool.set("name", Json::of(kind));
+    tool.set("name", Json::from_value(kind));
     let rest = inner.iter().chain(outer).filter(|(name, _)| !matches!(name.as_ref(), "name" | "type"));
     for (name, value) in rest.filter(|(name, _)| name != kind) {
         tool.set(name.to_string(), kept(value));
@@ -266,7 +268,7 @@ fn unwrapped(kind: &str, options: &Json<'_>, outer: &[(Cow<'_, str>, Json<'_>)])
 /// A schema of an object: Anthropic takes no other, and wants the word.
 fn object(schema: Option<Json<'_>>) -> Json<'_> {
     let Some(schema) = schema else {
-        return Json::parse(r#"{"type":"object","properties":{}}"#).unwrap_or_else(|| Json::of(&()));
+        return Json::parse(r#"{"type":"object","properties":{}}"#).unwrap_or_else(|| Json::from_value(&()));
     };
     let untyped = match Json::members(schema.get()) {
         Some(members) => !members.iter().any(|(name, _)| name == "type"),
@@ -281,7 +283,7 @@ fn object(schema: Option<Json<'_>>) -> Json<'_> {
 }
 
 fn kept(json: &Json<'_>) -> Json<'static> {
-    Json::owned(json.get().to_owned()).unwrap_or_else(|| Json::of(&()))
+    Json::owned(json.get().to_owned()).unwrap_or_else(|| Json::from_value(&()))
 }
 
 fn written(members: &Params<'_>) -> Json<'static> {
@@ -291,5 +293,5 @@ fn written(members: &Params<'_>) -> Json<'static> {
             serializer.collect_map(self.0.iter())
         }
     }
-    Json::of(&Object(members))
+    Json::from_value(&Object(members))
 }

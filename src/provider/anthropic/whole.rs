@@ -1,7 +1,7 @@
 //! A whole answer in Anthropic's words, read into events.
 
 use super::answer::{MOST_HELD, Message, Telling, fault};
-use crate::api::chat::{Event, Fault, Reader, Tell};
+use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -12,20 +12,20 @@ pub struct Whole {
     too_large: bool,
 }
 
-impl Reader for Whole {
-    fn push(&mut self, bytes: &[u8], tell: Tell<'_>) {
+impl Decoder for Whole {
+    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
         if self.too_large {
             return;
         }
         if self.held.len() + bytes.len() > MOST_HELD {
             self.too_large = true;
             self.held = Vec::new();
-            return tell(Event::Error(&Fault::unreadable("it is over 64 MiB")));
+            return tell(Event::Error(&ProviderError::unreadable("it is over 64 MiB")));
         }
         self.held.extend_from_slice(bytes);
     }
 
-    fn finish(&mut self, tell: Tell<'_>) {
+    fn finish(&mut self, tell: EventSink<'_>) {
         if self.too_large {
             return;
         }
@@ -42,10 +42,10 @@ struct Failed {
     _error: IgnoredAny,
 }
 
-fn read(bytes: &[u8], tell: Tell<'_>) -> Result<(), Fault> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Fault::unreadable("it is not text"))?;
+fn read(bytes: &[u8], tell: EventSink<'_>) -> Result<(), ProviderError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| ProviderError::unreadable("it is not text"))?;
     if text.trim().is_empty() {
-        return Err(Fault::unreadable("it is empty"));
+        return Err(ProviderError::unreadable("it is empty"));
     }
     let message = serde_json::from_str::<Message<'_>>(text).ok().filter(Message::is_message);
     let Some(message) = message else {
@@ -53,8 +53,8 @@ fn read(bytes: &[u8], tell: Tell<'_>) -> Result<(), Fault> {
             return Err(fault(text));
         }
         // A proxy's page, as a rule: its words are worth more than ours.
-        let said = Fault::read(502, bytes).message;
-        return Err(Fault::unreadable(&format!("it is no message of Anthropic's, but: {said}")));
+        let said = ProviderError::read(502, bytes).message;
+        return Err(ProviderError::unreadable(&format!("it is no message of Anthropic's, but: {said}")));
     };
     let mut telling = Telling::default();
     telling.start(&message, tell);

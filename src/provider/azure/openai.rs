@@ -6,7 +6,7 @@
 use super::address::{self, Target as Address, Version};
 use super::sign_in::{self, Show};
 use crate::api::body::{Body, Edit};
-use crate::api::chat::{ChatRequest, Reader};
+use crate::api::chat::{ChatRequest, Decoder};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, Deployment};
 use crate::error::Error;
@@ -136,7 +136,7 @@ impl Chat for DeployedChat {
         OPENAI_CHAT.write(request, &target, outgoing)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
         OPENAI_CHAT.reader(streamed)
     }
 }

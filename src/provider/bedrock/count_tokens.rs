@@ -5,7 +5,7 @@
 
 use super::converse::{Ask, write};
 use crate::api::body::Body;
-use crate::api::chat::Fault;
+use crate::api::chat::ProviderError;
 use crate::api::messages;
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
@@ -33,8 +33,10 @@ impl Exchange for CountTokens {
         write(messages::read(body)?, target, Ask::TokenCount, outgoing).map(Some)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
         let counted = serde_json::from_slice::<Counted>(answer).ok().and_then(|counted| counted.input_tokens);
-        counted.map(messages::count_answer).ok_or_else(|| Fault::unreadable("it holds no number of tokens"))
+        counted
+            .map(messages::count_answer)
+            .ok_or_else(|| ProviderError::unreadable("it holds no number of tokens"))
     }
 }

@@ -8,7 +8,7 @@
 use super::ROW;
 use super::model::{Family, Model};
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Json, Text};
+use crate::api::chat::{Json, ProviderError, Text};
 use crate::config::account::Account;
 use crate::error::Error;
 use crate::provider::Call;
@@ -49,7 +49,7 @@ impl Exchange for Kind {
         Ok(Some(written.into_bytes()))
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
         let base64 = request.and_then(|body| body.text("encoding_format")).as_deref() == Some("base64");
         read(answer, model, base64)
     }
@@ -180,7 +180,7 @@ fn input(json: Json<'_>) -> Option<Input<'_>> {
             None => image,
         };
         // Of a data URL only the bytes.
-        let bytes = image.text()?.split_once(";base64,").map(|(_, bytes)| Json::of(bytes));
+        let bytes = image.text()?.split_once(";base64,").map(|(_, bytes)| Json::from_value(bytes));
         Some(bytes.unwrap_or(image))
     });
     (both.text.is_some() || image.is_some()).then_some(Input { text: both.text, image })
@@ -193,7 +193,7 @@ struct Object(String);
 impl Object {
     fn set(&mut self, name: &str, value: &str) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
-        self.0.push_str(Json::of(name).get());
+        self.0.push_str(Json::from_value(name).get());
         self.0.push(':');
         self.0.push_str(value);
     }
@@ -255,10 +255,10 @@ fn cohere(mut asked: Asked<'_>, outgoing: &mut Outgoing) -> String {
     let images: Vec<&Json<'_>> = asked.inputs.iter().filter_map(|input| input.image.as_ref()).collect();
     let mut out = Object::default();
     if !texts.is_empty() {
-        out.set("texts", Json::of(&texts).get());
+        out.set("texts", Json::from_value(&texts).get());
     }
     if !images.is_empty() {
-        out.set("images", Json::of(&images).get());
+        out.set("images", Json::from_value(&images).get());
     }
     let kind =
         asked.rest.iter().position(|(name, _)| *name == "input_type").map(|at| asked.rest.remove(at).1);
@@ -321,13 +321,13 @@ struct Usage {
     total_tokens: u64,
 }
 
-fn read(answer: &[u8], model: &str, base64: bool) -> Result<Vec<u8>, Fault> {
-    let unreadable = || Fault::unreadable("it holds no embeddings");
+fn read(answer: &[u8], model: &str, base64: bool) -> Result<Vec<u8>, ProviderError> {
+    let unreadable = || ProviderError::unreadable("it holds no embeddings");
     let text = std::str::from_utf8(answer).map_err(|_| unreadable())?;
     let told: Answer<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
     let vectors = vectors(&told).filter(|vectors| !vectors.is_empty()).ok_or_else(|| match told.message {
         // Titan multimodal reports failures so, with a 200.
-        Some(ref message) => Fault::new(502, message.0.clone()),
+        Some(ref message) => ProviderError::new(502, message.0.clone()),
         None => unreadable(),
     })?;
     let mut data = Vec::with_capacity(vectors.len());
@@ -371,7 +371,7 @@ fn vectors<'a>(told: &Answer<'a>) -> Option<Vec<Json<'a>>> {
 fn packed(vector: &Json<'_>) -> Option<Json<'static>> {
     let numbers: Vec<f32> = vector.read()?;
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    Some(Json::of(&STANDARD.encode(bytes)))
+    Some(Json::from_value(&STANDARD.encode(bytes)))
 }
 
 #[cfg(test)]

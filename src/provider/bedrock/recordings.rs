@@ -4,8 +4,8 @@
 use super::answer::Answer as BedrockReader;
 use super::embeddings;
 use crate::api::body::Body;
-use crate::api::chat::answer::{Answer, Piece};
-use crate::api::chat::{Event, Fault, Reader};
+use crate::api::chat::answer::{ChatResponse, ContentPart};
+use crate::api::chat::{Decoder, Event, ProviderError};
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;
 use crate::config::account::Account;
@@ -31,12 +31,12 @@ fn text_of(value: &Value) -> &str {
 }
 
 /// All that is told, put together; `size` is how many bytes come at a time.
-fn told(bytes: &[u8], streamed: bool, size: usize) -> (Answer, Vec<String>, Option<Fault>) {
+fn told(bytes: &[u8], streamed: bool, size: usize) -> (ChatResponse, Vec<String>, Option<ProviderError>) {
     let mut reader = BedrockReader::new(streamed);
-    let (mut answer, mut log, mut fault) = (Answer::default(), Vec::new(), None);
+    let (mut answer, mut log, mut fault) = (ChatResponse::default(), Vec::new(), None);
     let mut tell = |event: Event<'_>| {
         assert!(fault.is_none(), "nothing comes after an error: {event:?}");
-        answer.take(&event);
+        answer.apply(&event);
         log.push(format!("{event:?}"));
         if let Event::Error(told) = event {
             fault = Some(told.clone());
@@ -50,30 +50,30 @@ fn told(bytes: &[u8], streamed: bool, size: usize) -> (Answer, Vec<String>, Opti
 }
 
 /// What an answer comes to, in words both sides can be brought into.
-fn summary(answer: &Answer) -> Value {
+fn summary(answer: &ChatResponse) -> Value {
     let choice = &answer.choices[0];
-    let calls: Vec<Value> = choice.pieces.iter().filter_map(call).collect();
-    let sealed = |piece: &Piece| match piece {
-        Piece::Reasoning { signature: Some(signature), .. } => Some(json!(signature)),
-        Piece::Redacted(data) => Some(json!(data)),
+    let calls: Vec<Value> = choice.parts.iter().filter_map(call).collect();
+    let sealed = |piece: &ContentPart| match piece {
+        ContentPart::Reasoning { signature: Some(signature), .. } => Some(json!(signature)),
+        ContentPart::Redacted(data) => Some(json!(data)),
         _ => None,
     };
-    let blocks = choice.pieces.iter().filter(|piece| matches!(piece, Piece::Block(_))).count();
+    let blocks = choice.parts.iter().filter(|piece| matches!(piece, ContentPart::Block(_))).count();
     let usage = answer.usage.unwrap();
     json!({
         "text": choice.text().unwrap_or_default(),
         "reasoning": choice.reasoning().unwrap_or_default(),
-        "seals": choice.pieces.iter().filter_map(sealed).collect::<Vec<_>>(),
+        "seals": choice.parts.iter().filter_map(sealed).collect::<Vec<_>>(),
         "calls": calls,
         "blocks": blocks,
         "native": choice.finish.as_ref().unwrap().1,
-        "finish": choice.finish.as_ref().unwrap().0.word(),
+        "finish": choice.finish.as_ref().unwrap().0.as_str(),
         "usage": [usage.input, usage.output, usage.total, usage.cached, usage.cache_write],
     })
 }
 
-fn call(piece: &Piece) -> Option<Value> {
-    let Piece::ToolCall { id, name, arguments, .. } = piece else { return None };
+fn call(piece: &ContentPart) -> Option<Value> {
+    let ContentPart::ToolCall { id, name, arguments, .. } = piece else { return None };
     let arguments = if arguments.is_empty() { "{}" } else { arguments };
     Some(json!([id, name, serde_json::from_str::<Value>(arguments).unwrap()]))
 }
@@ -175,7 +175,7 @@ fn every_recorded_answer_of_converse_is_told_as_it_was() {
         if recording["status"] != 200 {
             let said = text_of(&recording["response"]["message"]);
             let body = serde_json::to_vec(&recording["response"]).unwrap();
-            assert_eq!(Fault::read(400, &body).message, said, "{id}");
+            assert_eq!(ProviderError::read(400, &body).message, said, "{id}");
             errors += 1;
             continue;
         }

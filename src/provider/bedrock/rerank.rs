@@ -5,7 +5,7 @@
 use super::ROW;
 use super::model::{Family, Model};
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Json};
+use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Exchange, Target};
@@ -64,8 +64,8 @@ impl Exchange for Rerank {
         Ok(Some(serde_json::to_vec(&request).unwrap_or_default()))
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
-        let unreadable = || Fault::unreadable("it holds no ranking");
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
+        let unreadable = || ProviderError::unreadable("it holds no ranking");
         let text = std::str::from_utf8(answer).map_err(|_| unreadable())?;
         let told: Answer<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
         let shown = request.filter(|body| body.is_true("return_documents")).and_then(documents);

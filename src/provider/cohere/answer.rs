@@ -1,7 +1,7 @@
 //! A whole answer of `POST /v2/chat`, read into events.
 
 use super::told::{self, Call, Piece, UsageIn};
-use crate::api::chat::{Event, Fault, Json, Reader, Start, Tell, Text};
+use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Start, Text};
 use serde::Deserialize;
 
 /// The largest whole answer held, bytes.
@@ -34,18 +34,18 @@ struct Message<'a> {
     citations: Option<Json<'a>>,
 }
 
-impl Reader for Whole {
-    fn push(&mut self, bytes: &[u8], _tell: Tell<'_>) {
+impl Decoder for Whole {
+    fn push(&mut self, bytes: &[u8], _tell: EventSink<'_>) {
         self.too_long |= self.held.len() + bytes.len() > MOST_HELD;
         if !self.too_long {
             self.held.extend_from_slice(bytes);
         }
     }
 
-    fn finish(&mut self, tell: Tell<'_>) {
+    fn finish(&mut self, tell: EventSink<'_>) {
         let held = std::mem::take(&mut self.held);
         let outcome = match self.too_long {
-            true => Err(Fault::unreadable("it is over 64 MiB")),
+            true => Err(ProviderError::unreadable("it is over 64 MiB")),
             false => read(&held, tell),
         };
         if let Err(fault) = outcome {
@@ -54,19 +54,19 @@ impl Reader for Whole {
     }
 }
 
-fn read(bytes: &[u8], tell: Tell<'_>) -> Result<(), Fault> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Fault::unreadable("it is not UTF-8"))?;
+fn read(bytes: &[u8], tell: EventSink<'_>) -> Result<(), ProviderError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| ProviderError::unreadable("it is not UTF-8"))?;
     let told: Told<'_> =
-        serde_json::from_str(text).map_err(|_| Fault::unreadable("it is not a chat of Cohere's"))?;
+        serde_json::from_str(text).map_err(|_| ProviderError::unreadable("it is not a chat of Cohere's"))?;
     let Some(json) = told.message.as_ref().filter(|json| json.is_object()) else {
         // An error that came with a success: `{"message":"..."}`.
         return Err(match &told.message {
-            Some(message) if !message.is_null() => Fault::read(502, bytes),
-            _ => Fault::unreadable("it has no message"),
+            Some(message) if !message.is_null() => ProviderError::read(502, bytes),
+            _ => ProviderError::unreadable("it has no message"),
         });
     };
     let message: Message<'_> =
-        json.read().ok_or_else(|| Fault::unreadable("its message is not one of Cohere's"))?;
+        json.read().ok_or_else(|| ProviderError::unreadable("its message is not one of Cohere's"))?;
     let reason = told.finish_reason.as_deref();
     let finish = reason.map(|word| told::finish(word, told.error.as_deref())).transpose()?;
 
@@ -85,13 +85,14 @@ fn read(bytes: &[u8], tell: Tell<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn tell_content(message: &Message<'_>, tell: Tell<'_>) -> Result<(), Fault> {
+fn tell_content(message: &Message<'_>, tell: EventSink<'_>) -> Result<(), ProviderError> {
     if let Some(content) = message.content.as_ref().filter(|content| !content.is_null()) {
         if let Some(text) = content.text() {
             tell(Event::Text { choice: 0, text: &text });
         } else {
-            let pieces: Vec<Piece<'_>> =
-                content.read().ok_or_else(|| Fault::unreadable("its content is not one of Cohere's"))?;
+            let pieces: Vec<Piece<'_>> = content
+                .read()
+                .ok_or_else(|| ProviderError::unreadable("its content is not one of Cohere's"))?;
             pieces.iter().for_each(|piece| piece.tell(tell));
         }
     }

@@ -1,7 +1,7 @@
 //! Bodies written for Cohere's other endpoints, and answers written from theirs.
 
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Json, Params};
+use crate::api::chat::{Json, Params, ProviderError};
 use crate::error::Error;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -27,7 +27,7 @@ pub(super) fn members<'a>(body: Option<&'a Body>, model: &str) -> Result<(&'a Bo
     let body = body.ok_or_else(|| Error::bad_request("This call needs a JSON body."))?;
     let mut params = Params::default();
     if !model.is_empty() {
-        params.set("model", Json::of(model));
+        params.set("model", Json::from_value(model));
     }
     for (name, text) in body.members() {
         if let Some(value) = Json::parse(text).filter(|value| name != "model" && !value.is_null()) {
@@ -50,6 +50,6 @@ pub(super) fn request(params: &Params<'_>) -> Result<Option<Vec<u8>>, Error> {
 ///
 /// # Errors
 /// As [`request`].
-pub(super) fn answer<T: Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
-    serde_json::to_vec(value).map_err(|why| Fault::new(500, why.to_string()))
+pub(super) fn answer<T: Serialize>(value: &T) -> Result<Vec<u8>, ProviderError> {
+    serde_json::to_vec(value).map_err(|why| ProviderError::new(500, why.to_string()))
 }

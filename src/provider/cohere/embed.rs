@@ -7,7 +7,7 @@
 use super::body;
 use super::told::UsageIn;
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Json, Params, Text};
+use crate::api::chat::{Json, Params, ProviderError, Text};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Exchange, Target};
@@ -37,7 +37,7 @@ impl Exchange for Embed {
         if params.get("input_type").is_none() {
             let what = "search_document taken; say search_query, classification or clustering if it is that";
             outgoing.warn("input_type", what);
-            params.set("input_type", Json::of("search_document"));
+            params.set("input_type", Json::from_value("search_document"));
         }
         if let Some(dimensions) = params.take("dimensions") {
             params.set("output_dimension", dimensions);
@@ -49,19 +49,19 @@ impl Exchange for Embed {
         body::request(&params)
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
         let told: AnswerIn<'_> = serde_json::from_slice(answer)
-            .map_err(|_| Fault::unreadable("it holds no embeddings of Cohere's"))?;
+            .map_err(|_| ProviderError::unreadable("it holds no embeddings of Cohere's"))?;
         let base64 =
             request.and_then(|body| body.text("encoding_format")).is_some_and(|format| format == "base64");
-        let vectors =
-            vectors(&told.embeddings).ok_or_else(|| Fault::unreadable("its embeddings are not lists"))?;
+        let vectors = vectors(&told.embeddings)
+            .ok_or_else(|| ProviderError::unreadable("its embeddings are not lists"))?;
         let data = vectors.iter().enumerate().map(|(index, vector)| {
             let embedding = if base64 { encoded(vector)? } else { Cow::Borrowed(vector) };
             Some(EmbeddingOut { object: "embedding", index, embedding })
         });
         let data: Option<Vec<EmbeddingOut<'_>>> = data.collect();
-        let data = data.ok_or_else(|| Fault::unreadable("its embeddings are not numbers"))?;
+        let data = data.ok_or_else(|| ProviderError::unreadable("its embeddings are not numbers"))?;
         let usage = told.meta.and_then(|meta| meta.usage()).unwrap_or_default();
         let usage = UsageOut { prompt_tokens: usage.input, total_tokens: usage.total };
         body::answer(&AnswerOut { object: "list", data, model, provider: "cohere", usage })
@@ -80,7 +80,7 @@ fn encoding(params: &mut Params<'_>) -> Result<(), Error> {
         }
     }
     if params.get("embedding_types").is_none() {
-        params.set("embedding_types", Json::of(&["float"]));
+        params.set("embedding_types", Json::from_value(&["float"]));
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ struct UrlOut<'a> {
 /// The member Cohere wants the input in: texts alone are `texts`; with pictures among them, `inputs`.
 fn inputs(input: &Json<'_>) -> Result<(&'static str, Json<'static>), Error> {
     if let Some(text) = input.text() {
-        return Ok(("texts", Json::of(&[text])));
+        return Ok(("texts", Json::from_value(&[text])));
     }
     let wrong = |why: &str| Error::invalid_request("input", format!("input {why}."));
     let list: Vec<Json<'_>> = match input.is_object() {
@@ -134,21 +134,21 @@ fn inputs(input: &Json<'_>) -> Result<(&'static str, Json<'static>), Error> {
     }
     if list.iter().all(|item| item.get().starts_with('"')) {
         let texts: Vec<_> = list.iter().filter_map(Json::text).collect();
-        return Ok(("texts", Json::of(&texts)));
+        return Ok(("texts", Json::from_value(&texts)));
     }
     let mut out = Vec::with_capacity(list.len());
     for item in &list {
         let read = content(item);
         out.push(read.ok_or_else(|| wrong("must hold texts, or objects with text, image or content"))?);
     }
-    Ok(("inputs", Json::of(&out)))
+    Ok(("inputs", Json::from_value(&out)))
 }
 
 /// One item with a picture in it, in the ways callers write them: `{"text":..}`, `{"image":{"url"|"base64"}}`,
 /// `{"image_url":{"url":..}}`, or Cohere's own `{"content":[..]}`.
 fn content(item: &Json<'_>) -> Option<Json<'static>> {
     if let Some(text) = item.text() {
-        return Some(Json::of(&InputOut { content: vec![PartOut::Text { text: &text }] }));
+        return Some(Json::from_value(&InputOut { content: vec![PartOut::Text { text: &text }] }));
     }
     let told: Item<'_> = item.read()?;
     if told.content.is_some() {
@@ -175,7 +175,7 @@ fn content(item: &Json<'_>) -> Option<Json<'static>> {
         };
         parts.push(PartOut::ImageUrl { image_url: UrlOut { url } });
     }
-    (!parts.is_empty()).then(|| Json::of(&InputOut { content: parts }))
+    (!parts.is_empty()).then(|| Json::from_value(&InputOut { content: parts }))
 }
 
 #[derive(Deserialize)]
@@ -223,5 +223,5 @@ fn vectors<'a>(embeddings: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
 fn encoded<'a>(vector: &Json<'_>) -> Option<Cow<'a, Json<'a>>> {
     let numbers: Vec<f32> = vector.read()?;
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    Some(Cow::Owned(Json::of(&STANDARD.encode(bytes))))
+    Some(Cow::Owned(Json::from_value(&STANDARD.encode(bytes))))
 }

@@ -18,7 +18,7 @@ use super::outgoing::Outgoing;
 use super::row::{Host, Row, climbs};
 use super::way::{Chat, Target, Way};
 use super::{Call, Provider};
-use crate::api::chat::{ChatRequest, Reader};
+use crate::api::chat::{ChatRequest, Decoder};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
@@ -54,7 +54,7 @@ impl Chat for CohereChat {
         request::write(request, target, outgoing)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
         match streamed {
             true => Box::<stream::Stream>::default(),
             false => Box::<answer::Whole>::default(),

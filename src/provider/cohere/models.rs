@@ -2,7 +2,7 @@
 
 use super::body;
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Text};
+use crate::api::chat::{ProviderError, Text};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Exchange, Target};
@@ -59,9 +59,9 @@ impl Exchange for Models {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, Fault> {
+    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
         let list: ListIn<'_> = serde_json::from_slice(answer)
-            .map_err(|_| Fault::unreadable("it is no list of Cohere's models"))?;
+            .map_err(|_| ProviderError::unreadable("it is no list of Cohere's models"))?;
         body::answer(&ListOut { object: "list", data: list.models.iter().map(ModelOut::from).collect() })
     }
 }
@@ -76,9 +76,9 @@ impl Exchange for OneModel {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, Fault> {
-        let model: ModelIn<'_> =
-            serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it is no model of Cohere's"))?;
+    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
+        let model: ModelIn<'_> = serde_json::from_slice(answer)
+            .map_err(|_| ProviderError::unreadable("it is no model of Cohere's"))?;
         body::answer(&ModelOut::from(&model))
     }
 }

@@ -185,7 +185,7 @@ fn function(tool: Tool<'_>, index: usize) -> Result<ToolOut<'_>, Error> {
     match tool {
         Tool::Function { name, description, parameters, strict, .. } => {
             // Required by Cohere, where others take its absence for "no arguments".
-            let empty = || Json::of(&serde_json::json!({"type": "object", "properties": {}}));
+            let empty = || Json::from_value(&serde_json::json!({"type": "object", "properties": {}}));
             let parameters = parameters.unwrap_or_else(empty);
             let function = FunctionOut { name, description, parameters };
             Ok(ToolOut { kind: "function", function, strict: strict == Some(true) })

@@ -6,7 +6,7 @@
 use super::body;
 use super::told::UsageIn;
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Json, Text};
+use crate::api::chat::{Json, ProviderError, Text};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Exchange, Target};
@@ -95,7 +95,7 @@ impl Exchange for Rerank {
         outgoing: &mut Outgoing,
     ) -> Result<Option<Vec<u8>>, Error> {
         let (body, mut params) = body::members(body, target.model)?;
-        params.set("documents", Json::of(&documents(body)?));
+        params.set("documents", Json::from_value(&documents(body)?));
         params.take("return_documents");
         for gone in ["rank_fields", "max_chunks_per_doc", "user"] {
             if params.take(gone).is_some() {
@@ -105,9 +105,9 @@ impl Exchange for Rerank {
         body::request(&params)
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
-        let told: AnswerIn<'_> =
-            serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it is no ranking of Cohere's"))?;
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
+        let told: AnswerIn<'_> = serde_json::from_slice(answer)
+            .map_err(|_| ProviderError::unreadable("it is no ranking of Cohere's"))?;
         let wanted = request.filter(|body| body.is_true("return_documents"));
         let documents = wanted.and_then(|body| documents(body).ok()).unwrap_or_default();
         let units = told.meta.as_ref().and_then(Json::read::<UsageIn>).and_then(|meta| meta.search_units());

@@ -3,7 +3,7 @@
 //! Unknown kinds of event are passed over: Cohere adds some now and then.
 
 use super::told::{self, Call, Piece, UsageIn};
-use crate::api::chat::{Event, Fault, Json, Reader, Start, Tell, Text};
+use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Start, Text};
 use crate::api::sse::Splitter;
 use serde::Deserialize;
 
@@ -54,17 +54,17 @@ struct Message<'a> {
     citations: Option<Json<'a>>,
 }
 
-impl Reader for Stream {
-    fn push(&mut self, bytes: &[u8], tell: Tell<'_>) {
+impl Decoder for Stream {
+    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
         let state = &mut self.state;
         let outcome = self.splitter.push(bytes, &mut |event| state.take(event.data, false, tell));
         if outcome.is_err() && !self.state.over {
             self.state.over = true;
-            tell(Event::Error(&Fault::unreadable("an event of its stream is over 16 MiB")));
+            tell(Event::Error(&ProviderError::unreadable("an event of its stream is over 16 MiB")));
         }
     }
 
-    fn finish(&mut self, tell: Tell<'_>) {
+    fn finish(&mut self, tell: EventSink<'_>) {
         let state = &mut self.state;
         self.splitter.finish(&mut |event| state.take(event.data, true, tell));
     }
@@ -72,26 +72,27 @@ impl Reader for Stream {
 
 impl State {
     /// `last`: the stream broke off behind it, so that it may be half an event.
-    fn take(&mut self, data: &[u8], last: bool, tell: Tell<'_>) {
+    fn take(&mut self, data: &[u8], last: bool, tell: EventSink<'_>) {
         if self.over || data.is_empty() || data == b"[DONE]" {
             return;
         }
         if let Err(fault) = self.read(data, tell) {
             self.over = true;
             if !(last && fault.is_none()) {
-                let fault = fault.unwrap_or_else(|| Fault::unreadable("an event of its stream is not JSON"));
+                let fault =
+                    fault.unwrap_or_else(|| ProviderError::unreadable("an event of its stream is not JSON"));
                 tell(Event::Error(&fault));
             }
         }
     }
 
     /// Fails with what Cohere told of, or with nothing where it cannot be read.
-    fn read(&mut self, data: &[u8], tell: Tell<'_>) -> Result<(), Option<Fault>> {
+    fn read(&mut self, data: &[u8], tell: EventSink<'_>) -> Result<(), Option<ProviderError>> {
         let text = std::str::from_utf8(data).map_err(|_| None)?;
         let told: Told<'_> = serde_json::from_str(text).map_err(|_| None)?;
-        let Some(kind) = &told.kind else { return Err(Some(Fault::read(502, data))) };
+        let Some(kind) = &told.kind else { return Err(Some(ProviderError::read(502, data))) };
         let delta = match kind.as_ref() {
-            "error" | "stream-error" => return Err(Some(Fault::read(502, data))),
+            "error" | "stream-error" => return Err(Some(ProviderError::read(502, data))),
             "message-start" => {
                 tell(Event::Start(Start { id: told.id.as_deref(), ..Start::default() }));
                 return Ok(());
@@ -116,7 +117,7 @@ impl State {
         Ok(())
     }
 
-    fn message(&mut self, kind: &str, message: &Message<'_>, tell: Tell<'_>) {
+    fn message(&mut self, kind: &str, message: &Message<'_>, tell: EventSink<'_>) {
         match kind {
             "content-start" | "content-delta" => {
                 if let Some(piece) = message.content.as_ref().and_then(Json::read::<Piece<'_>>) {
@@ -157,7 +158,7 @@ impl State {
         }
     }
 
-    fn end(&mut self, delta: &Delta<'_>, tell: Tell<'_>) -> Result<(), Fault> {
+    fn end(&mut self, delta: &Delta<'_>, tell: EventSink<'_>) -> Result<(), ProviderError> {
         let usage = delta.usage.as_ref().and_then(UsageIn::usage);
         let native = delta.finish_reason.as_deref();
         if let Some(usage) = usage {
@@ -165,7 +166,7 @@ impl State {
         }
         let reason = match (native, delta.error.as_deref().filter(|why| !why.is_empty())) {
             (Some(word), why) => Some(told::finish(word, why)?),
-            (None, Some(why)) => return Err(Fault::new(502, why).with_kind("ERROR")),
+            (None, Some(why)) => return Err(ProviderError::new(502, why).with_kind("ERROR")),
             (None, None) => None,
         };
         if !self.citations.is_empty() {

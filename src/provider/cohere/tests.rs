@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::api::body::Body;
-use crate::api::chat::{Answer, Event, Fault, Finish};
+use crate::api::chat::{ChatResponse, Event, Finish, ProviderError};
 use crate::api::tap::Tap;
 use crate::provider::way::Exchange;
 use http::Method;
@@ -39,15 +39,15 @@ fn got(exchange: &dyn Exchange, request: &Value, answer: &str) -> Value {
 }
 
 /// All events of an answer, put together, and the failure it told.
-fn read(answer: &[u8], streamed: bool, size: usize) -> (Answer, Option<Fault>, bool) {
-    let (mut whole, mut fault, mut ended) = (Answer::default(), None, false);
+fn read(answer: &[u8], streamed: bool, size: usize) -> (ChatResponse, Option<ProviderError>, bool) {
+    let (mut whole, mut fault, mut ended) = (ChatResponse::default(), None, false);
     let mut tell = |event: Event<'_>| {
         match &event {
             Event::Error(told) => fault = Some((*told).clone()),
             Event::End => ended = true,
             _ => {}
         }
-        whole.take(&event);
+        whole.apply(&event);
     };
     let mut reader = CohereChat.reader(streamed);
     answer.chunks(size.max(1)).for_each(|piece| reader.push(piece, &mut tell));
@@ -246,7 +246,7 @@ fn recorded_answers_are_read_as_recorded() {
         let recording: Value = serde_json::from_str(line).unwrap();
         let (id, response) = (&recording["id"], &recording["response"]);
         if recording["status"] != 200 {
-            let fault = Fault::read(404, response.to_string().as_bytes());
+            let fault = ProviderError::read(404, response.to_string().as_bytes());
             assert_eq!(json!(fault.message), response["message"], "{id}");
             continue;
         }
@@ -276,8 +276,8 @@ fn check_chat(id: &str, response: &Value) {
         message["content"].as_array().into_iter().flatten().map(|part| part["text"].as_str().unwrap());
     assert_eq!(choice.text().unwrap_or_default(), texts.collect::<String>(), "{id}");
     assert_eq!(json!(choice.reasoning()), message["tool_plan"], "{id}");
-    let calls = choice.pieces.iter().filter_map(|piece| match piece {
-        crate::api::chat::answer::Piece::ToolCall { id, name, arguments, .. } => {
+    let calls = choice.parts.iter().filter_map(|piece| match piece {
+        crate::api::chat::answer::ContentPart::ToolCall { id, name, arguments, .. } => {
             let function = json!({"name": name, "arguments": arguments});
             Some(json!({"id": id, "type": "function", "function": function}))
         }

@@ -1,7 +1,7 @@
 //! What whole answers and streams of Cohere tell in the same shapes: text, thinking, calls, citations,
 //! probabilities, usage and why it stopped.
 
-use crate::api::chat::{Event, Fault, Finish, Json, Tell, Text};
+use crate::api::chat::{Event, EventSink, Finish, Json, ProviderError, Text};
 use crate::api::usage::Usage;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub(super) struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    pub fn tell(&self, tell: Tell<'_>) {
+    pub fn tell(&self, tell: EventSink<'_>) {
         if let Some(text) = self.thinking.as_deref().filter(|text| !text.is_empty()) {
             tell(Event::Reasoning { choice: 0, text });
         }
@@ -41,14 +41,14 @@ struct Function<'a> {
 
 impl Call<'_> {
     /// The call begins, perhaps with all its arguments.
-    pub fn tell(&self, index: u32, tell: Tell<'_>) {
+    pub fn tell(&self, index: u32, tell: EventSink<'_>) {
         let id = self.id.as_deref().unwrap_or_default();
         let name = self.function.as_ref().and_then(|function| function.name.as_deref()).unwrap_or_default();
         tell(Event::ToolCall { choice: 0, index, id, name, signature: None });
         self.tell_arguments(index, tell);
     }
 
-    pub fn tell_arguments(&self, index: u32, tell: Tell<'_>) {
+    pub fn tell_arguments(&self, index: u32, tell: EventSink<'_>) {
         let fragment = self.function.as_ref().and_then(|function| function.arguments.as_deref());
         if let Some(fragment) = fragment.filter(|fragment| !fragment.is_empty()) {
             tell(Event::Arguments { choice: 0, index, fragment });
@@ -105,7 +105,7 @@ struct UrlCitation<'a> {
 
 /// Tells the pages a citation of the answer's text names as annotations. What has no address (the caller's
 /// own documents, a tool's result), or cites in a plan or in thinking, is only in the member `citations`.
-pub(super) fn annotate(citation: &Json<'_>, tell: Tell<'_>) {
+pub(super) fn annotate(citation: &Json<'_>, tell: EventSink<'_>) {
     let Some(citation) = citation.read::<Citation<'_>>() else { return };
     let (Some(start), Some(end)) = (citation.start, citation.end) else { return };
     if citation.kind.as_deref().is_some_and(|kind| kind != "TEXT_CONTENT") {
@@ -118,7 +118,7 @@ pub(super) fn annotate(citation: &Json<'_>, tell: Tell<'_>) {
         if url.starts_with("http://") || url.starts_with("https://") {
             let title = title.as_deref().unwrap_or_default();
             let url_citation = UrlCitation { start_index: start, end_index: end, url: &url, title };
-            let json = Json::of(&Annotation { kind: "url_citation", url_citation });
+            let json = Json::from_value(&Annotation { kind: "url_citation", url_citation });
             tell(Event::Annotation { choice: 0, json: json.get() });
         }
     }
@@ -147,7 +147,7 @@ struct Token<'a> {
 
 /// Tells probabilities in OpenAI's shape. Cohere gives them for stretches of text; of a stretch of several
 /// tokens the sum is told, which is the probability of the whole stretch.
-pub(super) fn tell_logprobs(items: &[Json<'_>], tell: Tell<'_>) {
+pub(super) fn tell_logprobs(items: &[Json<'_>], tell: EventSink<'_>) {
     let items: Vec<Probability<'_>> = items.iter().filter_map(Json::read).collect();
     let token = |item: &'_ Probability<'_>| -> Option<(usize, f64)> {
         let list = item.logprobs.as_ref().filter(|list| !list.is_empty())?;
@@ -162,7 +162,7 @@ pub(super) fn tell_logprobs(items: &[Json<'_>], tell: Tell<'_>) {
         })
         .collect();
     if !content.is_empty() {
-        let json = Json::of(&Probabilities { content, refusal: None });
+        let json = Json::from_value(&Probabilities { content, refusal: None });
         tell(Event::Logprobs { choice: 0, json: json.get() });
     }
 }
@@ -203,10 +203,10 @@ impl UsageIn {
 }
 
 /// Why an answer stopped. `ERROR` and `TIMEOUT` are not a stop: half an answer would pass for a whole one.
-pub(super) fn finish(word: &str, why: Option<&str>) -> Result<Finish, Fault> {
+pub(super) fn finish(word: &str, why: Option<&str>) -> Result<Finish, ProviderError> {
     let fault = |status: u16, otherwise: &str| {
         let why = why.filter(|why| !why.is_empty()).unwrap_or(otherwise);
-        Fault::new(status, why).with_kind(word)
+        ProviderError::new(status, why).with_kind(word)
     };
     Ok(match word {
         "MAX_TOKENS" | "ERROR_LIMIT" => Finish::Length,

@@ -69,11 +69,11 @@ impl Blocks {
         let output = result.output.as_deref().unwrap_or_default();
         let (stdout, stderr) = if is_good { (output, "") } else { ("", output) };
         let content = object(&[
-            ("type", Json::of("code_execution_result")),
-            ("stdout", Json::of(stdout)),
-            ("stderr", Json::of(stderr)),
-            ("return_code", Json::of(&i32::from(!is_good))),
-            ("content", Json::of(&[(); 0])),
+            ("type", Json::from_value("code_execution_result")),
+            ("stdout", Json::from_value(stdout)),
+            ("stderr", Json::from_value(stderr)),
+            ("return_code", Json::from_value(&i32::from(!is_good))),
+            ("content", Json::from_value(&[(); 0])),
         ]);
         let id = result.id.as_deref().unwrap_or(&self.last);
         Some(write(&ServerToolResult {
@@ -158,16 +158,16 @@ pub(super) fn part<'a>(kind: &str, json: &Json<'a>) -> Option<PartOut<'a>> {
     let block: BlockIn<'a> = serde_json::from_str(json.source()?).ok()?;
     // Made by us for a model that gave none: it would not know it.
     let id = block.id.or(block.tool_use_id).map(|id| id.0).filter(|id| !id.starts_with("srvtoolu_"));
-    let id = ("id", id.map(|id| Json::of(id.as_ref())));
+    let id = ("id", id.map(|id| Json::from_value(id.as_ref())));
     let mut part = PartOut { thought_signature: block.signature.map(|text| text.0), ..PartOut::default() };
     match kind {
         "server_tool_use" if block.name.as_deref() == Some(CODE) => {
             let input: ToolPart<'_> = block.input.as_ref()?.read()?;
-            let language = input.language.unwrap_or_else(|| Json::of("PYTHON"));
+            let language = input.language.unwrap_or_else(|| Json::from_value("PYTHON"));
             part.executable_code = Some(members([id, ("language", Some(language)), ("code", input.code)]));
         }
         "server_tool_use" => {
-            let tool = Json::of(&tool_type(block.name?.as_ref())?);
+            let tool = Json::from_value(&tool_type(block.name?.as_ref())?);
             let args = block.input.filter(|input| input.get() != "{}");
             part.tool_call = Some(members([id, ("toolType", Some(tool)), ("args", args)]));
         }
@@ -177,10 +177,10 @@ pub(super) fn part<'a>(kind: &str, json: &Json<'a>) -> Option<PartOut<'a>> {
             let output = if is_good { content.stdout } else { content.stderr };
             let outcome = if is_good { "OUTCOME_OK" } else { "OUTCOME_FAILED" };
             part.code_execution_result =
-                Some(members([id, ("outcome", Some(Json::of(outcome))), ("output", output)]));
+                Some(members([id, ("outcome", Some(Json::from_value(outcome))), ("output", output)]));
         }
         _ => {
-            let tool = Json::of(&tool_type(kind.strip_suffix("_tool_result")?)?);
+            let tool = Json::from_value(&tool_type(kind.strip_suffix("_tool_result")?)?);
             let response = block.content.filter(|content| content.get() != "{}");
             part.tool_response = Some(members([id, ("toolType", Some(tool)), ("response", response)]));
         }

@@ -45,7 +45,7 @@ pub(super) fn config<'a>(
     }
     let stop = std::mem::take(&mut request.stop);
     if !stop.is_empty() {
-        config.set("stopSequences", Json::of(&stop));
+        config.set("stopSequences", Json::from_value(&stop));
     }
     match params.take("n") {
         Some(n) if n.get() != "1" => config.set("candidateCount", n),
@@ -55,9 +55,11 @@ pub(super) fn config<'a>(
     output(params, &mut config, outgoing);
     match request.response_format.take() {
         None | Some(ResponseFormat::Text) => {}
-        Some(ResponseFormat::JsonObject) => config.set("responseMimeType", Json::of("application/json")),
+        Some(ResponseFormat::JsonObject) => {
+            config.set("responseMimeType", Json::from_value("application/json"))
+        }
         Some(ResponseFormat::JsonSchema { schema, .. }) => {
-            config.set("responseMimeType", Json::of("application/json"));
+            config.set("responseMimeType", Json::from_value("application/json"));
             config.set("responseJsonSchema", schema::tidy(&schema));
         }
     }
@@ -105,7 +107,7 @@ fn logprobs<'a>(params: &mut Params<'a>, config: &mut Params<'a>) {
         return;
     }
     params.take("logprobs");
-    config.set("responseLogprobs", Json::of(&true));
+    config.set("responseLogprobs", Json::from_value(&true));
     if let Some(top) = params.take("top_logprobs").filter(|top| top.get() != "0") {
         config.set("logprobs", top);
     }
@@ -125,13 +127,13 @@ fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, outgoing: &mut O
     if let Some(words) = words {
         params.take("modalities");
         if words != ["TEXT"] {
-            config.set("responseModalities", Json::of(&words));
+            config.set("responseModalities", Json::from_value(&words));
         }
     }
     let Some(audio) = params.take("audio") else { return };
     let Some(audio) = audio.read::<Audio<'_>>() else { return };
     if let Some(voice) = audio.voice {
-        let voice = object(&[("voiceName", Json::of(&*voice))]);
+        let voice = object(&[("voiceName", Json::from_value(&*voice))]);
         let voice = object(&[("prebuiltVoiceConfig", voice)]);
         config.set("speechConfig", object(&[("voiceConfig", voice)]));
     }
@@ -184,12 +186,12 @@ fn thinking(
     match effort {
         None | Some("auto" | "default") => {}
         Some(effort) if model.thinking == Thinking::Budget => {
-            members.push(("thinkingBudget", Json::of(&budget(effort, model, outgoing))));
+            members.push(("thinkingBudget", Json::from_value(&budget(effort, model, outgoing))));
         }
-        Some(effort) => members.push(("thinkingLevel", Json::of(level(effort, model, outgoing)))),
+        Some(effort) => members.push(("thinkingLevel", Json::from_value(level(effort, model, outgoing)))),
     }
     if show {
-        members.push(("includeThoughts", Json::of(&true)));
+        members.push(("includeThoughts", Json::from_value(&true)));
     }
     (!members.is_empty()).then(|| object(&members))
 }

@@ -330,7 +330,7 @@ impl<'a> Writer<'a, '_> {
     ) -> Result<(), Error> {
         if let ("video_url" | "audio_url", Some((url, media_type))) = (kind, linked(kind, json)) {
             let rule = if kind == "video_url" { "video/mp4" } else { "audio/mpeg" };
-            let source = match Source::of_url(url) {
+            let source = match Source::from_url(url) {
                 Source::Url { url, .. } => Source::Url { url, media_type },
                 source => source,
             };
@@ -393,7 +393,7 @@ fn call_out(call: ToolCall<'_>) -> PartOut<'_> {
     };
     let args = args.or_else(|| borrowed(&arguments)).filter(Json::is_object);
     // What a model wrote wrong is shown as it wrote it.
-    let args = args.unwrap_or_else(|| object(&[("arguments", Json::of(arguments.as_ref()))]));
+    let args = args.unwrap_or_else(|| object(&[("arguments", Json::from_value(arguments.as_ref()))]));
     let id = Some(id).filter(|id| !id.is_empty());
     let function_call = Some(Call { id, name, args });
     PartOut { function_call, thought_signature: signature, ..PartOut::default() }
@@ -417,7 +417,7 @@ fn response<'a>(message: &Message<'a>) -> Json<'a> {
         Some(told) if !message.is_error => told,
         _ => {
             let name = if message.is_error { "error" } else { "output" };
-            object(&[(name, Json::of(message.text().as_ref()))])
+            object(&[(name, Json::from_value(message.text().as_ref()))])
         }
     }
 }

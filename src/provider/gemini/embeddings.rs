@@ -3,7 +3,7 @@
 
 use super::object;
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Json};
+use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Exchange, Target};
@@ -72,12 +72,12 @@ fn told<'a>(body: &'a Body, names: &[&str]) -> Option<Json<'a>> {
 /// A text as a content; an object is a part of one, or a whole one (with `parts`).
 fn content<'a>(input: &Json<'a>) -> Json<'a> {
     if !input.is_object() {
-        return object(&[("parts", Json::of(&[object(&[("text", input.clone())])]))]);
+        return object(&[("parts", Json::from_value(&[object(&[("text", input.clone())])]))]);
     }
     let members = Json::members(input.get()).unwrap_or_default();
     match members.iter().any(|(name, _)| name == "parts") {
         true => input.clone(),
-        false => object(&[("parts", Json::of(&[input]))]),
+        false => object(&[("parts", Json::from_value(&[input]))]),
     }
 }
 
@@ -110,9 +110,9 @@ impl Exchange for Embeddings {
         Ok(Some(json.get().as_bytes().to_vec()))
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
-        let answer: Answer<'_> =
-            serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it holds no embeddings"))?;
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
+        let answer: Answer<'_> = serde_json::from_slice(answer)
+            .map_err(|_| ProviderError::unreadable("it holds no embeddings"))?;
         let wants_bytes = request.and_then(|body| body.text("encoding_format")).as_deref() == Some("base64");
         answer.told(model, wants_bytes)
     }
@@ -121,11 +121,11 @@ impl Exchange for Embeddings {
 fn batch(inputs: &[Json<'_>], manner: &[(&str, Json<'_>)], model: &str) -> Json<'static> {
     let name = format!("models/{}", model.rsplit('/').next().unwrap_or(model));
     let requests = inputs.iter().map(|input| {
-        let mut request = vec![("model", Json::of(&name)), ("content", content(input))];
+        let mut request = vec![("model", Json::from_value(&name)), ("content", content(input))];
         request.extend(manner.iter().cloned());
         object(&request)
     });
-    object(&[("requests", Json::of(&requests.collect::<Vec<_>>()))])
+    object(&[("requests", Json::from_value(&requests.collect::<Vec<_>>()))])
 }
 
 fn predict(inputs: &[Json<'_>], manner: &[(&str, Json<'_>)], model: &str) -> Json<'static> {
@@ -140,7 +140,7 @@ fn predict(inputs: &[Json<'_>], manner: &[(&str, Json<'_>)], model: &str) -> Jso
         instance.extend(find("title").map(|title| ("title", title)));
         object(&instance)
     });
-    let mut members = vec![("instances", Json::of(&instances.collect::<Vec<_>>()))];
+    let mut members = vec![("instances", Json::from_value(&instances.collect::<Vec<_>>()))];
     let dimensions = if is_multimodal { "dimension" } else { "outputDimensionality" };
     let parameters: Vec<(&str, Json<'_>)> = [
         find("outputDimensionality").map(|json| (dimensions, json)),
@@ -225,7 +225,7 @@ struct UsageOut {
 }
 
 impl<'a> Answer<'a> {
-    fn told(self, model: &str, wants_bytes: bool) -> Result<Vec<u8>, Fault> {
+    fn told(self, model: &str, wants_bytes: bool) -> Result<Vec<u8>, ProviderError> {
         let mut tokens = self.usage_metadata.and_then(|usage| usage.prompt_token_count).unwrap_or_default();
         let mut lists: Vec<Json<'a>> = Vec::new();
         let mut take = |values: Values<'a>| {
@@ -242,7 +242,7 @@ impl<'a> Answer<'a> {
         }
         lists.append(&mut predicted);
         if lists.is_empty() {
-            return Err(Fault::unreadable("it holds no embeddings"));
+            return Err(ProviderError::unreadable("it holds no embeddings"));
         }
         let mut data = Vec::with_capacity(lists.len());
         for (index, values) in lists.into_iter().enumerate() {
@@ -251,16 +251,16 @@ impl<'a> Answer<'a> {
         }
         let usage = UsageOut { prompt_tokens: tokens, total_tokens: tokens };
         serde_json::to_vec(&ListOut { object: "list", data, model, usage })
-            .map_err(|_| Fault::unreadable("its embeddings cannot be written"))
+            .map_err(|_| ProviderError::unreadable("its embeddings cannot be written"))
     }
 }
 
 /// OpenAI's `base64`: 32-bit floats, least byte first.
-fn in_base64(values: &Json<'_>) -> Result<Json<'static>, Fault> {
+fn in_base64(values: &Json<'_>) -> Result<Json<'static>, ProviderError> {
     let floats: Vec<f32> =
-        values.read().ok_or_else(|| Fault::unreadable("an embedding is no list of numbers"))?;
+        values.read().ok_or_else(|| ProviderError::unreadable("an embedding is no list of numbers"))?;
     let bytes: Vec<u8> = floats.iter().flat_map(|float| float.to_le_bytes()).collect();
-    Ok(Json::of(&STANDARD.encode(bytes)))
+    Ok(Json::from_value(&STANDARD.encode(bytes)))
 }
 
 #[cfg(test)]

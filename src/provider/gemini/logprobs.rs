@@ -53,7 +53,7 @@ impl TokenIn<'_> {
 
     /// A certain token's 0 is left out by Google's JSON.
     fn logprob(&self) -> Json<'_> {
-        self.log_probability.clone().unwrap_or_else(|| Json::of(&0))
+        self.log_probability.clone().unwrap_or_else(|| Json::from_value(&0))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::outgoing::Outgoing;
 use super::way::{Chat, Target};
-use crate::api::chat::{ChatRequest, Json, Reader};
+use crate::api::chat::{ChatRequest, Decoder, Json};
 use crate::error::Error;
 use model::Model;
 use std::borrow::Cow;
@@ -59,7 +59,7 @@ impl Chat for Gemini {
         request::write(request, *self, Model::of(target.model), outgoing)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
         Box::new(reader::GeminiReader::new(streamed))
     }
 }
@@ -90,12 +90,12 @@ fn object(members: &[(&str, Json<'_>)]) -> Json<'static> {
         if text.len() > 1 {
             text.push(',');
         }
-        text.push_str(Json::of(name).get());
+        text.push_str(Json::from_value(name).get());
         text.push(':');
         text.push_str(json.get());
     }
     text.push('}');
-    Json::owned(text).unwrap_or_else(|| Json::of(&()))
+    Json::owned(text).unwrap_or_else(|| Json::from_value(&()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`: Google's lists in OpenAI's shape, its own members behind.
 
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Json};
+use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Exchange, Target};
@@ -38,8 +38,8 @@ impl Exchange for Listing {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
-        let wrong = || Fault::unreadable("it is no list of models");
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
+        let wrong = || ProviderError::unreadable("it is no list of models");
         let text = std::str::from_utf8(answer).map_err(|_| wrong())?.trim();
         let answer: Answer<'_> =
             serde_json::from_str(text).ok().filter(|_| text.starts_with('{')).ok_or_else(wrong)?;
@@ -56,8 +56,8 @@ impl Exchange for Single {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, Fault> {
-        let wrong = || Fault::unreadable("it is no model");
+    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
+        let wrong = || ProviderError::unreadable("it is no model");
         let text = std::str::from_utf8(answer).map_err(|_| wrong())?;
         let model = Json::members(text.trim()).map(Model).ok_or_else(wrong)?;
         serde_json::to_vec(&model).map_err(|_| wrong())

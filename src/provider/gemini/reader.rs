@@ -7,7 +7,7 @@ use super::answer::{Candidate, Chunk, PartIn};
 use super::blocks::Blocks;
 use super::compact;
 use super::grounding::{self, Words};
-use crate::api::chat::{Event, Fault, Finish, Json, Reader, Start, Tell};
+use crate::api::chat::{Decoder, Event, EventSink, Finish, Json, ProviderError, Start};
 use crate::api::sse::Splitter;
 use crate::api::usage::Usage;
 
@@ -41,8 +41,8 @@ impl GeminiReader {
     }
 }
 
-impl Reader for GeminiReader {
-    fn push(&mut self, bytes: &[u8], tell: Tell<'_>) {
+impl Decoder for GeminiReader {
+    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
         let mut bytes = bytes;
         if matches!(self.frames, Frames::Unknown) {
             bytes = bytes.trim_ascii_start();
@@ -58,18 +58,18 @@ impl Reader for GeminiReader {
             Frames::Events(splitter) => {
                 let split = splitter.push(bytes, &mut |event| state.chunk(event.data, tell));
                 if split.is_err() {
-                    state.fail(&Fault::unreadable("one event of the stream is too long"), tell);
+                    state.fail(&ProviderError::unreadable("one event of the stream is too long"), tell);
                 }
             }
             Frames::Whole(held) if held.len() + bytes.len() > MOST_HELD => {
-                state.fail(&Fault::unreadable("it is over 64 MiB"), tell);
+                state.fail(&ProviderError::unreadable("it is over 64 MiB"), tell);
             }
             Frames::Whole(held) => held.extend_from_slice(bytes),
             Frames::Unknown => {}
         }
     }
 
-    fn finish(&mut self, tell: Tell<'_>) {
+    fn finish(&mut self, tell: EventSink<'_>) {
         let state = &mut self.state;
         match &mut self.frames {
             _ if state.is_over => return,
@@ -80,7 +80,7 @@ impl Reader for GeminiReader {
         state.close(tell);
     }
 
-    fn knows_finish(&self) -> bool {
+    fn has_finish_reason(&self) -> bool {
         let choices = &self.state.choices;
         !choices.is_empty() && choices.iter().all(|choice| choice.finish.is_some() && choice.is_late)
     }
@@ -111,7 +111,7 @@ struct Choice {
 }
 
 impl State {
-    fn fail(&mut self, fault: &Fault, tell: Tell<'_>) {
+    fn fail(&mut self, fault: &ProviderError, tell: EventSink<'_>) {
         if !self.is_over {
             self.is_over = true;
             tell(Event::Error(fault));
@@ -119,24 +119,24 @@ impl State {
     }
 
     /// One JSON text: an answer, or a list of chunks.
-    fn whole(&mut self, bytes: &[u8], tell: Tell<'_>) {
+    fn whole(&mut self, bytes: &[u8], tell: EventSink<'_>) {
         let text = bytes.trim_ascii();
         if !text.starts_with(b"[") {
             return self.chunk(text, tell);
         }
         match serde_json::from_slice::<Vec<Json<'_>>>(text) {
             Ok(chunks) => chunks.iter().for_each(|chunk| self.chunk(chunk.get().as_bytes(), tell)),
-            Err(_) => self.fail(&Fault::unreadable("it is no JSON"), tell),
+            Err(_) => self.fail(&ProviderError::unreadable("it is no JSON"), tell),
         }
     }
 
-    fn chunk(&mut self, data: &[u8], tell: Tell<'_>) {
+    fn chunk(&mut self, data: &[u8], tell: EventSink<'_>) {
         if self.is_over {
             return;
         }
         // As text: from bytes, every string in it would be proven to be text on its own.
         let text = std::str::from_utf8(data).map(str::trim);
-        let Ok(text) = text else { return self.fail(&Fault::unreadable("it is no text"), tell) };
+        let Ok(text) = text else { return self.fail(&ProviderError::unreadable("it is no text"), tell) };
         if text == "[DONE]" {
             return;
         }
@@ -145,11 +145,11 @@ impl State {
                 self.fail(&fault(&chunk, data), tell);
             }
             Ok(chunk) => self.take(chunk, tell),
-            Err(_) => self.fail(&Fault::unreadable("it is not what Gemini answers"), tell),
+            Err(_) => self.fail(&ProviderError::unreadable("it is not what Gemini answers"), tell),
         }
     }
 
-    fn take(&mut self, chunk: Chunk<'_>, tell: Tell<'_>) {
+    fn take(&mut self, chunk: Chunk<'_>, tell: EventSink<'_>) {
         if !self.has_started {
             self.has_started = true;
             let created = chunk.create_time.as_deref().and_then(|time| time.parse::<jiff::Timestamp>().ok());
@@ -182,7 +182,7 @@ impl State {
     }
 
     /// The prompt was blocked: there is no candidate to say so.
-    fn refuse(&mut self, reason: &str, message: Option<&str>, tell: Tell<'_>) {
+    fn refuse(&mut self, reason: &str, message: Option<&str>, tell: EventSink<'_>) {
         let Some(choice) = self.choice(0) else { return };
         if choice.finish.is_none() {
             let made = format!("The prompt was blocked by Google: {reason}.");
@@ -202,7 +202,7 @@ impl State {
         self.choices.get_mut(index)
     }
 
-    fn candidate(&mut self, position: usize, told: &Candidate<'_>, tell: Tell<'_>) {
+    fn candidate(&mut self, position: usize, told: &Candidate<'_>, tell: EventSink<'_>) {
         let at = told.index.map_or(position, |index| index as usize);
         let (Some(choice), Ok(index)) = (self.choice(at), u32::try_from(at)) else { return };
         let began = choice.has_content;
@@ -232,7 +232,7 @@ impl State {
         if let Some(message) = &told.finish_message
             && reason != "STOP"
         {
-            tell(Event::Member { name: "finish_message", json: Json::of(&**message).get() });
+            tell(Event::Member { name: "finish_message", json: Json::from_value(&**message).get() });
             if finish(reason) == Finish::ContentFilter && !choice.has_content {
                 choice.has_content = true;
                 tell(Event::Refusal { choice: index, text: message });
@@ -243,18 +243,18 @@ impl State {
     }
 
     /// The bytes are over.
-    fn close(&mut self, tell: Tell<'_>) {
+    fn close(&mut self, tell: EventSink<'_>) {
         if self.is_over {
             return;
         }
         if self.choices.is_empty() {
             if self.has_started {
-                self.fail(&Fault::unreadable("it has no candidates"), tell);
+                self.fail(&ProviderError::unreadable("it has no candidates"), tell);
             }
             return;
         }
         if let Some(tier) = self.tier {
-            tell(Event::Member { name: "service_tier", json: Json::of(tier).get() });
+            tell(Event::Member { name: "service_tier", json: Json::from_value(tier).get() });
         }
         let mut is_complete = true;
         for (index, choice) in (0u32..).zip(&self.choices) {
@@ -273,7 +273,7 @@ impl State {
 }
 
 impl Choice {
-    fn part(&mut self, choice: u32, part: &PartIn<'_>, tell: Tell<'_>) {
+    fn part(&mut self, choice: u32, part: &PartIn<'_>, tell: EventSink<'_>) {
         let seal = part.thought_signature.as_deref().filter(|seal| !seal.is_empty());
         if let Some(call) = &part.function_call {
             let index = self.calls;
@@ -328,7 +328,11 @@ impl Choice {
             return self.blocks.tool_result(json, seal);
         }
         let file = part.file_data.as_ref()?;
-        Some(super::object(&[("type", Json::of("file_data")), ("file_data", file.clone())]).get().to_owned())
+        Some(
+            super::object(&[("type", Json::from_value("file_data")), ("file_data", file.clone())])
+                .get()
+                .to_owned(),
+        )
     }
 }
 
@@ -337,13 +341,13 @@ fn is_told(json: &Json<'_>) -> bool {
 }
 
 /// Google's error object, in a stream or in an answer of status 200.
-fn fault(chunk: &Chunk<'_>, data: &[u8]) -> Fault {
+fn fault(chunk: &Chunk<'_>, data: &[u8]) -> ProviderError {
     #[derive(serde::Deserialize)]
     struct Code {
         code: Option<u16>,
     }
     let code = chunk.error.as_ref().and_then(Json::read::<Code>).and_then(|code| code.code);
-    Fault::read(code.filter(|code| (400..600).contains(code)).unwrap_or(502), data)
+    ProviderError::read(code.filter(|code| (400..600).contains(code)).unwrap_or(502), data)
 }
 
 /// Why it stopped, in OpenAI's words. A call the model wrote wrongly ends its turn as any other.

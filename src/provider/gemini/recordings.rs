@@ -4,8 +4,8 @@
 //! comparing.
 
 use super::reader::GeminiReader;
-use crate::api::chat::answer::{Answer, Piece};
-use crate::api::chat::{Event, Finish, Reader};
+use crate::api::chat::answer::{ChatResponse, ContentPart};
+use crate::api::chat::{Decoder, Event, Finish};
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;
 use serde_json::Value;
@@ -31,7 +31,7 @@ struct Told {
 
 fn told_by_reader(bytes: &[u8], streamed: bool, size: usize) -> Told {
     let mut reader = GeminiReader::new(streamed);
-    let (mut answer, mut told) = (Answer::default(), Told::default());
+    let (mut answer, mut told) = (ChatResponse::default(), Told::default());
     let mut finishes = 0;
     let mut take = |event: Event<'_>| {
         assert!(told.error.is_none(), "told after the error: {event:?}");
@@ -41,7 +41,7 @@ fn told_by_reader(bytes: &[u8], streamed: bool, size: usize) -> Told {
             Event::Finish { .. } => finishes += 1,
             _ => {}
         }
-        answer.take(&event);
+        answer.apply(&event);
     };
     for piece in bytes.chunks(size) {
         reader.push(piece, &mut take);
@@ -59,13 +59,13 @@ fn told_by_reader(bytes: &[u8], streamed: bool, size: usize) -> Told {
     told.text = choice.text().unwrap_or_default();
     told.reasoning = choice.reasoning().unwrap_or_default();
     told.finish = choice.finish.as_ref().map(|(_, native)| native.clone());
-    for piece in &choice.pieces {
+    for piece in &choice.parts {
         match piece {
-            Piece::ToolCall { name, arguments, signature, .. } => {
+            ContentPart::ToolCall { name, arguments, signature, .. } => {
                 let arguments = serde_json::from_str(arguments).unwrap();
                 told.calls.push((name.clone(), arguments, signature.clone()));
             }
-            Piece::Block(json) => {
+            ContentPart::Block(json) => {
                 assert!(serde_json::from_str::<Value>(json).unwrap()["type"].is_string());
                 told.blocks += 1;
             }
@@ -164,7 +164,7 @@ fn recorded_answers_are_told_as_they_are() {
         let id = recording["id"].as_str().unwrap();
         let status = recording["status"].as_u64().unwrap();
         if status >= 400 {
-            let fault = crate::api::chat::Fault::read(
+            let fault = crate::api::chat::ProviderError::read(
                 u16::try_from(status).unwrap(),
                 recording["response"].to_string().as_bytes(),
             );

@@ -51,7 +51,7 @@ pub(super) fn write_count(
         return written(&body);
     }
     let name = format!("models/{}", name.rsplit('/').next().unwrap_or(name));
-    body.rest.set("model", Json::of(&name));
+    body.rest.set("model", Json::from_value(&name));
     written(&CountOut { generate_content_request: body })
 }
 
@@ -129,7 +129,7 @@ fn service_tier(params: &mut Params<'_>, gemini: Gemini, outgoing: &mut Outgoing
     };
     match (tier.as_str(), gemini) {
         ("auto" | "default" | "standard", _) => {}
-        ("flex" | "priority", Gemini::Studio) => params.set("serviceTier", Json::of(&tier)),
+        ("flex" | "priority", Gemini::Studio) => params.set("serviceTier", Json::from_value(&tier)),
         ("flex" | "priority", Gemini::Vertex) => {
             let value = if tier == "flex" { "flex" } else { "priority" };
             let name = HeaderName::from_static("x-vertex-ai-llm-shared-request-type");
@@ -148,7 +148,7 @@ fn told_of_server_tools<'a>(config: Option<Json<'a>>) -> Json<'a> {
     let mut members: Vec<(&str, Json<'_>)> =
         members.iter().map(|(name, json)| (name.as_ref(), json.clone())).collect();
     if !members.iter().any(|(known, _)| *known == name) {
-        members.push((name, Json::of(&true)));
+        members.push((name, Json::from_value(&true)));
     }
     object(&members)
 }

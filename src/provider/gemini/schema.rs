@@ -144,14 +144,14 @@ impl Members {
         match self.list.iter_mut().find(|(name, _)| name == "description") {
             Some((_, json)) => {
                 let old: String = serde_json::from_str(json).unwrap_or_default();
-                *json = Json::of(&format!("{old} {notes}")).get().to_owned();
+                *json = Json::from_value(&format!("{old} {notes}")).get().to_owned();
             }
-            None => self.push("description", Json::of(&notes).get().to_owned()),
+            None => self.push("description", Json::from_value(&notes).get().to_owned()),
         }
     }
 
     fn json(&self) -> String {
-        let members = self.list.iter().map(|(name, json)| format!("{}:{json}", Json::of(name).get()));
+        let members = self.list.iter().map(|(name, json)| format!("{}:{json}", Json::from_value(name).get()));
         format!("{{{}}}", members.collect::<Vec<_>>().join(","))
     }
 }

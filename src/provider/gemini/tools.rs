@@ -72,7 +72,7 @@ pub(super) fn offer<'a>(
     }
     let mode = if functions.is_empty() { None } else { mode(choice, all_strict, gemini)? };
     if !functions.is_empty() {
-        offer.tools.insert(0, object(&[("functionDeclarations", Json::of(&functions))]));
+        offer.tools.insert(0, object(&[("functionDeclarations", Json::from_value(&functions))]));
     }
     offer.config = tool_config(mode, own);
     Ok(offer)
@@ -109,9 +109,9 @@ fn mode<'a>(
 
 fn tool_config<'a>(mode: Option<Mode<'_>>, own: Option<&Json<'a>>) -> Option<Json<'a>> {
     let Some((mode, names)) = mode else { return own.cloned() };
-    let mut calling = vec![("mode", Json::of(mode))];
+    let mut calling = vec![("mode", Json::from_value(mode))];
     if !names.is_empty() {
-        calling.push(("allowedFunctionNames", Json::of(&names)));
+        calling.push(("allowedFunctionNames", Json::from_value(&names)));
     }
     let calling = object(&calling);
     let own = own.and_then(|own| Json::members(own.get())).unwrap_or_default();

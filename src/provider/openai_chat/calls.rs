@@ -4,7 +4,7 @@
 //! every index 0 (some Gemini proxies), or not at all. Some tell the id first and the name later.
 
 use super::chunk::{CallIn, FunctionIn, words};
-use crate::api::chat::{Event, Json, Tell};
+use crate::api::chat::{Event, EventSink, Json};
 use std::borrow::Cow;
 
 /// More calls in one turn than any model makes.
@@ -29,7 +29,7 @@ struct Call {
 
 impl Calls {
     /// Takes the calls of one message, or the pieces of one delta.
-    pub fn take(&mut self, choice: u32, calls: &Json<'_>, streamed: bool, tell: Tell<'_>) {
+    pub fn take(&mut self, choice: u32, calls: &Json<'_>, streamed: bool, tell: EventSink<'_>) {
         let list: Vec<CallIn<'_>> = calls.read().unwrap_or_default();
         for call in &list {
             let function = call.function.as_ref().or(call.custom.as_ref());
@@ -40,7 +40,7 @@ impl Calls {
     }
 
     /// OpenAI's retired way: one call without an id.
-    pub fn take_function(&mut self, choice: u32, function: &Json<'_>, streamed: bool, tell: Tell<'_>) {
+    pub fn take_function(&mut self, choice: u32, function: &Json<'_>, streamed: bool, tell: EventSink<'_>) {
         if let Some(function) = function.read::<FunctionIn<'_>>() {
             let call = CallIn { index: Json::parse("0"), ..CallIn::default() };
             self.take_one((choice, streamed), &call, Some(&function), None, tell);
@@ -53,7 +53,7 @@ impl Calls {
         call: &CallIn<'_>,
         function: Option<&FunctionIn<'_>>,
         seal: Option<Cow<'_, str>>,
-        tell: Tell<'_>,
+        tell: EventSink<'_>,
     ) {
         let id = words(&call.id).unwrap_or_default();
         let name = function.and_then(|function| words(&function.name)).unwrap_or_default();
@@ -93,7 +93,7 @@ impl Calls {
     }
 
     /// The turn is over: tells of calls whose name never came.
-    pub fn close(&mut self, choice: u32, tell: Tell<'_>) {
+    pub fn close(&mut self, choice: u32, tell: EventSink<'_>) {
         for (at, call) in self.0.iter_mut().enumerate() {
             call.begin(choice, u32::try_from(at).unwrap_or(u32::MAX), "", tell);
         }
@@ -101,7 +101,7 @@ impl Calls {
 }
 
 impl Call {
-    fn begin(&mut self, choice: u32, index: u32, name: &str, tell: Tell<'_>) {
+    fn begin(&mut self, choice: u32, index: u32, name: &str, tell: EventSink<'_>) {
         // Some tell the name again with every piece.
         if std::mem::replace(&mut self.told, true) {
             return;
@@ -113,7 +113,7 @@ impl Call {
         }
     }
 
-    fn argue(&mut self, choice: u32, index: u32, fragment: &str, tell: Tell<'_>) {
+    fn argue(&mut self, choice: u32, index: u32, fragment: &str, tell: EventSink<'_>) {
         if self.told {
             tell(Event::Arguments { choice, index, fragment });
         } else if self.held.len() + fragment.len() <= MOST_HELD {

@@ -45,7 +45,7 @@ impl OpenAiChat {
         let changed = splice.done();
         let Some(schema) = schema.and_then(Json::parse) else { return changed };
         let messages = changed.as_deref().unwrap_or(text);
-        let words = Json::of(&schema_in_words(&schema));
+        let words = Json::from_value(&schema_in_words(&schema));
         let instruction = format!(r#"{{"role":"system","content":{}}}"#, words.get());
         let rest = messages.strip_prefix('[')?;
         let comma = if list.is_empty() { "" } else { "," };
@@ -106,7 +106,7 @@ impl OpenAiChat {
                     None if message.text_of("content").is_some_and(|content| content != "null") => return,
                     _ => {}
                 }
-                let parts = Json::of(&parts);
+                let parts = Json::from_value(&parts);
                 match message.has("content") {
                     true => splice.replace(message, "content", parts.get()),
                     false => splice.append(message, "content", parts.get()),
@@ -131,7 +131,7 @@ pub fn follow(
         Rule::Words(words) => {
             let word = body.text(name);
             if let Some((_, to)) = words.iter().find(|(from, _)| word.as_deref() == Some(from)) {
-                edits.push(Edit::Set(name, Cow::Owned(Json::of(to).get().to_owned())));
+                edits.push(Edit::Set(name, Cow::Owned(Json::from_value(to).get().to_owned())));
             }
         }
         Rule::Drop => {
@@ -152,7 +152,7 @@ pub fn follow(
             };
             let effort = if thinking.off { "none" } else { thinking.effort().unwrap_or("medium") };
             edits.push(Edit::Remove(name));
-            edits.push(Edit::Set("reasoning_effort", Cow::Owned(Json::of(effort).get().to_owned())));
+            edits.push(Edit::Set("reasoning_effort", Cow::Owned(Json::from_value(effort).get().to_owned())));
         }
     }
 }
@@ -178,7 +178,7 @@ fn schema(body: &Body) -> Option<String> {
 fn shorten<'t>(object: &Object<'t>, name: &str, splice: &mut Splice<'t>) {
     let Some(id) = object.word(name) else { return };
     if let Cow::Owned(short) = short_id(&id) {
-        splice.replace(object, name, Json::of(&short).get());
+        splice.replace(object, name, Json::from_value(&short).get());
     }
 }
 

@@ -3,19 +3,19 @@
 //! Not failing statuses: those bodies are read by [`Fault::read`].
 
 use super::chunk::words;
-use crate::api::chat::{Fault, Finish, Json};
+use crate::api::chat::{Finish, Json, ProviderError};
 use serde::Deserialize;
 
 /// How a choice ended.
 pub(super) enum Ending {
     Finish(Finish),
-    Fault(Fault),
+    Fault(ProviderError),
 }
 
 /// What a `finish_reason` means. One nobody knows is taken for a stop: the turn is over, at any rate.
 pub(super) fn ending(reason: &str) -> Ending {
     let failed = |status: u16, message: &str| {
-        let mut fault = Fault::new(status, message).with_kind("server_error");
+        let mut fault = ProviderError::new(status, message).with_kind("server_error");
         fault.code = Some(reason.to_owned());
         Ending::Fault(fault)
     };
@@ -77,7 +77,7 @@ struct BaseResp<'a> {
 }
 
 /// The failure that one JSON object tells of, when it does.
-pub(super) fn told(text: &str) -> Option<Fault> {
+pub(super) fn told(text: &str) -> Option<ProviderError> {
     // A quick look first: nearly no piece of a stream has any of these.
     let finder = |word: &str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
     if !finder("error") && !finder("base_resp") {
@@ -96,17 +96,17 @@ pub(super) fn told(text: &str) -> Option<Fault> {
 }
 
 /// The failure told by a piece of a stream that is no answer: words without the word error.
-pub(super) fn loose(text: &str) -> Option<Fault> {
+pub(super) fn loose(text: &str) -> Option<ProviderError> {
     let says = |name: &str| name == "message" || name == "detail" || name == "msg";
     let members = Json::members(text)?;
     members.iter().any(|(name, value)| says(name) && !value.is_null()).then(|| fault(text, None))
 }
 
 /// The failure told by `text`, which is one: an error event, or an answer that is none.
-pub(super) fn fault(text: &str, error: Option<&Json<'_>>) -> Fault {
-    let mut fault = Fault::read(502, text.as_bytes());
-    if fault.message == Fault::read(502, b"").message {
-        fault.message = Fault::unreadable("it is no chat completion").message;
+pub(super) fn fault(text: &str, error: Option<&Json<'_>>) -> ProviderError {
+    let mut fault = ProviderError::read(502, text.as_bytes());
+    if fault.message == ProviderError::read(502, b"").message {
+        fault.message = ProviderError::unreadable("it is no chat completion").message;
     }
     let json = Json::parse(text);
     let outer = json.as_ref().and_then(Json::read::<Told<'_>>);
@@ -142,7 +142,7 @@ impl Told<'_> {
 }
 
 impl BaseResp<'_> {
-    fn fault(&self) -> Fault {
+    fn fault(&self) -> ProviderError {
         // <https://platform.minimax.io/docs/api-reference/errorcode>
         let status = match self.status_code {
             1002 | 1039 | 1041 | 2045 | 2056 => 429,
@@ -154,6 +154,6 @@ impl BaseResp<'_> {
         };
         let words = words(&self.status_msg);
         let message = words.as_deref().unwrap_or("The provider failed and did not say why.");
-        Fault { code: Some(self.status_code.to_string()), ..Fault::new(status, message) }
+        ProviderError { code: Some(self.status_code.to_string()), ..ProviderError::new(status, message) }
     }
 }

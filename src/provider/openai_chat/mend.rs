@@ -51,8 +51,8 @@ impl<'t> Mending<'t> {
         if let Some(tier) = answer.word("service_tier")
             && let Some(standard) = standard_tier(&tier)
         {
-            self.splice.replace(answer, "service_tier", Json::of(&standard).get());
-            self.splice.append(answer, "native_service_tier", Json::of(&*tier).get());
+            self.splice.replace(answer, "service_tier", Json::from_value(&standard).get());
+            self.splice.append(answer, "native_service_tier", Json::from_value(&*tier).get());
         }
         let figures = match answer.inner("usage") {
             Some(usage) => {
@@ -100,8 +100,8 @@ impl<'t> Mending<'t> {
                 return self.splice.replace(choice, "finish_reason", "null");
             }
             Ending::Finish(_) if matches!(reason.as_ref(), "function_call" | "") => return,
-            Ending::Finish(finish) if called && finish.word() == "stop" => "tool_calls",
-            Ending::Finish(finish) => finish.word(),
+            Ending::Finish(finish) if called && finish.as_str() == "stop" => "tool_calls",
+            Ending::Finish(finish) => finish.as_str(),
             // A finish that is a failure becomes one: clients would take it for the end of a good answer.
             Ending::Fault(fault) if self.streamed => {
                 self.splice.replace(choice, "finish_reason", "null");
@@ -113,9 +113,9 @@ impl<'t> Mending<'t> {
             Ending::Fault(_) => return,
         };
         if word != reason {
-            self.splice.replace(choice, "finish_reason", Json::of(word).get());
+            self.splice.replace(choice, "finish_reason", Json::from_value(word).get());
             if !choice.has("native_finish_reason") {
-                self.splice.append(choice, "native_finish_reason", Json::of(&*reason).get());
+                self.splice.append(choice, "native_finish_reason", Json::from_value(&*reason).get());
             }
         }
     }
@@ -133,9 +133,9 @@ impl<'t> Mending<'t> {
         if said.text_of("content").is_some_and(|content| content.starts_with('[')) {
             let (text, thinking) = parted(said);
             // A piece that is only thought says nothing.
-            let text = Json::of(&Some(text).filter(|text| !streamed || !text.is_empty()));
+            let text = Json::from_value(&Some(text).filter(|text| !streamed || !text.is_empty()));
             self.splice.replace(said, "content", text.get());
-            thoughts = Some(Json::of(&thinking).get().to_owned()).filter(|_| !thinking.is_empty());
+            thoughts = Some(Json::from_value(&thinking).get().to_owned()).filter(|_| !thinking.is_empty());
         }
         let reasoning = said.word("reasoning").filter(|text| !text.is_empty());
         let reasoning = reasoning.and_then(|_| said.text_of("reasoning").map(str::to_owned));
@@ -173,7 +173,7 @@ impl<'t> Mending<'t> {
             if call.word("id").is_none_or(|id| id.is_empty()) {
                 let answer = self.answer.word("id").unwrap_or_default();
                 let id = format!("call_{answer}_{choice}_{index}");
-                put(&mut self.splice, call, "id", Json::of(&id).get());
+                put(&mut self.splice, call, "id", Json::from_value(&id).get());
             }
         }
         let Some(function) = function else { return };
@@ -189,7 +189,7 @@ impl<'t> Mending<'t> {
                 self.splice.replace(&function, "arguments", "\"{}\"");
             }
             Some(json) if json.is_object() => {
-                self.splice.replace(&function, "arguments", Json::of(json.get()).get());
+                self.splice.replace(&function, "arguments", Json::from_value(json.get()).get());
             }
             Some(_) => self.splice.remove(&function, |_, value| value.is_null()),
         }

@@ -5,7 +5,7 @@
 //! for the vendor's accent: what the vendor would refuse or misread is changed in place (`edits`), and answers
 //! that break OpenAI's shape are put right (`mend`). Which vendor has which accent is told in `accents`.
 
-use crate::api::chat::{ChatRequest, Reader};
+use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Chat, Target};
@@ -146,7 +146,7 @@ impl Chat for OpenAiChat {
         write::write(self, request, target, outgoing)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
         match streamed {
             true => Box::<reader::Stream>::default(),
             false => Box::<reader::Whole>::default(),

@@ -2,7 +2,7 @@
 
 use super::fault;
 use super::teller::Teller;
-use crate::api::chat::{Event, Fault, Json, Reader, Tell};
+use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError};
 use crate::api::sse::{self, Splitter};
 
 /// The largest whole answer held, bytes: some carry pictures and sound.
@@ -17,20 +17,20 @@ pub(super) struct Whole {
     over: bool,
 }
 
-impl Reader for Whole {
-    fn push(&mut self, bytes: &[u8], tell: Tell<'_>) {
+impl Decoder for Whole {
+    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
         if self.over {
             return;
         }
         if self.held.len() + bytes.len() > MOST_WHOLE {
             self.over = true;
             self.held = Vec::new();
-            return tell(Event::Error(&Fault::unreadable("it is over 64 MiB")));
+            return tell(Event::Error(&ProviderError::unreadable("it is over 64 MiB")));
         }
         self.held.extend_from_slice(bytes);
     }
 
-    fn finish(&mut self, tell: Tell<'_>) {
+    fn finish(&mut self, tell: EventSink<'_>) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
@@ -39,10 +39,10 @@ impl Reader for Whole {
 }
 
 /// Tells a whole answer, or what is wrong with it.
-fn tell_whole(body: &[u8], tell: Tell<'_>) {
+fn tell_whole(body: &[u8], tell: EventSink<'_>) {
     let text = match std::str::from_utf8(body) {
         Ok(text) => text.trim_start_matches('\u{feff}').trim(),
-        Err(_) => return tell(Event::Error(&Fault::unreadable("it is not UTF-8"))),
+        Err(_) => return tell(Event::Error(&ProviderError::unreadable("it is not UTF-8"))),
     };
     let mut teller = Teller::default();
     let told = if text.starts_with('{') { teller.take(text, false, tell) } else { Err(no_answer(text)) };
@@ -54,14 +54,14 @@ fn tell_whole(body: &[u8], tell: Tell<'_>) {
 }
 
 /// What came in place of an answer: an error without the word, a page, nothing.
-fn no_answer(text: &str) -> Fault {
+fn no_answer(text: &str) -> ProviderError {
     match Json::parse(text) {
         Some(_) => fault::fault(text, None),
-        None if text.is_empty() => Fault::unreadable("it is empty"),
+        None if text.is_empty() => ProviderError::unreadable("it is empty"),
         None => {
-            let said = Fault::read(502, text.as_bytes()).message;
+            let said = ProviderError::read(502, text.as_bytes()).message;
             let said: String = said.chars().take(300).collect();
-            Fault::unreadable(&format!("it is not JSON: {said}"))
+            ProviderError::unreadable(&format!("it is not JSON: {said}"))
         }
     }
 }
@@ -78,8 +78,8 @@ pub(super) struct Stream {
     closed: bool,
 }
 
-impl Reader for Stream {
-    fn push(&mut self, bytes: &[u8], tell: Tell<'_>) {
+impl Decoder for Stream {
+    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
         if self.closed {
             return;
         }
@@ -92,11 +92,11 @@ impl Reader for Stream {
         self.splitter = splitter;
         if split.is_err() && !self.closed {
             self.closed = true;
-            tell(Event::Error(&Fault::unreadable("an event of its stream is over 16 MiB")));
+            tell(Event::Error(&ProviderError::unreadable("an event of its stream is over 16 MiB")));
         }
     }
 
-    fn finish(&mut self, tell: Tell<'_>) {
+    fn finish(&mut self, tell: EventSink<'_>) {
         if self.closed {
             return;
         }
@@ -121,7 +121,7 @@ impl Reader for Stream {
 
 impl Stream {
     /// Takes one event. `last`: the blank line behind it never came, so it may be half of one.
-    fn take(&mut self, event: sse::Event<'_>, last: bool, tell: Tell<'_>) {
+    fn take(&mut self, event: sse::Event<'_>, last: bool, tell: EventSink<'_>) {
         let data = event.data.trim_ascii();
         // Some keep the connection alive with empty events.
         if self.closed || data.is_empty() {

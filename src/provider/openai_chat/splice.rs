@@ -81,7 +81,7 @@ impl<'t> Splice<'t> {
             Some(value) => (self.place(value).end, ","),
             None => (place.start + 1, ""),
         };
-        self.changes.push((at..at, format!("{comma}{}:{json}", Json::of(name).get())));
+        self.changes.push((at..at, format!("{comma}{}:{json}", Json::from_value(name).get())));
     }
 
     /// Takes members out. One whose name is written with escapes stays: nobody does that.

@@ -7,7 +7,7 @@ use super::calls::Calls;
 use super::chunk::{AudioIn, ChoiceIn, MessageIn, PartIn, UrlIn, words};
 use super::fault::{self, Ending};
 use super::thinking;
-use crate::api::chat::{Event, Fault, Finish, Json, Source, Start, Tell};
+use crate::api::chat::{Event, EventSink, Finish, Json, ProviderError, Source, Start};
 use crate::api::usage::Usage;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -56,8 +56,8 @@ impl Teller {
     ///
     /// # Errors
     /// The failure it tells of, or that it cannot be read.
-    pub fn take(&mut self, text: &str, streamed: bool, tell: Tell<'_>) -> Result<bool, Fault> {
-        let members = Json::members(text).ok_or_else(|| Fault::unreadable("it is not JSON"))?;
+    pub fn take(&mut self, text: &str, streamed: bool, tell: EventSink<'_>) -> Result<bool, ProviderError> {
+        let members = Json::members(text).ok_or_else(|| ProviderError::unreadable("it is not JSON"))?;
         let mut parts = Parts::default();
         let mut rest = Vec::new();
         let mut groq = None;
@@ -99,13 +99,13 @@ impl Teller {
     }
 
     /// The provider says that the answer is over.
-    pub fn end(&mut self, tell: Tell<'_>) {
+    pub fn end(&mut self, tell: EventSink<'_>) {
         self.flush(tell);
         tell(Event::End);
     }
 
     /// Nothing more comes: tells what was held back.
-    pub fn flush(&mut self, tell: Tell<'_>) {
+    pub fn flush(&mut self, tell: EventSink<'_>) {
         for (choice, turn) in (0..).zip(&mut self.choices) {
             turn.calls.close(choice, tell);
             if let Some((reason, native)) = turn.finish.take() {
@@ -114,7 +114,7 @@ impl Teller {
         }
     }
 
-    fn start(&mut self, parts: &Parts<'_>, tell: Tell<'_>) {
+    fn start(&mut self, parts: &Parts<'_>, tell: EventSink<'_>) {
         let (id, model) = (words(&parts.id), words(&parts.model));
         // Azure's first piece has neither id nor model, only what its filter says.
         let empty = id.is_none() && model.is_none() && parts.choices.as_ref().is_none_or(Vec::is_empty);
@@ -129,11 +129,16 @@ impl Teller {
         tell(Event::Start(Start { id: id.as_deref(), model: model.as_deref(), created }));
     }
 
-    fn choices(&mut self, parts: &Parts<'_>, streamed: bool, tell: Tell<'_>) -> Result<(), Fault> {
+    fn choices(
+        &mut self,
+        parts: &Parts<'_>,
+        streamed: bool,
+        tell: EventSink<'_>,
+    ) -> Result<(), ProviderError> {
         let list = parts.choices.as_deref().unwrap_or_default();
         for (position, json) in (0_u32..).zip(list) {
             let choice = json.read::<ChoiceIn<'_>>();
-            let choice = choice.ok_or_else(|| Fault::unreadable("a choice is no object"))?;
+            let choice = choice.ok_or_else(|| ProviderError::unreadable("a choice is no object"))?;
             let index = choice.index.as_ref().and_then(Json::read::<u32>).unwrap_or(position);
             if index < MOST_CHOICES {
                 self.choice(index, &choice, streamed, tell)?;
@@ -150,8 +155,8 @@ impl Teller {
         index: u32,
         choice: &ChoiceIn<'_>,
         streamed: bool,
-        tell: Tell<'_>,
-    ) -> Result<(), Fault> {
+        tell: EventSink<'_>,
+    ) -> Result<(), ProviderError> {
         let at = index as usize;
         if self.choices.len() <= at {
             self.choices.resize_with(at + 1, Turn::default);
@@ -182,7 +187,7 @@ impl Teller {
         }
     }
 
-    fn tell_usage(&mut self, json: &Json<'_>, tell: Tell<'_>) {
+    fn tell_usage(&mut self, json: &Json<'_>, tell: EventSink<'_>) {
         let usage = Usage::read(json.get().as_bytes());
         // Some repeat it with every piece.
         if let Some(usage) = usage.filter(|usage| self.usage != Some(*usage)) {
@@ -191,7 +196,7 @@ impl Teller {
         }
     }
 
-    fn tell_members(&mut self, rest: &[(Cow<'_, str>, Json<'_>)], tell: Tell<'_>) {
+    fn tell_members(&mut self, rest: &[(Cow<'_, str>, Json<'_>)], tell: EventSink<'_>) {
         for (name, json) in rest {
             let known = self.members.iter().any(|member| member == name);
             if !known && self.members.len() < MOST_MEMBERS {
@@ -203,7 +208,7 @@ impl Teller {
 }
 
 /// Tells what one message or delta says, in the order a model says it.
-fn say(choice: u32, message: &MessageIn<'_>, (turn, streamed): (&mut Turn, bool), tell: Tell<'_>) {
+fn say(choice: u32, message: &MessageIn<'_>, (turn, streamed): (&mut Turn, bool), tell: EventSink<'_>) {
     thinking::tell_thinking(choice, message, tell);
     if let Some(content) = &message.content {
         say_content(choice, content, tell);
@@ -237,7 +242,7 @@ fn list<'j>(json: &'j Option<Json<'_>>) -> Vec<Json<'j>> {
 }
 
 /// Text, one part, or a list of parts.
-pub(super) fn say_content(choice: u32, content: &Json<'_>, tell: Tell<'_>) {
+pub(super) fn say_content(choice: u32, content: &Json<'_>, tell: EventSink<'_>) {
     if let Some(text) = content.text() {
         if !text.is_empty() {
             tell(Event::Text { choice, text: &text });
@@ -250,7 +255,7 @@ pub(super) fn say_content(choice: u32, content: &Json<'_>, tell: Tell<'_>) {
     say_part(choice, content, tell);
 }
 
-fn say_part(choice: u32, json: &Json<'_>, tell: Tell<'_>) {
+fn say_part(choice: u32, json: &Json<'_>, tell: EventSink<'_>) {
     if let Some(text) = json.text() {
         return tell(Event::Text { choice, text: &text });
     }
@@ -271,8 +276,8 @@ fn say_part(choice: u32, json: &Json<'_>, tell: Tell<'_>) {
 }
 
 /// A picture in a `data:` URL, or one that stands elsewhere.
-fn say_image(choice: u32, url: Cow<'_, str>, tell: Tell<'_>) {
-    match Source::of_url(url) {
+fn say_image(choice: u32, url: Cow<'_, str>, tell: EventSink<'_>) {
+    match Source::from_url(url) {
         Source::Data { media_type, data } => {
             tell(Event::Media { choice, media_type: &media_type, data: &data });
         }
@@ -284,7 +289,7 @@ fn say_image(choice: u32, url: Cow<'_, str>, tell: Tell<'_>) {
     }
 }
 
-fn say_audio(choice: u32, audio: &AudioIn<'_>, tell: Tell<'_>) {
+fn say_audio(choice: u32, audio: &AudioIn<'_>, tell: EventSink<'_>) {
     if let Some(text) = words(&audio.transcript) {
         tell(Event::Text { choice, text: &text });
     }

@@ -4,8 +4,8 @@
 //! the recordings with plain JSON, on another way than the reader's.
 
 use super::{CHAT_MEND, OPENAI_CHAT, OpenAiChat};
-use crate::api::chat::answer::{Answer, Piece};
-use crate::api::chat::{Event, Fault};
+use crate::api::chat::answer::{ChatResponse, ContentPart};
+use crate::api::chat::{Event, ProviderError};
 use crate::api::usage::Usage;
 use crate::provider::way::{Chat, Mend};
 use serde_json::Value;
@@ -47,8 +47,8 @@ fn recordings() -> Vec<Recording> {
 /// What an answer told, put together.
 #[derive(Debug, Default, PartialEq)]
 struct Told {
-    answer: Answer,
-    error: Option<Fault>,
+    answer: ChatResponse,
+    error: Option<ProviderError>,
     ended: bool,
 }
 
@@ -60,7 +60,7 @@ fn read(chat: &OpenAiChat, body: &[u8], streamed: bool, size: &mut dyn FnMut() -
         match &event {
             Event::Error(fault) => told.error = Some((*fault).clone()),
             Event::End => told.ended = true,
-            _ => told.answer.take(&event),
+            _ => told.answer.apply(&event),
         }
     };
     let mut rest = body;
@@ -159,8 +159,8 @@ impl Wanted {
         let Some(choice) = told.answer.choices.first() else { return wanted };
         wanted.text = choice.text().unwrap_or_default();
         wanted.reasoning = choice.reasoning().unwrap_or_default();
-        for piece in &choice.pieces {
-            if let Piece::ToolCall { name, arguments, .. } = piece {
+        for piece in &choice.parts {
+            if let ContentPart::ToolCall { name, arguments, .. } = piece {
                 let arguments = if arguments.is_empty() { "{}" } else { arguments };
                 wanted.calls.push((name.clone(), serde_json::from_str(arguments).unwrap()));
             }

@@ -2,11 +2,11 @@
 //! well write about them.
 
 use super::chunk::{MessageIn, PartIn, words};
-use crate::api::chat::{Event, Json, Tell};
+use crate::api::chat::{Event, EventSink, Json};
 
 /// Tells the thinking of one message or delta. Several spellings of the same stand beside each other
 /// (OpenRouter has `reasoning` and `reasoning_details`): the one that says most is told.
-pub(super) fn tell_thinking(choice: u32, message: &MessageIn<'_>, tell: Tell<'_>) {
+pub(super) fn tell_thinking(choice: u32, message: &MessageIn<'_>, tell: EventSink<'_>) {
     let mut said = false;
     if let Some(blocks) = message.thinking_blocks.as_ref().and_then(Json::read::<Vec<Json<'_>>>) {
         for block in &blocks {
@@ -31,7 +31,7 @@ pub(super) fn tell_thinking(choice: u32, message: &MessageIn<'_>, tell: Tell<'_>
 }
 
 /// A thinking block as Anthropic has it, or as Mistral and Databricks do; false when it is something else.
-pub(super) fn tell_block(choice: u32, json: &Json<'_>, tell: Tell<'_>) -> bool {
+pub(super) fn tell_block(choice: u32, json: &Json<'_>, tell: EventSink<'_>) -> bool {
     let Some(block) = json.read::<PartIn<'_>>() else { return false };
     match block.kind.as_deref() {
         Some("thinking") => tell_words(choice, &block.thinking, tell),
@@ -50,7 +50,7 @@ pub(super) fn tell_block(choice: u32, json: &Json<'_>, tell: Tell<'_>) -> bool {
 }
 
 /// Text, or a list of parts with text; of Databricks' the seal is inside.
-fn tell_words(choice: u32, json: &Option<Json<'_>>, tell: Tell<'_>) {
+fn tell_words(choice: u32, json: &Option<Json<'_>>, tell: EventSink<'_>) {
     if let Some(text) = words(json) {
         return tell(Event::Reasoning { choice, text: &text });
     }
@@ -67,7 +67,7 @@ fn tell_words(choice: u32, json: &Option<Json<'_>>, tell: Tell<'_>) {
 
 /// One of OpenRouter's details. What only the model's vendor can read is handed out as the whole object:
 /// its id and format are wanted back.
-fn tell_detail(choice: u32, json: &Json<'_>, tell: Tell<'_>) {
+fn tell_detail(choice: u32, json: &Json<'_>, tell: EventSink<'_>) {
     let Some(detail) = json.read::<PartIn<'_>>() else { return };
     if detail.kind.as_deref() == Some("reasoning.encrypted") {
         return tell(Event::Redacted { choice, data: json.get() });

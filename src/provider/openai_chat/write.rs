@@ -29,7 +29,7 @@ impl Members<'_> {
             Some(Rule::Drop) => self.outgoing.drop_param(name, "this provider"),
             Some(Rule::Name(other)) => self.put(other, value),
             Some(Rule::Words(words)) => {
-                let word = Json::of(value);
+                let word = Json::from_value(value);
                 let other = words.iter().find(|(from, _)| word.text().is_some_and(|word| word == *from));
                 match other {
                     Some((_, to)) => self.put(name, to),
@@ -182,7 +182,7 @@ fn function<'a>(tool: &'a Tool<'a>, chat: &OpenAiChat) -> Option<ToolOut<'a>> {
     let parameters = match parameters {
         Some(parameters) => Cow::Borrowed(parameters),
         // Left out it means the same to OpenAI; Mistral and others want it.
-        None => Cow::Owned(Json::of(&json!({"type": "object", "properties": {}}))),
+        None => Cow::Owned(Json::from_value(&json!({"type": "object", "properties": {}}))),
     };
     let strict = strict.filter(|strict| *strict);
     let function = FunctionOut { name, description: description.as_deref(), parameters, strict };

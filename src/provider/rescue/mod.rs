@@ -19,13 +19,13 @@ use super::anthropic::AnthropicChat;
 use super::openai_chat::OPENAI_CHAT;
 use super::rewriter::Rewriter;
 use super::way::Chat;
-use crate::api::chat::{Event, Fault, Reader, Setting, Writer};
+use crate::api::chat::{Decoder, EncodeContext, Encoder, Event, ProviderError};
 use crate::api::operation::Operation;
 use crate::api::{chat_completions, messages};
 use bytes::Bytes;
 
 /// A reader of answers in the caller's own shape; `None` for shapes that are not read.
-pub fn reader(operation: Operation, streamed: bool) -> Option<Box<dyn Reader>> {
+pub fn reader(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {
     match operation {
         Operation::ChatCompletions => Some(OPENAI_CHAT.reader(streamed)),
         Operation::Messages => Some(AnthropicChat::OWN.reader(streamed)),
@@ -39,15 +39,15 @@ pub fn reader(operation: Operation, streamed: bool) -> Option<Box<dyn Reader>> {
 ///
 /// `None` where nothing can go on from there: a shape that is not read, half an event, an answer that is complete
 /// or failed, a block that only its provider could go on with.
-pub fn replayed(operation: Operation, setting: Setting, sent: &[Bytes]) -> Option<Rewriter> {
+pub fn replayed(operation: Operation, setting: EncodeContext, sent: &[Bytes]) -> Option<Rewriter> {
     if !ends_whole(sent) {
         return None;
     }
     let id = setting.id.clone();
-    let (first, then): (Box<dyn Writer>, _) = match operation {
+    let (first, then): (Box<dyn Encoder>, _) = match operation {
         Operation::ChatCompletions => {
             // Chunks that passed had nothing of ours beside the standard.
-            (chat_completions::writer(true, Setting { strict: true, ..setting }), None)
+            (chat_completions::encoder(true, EncodeContext { strict: true, ..setting }), None)
         }
         Operation::Messages => (Box::new(Silent), Some(messages::resumed(setting, sent)?)),
         _ => return None,
@@ -83,12 +83,12 @@ fn ends_whole(sent: &[Bytes]) -> bool {
 #[derive(Debug)]
 struct Silent;
 
-impl Writer for Silent {
+impl Encoder for Silent {
     fn write(&mut self, _event: &Event<'_>, _out: &mut Vec<u8>) {}
 
     fn close(&mut self, _out: &mut Vec<u8>) {}
 
-    fn fail(&mut self, _fault: &Fault, _out: &mut Vec<u8>) {}
+    fn fail(&mut self, _fault: &ProviderError, _out: &mut Vec<u8>) {}
 }
 
 #[cfg(test)]

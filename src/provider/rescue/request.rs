@@ -33,7 +33,7 @@ pub fn request(operation: Operation, body: &Body, told: &Told, prefill: Prefill)
         return None;
     }
     let before = messages.trim_end().strip_suffix(']')?;
-    let text = Json::of(text);
+    let text = Json::from_value(text);
     let messages = format!(r#"{before},{{"role":"assistant","content":{}{flag}}}]"#, text.get());
     Some(body.edit(&[Edit::Set("messages", Cow::Owned(messages))]))
 }

@@ -3,7 +3,7 @@
 //! Not how a second answer is laid against the first: that is `rescue::aligner`'s.
 
 use super::super::rescue::{Aligner, Asked, Told, Verdict};
-use crate::api::chat::{Event, Fault, Finish, Writer};
+use crate::api::chat::{Encoder, Event, Finish, ProviderError};
 use crate::api::tap::Learned;
 
 /// What is known of the answer so far.
@@ -11,7 +11,7 @@ use crate::api::tap::Learned;
 pub(super) struct State {
     pub learned: Learned,
     choices: Vec<Turn>,
-    pub fault: Option<Fault>,
+    pub fault: Option<ProviderError>,
     /// Nothing more is written.
     pub closed: bool,
     /// An error of the provider is not written.
@@ -64,7 +64,7 @@ impl State {
         self.aligner = self.told().map(|told| Box::new(Aligner::new(told, asked)));
     }
 
-    pub fn take(&mut self, event: Event<'_>, writer: &mut dyn Writer, out: &mut Vec<u8>) {
+    pub fn take(&mut self, event: Event<'_>, writer: &mut dyn Encoder, out: &mut Vec<u8>) {
         if self.is_over() {
             return;
         }
@@ -107,7 +107,7 @@ impl State {
     }
 
     /// Takes an event that the caller is to know of.
-    fn pass(&mut self, event: Event<'_>, writer: &mut dyn Writer, out: &mut Vec<u8>) {
+    fn pass(&mut self, event: Event<'_>, writer: &mut dyn Encoder, out: &mut Vec<u8>) {
         match &event {
             Event::End => {
                 self.learned.ended = true;
@@ -131,7 +131,7 @@ impl State {
         self.write(&event, writer, out);
     }
 
-    fn write(&mut self, event: &Event<'_>, writer: &mut dyn Writer, out: &mut Vec<u8>) {
+    fn write(&mut self, event: &Event<'_>, writer: &mut dyn Encoder, out: &mut Vec<u8>) {
         if let Some(told) = &mut self.told {
             told.take(event);
         }
@@ -148,7 +148,7 @@ impl State {
         &mut self.choices[at]
     }
 
-    fn call(&mut self, event: Event<'_>, writer: &mut dyn Writer, out: &mut Vec<u8>) {
+    fn call(&mut self, event: Event<'_>, writer: &mut dyn Encoder, out: &mut Vec<u8>) {
         let Event::ToolCall { choice, index, id, name, signature } = event else { return };
         self.learned.content = true;
         let turn = self.turn(choice);
@@ -164,7 +164,7 @@ impl State {
     fn end_turn(
         &mut self,
         (choice, reason, native): (u32, Finish, &str),
-        writer: &mut dyn Writer,
+        writer: &mut dyn Encoder,
         out: &mut Vec<u8>,
     ) {
         let turn = self.turn(choice);
@@ -175,12 +175,12 @@ impl State {
         let reason = if called && reason == Finish::Stop { Finish::ToolCalls } else { reason };
         self.learned.finish = Some(native.to_owned()).filter(|native| !native.is_empty());
         if self.learned.finish.is_none() {
-            self.learned.finish = Some(reason.word().to_owned());
+            self.learned.finish = Some(reason.as_str().to_owned());
         }
         self.write(&Event::Finish { choice, reason, native }, writer, out);
     }
 
-    pub fn note_fault(&mut self, fault: &Fault) {
+    pub fn note_fault(&mut self, fault: &ProviderError) {
         let word = fault.code.as_deref().unwrap_or_else(|| fault.openai_kind());
         self.learned.error = Some(word.to_owned());
         self.fault = Some(fault.clone());

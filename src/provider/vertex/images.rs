@@ -3,7 +3,7 @@
 
 use super::ID;
 use crate::api::body::Body;
-use crate::api::chat::{Fault, Json, Params, Text};
+use crate::api::chat::{Json, Params, ProviderError, Text};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Exchange, Target};
@@ -76,7 +76,7 @@ impl Exchange for Imagen {
         Ok(Some(bytes))
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, Fault> {
+    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
         self.read_at(answer, request, model, 0)
     }
 
@@ -87,9 +87,9 @@ impl Exchange for Imagen {
         request: Option<&Body>,
         _: &str,
         created: u64,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, ProviderError> {
         let answer: Answer<'_> =
-            serde_json::from_slice(answer).map_err(|_| Fault::unreadable("it holds no pictures"))?;
+            serde_json::from_slice(answer).map_err(|_| ProviderError::unreadable("it holds no pictures"))?;
         let wants_url = request.and_then(|body| body.text("response_format")).as_deref() == Some("url");
         let predictions = answer.predictions.unwrap_or_default();
         let pictures = predictions.iter().filter_map(|prediction| prediction.picture(wants_url));
@@ -97,16 +97,16 @@ impl Exchange for Imagen {
         if data.is_empty() {
             let reason = predictions.iter().find_map(|prediction| prediction.rai_filtered_reason.as_deref());
             let reason = reason.unwrap_or("Google's filters held every picture back.");
-            return Err(Fault::new(400, reason).with_kind("content_policy_violation"));
+            return Err(ProviderError::new(400, reason).with_kind("content_policy_violation"));
         }
         serde_json::to_vec(&AnswerOut { created, data })
-            .map_err(|_| Fault::unreadable("its pictures cannot be written"))
+            .map_err(|_| ProviderError::unreadable("its pictures cannot be written"))
     }
 }
 
 fn object(name: &str, value: &str) -> Json<'static> {
-    Json::owned(format!("{{{}:{}}}", Json::of(name).get(), Json::of(value).get()))
-        .unwrap_or_else(|| Json::of(&()))
+    Json::owned(format!("{{{}:{}}}", Json::from_value(name).get(), Json::from_value(value).get()))
+        .unwrap_or_else(|| Json::from_value(&()))
 }
 
 /// Imagen knows shapes, not sizes.
@@ -121,7 +121,7 @@ fn size<'a>(value: &Json<'a>, parameters: &mut Params<'a>, outgoing: &mut Outgoi
         "1024x1536" => "3:4",
         _ => return outgoing.warn("size", "dropped, Imagen has 1:1, 3:4, 4:3, 9:16 and 16:9 (aspectRatio)"),
     };
-    parameters.set("aspectRatio", Json::of(ratio));
+    parameters.set("aspectRatio", Json::from_value(ratio));
 }
 
 #[derive(Deserialize)]

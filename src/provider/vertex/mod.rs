@@ -137,7 +137,7 @@ impl Provider for Vertex {
         outgoing: &mut Outgoing,
     ) -> Result<Vec<Edit<'static>>, Error> {
         let named = Named::of(target.model);
-        let model = || Edit::Set("model", Cow::Owned(Json::of(&named.in_body()).get().to_owned()));
+        let model = || Edit::Set("model", Cow::Owned(Json::from_value(&named.in_body()).get().to_owned()));
         Ok(match (named.speech, target.call.operation) {
             (_, Operation::Proxy) => Vec::new(),
             (Speech::Anthropic, Operation::CountTokens) => vec![model()],

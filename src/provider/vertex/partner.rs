@@ -3,7 +3,7 @@
 //! Callers of `/v1/chat/completions` go the same way unread but for what [`super::Vertex`] edits.
 
 use super::model::{Named, Speech};
-use crate::api::chat::{ChatRequest, Reader};
+use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
 use crate::provider::openai_chat::{OpenAiChat, accents};
 use crate::provider::outgoing::Outgoing;
@@ -39,7 +39,7 @@ impl Chat for Partner {
         self.accent.write(request, &Target { model: &model, ..*target }, outgoing)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
         self.accent.reader(streamed)
     }
 }

@@ -1,14 +1,14 @@
 //! Events in, messages out: both writers against each other and against what the events say.
 
 use super::grammar;
-use crate::api::chat::{Event, Fault, Finish, Setting, Start};
+use crate::api::chat::{EncodeContext, Event, Finish, ProviderError, Start};
 use crate::api::messages::writer;
 use crate::api::usage::Usage;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn setting(strict: bool) -> Setting {
-    Setting {
+fn setting(strict: bool) -> EncodeContext {
+    EncodeContext {
         id: "0190".to_owned(),
         created: 0,
         model: "asked-for".to_owned(),
@@ -277,7 +277,7 @@ fn members_stand_where_the_dialect_has_them() {
 
 #[test]
 fn a_broken_answer_ends_in_an_error() {
-    let fault = Fault::new(529, "too much").with_kind("overloaded_error");
+    let fault = ProviderError::new(529, "too much").with_kind("overloaded_error");
     let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"too much"}}"#;
     for (streamed, wanted) in [(true, format!("event: error\ndata: {error}\n\n")), (false, error.to_owned())]
     {

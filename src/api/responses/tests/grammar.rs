@@ -1,16 +1,16 @@
 //! What every stream must keep to, and random courses of events that try to make it fail.
 
-use super::super::writer;
+use super::super::encoder;
 use crate::api::body::Body;
-use crate::api::chat::{Event, Fault, Finish, Setting, Start};
+use crate::api::chat::{EncodeContext, Event, Finish, ProviderError, Start};
 use crate::api::sse::Splitter;
 use crate::api::usage::Usage;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
 /// A setting with the given request.
-pub(super) fn setting(request: &str) -> Setting {
-    Setting {
+pub(super) fn context(request: &str) -> EncodeContext {
+    EncodeContext {
         id: "0197".to_owned(),
         created: 1_700_000_000,
         model: "asked-for".to_owned(),
@@ -22,11 +22,11 @@ pub(super) fn setting(request: &str) -> Setting {
 }
 
 /// What the writer makes of the events.
-pub(super) fn written(streamed: bool, request: &str, events: &[Event<'_>]) -> Vec<u8> {
-    let mut writer = writer(streamed, setting(request));
+pub(super) fn encode(streamed: bool, request: &str, events: &[Event<'_>]) -> Vec<u8> {
+    let mut encoder = encoder(streamed, context(request));
     let mut out = Vec::new();
-    events.iter().for_each(|event| writer.write(event, &mut out));
-    writer.close(&mut out);
+    events.iter().for_each(|event| encoder.write(event, &mut out));
+    encoder.close(&mut out);
     out
 }
 
@@ -48,7 +48,7 @@ pub(super) fn events_of(stream: &[u8]) -> Vec<Value> {
 
 /// A part of an item as the deltas tell it.
 #[derive(Default)]
-struct Told {
+struct ReceivedPart {
     text: String,
     annotations: Vec<Value>,
     logprobs: Vec<Value>,
@@ -56,10 +56,10 @@ struct Told {
 }
 
 #[derive(Default)]
-struct ItemTold {
+struct ReceivedItem {
     id: Value,
     kind: String,
-    parts: Vec<Told>,
+    parts: Vec<ReceivedPart>,
     done: Option<Value>,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn check(stream: &[u8]) -> Value {
     assert_eq!(events[1]["type"], "response.in_progress");
     let last = events.last().unwrap();
     assert!(["response.completed", "response.incomplete"].contains(&last["type"].as_str().unwrap()));
-    let mut items: Vec<ItemTold> = Vec::new();
+    let mut items: Vec<ReceivedItem> = Vec::new();
     for event in &events[2..events.len() - 1] {
         step(&mut items, event);
     }
@@ -85,7 +85,7 @@ pub(super) fn check(stream: &[u8]) -> Value {
     last["response"].clone()
 }
 
-fn step(items: &mut Vec<ItemTold>, event: &Value) {
+fn step(items: &mut Vec<ReceivedItem>, event: &Value) {
     let kind = event["type"].as_str().unwrap().strip_prefix("response.").unwrap();
     let at = usize::try_from(event["output_index"].as_u64().unwrap()).unwrap();
     if kind == "output_item.added" {
@@ -93,9 +93,9 @@ fn step(items: &mut Vec<ItemTold>, event: &Value) {
         let item = &event["item"];
         let kind = item["type"].as_str().unwrap().to_owned();
         // What has no part of its own in the grammar is one part: arguments.
-        let parts = if kind == "function_call" { vec![Told::default()] } else { Vec::new() };
+        let parts = if kind == "function_call" { vec![ReceivedPart::default()] } else { Vec::new() };
         assert!(items.iter().all(|other| other.id != item["id"]));
-        items.push(ItemTold { id: item["id"].clone(), kind, parts, done: None });
+        items.push(ReceivedItem { id: item["id"].clone(), kind, parts, done: None });
         return;
     }
     let item = &mut items[at];
@@ -103,7 +103,7 @@ fn step(items: &mut Vec<ItemTold>, event: &Value) {
     if kind == "output_item.done" {
         assert!(item.parts.iter().all(|part| part.done), "{event}");
         assert_eq!(event["item"]["id"], item.id);
-        agree(item, &event["item"]);
+        check_item(item, &event["item"]);
         item.done = Some(event["item"].clone());
         return;
     }
@@ -113,7 +113,7 @@ fn step(items: &mut Vec<ItemTold>, event: &Value) {
     if kind.ends_with("part.added") {
         assert_eq!(number, item.parts.len());
         assert!(item.parts.iter().all(|part| part.done));
-        return item.parts.push(Told::default());
+        return item.parts.push(ReceivedPart::default());
     }
     if kind.starts_with("image_generation_call") || kind.starts_with("web_search_call") {
         return;
@@ -143,16 +143,16 @@ fn step(items: &mut Vec<ItemTold>, event: &Value) {
 }
 
 /// The finished item says what its parts said.
-fn agree(item: &ItemTold, done: &Value) {
+fn check_item(item: &ReceivedItem, done: &Value) {
     assert_eq!(done["type"], item.kind);
     match item.kind.as_str() {
         "message" => {
             let content = done["content"].as_array().unwrap();
             assert_eq!(content.len(), item.parts.len());
-            for (part, told) in content.iter().zip(&item.parts) {
-                assert_eq!(part.get("text").or_else(|| part.get("refusal")).unwrap(), &told.text);
-                assert_eq!(part.get("annotations").unwrap_or(&json!([])), &json!(told.annotations));
-                assert_eq!(part.get("logprobs").unwrap_or(&json!([])), &json!(told.logprobs));
+            for (part, received) in content.iter().zip(&item.parts) {
+                assert_eq!(part.get("text").or_else(|| part.get("refusal")).unwrap(), &received.text);
+                assert_eq!(part.get("annotations").unwrap_or(&json!([])), &json!(received.annotations));
+                assert_eq!(part.get("logprobs").unwrap_or(&json!([])), &json!(received.logprobs));
             }
         }
         "reasoning" => {
@@ -221,8 +221,8 @@ proptest! {
         let mut events: Vec<Event<'_>> = course.iter().map(|(kind, index, text)| event(*kind, *index, text)).collect();
         let reason = [Finish::Stop, Finish::ToolCalls, Finish::Length, Finish::ContentFilter][end];
         events.push(Event::Finish { choice: 0, reason, native: "n" });
-        let mut streamed = check(&written(true, request, &events));
-        let mut whole: Value = serde_json::from_slice(&written(false, request, &events)).unwrap();
+        let mut streamed = check(&encode(true, request, &events));
+        let mut whole: Value = serde_json::from_slice(&encode(false, request, &events)).unwrap();
         // Who answers and when is fixed when a stream begins; a reader tells it first.
         for response in [&mut streamed, &mut whole] {
             response["model"] = Value::Null;
@@ -234,12 +234,12 @@ proptest! {
     /// A stream that breaks has an error for its last event, and its items are left open.
     #[test]
     fn a_broken_stream_ends_in_an_error(course in course()) {
-        let mut writer = writer(true, setting(r#"{"model":"m","input":"i"}"#));
+        let mut writer = encoder(true, context(r#"{"model":"m","input":"i"}"#));
         let mut out = Vec::new();
         for (kind, index, text) in &course {
             writer.write(&event(*kind, *index, text), &mut out);
         }
-        writer.fail(&Fault::new(529, "overloaded").with_kind("overloaded_error"), &mut out);
+        writer.fail(&ProviderError::new(529, "overloaded").with_kind("overloaded_error"), &mut out);
         let events = events_of(&out);
         let last = events.last().unwrap();
         prop_assert_eq!(&last["type"], "error");

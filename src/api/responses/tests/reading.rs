@@ -10,7 +10,7 @@ fn body(text: &str) -> Body {
 }
 
 /// A message in few words.
-fn told(message: &Message<'_>) -> String {
+fn describe(message: &Message<'_>) -> String {
     let mut out = format!("{:?}", message.role).to_lowercase();
     if let Some(id) = &message.tool_call_id {
         write!(out, "({id})").unwrap();
@@ -18,8 +18,10 @@ fn told(message: &Message<'_>) -> String {
     for part in &message.content {
         let part = match part {
             Part::Text { text, .. } => format!("{text:?}"),
-            Part::Image(Image { source, detail, .. }) => format!("image {} {detail:?}", place(source)),
-            Part::File(file) => format!("file {} {:?}", place(&file.source), file.name),
+            Part::Image(Image { source, detail, .. }) => {
+                format!("image {} {detail:?}", describe_source(source))
+            }
+            Part::File(file) => format!("file {} {:?}", describe_source(&file.source), file.name),
             Part::Audio { data, format } => format!("audio {format} {data}"),
             Part::Reasoning { text, signature } => format!("thinks {text:?} {signature:?}"),
             Part::Redacted { data } => format!("redacted {data}"),
@@ -34,7 +36,7 @@ fn told(message: &Message<'_>) -> String {
     out
 }
 
-fn place(source: &Source<'_>) -> String {
+fn describe_source(source: &Source<'_>) -> String {
     match source {
         Source::Url { url, .. } => format!("url {url}"),
         Source::Data { media_type, data } => format!("data {media_type} {data}"),
@@ -45,7 +47,7 @@ fn place(source: &Source<'_>) -> String {
 
 fn messages(request: &str) -> Vec<String> {
     let body = body(request);
-    read(&body).unwrap().messages.iter().map(told).collect()
+    read(&body).unwrap().messages.iter().map(describe).collect()
 }
 
 /// The messages of an input's items.
@@ -54,7 +56,7 @@ fn input(items: &str) -> Vec<String> {
 }
 
 #[test]
-fn instructions_come_first_wherever_they_stand() {
+fn instructions_precede_the_input() {
     let request = r#"{"input":"Hi","model":"m","instructions":"Be brief."}"#;
     assert_eq!(messages(request), [r#"system | "Be brief.""#, r#"user | "Hi""#]);
 }
@@ -121,7 +123,7 @@ fn the_assistants_items_become_one_message_with_its_thinking_before_its_calls() 
 }
 
 #[test]
-fn thinking_sealed_by_openai_is_only_words_and_thinking_alone_is_left_out() {
+fn openai_sealed_thinking_keeps_its_summary_and_thinking_alone_is_dropped() {
     let items = r#"[
         {"role":"user","content":"q"},
         {"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"a"},{"type":"summary_text","text":"b"}],"encrypted_content":"gAAAAABq"},
@@ -137,7 +139,7 @@ fn thinking_sealed_by_openai_is_only_words_and_thinking_alone_is_left_out() {
 }
 
 #[test]
-fn what_a_providers_tools_did_is_left_out_and_tools_found_on_the_way_are_kept() {
+fn built_in_tool_items_are_dropped_and_discovered_tools_are_kept() {
     let text = r#"{"input":[
         {"role":"user","content":"q"},
         {"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"x"}},
@@ -152,7 +154,7 @@ fn what_a_providers_tools_did_is_left_out_and_tools_found_on_the_way_are_kept() 
         "model":"m"}"#;
     let body = body(text);
     let request = read(&body).unwrap();
-    let all: Vec<String> = request.messages.iter().map(told).collect();
+    let all: Vec<String> = request.messages.iter().map(describe).collect();
     assert_eq!(all, [r#"user | "q""#, "assistant | image data image/jpeg /9j/AA None"]);
     let names: Vec<&str> = request.tools.iter().map(name).collect();
     assert_eq!(names, ["f", "g"]);
@@ -168,7 +170,7 @@ fn name<'t>(tool: &'t Tool<'_>) -> &'t str {
 }
 
 #[test]
-fn settings_find_their_place() {
+fn settings_are_mapped() {
     let text = r#"{"model":"m","input":"i","stream":true,"max_output_tokens":9007199254740993,"temperature":0.70,
         "tools":[{"type":"function","name":"f","description":"d","parameters":{"b":1,"a":2},"strict":null,"x":1},
                  {"type":"web_search"}],
@@ -183,12 +185,12 @@ fn settings_find_their_place() {
     assert_eq!(request.max_tokens.as_ref().map(|json| json.get()), Some("9007199254740993"));
     assert!(matches!(&request.tool_choice, Some(ToolChoice::Function(name)) if name == "f"));
     assert_eq!(request.parallel_tool_calls, Some(false));
-    let Some(ResponseFormat::JsonSchema { name: called, schema, strict: Some(true), .. }) =
+    let Some(ResponseFormat::JsonSchema { name: schema_name, schema, strict: Some(true), .. }) =
         &request.response_format
     else {
         panic!("{:?}", request.response_format)
     };
-    assert_eq!((called.as_ref(), schema.get()), ("n", r#"{"z":1.0}"#));
+    assert_eq!((schema_name.as_ref(), schema.get()), ("n", r#"{"z":1.0}"#));
     assert_eq!(request.reasoning.effort.as_deref(), Some("high"));
     assert_eq!(request.reasoning.summary.as_deref(), Some("detailed"));
     assert_eq!(request.tools.iter().map(name).collect::<Vec<_>>(), ["f", "web_search"]);
@@ -208,7 +210,7 @@ fn settings_find_their_place() {
 }
 
 #[test]
-fn every_word_for_a_choice_of_tools() {
+fn every_form_of_tool_choice_is_read() {
     let choice = |json: &str| {
         let body = body(&format!(r#"{{"model":"m","input":"i","tool_choice":{json}}}"#));
         format!("{:?}", read(&body).map(|request: ChatRequest<'_>| request.tool_choice.unwrap()))
@@ -223,7 +225,7 @@ fn every_word_for_a_choice_of_tools() {
 }
 
 #[test]
-fn what_nobody_misses_is_left_out_with_a_warning() {
+fn optional_params_are_dropped_with_a_warning() {
     let text = r#"{"model":"m","input":"i","store":true,"truncation":"auto","max_tool_calls":3,"reasoning":{"mode":"pro"},
         "context_management":[{"type":"compaction"}],"stream_options":{"include_obfuscation":false},"top_logprobs":3}"#;
     let body = body(text);
@@ -235,7 +237,7 @@ fn what_nobody_misses_is_left_out_with_a_warning() {
 }
 
 #[test]
-fn what_needs_a_keeper_or_cannot_be_read_is_refused_by_name() {
+fn unsupported_or_invalid_requests_name_the_param() {
     let cases = [
         (r#"{"model":"m"}"#, "input"),
         (r#"{"model":"m","input":7}"#, "input"),

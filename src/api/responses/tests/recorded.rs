@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct RecordedRequest<'a> {
     id: String,
     uri: String,
     #[serde(borrow)]
@@ -25,7 +25,7 @@ fn recorded_requests_are_read_or_refused_for_a_reason() {
     };
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for line in text.lines() {
-        let line: Line<'_> = serde_json::from_str(line).unwrap();
+        let line: RecordedRequest<'_> = serde_json::from_str(line).unwrap();
         let path = line.uri.split(['?', '#']).next().unwrap_or_default();
         let Some(request) = line.request.filter(|_| path.ends_with("/responses")) else { continue };
         let body = Body::parse(request.get().to_owned().into()).unwrap();

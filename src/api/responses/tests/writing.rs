@@ -1,9 +1,9 @@
 //! Answers: what the events of one become, whole and streamed.
 
-use super::super::{read, writer};
-use super::grammar::{check, events_of, setting, written};
+use super::super::{encoder, read};
+use super::grammar::{check, context, encode, events_of};
 use crate::api::body::Body;
-use crate::api::chat::{Event, Fault, Finish, Part, Start};
+use crate::api::chat::{Event, Finish, Part, ProviderError, Start};
 use crate::api::usage::Usage;
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ const STOP: Event<'_> = Event::Finish { choice: 0, reason: Finish::Stop, native:
 
 /// The finished response; the stream and the whole answer agree on it.
 fn response(request: &str, events: &[Event<'_>]) -> Value {
-    let streamed = check(&written(true, request, events));
-    let whole: Value = serde_json::from_slice(&written(false, request, events)).unwrap();
+    let streamed = check(&encode(true, request, events));
+    let whole: Value = serde_json::from_slice(&encode(false, request, events)).unwrap();
     assert_eq!(streamed, whole);
     whole
 }
@@ -24,7 +24,7 @@ fn start() -> Event<'static> {
 }
 
 /// A turn with thinking and two calls told at once.
-fn turn() -> Vec<Event<'static>> {
+fn thinking_and_calls() -> Vec<Event<'static>> {
     vec![
         start(),
         Event::Reasoning { choice: 0, text: "Let me " },
@@ -52,8 +52,8 @@ fn turn() -> Vec<Event<'static>> {
 }
 
 #[test]
-fn a_turn_with_thinking_and_calls() {
-    let made = response(PLAIN, &turn());
+fn thinking_and_calls_become_items() {
+    let made = response(PLAIN, &thinking_and_calls());
     let output = json!([
         {"id": "rs_0197_0", "type": "reasoning", "encrypted_content": "EqQB", "summary": [{"type": "summary_text", "text": "Let me think."}]},
         {"id": "rs_0197_1", "type": "reasoning", "encrypted_content": "redacted:XYZ", "summary": []},
@@ -77,14 +77,14 @@ fn a_turn_with_thinking_and_calls() {
 
 /// What was handed out and comes back is what the provider said.
 #[test]
-fn the_next_turn_has_all_the_provider_sealed() {
-    let made = response(PLAIN, &turn());
+fn signatures_round_trip_into_the_next_request() {
+    let made = response(PLAIN, &thinking_and_calls());
     let next = json!({"model": "m", "input": made["output"]}).to_string();
     let body = Body::parse(next.into()).unwrap();
     let request = read(&body).unwrap();
     assert_eq!(request.messages.len(), 1);
     let [
-        Part::Reasoning { text, signature: Some(seal) },
+        Part::Reasoning { text, signature: Some(signature) },
         Part::Redacted { data },
         Part::Text { .. },
         Part::ToolCall(first),
@@ -93,7 +93,7 @@ fn the_next_turn_has_all_the_provider_sealed() {
     else {
         panic!("{:?}", request.messages)
     };
-    assert_eq!((text.as_ref(), seal.as_ref(), data.as_ref()), ("Let me think.", "EqQB", "XYZ"));
+    assert_eq!((text.as_ref(), signature.as_ref(), data.as_ref()), ("Let me think.", "EqQB", "XYZ"));
     assert_eq!((first.signature.as_deref(), second.signature.as_deref()), (Some("SEAL"), None));
 }
 
@@ -106,7 +106,7 @@ fn one_call_ends_before_the_next_begins_when_its_arguments_are_all_there() {
         events.push(Event::Arguments { choice: 0, index, fragment: "1}" });
     }
     events.push(STOP);
-    let kinds: Vec<(String, Option<u64>)> = events_of(&written(true, PLAIN, &events))
+    let kinds: Vec<(String, Option<u64>)> = events_of(&encode(true, PLAIN, &events))
         .iter()
         .map(|event| {
             (event["type"].as_str().unwrap().replace("response.", ""), event["output_index"].as_u64())
@@ -126,7 +126,7 @@ fn one_call_ends_before_the_next_begins_when_its_arguments_are_all_there() {
 }
 
 #[test]
-fn settings_are_repeated_as_they_came_with_the_apis_defaults() {
+fn request_settings_are_repeated_with_the_apis_defaults() {
     let made = response(PLAIN, &[start(), STOP]);
     let wanted = json!({
         "id": "resp_0197", "object": "response", "created_at": 1_700_000_000, "status": "completed",
@@ -142,7 +142,7 @@ fn settings_are_repeated_as_they_came_with_the_apis_defaults() {
     let request = r#"{"model":"m","input":"i","temperature":0.50,"store":true,"truncation":"auto","user":"u","top_p":null,
         "instructions":"be","metadata":{"k":"v"},"reasoning":{"effort":"low"},"text":{"verbosity":"low"},
         "tools":[{"type":"function","name":"f"},{"type":"web_search"}],"tool_choice":{"type":"function","name":"f"}}"#;
-    let text = String::from_utf8(written(false, request, &[start(), STOP])).unwrap();
+    let text = String::from_utf8(encode(false, request, &[start(), STOP])).unwrap();
     assert!(text.contains(r#""temperature":0.50"#), "digits stay: {text}");
     let made: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
@@ -158,8 +158,10 @@ fn settings_are_repeated_as_they_came_with_the_apis_defaults() {
 }
 
 #[test]
-fn an_answer_cut_off_is_incomplete_and_says_why() {
-    for (reason, word) in [(Finish::Length, "max_output_tokens"), (Finish::ContentFilter, "content_filter")] {
+fn a_truncated_response_is_incomplete_with_its_reason() {
+    for (reason, incomplete_reason) in
+        [(Finish::Length, "max_output_tokens"), (Finish::ContentFilter, "content_filter")]
+    {
         let events = [
             start(),
             Event::Text { choice: 0, text: "Once" },
@@ -170,14 +172,14 @@ fn an_answer_cut_off_is_incomplete_and_says_why() {
             (&made["status"], &made["output"][0]["status"]),
             (&json!("incomplete"), &json!("incomplete"))
         );
-        assert_eq!(made["incomplete_details"], json!({"reason": word}));
-        let last = events_of(&written(true, PLAIN, &events)).pop().unwrap();
+        assert_eq!(made["incomplete_details"], json!({"reason": incomplete_reason}));
+        let last = events_of(&encode(true, PLAIN, &events)).pop().unwrap();
         assert_eq!(last["type"], "response.incomplete");
     }
 }
 
 #[test]
-fn logprobs_stand_with_their_text_when_asked_for() {
+fn logprobs_accompany_their_text_on_request() {
     let probability = r#"{"content":[{"token":"Hi","logprob":-0.10,"bytes":null}],"refusal":null}"#;
     let events = [
         start(),
@@ -186,15 +188,15 @@ fn logprobs_stand_with_their_text_when_asked_for() {
         Event::Text { choice: 0, text: "!" },
         STOP,
     ];
-    let asked = r#"{"model":"m","input":"i","include":["message.output_text.logprobs"]}"#;
-    let told = json!([{"token": "Hi", "bytes": [72, 105], "logprob": -0.1, "top_logprobs": []}]);
-    assert_eq!(response(asked, &events)["output"][0]["content"][0]["logprobs"], told);
-    let deltas: Vec<Value> = events_of(&written(true, asked, &events))
+    let request = r#"{"model":"m","input":"i","include":["message.output_text.logprobs"]}"#;
+    let expected = json!([{"token": "Hi", "bytes": [72, 105], "logprob": -0.1, "top_logprobs": []}]);
+    assert_eq!(response(request, &events)["output"][0]["content"][0]["logprobs"], expected);
+    let deltas: Vec<Value> = events_of(&encode(true, request, &events))
         .into_iter()
         .filter(|event| event["type"] == "response.output_text.delta")
         .map(|event| json!([event["delta"], event["logprobs"]]))
         .collect();
-    assert_eq!(deltas, [json!(["Hi", told]), json!(["!", []])]);
+    assert_eq!(deltas, [json!(["Hi", expected]), json!(["!", []])]);
     assert_eq!(response(PLAIN, &events)["output"][0]["content"][0]["logprobs"], json!([]));
 }
 
@@ -225,7 +227,7 @@ fn pictures_searches_citations_and_refusals_have_their_items() {
 }
 
 #[test]
-fn a_providers_own_members_are_told_unless_only_the_standard_is_wanted() {
+fn provider_members_are_written_unless_strict() {
     let events = [
         start(),
         Event::Member { name: "system_fingerprint", json: r#""fp""# },
@@ -236,7 +238,7 @@ fn a_providers_own_members_are_told_unless_only_the_standard_is_wanted() {
     let made = response(PLAIN, &events);
     assert_eq!((&made["system_fingerprint"], &made["service_tier"]), (&json!("fp"), &json!("priority")));
     assert_eq!(made["output"], json!([]));
-    let mut strict = writer(false, crate::api::chat::Setting { strict: true, ..setting(PLAIN) });
+    let mut strict = encoder(false, crate::api::chat::EncodeContext { strict: true, ..context(PLAIN) });
     let mut out = Vec::new();
     events.iter().for_each(|event| strict.write(event, &mut out));
     strict.close(&mut out);
@@ -245,17 +247,17 @@ fn a_providers_own_members_are_told_unless_only_the_standard_is_wanted() {
 }
 
 #[test]
-fn a_tier_the_api_does_not_know_is_not_repeated() {
+fn an_unrecognized_tier_is_not_repeated() {
     let events = [start(), Event::Member { name: "service_tier", json: r#""standard""# }, STOP];
     assert_eq!(response(PLAIN, &events)["service_tier"], "default");
 }
 
 #[test]
-fn a_failed_whole_answer_is_an_error_body() {
-    let mut writer = writer(false, setting(PLAIN));
+fn a_failed_whole_response_is_an_error_body() {
+    let mut encoder = encoder(false, context(PLAIN));
     let mut out = Vec::new();
-    writer.write(&start(), &mut out);
-    writer.fail(&Fault::new(529, "overloaded").with_kind("overloaded_error"), &mut out);
+    encoder.write(&start(), &mut out);
+    encoder.fail(&ProviderError::new(529, "overloaded").with_kind("overloaded_error"), &mut out);
     let body: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(body["error"]["message"], "overloaded");
     assert_eq!(body["provider"], "anthropic");

@@ -73,7 +73,7 @@ impl Citations {
             let title = title.or(web.domain.as_deref()).unwrap_or(url);
             let url_citation = UrlCitation { start_index: self.start, end_index: self.chars, title, url };
             let annotation = Annotation { kind: "url_citation", url_citation };
-            return tell(Event::Annotation { choice: 0, json: Json::of(&annotation).get() });
+            return tell(Event::Annotation { choice: 0, json: Json::from_value(&annotation).get() });
         }
         if self.kept.len() + json.get().len() < MOST_KEPT {
             self.kept.push(if self.kept.is_empty() { '[' } else { ',' });

@@ -6,7 +6,7 @@ mod stream;
 mod whole;
 
 use super::frames::Frames;
-use crate::api::chat::{Event, Fault, Finish, Reader, Tell};
+use crate::api::chat::{Decoder, Event, EventSink, Finish, ProviderError};
 
 /// The largest whole answer held, bytes.
 const MOST_HELD: usize = 64 << 20;
@@ -34,8 +34,8 @@ impl Answer {
     }
 }
 
-impl Reader for Answer {
-    fn push(&mut self, bytes: &[u8], tell: Tell<'_>) {
+impl Decoder for Answer {
+    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
         let Some(first) = bytes.first().filter(|_| !self.over) else { return };
         if matches!(self.form, Form::Unknown) {
             let is_text = *first == b'{' || *first == b'<' || first.is_ascii_whitespace();
@@ -47,7 +47,7 @@ impl Reader for Answer {
         let outcome = match &mut self.form {
             Form::Unknown => Ok(()),
             Form::Whole(held) if held.len() + bytes.len() > MOST_HELD => {
-                Err(Fault::unreadable("it is over 64 MiB"))
+                Err(ProviderError::unreadable("it is over 64 MiB"))
             }
             Form::Whole(held) => {
                 held.extend_from_slice(bytes);
@@ -61,28 +61,28 @@ impl Reader for Answer {
                     }
                 });
                 // A failure the provider tells of says more than what is wrong with the bytes behind it.
-                fault.map_or_else(|| cut.map_err(Fault::unreadable), Err)
+                fault.map_or_else(|| cut.map_err(ProviderError::unreadable), Err)
             }
         };
         self.settle(outcome, tell);
     }
 
-    fn finish(&mut self, tell: Tell<'_>) {
+    fn finish(&mut self, tell: EventSink<'_>) {
         if self.over {
             return;
         }
         let outcome = match &self.form {
             Form::Unknown if self.streamed => Ok(()),
-            Form::Unknown => Err(Fault::unreadable("it is empty")),
+            Form::Unknown => Err(ProviderError::unreadable("it is empty")),
             Form::Whole(held) => whole::tell(held, tell),
-            Form::Stream { frames, .. } => frames.finish().map_err(Fault::unreadable),
+            Form::Stream { frames, .. } => frames.finish().map_err(ProviderError::unreadable),
         };
         self.settle(outcome, tell);
     }
 }
 
 impl Answer {
-    fn settle(&mut self, outcome: Result<(), Fault>, tell: Tell<'_>) {
+    fn settle(&mut self, outcome: Result<(), ProviderError>, tell: EventSink<'_>) {
         if let Err(fault) = outcome {
             self.over = true;
             self.form = Form::Unknown;
@@ -95,14 +95,15 @@ impl Answer {
 ///
 /// # Errors
 /// The model wrote something Bedrock itself could not read: what came is not an answer.
-fn finish(word: &str) -> Result<Finish, Fault> {
+fn finish(word: &str) -> Result<Finish, ProviderError> {
     match word {
         "max_tokens" | "model_context_window_exceeded" => Ok(Finish::Length),
         "tool_use" => Ok(Finish::ToolCalls),
         "guardrail_intervened" | "content_filtered" => Ok(Finish::ContentFilter),
         "malformed_model_output" | "malformed_tool_use" => {
             let message = format!("The model's answer was malformed ({word}). Send the request again.");
-            Err(Fault { code: Some(word.to_owned()), ..Fault::new(502, message) }.with_kind("upstream_error"))
+            Err(ProviderError { code: Some(word.to_owned()), ..ProviderError::new(502, message) }
+                .with_kind("upstream_error"))
         }
         // end_turn, stop_sequence, and what Bedrock may add.
         _ => Ok(Finish::Stop),

@@ -177,7 +177,7 @@ pub struct ServerResult<'a> {
 
 /// The answer's text for members told as they are.
 pub fn tell_block<T: Serialize>(block: &T, tell: &mut dyn FnMut(Event<'_>)) {
-    tell(Event::Block { choice: 0, json: Json::of(block).get() });
+    tell(Event::Block { choice: 0, json: Json::from_value(block).get() });
 }
 
 /// What answers tell beside the message.

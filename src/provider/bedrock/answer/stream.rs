@@ -4,7 +4,7 @@ use super::super::SERVER_RESULT;
 use super::citations::Citations;
 use super::finish;
 use super::shapes::{Beside, Block, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, tell_block};
-use crate::api::chat::{Event, Fault, Json, Start, Tell, Text};
+use crate::api::chat::{Event, EventSink, Json, ProviderError, Start, Text};
 use aws_smithy_types::event_stream::Message;
 use serde::Deserialize;
 
@@ -67,14 +67,14 @@ impl Stream {
     ///
     /// # Errors
     /// The failure it tells of, or that it cannot be read.
-    pub fn take(&mut self, frame: &Message, tell: Tell<'_>) -> Result<(), Fault> {
+    pub fn take(&mut self, frame: &Message, tell: EventSink<'_>) -> Result<(), ProviderError> {
         let event = match header(frame, ":message-type") {
             Some("event") => header(frame, ":event-type"),
             Some("exception" | "error") => return Err(failure(frame)),
             _ => None,
         };
-        let event =
-            event.ok_or_else(|| Fault::unreadable("an event stream frame does not say what it is"))?;
+        let event = event
+            .ok_or_else(|| ProviderError::unreadable("an event stream frame does not say what it is"))?;
         if self.ended {
             return Ok(());
         }
@@ -112,7 +112,7 @@ impl Stream {
         Ok(())
     }
 
-    fn start(&mut self, index: u64, block: &Block<'_>, tell: Tell<'_>) -> Result<(), Fault> {
+    fn start(&mut self, index: u64, block: &Block<'_>, tell: EventSink<'_>) -> Result<(), ProviderError> {
         let open = if let Some(call) = &block.tool_use {
             self.call(call, tell)?
         } else if let Some(json) = &block.tool_result {
@@ -131,13 +131,13 @@ impl Stream {
         };
         self.open.retain(|(known, _)| *known != index);
         if self.open.len() >= MOST_OPEN {
-            return Err(Fault::unreadable("it has too many content blocks open at a time"));
+            return Err(ProviderError::unreadable("it has too many content blocks open at a time"));
         }
         self.open.push((index, open));
         Ok(())
     }
 
-    fn call(&mut self, call: &ToolUse<'_>, tell: Tell<'_>) -> Result<Open, Fault> {
+    fn call(&mut self, call: &ToolUse<'_>, tell: EventSink<'_>) -> Result<Open, ProviderError> {
         let name = call.name.as_deref().ok_or_else(|| malformed("contentBlockStart"))?;
         let id = call.tool_use_id.as_deref().unwrap_or_default();
         if call.is_servers() {
@@ -149,7 +149,7 @@ impl Stream {
         Ok(Open::Call(index))
     }
 
-    fn delta(&mut self, index: u64, delta: &Block<'_>, tell: Tell<'_>) -> Result<(), Fault> {
+    fn delta(&mut self, index: u64, delta: &Block<'_>, tell: EventSink<'_>) -> Result<(), ProviderError> {
         if let Some(text) = &delta.text {
             if self.text_block.replace(index) != Some(index) {
                 self.citations.begin();
@@ -188,7 +188,7 @@ impl Stream {
     }
 
     /// A piece of a call's arguments.
-    fn input(&mut self, index: u64, input: &Json<'_>, tell: Tell<'_>) -> Result<(), Fault> {
+    fn input(&mut self, index: u64, input: &Json<'_>, tell: EventSink<'_>) -> Result<(), ProviderError> {
         let fragment = input.text();
         // A string by the book; an object is taken as it stands.
         let fragment = fragment.as_deref().unwrap_or_else(|| input.get());
@@ -211,12 +211,12 @@ impl Stream {
         }
     }
 
-    fn stop(&mut self, index: u64, tell: Tell<'_>) {
+    fn stop(&mut self, index: u64, tell: EventSink<'_>) {
         let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return };
         match self.open.swap_remove(at).1 {
             Open::Call(_) => {}
             Open::ServerCall { id, name, input } => {
-                let input = Json::parse(&input).unwrap_or_else(|| Json::of(&serde_json::Map::new()));
+                let input = Json::parse(&input).unwrap_or_else(|| Json::from_value(&serde_json::Map::new()));
                 tell_block(&ServerCall::new(&id, &name, &input), tell);
             }
             Open::ServerResult { kind, id, status, mut content } => {
@@ -241,33 +241,33 @@ impl Stream {
         self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open)
     }
 
-    fn hold(&mut self, more: usize) -> Result<(), Fault> {
+    fn hold(&mut self, more: usize) -> Result<(), ProviderError> {
         self.held = self.held.saturating_add(more);
         if self.held > MOST_HELD {
-            return Err(Fault::unreadable("its pictures and tool results are over 32 MiB"));
+            return Err(ProviderError::unreadable("its pictures and tool results are over 32 MiB"));
         }
         Ok(())
     }
 }
 
-fn read<'a>(json: Option<Json<'a>>, event: &str) -> Result<Block<'a>, Fault> {
+fn read<'a>(json: Option<Json<'a>>, event: &str) -> Result<Block<'a>, ProviderError> {
     let text = json.as_ref().and_then(Json::source).ok_or_else(|| malformed(event))?;
     serde_json::from_str(text).map_err(|_| malformed(event))
 }
 
-fn beside(text: &str, tell: Tell<'_>) {
+fn beside(text: &str, tell: EventSink<'_>) {
     if let Ok(beside) = serde_json::from_str::<Beside<'_>>(text) {
         beside.tell(tell);
     }
 }
 
-fn malformed(event: &str) -> Fault {
+fn malformed(event: &str) -> ProviderError {
     let event: String = event.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
-    Fault::unreadable(&format!("a frame of the kind {event} is malformed"))
+    ProviderError::unreadable(&format!("a frame of the kind {event} is malformed"))
 }
 
-fn stray() -> Fault {
-    Fault::unreadable("it goes on with a content block that was never started")
+fn stray() -> ProviderError {
+    ProviderError::unreadable("it goes on with a content block that was never started")
 }
 
 fn header<'a>(frame: &'a Message, name: &str) -> Option<&'a str> {
@@ -277,12 +277,12 @@ fn header<'a>(frame: &'a Message, name: &str) -> Option<&'a str> {
 
 /// What an exception frame (`:exception-type`, the text in its payload) or an error frame (`:error-code`,
 /// `:error-message`) says went wrong.
-fn failure(frame: &Message) -> Fault {
+fn failure(frame: &Message) -> ProviderError {
     let kind = header(frame, ":exception-type").or_else(|| header(frame, ":error-code")).unwrap_or_default();
     let status = status(kind);
     let mut fault = match header(frame, ":error-message") {
-        Some(message) if !message.is_empty() => Fault::new(status, message),
-        _ => Fault::read(status, frame.payload()),
+        Some(message) if !message.is_empty() => ProviderError::new(status, message),
+        _ => ProviderError::read(status, frame.payload()),
     };
     // A failing model's own words.
     if let Ok(more) = serde_json::from_slice::<Original>(frame.payload())

@@ -6,7 +6,7 @@ use super::finish;
 use super::shapes::{
     Beside, Block, Media, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, tell_block,
 };
-use crate::api::chat::{Event, Fault, Json, Start, Tell, Text};
+use crate::api::chat::{Event, EventSink, Json, ProviderError, Start, Text};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -34,16 +34,16 @@ struct Message<'a> {
 ///
 /// # Errors
 /// What it says instead of an answer, or that it cannot be read.
-pub fn tell(bytes: &[u8], tell: Tell<'_>) -> Result<(), Fault> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Fault::unreadable("it is not UTF-8"))?;
-    let not_json = |_| Fault::unreadable("it is not the JSON that Converse answers with");
+pub fn tell(bytes: &[u8], tell: EventSink<'_>) -> Result<(), ProviderError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| ProviderError::unreadable("it is not UTF-8"))?;
+    let not_json = |_| ProviderError::unreadable("it is not the JSON that Converse answers with");
     let body: Body<'_> = serde_json::from_str(text).map_err(not_json)?;
     let beside: Beside<'_> = serde_json::from_str(text).map_err(not_json)?;
     let Some(message) = body.output.and_then(|output| output.message) else {
-        return Err(Fault::read(502, bytes));
+        return Err(ProviderError::read(502, bytes));
     };
     let Some(reason) = body.stop_reason else {
-        return Err(Fault::unreadable("it has no stopReason"));
+        return Err(ProviderError::unreadable("it has no stopReason"));
     };
     let finish = finish(&reason)?;
 
@@ -66,13 +66,13 @@ pub fn tell(bytes: &[u8], tell: Tell<'_>) -> Result<(), Fault> {
 struct Teller<'t> {
     calls: u32,
     citations: Citations,
-    tell: Tell<'t>,
+    tell: EventSink<'t>,
 }
 
 impl Teller<'_> {
-    fn block(&mut self, json: &Json<'_>) -> Result<(), Fault> {
+    fn block(&mut self, json: &Json<'_>) -> Result<(), ProviderError> {
         let block: Block<'_> =
-            json.read().ok_or_else(|| Fault::unreadable("a content block is malformed"))?;
+            json.read().ok_or_else(|| ProviderError::unreadable("a content block is malformed"))?;
         self.citations.begin();
         if let Some(text) = &block.text {
             self.text(text);
@@ -106,10 +106,11 @@ impl Teller<'_> {
         }
     }
 
-    fn call(&mut self, call: &ToolUse<'_>) -> Result<(), Fault> {
-        let name = call.name.as_deref().ok_or_else(|| Fault::unreadable("a tool call has no name"))?;
+    fn call(&mut self, call: &ToolUse<'_>) -> Result<(), ProviderError> {
+        let name =
+            call.name.as_deref().ok_or_else(|| ProviderError::unreadable("a tool call has no name"))?;
         let id = call.tool_use_id.as_deref().unwrap_or_default();
-        let nothing = Json::of(&serde_json::Map::new());
+        let nothing = Json::from_value(&serde_json::Map::new());
         let input = call.input.as_ref().filter(|input| !input.is_null()).unwrap_or(&nothing);
         if call.is_servers() {
             tell_block(&ServerCall::new(id, name, input), self.tell);
@@ -122,10 +123,10 @@ impl Teller<'_> {
         Ok(())
     }
 
-    fn result(&mut self, json: &Json<'_>) -> Result<(), Fault> {
+    fn result(&mut self, json: &Json<'_>) -> Result<(), ProviderError> {
         let result: ToolResult<'_> =
-            json.read().ok_or_else(|| Fault::unreadable("a tool result is malformed"))?;
-        let nothing = Json::of::<[u8; 0]>(&[]);
+            json.read().ok_or_else(|| ProviderError::unreadable("a tool result is malformed"))?;
+        let nothing = Json::from_value::<[u8; 0]>(&[]);
         let told = ServerResult {
             kind: result.kind.as_deref().unwrap_or(SERVER_RESULT),
             tool_use_id: result.tool_use_id.as_deref().unwrap_or_default(),
@@ -151,8 +152,12 @@ impl Teller<'_> {
         else {
             return;
         };
-        let block =
-            format!("{{\"type\":{},{}:{}}}", Json::of(&kind).get(), Json::of(&kind).get(), value.get());
+        let block = format!(
+            "{{\"type\":{},{}:{}}}",
+            Json::from_value(&kind).get(),
+            Json::from_value(&kind).get(),
+            value.get()
+        );
         (self.tell)(Event::Block { choice: 0, json: &block });
     }
 }

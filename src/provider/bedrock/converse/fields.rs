@@ -123,7 +123,7 @@ impl<'a> Fields<'a> {
             if text.len() > 1 {
                 text.push(',');
             }
-            text.push_str(Json::of(name).get());
+            text.push_str(Json::from_value(name).get());
             text.push(':');
             text.push_str(value.get());
         }
@@ -156,7 +156,7 @@ fn service_tier<'a>(tier: Json<'a>, outgoing: &mut Outgoing) -> Option<Json<'a>>
 /// `anthropic-beta` names: a list, or as the header has them.
 pub fn betas(json: Json<'_>) -> Json<'_> {
     match json.text() {
-        Some(text) => Json::of(&text.split(',').map(str::trim).collect::<Vec<_>>()),
+        Some(text) => Json::from_value(&text.split(',').map(str::trim).collect::<Vec<_>>()),
         None => json,
     }
 }
@@ -174,8 +174,9 @@ fn in_camel_case<'a>(json: &Json<'a>) -> Json<'a> {
         out
     };
     let Some(members) = json.source().and_then(Json::members) else { return json.clone() };
-    let members =
-        members.iter().map(|(name, value)| format!("{}:{}", Json::of(&camel(name)).get(), value.get()));
+    let members = members
+        .iter()
+        .map(|(name, value)| format!("{}:{}", Json::from_value(&camel(name)).get(), value.get()));
     let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
     Json::owned(text).unwrap_or_else(|| json.clone())
 }

@@ -13,7 +13,7 @@ mod tools;
 
 use super::answer::Answer;
 use super::model::{Family, Model};
-use crate::api::chat::{ChatRequest, Json, Reader, ResponseFormat};
+use crate::api::chat::{ChatRequest, Decoder, Json, ResponseFormat};
 use crate::error::Error;
 use crate::provider::outgoing::Outgoing;
 use crate::provider::way::{Chat, Target};
@@ -38,7 +38,7 @@ impl Chat for Converse {
         write(request, target, Ask::Answer, outgoing)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Reader> {
+    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
         Box::new(Answer::new(streamed))
     }
 }
@@ -87,7 +87,7 @@ pub fn write(
     if let Some(betas) =
         target.account.anthropic_beta.as_deref().filter(|_| model.family == Family::Anthropic)
     {
-        fields.add("anthropic_beta", fields::betas(Json::of(betas)));
+        fields.add("anthropic_beta", fields::betas(Json::from_value(betas)));
     }
     fields.settle(&mut request, outgoing)?;
     let tool_config = tools::write(&request, &model, &mut fields, searches_web, outgoing)?;
@@ -131,6 +131,6 @@ fn is_shaped(format: Option<&ResponseFormat<'_>>) -> bool {
 
 /// A JSON object with one member.
 fn object<T: Serialize + ?Sized>(name: &str, value: &T) -> Json<'static> {
-    let text = format!("{{{}:{}}}", Json::of(name).get(), Json::of(value).get());
-    Json::owned(text).unwrap_or_else(|| Json::of(&()))
+    let text = format!("{{{}:{}}}", Json::from_value(name).get(), Json::from_value(value).get());
+    Json::owned(text).unwrap_or_else(|| Json::from_value(&()))
 }

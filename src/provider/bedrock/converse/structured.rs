@@ -67,7 +67,7 @@ pub fn write(
             warn_moved("response_format", &moved, NAME, outgoing);
             let json_schema = Schema { name, schema: schema.get(), description: description.as_deref() };
             let text_format = TextFormat { kind: "json_schema", structure: Structure { json_schema } };
-            (Some(Json::of(&OutputConfig { text_format })), None)
+            (Some(Json::from_value(&OutputConfig { text_format })), None)
         }
     }
 }

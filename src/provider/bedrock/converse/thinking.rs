@@ -35,7 +35,7 @@ pub fn write<'a>(
             if let Some(thinking) = reasoning.thinking {
                 fields.add("thinking", thinking);
             } else if let Some(effort) = reasoning.effort {
-                fields.add("reasoning_effort", Json::of(effort.as_ref()));
+                fields.add("reasoning_effort", Json::from_value(effort.as_ref()));
             }
         }
         family => {
@@ -103,8 +103,8 @@ fn others<'a>(
         _ => "high",
     };
     match family {
-        Family::OpenAi if word != "none" => fields.add("reasoning_effort", Json::of(word)),
-        Family::Qwen if word != "none" => fields.add("reasoning_config", Json::of(word)),
+        Family::OpenAi if word != "none" => fields.add("reasoning_effort", Json::from_value(word)),
+        Family::Qwen if word != "none" => fields.add("reasoning_config", Json::from_value(word)),
         Family::Amazon if model.is_thinking_nova() => {
             let config = match word {
                 "none" => r#"{"type":"disabled"}"#.to_owned(),

@@ -72,7 +72,7 @@ pub fn write<'a>(
         tools.push(Tool::System(Named { name: Cow::Borrowed(GROUNDING) }));
     }
     if !anthropics.is_empty() {
-        fields.add("tools", Json::of(&anthropics));
+        fields.add("tools", Json::from_value(&anthropics));
     }
     remember(&called, &mut tools, request, outgoing);
     let tool_choice = choice(request, &called, &mut tools, outgoing)?;
@@ -158,7 +158,7 @@ fn is_allowed(choice: Option<&ToolChoice<'_>>, name: &str) -> bool {
 fn schema<'a>(parameters: Option<&Json<'a>>) -> Json<'a> {
     let open = || Json::owned(r#"{"type":"object","properties":{}}"#.to_owned());
     let Some(schema) = parameters.filter(|schema| !schema.is_null()) else {
-        return open().unwrap_or_else(|| Json::of(&()));
+        return open().unwrap_or_else(|| Json::from_value(&()));
     };
     match Json::members(schema.get()) {
         Some(members) if members.is_empty() => open().unwrap_or_else(|| schema.clone()),

@@ -34,7 +34,7 @@ fn written(model: &str, text: &str) -> String {
     })
 }
 
-fn read(model: &str, answer: &str, request: &str) -> Result<String, Fault> {
+fn read(model: &str, answer: &str, request: &str) -> Result<String, ProviderError> {
     with(model, |exchange, _| exchange.read(answer.as_bytes(), Some(&body(request)), model))
         .map(|out| String::from_utf8(out).unwrap())
 }

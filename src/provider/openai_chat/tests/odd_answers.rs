@@ -2,7 +2,7 @@
 
 use super::{CHAT_MEND, Told, read_all_ways};
 use crate::api::chat::Finish;
-use crate::api::chat::answer::Piece;
+use crate::api::chat::answer::ContentPart;
 use crate::provider::way::Mend;
 use serde_json::{Value, json};
 
@@ -21,12 +21,12 @@ fn deltas(deltas: &[&str]) -> Told {
 }
 
 fn calls(told: &Told) -> Vec<(u32, &str, &str, &str)> {
-    let pieces = told.answer.choices.iter().flat_map(|choice| &choice.pieces);
-    let call = |piece: &'_ Piece| matches!(piece, Piece::ToolCall { .. });
+    let pieces = told.answer.choices.iter().flat_map(|choice| &choice.parts);
+    let call = |piece: &'_ ContentPart| matches!(piece, ContentPart::ToolCall { .. });
     pieces
         .filter(|piece| call(piece))
         .filter_map(|piece| match piece {
-            Piece::ToolCall { index, id, name, arguments, .. } => {
+            ContentPart::ToolCall { index, id, name, arguments, .. } => {
                 Some((*index, id.as_str(), name.as_str(), arguments.as_str()))
             }
             _ => None,
@@ -88,13 +88,13 @@ fn thinking_is_read_in_every_spelling() {
         let body = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"stop"}}]}}"#);
         let told = read_all_ways(body.as_bytes(), false);
         assert!(told.ended && told.error.is_none());
-        told.answer.choices[0].pieces.clone()
+        told.answer.choices[0].parts.clone()
     };
-    let thought = |text: &str, seal: Option<&str>| Piece::Reasoning {
+    let thought = |text: &str, seal: Option<&str>| ContentPart::Reasoning {
         text: text.to_owned(),
         signature: seal.map(str::to_owned),
     };
-    let text = |text: &str| Piece::Text(text.to_owned());
+    let text = |text: &str| ContentPart::Text(text.to_owned());
     for spelling in [
         r#"{"reasoning_content":"t","content":"c"}"#,
         r#"{"reasoning":"t","content":"c"}"#,
@@ -109,10 +109,10 @@ fn thinking_is_read_in_every_spelling() {
     let sealed = r#"{"reasoning":"t","content":"c","reasoning_details":[{"type":"reasoning.text","text":"t","signature":"s"}]}"#;
     assert_eq!(pieces(sealed), [thought("t", Some("s")), text("c")]);
     let blocks = r#"{"reasoning_content":"t","thinking_blocks":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"redacted_thinking","data":"d"}],"content":"c"}"#;
-    assert_eq!(pieces(blocks), [thought("t", Some("s")), Piece::Redacted("d".into()), text("c")]);
+    assert_eq!(pieces(blocks), [thought("t", Some("s")), ContentPart::Redacted("d".into()), text("c")]);
     let detail = r#"{"type":"reasoning.encrypted","data":"d","id":"r"}"#;
     let encrypted = format!(r#"{{"reasoning":"t","content":"c","reasoning_details":[{detail}]}}"#);
-    assert_eq!(pieces(&encrypted), [thought("t", None), Piece::Redacted(detail.into()), text("c")]);
+    assert_eq!(pieces(&encrypted), [thought("t", None), ContentPart::Redacted(detail.into()), text("c")]);
     // Tags are text.
     assert_eq!(pieces(r#"{"content":"<think>t</think>c"}"#), [text("<think>t</think>c")]);
 }
@@ -253,13 +253,17 @@ fn several_choices_pictures_sound_and_further_members_are_told() {
     assert_eq!(answer.created, Some(5));
     let names: Vec<&str> = answer.members.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["citations", "system_fingerprint"]);
-    let media = |kind: &str, data: &str| Piece::Media { media_type: kind.into(), data: data.into() };
+    let media = |kind: &str, data: &str| ContentPart::Media { media_type: kind.into(), data: data.into() };
     let [first, second] = answer.choices.as_slice() else { panic!("two choices") };
-    assert_eq!(first.pieces, [Piece::Text("one".into()), media("image/png", "AAAA")]);
+    assert_eq!(first.parts, [ContentPart::Text("one".into()), media("image/png", "AAAA")]);
     assert_eq!(first.logprobs.len(), 1);
     assert_eq!(
-        second.pieces,
-        [Piece::Refusal("I will not".into()), Piece::Text("hello".into()), media("audio/wav", "UklGRgAA")]
+        second.parts,
+        [
+            ContentPart::Refusal("I will not".into()),
+            ContentPart::Text("hello".into()),
+            media("audio/wav", "UklGRgAA")
+        ]
     );
     assert_eq!(second.annotations.len(), 1);
 }

@@ -1,6 +1,6 @@
 //! Which second answer fits which first one.
 
-use crate::api::chat::{Event, Fault, Finish, Reader, Tell, Writer};
+use crate::api::chat::{Decoder, Encoder, Event, EventSink, Finish, ProviderError};
 use crate::provider::rescue::Asked;
 use crate::provider::rewriter::Rewriter;
 use proptest::prelude::*;
@@ -10,19 +10,19 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug)]
 struct Script(Vec<Event<'static>>);
 
-impl Reader for Script {
-    fn push(&mut self, _bytes: &[u8], tell: Tell<'_>) {
+impl Decoder for Script {
+    fn push(&mut self, _bytes: &[u8], tell: EventSink<'_>) {
         self.0.drain(..).for_each(tell);
     }
 
-    fn finish(&mut self, _tell: Tell<'_>) {}
+    fn finish(&mut self, _tell: EventSink<'_>) {}
 }
 
 /// Writes text and arguments as they are, `!` where the answer ends.
 #[derive(Debug, Clone, Default)]
 struct Plain(Arc<Mutex<String>>);
 
-impl Writer for Plain {
+impl Encoder for Plain {
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let mut log = self.0.lock().unwrap();
         match event {
@@ -42,7 +42,7 @@ impl Writer for Plain {
         out.push(b'!');
     }
 
-    fn fail(&mut self, _fault: &Fault, out: &mut Vec<u8>) {
+    fn fail(&mut self, _fault: &ProviderError, out: &mut Vec<u8>) {
         out.push(b'#');
     }
 }
@@ -220,7 +220,7 @@ fn what_is_not_known_or_cannot_be_compared_fits_nothing() {
     rewriter.resume(Box::new(Script(vec![text("a")])), ANEW);
     assert!(rewriter.misfit() && rewriter.told().is_none());
     let mut out = Vec::new();
-    rewriter.fail(&Fault::new(502, "no"), &mut out);
+    rewriter.fail(&ProviderError::new(502, "no"), &mut out);
     assert!(rewriter.is_complete());
     assert_eq!(out, b"#");
 }

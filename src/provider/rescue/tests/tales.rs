@@ -1,7 +1,7 @@
 //! An answer as each vendor would stream it, and as a caller reads it.
 
-use crate::api::chat::answer::Piece;
-use crate::api::chat::{Answer, Event, Finish, Reader, Setting, Writer};
+use crate::api::chat::answer::ContentPart;
+use crate::api::chat::{ChatResponse, Decoder, EncodeContext, Encoder, Event, Finish};
 use crate::api::messages::tests::grammar;
 use crate::api::operation::Operation;
 use crate::api::{chat_completions, messages};
@@ -39,7 +39,7 @@ impl Tale {
 }
 
 impl Vendor {
-    pub fn reader(self) -> Box<dyn Reader> {
+    pub fn reader(self) -> Box<dyn Decoder> {
         match self {
             Self::OpenAi => OPENAI_CHAT.reader(true),
             Self::Anthropic => AnthropicChat::OWN.reader(true),
@@ -164,8 +164,8 @@ pub(super) const CALLERS: [Caller; 4] = [
 ];
 
 impl Caller {
-    pub fn setting(self) -> Setting {
-        Setting {
+    pub fn setting(self) -> EncodeContext {
+        EncodeContext {
             id: "7".into(),
             created: 5,
             model: "asked".into(),
@@ -176,32 +176,32 @@ impl Caller {
         }
     }
 
-    pub fn writer(self) -> Box<dyn Writer> {
+    pub fn writer(self) -> Box<dyn Encoder> {
         match self.operation {
             Operation::Messages => messages::writer(true, self.setting()),
-            _ => chat_completions::writer(true, self.setting()),
+            _ => chat_completions::encoder(true, self.setting()),
         }
     }
 
     /// Checks that a stream is one whole answer in the dialect's grammar, and that it tells the tale.
     pub fn check(self, stream: &[u8], tale: &Tale, about: &str) {
         let shown = String::from_utf8_lossy(stream);
-        let mut answer = Answer::default();
+        let mut answer = ChatResponse::default();
         let (mut finishes, mut ends) = (0, 0);
         let mut reader = rescue::reader(self.operation, true).unwrap();
         let mut tell = |event: Event<'_>| {
             finishes += u32::from(matches!(event, Event::Finish { .. }));
             ends += u32::from(matches!(event, Event::End));
             assert!(!matches!(event, Event::Error(_)), "{about}: {event:?}\n{shown}");
-            answer.take(&event);
+            answer.apply(&event);
         };
         reader.push(stream, &mut tell);
         reader.finish(&mut tell);
         assert_eq!((finishes, ends), (1, 1), "{about}\n{shown}");
         let choice = &answer.choices[0];
         assert_eq!(choice.text().unwrap_or_default(), tale.text.concat(), "{about}\n{shown}");
-        let told = choice.pieces.iter().filter_map(|piece| match piece {
-            Piece::ToolCall { name, arguments, .. } => Some((name.clone(), arguments.clone())),
+        let told = choice.parts.iter().filter_map(|piece| match piece {
+            ContentPart::ToolCall { name, arguments, .. } => Some((name.clone(), arguments.clone())),
             _ => None,
         });
         let calls = tale.calls.iter().map(|(name, pieces)| (name.clone(), pieces.concat()));
