@@ -9,7 +9,7 @@ use std::hint::black_box;
 use timer::Timer;
 use turnpike::api::operation::Operation;
 use turnpike::config::node::Node;
-use turnpike::config::read::{At, Problems};
+use turnpike::config::read::{Cursor, Problems};
 
 const ONE_TARGET: &str = r#"{"provider":"@up"}"#;
 
@@ -28,7 +28,7 @@ fn main() {
         let Ok(node) = Node::from_json(text.as_bytes()) else { continue };
         timer.row(&format!("{name}, fields walked"), || {
             let problems = Problems::default();
-            At::root(black_box(&node), &problems).entries().map(|entries| entries.len())
+            Cursor::root(black_box(&node), &problems).entries().map(|entries| entries.len())
         });
     }
 }

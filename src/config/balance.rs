@@ -4,11 +4,11 @@
 
 use super::headers::observable;
 use super::policy::at_least;
-use super::read::At;
+use super::read::Cursor;
 
 /// `strategy.by`, an extension of the spec: what decides in `loadbalance` mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum By {
+pub enum BalanceBy {
     /// The targets' weights.
     #[default]
     Weight,
@@ -18,8 +18,8 @@ pub enum By {
     Price,
 }
 
-impl By {
-    pub const WORDS: [(&'static str, Self); 3] =
+impl BalanceBy {
+    pub const VARIANTS: [(&'static str, Self); 3] =
         [("weight", Self::Weight), ("least_latency", Self::LeastLatency), ("price", Self::Price)];
 }
 
@@ -40,30 +40,30 @@ pub struct Price {
 }
 
 /// Seconds a choice sticks when the config does not say (reference 4.1).
-const STICKS: u64 = 300;
+const DEFAULT_STICKY_TTL: u64 = 300;
 
 impl Sticky {
     /// `Some(None)`: written, but not enabled.
-    pub fn read(at: &At<'_>) -> Option<Option<Self>> {
+    pub fn read(at: &Cursor<'_>) -> Option<Option<Self>> {
         let mut fields = at.fields()?;
-        let enabled = fields.need(&["enabled"]).and_then(|at| at.flag());
+        let enabled = fields.required(&["enabled"]).and_then(|at| at.flag());
         let hash_fields = fields.get(&["hash_fields"]).and_then(|at| hash_fields(&at)).unwrap_or_default();
         let ttl = fields.get(&["ttl"]).and_then(|at| at.integer_within(1, 31_536_000));
-        fields.close(&["enabled", "hash_fields", "ttl"]);
-        let ttl = ttl.and_then(|seconds| seconds.try_into().ok()).unwrap_or(STICKS);
+        fields.reject_unknown(&["enabled", "hash_fields", "ttl"]);
+        let ttl = ttl.and_then(|seconds| seconds.try_into().ok()).unwrap_or(DEFAULT_STICKY_TTL);
         Some(enabled?.then_some(Self { hash_fields, ttl }))
     }
 }
 
-fn hash_fields(at: &At<'_>) -> Option<Vec<String>> {
-    let known = |name: &str| {
+fn hash_fields(at: &Cursor<'_>) -> Option<Vec<String>> {
+    let names_a_field = |name: &str| {
         ["metadata.", "params.", "headers."]
             .iter()
             .any(|from| name.len() > from.len() && name.starts_with(from))
     };
-    let field = |item: &At<'_>| {
+    let field = |item: &Cursor<'_>| {
         let name = item.text()?;
-        if !known(name) {
+        if !names_a_field(name) {
             item.problem("must begin with metadata., params. or headers. and name a field");
             return None;
         }
@@ -77,11 +77,11 @@ fn hash_fields(at: &At<'_>) -> Option<Vec<String>> {
 }
 
 impl Price {
-    pub fn read(at: &At<'_>) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>) -> Option<Self> {
         let mut fields = at.fields()?;
-        let input = fields.need(&["input"]).and_then(|at| at_least(&at, 0.0));
-        let output = fields.need(&["output"]).and_then(|at| at_least(&at, 0.0));
-        fields.close(&["input", "output"]);
+        let input = fields.required(&["input"]).and_then(|at| at_least(&at, 0.0));
+        let output = fields.required(&["output"]).and_then(|at| at_least(&at, 0.0));
+        fields.reject_unknown(&["input", "output"]);
         Some(Self { input: input?, output: output? })
     }
 }

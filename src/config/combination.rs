@@ -7,7 +7,7 @@ use super::account::names::{
     B_SERVICE_ACCOUNT, C_AD_TOKEN, C_API_VERSION, C_AUTH_MODE, C_DEPLOYMENT_NAME, C_DEPLOYMENT_TYPE,
     C_ENDPOINT_NAME, C_REGION, CUSTOM_HOST, Names,
 };
-use super::read::Fields;
+use super::read::ObjectReader;
 
 /// What must stand beside `provider` to reach it.
 const WITH_PROVIDER: &[&[Names]] = &[
@@ -45,7 +45,7 @@ const ALONE: &[&[Names]] = &[
 /// Cloud credentials of the list stand in for `api_key`. A provider given as `@slug` needs no key of its
 /// own: the stored record has one, as with `virtual_key` (reference 2.5). Beside `strategy` and `targets`
 /// a provider is never called and needs none either.
-pub(super) fn judge(fields: &Fields<'_>) {
+pub(super) fn check(fields: &ObjectReader<'_>) {
     let has_all = |names: &&[Names]| names.iter().all(|names| fields.has(names));
     let provider = fields.has(&["provider"]);
     let slug = fields

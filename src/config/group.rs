@@ -3,20 +3,20 @@
 //! Judged on the text, before the targets are read: one with problems of its own is there all the same. Not
 //! here: what each target must have by itself (`combination`).
 
-use super::MOST_TARGETS;
-use super::balance::By;
+use super::MAX_TARGETS;
+use super::balance::BalanceBy;
 use super::node::{Kind, Node};
-use super::read::{At, Fields};
+use super::read::{Cursor, ObjectReader};
 use super::strategy::{Mode, Strategy};
 
 /// Reports what is missing.
-pub(super) fn judge(fields: &Fields<'_>, strategy: Option<&Strategy>) {
+pub(super) fn check(fields: &ObjectReader<'_>, strategy: Option<&Strategy>) {
     let targets = fields.peek(&["targets"]);
     if let Some(strategy) = strategy {
         require_targets(fields, targets.as_ref(), strategy.mode);
         if let Some(targets) = targets.as_ref().filter(|_| strategy.mode == Mode::LoadBalance) {
             require_weight(targets);
-            if strategy.by == By::Price {
+            if strategy.by == BalanceBy::Price {
                 require_prices(targets);
             }
         }
@@ -29,19 +29,19 @@ pub(super) fn judge(fields: &Fields<'_>, strategy: Option<&Strategy>) {
 }
 
 /// Groups need targets. `single` takes the first target where there is one and is a leaf otherwise.
-fn require_targets(fields: &Fields<'_>, targets: Option<&At<'_>>, mode: Mode) {
+fn require_targets(fields: &ObjectReader<'_>, targets: Option<&Cursor<'_>>, mode: Mode) {
     if mode == Mode::Single {
         return;
     }
     match targets {
-        None => fields.missing("targets", format!("is required in {} mode", mode.word())),
+        None => fields.missing("targets", format!("is required in {} mode", mode.as_str())),
         Some(at) if at.node.is_empty_list() => at.problem("must hold at least one target"),
         Some(_) => {}
     }
 }
 
 /// A target of weight 0 is never chosen (reference 4.1): with nothing but those, no request has an answer.
-fn require_weight(targets: &At<'_>) {
+fn require_weight(targets: &Cursor<'_>) {
     let weightless = |target: &Node| match target.member("weight").map(|weight| &weight.kind) {
         Some(Kind::Number(weight)) => weight.as_f64() == Some(0.0),
         _ => false,
@@ -53,12 +53,12 @@ fn require_weight(targets: &At<'_>) {
 }
 
 /// Without a price a target cannot be compared with the others; a group's is that of its own config.
-fn require_prices(targets: &At<'_>) {
+fn require_prices(targets: &Cursor<'_>) {
     if targets.node.items().is_none() {
         return;
     }
     // Past the bound they are refused anyway.
-    for target in targets.list().unwrap_or_default().iter().take(MOST_TARGETS) {
+    for target in targets.list().unwrap_or_default().iter().take(MAX_TARGETS) {
         let priced = target.node.member("price").is_some_and(|price| price.kind != Kind::Null);
         if !priced
             && target.node.is_object()

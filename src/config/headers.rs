@@ -7,20 +7,20 @@
 mod sent;
 
 use super::account::names::CUSTOM_HOST;
-use super::account::{Account, Said};
-use super::policy::LONGEST_MS;
+use super::account::{Account, AccountSource};
+use super::policy::MAX_MS;
 use crate::error::Error;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
-use sent::{Header, Place, Sent, SentAccount};
+use sent::{HeaderSlot, RawAccountHeaders, RawGatewayHeaders, RawHeader};
 use std::fmt;
 
 /// Bytes of an id or name we log and echo.
-const LONGEST_ID: usize = 256;
+const MAX_ID_LEN: usize = 256;
 
 /// What the headers ask for. Empty values count as absent.
 #[derive(Clone, Default, PartialEq)]
-pub struct Asked<'a> {
+pub struct GatewayHeaders<'a> {
     pub service_key: Option<&'a str>,
     /// Inline JSON or the id of a saved config; UTF-8, otherwise unread.
     pub config: Option<&'a str>,
@@ -49,50 +49,50 @@ pub struct Asked<'a> {
     pub account: Option<Box<Account>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> GatewayHeaders<'a> {
     /// Reads `headers`. `prefixes` are lower-case and end in `-`; where two of them carry the same header
     /// the first in the list counts.
     ///
     /// # Errors
     /// 400 whose `param` is the header that cannot be read. No text repeats a value.
     pub fn read(headers: &'a HeaderMap, prefixes: &[impl AsRef<str>]) -> Result<Self, Error> {
-        let mut sent = Sent::default();
+        let mut raw = RawGatewayHeaders::default();
         for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
             for (rank, prefix) in prefixes.iter().enumerate() {
-                let word = name.as_str().strip_prefix(prefix.as_ref());
-                if let Some(word) = word
-                    && sent.take(word, Header { name, value, rank })?
+                let suffix = name.as_str().strip_prefix(prefix.as_ref());
+                if let Some(suffix) = suffix
+                    && raw.take(suffix, RawHeader { name, value, rank })?
                 {
                     break;
                 }
             }
         }
-        let provider = text(sent.provider)?;
+        let provider = text(raw.provider)?;
         Ok(Self {
-            service_key: text(sent.service_key)?,
-            config: utf8(sent.config)?,
+            service_key: text(raw.service_key)?,
+            config: utf8(raw.config)?,
             provider,
-            virtual_key: text(sent.virtual_key)?,
-            custom_host: text(sent.custom_host)?,
-            request_timeout: sent.request_timeout.map(milliseconds).transpose()?,
-            forward_headers: sent.forward_headers.map(|header| names(header, headers)).transpose()?,
-            trace_id: id(sent.trace_id)?,
-            span_id: id(sent.span_id)?,
-            parent_span_id: id(sent.parent_span_id)?,
-            span_name: id(sent.span_name)?,
-            metadata: sent.metadata.map(Header::json_object).transpose()?,
-            cache_namespace: text(sent.cache_namespace)?,
-            cache_force_refresh: text(sent.cache_force_refresh)?
+            virtual_key: text(raw.virtual_key)?,
+            custom_host: text(raw.custom_host)?,
+            request_timeout: raw.request_timeout.map(milliseconds).transpose()?,
+            forward_headers: raw.forward_headers.map(|header| names(header, headers)).transpose()?,
+            trace_id: id(raw.trace_id)?,
+            span_id: id(raw.span_id)?,
+            parent_span_id: id(raw.parent_span_id)?,
+            span_name: id(raw.span_name)?,
+            metadata: raw.metadata.map(RawHeader::json_object).transpose()?,
+            cache_namespace: text(raw.cache_namespace)?,
+            cache_force_refresh: text(raw.cache_force_refresh)?
                 .is_some_and(|text| text.eq_ignore_ascii_case("true")),
-            strict_std_compliance: sent.strict.map(flag).transpose()?,
+            strict_std_compliance: raw.strict.map(flag).transpose()?,
             bearer: bearer(headers)?,
-            account: (!sent.account.is_empty()).then(|| account(sent.account, provider)).transpose()?,
+            account: (!raw.account.is_empty()).then(|| account(raw.account, provider)).transpose()?,
         })
     }
 }
 
 /// Whether a header is the gateway's own, under any of `prefixes`, and so never reaches a provider.
-pub fn is_ours(name: &HeaderName, prefixes: &[impl AsRef<str>]) -> bool {
+pub fn is_gateway_header(name: &HeaderName, prefixes: &[impl AsRef<str>]) -> bool {
     prefixes.iter().any(|prefix| name.as_str().starts_with(prefix.as_ref()))
 }
 
@@ -142,42 +142,42 @@ pub fn forwardable(name: &str) -> Result<HeaderName, &'static str> {
 }
 
 /// Reads the account headers. `provider`: the one named in a header.
-fn account(mut sent: SentAccount<'_>, provider: Option<&str>) -> Result<Box<Account>, Error> {
-    sent.provider = provider.unwrap_or_default().to_owned();
-    let mut account = Box::new(Account::said(&mut sent));
-    account.custom_host = sent.text(CUSTOM_HOST);
+fn account(mut raw: RawAccountHeaders<'_>, provider: Option<&str>) -> Result<Box<Account>, Error> {
+    raw.provider = provider.unwrap_or_default().to_owned();
+    let mut account = Box::new(Account::from_source(&mut raw));
+    account.custom_host = raw.text(CUSTOM_HOST);
     // One header for both dialects of cloud C: resources know api_version, deployments cloud_c_api_version.
     account.api_version.clone_from(&account.cloud_c.api_version);
-    sent.wrong.map_or(Ok(account), Err)
+    raw.first_error.map_or(Ok(account), Err)
 }
 
-fn text(header: Place<'_>) -> Result<Option<&str>, Error> {
-    header.map(Header::text).transpose()
+fn text(header: HeaderSlot<'_>) -> Result<Option<&str>, Error> {
+    header.map(RawHeader::text).transpose()
 }
 
-fn utf8(header: Place<'_>) -> Result<Option<&str>, Error> {
-    header.map(Header::utf8).transpose()
+fn utf8(header: HeaderSlot<'_>) -> Result<Option<&str>, Error> {
+    header.map(RawHeader::utf8).transpose()
 }
 
 /// An id we log and echo: bounded, without tabs.
-fn id(header: Place<'_>) -> Result<Option<&str>, Error> {
+fn id(header: HeaderSlot<'_>) -> Result<Option<&str>, Error> {
     let Some(header) = header else { return Ok(None) };
     let text = header.text()?;
-    if text.len() > LONGEST_ID || text.contains('\t') {
-        return Err(header.error(&format!("must be at most {LONGEST_ID} visible ASCII characters")));
+    if text.len() > MAX_ID_LEN || text.contains('\t') {
+        return Err(header.error(&format!("must be at most {MAX_ID_LEN} visible ASCII characters")));
     }
     Ok(Some(text))
 }
 
-fn milliseconds(header: Header<'_>) -> Result<u64, Error> {
+fn milliseconds(header: RawHeader<'_>) -> Result<u64, Error> {
     let ms: Option<u64> = header.text()?.trim().parse().ok();
     match ms.filter(|ms| *ms > 0) {
-        Some(ms) => Ok(ms.min(LONGEST_MS)),
+        Some(ms) => Ok(ms.min(MAX_MS)),
         None => Err(header.error("must be a whole number of milliseconds, at least 1")),
     }
 }
 
-fn flag(header: Header<'_>) -> Result<bool, Error> {
+fn flag(header: RawHeader<'_>) -> Result<bool, Error> {
     match header.text()? {
         text if text.eq_ignore_ascii_case("true") => Ok(true),
         text if text.eq_ignore_ascii_case("false") => Ok(false),
@@ -186,10 +186,10 @@ fn flag(header: Header<'_>) -> Result<bool, Error> {
 }
 
 /// A comma-separated list, in one line or several.
-fn names(header: Header<'_>, headers: &HeaderMap) -> Result<Vec<HeaderName>, Error> {
+fn names(header: RawHeader<'_>, headers: &HeaderMap) -> Result<Vec<HeaderName>, Error> {
     let mut names = Vec::new();
     for value in headers.get_all(header.name) {
-        let text = Header { value, ..header }.text()?;
+        let text = RawHeader { value, ..header }.text()?;
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             let name =
                 forwardable(name).map_err(|what| header.error(&format!("names a header that {what}")))?;
@@ -203,7 +203,7 @@ fn names(header: Header<'_>, headers: &HeaderMap) -> Result<Vec<HeaderName>, Err
 /// of the reference send it.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
-    let header = Header { name: &AUTHORIZATION, value, rank: 0 };
+    let header = RawHeader { name: &AUTHORIZATION, value, rank: 0 };
     let text = header.text()?.trim();
     let token = match text.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
@@ -215,7 +215,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
 }
 
 /// Nothing that may hold a credential.
-impl fmt::Debug for Asked<'_> {
+impl fmt::Debug for GatewayHeaders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Asked")
             .field("provider", &self.provider)

@@ -4,12 +4,12 @@
 //! room's business; parameters are free-form and kept as they stand.
 
 use super::node::Node;
-use super::read::{At, Fields};
+use super::read::{Cursor, ObjectReader};
 use std::fmt;
 
 /// When a list of hooks runs: the rules for `async` and `deny` differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum HookPhase {
     /// On the request: `before_request_hooks`, `input_guardrails`.
     Before,
     /// On the answer: `after_request_hooks`, `output_guardrails`.
@@ -29,8 +29,8 @@ pub struct Hook {
     /// The hook's own `deny` (reference 9.1); `on_fail.deny` is the spec's.
     pub deny: Option<bool>,
     pub checks: Vec<Check>,
-    pub on_fail: Option<Reaction>,
-    pub on_success: Option<Reaction>,
+    pub on_fail: Option<HookAction>,
+    pub on_success: Option<HookAction>,
 }
 
 /// What a hook may do to what it sees. Reference 9.1; guardrail when it does not say.
@@ -56,7 +56,7 @@ pub struct Check {
 
 /// `on_fail` or `on_success`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Reaction {
+pub struct HookAction {
     pub deny: Option<bool>,
     pub feedback: Option<Feedback>,
 }
@@ -84,26 +84,26 @@ const CONTROL_KEYS: [&str; 8] =
 
 impl Hook {
     /// Reads an item of a hook list.
-    pub fn read(at: &At<'_>, when: When) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>, phase: HookPhase) -> Option<Self> {
         let mut fields = at.fields()?;
-        let id = fields.need(&["id"]).and_then(|at| at.text().map(str::to_owned));
-        let mut hook = Self { id, ..Self::controls(&mut fields, when == When::Before) };
-        if let Some(at) = fields.peek(&["async"]).filter(|_| when == When::Before) {
+        let id = fields.required(&["id"]).and_then(|at| at.text().map(str::to_owned));
+        let mut hook = Self { id, ..Self::controls(&mut fields, phase == HookPhase::Before) };
+        if let Some(at) = fields.peek(&["async"]).filter(|_| phase == HookPhase::Before) {
             at.problem("is for after-request hooks only");
         }
         if let Some(at) = fields.get(&["checks"]) {
             hook.checks = at.list().unwrap_or_default().iter().filter_map(check).collect();
         }
-        fields.close(&CONTROL_KEYS);
+        fields.reject_unknown(&CONTROL_KEYS);
         Some(hook)
     }
 
     /// The fields hooks and guardrails share. `reactions_deny`: whether `on_fail` may hold `deny`.
-    fn controls(fields: &mut Fields<'_>, reactions_deny: bool) -> Self {
-        let mut reaction = |name| fields.get(&[name]).and_then(|at| Reaction::read(&at, reactions_deny));
+    fn controls(fields: &mut ObjectReader<'_>, actions_may_deny: bool) -> Self {
+        let mut action = |name| fields.get(&[name]).and_then(|at| HookAction::read(&at, actions_may_deny));
         Self {
-            on_fail: reaction("on_fail"),
-            on_success: reaction("on_success"),
+            on_fail: action("on_fail"),
+            on_success: action("on_success"),
             kind: fields.get(&["type"]).and_then(|at| at.one_of(&KINDS)).unwrap_or_default(),
             asynchronous: fields.flag(&["async"]).unwrap_or_default(),
             sequential: fields.flag(&["sequential"]).unwrap_or_default(),
@@ -115,7 +115,7 @@ impl Hook {
 
 impl Guardrail {
     /// Reads an item of a guardrail list: a slug, or an object whose free keys are its checks.
-    pub fn read(at: &At<'_>, when: When) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>, phase: HookPhase) -> Option<Self> {
         if let Some(slug) = at.node.as_text() {
             if slug.is_empty() {
                 at.problem("must not be empty");
@@ -123,12 +123,12 @@ impl Guardrail {
             return Some(Self::Saved(slug.to_owned()));
         }
         if !at.node.is_object() {
-            at.problem(format!("must be a string or an object, not {}", at.node.noun()));
+            at.problem(format!("must be a string or an object, not {}", at.node.type_name()));
             return None;
         }
         let mut fields = at.fields()?;
         let id = fields.text(&["id"]);
-        let mut hook = Hook { id, ..Hook::controls(&mut fields, when == When::After) };
+        let mut hook = Hook { id, ..Hook::controls(&mut fields, phase == HookPhase::After) };
         for (entry, at) in fields.rest() {
             if at.fields().is_some() {
                 let parameters = entry.value.clone();
@@ -139,30 +139,30 @@ impl Guardrail {
     }
 }
 
-fn check(at: &At<'_>) -> Option<Check> {
+fn check(at: &Cursor<'_>) -> Option<Check> {
     let mut fields = at.fields()?;
-    let id = fields.need(&["id"]).and_then(|at| at.text().map(str::to_owned));
-    let parameters = fields.need(&["parameters"]).and_then(|at| at.fields().map(|_| at.node.clone()));
+    let id = fields.required(&["id"]).and_then(|at| at.text().map(str::to_owned));
+    let parameters = fields.required(&["parameters"]).and_then(|at| at.fields().map(|_| at.node.clone()));
     let enabled = fields.flag(&["is_enabled"]).unwrap_or(true);
-    fields.close(&["id", "parameters", "is_enabled"]);
+    fields.reject_unknown(&["id", "parameters", "is_enabled"]);
     Some(Check { id: id?, parameters: parameters?, enabled })
 }
 
-impl Reaction {
-    fn read(at: &At<'_>, may_deny: bool) -> Option<Self> {
+impl HookAction {
+    fn read(at: &Cursor<'_>, may_deny: bool) -> Option<Self> {
         let mut fields = at.fields()?;
         let feedback = fields.get(&["feedback"]).and_then(|at| Feedback::read(&at));
         let deny = fields.flag(&["deny"]);
         if let Some(at) = fields.peek(&["deny"]).filter(|_| !may_deny) {
             at.problem("is for before-request hooks and output guardrails only");
         }
-        fields.close(&["feedback", "deny"]);
+        fields.reject_unknown(&["feedback", "deny"]);
         Some(Self { deny, feedback })
     }
 }
 
 impl Feedback {
-    fn read(at: &At<'_>) -> Option<Self> {
+    fn read(at: &Cursor<'_>) -> Option<Self> {
         let mut fields = at.fields()?;
         let value = fields.get(&["value"]).and_then(|at| at.number());
         let weight = fields.get(&["weight"]).and_then(|at| at.number());
@@ -170,7 +170,7 @@ impl Feedback {
             at.fields()?;
             Some(at.node.to_json().into_boxed_str())
         });
-        fields.close(&["value", "weight", "metadata"]);
+        fields.reject_unknown(&["value", "weight", "metadata"]);
         Some(Self { value, weight, metadata })
     }
 }

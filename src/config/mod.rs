@@ -22,12 +22,12 @@ pub mod time_limits;
 
 use account::{Account, names};
 use balance::Price;
-use hooks::{Guardrail, Hook, When};
+use hooks::{Guardrail, Hook, HookPhase};
 use http::HeaderName;
 use node::Node;
 use policy::{Breaker, Cache, Retry};
 use query::Patterns;
-use read::{At, Fields, Problems};
+use read::{Cursor, ObjectReader, Problems};
 use rescue::{Hedge, StreamRescue};
 use std::cell::Cell;
 use std::fmt;
@@ -37,10 +37,10 @@ use time_limits::TimeLimits;
 use crate::error::{Error, Problem};
 
 /// Levels of targets within targets: more is no routing anyone means, and each costs stack.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Targets in one whole tree.
-const MOST_TARGETS: usize = 1_000;
+const MAX_TARGETS: usize = 1_000;
 
 /// A config object or one of its targets (spec "Config object"): both have the same fields.
 #[derive(Clone, Default, PartialEq)]
@@ -114,16 +114,17 @@ impl Config {
                 return Err(problems.into_vec());
             }
         };
-        match Self::read(&At::root(&node, &problems), checks) {
+        match Self::read(&Cursor::root(&node, &problems), checks) {
             Some(config) => Ok(config),
             None => Err(problems.into_vec()),
         }
     }
 
     /// Reads a config from a tree. `None` when there are problems, which then are with `at`.
-    pub fn read(at: &At<'_>, checks: &Checks<'_>) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<Self> {
         let before = at.problem_count();
-        let config = Reader { checks, targets: Cell::new(0), patterns: Patterns::default() }.level(at, 0)?;
+        let config = ConfigReader { checks, target_count: Cell::new(0), patterns: Patterns::default() }
+            .read_level(at, 0)?;
         (at.problem_count() == before).then_some(config)
     }
 }
@@ -157,16 +158,16 @@ const KEYS: &[&str] = &[
 ];
 
 /// One reading of a tree of configs.
-struct Reader<'a> {
+struct ConfigReader<'a> {
     checks: &'a Checks<'a>,
     /// Targets seen so far.
-    targets: Cell<usize>,
+    target_count: Cell<usize>,
     patterns: Patterns,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Reads one level: the config itself, or a target `depth` levels below it.
-    fn level(&self, at: &At<'_>, depth: usize) -> Option<Config> {
+    fn read_level(&self, at: &Cursor<'_>, depth: usize) -> Option<Config> {
         let before = at.problem_count();
         let mut fields = at.fields()?;
         if fields.get(&["options"]).is_some() {
@@ -176,13 +177,13 @@ impl Reader<'_> {
             fields.missing("options", message);
             return None;
         }
-        combination::judge(&fields);
-        self.ask(&fields);
+        combination::check(&fields);
+        self.check_provider_and_host(&fields);
         let strategy = fields
             .get(&["strategy"])
             .and_then(|at| Strategy::read(&at, fields.peek(&["targets"]).as_ref(), &self.patterns));
-        group::judge(&fields, strategy.as_ref());
-        let targets = fields.get(&["targets"]).map(|at| self.targets(&at, depth + 1));
+        group::check(&fields, strategy.as_ref());
+        let targets = fields.get(&["targets"]).map(|at| self.read_targets(&at, depth + 1));
         let config = Config {
             name: fields.text(&["name"]),
             provider: fields.text(&["provider"]),
@@ -200,17 +201,17 @@ impl Reader<'_> {
                 .get(&["time_limits"])
                 .and_then(|at| TimeLimits::read(&at))
                 .unwrap_or_default(),
-            stream_rescue: fields.get(&["stream_rescue"]).and_then(|at| at.one_of(&StreamRescue::WORDS)),
+            stream_rescue: fields.get(&["stream_rescue"]).and_then(|at| at.one_of(&StreamRescue::VARIANTS)),
             hedge: fields.get(&["hedge"]).and_then(|at| Hedge::read(&at)),
             price: fields.get(&["price"]).and_then(|at| Price::read(&at)),
             forward_headers: fields.get(&["forward_headers"]).and_then(|at| forward_headers(&at)),
             strict_std_compliance: fields.flag(&["strict_std_compliance", "strict_open_ai_compliance"]),
             override_params: fields.get(&["override_params"]).map(|at| params(&at)).unwrap_or_default(),
             prompt_id: fields.text(&["prompt_id"]),
-            before_request_hooks: items(&mut fields, "before_request_hooks", When::Before, Hook::read),
-            after_request_hooks: items(&mut fields, "after_request_hooks", When::After, Hook::read),
-            input_guardrails: items(&mut fields, "input_guardrails", When::Before, Guardrail::read),
-            output_guardrails: items(&mut fields, "output_guardrails", When::After, Guardrail::read),
+            before_request_hooks: items(&mut fields, "before_request_hooks", HookPhase::Before, Hook::read),
+            after_request_hooks: items(&mut fields, "after_request_hooks", HookPhase::After, Hook::read),
+            input_guardrails: items(&mut fields, "input_guardrails", HookPhase::Before, Guardrail::read),
+            output_guardrails: items(&mut fields, "output_guardrails", HookPhase::After, Guardrail::read),
         };
         if let Some(provider) = config.provider.as_deref().filter(|name| !name.starts_with('@'))
             && at.problem_count() == before
@@ -219,34 +220,34 @@ impl Reader<'_> {
             // What is missing may come with the request.
             Account::report(&error, &fields, false);
         }
-        let known: Vec<&str> = KEYS.iter().copied().chain(names::keys()).collect();
-        fields.close(&known);
+        let valid_keys: Vec<&str> = KEYS.iter().copied().chain(names::keys()).collect();
+        fields.reject_unknown(&valid_keys);
         Some(config)
     }
 
-    fn targets(&self, at: &At<'_>, depth: usize) -> Vec<Config> {
-        if depth > DEEPEST {
-            at.problem(format!("stands too deep; targets may nest {DEEPEST} levels"));
+    fn read_targets(&self, at: &Cursor<'_>, depth: usize) -> Vec<Config> {
+        if depth > MAX_DEPTH {
+            at.problem(format!("stands too deep; targets may nest {MAX_DEPTH} levels"));
             return Vec::new();
         }
         let mut targets = Vec::new();
         for item in at.list().unwrap_or_default() {
-            let count = self.targets.get() + 1;
-            self.targets.set(count);
-            if count > MOST_TARGETS {
+            let count = self.target_count.get() + 1;
+            self.target_count.set(count);
+            if count > MAX_TARGETS {
                 // Told once, not for each of them.
-                if count == MOST_TARGETS + 1 {
-                    item.problem(format!("is one too many; a config may hold {MOST_TARGETS} targets in all"));
+                if count == MAX_TARGETS + 1 {
+                    item.problem(format!("is one too many; a config may hold {MAX_TARGETS} targets in all"));
                 }
                 break;
             }
-            targets.extend(self.level(&item, depth));
+            targets.extend(self.read_level(&item, depth));
         }
         targets
     }
 
     /// Puts to the rooms to our right what only they can judge.
-    fn ask(&self, fields: &Fields<'_>) {
+    fn check_provider_and_host(&self, fields: &ObjectReader<'_>) {
         let provider = fields.peek(&["provider"]);
         if let Some((at, id)) = provider.as_ref().and_then(|at| Some((at, at.node.as_text()?))) {
             match id.strip_prefix('@') {
@@ -263,7 +264,7 @@ impl Reader<'_> {
         }
     }
 
-    fn report(&self, at: &At<'_>, verdict: Result<(), String>) {
+    fn report(&self, at: &Cursor<'_>, verdict: Result<(), String>) {
         if let Err(message) = verdict {
             at.problem(message);
         }
@@ -271,22 +272,22 @@ impl Reader<'_> {
 }
 
 fn items<T>(
-    fields: &mut Fields<'_>,
+    fields: &mut ObjectReader<'_>,
     name: &str,
-    when: When,
-    read: fn(&At<'_>, When) -> Option<T>,
+    phase: HookPhase,
+    read: fn(&Cursor<'_>, HookPhase) -> Option<T>,
 ) -> Option<Vec<T>> {
     let list = fields.get(&[name])?.list()?;
-    Some(list.iter().filter_map(|item| read(item, when)).collect())
+    Some(list.iter().filter_map(|item| read(item, phase)).collect())
 }
 
-fn params(at: &At<'_>) -> Vec<(String, Box<str>)> {
+fn params(at: &Cursor<'_>) -> Vec<(String, Box<str>)> {
     let entries = at.entries().unwrap_or_default();
     entries.into_iter().map(|(entry, _)| (entry.name.clone(), entry.value.to_json().into())).collect()
 }
 
-fn forward_headers(at: &At<'_>) -> Option<Vec<HeaderName>> {
-    let header = |item: &At<'_>| {
+fn forward_headers(at: &Cursor<'_>) -> Option<Vec<HeaderName>> {
+    let header = |item: &Cursor<'_>| {
         let name = headers::forwardable(item.text()?);
         name.map_err(|message| item.problem(message)).ok()
     };

@@ -47,7 +47,7 @@ impl Node {
     }
 
     /// The word for this value in a problem text: `a string`, `an object`.
-    pub fn noun(&self) -> &'static str {
+    pub fn type_name(&self) -> &'static str {
         match &self.kind {
             Kind::Null => "null",
             Kind::Bool(_) => "a boolean",
@@ -151,13 +151,13 @@ impl From<Kind> for Node {
 
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Tree)
+        deserializer.deserialize_any(NodeVisitor)
     }
 }
 
-struct Tree;
+struct NodeVisitor;
 
-impl<'de> Visitor<'de> for Tree {
+impl<'de> Visitor<'de> for NodeVisitor {
     type Value = Node;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_comes_back_in_the_order_it_was_written() {
+    fn json_keeps_the_order_it_was_written_in() {
         let text = r#"{"z":1,"a":[true,null,"x\"y",1.5],"m":{},"n":[]}"#;
         assert_eq!(Node::from_json(text.as_bytes()).unwrap().to_json(), text);
     }

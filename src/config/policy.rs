@@ -3,10 +3,10 @@
 //! Only what was written, checked and typed. Defaults for what was left out, and what the numbers do, are
 //! the business of whoever carries the policy out.
 
-use super::read::At;
+use super::read::Cursor;
 
 /// Ten years: a longer wait than anyone means, short enough that no clock overflows when it is added.
-pub const LONGEST_MS: u64 = 10 * 366 * 24 * 3_600 * 1_000;
+pub const MAX_MS: u64 = 10 * 366 * 24 * 3_600 * 1_000;
 
 /// Spec "Cache".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,28 +52,28 @@ pub struct Breaker {
 }
 
 impl Cache {
-    pub fn read(at: &At<'_>) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>) -> Option<Self> {
         let mut fields = at.fields()?;
         let modes = [("simple", CacheMode::Simple), ("semantic", CacheMode::Semantic)];
-        let mode = fields.need(&["mode"]).and_then(|at| at.one_of(&modes));
+        let mode = fields.required(&["mode"]).and_then(|at| at.one_of(&modes));
         let max_age = fields.get(&["max_age"]).and_then(|at| at.integer_within(0, i64::MAX));
-        fields.close(&["mode", "max_age"]);
+        fields.reject_unknown(&["mode", "max_age"]);
         Some(Self { mode: mode?, max_age: max_age.and_then(|seconds| seconds.try_into().ok()) })
     }
 }
 
 impl Retry {
-    pub fn read(at: &At<'_>) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>) -> Option<Self> {
         const RETRY_AFTER: [&str; 2] = ["use_retry_after_headers", "use_retry_after_header"];
         let mut fields = at.fields()?;
-        let attempts = fields.need(&["attempts"]).and_then(|at| at.integer_within(0, u32::MAX.into()));
+        let attempts = fields.required(&["attempts"]).and_then(|at| at.integer_within(0, u32::MAX.into()));
         let on_status_codes = fields.get(&["on_status_codes"]).and_then(|at| status_codes(&at));
         let use_retry_after = fields.flag(&RETRY_AFTER).unwrap_or_default();
         let mut millis = |name: &str| fields.get(&[name]).and_then(|at| timeout_ms(&at));
         let backoff_ms = millis("backoff_ms");
         let max_backoff_ms = millis("max_backoff_ms");
         let budget_ms = millis("budget_ms");
-        fields.close(&[
+        fields.reject_unknown(&[
             "attempts",
             "on_status_codes",
             "use_retry_after_headers",
@@ -88,38 +88,38 @@ impl Retry {
 }
 
 impl Breaker {
-    pub fn read(at: &At<'_>) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>) -> Option<Self> {
         let mut fields = at.fields()?;
-        let threshold = fields.need(&["failure_threshold"]).and_then(|at| at_least(&at, 1.0));
-        let cooldown = fields.need(&["cooldown_interval"]).and_then(|at| at_least(&at, 30_000.0));
+        let threshold = fields.required(&["failure_threshold"]).and_then(|at| at_least(&at, 1.0));
+        let cooldown = fields.required(&["cooldown_interval"]).and_then(|at| at_least(&at, 30_000.0));
         let failure_status_codes = fields.get(&["failure_status_codes"]).and_then(|at| status_codes(&at));
-        fields.close(&["failure_threshold", "cooldown_interval", "failure_status_codes"]);
+        fields.reject_unknown(&["failure_threshold", "cooldown_interval", "failure_status_codes"]);
         Some(Self {
             failure_threshold: threshold?.ceil() as u32,
-            cooldown_ms: (cooldown?.ceil() as u64).min(LONGEST_MS),
+            cooldown_ms: (cooldown?.ceil() as u64).min(MAX_MS),
             failure_status_codes,
         })
     }
 }
 
 /// An array of HTTP status codes; it may be empty.
-pub fn status_codes(at: &At<'_>) -> Option<Vec<u16>> {
+pub fn status_codes(at: &Cursor<'_>) -> Option<Vec<u16>> {
     let items = at.list()?;
-    let code = |item: &At<'_>| item.integer_within(100, 599)?.try_into().ok();
+    let code = |item: &Cursor<'_>| item.integer_within(100, 599)?.try_into().ok();
     Some(items.iter().filter_map(code).collect())
 }
 
 /// A time-out in milliseconds, at least 1.
-pub fn timeout_ms(at: &At<'_>) -> Option<u64> {
+pub fn timeout_ms(at: &Cursor<'_>) -> Option<u64> {
     let ms: u64 = at.integer_within(1, i64::MAX)?.try_into().ok()?;
-    Some(ms.min(LONGEST_MS))
+    Some(ms.min(MAX_MS))
 }
 
 /// A number from `least` up.
-pub fn at_least(at: &At<'_>, least: f64) -> Option<f64> {
+pub fn at_least(at: &Cursor<'_>, min: f64) -> Option<f64> {
     let number = at.number()?;
-    if number < least {
-        at.problem(format!("must be at least {least}"));
+    if number < min {
+        at.problem(format!("must be at least {min}"));
         return None;
     }
     Some(number)

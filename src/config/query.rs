@@ -13,13 +13,13 @@ pub use fact::{Fact, Facts};
 
 use super::headers;
 use super::node::{Kind, Node};
-use super::read::At;
+use super::read::Cursor;
 use regex::{Regex, RegexBuilder};
 use std::cell::Cell;
 use std::fmt;
 
 /// Levels of `$and` and `$or` within each other.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Bytes a compiled pattern may take: the least of these that is enough is what it is counted with, since a
 /// pattern does not tell.
@@ -95,7 +95,7 @@ const OPERATORS: [&str; 9] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in",
 
 impl Query {
     /// Reads a query. `None` when there are problems, which then are with `at`.
-    pub fn read(at: &At<'_>, patterns: &Patterns) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>, patterns: &Patterns) -> Option<Self> {
         let before = at.problem_count();
         let query = query(at, patterns, 0)?;
         (at.problem_count() == before).then_some(query)
@@ -108,15 +108,15 @@ impl Query {
 
     /// Bytes its patterns take at most, for whoever remembers it.
     pub fn pattern_bytes(&self) -> usize {
-        let of_test = |test: &Test| match test {
+        let test_bytes = |test: &Test| match test {
             Test::Matches(pattern) => pattern.bytes,
             _ => 0,
         };
-        let of_part = |part: &Part| match part {
+        let part_bytes = |part: &Part| match part {
             Part::All(queries) | Part::Any(queries) => queries.iter().map(Self::pattern_bytes).sum(),
-            Part::Value(_, tests) => tests.iter().map(of_test).sum::<usize>(),
+            Part::Value(_, tests) => tests.iter().map(test_bytes).sum::<usize>(),
         };
-        self.parts.iter().map(of_part).sum()
+        self.parts.iter().map(part_bytes).sum()
     }
 }
 
@@ -178,26 +178,29 @@ impl Scalar {
         }
     }
 
-    fn read(at: &At<'_>) -> Option<Self> {
+    fn read(at: &Cursor<'_>) -> Option<Self> {
         Some(match &at.node.kind {
             Kind::Null => Self::Null,
             Kind::Bool(flag) => Self::Bool(*flag),
             Kind::Number(number) => Self::Number(number.as_f64()?),
             Kind::Text(text) => Self::Text(text.as_str().into()),
             Kind::List(_) | Kind::Map(_) => {
-                at.problem(format!("must be a string, a number, a boolean or null, not {}", at.node.noun()));
+                at.problem(format!(
+                    "must be a string, a number, a boolean or null, not {}",
+                    at.node.type_name()
+                ));
                 return None;
             }
         })
     }
 
-    fn list(at: &At<'_>) -> Option<Vec<Self>> {
+    fn list(at: &Cursor<'_>) -> Option<Vec<Self>> {
         Some(at.list()?.iter().filter_map(Self::read).collect())
     }
 }
 
 impl Pattern {
-    fn read(at: &At<'_>, patterns: &Patterns) -> Option<Self> {
+    fn read(at: &Cursor<'_>, patterns: &Patterns) -> Option<Self> {
         let text = at.text()?;
         for bytes in PATTERN_BYTES {
             if patterns.0.get() + bytes > ALL_PATTERNS_BYTES {
@@ -209,7 +212,7 @@ impl Pattern {
                 patterns.0.set(patterns.0.get() + bytes);
                 return outcome
                     .map(|regex| Self { regex, bytes })
-                    .map_err(|error| at.problem(complaint(&error)))
+                    .map_err(|error| at.problem(error_message(&error)))
                     .ok();
             }
         }
@@ -219,7 +222,7 @@ impl Pattern {
 }
 
 /// What is wrong with a pattern, without repeating it.
-fn complaint(error: &regex::Error) -> String {
+fn error_message(error: &regex::Error) -> String {
     // The mistake is the last line; those before it draw the pattern.
     let full = error.to_string();
     match full.lines().filter_map(|line| line.strip_prefix("error: ")).next_back() {
@@ -231,12 +234,12 @@ fn complaint(error: &regex::Error) -> String {
     }
 }
 
-fn query(at: &At<'_>, patterns: &Patterns, depth: usize) -> Option<Query> {
-    if depth > DEEPEST {
-        at.problem(format!("stands too deep; $and and $or may nest {DEEPEST} levels"));
+fn query(at: &Cursor<'_>, patterns: &Patterns, depth: usize) -> Option<Query> {
+    if depth > MAX_DEPTH {
+        at.problem(format!("stands too deep; $and and $or may nest {MAX_DEPTH} levels"));
         return None;
     }
-    let part = |(name, at): (&str, At<'_>)| match name {
+    let part = |(name, at): (&str, Cursor<'_>)| match name {
         "$and" => queries(&at, patterns, depth + 1).map(Part::All),
         "$or" => queries(&at, patterns, depth + 1).map(Part::Any),
         _ => {
@@ -250,12 +253,12 @@ fn query(at: &At<'_>, patterns: &Patterns, depth: usize) -> Option<Query> {
     Some(Query { parts: entries.filter_map(part).collect() })
 }
 
-fn queries(at: &At<'_>, patterns: &Patterns, depth: usize) -> Option<Vec<Query>> {
+fn queries(at: &Cursor<'_>, patterns: &Patterns, depth: usize) -> Option<Vec<Query>> {
     Some(at.list()?.iter().filter_map(|item| query(item, patterns, depth)).collect())
 }
 
 /// Reads a key. Two parts of it count, further ones are ignored, as in the reference.
-fn field(name: &str, at: &At<'_>) -> Option<Field> {
+fn field(name: &str, at: &Cursor<'_>) -> Option<Field> {
     if name.starts_with('$') {
         let hint = match OPERATORS.contains(&name) {
             true => "; it stands in the object of a key",
@@ -285,7 +288,7 @@ fn field(name: &str, at: &At<'_>) -> Option<Field> {
 }
 
 /// What must hold of a value: the operators of an object, or being equal to anything else.
-fn tests(at: &At<'_>, patterns: &Patterns) -> Option<Vec<Test>> {
+fn tests(at: &Cursor<'_>, patterns: &Patterns) -> Option<Vec<Test>> {
     if !at.node.is_object() {
         return Some(vec![Test::Is(Scalar::read(at)?)]);
     }
@@ -293,7 +296,7 @@ fn tests(at: &At<'_>, patterns: &Patterns) -> Option<Vec<Test>> {
     Some(entries.iter().filter_map(|(entry, at)| test(&entry.name, at, patterns)).collect())
 }
 
-fn test(operator: &str, at: &At<'_>, patterns: &Patterns) -> Option<Test> {
+fn test(operator: &str, at: &Cursor<'_>, patterns: &Patterns) -> Option<Test> {
     Some(match operator {
         "$eq" => Test::Is(Scalar::read(at)?),
         "$ne" => Test::IsNot(Scalar::read(at)?),
@@ -313,7 +316,7 @@ fn test(operator: &str, at: &At<'_>, patterns: &Patterns) -> Option<Test> {
 }
 
 /// The number to compare with: one, or a text that begins with one.
-fn bound(at: &At<'_>) -> Option<f64> {
+fn bound(at: &Cursor<'_>) -> Option<f64> {
     let number = number(at.node);
     if number.is_none() {
         at.problem("must be a number, or a text that begins with one");

@@ -12,23 +12,23 @@ use std::collections::HashSet;
 
 /// Problems that are spelled out; further ones are only counted, so that a hostile text of ten thousand
 /// unknown keys is not answered with megabytes.
-const MOST_TOLD: usize = 200;
+const MAX_REPORTED: usize = 200;
 
 /// Bytes of a key that a path repeats; the rest of a longer one is cut off.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 
 /// The problems found so far.
 #[derive(Debug, Default)]
 pub struct Problems {
-    told: RefCell<Vec<Problem>>,
+    reported: RefCell<Vec<Problem>>,
     count: Cell<usize>,
 }
 
 impl Problems {
     pub fn push(&self, path: impl Into<String>, place: Option<(u64, u64)>, message: impl Into<String>) {
         self.count.set(self.count.get() + 1);
-        if self.count.get() <= MOST_TOLD {
-            self.told.borrow_mut().push(Problem { path: path.into(), message: message.into(), place });
+        if self.count.get() <= MAX_REPORTED {
+            self.reported.borrow_mut().push(Problem { path: path.into(), message: message.into(), place });
         }
     }
 
@@ -38,24 +38,24 @@ impl Problems {
 
     /// All problems in the order they were found; past [`MOST_TOLD`] a last one says how many more there are.
     pub fn into_vec(self) -> Vec<Problem> {
-        let mut told = self.told.into_inner();
-        let more = self.count.get() - told.len();
+        let mut reported = self.reported.into_inner();
+        let more = self.count.get() - reported.len();
         if more > 0 {
-            told.push(Problem { path: String::new(), message: format!("and {more} more"), place: None });
+            reported.push(Problem { path: String::new(), message: format!("and {more} more"), place: None });
         }
-        told
+        reported
     }
 }
 
 /// A node and the path that leads to it.
 #[derive(Debug, Clone)]
-pub struct At<'a> {
+pub struct Cursor<'a> {
     pub node: &'a Node,
     pub path: String,
     problems: &'a Problems,
 }
 
-impl<'a> At<'a> {
+impl<'a> Cursor<'a> {
     pub fn root(node: &'a Node, problems: &'a Problems) -> Self {
         Self { node, path: String::new(), problems }
     }
@@ -71,7 +71,7 @@ impl<'a> At<'a> {
     }
 
     fn wrong_type(&self, wanted: &str) {
-        self.problem(format!("must be {wanted}, not {}", self.node.noun()));
+        self.problem(format!("must be {wanted}, not {}", self.node.type_name()));
     }
 
     /// A string.
@@ -122,12 +122,12 @@ impl<'a> At<'a> {
     }
 
     /// A whole number from `least` to `most`.
-    pub fn integer_within(&self, least: i64, most: i64) -> Option<i64> {
+    pub fn integer_within(&self, min: i64, max: i64) -> Option<i64> {
         let number = self.integer()?;
-        if number < least {
-            self.problem(format!("must be at least {least}"));
-        } else if number > most {
-            self.problem(format!("must be at most {most}"));
+        if number < min {
+            self.problem(format!("must be at least {min}"));
+        } else if number > max {
+            self.problem(format!("must be at most {max}"));
         } else {
             return Some(number);
         }
@@ -135,21 +135,21 @@ impl<'a> At<'a> {
     }
 
     /// One of a fixed set of words.
-    pub fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+    pub fn one_of<T: Copy>(&self, variants: &[(&str, T)]) -> Option<T> {
         let given = self.text()?;
-        let found = words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value);
+        let found = variants.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);
         if found.is_none() {
-            let list: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let list: Vec<&str> = variants.iter().map(|(name, _)| *name).collect();
             self.problem(format!("must be one of: {}", list.join(", ")));
         }
         found
     }
 
     /// An array, as its items with their paths.
-    pub fn list(&self) -> Option<Vec<At<'a>>> {
+    pub fn list(&self) -> Option<Vec<Cursor<'a>>> {
         match &self.node.kind {
             Kind::List(items) => {
-                let at = |(index, node)| At {
+                let at = |(index, node)| Cursor {
                     node,
                     path: format!("{}[{index}]", self.path),
                     problems: self.problems,
@@ -169,9 +169,9 @@ impl<'a> At<'a> {
     }
 
     /// An object, to be read field by field.
-    pub fn fields(&self) -> Option<Fields<'a>> {
+    pub fn fields(&self) -> Option<ObjectReader<'a>> {
         match &self.node.kind {
-            Kind::Map(entries) => Some(Fields { entries, at: self.clone(), seen: Vec::new() }),
+            Kind::Map(entries) => Some(ObjectReader { entries, at: self.clone(), consumed: Vec::new() }),
             _ => {
                 self.wrong_type("an object");
                 None
@@ -180,7 +180,7 @@ impl<'a> At<'a> {
     }
 
     /// An object with free names, as its entries with their paths. Names that stand twice are reported.
-    pub fn entries(&self) -> Option<Vec<(&'a Entry, At<'a>)>> {
+    pub fn entries(&self) -> Option<Vec<(&'a Entry, Cursor<'a>)>> {
         let Kind::Map(entries) = &self.node.kind else {
             self.wrong_type("an object");
             return None;
@@ -192,12 +192,12 @@ impl<'a> At<'a> {
         Some(entries.iter().map(|entry| (entry, self.child(entry))).collect())
     }
 
-    fn child(&self, entry: &'a Entry) -> At<'a> {
-        At { node: &entry.value, path: self.join(&entry.name), problems: self.problems }
+    fn child(&self, entry: &'a Entry) -> Cursor<'a> {
+        Cursor { node: &entry.value, path: self.join(&entry.name), problems: self.problems }
     }
 
     fn join(&self, name: &str) -> String {
-        let name = match name.char_indices().find(|(at, _)| *at >= LONGEST_NAME) {
+        let name = match name.char_indices().find(|(at, _)| *at >= MAX_NAME_LEN) {
             Some((end, _)) => Cow::Owned(format!("{}...", name.get(..end).unwrap_or_default())),
             None => Cow::Borrowed(name),
         };
@@ -207,15 +207,15 @@ impl<'a> At<'a> {
 
 /// An object being read. Call [`Fields::close`] at the end: it reports every key nobody asked for.
 #[derive(Debug)]
-pub struct Fields<'a> {
+pub struct ObjectReader<'a> {
     entries: &'a [Entry],
-    pub at: At<'a>,
-    seen: Vec<&'a str>,
+    pub at: Cursor<'a>,
+    consumed: Vec<&'a str>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ObjectReader<'a> {
     /// The field of the first of `names` that is there; the others are aliases. `null` counts as absent.
-    pub fn get(&mut self, names: &[&str]) -> Option<At<'a>> {
+    pub fn get(&mut self, names: &[&str]) -> Option<Cursor<'a>> {
         let mut found: Option<&'a Entry> = None;
         for entry in self.entries.iter().filter(|entry| names.contains(&entry.name.as_str())) {
             if let Some(first) = found {
@@ -228,8 +228,8 @@ impl<'a> Fields<'a> {
             } else {
                 found = Some(entry);
             }
-            if !self.seen.contains(&entry.name.as_str()) {
-                self.seen.push(&entry.name);
+            if !self.consumed.contains(&entry.name.as_str()) {
+                self.consumed.push(&entry.name);
             }
         }
         let entry = found?;
@@ -237,7 +237,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The field [`Fields::get`] would give, left unread: whoever reads it reports what is wrong with it.
-    pub fn peek(&self, names: &[&str]) -> Option<At<'a>> {
+    pub fn peek(&self, names: &[&str]) -> Option<Cursor<'a>> {
         let entry = self.entries.iter().find(|entry| names.contains(&entry.name.as_str()))?;
         (entry.value.kind != Kind::Null).then(|| self.at.child(entry))
     }
@@ -248,7 +248,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Like [`Fields::get`], and reports the field as missing where it is not there.
-    pub fn need(&mut self, names: &[&str]) -> Option<At<'a>> {
+    pub fn required(&mut self, names: &[&str]) -> Option<Cursor<'a>> {
         let found = self.get(names);
         if found.is_none() {
             self.missing(names.first().copied().unwrap_or_default(), "is required");
@@ -270,33 +270,33 @@ impl<'a> Fields<'a> {
 
     /// Whether one of `names` is there and says something: neither `null` nor an empty string.
     pub fn has(&self, names: &[&str]) -> bool {
-        let says =
+        let is_set =
             |kind: &Kind| !matches!(kind, Kind::Null) && !matches!(kind, Kind::Text(t) if t.is_empty());
-        self.entries.iter().any(|entry| names.contains(&entry.name.as_str()) && says(&entry.value.kind))
+        self.entries.iter().any(|entry| names.contains(&entry.name.as_str()) && is_set(&entry.value.kind))
     }
 
     /// Entries nobody asked for so far (for objects that allow free keys). A name that stands twice is
     /// reported and given once.
-    pub fn rest(&mut self) -> Vec<(&'a Entry, At<'a>)> {
+    pub fn rest(&mut self) -> Vec<(&'a Entry, Cursor<'a>)> {
         let mut names = HashSet::new();
         let mut rest = Vec::new();
-        for entry in self.entries.iter().filter(|entry| !self.seen.contains(&entry.name.as_str())) {
+        for entry in self.entries.iter().filter(|entry| !self.consumed.contains(&entry.name.as_str())) {
             if names.insert(entry.name.as_str()) {
                 rest.push((entry, self.at.child(entry)));
             } else {
                 self.at.problems.push(self.at.join(&entry.name), entry.place, "stands twice");
             }
         }
-        self.seen.extend(names);
+        self.consumed.extend(names);
         rest
     }
 
     /// Reports unknown keys. `known` is only used to suggest what may have been meant.
-    pub fn close(mut self, known: &[&str]) {
+    pub fn reject_unknown(mut self, valid_keys: &[&str]) {
         for (entry, at) in self.rest() {
             // What is only counted needs no suggestion: looking for one is the dear part of a flood.
             let near = match at.problem_count() {
-                0..MOST_TOLD => nearest(known, &entry.name),
+                0..MAX_REPORTED => nearest(valid_keys, &entry.name),
                 _ => None,
             };
             let message = match near {
@@ -309,8 +309,8 @@ impl<'a> Fields<'a> {
 }
 
 /// The known name at most two letters away from what was written.
-pub fn nearest<'k>(known: &[&'k str], written: &str) -> Option<&'k str> {
-    let distances = known.iter().map(|name| (distance(name, written), *name));
+pub fn nearest<'k>(candidates: &[&'k str], written: &str) -> Option<&'k str> {
+    let distances = candidates.iter().map(|name| (distance(name, written), *name));
     distances
         .filter(|(distance, _)| *distance <= 2)
         .min_by_key(|(distance, _)| *distance)
@@ -320,7 +320,7 @@ pub fn nearest<'k>(known: &[&'k str], written: &str) -> Option<&'k str> {
 /// Levenshtein distance, for suggestions only; long names, and names too unlike in length to be near, are
 /// not compared.
 fn distance(a: &str, b: &str) -> usize {
-    if a.len() > LONGEST_NAME || b.len() > LONGEST_NAME || a.len().abs_diff(b.len()) > 8 {
+    if a.len() > MAX_NAME_LEN || b.len() > MAX_NAME_LEN || a.len().abs_diff(b.len()) > 8 {
         return usize::MAX;
     }
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
@@ -348,15 +348,15 @@ mod tests {
     fn every_problem_is_found_in_one_pass_and_has_its_path() {
         let node = Node::from_json(br#"{"a":1,"b":{"c":"x","modle":1},"d":[1,"y"]}"#).unwrap();
         let problems = Problems::default();
-        let at = At::root(&node, &problems);
+        let at = Cursor::root(&node, &problems);
         let mut fields = at.fields().unwrap();
         assert_eq!(fields.text(&["a"]), None);
         let mut inner = fields.get(&["b"]).unwrap().fields().unwrap();
         inner.get(&["c"]).unwrap().integer();
-        inner.need(&["e"]);
-        inner.close(&["model"]);
+        inner.required(&["e"]);
+        inner.reject_unknown(&["model"]);
         fields.get(&["d"]).unwrap().texts();
-        fields.close(&[]);
+        fields.reject_unknown(&[]);
         let found: Vec<String> = problems.into_vec().iter().map(Problem::to_string).collect();
         assert_eq!(
             found,
@@ -371,24 +371,24 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_problems_is_counted_not_told() {
+    fn problems_past_the_limit_are_only_counted() {
         let keys: Vec<String> = (0..5_000).map(|n| format!("\"{n}{}\":1", "k".repeat(200))).collect();
         let node = Node::from_json(format!("{{{}}}", keys.join(",")).as_bytes()).unwrap();
         let problems = Problems::default();
-        At::root(&node, &problems).fields().unwrap().close(&["weight"]);
-        let told = problems.into_vec();
-        assert_eq!(told.len(), MOST_TOLD + 1);
-        assert_eq!(told[MOST_TOLD].to_string(), "and 4800 more");
-        assert!(told.iter().all(|problem| problem.path.len() <= LONGEST_NAME + 3));
+        Cursor::root(&node, &problems).fields().unwrap().reject_unknown(&["weight"]);
+        let reported = problems.into_vec();
+        assert_eq!(reported.len(), MAX_REPORTED + 1);
+        assert_eq!(reported[MAX_REPORTED].to_string(), "and 4800 more");
+        assert!(reported.iter().all(|problem| problem.path.len() <= MAX_NAME_LEN + 3));
     }
 
     #[test]
-    fn an_alias_beside_its_name_is_refused() {
+    fn giving_an_alias_and_its_name_is_refused() {
         let node = Node::from_json(br#"{"aws_region":"a","cloud_a_region":"b"}"#).unwrap();
         let problems = Problems::default();
-        let mut fields = At::root(&node, &problems).fields().unwrap();
+        let mut fields = Cursor::root(&node, &problems).fields().unwrap();
         fields.text(&["cloud_a_region", "aws_region"]);
-        fields.close(&[]);
+        fields.reject_unknown(&[]);
         assert_eq!(problems.into_vec().len(), 1);
     }
 }

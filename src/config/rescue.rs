@@ -3,7 +3,7 @@
 //! Not what is done about it: `route` decides, `proxy` does it.
 
 use super::policy::at_least;
-use super::read::At;
+use super::read::Cursor;
 
 /// `stream_rescue`: what is done about a stream that breaks after its first token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum StreamRescue {
 }
 
 impl StreamRescue {
-    pub const WORDS: [(&'static str, Self); 3] =
+    pub const VARIANTS: [(&'static str, Self); 3] =
         [("off", Self::Off), ("resume", Self::Resume), ("buffer", Self::Buffer)];
 }
 
@@ -31,9 +31,9 @@ pub struct Hedge {
 }
 
 impl Hedge {
-    pub fn read(at: &At<'_>) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>) -> Option<Self> {
         let mut fields = at.fields()?;
-        let after = fields.need(&["after_ms"]).and_then(|at| super::policy::timeout_ms(&at));
+        let after = fields.required(&["after_ms"]).and_then(|at| super::policy::timeout_ms(&at));
         let ratio = fields.get(&["max_extra_ratio"]).map(|at| {
             let ratio = at_least(&at, 0.0)?;
             if ratio > 1.0 {
@@ -42,7 +42,7 @@ impl Hedge {
             }
             Some(ratio)
         });
-        fields.close(&["after_ms", "max_extra_ratio"]);
+        fields.reject_unknown(&["after_ms", "max_extra_ratio"]);
         Some(Self { after_ms: after?, max_extra_ratio: ratio.unwrap_or(Some(0.1))? })
     }
 }

@@ -3,11 +3,11 @@
 //! Queries are compiled here (`query`); they are all that is. What a group's targets must have for its strategy is
 //! judged beside it (`group`).
 
-use super::MOST_TARGETS;
-use super::balance::{By, Sticky};
+use super::MAX_TARGETS;
+use super::balance::{BalanceBy, Sticky};
 use super::policy::{Breaker, status_codes};
 use super::query::{Patterns, Query};
-use super::read::{At, Fields};
+use super::read::{Cursor, ObjectReader};
 
 /// Spec "Strategy".
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Strategy {
     /// Clients of the reference write `cb_config` here, the spec has it on the config: both are taken.
     pub cb_config: Option<Breaker>,
     /// Extension: what decides in load balancing.
-    pub by: By,
+    pub by: BalanceBy,
     /// The same caller meets the same target, in load balancing.
     pub sticky: Option<Sticky>,
 }
@@ -45,7 +45,7 @@ pub struct Condition {
 }
 
 impl Mode {
-    const WORDS: [(&'static str, Self); 4] = [
+    const VARIANTS: [(&'static str, Self); 4] = [
         ("single", Self::Single),
         ("loadbalance", Self::LoadBalance),
         ("fallback", Self::Fallback),
@@ -53,7 +53,7 @@ impl Mode {
     ];
 
     /// How callers write it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Single => "single",
             Self::LoadBalance => "loadbalance",
@@ -66,9 +66,9 @@ impl Mode {
 impl Strategy {
     /// Reads `strategy`. `targets` is the same level's `targets`, where it is there: conditions name them.
     /// `patterns` counts those of the whole config.
-    pub fn read(at: &At<'_>, targets: Option<&At<'_>>, patterns: &Patterns) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>, targets: Option<&Cursor<'_>>, patterns: &Patterns) -> Option<Self> {
         let mut fields = at.fields()?;
-        let mode = fields.need(&["mode"]).and_then(|at| at.one_of(&Mode::WORDS));
+        let mode = fields.required(&["mode"]).and_then(|at| at.one_of(&Mode::VARIANTS));
         let names = match mode {
             Some(Mode::Conditional) => targets.and_then(target_names),
             _ => None,
@@ -83,9 +83,17 @@ impl Strategy {
         if mode.is_some_and(|mode| mode != Mode::LoadBalance) {
             refuse_balance(&fields);
         }
-        let by = fields.get(&["by"]).and_then(|at| at.one_of(&By::WORDS)).unwrap_or_default();
+        let by = fields.get(&["by"]).and_then(|at| at.one_of(&BalanceBy::VARIANTS)).unwrap_or_default();
         let sticky = fields.get(&["sticky"]).and_then(|at| Sticky::read(&at)).flatten();
-        fields.close(&["mode", "conditions", "default", "on_status_codes", "cb_config", "by", "sticky"]);
+        fields.reject_unknown(&[
+            "mode",
+            "conditions",
+            "default",
+            "on_status_codes",
+            "cb_config",
+            "by",
+            "sticky",
+        ]);
         Some(Self {
             mode: mode?,
             conditions: conditions.unwrap_or_default(),
@@ -98,7 +106,7 @@ impl Strategy {
     }
 }
 
-fn require_conditions(fields: &Fields<'_>) {
+fn require_conditions(fields: &ObjectReader<'_>) {
     match fields.peek(&["conditions"]) {
         None => fields.missing("conditions", "is required in conditional mode"),
         Some(at) if at.node.is_empty_list() => at.problem("must hold at least one condition"),
@@ -110,7 +118,7 @@ fn require_conditions(fields: &Fields<'_>) {
 }
 
 /// What is said about balancing would be ignored without a word in any other mode.
-fn refuse_balance(fields: &Fields<'_>) {
+fn refuse_balance(fields: &ObjectReader<'_>) {
     for key in ["by", "sticky"] {
         if let Some(at) = fields.peek(&[key]) {
             at.problem("is for loadbalance mode");
@@ -118,20 +126,20 @@ fn refuse_balance(fields: &Fields<'_>) {
     }
 }
 
-fn conditions(at: &At<'_>, names: Option<&[&str]>, patterns: &Patterns) -> Vec<Condition> {
+fn conditions(at: &Cursor<'_>, names: Option<&[&str]>, patterns: &Patterns) -> Vec<Condition> {
     at.list().unwrap_or_default().iter().filter_map(|item| condition(item, names, patterns)).collect()
 }
 
-fn condition(at: &At<'_>, names: Option<&[&str]>, patterns: &Patterns) -> Option<Condition> {
+fn condition(at: &Cursor<'_>, names: Option<&[&str]>, patterns: &Patterns) -> Option<Condition> {
     let mut fields = at.fields()?;
-    let query = fields.need(&["query"]).and_then(|at| Query::read(&at, patterns));
-    let then = fields.need(&["then"]).and_then(|at| target_name(&at, names));
-    fields.close(&["query", "then"]);
+    let query = fields.required(&["query"]).and_then(|at| Query::read(&at, patterns));
+    let then = fields.required(&["then"]).and_then(|at| target_name(&at, names));
+    fields.reject_unknown(&["query", "then"]);
     Some(Condition { query: query?, then: then? })
 }
 
 /// A target's name; `names` are those that exist, where that is known.
-fn target_name(at: &At<'_>, names: Option<&[&str]>) -> Option<String> {
+fn target_name(at: &Cursor<'_>, names: Option<&[&str]>) -> Option<String> {
     let name = at.text()?;
     if names.is_some_and(|names| !names.contains(&name)) {
         at.problem("must be the name of a target of the same level");
@@ -141,9 +149,9 @@ fn target_name(at: &At<'_>, names: Option<&[&str]>) -> Option<String> {
 }
 
 /// Names of the targets, read before the targets are: one with problems of its own can still be named.
-fn target_names<'a>(targets: &At<'a>) -> Option<Vec<&'a str>> {
+fn target_names<'a>(targets: &Cursor<'a>) -> Option<Vec<&'a str>> {
     let items = targets.node.items()?;
     // Those past the bound are refused anyway, and searching a flood of them for each condition is slow.
-    let items = items.iter().take(MOST_TARGETS);
+    let items = items.iter().take(MAX_TARGETS);
     Some(items.filter_map(|item| item.member("name")?.as_text()).collect())
 }

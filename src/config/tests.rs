@@ -10,8 +10,8 @@ use super::*;
 use strategy::Mode;
 
 fn provider(id: &str) -> Result<(), String> {
-    let known = ["openai", "anthropic", "ollama", "bedrock", "vertex-ai", "azure-ai"];
-    if known.contains(&id) { Ok(()) } else { Err("must be one of the providers".to_owned()) }
+    let providers = ["openai", "anthropic", "ollama", "bedrock", "vertex-ai", "azure-ai"];
+    if providers.contains(&id) { Ok(()) } else { Err("must be one of the providers".to_owned()) }
 }
 
 fn custom_host(host: &str) -> Result<(), String> {
@@ -104,7 +104,7 @@ fn less_than_a_combination_is_refused_at_its_level() {
 }
 
 #[test]
-fn a_provider_needs_a_key_whatever_else_stands_there() {
+fn a_plain_provider_needs_a_key_in_every_combination() {
     let wanted = ["api_key: is required with provider"];
     refused(r#"{"provider":"openai","retry":{"attempts":1}}"#, &wanted);
     refused(r#"{"provider":"openai","cache":{"mode":"simple"}}"#, &wanted);
@@ -337,9 +337,9 @@ fn hooks_and_guardrails_are_read_as_written() {
     assert_eq!((hook.kind, hook.deny, hook.sequential), (hooks::HookKind::Mutator, Some(true), true));
     assert_eq!(hook.checks[0].parameters.to_json(), r#"{"words":["a"]}"#);
     assert_eq!((hook.checks[0].enabled, hook.checks[1].enabled), (true, false));
-    let reaction = hook.on_fail.clone().unwrap();
-    let feedback = reaction.feedback.unwrap();
-    assert_eq!((reaction.deny, feedback.value, feedback.weight), (Some(true), Some(-1.0), Some(0.5)));
+    let action = hook.on_fail.clone().unwrap();
+    let feedback = action.feedback.unwrap();
+    assert_eq!((action.deny, feedback.value, feedback.weight), (Some(true), Some(-1.0), Some(0.5)));
     assert_eq!(feedback.metadata.as_deref(), Some(r#"{"k":[1]}"#));
     assert!(config.after_request_hooks.unwrap()[0].asynchronous);
     let guardrails = config.input_guardrails.unwrap();
@@ -373,13 +373,13 @@ fn values_are_read_as_written() {
     let retry = config.retry.clone().unwrap();
     assert_eq!((retry.attempts, retry.on_status_codes, retry.use_retry_after), (2, Some(vec![]), true));
     assert_eq!(config.cache, Some(Cache { mode: policy::CacheMode::Semantic, max_age: Some(60) }));
-    assert_eq!(config.request_timeout, Some(policy::LONGEST_MS), "no clock overflows");
+    assert_eq!(config.request_timeout, Some(policy::MAX_MS), "no clock overflows");
     assert_eq!(config.on_status_codes, Some(vec![429, 503]));
     assert_eq!(config.strict_std_compliance, Some(false));
 }
 
 #[test]
-fn what_is_free_stays_unjudged() {
+fn free_form_values_are_not_checked() {
     accepted(r#"{"prompt_id":"p","override_params":{"model":"m","x":{"y":[null]}}}"#);
     accepted(r#"{"input_guardrails":[{"my.check":{"any":{"thing":1}}}]}"#);
 }
@@ -419,7 +419,7 @@ fn all_problems_are_found_in_one_pass() {
 }
 
 #[test]
-fn what_is_no_object_is_one_problem_at_the_root() {
+fn a_text_that_is_no_object_is_one_problem_at_the_root() {
     for text in ["", "nope", "{", r#"{"retry":{"attempts":1}}x"#, r#"{"a":1e999}"#] {
         refused(text, &["You need to pass a valid json: "]);
     }
@@ -429,24 +429,24 @@ fn what_is_no_object_is_one_problem_at_the_root() {
 }
 
 #[test]
-fn hostile_sizes_end_in_a_problem() {
+fn nesting_and_target_count_are_bounded() {
     let nest = |levels: usize| {
         let open = r#"{"strategy":{"mode":"single"},"targets":["#.repeat(levels);
         format!(r#"{open}{{"virtual_key":"v"}}{}"#, "]}".repeat(levels))
     };
-    accepted(&nest(DEEPEST));
-    let path = vec!["targets"; DEEPEST + 1].join("[0].");
-    refused(&nest(DEEPEST + 1), &[&format!("{path}: stands too deep")]);
+    accepted(&nest(MAX_DEPTH));
+    let path = vec!["targets"; MAX_DEPTH + 1].join("[0].");
+    refused(&nest(MAX_DEPTH + 1), &[&format!("{path}: stands too deep")]);
     refused(&nest(50_000), &["You need to pass a valid json: recursion limit exceeded"]);
 
     let many = |count: usize| {
         let targets = vec![r#"{"virtual_key":"v"}"#; count].join(",");
         format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{targets}]}}"#)
     };
-    accepted(&many(MOST_TARGETS));
+    accepted(&many(MAX_TARGETS));
     refused(&many(5_000), &["targets[1000]: is one too many"]);
     // The bound is on the whole tree, not on each list.
-    let half = many(MOST_TARGETS / 2 + 1);
+    let half = many(MAX_TARGETS / 2 + 1);
     let both = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{half},{half}]}}"#);
     refused(&both, &["targets[1].targets[497]: is one too many"]);
 }

@@ -3,8 +3,8 @@
 //! Only what was written. Which limit holds where nothing was written depends on whether another target is
 //! left to go to; that is the plan's business.
 
-use super::policy::LONGEST_MS;
-use super::read::At;
+use super::policy::MAX_MS;
+use super::read::Cursor;
 
 /// `time_limits`: milliseconds each; `None`: the default; zero: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct TimeLimits {
 }
 
 impl TimeLimits {
-    pub fn read(at: &At<'_>) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>) -> Option<Self> {
         const KEYS: [&str; 7] = [
             "connect_ms",
             "first_byte_ms",
@@ -39,7 +39,7 @@ impl TimeLimits {
         let mut fields = at.fields()?;
         let mut millis = |name: &str| {
             let ms: u64 = fields.get(&[name])?.integer_within(0, i64::MAX)?.try_into().ok()?;
-            Some(ms.min(LONGEST_MS))
+            Some(ms.min(MAX_MS))
         };
         let mut limits = Self {
             connect: millis("connect_ms"),
@@ -51,7 +51,7 @@ impl TimeLimits {
             early_heartbeat: None,
         };
         limits.early_heartbeat = fields.flag(&["early_heartbeat"]);
-        fields.close(&KEYS);
+        fields.reject_unknown(&KEYS);
         Some(limits)
     }
 

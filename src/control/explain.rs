@@ -8,7 +8,7 @@ use super::world::Seen;
 use super::{PATHS, SEGMENTS};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
-use crate::config::headers::Asked;
+use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
@@ -139,7 +139,7 @@ impl Memory<'_> {
         let body = read(operation, is_proxied, body, settings.limits.max_body_bytes)?;
         let mut request = Request::new(operation, method, uri, below, body.clone());
         request.is_proxied = is_proxied;
-        let asked = Asked::read(&headers, &settings.header_prefixes)?;
+        let asked = GatewayHeaders::read(&headers, &settings.header_prefixes)?;
         let sources = Sources {
             settings,
             hosts: &self.live.hosts,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use turnpike::config::Checks;
 use turnpike::error::Problem;
 use turnpike::provider;
-use turnpike::settings::{Settings, Sources};
+use turnpike::settings::{SecretSources, Settings};
 
 /// Why there are no settings.
 pub enum Unread {
@@ -21,7 +21,7 @@ pub enum Unread {
 /// When it cannot be read, or with every problem in it.
 pub fn settings(file: &Path) -> Result<Settings, Unread> {
     let text = std::fs::read_to_string(file).map_err(Unread::File)?;
-    let sources = Sources { env: &|name| std::env::var(name).ok(), credential: &credential };
+    let sources = SecretSources { env: &|name| std::env::var(name).ok(), credential: &credential };
     let checks = Checks { provider: &known_provider, account: &provider::judge, custom_host: &|_| Ok(()) };
     Settings::parse(&text, &sources, &checks).map_err(Unread::Problems)
 }

@@ -67,7 +67,10 @@ impl HostRules {
             Host::Name(name) => name,
         };
         let metadata = METADATA_NAMES.contains(&name);
-        if self.rules_for(origin).any(|rule| rule.names(name) && (!metadata || rule.names_exactly(name))) {
+        if self
+            .rules_for(origin)
+            .any(|rule| rule.matches_name(name) && (!metadata || rule.matches_exact_name(name)))
+        {
             return Ok(());
         }
         if metadata {
@@ -96,7 +99,7 @@ impl HostRules {
             return Ok(());
         }
         let named = |rule: &AllowRule| match &origin.host {
-            Host::Name(name) => class != Class::Metadata && rule.names(name),
+            Host::Name(name) => class != Class::Metadata && rule.matches_name(name),
             Host::Ip(_) => false,
         };
         if self.rules_for(origin).any(|rule| holds(rule, ip) || named(rule)) {
@@ -117,7 +120,7 @@ impl HostRules {
 
 /// An IPv6 address that carries an IPv4 one is opened by either.
 fn holds(rule: &AllowRule, ip: IpAddr) -> bool {
-    rule.holds(ip) || carried(ip).is_some_and(|v4| rule.holds(IpAddr::V4(v4)))
+    rule.contains_address(ip) || carried(ip).is_some_and(|v4| rule.contains_address(IpAddr::V4(v4)))
 }
 
 fn is_local(name: &str) -> bool {

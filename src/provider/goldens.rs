@@ -26,7 +26,7 @@ use crate::api::operation::Operation;
 use crate::api::sse::{Splitter, write_event};
 use crate::config::account::{Account, names};
 use crate::config::node::Node;
-use crate::config::read::{At, Problems};
+use crate::config::read::{Cursor, Problems};
 use crate::error::Error;
 use http::Method;
 use std::fmt::Write as _;
@@ -77,9 +77,9 @@ impl Case<'_> {
         let Some(text) = self.file("account.json") else { return Account::default() };
         let node = Node::from_json(&text).unwrap();
         let problems = Problems::default();
-        let mut fields = At::root(&node, &problems).fields().unwrap();
+        let mut fields = Cursor::root(&node, &problems).fields().unwrap();
         let account = Account::read(&mut fields);
-        fields.close(&names::keys().collect::<Vec<_>>());
+        fields.reject_unknown(&names::keys().collect::<Vec<_>>());
         assert_eq!(problems.into_vec(), [], "{}", self.folder.display());
         account
     }

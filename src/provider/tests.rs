@@ -11,7 +11,7 @@ use super::{
 use crate::api::operation::Operation;
 use crate::config::account::{Account, names};
 use crate::config::node::Node;
-use crate::config::read::{At, Problems};
+use crate::config::read::{Cursor, Problems};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,9 +71,9 @@ struct Case {
 fn account(written: &serde_json::Value) -> Account {
     let node = Node::from_json(written.to_string().as_bytes()).unwrap();
     let problems = Problems::default();
-    let mut fields = At::root(&node, &problems).fields().unwrap();
+    let mut fields = Cursor::root(&node, &problems).fields().unwrap();
     let account = Account::read(&mut fields);
-    fields.close(&names::keys().collect::<Vec<_>>());
+    fields.reject_unknown(&names::keys().collect::<Vec<_>>());
     assert_eq!(problems.into_vec(), [], "{written}");
     account
 }

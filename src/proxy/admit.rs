@@ -11,7 +11,7 @@ use super::{Gateway, answer, authorize, failure, handover, orchestrate, upstream
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
 use crate::api::trace::TraceParent;
-use crate::config::headers::Asked;
+use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::route::attempt::{Attempt, REPLAYED, Request};
 use crate::route::compile::{Sources, compile};
@@ -352,7 +352,7 @@ fn plan(
 ) -> std::result::Result<Arc<Tree>, Error> {
     let Some(live) = ctx.live.clone() else { return Err(Error::internal("no settings")) };
     let headers = &session.req_header().headers;
-    let asked = Asked::read(headers, &live.settings.header_prefixes)?;
+    let asked = GatewayHeaders::read(headers, &live.settings.header_prefixes)?;
     let bearer = asked.bearer.filter(|_| !ctx.bearer_is_ours);
     ctx.record.metadata = asked
         .metadata

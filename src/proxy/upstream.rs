@@ -8,7 +8,7 @@ use super::ctx::{Ctx, Errand};
 use super::head::{self, Names, edit_request};
 use super::{authorize, failure};
 use crate::api::operation::BodyKind;
-use crate::config::headers::is_ours;
+use crate::config::headers::is_gateway_header;
 use crate::error::Error;
 use crate::net::peer::{Dial, Protocol};
 use crate::state::Shared;
@@ -271,7 +271,7 @@ fn strip(headers: &mut HeaderMap, forwarded: &[HeaderName], live: &Live) {
 /// Whether a header goes no further. The names of what forwards under its own name do, unless they hold a
 /// service key: that goes to nobody.
 fn stops(headers: &HeaderMap, name: &HeaderName, forwarded: &[HeaderName], live: &Live) -> bool {
-    if is_ours(name, &live.settings.header_prefixes) {
+    if is_gateway_header(name, &live.settings.header_prefixes) {
         return true;
     }
     let shows_key = || headers.get_all(name).iter().any(|value| who::key_in(value, live).is_some());

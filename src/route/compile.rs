@@ -8,7 +8,7 @@ use super::leaf::Leaf;
 use super::retry;
 use super::tree::{Branch, Child, Choose, Group, Tree};
 use crate::config::account::Account;
-use crate::config::headers::Asked;
+use crate::config::headers::GatewayHeaders;
 use crate::config::secret::Secret;
 use crate::config::strategy::{Condition, Mode, Strategy};
 use crate::config::{Checks, Config};
@@ -29,7 +29,7 @@ use std::time::Duration;
 pub struct Sources<'a> {
     pub settings: &'a Settings,
     pub hosts: &'a HostRules,
-    pub asked: &'a Asked<'a>,
+    pub asked: &'a GatewayHeaders<'a>,
     /// The provider key the caller shows, when the bearer is not a service key.
     pub bearer: Option<&'a str>,
     /// The `@slug` of the body's model.

@@ -19,7 +19,7 @@ use super::retry::Again;
 use super::tree::{Branch, Choose, Group, Tree};
 use super::world::World;
 use crate::api::operation::Operation;
-use crate::config::balance::{By, Sticky};
+use crate::config::balance::{BalanceBy, Sticky};
 use crate::config::query::Query;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
@@ -334,14 +334,14 @@ fn because(group: &Group, child: usize, why: Why, plan: &Plan, world: &dyn World
     let at = |child: usize| group.children.get(child).map_or("", |child| child.branch.index());
     let sentence = match (why, &group.choose) {
         (Why::Condition(number), Choose::Conditional { rules, .. }) => {
-            let asks = rules.get(number).map(|(query, _)| query.asks().join(", ")).unwrap_or_default();
+            let asks = rules.get(number).map(|(query, _)| query.describe().join(", ")).unwrap_or_default();
             format!("condition {number} holds: {asks}")
         }
         (Why::Default, _) => "no condition holds".to_owned(),
         (Why::LeastBad, _) => "every circuit is open, and this one has been for longest".to_owned(),
         (Why::Sticky, _) => "the same caller had it before".to_owned(),
         (Why::Weight, _) => {
-            let chance = chance::chances(group, By::Weight, plan, world).get(child).copied();
+            let chance = chance::chances(group, BalanceBy::Weight, plan, world).get(child).copied();
             format!("drawn by weight: {} of 1", chance::rounded(chance.unwrap_or_default()))
         }
         (Why::Price, _) => {

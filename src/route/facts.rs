@@ -4,7 +4,7 @@
 //! of it (`config::query`, `pick`).
 
 use crate::api::body::Body;
-use crate::config::headers::{is_credential, is_ours};
+use crate::config::headers::{is_credential, is_gateway_header};
 use crate::config::query::{Fact, Facts};
 use http::{HeaderMap, HeaderName};
 use serde_json::value::RawValue;
@@ -44,16 +44,16 @@ impl Facts for RequestFacts<'_> {
     fn metadata(&self, name: &str) -> Option<Fact<'_>> {
         let text = self.metadata?;
         let members = self.members.get_or_init(|| serde_json::from_str(text).unwrap_or_default());
-        Fact::of_json(members.get(name)?.get())
+        Fact::from_json(members.get(name)?.get())
     }
 
     fn param(&self, name: &str) -> Option<Fact<'_>> {
-        Fact::of_json(self.body?.raw(name)?)
+        Fact::from_json(self.body?.raw(name)?)
     }
 
     fn header(&self, name: &str) -> Option<Cow<'_, str>> {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-        if is_credential(name.as_str()) || is_ours(&name, self.prefixes) {
+        if is_credential(name.as_str()) || is_gateway_header(&name, self.prefixes) {
             return None;
         }
         let mut lines = self.headers.get_all(&name).iter();

@@ -3,7 +3,7 @@
 //! Provider, keys, weight, name and strategy are never inherited. Not the making of the target (`compile`).
 
 use crate::config::Config;
-use crate::config::headers::Asked;
+use crate::config::headers::GatewayHeaders;
 use crate::config::policy::{Breaker, Retry};
 use crate::config::rescue::StreamRescue;
 use crate::config::time_limits::TimeLimits;
@@ -56,7 +56,7 @@ impl Inherited {
     }
 
     /// Headers win over all levels (reference 2.1).
-    pub fn under(mut self, asked: &Asked<'_>) -> Self {
+    pub fn under(mut self, asked: &GatewayHeaders<'_>) -> Self {
         take(&mut self.request_timeout, &asked.request_timeout);
         take(&mut self.forward_headers, &asked.forward_headers);
         take(&mut self.strict, &asked.strict_std_compliance);

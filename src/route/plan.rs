@@ -10,7 +10,7 @@ use super::pick;
 use super::retry::{Again, Past};
 use super::tree::{Branch, Choose, Group, Tree};
 use super::world::World;
-use crate::config::balance::By;
+use crate::config::balance::BalanceBy;
 use crate::state::targets::Standing;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -358,26 +358,30 @@ impl Plan {
         })
     }
 
-    fn balance(&self, group: &Group, by: By, world: &mut dyn World) -> (usize, Why) {
+    fn balance(&self, group: &Group, by: BalanceBy, world: &mut dyn World) -> (usize, Why) {
         let weights: Vec<f64> = group.children.iter().map(|child| child.weight).collect();
         let draws = [world.draw(), world.draw()];
         let standing: Vec<bool> =
             group.children.iter().map(|child| self.is_usable(&child.branch, world)).collect();
         let usable = |index: usize| standing.get(index).copied().unwrap_or_default();
         let choice = match by {
-            By::Weight => pick::weighted(&weights, &usable, draws[0]).map(|child| (child, Why::Weight)),
-            By::Price => {
+            BalanceBy::Weight => {
+                pick::weighted(&weights, &usable, draws[0]).map(|child| (child, Why::Weight))
+            }
+            BalanceBy::Price => {
                 let prices: Vec<f64> = group.children.iter().map(|child| child.price).collect();
                 pick::cheapest(&prices, &usable, draws[0]).map(|child| (child, Why::Price))
             }
-            By::LeastLatency => pick::two_of(&weights, &usable, draws[0], draws[1]).map(|(one, other)| {
-                let quick =
-                    |child: usize| group.children.get(child).map(|child| latency(&child.branch, world));
-                match other.filter(|other| quick(*other) < quick(one)) {
-                    Some(other) => (other, Why::Latency),
-                    None => (one, Why::Latency),
-                }
-            }),
+            BalanceBy::LeastLatency => {
+                pick::two_of(&weights, &usable, draws[0], draws[1]).map(|(one, other)| {
+                    let quick =
+                        |child: usize| group.children.get(child).map(|child| latency(&child.branch, world));
+                    match other.filter(|other| quick(*other) < quick(one)) {
+                        Some(other) => (other, Why::Latency),
+                        None => (one, Why::Latency),
+                    }
+                })
+            }
         };
         // Nothing usable: the circuits below are open, and this group was chosen all the same.
         choice.unwrap_or_else(|| {

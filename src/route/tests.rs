@@ -12,7 +12,7 @@ use super::tree::{Group, Tree};
 use super::world::World;
 use crate::config::Checks;
 use crate::config::balance::Sticky;
-use crate::config::headers::Asked;
+use crate::config::headers::GatewayHeaders;
 use crate::config::query::Query;
 use crate::net::custom_host::HostRules;
 use crate::settings::Settings;
@@ -100,12 +100,12 @@ impl World for Made {
 /// Compiles a config.
 pub(super) fn tree(json: &str) -> Arc<Tree> {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
-    let sources = crate::settings::Sources { env: &|_| None, credential: &|_| Err(String::new()) };
+    let sources = crate::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);
     let mut headers = HeaderMap::new();
     headers.insert("x-gateway-config", json.parse().unwrap());
-    let asked = Asked::read(&headers, &settings.header_prefixes).unwrap();
+    let asked = GatewayHeaders::read(&headers, &settings.header_prefixes).unwrap();
     let sources =
         Sources { settings: &settings, hosts: &hosts, asked: &asked, bearer: None, model_slug: None };
     Arc::new(compile(&sources).unwrap())

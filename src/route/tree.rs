@@ -3,7 +3,7 @@
 //! Nothing behind it sees an `Option<String>` that should be a provider. Holds no state of a request.
 
 use super::leaf::Leaf;
-use crate::config::balance::{By, Sticky};
+use crate::config::balance::{BalanceBy, Sticky};
 use crate::config::query::Query;
 use crate::config::rescue::Hedge;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub enum Choose {
     /// `fallback`: one after the other.
     InOrder,
     /// `loadbalance`: one of them, and no other.
-    Balance { by: By, sticky: Option<Sticky> },
+    Balance { by: BalanceBy, sticky: Option<Sticky> },
     /// `conditional`: the one whose query holds first, or else the default.
     Conditional { rules: Vec<(Query, usize)>, default: usize },
 }

@@ -2,8 +2,8 @@
 //!
 //! Not here: what the line says, and reopening the file.
 
-use super::values::filled;
-use crate::config::read::Fields;
+use super::values::non_empty;
+use crate::config::read::ObjectReader;
 use std::path::PathBuf;
 
 /// One place, or none.
@@ -17,19 +17,19 @@ pub enum AccessLog {
 }
 
 impl AccessLog {
-    pub(super) fn read(mut fields: Fields<'_>) -> Self {
+    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
         const OUTPUTS: [(&str, &str); 4] =
             [("stdout", "stdout"), ("file", "file"), ("journald", "journald"), ("off", "off")];
         let output = fields.get(&["output"]).map_or(Some("stdout"), |at| at.one_of(&OUTPUTS));
         let path = match output {
-            Some("file") => fields.need(&["path"]),
+            Some("file") => fields.required(&["path"]),
             _ => fields.get(&["path"]),
         };
         if let (Some(at), Some("stdout" | "journald" | "off")) = (&path, output) {
             at.problem("is only used with output: file");
         }
-        let path = path.and_then(|at| filled(&at).map(PathBuf::from));
-        fields.close(&["output", "path"]);
+        let path = path.and_then(|at| non_empty(&at).map(PathBuf::from));
+        fields.reject_unknown(&["output", "path"]);
         match (output, path) {
             (Some("file"), Some(path)) => Self::File(path),
             (Some("journald"), _) => Self::Journald,

@@ -8,17 +8,17 @@ use std::net::IpAddr;
 /// One entry of `custom_hosts.allow`, with an optional `:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowRule {
-    target: Target,
+    pattern: HostPattern,
     /// The only port it opens; every port when absent.
     pub port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Target {
+enum HostPattern {
     /// `llm.corp`: this name, wherever it points.
     Name(Box<str>),
     /// `*.corp`: every name below it; held with its leading dot.
-    Below(Box<str>),
+    Suffix(Box<str>),
     /// `10.0.0.5`, `10.0.0.0/8`: these addresses, whatever the name.
     Net(IpNet),
 }
@@ -40,15 +40,15 @@ impl AllowRule {
             if whole != net {
                 return Err(format!("has bits set behind its prefix; did you mean {whole}?"));
             }
-            return Ok(Self { target: Target::Net(canonical(net)?), port });
+            return Ok(Self { pattern: HostPattern::Net(canonical(net)?), port });
         }
         if host.contains('/') {
             return Err(format!("`{host}` is not a range of addresses such as 10.0.0.0/8"));
         }
         if let Ok(ip) = host.parse::<IpAddr>() {
-            return Ok(Self { target: Target::Net(ip.to_canonical().into()), port });
+            return Ok(Self { pattern: HostPattern::Net(ip.to_canonical().into()), port });
         }
-        let (below, name) = match host.strip_prefix("*.") {
+        let (is_suffix, name) = match host.strip_prefix("*.") {
             Some(rest) => (true, rest),
             None => (false, host),
         };
@@ -59,37 +59,41 @@ impl AllowRule {
         let name = match url::Host::parse(name).map_err(|_| wrong())? {
             url::Host::Domain(name) if !name.is_empty() && !name.ends_with('.') => name,
             // An odd spelling of an address (decimal, hex): what it means is what is allowed.
-            url::Host::Ipv4(ip) if !below => {
-                return Ok(Self { target: Target::Net(IpAddr::V4(ip).into()), port });
+            url::Host::Ipv4(ip) if !is_suffix => {
+                return Ok(Self { pattern: HostPattern::Net(IpAddr::V4(ip).into()), port });
             }
             _ => return Err(wrong()),
         };
-        let target = if below { Target::Below(format!(".{name}").into()) } else { Target::Name(name.into()) };
-        Ok(Self { target, port })
+        let pattern = if is_suffix {
+            HostPattern::Suffix(format!(".{name}").into())
+        } else {
+            HostPattern::Name(name.into())
+        };
+        Ok(Self { pattern, port })
     }
 
     /// Whether it opens `name` (lower-case, as in a URL) by its name.
-    pub fn names(&self, name: &str) -> bool {
-        match &self.target {
-            Target::Name(allowed) => **allowed == *name,
-            Target::Below(suffix) => name.len() > suffix.len() && name.ends_with(&**suffix),
-            Target::Net(_) => false,
+    pub fn matches_name(&self, name: &str) -> bool {
+        match &self.pattern {
+            HostPattern::Name(allowed) => **allowed == *name,
+            HostPattern::Suffix(suffix) => name.len() > suffix.len() && name.ends_with(&**suffix),
+            HostPattern::Net(_) => false,
         }
     }
 
     /// Whether it is this very name: a suffix does not open a metadata service.
-    pub fn names_exactly(&self, name: &str) -> bool {
-        matches!(&self.target, Target::Name(allowed) if **allowed == *name)
+    pub fn matches_exact_name(&self, name: &str) -> bool {
+        matches!(&self.pattern, HostPattern::Name(allowed) if **allowed == *name)
     }
 
     /// Whether it is about addresses, whatever their names.
     pub fn is_net(&self) -> bool {
-        matches!(self.target, Target::Net(_))
+        matches!(self.pattern, HostPattern::Net(_))
     }
 
     /// Whether it opens this very address.
-    pub fn holds(&self, ip: IpAddr) -> bool {
-        matches!(&self.target, Target::Net(net) if net.contains(&ip))
+    pub fn contains_address(&self, ip: IpAddr) -> bool {
+        matches!(&self.pattern, HostPattern::Net(net) if net.contains(&ip))
     }
 }
 

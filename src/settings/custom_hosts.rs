@@ -4,7 +4,7 @@
 //! the operator's own `custom_host` values, which are trusted.
 
 use super::allow_rule::AllowRule;
-use crate::config::read::{At, Fields};
+use crate::config::read::{Cursor, ObjectReader};
 
 /// `custom_hosts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,15 +15,15 @@ pub struct CustomHosts {
 }
 
 impl CustomHosts {
-    pub(super) fn read(mut fields: Fields<'_>) -> Self {
+    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
         let allow_private = fields.flag(&["allow_private"]).unwrap_or_default();
         let items = fields.get(&["allow"]).and_then(|at| at.list()).unwrap_or_default();
-        fields.close(&["allow_private", "allow"]);
+        fields.reject_unknown(&["allow_private", "allow"]);
         Self { allow_private, allow: items.iter().filter_map(rule).collect() }
     }
 }
 
-fn rule(at: &At<'_>) -> Option<AllowRule> {
+fn rule(at: &Cursor<'_>) -> Option<AllowRule> {
     match AllowRule::parse(at.text()?) {
         Ok(rule) => Some(rule),
         Err(message) => {

@@ -3,7 +3,7 @@
 //! Not here: budgets and rate limits of tenants, and a target's own `request_timeout`.
 
 use super::values::{count, millis};
-use crate::config::read::Fields;
+use crate::config::read::ObjectReader;
 use std::time::Duration;
 
 /// Sizes in bytes, times as durations.
@@ -52,25 +52,26 @@ impl Default for Limits {
 }
 
 impl Limits {
-    pub(super) fn read(mut fields: Fields<'_>) -> Self {
+    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
         let f = &mut fields;
-        let plain = Self::default();
+        let defaults = Self::default();
         let limits = Self {
-            max_body_bytes: count(f, "max_body_bytes", 1024, 1 << 32).unwrap_or(plain.max_body_bytes),
-            max_header_bytes: count(f, "max_header_bytes", 1024, 1_048_575).unwrap_or(plain.max_header_bytes),
+            max_body_bytes: count(f, "max_body_bytes", 1024, 1 << 32).unwrap_or(defaults.max_body_bytes),
+            max_header_bytes: count(f, "max_header_bytes", 1024, 1_048_575)
+                .unwrap_or(defaults.max_header_bytes),
             max_connections: count(f, "max_connections", 1, 10_000_000),
-            header_timeout: millis(f, "header_timeout_ms").unwrap_or(plain.header_timeout),
-            body_timeout: millis(f, "body_timeout_ms").unwrap_or(plain.body_timeout),
-            idle_timeout: millis(f, "idle_timeout_ms").unwrap_or(plain.idle_timeout),
-            write_timeout: millis(f, "write_timeout_ms").unwrap_or(plain.write_timeout),
-            connect_timeout: millis(f, "connect_timeout_ms").unwrap_or(plain.connect_timeout),
+            header_timeout: millis(f, "header_timeout_ms").unwrap_or(defaults.header_timeout),
+            body_timeout: millis(f, "body_timeout_ms").unwrap_or(defaults.body_timeout),
+            idle_timeout: millis(f, "idle_timeout_ms").unwrap_or(defaults.idle_timeout),
+            write_timeout: millis(f, "write_timeout_ms").unwrap_or(defaults.write_timeout),
+            connect_timeout: millis(f, "connect_timeout_ms").unwrap_or(defaults.connect_timeout),
             request_timeout: millis(f, "request_timeout_ms"),
             upstream_read_timeout: millis(f, "upstream_read_timeout_ms")
-                .unwrap_or(plain.upstream_read_timeout),
+                .unwrap_or(defaults.upstream_read_timeout),
             upstream_idle_timeout: millis(f, "upstream_idle_timeout_ms")
-                .unwrap_or(plain.upstream_idle_timeout),
+                .unwrap_or(defaults.upstream_idle_timeout),
         };
-        fields.close(&[
+        fields.reject_unknown(&[
             "max_body_bytes",
             "max_header_bytes",
             "max_connections",

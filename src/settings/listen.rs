@@ -2,9 +2,9 @@
 //!
 //! Not here: opening sockets and reading certificates (`main` does, through Pingora).
 
-use super::values::{address, filled};
+use super::values::{address, non_empty};
 use crate::config::node::Kind;
-use crate::config::read::{At, Fields};
+use crate::config::read::{Cursor, ObjectReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -46,9 +46,9 @@ pub struct Emulator {
 
 /// The addresses given out so far, each with the key it stands under: no two listeners can share one.
 #[derive(Default)]
-pub(super) struct Taken(Vec<(SocketAddr, String)>);
+pub(super) struct UsedAddresses(Vec<(SocketAddr, String)>);
 
-impl Taken {
+impl UsedAddresses {
     /// Who has `wanted` already. A wildcard address takes its port from all others of its family.
     fn holder(&self, wanted: SocketAddr) -> Option<&str> {
         let clash = |held: SocketAddr| {
@@ -59,7 +59,7 @@ impl Taken {
         self.0.iter().find(|(held, _)| clash(*held)).map(|(_, key)| key.as_str())
     }
 
-    fn read(&mut self, at: &At<'_>) -> Option<SocketAddr> {
+    fn read(&mut self, at: &Cursor<'_>) -> Option<SocketAddr> {
         let wanted = address(at)?;
         match self.holder(wanted) {
             Some(key) => at.problem(format!("clashes with {key}")),
@@ -69,7 +69,7 @@ impl Taken {
     }
 
     /// Takes the default address of `key`, which the file says nothing about.
-    fn default(&mut self, fields: Option<&Fields<'_>>, key: &str, wanted: SocketAddr) {
+    fn default(&mut self, fields: Option<&ObjectReader<'_>>, key: &str, wanted: SocketAddr) {
         match (self.holder(wanted), fields) {
             (Some(holder), Some(fields)) => {
                 fields.missing(key, format!("is not given, and {holder} takes its default {wanted}"));
@@ -80,33 +80,33 @@ impl Taken {
 }
 
 impl Listen {
-    pub(super) fn read(fields: Option<Fields<'_>>, taken: &mut Taken) -> Self {
-        let plain = Self::default();
+    pub(super) fn read(fields: Option<ObjectReader<'_>>, used: &mut UsedAddresses) -> Self {
+        let defaults = Self::default();
         let Some(mut fields) = fields else {
-            plain.data.iter().for_each(|listener| taken.default(None, "data", listener.address));
-            taken.default(None, "control", plain.control.address);
-            return plain;
+            defaults.data.iter().for_each(|listener| used.default(None, "data", listener.address));
+            used.default(None, "control", defaults.control.address);
+            return defaults;
         };
         let (data, control) = (fields.get(&["data"]), fields.get(&["control"]));
         let given = (data.is_some(), control.is_some());
-        let data = data.and_then(|at| Self::data(&at, taken)).unwrap_or(plain.data);
-        let control = control.and_then(|at| Listener::read(&at, taken)).unwrap_or(plain.control);
+        let data = data.and_then(|at| Self::data(&at, used)).unwrap_or(defaults.data);
+        let control = control.and_then(|at| Listener::read(&at, used)).unwrap_or(defaults.control);
         if !given.0 {
-            data.iter().for_each(|listener| taken.default(Some(&fields), "data", listener.address));
+            data.iter().for_each(|listener| used.default(Some(&fields), "data", listener.address));
         }
         if !given.1 {
-            taken.default(Some(&fields), "control", control.address);
+            used.default(Some(&fields), "control", control.address);
         }
-        fields.close(&["data", "control"]);
+        fields.reject_unknown(&["data", "control"]);
         Self { data, control }
     }
 
-    fn data(at: &At<'_>, taken: &mut Taken) -> Option<Vec<Listener>> {
+    fn data(at: &Cursor<'_>, used: &mut UsedAddresses) -> Option<Vec<Listener>> {
         let items = at.list()?;
         if items.is_empty() {
             at.problem("must list at least one listener");
         }
-        let listeners: Vec<Listener> = items.iter().filter_map(|at| Listener::read(at, taken)).collect();
+        let listeners: Vec<Listener> = items.iter().filter_map(|at| Listener::read(at, used)).collect();
         (!listeners.is_empty()).then_some(listeners)
     }
 }
@@ -117,32 +117,32 @@ impl Listener {
     }
 
     /// A listener is written as its address alone, or as an object.
-    fn read(at: &At<'_>, taken: &mut Taken) -> Option<Self> {
+    fn read(at: &Cursor<'_>, used: &mut UsedAddresses) -> Option<Self> {
         if let Kind::Text(_) = at.node.kind {
-            return Some(Self { address: taken.read(at)?, tls: None, h2: true });
+            return Some(Self { address: used.read(at)?, tls: None, h2: true });
         }
         let mut fields = at.fields()?;
-        let address = fields.need(&["address"]).and_then(|at| taken.read(&at));
+        let address = fields.required(&["address"]).and_then(|at| used.read(&at));
         let tls = fields.get(&["tls"]).and_then(|at| at.fields()).and_then(TlsFiles::read);
         let h2 = fields.flag(&["h2"]).unwrap_or(true);
-        fields.close(&["address", "tls", "h2"]);
+        fields.reject_unknown(&["address", "tls", "h2"]);
         Some(Self { address: address?, tls, h2 })
     }
 }
 
 impl Emulator {
-    pub(super) fn read(mut fields: Fields<'_>, taken: &mut Taken) -> Self {
-        let listen = fields.get(&["listen"]).and_then(|at| taken.read(&at));
-        fields.close(&["listen"]);
+    pub(super) fn read(mut fields: ObjectReader<'_>, used: &mut UsedAddresses) -> Self {
+        let listen = fields.get(&["listen"]).and_then(|at| used.read(&at));
+        fields.reject_unknown(&["listen"]);
         Self { listen }
     }
 }
 
 impl TlsFiles {
-    fn read(mut fields: Fields<'_>) -> Option<Self> {
-        let cert = fields.need(&["cert"]).and_then(|at| filled(&at).map(PathBuf::from));
-        let key = fields.need(&["key"]).and_then(|at| filled(&at).map(PathBuf::from));
-        fields.close(&["cert", "key"]);
+    fn read(mut fields: ObjectReader<'_>) -> Option<Self> {
+        let cert = fields.required(&["cert"]).and_then(|at| non_empty(&at).map(PathBuf::from));
+        let key = fields.required(&["key"]).and_then(|at| non_empty(&at).map(PathBuf::from));
+        fields.reject_unknown(&["cert", "key"]);
         Some(Self { cert: cert?, key: key? })
     }
 }

@@ -21,20 +21,20 @@ pub use allow_rule::AllowRule;
 pub use custom_hosts::CustomHosts;
 pub use limits::Limits;
 pub use listen::{Emulator, Listen, Listener, TlsFiles};
-pub use reference::Sources;
+pub use reference::SecretSources;
 pub use server::{Log, LogFormat, Server, UpstreamTls};
 pub use service_key::ServiceKey;
 pub use stored_provider::StoredProvider;
 
 use crate::config::node::{Kind, Node};
-use crate::config::read::{At, Fields, Problems};
+use crate::config::read::{Cursor, ObjectReader, Problems};
 use crate::config::time_limits::TimeLimits;
 use crate::config::{Checks, Config};
 use crate::error::Problem;
-use listen::Taken;
+use listen::UsedAddresses;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use values::{base_url, filled, is_id};
+use values::{base_url, is_id, non_empty};
 
 /// The keys of the file's top level, in the order the shipped file has them.
 const KEYS: [&str; 14] = [
@@ -95,7 +95,7 @@ impl Settings {
     ///
     /// # Errors
     /// All problems, in the order of the file; none of them repeats a resolved reference.
-    pub fn parse(text: &str, sources: &Sources<'_>, checks: &Checks<'_>) -> Result<Self, Vec<Problem>> {
+    pub fn parse(text: &str, sources: &SecretSources<'_>, checks: &Checks<'_>) -> Result<Self, Vec<Problem>> {
         let (mut node, mut found) = yaml::read(text).map_err(|problem| vec![problem])?;
         if node.kind == Kind::Null {
             node.kind = Kind::Map(Vec::new());
@@ -103,7 +103,7 @@ impl Settings {
         let resolved = reference::resolve(&mut node, sources);
         let problems = Problems::default();
         let settings = Self::read(&node, text, &problems, checks);
-        let read = problems.into_vec().into_iter().filter(|problem| !resolved.failed(&problem.path));
+        let read = problems.into_vec().into_iter().filter(|problem| !resolved.failed_at(&problem.path));
         found.extend(read.map(|problem| Problem { message: resolved.mask(&problem.message), ..problem }));
         found.extend(resolved.problems);
         found.sort_by_key(|problem| problem.place.unwrap_or((u64::MAX, 0)));
@@ -114,15 +114,17 @@ impl Settings {
     }
 
     fn read(node: &Node, text: &str, problems: &Problems, checks: &Checks<'_>) -> Option<Self> {
-        let mut fields = At::root(node, problems).fields()?;
+        let mut fields = Cursor::root(node, problems).fields()?;
         let f = &mut fields;
         let slugs = names(f, "providers");
         let ids = names(f, "configs");
-        let mut taken = Taken::default();
+        let mut used_addresses = UsedAddresses::default();
         let settings = Self {
             server: section(f, "server").map(Server::read).unwrap_or_default(),
-            listen: Listen::read(section(f, "listen"), &mut taken),
-            emulator: section(f, "emulator").map(|f| Emulator::read(f, &mut taken)).unwrap_or_default(),
+            listen: Listen::read(section(f, "listen"), &mut used_addresses),
+            emulator: section(f, "emulator")
+                .map(|f| Emulator::read(f, &mut used_addresses))
+                .unwrap_or_default(),
             limits: section(f, "limits").map(Limits::read).unwrap_or_default(),
             time_limits: f.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at)).unwrap_or_default(),
             service_keys: section(f, "auth").map(ServiceKey::read_all).unwrap_or_default(),
@@ -136,7 +138,7 @@ impl Settings {
             log: section(f, "log").map(Log::read).unwrap_or_default(),
             hash: hash(text),
         };
-        fields.close(&KEYS);
+        fields.reject_unknown(&KEYS);
         Some(settings)
     }
 }
@@ -153,25 +155,25 @@ pub fn report(file: &str, problems: &[Problem]) -> String {
     out
 }
 
-fn section<'a>(fields: &mut Fields<'a>, name: &str) -> Option<Fields<'a>> {
+fn section<'a>(fields: &mut ObjectReader<'a>, name: &str) -> Option<ObjectReader<'a>> {
     fields.get(&[name])?.fields()
 }
 
 /// The names in a section of free names, also of those that will turn out wrong: a reference to one of them
 /// is not a second mistake.
-fn names(fields: &Fields<'_>, name: &str) -> Vec<String> {
+fn names(fields: &ObjectReader<'_>, name: &str) -> Vec<String> {
     match fields.peek(&[name]).map(|at| &at.node.kind) {
         Some(Kind::Map(entries)) => entries.iter().map(|entry| entry.name.clone()).collect(),
         _ => Vec::new(),
     }
 }
 
-fn providers(fields: &mut Fields<'_>, checks: &Checks<'_>) -> BTreeMap<String, StoredProvider> {
+fn providers(fields: &mut ObjectReader<'_>, checks: &Checks<'_>) -> BTreeMap<String, StoredProvider> {
     let entries = fields.get(&["providers"]).and_then(|at| at.entries()).unwrap_or_default();
     entries.iter().filter_map(|(entry, at)| StoredProvider::read(&entry.name, at, checks)).collect()
 }
 
-fn configs(fields: &mut Fields<'_>, slugs: &[String], checks: &Checks<'_>) -> BTreeMap<String, Config> {
+fn configs(fields: &mut ObjectReader<'_>, slugs: &[String], checks: &Checks<'_>) -> BTreeMap<String, Config> {
     let checks = Checks { provider: checks.provider, account: checks.account, custom_host: &base_url };
     let mut configs = BTreeMap::new();
     for (entry, at) in fields.get(&["configs"]).and_then(|at| at.entries()).unwrap_or_default() {
@@ -181,42 +183,42 @@ fn configs(fields: &mut Fields<'_>, slugs: &[String], checks: &Checks<'_>) -> BT
         if let Some(config) = Config::read(&at, &checks) {
             configs.insert(entry.name.clone(), config);
         }
-        judge_slugs(&at, slugs);
+        check_slugs(&at, slugs);
     }
     configs
 }
 
 /// Looks up the slugs that a saved config and its targets name. A request's config may name one that comes
 /// with a later reload; a saved one stands in the same file, so a slug that is not there is a mistake.
-fn judge_slugs(at: &At<'_>, slugs: &[String]) {
+fn check_slugs(at: &Cursor<'_>, slugs: &[String]) {
     let Some(fields) = at.node.is_object().then(|| at.fields()).flatten() else { return };
     let provider = fields.peek(&["provider"]);
     let named = provider.as_ref().and_then(|at| Some((at, at.node.as_text()?.strip_prefix('@')?)));
     let key = fields.peek(&["virtual_key"]);
     let keyed = key.as_ref().and_then(|at| Some((at, at.node.as_text()?)));
     for (at, slug) in named.into_iter().chain(keyed).filter(|(_, slug)| !slug.is_empty()) {
-        if let Err(message) = known_slug(slug, slugs) {
+        if let Err(message) = check_slug(slug, slugs) {
             at.problem(message);
         }
     }
     let targets = fields.peek(&["targets"]).filter(|at| matches!(at.node.kind, Kind::List(_)));
     for target in targets.and_then(|at| at.list()).unwrap_or_default() {
-        judge_slugs(&target, slugs);
+        check_slugs(&target, slugs);
     }
 }
 
-fn known_slug(slug: &str, slugs: &[String]) -> Result<(), String> {
-    if slugs.iter().any(|known| known == slug) {
+fn check_slug(slug: &str, slugs: &[String]) -> Result<(), String> {
+    if slugs.iter().any(|stored| stored == slug) {
         return Ok(());
     }
     Err(format!("names the stored provider @{slug}, but there is no providers.{slug}"))
 }
 
-fn default_config(fields: &mut Fields<'_>, slugs: &[String], ids: &[String]) -> Option<DefaultConfig> {
+fn default_config(fields: &mut ObjectReader<'_>, slugs: &[String], ids: &[String]) -> Option<DefaultConfig> {
     let at = fields.get(&["default_config"])?;
-    let name = filled(&at)?;
+    let name = non_empty(&at)?;
     if let Some(slug) = name.strip_prefix('@') {
-        if let Err(message) = known_slug(slug, slugs) {
+        if let Err(message) = check_slug(slug, slugs) {
             at.problem(message);
         }
         return Some(DefaultConfig::Slug(slug.to_owned()));
@@ -227,7 +229,7 @@ fn default_config(fields: &mut Fields<'_>, slugs: &[String], ids: &[String]) -> 
     Some(DefaultConfig::Saved(name.to_owned()))
 }
 
-fn header_prefixes(fields: &mut Fields<'_>) -> Vec<String> {
+fn header_prefixes(fields: &mut ObjectReader<'_>) -> Vec<String> {
     let Some(at) = fields.get(&["header_prefixes"]) else { return vec!["x-gateway-".to_owned()] };
     let items = at.list().unwrap_or_default();
     if items.is_empty() && matches!(at.node.kind, Kind::List(_)) {

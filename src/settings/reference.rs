@@ -9,7 +9,7 @@ use crate::error::Problem;
 
 /// Where references lead. `main` passes the process's environment and credentials directory in; this room
 /// does no I/O.
-pub struct Sources<'a> {
+pub struct SecretSources<'a> {
     /// The value of an environment variable.
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// The content of the file of that name in `$CREDENTIALS_DIRECTORY`, or why it cannot be had.
@@ -20,7 +20,7 @@ const CREDENTIAL: &str = "credential:";
 
 /// A resolved value shorter than this is not masked in problem texts: it would tear words apart, and nothing
 /// that short is a secret.
-const LEAST_MASKED: usize = 4;
+const MIN_MASKED_LEN: usize = 4;
 
 /// What resolving left behind.
 #[derive(Default)]
@@ -31,9 +31,9 @@ pub(super) struct Resolved {
 
 /// Replaces every reference in `node` by what it stands for. A value whose reference leads nowhere stays as
 /// it is written.
-pub(super) fn resolve(node: &mut Node, sources: &Sources<'_>) -> Resolved {
+pub(super) fn resolve(node: &mut Node, sources: &SecretSources<'_>) -> Resolved {
     let mut resolved = Resolved::default();
-    walk(node, "", sources, &mut resolved);
+    resolve_node(node, "", sources, &mut resolved);
     resolved.values.sort_by_key(|value| std::cmp::Reverse(value.len()));
     resolved.values.dedup();
     resolved
@@ -49,14 +49,14 @@ impl Resolved {
     }
 
     /// Whether a reference at `path` or above it led nowhere; what else is wrong there follows from that.
-    pub(super) fn failed(&self, path: &str) -> bool {
+    pub(super) fn failed_at(&self, path: &str) -> bool {
         self.problems.iter().any(|problem| problem.path == path)
     }
 }
 
-fn walk(node: &mut Node, path: &str, sources: &Sources<'_>, resolved: &mut Resolved) {
+fn resolve_node(node: &mut Node, path: &str, sources: &SecretSources<'_>, resolved: &mut Resolved) {
     match &mut node.kind {
-        Kind::Text(text) => match replaced(text, sources, &mut resolved.values) {
+        Kind::Text(text) => match resolve_text(text, sources, &mut resolved.values) {
             Ok(None) => {}
             Ok(Some(value)) => *text = value,
             Err(message) => {
@@ -65,16 +65,16 @@ fn walk(node: &mut Node, path: &str, sources: &Sources<'_>, resolved: &mut Resol
         },
         Kind::List(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                walk(item, &format!("{path}[{index}]"), sources, resolved);
+                resolve_node(item, &format!("{path}[{index}]"), sources, resolved);
             }
         }
         Kind::Map(entries) => {
             for entry in entries {
                 let name = &entry.name;
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                walk(&mut entry.value, &path, sources, resolved);
+                resolve_node(&mut entry.value, &path, sources, resolved);
                 if B_SERVICE_ACCOUNT.contains(&entry.name.as_str()) {
-                    unfold(&mut entry.value);
+                    parse_service_account(&mut entry.value);
                 }
             }
         }
@@ -83,7 +83,7 @@ fn walk(node: &mut Node, path: &str, sources: &Sources<'_>, resolved: &mut Resol
 }
 
 /// A service account is an object, but arrives from its credential as JSON text.
-fn unfold(value: &mut Node) {
+fn parse_service_account(value: &mut Node) {
     if let Kind::Text(text) = &value.kind
         && let Ok(account) = Node::from_json(text.as_bytes())
     {
@@ -92,7 +92,11 @@ fn unfold(value: &mut Node) {
 }
 
 /// The value `text` stands for, `None` when it holds no reference.
-fn replaced(text: &str, sources: &Sources<'_>, values: &mut Vec<String>) -> Result<Option<String>, String> {
+fn resolve_text(
+    text: &str,
+    sources: &SecretSources<'_>,
+    values: &mut Vec<String>,
+) -> Result<Option<String>, String> {
     let value = if let Some(name) = text.strip_prefix(CREDENTIAL) {
         credential(name, sources)?
     } else if text.contains("${") {
@@ -108,12 +112,12 @@ fn replaced(text: &str, sources: &Sources<'_>, values: &mut Vec<String>) -> Resu
 }
 
 fn remember(value: &str, values: &mut Vec<String>) {
-    if value.len() >= LEAST_MASKED {
+    if value.len() >= MIN_MASKED_LEN {
         values.push(value.to_owned());
     }
 }
 
-fn credential(name: &str, sources: &Sources<'_>) -> Result<String, String> {
+fn credential(name: &str, sources: &SecretSources<'_>) -> Result<String, String> {
     let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
     if !plain {
         return Err(format!(
@@ -129,7 +133,7 @@ fn credential(name: &str, sources: &Sources<'_>) -> Result<String, String> {
     Ok(content.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-fn environment(text: &str, sources: &Sources<'_>, values: &mut Vec<String>) -> Result<String, String> {
+fn environment(text: &str, sources: &SecretSources<'_>, values: &mut Vec<String>) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
@@ -143,7 +147,7 @@ fn environment(text: &str, sources: &Sources<'_>, values: &mut Vec<String>) -> R
         out.push_str(before);
         let (name, after) =
             after.split_once('}').ok_or("has a ${ without its }; write $${ for a plain ${")?;
-        let value = (sources.env)(valid(name)?).ok_or_else(|| {
+        let value = (sources.env)(check_variable_name(name)?).ok_or_else(|| {
             format!("the environment variable {name} is not set; set it, or write $${{ for a plain ${{")
         })?;
         remember(&value, values);
@@ -154,7 +158,7 @@ fn environment(text: &str, sources: &Sources<'_>, values: &mut Vec<String>) -> R
     Ok(out)
 }
 
-fn valid(name: &str) -> Result<&str, String> {
+fn check_variable_name(name: &str) -> Result<&str, String> {
     let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if first && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return Ok(name);
@@ -185,10 +189,10 @@ mod tests {
         }
     }
 
-    const SOURCES: Sources<'static> = Sources { env: &env, credential: &credential };
+    const SOURCES: SecretSources<'static> = SecretSources { env: &env, credential: &credential };
 
     #[test]
-    fn references_become_what_they_stand_for() {
+    fn references_are_replaced_by_their_values() {
         for (written, wanted) in [
             ("plain", "plain"),
             ("$HOST", "$HOST"),
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_leads_nowhere_says_what_to_set() {
+    fn an_unresolved_reference_reports_what_to_set() {
         for (written, wanted) in [
             ("${NO}", "the environment variable NO is not set; set it, or write $${ for a plain ${"),
             ("${EMPTY}", "${EMPTY} is there but empty; give it a value"),
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_is_struck_from_texts() {
+    fn resolved_values_are_masked_in_messages() {
         let mut node = Node::from_json(br#"["x${KEY}","credential:openai"]"#).unwrap();
         let resolved = resolve(&mut node, &SOURCES);
         assert_eq!(resolved.mask("no sk-secret\"1 here"), "no *** here");

@@ -3,7 +3,7 @@
 //! Not here: listeners, and anything about requests.
 
 use super::values::{count, file};
-use crate::config::read::Fields;
+use crate::config::read::ObjectReader;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,21 +37,21 @@ impl Default for Server {
 }
 
 impl Server {
-    pub(super) fn read(mut fields: Fields<'_>) -> Self {
-        let plain = Self::default();
+    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
+        let defaults = Self::default();
         let grace = fields.get(&["grace_period_seconds"]).and_then(|at| at.integer_within(0, 86_400));
         let server = Self {
             threads: count(&mut fields, "threads", 1, 1024),
-            work_stealing: fields.flag(&["work_stealing"]).unwrap_or(plain.work_stealing),
+            work_stealing: fields.flag(&["work_stealing"]).unwrap_or(defaults.work_stealing),
             upgrade_sock: file(&mut fields, "upgrade_sock"),
             pid_file: file(&mut fields, "pid_file"),
             grace_period: grace
                 .and_then(|seconds| u64::try_from(seconds).ok())
-                .map_or(plain.grace_period, Duration::from_secs),
+                .map_or(defaults.grace_period, Duration::from_secs),
             upstream_pool_size: count(&mut fields, "upstream_pool_size", 0, 65_536)
-                .unwrap_or(plain.upstream_pool_size),
+                .unwrap_or(defaults.upstream_pool_size),
         };
-        fields.close(&[
+        fields.reject_unknown(&[
             "threads",
             "work_stealing",
             "upgrade_sock",
@@ -71,9 +71,9 @@ pub struct UpstreamTls {
 }
 
 impl UpstreamTls {
-    pub(super) fn read(mut fields: Fields<'_>) -> Self {
+    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
         let tls = Self { ca_file: file(&mut fields, "ca_file") };
-        fields.close(&["ca_file"]);
+        fields.reject_unknown(&["ca_file"]);
         tls
     }
 }
@@ -98,7 +98,7 @@ impl Default for Log {
 }
 
 impl Log {
-    pub(super) fn read(mut fields: Fields<'_>) -> Self {
+    pub(super) fn read(mut fields: ObjectReader<'_>) -> Self {
         const LEVELS: [(&str, log::LevelFilter); 5] = [
             ("error", log::LevelFilter::Error),
             ("warn", log::LevelFilter::Warn),
@@ -107,12 +107,12 @@ impl Log {
             ("trace", log::LevelFilter::Trace),
         ];
         const FORMATS: [(&str, LogFormat); 2] = [("json", LogFormat::Json), ("text", LogFormat::Text)];
-        let plain = Self::default();
+        let defaults = Self::default();
         let log = Self {
-            level: fields.get(&["level"]).and_then(|at| at.one_of(&LEVELS)).unwrap_or(plain.level),
-            format: fields.get(&["format"]).and_then(|at| at.one_of(&FORMATS)).unwrap_or(plain.format),
+            level: fields.get(&["level"]).and_then(|at| at.one_of(&LEVELS)).unwrap_or(defaults.level),
+            format: fields.get(&["format"]).and_then(|at| at.one_of(&FORMATS)).unwrap_or(defaults.format),
         };
-        fields.close(&["level", "format"]);
+        fields.reject_unknown(&["level", "format"]);
         log
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Not here: provider keys, and how a request's key is looked up.
 
-use super::values::filled;
-use crate::config::read::{At, Fields};
+use super::values::non_empty;
+use crate::config::read::{Cursor, ObjectReader};
 use crate::config::secret::Secret;
 
-const LEAST_CHARACTERS: usize = 8;
+const MIN_CHARACTERS: usize = 8;
 
 /// One caller's key and the name it goes by in logs and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,26 +17,26 @@ pub struct ServiceKey {
 
 impl ServiceKey {
     /// Reads `auth`. No key at all means that none is asked for.
-    pub(super) fn read_all(mut fields: Fields<'_>) -> Vec<Self> {
+    pub(super) fn read_all(mut fields: ObjectReader<'_>) -> Vec<Self> {
         let items = fields.get(&["keys"]).and_then(|at| at.list()).unwrap_or_default();
         let mut keys: Vec<Self> = Vec::with_capacity(items.len());
         for at in &items {
             keys.extend(Self::read(at, &keys));
         }
-        fields.close(&["keys"]);
+        fields.reject_unknown(&["keys"]);
         keys
     }
 
-    fn read(at: &At<'_>, before: &[Self]) -> Option<Self> {
+    fn read(at: &Cursor<'_>, before: &[Self]) -> Option<Self> {
         let mut fields = at.fields()?;
-        let name = fields.need(&["name"]).and_then(|at| Self::name(&at, before));
-        let key = fields.need(&["key"]).and_then(|at| Self::key(&at, before));
-        fields.close(&["name", "key"]);
+        let name = fields.required(&["name"]).and_then(|at| Self::name(&at, before));
+        let key = fields.required(&["key"]).and_then(|at| Self::key(&at, before));
+        fields.reject_unknown(&["name", "key"]);
         Some(Self { name: name?, key: key? })
     }
 
-    fn name(at: &At<'_>, before: &[Self]) -> Option<String> {
-        let name = filled(at)?;
+    fn name(at: &Cursor<'_>, before: &[Self]) -> Option<String> {
+        let name = non_empty(at)?;
         if name.chars().count() > 64 || name.chars().any(char::is_control) {
             at.problem("must be at most 64 characters in one line");
             return None;
@@ -47,10 +47,10 @@ impl ServiceKey {
         Some(name.to_owned())
     }
 
-    fn key(at: &At<'_>, before: &[Self]) -> Option<Secret> {
+    fn key(at: &Cursor<'_>, before: &[Self]) -> Option<Secret> {
         let key = at.text()?;
-        if key.chars().count() < LEAST_CHARACTERS {
-            at.problem(format!("must have at least {LEAST_CHARACTERS} characters"));
+        if key.chars().count() < MIN_CHARACTERS {
+            at.problem(format!("must have at least {MIN_CHARACTERS} characters"));
             return None;
         }
         if !key.bytes().all(|b| b.is_ascii_graphic()) {

@@ -2,13 +2,13 @@
 //!
 //! Not here: what a provider makes of its account, and how a target that names the slug inherits from it.
 
-use super::values::{base_url, filled, is_id, millis};
+use super::values::{base_url, is_id, millis, non_empty};
 use crate::config::Checks;
 use crate::config::account::Account;
 use crate::config::account::names::{self, CUSTOM_HOST};
 use crate::config::headers::forwardable;
 use crate::config::node::Entry;
-use crate::config::read::{At, Fields};
+use crate::config::read::{Cursor, ObjectReader};
 use http::HeaderName;
 use std::fmt;
 use std::time::Duration;
@@ -28,15 +28,15 @@ pub struct StoredProvider {
 
 impl StoredProvider {
     /// The slug and what it stands for; `None` where it cannot be used (the problems say why).
-    pub(super) fn read(slug: &str, at: &At<'_>, checks: &Checks<'_>) -> Option<(String, Self)> {
+    pub(super) fn read(slug: &str, at: &Cursor<'_>, checks: &Checks<'_>) -> Option<(String, Self)> {
         if !is_id(slug) {
             at.problem("a slug is made of letters, digits, dots, dashes and underscores, at most 128");
         }
         let before = at.problem_count();
         let mut fields = at.fields()?;
-        let provider = fields.need(&["provider"]).and_then(|at| Self::provider(&at, checks));
+        let provider = fields.required(&["provider"]).and_then(|at| Self::provider(&at, checks));
         let account = Account::read(&mut fields);
-        Self::judge_host(&fields);
+        Self::check_host(&fields);
         let stored = Self {
             provider: provider.unwrap_or_default(),
             account,
@@ -50,14 +50,14 @@ impl StoredProvider {
         {
             Account::report(&error, &fields, true);
         }
-        let mut known = vec!["provider", "request_timeout", "forward_headers", "override_params"];
-        known.extend(names::keys());
-        fields.close(&known);
+        let mut valid_keys = vec!["provider", "request_timeout", "forward_headers", "override_params"];
+        valid_keys.extend(names::keys());
+        fields.reject_unknown(&valid_keys);
         Some((slug.to_owned(), stored))
     }
 
-    fn provider(at: &At<'_>, checks: &Checks<'_>) -> Option<String> {
-        let name = filled(at)?;
+    fn provider(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<String> {
+        let name = non_empty(at)?;
         if name.starts_with('@') {
             at.problem("must be a provider, not the slug of another one");
             return None;
@@ -68,7 +68,7 @@ impl StoredProvider {
         Some(name.to_owned())
     }
 
-    fn judge_host(fields: &Fields<'_>) {
+    fn check_host(fields: &ObjectReader<'_>) {
         let host = fields.peek(CUSTOM_HOST);
         if let Some((at, text)) = host.as_ref().and_then(|at| Some((at, at.node.as_text()?)))
             && let Err(message) = base_url(text)
@@ -77,8 +77,8 @@ impl StoredProvider {
         }
     }
 
-    fn forward_headers(fields: &mut Fields<'_>) -> Vec<HeaderName> {
-        let header = |item: &At<'_>| {
+    fn forward_headers(fields: &mut ObjectReader<'_>) -> Vec<HeaderName> {
+        let header = |item: &Cursor<'_>| {
             let name = forwardable(item.text()?);
             name.map_err(|message| item.problem(message)).ok()
         };
@@ -86,9 +86,9 @@ impl StoredProvider {
         items.unwrap_or_default().iter().filter_map(header).collect()
     }
 
-    fn override_params(fields: &mut Fields<'_>) -> Vec<(String, Box<str>)> {
+    fn override_params(fields: &mut ObjectReader<'_>) -> Vec<(String, Box<str>)> {
         let members = fields.get(&["override_params"]).and_then(|at| at.entries());
-        let member = |(entry, _): (&Entry, At<'_>)| (entry.name.clone(), entry.value.to_json().into());
+        let member = |(entry, _): (&Entry, Cursor<'_>)| (entry.name.clone(), entry.value.to_json().into());
         members.unwrap_or_default().into_iter().map(member).collect()
     }
 }

@@ -30,7 +30,7 @@ fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
     };
     let custom_host = |_: &str| Err("the file's own hosts are trusted; do not ask".to_owned());
     let checks = Checks { provider: &provider, account: &|_, _| Ok(()), custom_host: &custom_host };
-    Settings::parse(text, &Sources { env: &env, credential: &credential }, &checks)
+    Settings::parse(text, &SecretSources { env: &env, credential: &credential }, &checks)
 }
 
 fn good(text: &str) -> Settings {
@@ -83,7 +83,7 @@ fn uncommented(text: &str) -> String {
 }
 
 #[test]
-fn what_the_shipped_file_shows_commented_out_is_right_and_shows_the_defaults() {
+fn commented_out_settings_of_the_shipped_file_are_valid_and_show_the_defaults() {
     let settings = good(&uncommented(SHIPPED));
     let limits = Limits {
         max_connections: Some(10_000),
@@ -239,10 +239,10 @@ const WRONG: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn every_mistake_is_told_with_its_place_and_path() {
+fn every_mistake_is_reported_with_its_place_and_path() {
     for (text, wanted) in WRONG {
-        let told = report("t", &parse(text).map(|_| ()).expect_err(text));
-        assert_eq!(told.lines().collect::<Vec<_>>(), *wanted, "{text}");
+        let reported = report("t", &parse(text).map(|_| ()).expect_err(text));
+        assert_eq!(reported.lines().collect::<Vec<_>>(), *wanted, "{text}");
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each reads one value and reports what is wrong with it. Not here: which keys there are.
 
-use crate::config::read::{At, Fields};
+use crate::config::read::{Cursor, ObjectReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use std::time::Duration;
 const MAX_MS: i64 = 86_400_000;
 
 /// A number of milliseconds from 1 to a day.
-pub(super) fn millis(fields: &mut Fields<'_>, name: &str) -> Option<Duration> {
+pub(super) fn millis(fields: &mut ObjectReader<'_>, name: &str) -> Option<Duration> {
     let ms = fields.get(&[name])?.integer_within(1, MAX_MS)?;
     u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
 /// A whole number from `least` to `most`, none of them negative.
-pub(super) fn count(fields: &mut Fields<'_>, name: &str, least: i64, most: i64) -> Option<usize> {
-    usize::try_from(fields.get(&[name])?.integer_within(least, most)?).ok()
+pub(super) fn count(fields: &mut ObjectReader<'_>, name: &str, min: i64, max: i64) -> Option<usize> {
+    usize::try_from(fields.get(&[name])?.integer_within(min, max)?).ok()
 }
 
 /// A string with something in it.
-pub(super) fn filled<'a>(at: &At<'a>) -> Option<&'a str> {
+pub(super) fn non_empty<'a>(at: &Cursor<'a>) -> Option<&'a str> {
     let text = at.text()?;
     if text.trim().is_empty() {
         at.problem("must not be empty");
@@ -32,12 +32,12 @@ pub(super) fn filled<'a>(at: &At<'a>) -> Option<&'a str> {
 }
 
 /// The path of a file. Whether it is there is seen when it is opened.
-pub(super) fn file(fields: &mut Fields<'_>, name: &str) -> Option<PathBuf> {
-    filled(&fields.get(&[name])?).map(PathBuf::from)
+pub(super) fn file(fields: &mut ObjectReader<'_>, name: &str) -> Option<PathBuf> {
+    non_empty(&fields.get(&[name])?).map(PathBuf::from)
 }
 
 /// `IP:PORT`, or `[IP]:PORT` for IPv6.
-pub(super) fn address(at: &At<'_>) -> Option<SocketAddr> {
+pub(super) fn address(at: &Cursor<'_>) -> Option<SocketAddr> {
     let found = at.text()?.parse().ok();
     if found.is_none() {
         at.problem("must be IP:PORT, such as 127.0.0.1:8787, 0.0.0.0:8787 or [::]:8787");

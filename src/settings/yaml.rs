@@ -41,7 +41,7 @@ pub(super) fn read(text: &str) -> Result<(Node, Vec<Problem>), Problem> {
 
 fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Node, Error> {
     let tree: Spanned<Tree> = serde_saphyr::from_str_with_options(text, options(duplicate_keys))?;
-    Ok(placed(tree))
+    Ok(into_node(tree))
 }
 
 fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
@@ -72,7 +72,7 @@ fn place(at: Location) -> Option<(u64, u64)> {
 }
 
 /// What an alias stands for has its place where it was written, for that is where it is mended.
-fn placed(tree: Spanned<Tree>) -> Node {
+fn into_node(tree: Spanned<Tree>) -> Node {
     Node { kind: tree.value.0, place: place(tree.defined) }
 }
 
@@ -80,13 +80,13 @@ struct Tree(Kind);
 
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader).map(Tree)
+        deserializer.deserialize_any(KindVisitor).map(Tree)
     }
 }
 
-struct Reader;
+struct KindVisitor;
 
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for KindVisitor {
     type Value = Kind;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,7 +120,7 @@ impl<'de> Visitor<'de> for Reader {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Kind, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = seq.next_element::<Spanned<Tree>>()? {
-            items.push(placed(item));
+            items.push(into_node(item));
         }
         Ok(Kind::List(items))
     }
@@ -129,7 +129,7 @@ impl<'de> Visitor<'de> for Reader {
         let mut entries = Vec::new();
         while let Some((name, value)) = map.next_entry::<Spanned<String>, Spanned<Tree>>()? {
             let place = place(name.defined);
-            entries.push(Entry { name: name.value, place, value: placed(value) });
+            entries.push(Entry { name: name.value, place, value: into_node(value) });
         }
         Ok(Kind::Map(entries))
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_one_problem_with_a_place() {
+    fn unreadable_text_is_one_problem_with_a_place() {
         let bomb = {
             let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
             for n in 1..9 {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_twice_is_a_problem_and_the_rest_is_still_read() {
+    fn a_duplicate_key_is_a_problem_and_the_rest_is_still_read() {
         let (node, problems) = read("a:\n  b: 1\n  b: 2\nc: 3\n").unwrap();
         assert_eq!(node.to_json(), r#"{"a":{"b":1},"c":3}"#);
         let problem = problems.first().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Only what was said. Whether it is enough, and what follows from it, is the providers' business.
 
-use super::Said;
+use super::AccountSource;
 use super::names;
 use crate::config::secret::Secret;
 
@@ -107,20 +107,20 @@ pub enum AuthModeC {
 }
 
 impl CloudA {
-    pub(super) fn said(said: &mut impl Said) -> Self {
+    pub(super) fn from_source(source: &mut impl AccountSource) -> Self {
         Self {
-            access_key_id: said.secret(names::A_ACCESS_KEY_ID),
-            secret_access_key: said.secret(names::A_SECRET_ACCESS_KEY),
-            session_token: said.secret(names::A_SESSION_TOKEN),
-            region: said.text(names::A_REGION),
-            auth_type: said.one_of(names::A_AUTH_TYPE, &AuthTypeA::WORDS),
-            role_arn: said.text(names::A_ROLE_ARN),
-            external_id: said.text(names::A_EXTERNAL_ID),
-            bucket: said.text(names::A_BUCKET),
-            object_key: said.text(names::A_OBJECT_KEY),
-            model_name: said.text(names::A_MODEL),
-            encryption: said.text(names::A_ENCRYPTION),
-            encryption_key_id: said.text(names::A_ENCRYPTION_KEY),
+            access_key_id: source.secret(names::A_ACCESS_KEY_ID),
+            secret_access_key: source.secret(names::A_SECRET_ACCESS_KEY),
+            session_token: source.secret(names::A_SESSION_TOKEN),
+            region: source.text(names::A_REGION),
+            auth_type: source.one_of(names::A_AUTH_TYPE, &AuthTypeA::VARIANTS),
+            role_arn: source.text(names::A_ROLE_ARN),
+            external_id: source.text(names::A_EXTERNAL_ID),
+            bucket: source.text(names::A_BUCKET),
+            object_key: source.text(names::A_OBJECT_KEY),
+            model_name: source.text(names::A_MODEL),
+            encryption: source.text(names::A_ENCRYPTION),
+            encryption_key_id: source.text(names::A_ENCRYPTION_KEY),
         }
     }
 
@@ -131,7 +131,7 @@ impl CloudA {
 
 impl AuthTypeA {
     /// How callers write it.
-    pub const WORDS: [(&'static str, Self); 4] = [
+    pub const VARIANTS: [(&'static str, Self); 4] = [
         ("accessKey", Self::AccessKey),
         ("apiKey", Self::ApiKey),
         ("assumedRole", Self::AssumedRole),
@@ -140,13 +140,13 @@ impl AuthTypeA {
 }
 
 impl CloudB {
-    pub(super) fn said(said: &mut impl Said) -> Self {
+    pub(super) fn from_source(source: &mut impl AccountSource) -> Self {
         Self {
-            project_id: said.text(names::B_PROJECT_ID),
-            region: said.text(names::B_REGION),
-            service_account_json: said.object(names::B_SERVICE_ACCOUNT),
-            auth_type: said.one_of(names::B_AUTH_TYPE, &AuthTypeB::WORDS),
-            bucket: said.text(names::B_BUCKET),
+            project_id: source.text(names::B_PROJECT_ID),
+            region: source.text(names::B_REGION),
+            service_account_json: source.object(names::B_SERVICE_ACCOUNT),
+            auth_type: source.one_of(names::B_AUTH_TYPE, &AuthTypeB::VARIANTS),
+            bucket: source.text(names::B_BUCKET),
         }
     }
 
@@ -157,7 +157,7 @@ impl CloudB {
 
 impl AuthTypeB {
     /// How callers write it.
-    pub const WORDS: [(&'static str, Self); 3] = [
+    pub const VARIANTS: [(&'static str, Self); 3] = [
         ("apiKey", Self::ApiKey),
         ("serviceAccount", Self::ServiceAccount),
         ("workloadIdentity", Self::WorkloadIdentity),
@@ -165,23 +165,23 @@ impl AuthTypeB {
 }
 
 impl CloudC {
-    pub(super) fn said(said: &mut impl Said) -> Self {
+    pub(super) fn from_source(source: &mut impl AccountSource) -> Self {
         Self {
-            region: said.text(names::C_REGION),
-            deployment_name: said.text(names::C_DEPLOYMENT_NAME),
-            endpoint_name: said.text(names::C_ENDPOINT_NAME),
-            api_version: said.text(names::C_API_VERSION),
-            deployment_type: said.one_of(names::C_DEPLOYMENT_TYPE, &DeploymentType::WORDS),
-            model_name: said.text(names::C_MODEL_NAME),
-            extra_parameters: said.text(names::C_EXTRA_PARAMETERS),
-            auth_mode: said.one_of(names::C_AUTH_MODE, &AuthModeC::WORDS),
-            ad_token: said.secret(names::C_AD_TOKEN),
-            entra_tenant_id: said.text(names::C_ENTRA_TENANT_ID),
-            entra_client_id: said.text(names::C_ENTRA_CLIENT_ID),
-            entra_client_secret: said.secret(names::C_ENTRA_CLIENT_SECRET),
-            entra_scope: said.text(names::C_ENTRA_SCOPE),
-            managed_client_id: said.text(names::C_MANAGED_CLIENT_ID),
-            workload_client_id: said.text(names::C_WORKLOAD_CLIENT_ID),
+            region: source.text(names::C_REGION),
+            deployment_name: source.text(names::C_DEPLOYMENT_NAME),
+            endpoint_name: source.text(names::C_ENDPOINT_NAME),
+            api_version: source.text(names::C_API_VERSION),
+            deployment_type: source.one_of(names::C_DEPLOYMENT_TYPE, &DeploymentType::VARIANTS),
+            model_name: source.text(names::C_MODEL_NAME),
+            extra_parameters: source.text(names::C_EXTRA_PARAMETERS),
+            auth_mode: source.one_of(names::C_AUTH_MODE, &AuthModeC::VARIANTS),
+            ad_token: source.secret(names::C_AD_TOKEN),
+            entra_tenant_id: source.text(names::C_ENTRA_TENANT_ID),
+            entra_client_id: source.text(names::C_ENTRA_CLIENT_ID),
+            entra_client_secret: source.secret(names::C_ENTRA_CLIENT_SECRET),
+            entra_scope: source.text(names::C_ENTRA_SCOPE),
+            managed_client_id: source.text(names::C_MANAGED_CLIENT_ID),
+            workload_client_id: source.text(names::C_WORKLOAD_CLIENT_ID),
         }
     }
 
@@ -192,13 +192,13 @@ impl CloudC {
 
 impl DeploymentType {
     /// How callers write it.
-    pub const WORDS: [(&'static str, Self); 2] =
+    pub const VARIANTS: [(&'static str, Self); 2] =
         [("serverless", Self::Serverless), ("managed", Self::Managed)];
 }
 
 impl AuthModeC {
     /// How callers write it.
-    pub const WORDS: [(&'static str, Self); 4] = [
+    pub const VARIANTS: [(&'static str, Self); 4] = [
         ("default", Self::Key),
         ("entra", Self::Entra),
         ("managed", Self::Managed),

@@ -8,18 +8,18 @@ pub mod names;
 
 pub use clouds::{AuthModeC, AuthTypeA, AuthTypeB, CloudA, CloudB, CloudC, DeploymentType};
 
-use super::read::{At, Fields};
+use super::read::{Cursor, ObjectReader};
 use super::secret::Secret;
 use crate::error::Error;
 use names::Names;
 
 /// Where an account's fields are written down. Empty values count as absent.
-pub trait Said {
+pub trait AccountSource {
     fn text(&mut self, names: Names) -> Option<String>;
     fn secret(&mut self, names: Names) -> Option<Secret>;
     /// The JSON text of an object.
     fn object(&mut self, names: Names) -> Option<Secret>;
-    fn one_of<T: Copy>(&mut self, names: Names, words: &[(&str, T)]) -> Option<T>;
+    fn one_of<T: Copy>(&mut self, names: Names, variants: &[(&str, T)]) -> Option<T>;
 }
 
 /// Credentials and addressing of one target. All optional: a provider says which it needs.
@@ -66,21 +66,21 @@ impl Account {
 
     /// Reads the account's fields out of a larger object and leaves the others unread. Whether a custom host
     /// is allowed is not judged here: the operator's own hosts are trusted.
-    pub fn read(fields: &mut Fields<'_>) -> Self {
+    pub fn read(fields: &mut ObjectReader<'_>) -> Self {
         Self {
-            api_key: Said::secret(fields, names::API_KEY),
-            custom_host: Said::text(fields, names::CUSTOM_HOST),
-            api_version: Said::text(fields, names::API_VERSION),
+            api_key: AccountSource::secret(fields, names::API_KEY),
+            custom_host: AccountSource::text(fields, names::CUSTOM_HOST),
+            api_version: AccountSource::text(fields, names::API_VERSION),
             deployments: fields.get(names::DEPLOYMENTS).map(|at| deployments(&at)).unwrap_or_default(),
-            ..Self::said(fields)
+            ..Self::from_source(fields)
         }
     }
 
     /// Reports what a provider says about the account, at the key it says it about. `all`: also of keys that
     /// are not there.
-    pub fn report(error: &Error, fields: &Fields<'_>, all: bool) {
+    pub fn report(error: &Error, fields: &ObjectReader<'_>, all: bool) {
         let param = error.param.as_deref().unwrap_or_default();
-        match names::of(param).and_then(|names| fields.peek(names)) {
+        match names::find(param).and_then(|names| fields.peek(names)) {
             Some(at) => at.problem(error.message.as_str()),
             None if all => fields.missing(param, error.message.as_str()),
             None => {}
@@ -88,30 +88,30 @@ impl Account {
     }
 
     /// The fields that may stand in headers as well.
-    pub(super) fn said(said: &mut impl Said) -> Self {
+    pub(super) fn from_source(source: &mut impl AccountSource) -> Self {
         Self {
-            organization: said.text(names::ORGANIZATION),
-            project: said.text(names::PROJECT),
-            resource_name: said.text(names::RESOURCE_NAME),
-            deployment_id: said.text(names::DEPLOYMENT_ID),
-            openai_beta: said.text(names::OPENAI_BETA),
-            anthropic_beta: said.text(names::ANTHROPIC_BETA),
-            anthropic_version: said.text(names::ANTHROPIC_VERSION),
-            cloud_a: CloudA::said(said),
-            cloud_b: CloudB::said(said),
-            cloud_c: CloudC::said(said),
+            organization: source.text(names::ORGANIZATION),
+            project: source.text(names::PROJECT),
+            resource_name: source.text(names::RESOURCE_NAME),
+            deployment_id: source.text(names::DEPLOYMENT_ID),
+            openai_beta: source.text(names::OPENAI_BETA),
+            anthropic_beta: source.text(names::ANTHROPIC_BETA),
+            anthropic_version: source.text(names::ANTHROPIC_VERSION),
+            cloud_a: CloudA::from_source(source),
+            cloud_b: CloudB::from_source(source),
+            cloud_c: CloudC::from_source(source),
             ..Self::default()
         }
     }
 }
 
-impl Said for Fields<'_> {
+impl AccountSource for ObjectReader<'_> {
     fn text(&mut self, names: Names) -> Option<String> {
-        Fields::text(self, names).filter(|text| !text.is_empty())
+        ObjectReader::text(self, names).filter(|text| !text.is_empty())
     }
 
     fn secret(&mut self, names: Names) -> Option<Secret> {
-        Fields::secret(self, names).filter(|secret| !secret.expose().is_empty())
+        ObjectReader::secret(self, names).filter(|secret| !secret.expose().is_empty())
     }
 
     fn object(&mut self, names: Names) -> Option<Secret> {
@@ -120,23 +120,23 @@ impl Said for Fields<'_> {
         Some(Secret::new(at.node.to_json()))
     }
 
-    fn one_of<T: Copy>(&mut self, names: Names, words: &[(&str, T)]) -> Option<T> {
+    fn one_of<T: Copy>(&mut self, names: Names, variants: &[(&str, T)]) -> Option<T> {
         let at = self.get(names)?;
-        if at.node.as_text() == Some("") { None } else { at.one_of(words) }
+        if at.node.as_text() == Some("") { None } else { at.one_of(variants) }
     }
 }
 
-fn deployments(at: &At<'_>) -> Vec<Deployment> {
+fn deployments(at: &Cursor<'_>) -> Vec<Deployment> {
     at.list().unwrap_or_default().iter().filter_map(deployment).collect()
 }
 
-fn deployment(at: &At<'_>) -> Option<Deployment> {
+fn deployment(at: &Cursor<'_>) -> Option<Deployment> {
     let mut fields = at.fields()?;
-    let mut needed = |name| fields.need(&[name]).and_then(|at| at.text().map(str::to_owned));
+    let mut required = |name| fields.required(&[name]).and_then(|at| at.text().map(str::to_owned));
     let (deployment_id, alias, api_version) =
-        (needed("deployment_id"), needed("alias"), needed("api_version"));
+        (required("deployment_id"), required("alias"), required("api_version"));
     let is_default = fields.flag(&["is_default"]).unwrap_or_default();
-    fields.close(&["deployment_id", "alias", "api_version", "is_default"]);
+    fields.reject_unknown(&["deployment_id", "alias", "api_version", "is_default"]);
     Some(Deployment { deployment_id: deployment_id?, alias: alias?, api_version: api_version?, is_default })
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_it_takes_is_in_the_list_and_an_alias_means_its_name() {
+    fn every_listed_name_and_alias_is_read() {
         for name in names::keys() {
             let value = match name {
                 "deployments" => r#"[{"deployment_id":"d","alias":"a","api_version":"v"}]"#,
@@ -159,19 +159,19 @@ mod tests {
             };
             let node = Node::from_json(format!("{{\"{name}\":{value}}}").as_bytes()).unwrap();
             let problems = Problems::default();
-            let mut fields = At::root(&node, &problems).fields().unwrap();
+            let mut fields = Cursor::root(&node, &problems).fields().unwrap();
             let account = Account::read(&mut fields);
-            fields.close(&[]);
+            fields.reject_unknown(&[]);
             assert_eq!(problems.into_vec(), [], "{name}");
             assert_ne!(account, Account::default(), "{name} is read into nothing");
         }
     }
 
     #[test]
-    fn an_empty_string_is_no_key() {
+    fn an_empty_string_counts_as_absent() {
         let node = Node::from_json(br#"{"api_key":"","aws_region":"","azure_auth_mode":""}"#).unwrap();
         let problems = Problems::default();
-        let mut fields = At::root(&node, &problems).fields().unwrap();
+        let mut fields = Cursor::root(&node, &problems).fields().unwrap();
         assert_eq!(Account::read(&mut fields), Account::default());
         assert!(problems.is_empty());
     }

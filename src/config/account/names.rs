@@ -66,7 +66,7 @@ pub const C_WORKLOAD_CLIENT_ID: Names = &["cloud_c_workload_client_id", "azure_w
 
 /// What may stand in headers as well as in configs. `api_key` and `custom_host` may not: headers of these
 /// names say something else.
-pub const SAID: &[Names] = &[
+pub const HEADER_FIELDS: &[Names] = &[
     ORGANIZATION,
     PROJECT,
     RESOURCE_NAME,
@@ -109,14 +109,14 @@ pub const SAID: &[Names] = &[
 ];
 
 /// What only configs and stored providers have.
-const WRITTEN: &[Names] = &[API_KEY, CUSTOM_HOST, API_VERSION, DEPLOYMENTS];
+const CONFIG_ONLY_FIELDS: &[Names] = &[API_KEY, CUSTOM_HOST, API_VERSION, DEPLOYMENTS];
 
 /// All names of the field with this name.
-pub fn of(name: &str) -> Option<Names> {
-    WRITTEN.iter().chain(SAID).copied().find(|names| names.contains(&name))
+pub fn find(name: &str) -> Option<Names> {
+    CONFIG_ONLY_FIELDS.iter().chain(HEADER_FIELDS).copied().find(|names| names.contains(&name))
 }
 
 /// Every key of an account, for suggestions.
 pub fn keys() -> impl Iterator<Item = &'static str> {
-    WRITTEN.iter().chain(SAID).copied().flatten().copied()
+    CONFIG_ONLY_FIELDS.iter().chain(HEADER_FIELDS).copied().flatten().copied()
 }

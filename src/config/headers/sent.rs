@@ -9,51 +9,51 @@ use serde::de::IgnoredAny;
 
 mod account;
 
-pub(super) use account::SentAccount;
+pub(super) use account::RawAccountHeaders;
 
 /// A header that was sent, and the position of its prefix in the list.
 #[derive(Clone, Copy)]
-pub(super) struct Header<'a> {
+pub(super) struct RawHeader<'a> {
     pub(super) name: &'a HeaderName,
     pub(super) value: &'a HeaderValue,
     pub(super) rank: usize,
 }
 
 /// Where a header goes.
-pub(super) type Place<'a> = Option<Header<'a>>;
+pub(super) type HeaderSlot<'a> = Option<RawHeader<'a>>;
 
 /// The headers of ours that were sent, unread.
 #[derive(Default)]
-pub(super) struct Sent<'a> {
-    pub(super) service_key: Place<'a>,
-    pub(super) config: Place<'a>,
-    pub(super) provider: Place<'a>,
-    pub(super) virtual_key: Place<'a>,
-    pub(super) custom_host: Place<'a>,
-    pub(super) request_timeout: Place<'a>,
-    pub(super) forward_headers: Place<'a>,
-    pub(super) trace_id: Place<'a>,
-    pub(super) span_id: Place<'a>,
-    pub(super) parent_span_id: Place<'a>,
-    pub(super) span_name: Place<'a>,
-    pub(super) metadata: Place<'a>,
-    pub(super) cache_namespace: Place<'a>,
-    pub(super) cache_force_refresh: Place<'a>,
-    pub(super) strict: Place<'a>,
-    pub(super) account: SentAccount<'a>,
+pub(super) struct RawGatewayHeaders<'a> {
+    pub(super) service_key: HeaderSlot<'a>,
+    pub(super) config: HeaderSlot<'a>,
+    pub(super) provider: HeaderSlot<'a>,
+    pub(super) virtual_key: HeaderSlot<'a>,
+    pub(super) custom_host: HeaderSlot<'a>,
+    pub(super) request_timeout: HeaderSlot<'a>,
+    pub(super) forward_headers: HeaderSlot<'a>,
+    pub(super) trace_id: HeaderSlot<'a>,
+    pub(super) span_id: HeaderSlot<'a>,
+    pub(super) parent_span_id: HeaderSlot<'a>,
+    pub(super) span_name: HeaderSlot<'a>,
+    pub(super) metadata: HeaderSlot<'a>,
+    pub(super) cache_namespace: HeaderSlot<'a>,
+    pub(super) cache_force_refresh: HeaderSlot<'a>,
+    pub(super) strict: HeaderSlot<'a>,
+    pub(super) account: RawAccountHeaders<'a>,
 }
 
-impl<'a> Sent<'a> {
+impl<'a> RawGatewayHeaders<'a> {
     /// Keeps the header called `word` after its prefix; `false` when it is none of ours.
-    pub(super) fn take(&mut self, word: &'a str, header: Header<'a>) -> Result<bool, Error> {
-        match self.place(word) {
-            Some(place) => put(place, header).map(|()| true),
-            None => Ok(self.account.take(word, header)),
+    pub(super) fn take(&mut self, suffix: &'a str, header: RawHeader<'a>) -> Result<bool, Error> {
+        match self.slot(suffix) {
+            Some(slot) => put(slot, header).map(|()| true),
+            None => Ok(self.account.take(suffix, header)),
         }
     }
 
-    fn place(&mut self, word: &str) -> Option<&mut Place<'a>> {
-        Some(match word {
+    fn slot(&mut self, suffix: &str) -> Option<&mut HeaderSlot<'a>> {
+        Some(match suffix {
             "api-key" => &mut self.service_key,
             "config" => &mut self.config,
             "provider" => &mut self.provider,
@@ -75,20 +75,21 @@ impl<'a> Sent<'a> {
 }
 
 /// Puts a header in its place, unless one under an earlier prefix is there.
-fn put<'a>(place: &mut Place<'a>, header: Header<'a>) -> Result<(), Error> {
-    match place {
-        Some(there) if there.rank < header.rank => {}
-        Some(there) if there.rank > header.rank => *there = header,
+fn put<'a>(slot: &mut HeaderSlot<'a>, header: RawHeader<'a>) -> Result<(), Error> {
+    match slot {
+        Some(current) if current.rank < header.rank => {}
+        Some(current) if current.rank > header.rank => *current = header,
         // A list may come in several lines; they are joined when it is read.
-        Some(there) if there.name == header.name && there.name.as_str().ends_with("-forward-headers") => {}
+        Some(current)
+            if current.name == header.name && current.name.as_str().ends_with("-forward-headers") => {}
         // Which of two would count is a guess an attacker could use.
         Some(_) => return Err(header.error("is sent more than once, or under two of its names")),
-        None => *place = Some(header),
+        None => *slot = Some(header),
     }
     Ok(())
 }
 
-impl<'a> Header<'a> {
+impl<'a> RawHeader<'a> {
     /// Visible ASCII and blanks.
     pub(super) fn text(self) -> Result<&'a str, Error> {
         self.value.to_str().map_err(|_| self.error("must be plain ASCII text"))

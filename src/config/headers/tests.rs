@@ -21,14 +21,14 @@ fn headers(lines: &[(&str, &str)]) -> HeaderMap {
 #[track_caller]
 fn refused(lines: &[(&str, &str)], param: &str, what: &str) {
     let headers = headers(lines);
-    let error = Asked::read(&headers, &OURS).expect_err(param);
+    let error = GatewayHeaders::read(&headers, &OURS).expect_err(param);
     assert_eq!((error.status(), error.param.as_deref()), (400, Some(param)), "{lines:?}");
     assert!(error.message.contains(what) && error.message.contains(param), "{}", error.message);
     assert!(!error.message.contains("canary"), "{}", error.message);
 }
 
 #[test]
-fn a_request_without_our_headers_asks_for_nothing() {
+fn a_request_without_gateway_headers_reads_as_default() {
     let headers = headers(&[
         ("content-type", "application/json"),
         ("x-gateway", "x"),
@@ -36,7 +36,7 @@ fn a_request_without_our_headers_asks_for_nothing() {
         ("x-gateway-provider", ""),
         ("x-gateway-aws-region", ""),
     ]);
-    assert_eq!(Asked::read(&headers, &OURS).unwrap(), Asked::default());
+    assert_eq!(GatewayHeaders::read(&headers, &OURS).unwrap(), GatewayHeaders::default());
 }
 
 #[test]
@@ -60,8 +60,8 @@ fn every_plain_header_is_read() {
         ("x-gateway-strict-open-ai-compliance", "false"),
         ("authorization", "bearer  key"),
     ]);
-    let asked = Asked::read(&headers, &OURS).unwrap();
-    let wanted = Asked {
+    let parsed = GatewayHeaders::read(&headers, &OURS).unwrap();
+    let wanted = GatewayHeaders {
         service_key: Some("service"),
         config: Some(r#"{"override_params":{"user":"Jörg"}}"#),
         provider: Some("@slug"),
@@ -80,12 +80,12 @@ fn every_plain_header_is_read() {
         bearer: Some("key"),
         account: None,
     };
-    assert_eq!(asked, wanted);
+    assert_eq!(parsed, wanted);
 }
 
 #[test]
 fn every_cloud_header_is_read_under_both_names() {
-    let words = [
+    let suffixes = [
         ("provider-organization", "openai-organization"),
         ("provider-project", "openai-project"),
         ("cloud-a-access-key-id", "aws-access-key-id"),
@@ -119,31 +119,31 @@ fn every_cloud_header_is_read_under_both_names() {
         ("cloud-c-workload-client-id", "azure-workload-client-id"),
         ("cloud-c-extra-parameters", "azure-extra-params"),
     ];
-    let mut seen: Vec<Account> = Vec::new();
-    for (neutral, vendor) in words {
+    let mut earlier: Vec<Account> = Vec::new();
+    for (neutral, vendor) in suffixes {
         let value = match neutral {
             "cloud-c-deployment-type" => "managed",
             "cloud-b-service-account-json" => r#"{"client_email":"x"}"#,
             "cloud-c-auth-mode" => "entra",
-            word if word.ends_with("auth-type") => "apiKey",
+            suffix if suffix.ends_with("auth-type") => "apiKey",
             _ => "x",
         };
-        let read = |word: &str| {
-            let headers = headers(&[(&format!("x-gateway-{word}"), value)]);
-            *Asked::read(&headers, &OURS).unwrap().account.unwrap()
+        let read = |suffix: &str| {
+            let headers = headers(&[(&format!("x-gateway-{suffix}"), value)]);
+            *GatewayHeaders::read(&headers, &OURS).unwrap().account.unwrap()
         };
         let account = read(neutral);
         assert_eq!(account, read(vendor), "{neutral}");
         assert_ne!(account, Account::default(), "{neutral}");
-        assert!(!seen.contains(&account), "{neutral} is read into the place of another");
-        seen.push(account);
+        assert!(!earlier.contains(&account), "{neutral} is read into the place of another");
+        earlier.push(account);
         let twice = [(&*format!("x-gateway-{neutral}"), value), (&*format!("x-gateway-{vendor}"), value)];
-        assert!(Asked::read(&headers(&twice), &OURS).is_err(), "{neutral}");
+        assert!(GatewayHeaders::read(&headers(&twice), &OURS).is_err(), "{neutral}");
     }
 }
 
 #[test]
-fn a_vendors_own_word_counts_when_that_vendor_is_asked() {
+fn a_vendor_header_counts_only_for_that_vendor() {
     let mut lines = vec![
         ("x-gateway-workers-ai-account-id", "workers"),
         ("x-gateway-snowflake-account", "snow"),
@@ -161,7 +161,7 @@ fn a_vendors_own_word_counts_when_that_vendor_is_asked() {
     ] {
         lines.push(("x-gateway-provider", provider));
         let headers = headers(&lines);
-        let account = Asked::read(&headers, &OURS).unwrap().account.unwrap();
+        let account = GatewayHeaders::read(&headers, &OURS).unwrap().account.unwrap();
         assert_eq!(account.resource_name.as_deref(), Some(resource), "{provider}");
         assert_eq!(account.custom_host.as_deref(), host, "{provider}");
         lines.pop();
@@ -169,7 +169,7 @@ fn a_vendors_own_word_counts_when_that_vendor_is_asked() {
 }
 
 #[test]
-fn what_a_client_of_the_reference_sends_is_read_or_harmless() {
+fn headers_of_reference_clients_are_read_or_ignored() {
     let headers = headers(&[
         ("x-portkey-api-key", "service"),
         ("x-portkey-package-version", "portkey-2.3.4"),
@@ -190,35 +190,35 @@ fn what_a_client_of_the_reference_sends_is_read_or_harmless() {
         ("x-portkey-aws-region", "us-east-1"),
         ("x-portkey-vertex-service-account-json", r#"{"client_email": "x"}"#),
     ]);
-    let asked = Asked::read(&headers, &["x-gateway-", "x-portkey-"]).unwrap();
-    assert_eq!((asked.strict_std_compliance, asked.provider), (Some(false), Some("bedrock")));
-    let account = asked.account.unwrap();
+    let parsed = GatewayHeaders::read(&headers, &["x-gateway-", "x-portkey-"]).unwrap();
+    assert_eq!((parsed.strict_std_compliance, parsed.provider), (Some(false), Some("bedrock")));
+    let account = parsed.account.unwrap();
     assert_eq!(account.anthropic_beta.as_deref(), Some("b"));
     assert_eq!(account.cloud_a.region.as_deref(), Some("us-east-1"));
     assert!(account.cloud_b.service_account_json.is_some());
 }
 
 #[test]
-fn the_first_prefix_in_the_list_wins_in_whatever_order_they_come() {
+fn the_first_prefix_wins_whatever_the_header_order() {
     let ours = ("x-gateway-provider", "ours");
     let other = ("x-other-provider", "other");
     for lines in [[ours, other], [other, ours]] {
-        assert_eq!(Asked::read(&headers(&lines), &BOTH).unwrap().provider, Some("ours"));
+        assert_eq!(GatewayHeaders::read(&headers(&lines), &BOTH).unwrap().provider, Some("ours"));
         assert_eq!(
-            Asked::read(&headers(&lines), &["x-other-", "x-gateway-"]).unwrap().provider,
+            GatewayHeaders::read(&headers(&lines), &["x-other-", "x-gateway-"]).unwrap().provider,
             Some("other")
         );
-        assert_eq!(Asked::read(&headers(&lines), &OURS).unwrap().provider, Some("ours"));
+        assert_eq!(GatewayHeaders::read(&headers(&lines), &OURS).unwrap().provider, Some("ours"));
     }
     // An empty one does not count, and what was outvoted is not judged.
     let lines = headers(&[("x-gateway-provider", ""), other]);
-    assert_eq!(Asked::read(&lines, &BOTH).unwrap().provider, Some("other"));
+    assert_eq!(GatewayHeaders::read(&lines, &BOTH).unwrap().provider, Some("other"));
     let lines = headers(&[("x-gateway-request-timeout", "5"), ("x-other-request-timeout", "soon")]);
-    assert_eq!(Asked::read(&lines, &BOTH).unwrap().request_timeout, Some(5));
+    assert_eq!(GatewayHeaders::read(&lines, &BOTH).unwrap().request_timeout, Some(5));
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_and_named() {
+fn unreadable_headers_are_refused_by_name() {
     for (name, value, what) in [
         ("x-gateway-request-timeout", "0", "whole number of milliseconds"),
         ("x-gateway-request-timeout", "-1", "whole number of milliseconds"),
@@ -242,7 +242,7 @@ fn what_cannot_be_read_is_refused_and_named() {
     ] {
         refused(&[(name, value)], name, what);
     }
-    let long = "t".repeat(LONGEST_ID + 1);
+    let long = "t".repeat(MAX_ID_LEN + 1);
     refused(&[("x-gateway-trace-id", &long)], "x-gateway-trace-id", "at most 256");
     refused(&[("x-gateway-span-name", &long)], "x-gateway-span-name", "at most 256");
     let twice = [("x-gateway-api-key", "canary"), ("x-gateway-api-key", "other")];
@@ -250,12 +250,12 @@ fn what_cannot_be_read_is_refused_and_named() {
 
     let mut latin = HeaderMap::new();
     latin.insert("x-gateway-config", HeaderValue::from_bytes(b"{\"a\":\"\xfc\"}").unwrap());
-    let error = Asked::read(&latin, &OURS).unwrap_err();
+    let error = GatewayHeaders::read(&latin, &OURS).unwrap_err();
     assert!(error.message.contains("must be UTF-8 text"), "{}", error.message);
 }
 
 #[test]
-fn the_bearer_is_what_follows_the_word() {
+fn the_bearer_token_follows_its_scheme() {
     for (value, wanted) in [
         ("Bearer k", Some("k")),
         ("BEARER k", Some("k")),
@@ -266,7 +266,7 @@ fn the_bearer_is_what_follows_the_word() {
         ("", None),
     ] {
         let headers = headers(&[("authorization", value)]);
-        assert_eq!(Asked::read(&headers, &OURS).unwrap().bearer, wanted, "{value:?}");
+        assert_eq!(GatewayHeaders::read(&headers, &OURS).unwrap().bearer, wanted, "{value:?}");
     }
 }
 
@@ -274,14 +274,14 @@ fn the_bearer_is_what_follows_the_word() {
 fn only_true_forces_a_refresh() {
     for (value, wanted) in [("true", true), ("false", false), ("1", false), ("", false)] {
         let headers = headers(&[("x-gateway-cache-force-refresh", value)]);
-        assert_eq!(Asked::read(&headers, &OURS).unwrap().cache_force_refresh, wanted, "{value:?}");
+        assert_eq!(GatewayHeaders::read(&headers, &OURS).unwrap().cache_force_refresh, wanted, "{value:?}");
     }
 }
 
 #[test]
-fn ours_are_known_by_their_prefix() {
+fn gateway_headers_are_recognized_by_prefix() {
     for (name, wanted) in [("x-gateway-anything", true), ("x-other-x", true), ("x-api-key", false)] {
-        assert_eq!(is_ours(&HeaderName::from_static(name), &BOTH), wanted, "{name}");
+        assert_eq!(is_gateway_header(&HeaderName::from_static(name), &BOTH), wanted, "{name}");
     }
 }
 
@@ -293,7 +293,7 @@ fn debug_shows_no_credential() {
         ("authorization", "Bearer canary"),
         ("x-gateway-aws-secret-access-key", "canary"),
     ]);
-    let shown = format!("{:?}", Asked::read(&headers, &OURS).unwrap());
+    let shown = format!("{:?}", GatewayHeaders::read(&headers, &OURS).unwrap());
     assert!(!shown.contains("canary"), "{shown}");
 }
 
@@ -310,8 +310,8 @@ proptest! {
         let name = HeaderName::from_bytes(format!("x-gateway-{word}").as_bytes()).unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(name.clone(), value);
-        match Asked::read(&headers, &OURS) {
-            Ok(asked) => prop_assert!(asked.trace_id.is_none_or(|id| id.len() <= LONGEST_ID)),
+        match GatewayHeaders::read(&headers, &OURS) {
+            Ok(asked) => prop_assert!(asked.trace_id.is_none_or(|id| id.len() <= MAX_ID_LEN)),
             Err(error) => prop_assert_eq!(error.param.as_deref(), Some(name.as_str())),
         }
     }

@@ -4,21 +4,21 @@ use super::{Field, Part, Query, Test};
 
 impl Query {
     /// A line for each value that is looked at, in order: `metadata.tier $eq`.
-    pub fn asks(&self) -> Vec<String> {
+    pub fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        self.tell(&mut lines);
+        self.describe_into(&mut lines);
         lines
     }
 
-    fn tell(&self, lines: &mut Vec<String>) {
+    fn describe_into(&self, lines: &mut Vec<String>) {
         for part in &self.parts {
             match part {
                 Part::All(queries) | Part::Any(queries) => {
-                    queries.iter().for_each(|query| query.tell(lines));
+                    queries.iter().for_each(|query| query.describe_into(lines));
                 }
                 Part::Value(field, tests) => {
-                    let words: Vec<&str> = tests.iter().map(Test::word).collect();
-                    lines.push(format!("{} {}", field.key(), words.join(" ")));
+                    let operators: Vec<&str> = tests.iter().map(Test::operator).collect();
+                    lines.push(format!("{} {}", field.key(), operators.join(" ")));
                 }
             }
         }
@@ -37,7 +37,7 @@ impl Field {
 }
 
 impl Test {
-    fn word(&self) -> &'static str {
+    fn operator(&self) -> &'static str {
         match self {
             Self::Is(_) => "$eq",
             Self::IsNot(_) => "$ne",

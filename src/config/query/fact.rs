@@ -36,7 +36,7 @@ struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'a> Fact<'a> {
     /// Reads the JSON text of one value; `None` for text that is no JSON.
-    pub fn of_json(text: &'a str) -> Option<Self> {
+    pub fn from_json(text: &'a str) -> Option<Self> {
         let text = text.trim();
         Some(match text.bytes().next()? {
             b'n' => Self::Null,
@@ -57,7 +57,7 @@ impl<'a> Fact<'a> {
             Self::Null | Self::Bool(_) => f64::NAN,
             Self::Number(number) => *number,
             Self::Text(text) => parse_float(text),
-            Self::Compound(text) => first_number(&built(text)),
+            Self::Compound(text) => first_number(&parse_json(text)),
         }
     }
 
@@ -70,14 +70,14 @@ impl<'a> Fact<'a> {
             Self::Text(text) => Cow::Borrowed(text),
             Self::Compound(text) => {
                 let mut out = String::new();
-                write_text(&built(text), &mut out);
+                write_text(&parse_json(text), &mut out);
                 out.into()
             }
         }
     }
 }
 
-fn built(text: &str) -> Value {
+fn parse_json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
@@ -204,24 +204,24 @@ mod tests {
             ("[[8,9]]", "8,9", Some(8.0)),
             (r#"{"a":1}"#, "[object Object]", None),
         ] {
-            let fact = Fact::of_json(json).unwrap();
+            let fact = Fact::from_json(json).unwrap();
             assert_eq!(fact.text(), text, "{json}");
             assert_eq!(Some(fact.number()).filter(|number| !number.is_nan()), number, "{json}");
         }
-        assert_eq!(Fact::of_json(""), None);
-        assert_eq!(Fact::of_json("x"), None);
+        assert_eq!(Fact::from_json(""), None);
+        assert_eq!(Fact::from_json("x"), None);
     }
 
     #[test]
     fn plain_text_is_not_copied() {
-        assert!(matches!(Fact::of_json(r#""gpt-4o""#), Some(Fact::Text(Cow::Borrowed("gpt-4o")))));
+        assert!(matches!(Fact::from_json(r#""gpt-4o""#), Some(Fact::Text(Cow::Borrowed("gpt-4o")))));
     }
 
     proptest! {
         #[test]
         fn any_text_has_an_answer(text in ".{0,24}") {
             parse_float(&text);
-            if let Some(fact) = Fact::of_json(&text) {
+            if let Some(fact) = Fact::from_json(&text) {
                 fact.text();
                 fact.number();
             }

@@ -12,25 +12,25 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 
 /// What a request is known by, as one JSON object of texts: `metadata`, `params`, `headers`, `pathname`.
-struct Known(Value);
+struct TestFacts(Value);
 
-impl Known {
+impl TestFacts {
     /// Keeps each value as JSON text, the way a request has it.
-    fn new(mut known: Value) -> Self {
+    fn new(mut request: Value) -> Self {
         for part in ["metadata", "params"] {
-            if let Some(members) = known.get_mut(part).and_then(Value::as_object_mut) {
+            if let Some(members) = request.get_mut(part).and_then(Value::as_object_mut) {
                 members.values_mut().for_each(|value| *value = value.to_string().into());
             }
         }
-        Self(known)
+        Self(request)
     }
 
     fn fact(&self, part: &str, name: &str) -> Option<Fact<'_>> {
-        Fact::of_json(self.0.get(part)?.get(name)?.as_str()?)
+        Fact::from_json(self.0.get(part)?.get(name)?.as_str()?)
     }
 }
 
-impl Facts for Known {
+impl Facts for TestFacts {
     fn metadata(&self, name: &str) -> Option<Fact<'_>> {
         self.fact("metadata", name)
     }
@@ -51,16 +51,16 @@ impl Facts for Known {
 fn read(text: &str) -> Result<Query, Vec<String>> {
     let node = Node::from_json(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"));
     let problems = Problems::default();
-    let query = Query::read(&At::root(&node, &problems), &Patterns::default());
+    let query = Query::read(&Cursor::root(&node, &problems), &Patterns::default());
     let problems = problems.into_vec();
     assert_eq!(query.is_some(), problems.is_empty(), "{text}");
     query.ok_or_else(|| problems.iter().map(Problem::to_string).collect())
 }
 
 #[track_caller]
-fn holds(query: &str, known: Value) -> bool {
+fn holds(query: &str, request: Value) -> bool {
     let query = read(query).unwrap_or_else(|problems| panic!("{query}: {problems:?}"));
-    query.holds(&Known::new(known))
+    query.holds(&TestFacts::new(request))
 }
 
 fn metadata(members: Value) -> Value {
@@ -77,7 +77,7 @@ fn params(members: Value) -> Value {
 fn the_truth_table_of_the_reference() {
     let or_then_key = r#"{"$or":[{"metadata.a":1}],"metadata.c":9}"#;
     let regex_then_eq = r#"{"params.model":{"$regex":"^gpt","$eq":"other"}}"#;
-    for (query, known, wanted) in [
+    for (query, request, wanted) in [
         (r#"{"metadata.plan":{"$eq":"paid"}}"#, metadata(json!({"plan": "paid"})), true),
         (r#"{"metadata.plan":"paid"}"#, metadata(json!({"plan": "paid"})), true),
         (r#"{"metadata.plan":"paid"}"#, metadata(json!({})), false),
@@ -106,13 +106,13 @@ fn the_truth_table_of_the_reference() {
         (r#"{"params.a.b":1}"#, params(json!({"a": {"b": 1}})), false),
         (r#"{"params.a.b":1}"#, params(json!({"a": 1})), true),
     ] {
-        assert_eq!(holds(query, known.clone()), wanted, "{query} of {known}");
+        assert_eq!(holds(query, request.clone()), wanted, "{query} of {request}");
     }
 }
 
 #[test]
 fn what_the_table_leaves_open() {
-    for (query, known, wanted) in [
+    for (query, request, wanted) in [
         (r#"{"$or":[]}"#, json!({}), false),
         (r#"{"$and":[]}"#, json!({}), true),
         (r#"{"$or":[{}]}"#, json!({}), true),
@@ -145,7 +145,7 @@ fn what_the_table_leaves_open() {
             true,
         ),
     ] {
-        assert_eq!(holds(query, known.clone()), wanted, "{query} of {known}");
+        assert_eq!(holds(query, request.clone()), wanted, "{query} of {request}");
     }
 }
 
@@ -225,7 +225,7 @@ fn every_mistake_has_its_path() {
 }
 
 #[test]
-fn all_mistakes_come_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let found = read(r#"{"plan":{"$in":1},"$or":[{"$x":1}],"metadata.a":{"$gt":"b","$eq":1}}"#).unwrap_err();
     let paths: Vec<&str> = found.iter().map(|problem| problem.split(": ").next().unwrap()).collect();
     assert_eq!(paths, ["plan", "plan.$in", "$or[0].$x", "metadata.a.$gt"]);
@@ -234,24 +234,24 @@ fn all_mistakes_come_at_once() {
 #[test]
 fn depth_and_patterns_are_bounded() {
     let nest = |levels: usize| format!("{}{{}}{}", r#"{"$or":["#.repeat(levels), "]}".repeat(levels));
-    assert!(read(&nest(DEEPEST)).is_ok());
-    let found = read(&nest(DEEPEST + 1)).unwrap_err();
+    assert!(read(&nest(MAX_DEPTH)).is_ok());
+    let found = read(&nest(MAX_DEPTH + 1)).unwrap_err();
     assert!(found.len() == 1 && found[0].contains("stands too deep"), "{found:?}");
 
     let many = |count: usize| {
         let parts: Vec<_> = (0..count).map(|n| format!(r#""params.p{n}":{{"$regex":"^{n}"}}"#)).collect();
         format!("{{{}}}", parts.join(","))
     };
-    let most = ALL_PATTERNS_BYTES / PATTERN_BYTES[0];
-    assert_eq!(read(&many(most)).unwrap().pattern_bytes(), ALL_PATTERNS_BYTES);
-    let found = read(&many(most + 2)).unwrap_err();
+    let max_count = ALL_PATTERNS_BYTES / PATTERN_BYTES[0];
+    assert_eq!(read(&many(max_count)).unwrap().pattern_bytes(), ALL_PATTERNS_BYTES);
+    let found = read(&many(max_count + 2)).unwrap_err();
     assert!(found.len() == 2 && found[0].contains("is too much"), "{found:?}");
     let large = read(r#"{"$or":[{"params.a":{"$regex":"\\w{9}","$ne":1}}]}"#).unwrap();
     assert!(large.pattern_bytes() > PATTERN_BYTES[1]);
 }
 
 #[test]
-fn ordinary_patterns_are_taken() {
+fn ordinary_patterns_are_accepted() {
     for pattern in [
         r"^(gpt|o)-?[0-9]+(\.[0-9]+)?(-mini|-nano)?$",
         r"(?i)\bclaude\b",
@@ -280,7 +280,7 @@ fn no_operand_is_repeated_or_shown() {
 
 /// Anything a query may hold, right or wrong.
 fn any_query() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
+    let scalar = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
@@ -290,7 +290,7 @@ fn any_query() -> impl Strategy<Value = Value> {
     ];
     let names = ["$and", "$or", "metadata.a", "params.b", "headers.c", "url.pathname", "params.b.c", "nope"];
     let names: Vec<&str> = names.into_iter().chain(OPERATORS).collect();
-    leaf.prop_recursive(5, 48, 5, move |inner| {
+    scalar.prop_recursive(5, 48, 5, move |inner| {
         let key =
             prop_oneof![8 => prop::sample::select(names.clone()).prop_map(str::to_owned), 1 => ".{0,6}"];
         prop_oneof![
@@ -302,7 +302,7 @@ fn any_query() -> impl Strategy<Value = Value> {
 
 /// A plain query of the parts that can be worked out in the head.
 fn plain() -> impl Strategy<Value = (Value, bool)> {
-    let leaf = prop_oneof![
+    let simple = prop_oneof![
         Just((json!({"metadata.a": 1}), true)),
         Just((json!({"metadata.a": "1"}), false)),
         Just((json!({"params.b": {"$gt": 5, "$lt": 7}}), true)),
@@ -310,7 +310,7 @@ fn plain() -> impl Strategy<Value = (Value, bool)> {
         Just((json!({"headers.c": {"$regex": "^g"}}), true)),
         Just((json!({"url.pathname": {"$in": ["/"]}}), false)),
     ];
-    leaf.prop_recursive(4, 24, 4, |inner| {
+    simple.prop_recursive(4, 24, 4, |inner| {
         let list = prop::collection::vec(inner, 0..4);
         (list, any::<bool>()).prop_map(|(queries, all)| {
             let (queries, truths): (Vec<Value>, Vec<bool>) = queries.into_iter().unzip();
@@ -326,7 +326,7 @@ proptest! {
     #[test]
     fn any_query_is_answered(value in any_query(), known in any_query()) {
         if let Ok(query) = read(&value.to_string()) {
-            query.holds(&Known::new(json!({"metadata": {"a": known.clone()}, "params": {"b": known}})));
+            query.holds(&TestFacts::new(json!({"metadata": {"a": known.clone()}, "params": {"b": known}})));
         }
     }
 

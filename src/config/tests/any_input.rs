@@ -16,7 +16,7 @@ fn full(canary: &str) -> Value {
                "checks": [{"id": "c", "parameters": {"credentials": {"apiKey": canary}}}],
                "on_fail": if deny { json!({"deny": true}) } else { json!({"feedback": {"value": 1, "weight": 1}}) }})
     };
-    let leaf = |name: &str| {
+    let target = |name: &str| {
         json!({"name": name, "provider": "openai", "api_key": canary, "custom_host": "https://h", "weight": 1,
                "cloud_a_access_key_id": canary, "aws_secret_access_key": canary,
                "cloud_a_session_token": canary, "cloud_b_service_account_json": {"private_key": canary},
@@ -31,10 +31,10 @@ fn full(canary: &str) -> Value {
                                                           {"params.model": {"$regex": "^a", "$nin": [1, "b"]}}],
                                                   "headers.x-a": {"$gte": "5"}}, "then": "a"}],
                         "cb_config": {"failure_threshold": 1, "cooldown_interval": 30000}},
-           "targets": [leaf("a"), leaf("b"),
+           "targets": [target("a"), target("b"),
                        {"strategy": {"mode": "loadbalance", "by": "price",
                                      "sticky": {"enabled": true, "ttl": 60, "hash_fields": ["metadata.user"]}},
-                        "targets": [leaf("c")]}],
+                        "targets": [target("c")]}],
            "retry": {"attempts": 1, "on_status_codes": [429], "use_retry_after_headers": true,
                      "backoff_ms": 100, "max_backoff_ms": 1000, "budget_ms": 5000},
            "time_limits": {"connect_ms": 1000, "first_byte_ms": 1, "first_token_ms": 1, "gap_ms": 0, "total_ms": 1,
@@ -48,7 +48,7 @@ fn full(canary: &str) -> Value {
 }
 
 #[test]
-fn no_secret_is_seen_in_debug() {
+fn debug_shows_no_secret() {
     let config = accepted(&full(CANARY).to_string());
     let shown = format!(
         "{config:?} {:?} {:?} {:?} {:?} {:?}",
@@ -63,14 +63,14 @@ fn no_secret_is_seen_in_debug() {
 
 /// Any JSON.
 fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
+    let scalar = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
         ".{0,8}".prop_map(Value::from),
     ];
-    leaf.prop_recursive(6, 64, 6, |inner| {
+    scalar.prop_recursive(6, 64, 6, |inner| {
         let key = prop_oneof![
             prop::sample::select(KEYS.iter().copied().chain(account::names::keys()).collect::<Vec<_>>())
                 .prop_map(str::to_owned),
@@ -131,9 +131,9 @@ fn mutate(value: &mut Value, steps: &[usize], with: Option<&Value>) {
                 _ => mutate(&mut members[&name], rest, with),
             }
         }
-        leaf => {
+        scalar => {
             if let Some(with) = with {
-                *leaf = with.clone();
+                *scalar = with.clone();
             }
         }
     }

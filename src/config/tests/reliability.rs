@@ -2,7 +2,7 @@
 //!
 //! Not here: the operators of queries (`query`), and what the keys do.
 
-use super::super::balance::{By, Price};
+use super::super::balance::{BalanceBy, Price};
 use super::super::rescue::{Hedge, StreamRescue};
 use super::super::time_limits::TimeLimits;
 use super::{Mode, accepted, policy, refused};
@@ -69,7 +69,7 @@ fn every_rule_of_balance() {
 }
 
 #[test]
-fn what_a_strategy_asks_of_its_targets() {
+fn every_rule_for_the_targets_of_a_strategy() {
     let balance = |strategy: &str, targets: &str| {
         format!(r#"{{"strategy":{{"mode":"loadbalance"{strategy}}},"targets":[{targets}]}}"#)
     };
@@ -166,20 +166,20 @@ fn values_are_read_as_written() {
                         "targets":[{"virtual_key":"w"}]}]}"#,
     );
     let strategy = config.strategy.clone().unwrap();
-    assert_eq!((strategy.mode, strategy.by), (Mode::LoadBalance, By::LeastLatency));
+    assert_eq!((strategy.mode, strategy.by), (Mode::LoadBalance, BalanceBy::LeastLatency));
     let sticky = strategy.sticky.unwrap();
     assert_eq!(
         (sticky.hash_fields, sticky.ttl),
         (vec!["metadata.user.id".into(), "headers.X-Team".into()], 300)
     );
     let inner = config.targets[1].strategy.clone().unwrap();
-    assert_eq!((inner.by, inner.sticky), (By::Weight, None));
+    assert_eq!((inner.by, inner.sticky), (BalanceBy::Weight, None));
     let limits = TimeLimits {
         connect: Some(1),
         first_byte: Some(2),
         first_token: Some(3),
         gap: Some(4),
-        total: Some(policy::LONGEST_MS),
+        total: Some(policy::MAX_MS),
         heartbeat: Some(0),
         early_heartbeat: Some(true),
     };

@@ -3,7 +3,7 @@
 //! Not the picking: no chance is drawn here, it is added up.
 
 use super::MIDDLE;
-use crate::config::balance::By;
+use crate::config::balance::BalanceBy;
 use crate::route::pick;
 use crate::route::plan::{self, Plan};
 use crate::route::tree::Group;
@@ -14,7 +14,7 @@ use std::time::Duration;
 const MOST_PAIRED: usize = 100;
 
 /// The chance of each child, 0 to 1; empty where it is not told. What sticks is not counted in.
-pub(super) fn chances(group: &Group, by: By, plan: &Plan, world: &dyn World) -> Vec<f64> {
+pub(super) fn chances(group: &Group, by: BalanceBy, plan: &Plan, world: &dyn World) -> Vec<f64> {
     let usable = usable(group, plan, world);
     let shares = |barred: Option<usize>| {
         let weight = |(index, child): (usize, &crate::route::tree::Child)| {
@@ -24,8 +24,8 @@ pub(super) fn chances(group: &Group, by: By, plan: &Plan, world: &dyn World) -> 
         normal(group.children.iter().enumerate().map(weight).collect())
     };
     match by {
-        By::Weight => shares(None),
-        By::Price => {
+        BalanceBy::Weight => shares(None),
+        BalanceBy::Price => {
             let prices: Vec<f64> = group.children.iter().map(|child| child.price).collect();
             let may = |index: usize| usable.get(index).copied().unwrap_or_default();
             let lowest = (0..prices.len()).filter(|index| may(*index)).filter_map(|index| prices.get(index));
@@ -35,8 +35,8 @@ pub(super) fn chances(group: &Group, by: By, plan: &Plan, world: &dyn World) -> 
             };
             normal(prices.iter().enumerate().map(is).collect())
         }
-        By::LeastLatency if group.children.len() > MOST_PAIRED => Vec::new(),
-        By::LeastLatency => {
+        BalanceBy::LeastLatency if group.children.len() > MOST_PAIRED => Vec::new(),
+        BalanceBy::LeastLatency => {
             let quick: Vec<Duration> =
                 group.children.iter().map(|child| plan::latency(&child.branch, world)).collect();
             paired(&shares(None), &quick, &shares)

@@ -3,7 +3,7 @@
 //! Not the walk through it (`explain`).
 
 use super::chance;
-use crate::config::balance::By;
+use crate::config::balance::BalanceBy;
 use crate::config::rescue::{Hedge, StreamRescue};
 use crate::config::strategy::Mode;
 use crate::route::leaf::Leaf;
@@ -167,7 +167,7 @@ impl Showing<'_> {
     fn group(&self, group: &Group) -> Shared {
         let at = |child: usize| group.children.get(child).map(|child| child.branch.index().to_owned());
         let mut shown = Shared {
-            mode: mode(&group.choose).word(),
+            mode: mode(&group.choose).as_str(),
             by: None,
             sticky_seconds: None,
             conditions: Vec::new(),
@@ -181,7 +181,7 @@ impl Showing<'_> {
         match &group.choose {
             Choose::First | Choose::InOrder => {}
             Choose::Balance { by, sticky } => {
-                shown.by = word(&By::WORDS, by);
+                shown.by = word(&BalanceBy::VARIANTS, by);
                 shown.sticky_seconds = sticky.as_ref().map(|sticky| sticky.ttl);
                 chances = Some(chance::chances(group, *by, self.plan, self.world));
             }
@@ -190,7 +190,7 @@ impl Showing<'_> {
                 shown.conditions = rules
                     .iter()
                     .map(|(query, child)| Condition {
-                        asks: query.asks(),
+                        asks: query.describe(),
                         holds: self.world.holds(query),
                         then: at(*child).unwrap_or_default(),
                     })
@@ -250,7 +250,7 @@ impl Showing<'_> {
             time_limits: Limits { another_left: self.waits(leaf, true), none_left: self.waits(leaf, false) },
             stream_rescue: leaf
                 .rescue
-                .and_then(|rescue| word(&StreamRescue::WORDS, &rescue))
+                .and_then(|rescue| word(&StreamRescue::VARIANTS, &rescue))
                 .unwrap_or("resume"),
             breaker,
             latency_ms: self.world.latency(leaf).map(millis),

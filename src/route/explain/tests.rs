@@ -4,7 +4,7 @@ use super::{Explained, explain, without_values};
 use crate::api::body::Body;
 use crate::api::operation::Operation;
 use crate::config::Checks;
-use crate::config::headers::Asked;
+use crate::config::headers::GatewayHeaders;
 use crate::net::custom_host::HostRules;
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
@@ -20,12 +20,12 @@ const STREAM: &str = r#"{"model":"gpt-4o","stream":true,"messages":[{"role":"use
 /// The explanation of a chat with this config, as JSON.
 fn told(config: &str, body: &str, world: &Made) -> Value {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
-    let sources = crate::settings::Sources { env: &|_| None, credential: &|_| Err(String::new()) };
+    let sources = crate::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);
     let mut headers = HeaderMap::new();
     headers.insert("x-gateway-config", config.parse().unwrap());
-    let asked = Asked::read(&headers, &settings.header_prefixes).unwrap();
+    let asked = GatewayHeaders::read(&headers, &settings.header_prefixes).unwrap();
     let sources =
         Sources { settings: &settings, hosts: &hosts, asked: &asked, bearer: None, model_slug: None };
     let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
