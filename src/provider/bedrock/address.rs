@@ -20,7 +20,7 @@ const DEFAULT_REGION: &str = "us-east-1";
 /// # Errors
 /// 400 for what is no region: it would name a stranger's host.
 pub fn base_url(account: &Account) -> Result<Cow<'static, str>, Error> {
-    let region = stated(account)?.unwrap_or(DEFAULT_REGION);
+    let region = configured_region(account)?.unwrap_or(DEFAULT_REGION);
     Ok(Cow::Owned(format!("https://bedrock-runtime.{region}.{}", domain(region))))
 }
 
@@ -34,19 +34,19 @@ pub fn domain(region: &str) -> &'static str {
 /// # Errors
 /// As [`base_url`].
 pub fn region(account: &Account) -> Result<Cow<'_, str>, Error> {
-    if let Some(region) = stated(account)? {
+    if let Some(region) = configured_region(account)? {
         return Ok(Cow::Borrowed(region));
     }
-    let told = account.custom_host.as_deref().and_then(|host| {
+    let from_host = account.custom_host.as_deref().and_then(|host| {
         let host = host.split_once("://").map_or(host, |(_, rest)| rest);
         let mut labels = host.split(['/', ':']).next()?.split('.');
         labels.by_ref().find(|label| matches!(*label, "bedrock-runtime" | "bedrock-runtime-fips"))?;
         labels.next().filter(|label| is_region(label))
     });
-    Ok(Cow::Borrowed(told.unwrap_or(DEFAULT_REGION)))
+    Ok(Cow::Borrowed(from_host.unwrap_or(DEFAULT_REGION)))
 }
 
-fn stated(account: &Account) -> Result<Option<&str>, Error> {
+fn configured_region(account: &Account) -> Result<Option<&str>, Error> {
     match account.cloud_a.region.as_deref() {
         Some(region) if !is_region(region) => {
             let message = "cloud_a_region must be the name of a region, as us-east-1.";
@@ -57,8 +57,8 @@ fn stated(account: &Account) -> Result<Option<&str>, Error> {
 }
 
 fn is_region(region: &str) -> bool {
-    let known = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
-    (1..=40).contains(&region.len()) && region.chars().all(known) && !region.starts_with('-')
+    let allowed = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
+    (1..=40).contains(&region.len()) && region.chars().all(allowed) && !region.starts_with('-')
 }
 
 /// What is done with the model; `None` for a path that passes as it is.
@@ -84,6 +84,6 @@ pub fn model_path(call: &Call<'_>, account: &Account, action: &str) -> Result<St
         Error::invalid_request("model", message).with_provider(ROW.id)
     })?;
     // Tokens are counted for foundation models only, not for profiles of theirs.
-    let model = if action == "count-tokens" { Model::at(model, account).id } else { model };
+    let model = if action == "count-tokens" { Model::resolve(model, account).id } else { model };
     Ok(format!("/model/{}/{action}", utf8_percent_encode(model, SEGMENT)))
 }

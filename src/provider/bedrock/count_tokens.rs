@@ -3,7 +3,7 @@
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html>. It counts for
 //! foundation models that say so (Claude); for others its refusal goes to the caller.
 
-use super::converse::{Ask, write};
+use super::converse::{RequestPurpose, write};
 use crate::api::body::Body;
 use crate::api::chat::ProviderError;
 use crate::api::messages;
@@ -18,7 +18,7 @@ pub struct CountTokens;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Counted {
+struct TokenCount {
     input_tokens: Option<u64>,
 }
 
@@ -30,11 +30,12 @@ impl Exchange for CountTokens {
         outgoing: &mut Outgoing,
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
-        write(messages::read(body)?, target, Ask::TokenCount, outgoing).map(Some)
+        write(messages::read(body)?, target, RequestPurpose::TokenCount, outgoing).map(Some)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
-        let counted = serde_json::from_slice::<Counted>(answer).ok().and_then(|counted| counted.input_tokens);
+    fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
+        let counted =
+            serde_json::from_slice::<TokenCount>(response).ok().and_then(|counted| counted.input_tokens);
         counted
             .map(messages::count_answer)
             .ok_or_else(|| ProviderError::unreadable("it holds no number of tokens"))

@@ -39,19 +39,19 @@ impl Exchange for Kind {
         outgoing: &mut Outgoing,
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("Embeddings need a JSON body."))?;
-        let asked = Asked::read(body)?;
+        let request = EmbeddingRequest::read(body)?;
         let written = match self {
-            Self::Titan => titan(asked)?,
-            Self::TitanMultimodal => titan_multimodal(asked)?,
-            Self::Nova => nova(asked)?,
-            Self::Cohere => cohere(asked, outgoing),
+            Self::Titan => titan(request)?,
+            Self::TitanMultimodal => titan_multimodal(request)?,
+            Self::Nova => nova(request)?,
+            Self::Cohere => cohere(request, outgoing),
         };
         Ok(Some(written.into_bytes()))
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
+    fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
         let base64 = request.and_then(|body| body.text("encoding_format")).as_deref() == Some("base64");
-        read(answer, model, base64)
+        read(response, model, base64)
     }
 }
 
@@ -59,8 +59,8 @@ impl Exchange for Kind {
 ///
 /// # Errors
 /// 400 for a model without any, or one whose family its ARN does not tell.
-pub fn exchange(call: &Call<'_>, account: &Account) -> Result<&'static dyn Exchange, Error> {
-    let model = Model::at(call.model.unwrap_or_default(), account);
+pub fn adapter(call: &Call<'_>, account: &Account) -> Result<&'static dyn Exchange, Error> {
+    let model = Model::resolve(call.model.unwrap_or_default(), account);
     match model.family {
         Family::Cohere => Ok(&Kind::Cohere),
         Family::Amazon if model.id.contains("nova") => Ok(&Kind::Nova),
@@ -79,7 +79,7 @@ pub fn exchange(call: &Call<'_>, account: &Account) -> Result<&'static dyn Excha
 }
 
 /// What a caller asks.
-struct Asked<'a> {
+struct EmbeddingRequest<'a> {
     inputs: Vec<Input<'a>>,
     dimensions: Option<&'a str>,
     /// What is not OpenAI's: the model's own words, in order.
@@ -93,22 +93,22 @@ struct Input<'a> {
     image: Option<Json<'a>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> EmbeddingRequest<'a> {
     fn read(body: &'a Body) -> Result<Self, Error> {
-        let mut asked = Self { inputs: Vec::new(), dimensions: None, rest: Vec::new() };
+        let mut request = Self { inputs: Vec::new(), dimensions: None, rest: Vec::new() };
         for (name, text) in body.members().filter(|(_, text)| *text != "null") {
             match name {
-                "input" => asked.inputs = inputs(text)?,
-                "dimensions" => asked.dimensions = Some(text),
+                "input" => request.inputs = inputs(text)?,
+                "dimensions" => request.dimensions = Some(text),
                 "model" | "encoding_format" | "user" => {}
-                _ => asked.rest.push((name, text)),
+                _ => request.rest.push((name, text)),
             }
         }
-        if asked.inputs.is_empty() {
+        if request.inputs.is_empty() {
             let message = "input is missing: a string or a list of strings.";
             return Err(Error::invalid_request("input", message));
         }
-        Ok(asked)
+        Ok(request)
     }
 
     /// The one input of models that take no more.
@@ -174,8 +174,8 @@ fn input(json: Json<'_>) -> Option<Input<'_>> {
     let image = both.image.and_then(|image| {
         let image = match image.source().filter(|text| text.starts_with('{')) {
             Some(text) => {
-                let told: Image<'_> = serde_json::from_str(text).ok()?;
-                told.base64.or(told.url)?
+                let source: Image<'_> = serde_json::from_str(text).ok()?;
+                source.base64.or(source.url)?
             }
             None => image,
         };
@@ -214,45 +214,45 @@ impl Object {
     }
 }
 
-fn titan(asked: Asked<'_>) -> Result<String, Error> {
+fn titan(request: EmbeddingRequest<'_>) -> Result<String, Error> {
     let mut out = Object::default();
-    out.set("inputText", asked.only_text()?.get());
+    out.set("inputText", request.only_text()?.get());
     // v1 has 1536 and refuses the parameter in its own words.
-    out.set_if("dimensions", asked.dimensions);
-    Ok(out.end(&asked.rest))
+    out.set_if("dimensions", request.dimensions);
+    Ok(out.end(&request.rest))
 }
 
-fn titan_multimodal(mut asked: Asked<'_>) -> Result<String, Error> {
-    let config = asked.take(&["embeddingConfig", "embedding_config"]);
-    let only = asked.only()?;
+fn titan_multimodal(mut request: EmbeddingRequest<'_>) -> Result<String, Error> {
+    let config = request.take(&["embeddingConfig", "embedding_config"]);
+    let only = request.only()?;
     let mut out = Object::default();
     out.set_if("inputText", only.text.as_ref().map(Json::get));
     out.set_if("inputImage", only.image.as_ref().map(Json::get));
-    let size = asked.dimensions.map(|size| format!("{{\"outputEmbeddingLength\":{size}}}"));
+    let size = request.dimensions.map(|size| format!("{{\"outputEmbeddingLength\":{size}}}"));
     out.set_if("embeddingConfig", config.or(size.as_deref()));
-    Ok(out.end(&asked.rest))
+    Ok(out.end(&request.rest))
 }
 
-fn nova(mut asked: Asked<'_>) -> Result<String, Error> {
-    let purpose = asked.take(&["embeddingPurpose", "embedding_purpose"]).unwrap_or(r#""GENERIC_INDEX""#);
+fn nova(mut request: EmbeddingRequest<'_>) -> Result<String, Error> {
+    let purpose = request.take(&["embeddingPurpose", "embedding_purpose"]).unwrap_or(r#""GENERIC_INDEX""#);
     // As OpenAI: too long a text is an error, not cut.
-    let truncation = asked.take(&["truncationMode", "truncation_mode", "truncate"]).unwrap_or(r#""NONE""#);
+    let truncation = request.take(&["truncationMode", "truncation_mode", "truncate"]).unwrap_or(r#""NONE""#);
     let mut text = Object::default();
     text.set("truncationMode", truncation);
-    text.set("value", asked.only_text()?.get());
+    text.set("value", request.only_text()?.get());
     let mut params = Object::default();
     params.set("embeddingPurpose", purpose);
-    params.set_if("embeddingDimension", asked.dimensions);
+    params.set_if("embeddingDimension", request.dimensions);
     params.set("text", &text.end(&[]));
     let mut out = Object::default();
     out.set("taskType", r#""SINGLE_EMBEDDING""#);
     out.set("singleEmbeddingParams", &params.end(&[]));
-    Ok(out.end(&asked.rest))
+    Ok(out.end(&request.rest))
 }
 
-fn cohere(mut asked: Asked<'_>, outgoing: &mut Outgoing) -> String {
-    let texts: Vec<&Json<'_>> = asked.inputs.iter().filter_map(|input| input.text.as_ref()).collect();
-    let images: Vec<&Json<'_>> = asked.inputs.iter().filter_map(|input| input.image.as_ref()).collect();
+fn cohere(mut request: EmbeddingRequest<'_>, outgoing: &mut Outgoing) -> String {
+    let texts: Vec<&Json<'_>> = request.inputs.iter().filter_map(|input| input.text.as_ref()).collect();
+    let images: Vec<&Json<'_>> = request.inputs.iter().filter_map(|input| input.image.as_ref()).collect();
     let mut out = Object::default();
     if !texts.is_empty() {
         out.set("texts", Json::from_value(&texts).get());
@@ -261,7 +261,7 @@ fn cohere(mut asked: Asked<'_>, outgoing: &mut Outgoing) -> String {
         out.set("images", Json::from_value(&images).get());
     }
     let kind =
-        asked.rest.iter().position(|(name, _)| *name == "input_type").map(|at| asked.rest.remove(at).1);
+        request.rest.iter().position(|(name, _)| *name == "input_type").map(|at| request.rest.remove(at).1);
     if kind.is_none() {
         outgoing.warn(
             "input_type",
@@ -269,14 +269,14 @@ fn cohere(mut asked: Asked<'_>, outgoing: &mut Outgoing) -> String {
         );
     }
     out.set("input_type", kind.unwrap_or(r#""search_document""#));
-    out.set_if("output_dimension", asked.dimensions);
-    out.end(&asked.rest)
+    out.set_if("output_dimension", request.dimensions);
+    out.end(&request.rest)
 }
 
 /// Any of the families' answers.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct UpstreamResponse<'a> {
     /// Titan's only vector.
     #[serde(borrow)]
     embedding: Option<Json<'a>>,
@@ -294,13 +294,13 @@ struct ByType<'a> {
 }
 
 #[derive(Deserialize)]
-struct Novas<'a> {
+struct NovaEmbedding<'a> {
     #[serde(borrow)]
     embedding: Option<Json<'a>>,
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct EmbeddingResponse<'a> {
     object: &'static str,
     data: Vec<Embedding<'a>>,
     model: &'a str,
@@ -321,36 +321,37 @@ struct Usage {
     total_tokens: u64,
 }
 
-fn read(answer: &[u8], model: &str, base64: bool) -> Result<Vec<u8>, ProviderError> {
+fn read(response: &[u8], model: &str, base64: bool) -> Result<Vec<u8>, ProviderError> {
     let unreadable = || ProviderError::unreadable("it holds no embeddings");
-    let text = std::str::from_utf8(answer).map_err(|_| unreadable())?;
-    let told: Answer<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
-    let vectors = vectors(&told).filter(|vectors| !vectors.is_empty()).ok_or_else(|| match told.message {
-        // Titan multimodal reports failures so, with a 200.
-        Some(ref message) => ProviderError::new(502, message.0.clone()),
-        None => unreadable(),
-    })?;
+    let text = std::str::from_utf8(response).map_err(|_| unreadable())?;
+    let parsed: UpstreamResponse<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
+    let vectors =
+        vectors(&parsed).filter(|vectors| !vectors.is_empty()).ok_or_else(|| match parsed.message {
+            // Titan multimodal reports failures so, with a 200.
+            Some(ref message) => ProviderError::new(502, message.0.clone()),
+            None => unreadable(),
+        })?;
     let mut data = Vec::with_capacity(vectors.len());
     for (index, vector) in vectors.into_iter().enumerate() {
         let embedding = if base64 { packed(&vector).ok_or_else(unreadable)? } else { vector };
         data.push(Embedding { object: "embedding", index, embedding });
     }
-    let tokens = told.input_text_token_count.unwrap_or_default();
+    let tokens = parsed.input_text_token_count.unwrap_or_default();
     let usage = Usage { prompt_tokens: tokens, total_tokens: tokens };
-    let told = Told { object: "list", data, model, usage };
-    serde_json::to_vec(&told).map_err(|_| unreadable())
+    let out = EmbeddingResponse { object: "list", data, model, usage };
+    serde_json::to_vec(&out).map_err(|_| unreadable())
 }
 
-fn vectors<'a>(told: &Answer<'a>) -> Option<Vec<Json<'a>>> {
-    if let Some(vector) = told.embedding.as_ref().filter(|vector| vector.get().starts_with('[')) {
+fn vectors<'a>(parsed: &UpstreamResponse<'a>) -> Option<Vec<Json<'a>>> {
+    if let Some(vector) = parsed.embedding.as_ref().filter(|vector| vector.get().starts_with('[')) {
         return Some(vec![vector.clone()]);
     }
-    if let Some(by_type) = told.embeddings_by_type.as_ref().and_then(Json::source) {
+    if let Some(by_type) = parsed.embeddings_by_type.as_ref().and_then(Json::source) {
         // Another type than float was asked for, by Titan's own parameter.
         let members = Json::members(by_type)?;
         return members.into_iter().next().map(|(_, vector)| vec![vector]);
     }
-    let text = told.embeddings.as_ref()?.source()?;
+    let text = parsed.embeddings.as_ref()?.source()?;
     if text.starts_with('{') {
         let by_type: ByType<'a> = serde_json::from_str(text).ok()?;
         let list = match by_type.float {
@@ -361,7 +362,8 @@ fn vectors<'a>(told: &Answer<'a>) -> Option<Vec<Json<'a>>> {
     }
     let list: Vec<Json<'a>> = serde_json::from_str(text).ok()?;
     if list.first().is_some_and(Json::is_object) {
-        let each = |json: &Json<'a>| serde_json::from_str::<Novas<'a>>(json.source()?).ok()?.embedding;
+        let each =
+            |json: &Json<'a>| serde_json::from_str::<NovaEmbedding<'a>>(json.source()?).ok()?.embedding;
         return list.iter().map(each).collect();
     }
     Some(list)

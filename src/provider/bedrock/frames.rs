@@ -10,14 +10,14 @@ use aws_smithy_types::event_stream::Message;
 /// Length of the frame, length of its headers, checksum of both: four bytes each.
 const PRELUDE: usize = 12;
 /// The prelude and the checksum at the end.
-const SMALLEST: usize = PRELUDE + 4;
+const MIN_FRAME: usize = PRELUDE + 4;
 /// The longest frame held, bytes: Amazon's own limit on a payload is 24 MiB.
-const LARGEST: usize = 25 << 20;
+const MAX_FRAME: usize = 25 << 20;
 /// Room kept between frames: one large picture must not hold its memory to the end of the stream.
 const KEPT_CAPACITY: usize = 64 << 10;
 
 /// What is wrong with a stream, in words that fit behind "cannot be read: ".
-pub type Broken = &'static str;
+pub type FrameError = &'static str;
 
 /// Cuts a stream into frames, whatever the chunks it comes in.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Frames {
     ///
     /// # Errors
     /// What is wrong with the frame: nothing behind it can be found, the stream is lost.
-    pub fn push(&mut self, chunk: &[u8], on: &mut dyn FnMut(&Message)) -> Result<(), Broken> {
+    pub fn push(&mut self, chunk: &[u8], on: &mut dyn FnMut(&Message)) -> Result<(), FrameError> {
         let mut rest = chunk;
         loop {
             if self.carry.is_empty() {
@@ -67,31 +67,31 @@ impl Frames {
     ///
     /// # Errors
     /// The stream ended inside a frame.
-    pub fn finish(&self) -> Result<(), Broken> {
+    pub fn finish(&self) -> Result<(), FrameError> {
         if self.carry.is_empty() { Ok(()) } else { Err("the event stream ends inside a frame") }
     }
 }
 
 /// How long the frame at the start of `bytes` is; `None` while its prelude is not there. The length is
 /// believed only once its checksum is right: a flipped bit would have us wait for bytes that never come.
-fn length(bytes: &[u8]) -> Result<Option<usize>, Broken> {
+fn length(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
     let Some((prelude, _)) = bytes.split_first_chunk::<PRELUDE>() else { return Ok(None) };
-    let [a, b, c, d, e, f, g, h, seal @ ..] = *prelude;
-    if crc32(&[a, b, c, d, e, f, g, h]) != u32::from_be_bytes(seal) {
+    let [a, b, c, d, e, f, g, h, checksum @ ..] = *prelude;
+    if crc32(&[a, b, c, d, e, f, g, h]) != u32::from_be_bytes(checksum) {
         return Err("an event stream frame's length has a wrong checksum");
     }
     let total = u32::from_be_bytes([a, b, c, d]) as usize;
     let headers = u32::from_be_bytes([e, f, g, h]) as usize;
-    if total > LARGEST {
+    if total > MAX_FRAME {
         return Err("an event stream frame is over 25 MiB");
     }
-    if total < SMALLEST || headers > total - SMALLEST {
+    if total < MIN_FRAME || headers > total - MIN_FRAME {
         return Err("an event stream frame is shorter than it can be");
     }
     Ok(Some(total))
 }
 
-fn read(frame: &[u8]) -> Result<Message, Broken> {
+fn read(frame: &[u8]) -> Result<Message, FrameError> {
     read_message_from(frame).map_err(|_| "an event stream frame has a wrong checksum or malformed headers")
 }
 
@@ -117,54 +117,54 @@ mod tests {
             .concat()
     }
 
-    fn told(bytes: &[u8], size: usize) -> (Vec<Vec<u8>>, Result<(), Broken>) {
+    fn decode_all(bytes: &[u8], size: usize) -> (Vec<Vec<u8>>, Result<(), FrameError>) {
         let mut frames = Frames::default();
-        let mut told = Vec::new();
+        let mut payloads = Vec::new();
         for chunk in bytes.chunks(size) {
-            if let Err(broken) = frames.push(chunk, &mut |message| told.push(message.payload().to_vec())) {
-                return (told, Err(broken));
+            if let Err(error) = frames.push(chunk, &mut |message| payloads.push(message.payload().to_vec())) {
+                return (payloads, Err(error));
             }
         }
-        (told, frames.finish())
+        (payloads, frames.finish())
     }
 
     #[test]
     fn frames_are_the_same_whatever_the_cuts() {
         let bytes = stream();
-        let (whole, end) = told(&bytes, bytes.len());
+        let (whole, end) = decode_all(&bytes, bytes.len());
         assert_eq!((whole.len(), end), (3, Ok(())));
         for size in 1..bytes.len() {
-            assert_eq!(told(&bytes, size), (whole.clone(), Ok(())), "chunks of {size}");
+            assert_eq!(decode_all(&bytes, size), (whole.clone(), Ok(())), "chunks of {size}");
         }
     }
 
     #[test]
-    fn no_flipped_bit_and_no_missing_byte_goes_unseen() {
+    fn every_flipped_bit_and_missing_byte_is_detected() {
         let bytes = stream();
         for at in 0..bytes.len() {
             for bit in 0..8 {
                 let mut broken = bytes.clone();
                 broken[at] ^= 1 << bit;
-                assert!(told(&broken, broken.len()).1.is_err(), "byte {at} bit {bit}");
-                assert!(told(&broken, 7).1.is_err(), "byte {at} bit {bit}");
+                assert!(decode_all(&broken, broken.len()).1.is_err(), "byte {at} bit {bit}");
+                assert!(decode_all(&broken, 7).1.is_err(), "byte {at} bit {bit}");
             }
         }
         let first = event("messageStart", r#"{"role":"assistant"}"#).len();
         let second = first + event("a", "{}").len();
         for length in 1..bytes.len() {
-            let (frames, end) = told(&bytes[..length], 5);
+            let (frames, end) = decode_all(&bytes[..length], 5);
             assert_eq!(end.is_ok(), length == first || length == second, "cut at {length}");
             assert!(frames.len() < 3, "cut at {length}");
         }
     }
 
     #[test]
-    fn a_frame_that_lies_about_its_length_is_refused_at_once() {
+    fn a_frame_with_a_wrong_length_is_refused_at_once() {
         for (total, headers) in [(u32::MAX, 0_u32), (15, 0), (0, 0), (40, 25), (26 << 20, 0)] {
             let mut prelude = [total.to_be_bytes(), headers.to_be_bytes()].concat();
-            let seal = crc32(&prelude);
-            prelude.extend(seal.to_be_bytes());
-            assert!(told(&prelude, 12).1.is_err(), "{total} {headers}");
+            let checksum = crc32(&prelude);
+            prelude.extend(checksum.to_be_bytes());
+            assert!(decode_all(&prelude, 12).1.is_err(), "{total} {headers}");
         }
     }
 }

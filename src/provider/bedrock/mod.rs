@@ -57,7 +57,7 @@ const SERVICE: &str = "bedrock";
 const SERVER_RESULT: &str = "server_tool_result";
 
 /// What a caller's own signature would be in. Ours takes their place, or there is none.
-const STALE: [HeaderName; 3] = [
+const CLIENT_SIGNATURE_HEADERS: [HeaderName; 3] = [
     HeaderName::from_static("x-amz-date"),
     HeaderName::from_static("x-amz-security-token"),
     HeaderName::from_static("x-amz-content-sha256"),
@@ -70,44 +70,46 @@ enum Auth {
     /// `api_key` as bearer.
     ApiKey,
     /// Signed with credentials that are fetched.
-    Granted,
+    Temporary,
     /// Not at all: a custom host may not want it.
-    Nothing,
+    Unauthenticated,
 }
 
 impl Auth {
     /// # Errors
     /// 401 when nothing is there that Bedrock's own host would take; 400 for half a pair of keys.
-    fn of(account: &Account) -> Result<Self, Error> {
+    fn from_account(account: &Account) -> Result<Self, Error> {
         let cloud = &account.cloud_a;
         let has_key = account.api_key.as_ref().is_some_and(|key| !key.expose().is_empty());
         match cloud.auth_type {
             Some(AuthTypeA::ApiKey) if has_key => return Ok(Self::ApiKey),
-            Some(AuthTypeA::ApiKey) => return Err(lacks("api_key")),
-            Some(AuthTypeA::AssumedRole | AuthTypeA::ServiceRole) => return Ok(Self::Granted),
+            Some(AuthTypeA::ApiKey) => return Err(missing_credentials("api_key")),
+            Some(AuthTypeA::AssumedRole | AuthTypeA::ServiceRole) => return Ok(Self::Temporary),
             Some(AuthTypeA::AccessKey) | None => {}
         }
         match (&cloud.access_key_id, &cloud.secret_access_key) {
-            (Some(_), Some(_)) if cloud.role_arn.is_some() && cloud.auth_type.is_none() => Ok(Self::Granted),
+            (Some(_), Some(_)) if cloud.role_arn.is_some() && cloud.auth_type.is_none() => {
+                Ok(Self::Temporary)
+            }
             (Some(_), Some(_)) => Ok(Self::Keys),
-            (Some(_), None) => Err(half("cloud_a_secret_access_key")),
-            (None, Some(_)) => Err(half("cloud_a_access_key_id")),
-            (None, None) if cloud.auth_type.is_some() => Err(lacks("cloud_a_access_key_id")),
-            (None, None) if cloud.role_arn.is_some() => Ok(Self::Granted),
+            (Some(_), None) => Err(incomplete_keys("cloud_a_secret_access_key")),
+            (None, Some(_)) => Err(incomplete_keys("cloud_a_access_key_id")),
+            (None, None) if cloud.auth_type.is_some() => Err(missing_credentials("cloud_a_access_key_id")),
+            (None, None) if cloud.role_arn.is_some() => Ok(Self::Temporary),
             (None, None) if has_key => Ok(Self::ApiKey),
-            (None, None) if account.custom_host.is_some() => Ok(Self::Nothing),
-            (None, None) => Err(lacks("cloud_a_access_key_id")),
+            (None, None) if account.custom_host.is_some() => Ok(Self::Unauthenticated),
+            (None, None) => Err(missing_credentials("cloud_a_access_key_id")),
         }
     }
 }
 
-fn lacks(param: &str) -> Error {
+fn missing_credentials(param: &str) -> Error {
     let message = "No credentials for bedrock. Give cloud_a_access_key_id and cloud_a_secret_access_key, a \
                    Bedrock API key as api_key, or a role (cloud_a_auth_type).";
     Error::unauthorized(message).with_param(param).with_provider(ROW.id)
 }
 
-fn half(param: &str) -> Error {
+fn incomplete_keys(param: &str) -> Error {
     let message = format!("{param} is missing: the two keys of cloud A go together.");
     Error::invalid_request(param, message).with_provider(ROW.id)
 }
@@ -135,7 +137,7 @@ impl Provider for Bedrock {
             | Operation::Completions
             | Operation::Messages
             | Operation::Responses => Ok(Way::Chat(&converse::Converse)),
-            Operation::Embeddings => embeddings::exchange(call, account).map(Way::Exchange),
+            Operation::Embeddings => embeddings::adapter(call, account).map(Way::Exchange),
             Operation::CountTokens => Ok(Way::Exchange(&count_tokens::CountTokens)),
             Operation::Rerank => Ok(Way::Exchange(&rerank::Rerank)),
             other => {
@@ -152,7 +154,7 @@ impl Provider for Bedrock {
     /// <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html>. What an
     /// ARN leads to is not known here.
     fn prefill(&self, model: &str) -> Prefill {
-        let model = Model::of(model);
+        let model = Model::from_name(model);
         match model.family {
             Family::Anthropic => Generation::of(model.id).prefill(),
             _ => Prefill::No,
@@ -160,9 +162,9 @@ impl Provider for Bedrock {
     }
 
     fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
-        match Auth::of(account)? {
-            Auth::Granted => grant::of(account).map(Some),
-            Auth::Keys | Auth::ApiKey | Auth::Nothing => Ok(None),
+        match Auth::from_account(account)? {
+            Auth::Temporary => grant::token_exchange(account).map(Some),
+            Auth::Keys | Auth::ApiKey | Auth::Unauthenticated => Ok(None),
         }
     }
 
@@ -170,12 +172,12 @@ impl Provider for Bedrock {
         &self,
         signing: &Signing<'_>,
         account: &Account,
-        granted: Option<&Granted>,
+        credentials: Option<&Granted>,
         headers: &mut HeaderMap,
     ) -> Result<(), Error> {
-        let keys = match granted {
+        let keys = match credentials {
             Some(Granted::Aws { access_key_id, secret_access_key, session_token }) => {
-                signing::Keys::of(access_key_id, secret_access_key, session_token.as_ref())?
+                signing::Keys::from_secrets(access_key_id, secret_access_key, session_token.as_ref())?
             }
             Some(Granted::Bearer(token)) => {
                 headers.insert(http::header::AUTHORIZATION, super::key::bearer(token)?);
@@ -186,7 +188,7 @@ impl Provider for Bedrock {
                 let (Some(id), Some(secret)) = (&cloud.access_key_id, &cloud.secret_access_key) else {
                     return Ok(());
                 };
-                signing::Keys::of(id, secret, cloud.session_token.as_ref())?
+                signing::Keys::from_secrets(id, secret, cloud.session_token.as_ref())?
             }
         };
         let scope = signing::Scope { service: SERVICE, region: &address::region(account)? };
@@ -194,15 +196,15 @@ impl Provider for Bedrock {
     }
 
     fn signs(&self, account: &Account) -> bool {
-        matches!(Auth::of(account), Ok(Auth::Keys | Auth::Granted))
+        matches!(Auth::from_account(account), Ok(Auth::Keys | Auth::Temporary))
     }
 
     fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-        STALE.iter().for_each(|name| {
+        CLIENT_SIGNATURE_HEADERS.iter().for_each(|name| {
             headers.remove(name);
         });
         let key = Key { required: false, ..Key::BEARER };
-        match Auth::of(account)? {
+        match Auth::from_account(account)? {
             Auth::ApiKey => key.write(ROW.id, account, headers),
             // Only takes out what the caller sent.
             _ => key.write(ROW.id, &Account::default(), headers),

@@ -33,7 +33,7 @@ pub struct Model<'a> {
 const GEOGRAPHIES: [&str; 11] = ["us", "us-gov", "eu", "apac", "ap", "au", "ca", "jp", "sa", "me", "global"];
 
 impl<'a> Model<'a> {
-    pub fn of(model: &'a str) -> Self {
+    pub fn from_name(model: &'a str) -> Self {
         let id = match model.strip_prefix("arn:") {
             Some(arn) => match foundation_model(arn) {
                 Some(id) => id,
@@ -59,10 +59,10 @@ impl<'a> Model<'a> {
     }
 
     /// As [`Model::of`], with the account's word for what an ARN leads to where the ARN does not tell.
-    pub fn at(model: &'a str, account: &'a Account) -> Self {
-        let named = Self::of(model);
+    pub fn resolve(model: &'a str, account: &'a Account) -> Self {
+        let named = Self::from_name(model);
         match (named.family, account.cloud_a.model_name.as_deref()) {
-            (Family::Unknown, Some(told)) => Self::of(told),
+            (Family::Unknown, Some(configured)) => Self::from_name(configured),
             _ => named,
         }
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_family_is_seen_through_profiles_and_arns() {
+    fn the_family_is_found_in_profiles_and_arns() {
         let cases = [
             ("anthropic.claude-v2", Family::Anthropic, "anthropic.claude-v2"),
             ("us.amazon.nova-lite-v1:0", Family::Amazon, "amazon.nova-lite-v1:0"),
@@ -140,7 +140,7 @@ mod tests {
             ("", Family::Unknown, ""),
         ];
         for (name, family, id) in cases {
-            let model = Model::of(name);
+            let model = Model::from_name(name);
             assert_eq!((model.family, model.id), (family, id), "{name}");
         }
     }
@@ -159,7 +159,7 @@ mod tests {
             ("minimax.minimax-m2", true),
             ("qwen.qwen3-32b-v1:0", true),
         ] {
-            assert_eq!(Model::of(id).has_structured_output(), has, "{id}");
+            assert_eq!(Model::from_name(id).has_structured_output(), has, "{id}");
         }
     }
 }

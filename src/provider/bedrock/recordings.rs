@@ -1,7 +1,7 @@
 //! Bedrock's recorded traffic through this room's readers, held against the recordings themselves. Skipped where
 //! the recordings do not stand beside the checkout.
 
-use super::answer::Answer as BedrockReader;
+use super::answer::ConverseDecoder as BedrockReader;
 use super::embeddings;
 use crate::api::body::Body;
 use crate::api::chat::answer::{ChatResponse, ContentPart};
@@ -31,35 +31,35 @@ fn text_of(value: &Value) -> &str {
 }
 
 /// All that is told, put together; `size` is how many bytes come at a time.
-fn told(bytes: &[u8], streamed: bool, size: usize) -> (ChatResponse, Vec<String>, Option<ProviderError>) {
-    let mut reader = BedrockReader::new(streamed);
-    let (mut answer, mut log, mut fault) = (ChatResponse::default(), Vec::new(), None);
-    let mut tell = |event: Event<'_>| {
-        assert!(fault.is_none(), "nothing comes after an error: {event:?}");
-        answer.apply(&event);
+fn decode(bytes: &[u8], streamed: bool, size: usize) -> (ChatResponse, Vec<String>, Option<ProviderError>) {
+    let mut decoder = BedrockReader::new(streamed);
+    let (mut response, mut log, mut error) = (ChatResponse::default(), Vec::new(), None);
+    let mut sink = |event: Event<'_>| {
+        assert!(error.is_none(), "nothing comes after an error: {event:?}");
+        response.apply(&event);
         log.push(format!("{event:?}"));
-        if let Event::Error(told) = event {
-            fault = Some(told.clone());
+        if let Event::Error(reported) = event {
+            error = Some(reported.clone());
         }
     };
     for chunk in bytes.chunks(size.max(1)) {
-        reader.push(chunk, &mut tell);
+        decoder.push(chunk, &mut sink);
     }
-    reader.finish(&mut tell);
-    (answer, log, fault)
+    decoder.finish(&mut sink);
+    (response, log, error)
 }
 
 /// What an answer comes to, in words both sides can be brought into.
-fn summary(answer: &ChatResponse) -> Value {
-    let choice = &answer.choices[0];
+fn summary(response: &ChatResponse) -> Value {
+    let choice = &response.choices[0];
     let calls: Vec<Value> = choice.parts.iter().filter_map(call).collect();
-    let sealed = |piece: &ContentPart| match piece {
+    let sealed = |part: &ContentPart| match part {
         ContentPart::Reasoning { signature: Some(signature), .. } => Some(json!(signature)),
         ContentPart::Redacted(data) => Some(json!(data)),
         _ => None,
     };
-    let blocks = choice.parts.iter().filter(|piece| matches!(piece, ContentPart::Block(_))).count();
-    let usage = answer.usage.unwrap();
+    let blocks = choice.parts.iter().filter(|part| matches!(part, ContentPart::Block(_))).count();
+    let usage = response.usage.unwrap();
     json!({
         "text": choice.text().unwrap_or_default(),
         "reasoning": choice.reasoning().unwrap_or_default(),
@@ -72,8 +72,8 @@ fn summary(answer: &ChatResponse) -> Value {
     })
 }
 
-fn call(piece: &ContentPart) -> Option<Value> {
-    let ContentPart::ToolCall { id, name, arguments, .. } = piece else { return None };
+fn call(part: &ContentPart) -> Option<Value> {
+    let ContentPart::ToolCall { id, name, arguments, .. } = part else { return None };
     let arguments = if arguments.is_empty() { "{}" } else { arguments };
     Some(json!([id, name, serde_json::from_str::<Value>(arguments).unwrap()]))
 }
@@ -100,12 +100,12 @@ fn recorded_summary(response: &Value) -> Value {
     json!({
         "text": text, "reasoning": reasoning, "seals": seals, "calls": calls, "blocks": others,
         "native": response["stopReason"],
-        "finish": finish_word(text_of(&response["stopReason"])),
+        "finish": finish_name(text_of(&response["stopReason"])),
         "usage": usage(&response["usage"]),
     })
 }
 
-fn finish_word(native: &str) -> &str {
+fn finish_name(native: &str) -> &str {
     match native {
         "max_tokens" | "model_context_window_exceeded" => "length",
         "tool_use" => "tool_calls",
@@ -114,8 +114,8 @@ fn finish_word(native: &str) -> &str {
     }
 }
 
-fn usage(told: &Value) -> Value {
-    let count = |name: &str| told[name].as_u64().unwrap_or_default();
+fn usage(raw: &Value) -> Value {
+    let count = |name: &str| raw[name].as_u64().unwrap_or_default();
     let (cached, write) = (count("cacheReadInputTokens"), count("cacheWriteInputTokens"));
     json!([count("inputTokens") + cached + write, count("outputTokens"), count("totalTokens"), cached, write])
 }
@@ -167,15 +167,15 @@ fn whole_of(mut bytes: &[u8]) -> Value {
 }
 
 #[test]
-fn every_recorded_answer_of_converse_is_told_as_it_was() {
+fn every_recorded_converse_response_is_decoded_faithfully() {
     let Some(recordings) = recordings() else { return };
     let (mut whole, mut streams, mut errors) = (0, 0, 0);
     for recording in recordings.iter().filter(|each| text_of(&each["uri"]).contains("/converse")) {
         let id = text_of(&recording["id"]);
         if recording["status"] != 200 {
-            let said = text_of(&recording["response"]["message"]);
+            let message = text_of(&recording["response"]["message"]);
             let body = serde_json::to_vec(&recording["response"]).unwrap();
-            assert_eq!(ProviderError::read(400, &body).message, said, "{id}");
+            assert_eq!(ProviderError::read(400, &body).message, message, "{id}");
             errors += 1;
             continue;
         }
@@ -190,21 +190,21 @@ fn every_recorded_answer_of_converse_is_told_as_it_was() {
                 (serde_json::to_vec(response).unwrap(), recorded_summary(response), false)
             }
         };
-        let (answer, log, fault) = told(&bytes, streamed, bytes.len());
-        assert_eq!(fault, None, "{id}");
-        assert_eq!(summary(&answer), wanted, "{id}");
+        let (response, log, error) = decode(&bytes, streamed, bytes.len());
+        assert_eq!(error, None, "{id}");
+        assert_eq!(summary(&response), wanted, "{id}");
         assert_eq!(log.last().map(String::as_str), Some("End"), "{id}");
         if !streamed {
             let mut tap = Tap::new(Operation::Proxy, false, true, None);
             tap.push(&bytes);
-            assert_eq!(tap.learned().usage, answer.usage, "{id}: as it passes");
+            assert_eq!(tap.learned().usage, response.usage, "{id}: as it passes");
             assert_eq!(json!(tap.learned().finish), wanted["native"], "{id}: as it passes");
         }
         for size in [1, 3, 17, 64, 1000] {
-            assert_eq!(told(&bytes, streamed, size).1, log, "{id} in pieces of {size}");
+            assert_eq!(decode(&bytes, streamed, size).1, log, "{id} in pieces of {size}");
         }
         // What it is shows in the bytes, whatever was said of it.
-        assert_eq!(told(&bytes, !streamed, 50).1, log, "{id} under the other name");
+        assert_eq!(decode(&bytes, !streamed, 50).1, log, "{id} under the other name");
         *(if streamed { &mut streams } else { &mut whole }) += 1;
     }
     eprintln!("bedrock recordings: {whole} whole, {streams} streamed, {errors} errors");
@@ -212,7 +212,7 @@ fn every_recorded_answer_of_converse_is_told_as_it_was() {
 }
 
 #[test]
-fn no_flipped_byte_of_a_recorded_stream_goes_unseen() {
+fn every_flipped_byte_of_a_recorded_stream_is_detected() {
     let Some(recordings) = recordings() else { return };
     let streams = recordings.iter().filter_map(|each| each["event_stream_b64"].as_str());
     let mut flipped = 0;
@@ -221,7 +221,7 @@ fn no_flipped_byte_of_a_recorded_stream_goes_unseen() {
         for at in 0..bytes.len() {
             let mut broken = bytes.clone();
             broken[at] ^= 0x55;
-            assert!(told(&broken, true, 512).2.is_some(), "byte {at}");
+            assert!(decode(&broken, true, 512).2.is_some(), "byte {at}");
             flipped += 1;
         }
     }
@@ -247,9 +247,9 @@ fn every_recorded_embedding_is_read() {
             model: Some(&model),
             streamed: false,
         };
-        let exchange = embeddings::exchange(&call, &Account::default()).unwrap();
+        let adapter = embeddings::adapter(&call, &Account::default()).unwrap();
         let bytes = serde_json::to_vec(&recording["response"]).unwrap();
-        let out: Value = serde_json::from_slice(&exchange.read(&bytes, None, &model).unwrap()).unwrap();
+        let out: Value = serde_json::from_slice(&adapter.read(&bytes, None, &model).unwrap()).unwrap();
         let response = &recording["response"];
         let wanted = match &response["embeddings"] {
             Value::Array(list) if list[0].is_object() => list[0]["embedding"].clone(),
@@ -263,7 +263,7 @@ fn every_recorded_embedding_is_read() {
         assert_eq!(out["usage"], json!({"prompt_tokens": tokens, "total_tokens": tokens}), "{id}");
         let packed = Body::parse(br#"{"encoding_format":"base64"}"#.to_vec().into()).unwrap();
         let out: Value =
-            serde_json::from_slice(&exchange.read(&bytes, Some(&packed), &model).unwrap()).unwrap();
+            serde_json::from_slice(&adapter.read(&bytes, Some(&packed), &model).unwrap()).unwrap();
         let packed = STANDARD.decode(text_of(&out["data"][0]["embedding"])).unwrap();
         assert_eq!(packed.len(), wanted.as_array().unwrap().len() * 4, "{id}");
         let first = f32::from_le_bytes(packed[..4].try_into().unwrap());

@@ -41,13 +41,13 @@ impl Exchange for Rerank {
         target: &Target<'_>,
         outgoing: &mut Outgoing,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let lacks =
+        let missing =
             |param: &str| Error::invalid_request(param, format!("{param} is missing.")).with_provider(ROW.id);
-        let body = body.ok_or_else(|| lacks("query"))?;
+        let body = body.ok_or_else(|| missing("query"))?;
         let member = |name| body.raw(name).and_then(Json::parse).filter(|json| !json.is_null());
-        let cohere = Model::at(target.model, target.account).family == Family::Cohere;
+        let cohere = Model::resolve(target.model, target.account).family == Family::Cohere;
         let request = Request {
-            query: member("query").ok_or_else(|| lacks("query"))?,
+            query: member("query").ok_or_else(|| missing("query"))?,
             documents: documents(body).ok_or_else(|| {
                 let message = "documents must be a list of strings, or of objects with a text.";
                 Error::invalid_request("documents", message)
@@ -56,28 +56,28 @@ impl Exchange for Rerank {
             max_tokens_per_doc: member("max_tokens_per_doc").filter(|_| cohere),
             api_version: cohere.then_some(2),
         };
-        const KNOWN: [&str; 6] =
+        const SUPPORTED: [&str; 6] =
             ["model", "query", "documents", "top_n", "max_tokens_per_doc", "return_documents"];
-        for name in body.names().filter(|name| !KNOWN.contains(name)) {
+        for name in body.names().filter(|name| !SUPPORTED.contains(name)) {
             outgoing.drop_param(name, ROW.id);
         }
         Ok(Some(serde_json::to_vec(&request).unwrap_or_default()))
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
+    fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
         let unreadable = || ProviderError::unreadable("it holds no ranking");
-        let text = std::str::from_utf8(answer).map_err(|_| unreadable())?;
-        let told: Answer<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
+        let text = std::str::from_utf8(response).map_err(|_| unreadable())?;
+        let ranking: UpstreamRanking<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
         let shown = request.filter(|body| body.is_true("return_documents")).and_then(documents);
         let mut results = Vec::new();
-        for result in told.results.ok_or_else(unreadable)? {
+        for result in ranking.results.ok_or_else(unreadable)? {
             let (index, score) = (result.index.ok_or_else(unreadable)?, result.relevance_score);
             let text = shown.as_ref().and_then(|shown| shown.get(index)).cloned();
             let document = text.map(|text| Document { text: Some(text) });
             results.push(Ranked { index, relevance_score: score.ok_or_else(unreadable)?, document });
         }
-        let told = Told { object: "list", results, model };
-        serde_json::to_vec(&told).map_err(|_| unreadable())
+        let out = RerankResponse { object: "list", results, model };
+        serde_json::to_vec(&out).map_err(|_| unreadable())
     }
 }
 
@@ -95,7 +95,7 @@ fn text_of<'a>(document: Json<'a>) -> Option<Json<'a>> {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct UpstreamRanking<'a> {
     #[serde(borrow)]
     results: Option<Vec<Score<'a>>>,
 }
@@ -108,7 +108,7 @@ struct Score<'a> {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct RerankResponse<'a> {
     object: &'static str,
     results: Vec<Ranked<'a>>,
     model: &'a str,

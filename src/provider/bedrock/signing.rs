@@ -20,7 +20,7 @@ pub struct Keys(Credentials);
 impl Keys {
     /// # Errors
     /// 400 for an id or a token that no header can carry.
-    pub fn of(id: &Secret, secret: &Secret, token: Option<&Secret>) -> Result<Self, Error> {
+    pub fn from_secrets(id: &Secret, secret: &Secret, token: Option<&Secret>) -> Result<Self, Error> {
         header_value("cloud_a_access_key_id", id.expose())?;
         token.map(|token| header_value("cloud_a_session_token", token.expose())).transpose()?;
         let token = token.map(|token| token.expose().to_owned());
@@ -47,8 +47,8 @@ pub fn sign(
     headers: &mut HeaderMap,
 ) -> Result<(), Error> {
     let host = authority(signing.url);
-    let amazons = headers.iter().filter(|(name, _)| is_amazons(name));
-    let signed = amazons.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    let aws_headers = headers.iter().filter(|(name, _)| is_aws_header(name));
+    let signed = aws_headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     let signed: Vec<(&str, &str)> = signed.chain([("host", host)]).collect();
     for (name, value) in signature(signing, keys, scope, signed.into_iter())? {
         headers.insert(name, value);
@@ -75,9 +75,9 @@ fn signature<'a>(
         .into();
     let body = SignableBody::Bytes(signing.body);
     // The errors of signing quote the request at most, never the keys.
-    let cannot = |error| Error::internal(format!("request cannot be signed: {error}"));
-    let request = SignableRequest::new(signing.method.as_str(), signing.url, signed, body).map_err(cannot)?;
-    let (instructions, _) = aws_sigv4::http_request::sign(request, &params).map_err(cannot)?.into_parts();
+    let failed = |error| Error::internal(format!("request cannot be signed: {error}"));
+    let request = SignableRequest::new(signing.method.as_str(), signing.url, signed, body).map_err(failed)?;
+    let (instructions, _) = aws_sigv4::http_request::sign(request, &params).map_err(failed)?.into_parts();
     let (headers, _) = instructions.into_parts();
     headers
         .iter()
@@ -90,7 +90,7 @@ fn signature<'a>(
 }
 
 /// Amazon's rule: its own headers must be signed. What tracing adds on the way is not ours to seal.
-fn is_amazons(name: &HeaderName) -> bool {
+fn is_aws_header(name: &HeaderName) -> bool {
     name.as_str().starts_with("x-amz") && name.as_str() != "x-amzn-trace-id"
 }
 

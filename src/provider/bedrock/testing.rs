@@ -19,9 +19,9 @@ pub fn stream(lines: &[u8]) -> Vec<u8> {
     let lines = std::str::from_utf8(lines).unwrap().lines();
     lines
         .flat_map(|line| {
-            let mut words = line.splitn(3, ' ');
-            let (what, kind) = (words.next().unwrap(), words.next().unwrap());
-            let payload = words.next().unwrap_or_default();
+            let mut fields = line.splitn(3, ' ');
+            let (what, kind) = (fields.next().unwrap(), fields.next().unwrap());
+            let payload = fields.next().unwrap_or_default();
             match what {
                 "event" => event(kind, payload),
                 "exception" => exception(kind, payload),

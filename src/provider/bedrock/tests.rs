@@ -14,46 +14,46 @@ fn call(operation: Operation, model: &str) -> Call<'_> {
     Call { operation, method: &Method::POST, path: "x", query: None, model: Some(model), streamed: false }
 }
 
-fn written(exchange: &dyn Exchange, operation: Operation, model: &str, text: &str) -> (String, Vec<String>) {
+fn written(adapter: &dyn Exchange, operation: Operation, model: &str, text: &str) -> (String, Vec<String>) {
     let (call, account, mut outgoing) = (call(operation, model), Account::default(), Outgoing::default());
     let body = Body::parse(bytes::Bytes::copy_from_slice(text.as_bytes())).unwrap();
     let target = Target { call: &call, account: &account, model };
-    let sent = exchange.write(Some(&body), &target, &mut outgoing).unwrap().unwrap();
+    let sent = adapter.write(Some(&body), &target, &mut outgoing).unwrap().unwrap();
     (String::from_utf8(sent).unwrap(), outgoing.warnings)
 }
 
 #[test]
-fn documents_are_ranked_in_coheres_words() {
-    let asked =
+fn rerank_requests_and_responses_use_coheres_shape() {
+    let request =
         r#"{"model":"m","query":"q","documents":["a",{"text":"b","id":1}],"top_n":1,"rank_fields":["x"]}"#;
-    let (sent, warned) = written(&Rerank, Operation::Rerank, "cohere.rerank-v3-5:0", asked);
+    let (sent, warnings) = written(&Rerank, Operation::Rerank, "cohere.rerank-v3-5:0", request);
     assert_eq!(sent, r#"{"query":"q","documents":["a","b"],"top_n":1,"api_version":2}"#);
-    assert_eq!(warned, ["rank_fields: dropped, bedrock has no such parameter"]);
-    let (sent, _) = written(&Rerank, Operation::Rerank, "amazon.rerank-v1:0", asked);
+    assert_eq!(warnings, ["rank_fields: dropped, bedrock has no such parameter"]);
+    let (sent, _) = written(&Rerank, Operation::Rerank, "amazon.rerank-v1:0", request);
     assert_eq!(sent, r#"{"query":"q","documents":["a","b"],"top_n":1}"#);
 
-    let answer = br#"{"results":[{"index":1,"relevance_score":0.90},{"index":0,"relevance_score":0.1}]}"#;
+    let response = br#"{"results":[{"index":1,"relevance_score":0.90},{"index":0,"relevance_score":0.1}]}"#;
     let body = |text: &str| Body::parse(bytes::Bytes::copy_from_slice(text.as_bytes())).unwrap();
-    let told =
-        |request: &str| String::from_utf8(Rerank.read(answer, Some(&body(request)), "m").unwrap()).unwrap();
+    let read =
+        |request: &str| String::from_utf8(Rerank.read(response, Some(&body(request)), "m").unwrap()).unwrap();
     assert_eq!(
-        told(asked),
+        read(request),
         r#"{"object":"list","results":[{"index":1,"relevance_score":0.90},{"index":0,"relevance_score":0.1}],"model":"m"}"#
     );
     assert!(
-        told(r#"{"documents":["a",{"text":"b"}],"return_documents":true}"#)
+        read(r#"{"documents":["a",{"text":"b"}],"return_documents":true}"#)
             .contains(r#""document":{"text":"b"}"#)
     );
     assert_eq!(Rerank.read(b"{}", None, "m").unwrap_err().status, 502);
 }
 
 #[test]
-fn tokens_are_counted_of_what_converse_would_be_asked() {
-    let asked = r#"{"model":"m","max_tokens":10,"system":"Be brief.","messages":[{"role":"user","content":"Hi"}],
+fn count_tokens_wraps_the_converse_request() {
+    let request = r#"{"model":"m","max_tokens":10,"system":"Be brief.","messages":[{"role":"user","content":"Hi"}],
         "tools":[{"name":"f","input_schema":{"type":"object"}}]}"#;
     let counter = &count_tokens::CountTokens;
     let (sent, _) =
-        written(counter, Operation::CountTokens, "anthropic.claude-sonnet-4-20250514-v1:0", asked);
+        written(counter, Operation::CountTokens, "anthropic.claude-sonnet-4-20250514-v1:0", request);
     assert_eq!(
         sent,
         r#"{"input":{"converse":{"messages":[{"role":"user","content":[{"text":"Hi"}]}],"system":[{"text":"Be brief."}],"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object"}}}}]}}}}"#
@@ -63,14 +63,14 @@ fn tokens_are_counted_of_what_converse_would_be_asked() {
 }
 
 #[test]
-fn what_bedrock_does_not_have_is_said() {
-    let way = |operation| Bedrock.way(&call(operation, "m"), &Account::default());
+fn unsupported_operations_give_501() {
+    let adapter = |operation| Bedrock.way(&call(operation, "m"), &Account::default());
     for operation in [Operation::Speech, Operation::ResponsesGet, Operation::FilesList, Operation::Models] {
-        assert_eq!(way(operation).unwrap_err().status(), 501, "{operation:?}");
+        assert_eq!(adapter(operation).unwrap_err().status(), 501, "{operation:?}");
     }
-    assert!(matches!(way(Operation::Proxy), Ok(Way::Same(None))));
+    assert!(matches!(adapter(Operation::Proxy), Ok(Way::Same(None))));
     for operation in [Operation::Messages, Operation::Responses, Operation::Completions] {
-        assert!(matches!(way(operation), Ok(Way::Chat(_))), "{operation:?}");
+        assert!(matches!(adapter(operation), Ok(Way::Chat(_))), "{operation:?}");
     }
 }
 
@@ -87,7 +87,7 @@ fn account(auth_type: Option<AuthTypeA>, keys: bool, role: bool, api_key: bool) 
 }
 
 #[test]
-fn who_signs_goes_by_what_the_account_has() {
+fn the_account_decides_how_calls_are_authorized() {
     use AuthTypeA::{AccessKey, ApiKey, AssumedRole, ServiceRole};
     let cases = [
         (account(None, true, false, true), "keys"),
@@ -123,17 +123,17 @@ fn who_signs_goes_by_what_the_account_has() {
 }
 
 #[test]
-fn what_was_granted_goes_before_the_accounts_own_keys() {
+fn fetched_credentials_take_precedence_over_the_accounts_keys() {
     let url = "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse";
     let signing = Signing { method: &Method::POST, url, body: b"{}", now: SystemTime::UNIX_EPOCH };
     let account = account(None, true, true, false);
     let mut headers = HeaderMap::new();
-    let granted = Granted::Aws {
+    let credentials = Granted::Aws {
         access_key_id: Secret::new("ASIA"),
         secret_access_key: Secret::new("s"),
         session_token: Some(Secret::new("t")),
     };
-    Bedrock.sign(&signing, &account, Some(&granted), &mut headers).unwrap();
+    Bedrock.sign(&signing, &account, Some(&credentials), &mut headers).unwrap();
     let authorization = headers["authorization"].to_str().unwrap();
     assert!(
         authorization.contains("Credential=ASIA/19700101/us-east-1/bedrock/aws4_request"),

@@ -134,8 +134,8 @@ impl UsageIn<'_> {
 
     /// OpenAI's name of the tier the call was served in.
     pub(super) fn tier(&self) -> Option<&'static str> {
-        let word = self.service_tier.as_deref().or(self.traffic_type.as_deref())?;
-        Some(match word.to_ascii_uppercase().as_str() {
+        let tier = self.service_tier.as_deref().or(self.traffic_type.as_deref())?;
+        Some(match tier.to_ascii_uppercase().as_str() {
             "STANDARD" | "ON_DEMAND" => "default",
             "FLEX" | "ON_DEMAND_FLEX" => "flex",
             "PRIORITY" | "ON_DEMAND_PRIORITY" => "priority",

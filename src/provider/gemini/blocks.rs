@@ -49,7 +49,7 @@ struct ToolPart<'a> {
 /// The blocks of one choice: calls and results are told apart by ids, which older models do not give.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    made: u32,
+    generated: u32,
     last: String,
 }
 
@@ -109,8 +109,8 @@ impl Blocks {
         self.last = match id.filter(|id| !id.is_empty()) {
             Some(id) => id.to_owned(),
             None => {
-                self.made += 1;
-                format!("srvtoolu_{choice}_{}", self.made)
+                self.generated += 1;
+                format!("srvtoolu_{choice}_{}", self.generated)
             }
         };
         self.last.clone()
@@ -193,8 +193,8 @@ fn tool_type(name: &str) -> Option<String> {
 }
 
 fn members<const N: usize>(members: [(&str, Option<Json<'_>>); N]) -> Json<'static> {
-    let told = members.into_iter().filter_map(|(name, json)| Some((name, json?)));
-    object(&told.collect::<Vec<_>>())
+    let present = members.into_iter().filter_map(|(name, json)| Some((name, json?)));
+    object(&present.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -202,30 +202,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_as_blocks_is_read_back_as_it_was() {
+    fn blocks_are_read_back_as_the_parts_they_were() {
         let mut blocks = Blocks::default();
-        let read = |told: Option<String>| {
-            let told = told.unwrap();
-            let kind: serde_json::Value = serde_json::from_str(&told).unwrap();
-            let part = part(kind["type"].as_str().unwrap(), &Json::parse(&told).unwrap()).unwrap();
+        let read = |block: Option<String>| {
+            let block = block.unwrap();
+            let kind: serde_json::Value = serde_json::from_str(&block).unwrap();
+            let part = part(kind["type"].as_str().unwrap(), &Json::parse(&block).unwrap()).unwrap();
             serde_json::to_string(&part).unwrap()
         };
         let code = r#"{"id":"c1","language":"PYTHON","code":"print(\"1\")"}"#;
-        let told = blocks.code(&Json::parse(code).unwrap(), 0, Some("seal"));
-        assert_eq!(read(told), format!(r#"{{"executableCode":{code},"thoughtSignature":"seal"}}"#));
+        let block = blocks.code(&Json::parse(code).unwrap(), 0, Some("seal"));
+        assert_eq!(read(block), format!(r#"{{"executableCode":{code},"thoughtSignature":"seal"}}"#));
         let result = r#"{"id":"c1","outcome":"OUTCOME_OK","output":"1\n"}"#;
-        let told = blocks.code_result(&Json::parse(result).unwrap(), None);
-        assert_eq!(read(told), format!(r#"{{"codeExecutionResult":{result}}}"#));
+        let block = blocks.code_result(&Json::parse(result).unwrap(), None);
+        assert_eq!(read(block), format!(r#"{{"codeExecutionResult":{result}}}"#));
         let failed = r#"{"outcome":"OUTCOME_FAILED","output":"no"}"#;
         // The id is the call's.
-        let told = blocks.code_result(&Json::parse(failed).unwrap(), None);
-        assert!(read(told).contains(r#""id":"c1","outcome":"OUTCOME_FAILED","output":"no""#));
+        let block = blocks.code_result(&Json::parse(failed).unwrap(), None);
+        assert!(read(block).contains(r#""id":"c1","outcome":"OUTCOME_FAILED","output":"no""#));
         let call = r#"{"id":"t1","toolType":"FILE_SEARCH","args":{"q":1.0}}"#;
-        let told = blocks.tool(&Json::parse(call).unwrap(), 0, Some("s"));
-        assert_eq!(read(told), format!(r#"{{"toolCall":{call},"thoughtSignature":"s"}}"#));
+        let block = blocks.tool(&Json::parse(call).unwrap(), 0, Some("s"));
+        assert_eq!(read(block), format!(r#"{{"toolCall":{call},"thoughtSignature":"s"}}"#));
         let response = r#"{"id":"t1","toolType":"FILE_SEARCH"}"#;
-        let told = blocks.tool_result(&Json::parse(response).unwrap(), None);
-        assert_eq!(read(told), format!(r#"{{"toolResponse":{response}}}"#));
+        let block = blocks.tool_result(&Json::parse(response).unwrap(), None);
+        assert_eq!(read(block), format!(r#"{{"toolResponse":{response}}}"#));
     }
 
     #[test]

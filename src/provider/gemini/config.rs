@@ -64,8 +64,8 @@ pub(super) fn config<'a>(
         }
     }
     let own = params.take("thinking_config").or_else(|| params.take("thinkingConfig"));
-    let asked = std::mem::take(&mut request.reasoning);
-    if let Some(thinking) = own.or_else(|| thinking(&asked, gemini, model, outgoing)) {
+    let reasoning = std::mem::take(&mut request.reasoning);
+    if let Some(thinking) = own.or_else(|| thinking(&reasoning, gemini, model, outgoing)) {
         config.set("thinkingConfig", thinking);
     }
     // The caller's own words for it go over ours.
@@ -121,13 +121,13 @@ fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, outgoing: &mut O
         voice: Option<Text<'a>>,
         format: Option<Text<'a>>,
     }
-    let asked = params.get("modalities").and_then(Json::read::<Vec<Text<'_>>>);
-    let words: Option<Vec<String>> =
-        asked.map(|words| words.iter().map(|word| word.to_ascii_uppercase()).collect());
-    if let Some(words) = words {
+    let modalities = params.get("modalities").and_then(Json::read::<Vec<Text<'_>>>);
+    let names: Option<Vec<String>> = modalities
+        .map(|modalities| modalities.iter().map(|modality| modality.to_ascii_uppercase()).collect());
+    if let Some(names) = names {
         params.take("modalities");
-        if words != ["TEXT"] {
-            config.set("responseModalities", Json::from_value(&words));
+        if names != ["TEXT"] {
+            config.set("responseModalities", Json::from_value(&names));
         }
     }
     let Some(audio) = params.take("audio") else { return };
@@ -144,7 +144,7 @@ fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, outgoing: &mut O
 
 /// Anthropic's `thinking`, and the reference's spellings of it.
 #[derive(Deserialize)]
-struct Asked<'a> {
+struct ThinkingParam<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Text<'a>>,
     budget_tokens: Option<Json<'a>>,
@@ -154,25 +154,25 @@ struct Asked<'a> {
 /// `thinkingConfig`, in the words of the model's generation. Levels for efforts are those of Google's own
 /// compatible endpoint: <https://ai.google.dev/gemini-api/docs/openai#thinking>.
 fn thinking(
-    asked: &Reasoning<'_>,
+    reasoning: &Reasoning<'_>,
     gemini: Gemini,
     model: Model,
     outgoing: &mut Outgoing,
 ) -> Option<Json<'static>> {
-    let (param, mut effort) = ("reasoning_effort", asked.effort.as_deref());
+    let (param, mut effort) = ("reasoning_effort", reasoning.effort.as_deref());
     let mut members: Vec<(&str, Json<'_>)> = Vec::new();
-    let mut show = asked.summary.is_some() || effort.is_some_and(|effort| effort != "none");
-    let told = asked.thinking.as_ref().and_then(Json::read::<Asked<'_>>);
-    if let Some(told) = &told {
-        let kind = told.kind.as_deref().unwrap_or("enabled");
+    let mut show = reasoning.summary.is_some() || effort.is_some_and(|effort| effort != "none");
+    let thinking = reasoning.thinking.as_ref().and_then(Json::read::<ThinkingParam<'_>>);
+    if let Some(thinking) = &thinking {
+        let kind = thinking.kind.as_deref().unwrap_or("enabled");
         show = kind != "disabled";
         if kind == "disabled" {
             effort = Some("none");
-        } else if let Some(budget) = told.budget_tokens.clone().filter(|budget| !budget.is_null()) {
+        } else if let Some(budget) = thinking.budget_tokens.clone().filter(|budget| !budget.is_null()) {
             members.push(("thinkingBudget", budget));
             effort = None;
         }
-        show = told.include_thoughts.unwrap_or(show);
+        show = thinking.include_thoughts.unwrap_or(show);
     }
     if effort.is_none() && members.is_empty() && !show {
         return None;

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// Stands for a seal no model gave: base64 of `skip_thought_signature_validator`, which Google documents for
 /// calls that come from elsewhere (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
-const NO_SEAL: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
+const PLACEHOLDER_SIGNATURE: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
 /// Gemini's `Content`.
 #[derive(Debug, Serialize)]
@@ -40,7 +40,7 @@ pub(super) struct PartOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function_call: Option<Call<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub function_response: Option<Outcome<'a>>,
+    pub function_response: Option<FunctionResponse<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executable_code: Option<Json<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub(super) struct Call<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Outcome<'a> {
+pub(super) struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<Cow<'a, str>>,
     name: Cow<'a, str>,
@@ -111,7 +111,7 @@ pub(super) fn turns<'a>(
     model: Model,
     outgoing: &mut Outgoing,
 ) -> Result<Turns<'a>, Error> {
-    let mut writer = Writer {
+    let mut builder = ContentBuilder {
         gemini,
         model,
         names: names(&messages),
@@ -121,10 +121,10 @@ pub(super) fn turns<'a>(
         outgoing,
     };
     for (index, message) in messages.into_iter().enumerate() {
-        writer.take(message, index)?;
+        builder.take(message, index)?;
     }
-    writer.close_results();
-    let mut turns = writer.turns;
+    builder.close_results();
+    let mut turns = builder.turns;
     if turns.contents.is_empty() {
         // A system prompt alone is a question elsewhere; here contents are required.
         turns.contents.push(Content {
@@ -149,19 +149,19 @@ fn names(messages: &[Message<'_>]) -> HashMap<String, String> {
     calls.collect()
 }
 
-struct Writer<'a, 'o> {
+struct ContentBuilder<'a, 'o> {
     gemini: Gemini,
     model: Model,
     names: HashMap<String, String>,
     /// Ids of the calls made last, in order.
     calls: Vec<String>,
     /// Results for them, each with its call's place.
-    results: Vec<(usize, Outcome<'a>, Vec<PartOut<'a>>)>,
+    results: Vec<(usize, FunctionResponse<'a>, Vec<PartOut<'a>>)>,
     turns: Turns<'a>,
     outgoing: &'o mut Outgoing,
 }
 
-impl<'a> Writer<'a, '_> {
+impl<'a> ContentBuilder<'a, '_> {
     fn take(&mut self, message: Message<'a>, index: usize) -> Result<(), Error> {
         if message.role == Role::Tool {
             return self.result(message, index);
@@ -205,16 +205,18 @@ impl<'a> Writer<'a, '_> {
             }
         }
         self.calls.extend(calls);
-        self.seal();
+        self.sign_first_call();
     }
 
     /// Sees to it that the first call of the last content has a seal, where the model insists.
-    fn seal(&mut self) {
-        let Some(content) = self.turns.contents.last_mut().filter(|_| self.model.is_sealing) else { return };
+    fn sign_first_call(&mut self) {
+        let Some(content) = self.turns.contents.last_mut().filter(|_| self.model.requires_signatures) else {
+            return;
+        };
         if let Some(first) = content.parts.iter_mut().find(|part| part.function_call.is_some())
             && first.thought_signature.is_none()
         {
-            first.thought_signature = Some(Cow::Borrowed(NO_SEAL));
+            first.thought_signature = Some(Cow::Borrowed(PLACEHOLDER_SIGNATURE));
         }
     }
 
@@ -235,12 +237,12 @@ impl<'a> Writer<'a, '_> {
             }
             let mut parts = Vec::new();
             self.part(part, Role::Tool, &format!("messages[{index}].content[{at}]"), &mut parts)?;
-            let fits = self.model.is_sealing && parts.iter().all(may_stand_in_a_result);
+            let fits = self.model.requires_signatures && parts.iter().all(fits_in_a_result);
             if fits { &mut inside } else { &mut behind }.append(&mut parts);
         }
         let place = self.calls.iter().position(|call| *call == *id).unwrap_or(usize::MAX);
         let id = Some(id).filter(|id| !id.is_empty() && !self.gemini.is_vertex());
-        self.results.push((place, Outcome { id, name, response, parts: inside }, behind));
+        self.results.push((place, FunctionResponse { id, name, response, parts: inside }, behind));
         Ok(())
     }
 
@@ -275,13 +277,13 @@ impl<'a> Writer<'a, '_> {
             Part::Text { text, .. } | Part::Refusal(text) => parts.push(PartOut::text(text)),
             Part::Image(Image { source, .. }) => parts.push(self.source(source, Some("image/jpeg"), at)?),
             Part::Audio { data, format } => {
-                let mime_type = Cow::Owned(media::of_audio(&format));
+                let mime_type = Cow::Owned(media::audio_media_type(&format));
                 parts.push(PartOut { inline_data: Some(Blob { mime_type, data }), ..PartOut::default() });
             }
             Part::File(File { source, .. }) => {
                 // Vertex wants a type with every file; a PDF is the rule of reference 12.4.
-                let rule = self.gemini.is_vertex().then_some("application/pdf");
-                parts.push(self.source(source, rule, at)?);
+                let default_type = self.gemini.is_vertex().then_some("application/pdf");
+                parts.push(self.source(source, default_type, at)?);
             }
             Part::Reasoning { text, signature } => reasoning(text, signature, parts),
             Part::Redacted { .. } => {
@@ -293,18 +295,23 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    fn source(&self, source: Source<'a>, rule: Option<&'static str>, at: &str) -> Result<PartOut<'a>, Error> {
+    fn source(
+        &self,
+        source: Source<'a>,
+        default_type: Option<&'static str>,
+        at: &str,
+    ) -> Result<PartOut<'a>, Error> {
         let (mime_type, file_uri) = match source {
             Source::Text(text) => return Ok(PartOut::text(text)),
             Source::Data { media_type, data } => {
                 let mime_type = Some(media_type).filter(|media_type| !media_type.is_empty());
                 let mime_type =
-                    mime_type.unwrap_or(Cow::Borrowed(rule.unwrap_or("application/octet-stream")));
+                    mime_type.unwrap_or(Cow::Borrowed(default_type.unwrap_or("application/octet-stream")));
                 return Ok(PartOut { inline_data: Some(Blob { mime_type, data }), ..PartOut::default() });
             }
             Source::Url { url, media_type } => {
-                let known = media_type.or_else(|| media::by_extension(&url).map(Cow::Borrowed));
-                (known.or(rule.map(Cow::Borrowed)), url)
+                let guessed = media_type.or_else(|| media::by_extension(&url).map(Cow::Borrowed));
+                (guessed.or(default_type.map(Cow::Borrowed)), url)
             }
             Source::Id(id) if id.contains("://") => (media::by_extension(&id).map(Cow::Borrowed), id),
             Source::Id(id) if !self.gemini.is_vertex() => {
@@ -328,13 +335,13 @@ impl<'a> Writer<'a, '_> {
         at: &str,
         parts: &mut Vec<PartOut<'a>>,
     ) -> Result<(), Error> {
-        if let ("video_url" | "audio_url", Some((url, media_type))) = (kind, linked(kind, json)) {
-            let rule = if kind == "video_url" { "video/mp4" } else { "audio/mpeg" };
+        if let ("video_url" | "audio_url", Some((url, media_type))) = (kind, linked_media(kind, json)) {
+            let default_type = if kind == "video_url" { "video/mp4" } else { "audio/mpeg" };
             let source = match Source::from_url(url) {
                 Source::Url { url, .. } => Source::Url { url, media_type },
                 source => source,
             };
-            parts.push(self.source(source, Some(rule), at)?);
+            parts.push(self.source(source, Some(default_type), at)?);
             return Ok(());
         }
         if role == Role::Assistant {
@@ -355,7 +362,7 @@ impl<'a> Writer<'a, '_> {
 }
 
 /// The URL in `{"type":"video_url","video_url":{"url":..}}` or with the URL alone.
-fn linked<'a>(kind: &str, json: &Json<'a>) -> Option<(Cow<'a, str>, Option<Cow<'a, str>>)> {
+fn linked_media<'a>(kind: &str, json: &Json<'a>) -> Option<(Cow<'a, str>, Option<Cow<'a, str>>)> {
     let text_of = |json: &Json<'a>| serde_json::from_str::<crate::api::chat::Text<'a>>(json.source()?).ok();
     let (_, inner) = Json::members(json.source()?)?.into_iter().find(|(name, _)| name == kind)?;
     if let Some(url) = text_of(&inner) {
@@ -408,13 +415,13 @@ fn borrowed<'a>(text: &Cow<'a, str>) -> Option<Json<'a>> {
 
 /// A result as the object Gemini wants: an object as it is, other text under `output`, a failure under `error`.
 fn response<'a>(message: &Message<'a>) -> Json<'a> {
-    let told = match message.content.as_slice() {
+    let parsed = match message.content.as_slice() {
         [Part::Text { text: Cow::Borrowed(text), .. }] => Json::parse(text.trim()),
         [Part::Text { text: Cow::Owned(text), .. }] => Json::owned(text.trim().to_owned()),
         _ => None,
     };
-    match told.filter(Json::is_object) {
-        Some(told) if !message.is_error => told,
+    match parsed.filter(Json::is_object) {
+        Some(parsed) if !message.is_error => parsed,
         _ => {
             let name = if message.is_error { "error" } else { "output" };
             object(&[(name, Json::from_value(message.text().as_ref()))])
@@ -423,12 +430,12 @@ fn response<'a>(message: &Message<'a>) -> Json<'a> {
 }
 
 /// <https://ai.google.dev/gemini-api/docs/function-calling#multimodal>
-fn may_stand_in_a_result(part: &PartOut<'_>) -> bool {
+fn fits_in_a_result(part: &PartOut<'_>) -> bool {
     let mime_type = match (&part.inline_data, &part.file_data) {
         (Some(blob), _) => Some(&blob.mime_type),
         (None, Some(file)) => file.mime_type.as_ref(),
         (None, None) => None,
     };
-    let known = ["image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"];
-    mime_type.is_some_and(|mime_type| known.contains(&mime_type.as_ref()))
+    let allowed = ["image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"];
+    mime_type.is_some_and(|mime_type| allowed.contains(&mime_type.as_ref()))
 }

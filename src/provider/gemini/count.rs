@@ -15,7 +15,7 @@ pub struct Count(pub Gemini);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Counted {
+struct TokenCount {
     total_tokens: Option<u64>,
 }
 
@@ -30,8 +30,9 @@ impl Exchange for Count {
         request::write_count(messages::read(body)?, self.0, target.model, outgoing).map(Some)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
-        let counted = serde_json::from_slice::<Counted>(answer).ok().and_then(|counted| counted.total_tokens);
+    fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
+        let counted =
+            serde_json::from_slice::<TokenCount>(response).ok().and_then(|counted| counted.total_tokens);
         counted
             .map(messages::count_answer)
             .ok_or_else(|| ProviderError::unreadable("it holds no number of tokens"))
@@ -46,7 +47,7 @@ mod tests {
     use crate::provider::Call;
 
     #[test]
-    fn each_host_counts_what_it_would_be_asked() {
+    fn each_host_counts_the_request_it_would_get() {
         let body = r#"{"model":"gemini-2.5-flash","system":"Be brief.","messages":[{"role":"user","content":"Hi"}]}"#;
         let body = Body::parse(body.into()).unwrap();
         let call = Call {
@@ -67,7 +68,7 @@ mod tests {
         let wanted =
             format!(r#"{{"generateContentRequest":{{{request},"model":"models/gemini-2.5-flash"}}}}"#);
         assert_eq!(sent(Gemini::Studio), wanted);
-        let read = |answer: &[u8]| Count(Gemini::Studio).read(answer, None, "");
+        let read = |response: &[u8]| Count(Gemini::Studio).read(response, None, "");
         assert_eq!(read(br#"{"totalTokens":12,"x":[]}"#).unwrap(), br#"{"input_tokens":12}"#);
         assert_eq!(read(b"{}").unwrap_err().status, 502);
     }

@@ -64,7 +64,7 @@ fn inputs(body: &Body) -> Result<Vec<Json<'_>>, Error> {
 }
 
 /// A member by any of its spellings.
-fn told<'a>(body: &'a Body, names: &[&str]) -> Option<Json<'a>> {
+fn member<'a>(body: &'a Body, names: &[&str]) -> Option<Json<'a>> {
     let found = names.iter().find_map(|name| body.raw(name).and_then(Json::parse));
     found.filter(|json| !json.is_null())
 }
@@ -90,47 +90,47 @@ impl Exchange for Embeddings {
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
         let inputs = inputs(body).map_err(|error| error.with_provider(self.provider()))?;
-        let mut manner: Vec<(&str, Json<'_>)> = Vec::new();
+        let mut options: Vec<(&str, Json<'_>)> = Vec::new();
         let mut take =
-            |name, spellings: &[&str]| manner.extend(told(body, spellings).map(|json| (name, json)));
+            |name, spellings: &[&str]| options.extend(member(body, spellings).map(|json| (name, json)));
         take("taskType", &["task_type", "taskType"]);
         take("title", &["title"]);
         take("outputDimensionality", &["dimensions", "output_dimensionality", "outputDimensionality"]);
         if *self != Self::Batch {
             take("autoTruncate", &["auto_truncate", "autoTruncate"]);
         }
-        if told(body, &["user"]).is_some() {
+        if member(body, &["user"]).is_some() {
             outgoing.drop_param("user", self.provider());
         }
         let json = match self {
-            Self::Batch => batch(&inputs, &manner, target.model),
-            Self::Predict => predict(&inputs, &manner, target.model),
-            Self::Single => single(&inputs, &manner)?,
+            Self::Batch => batch(&inputs, &options, target.model),
+            Self::Predict => predict(&inputs, &options, target.model),
+            Self::Single => single(&inputs, &options)?,
         };
         Ok(Some(json.get().as_bytes().to_vec()))
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
-        let answer: Answer<'_> = serde_json::from_slice(answer)
+    fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
+        let parsed: EmbeddingsResponse<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it holds no embeddings"))?;
         let wants_bytes = request.and_then(|body| body.text("encoding_format")).as_deref() == Some("base64");
-        answer.told(model, wants_bytes)
+        parsed.into_openai(model, wants_bytes)
     }
 }
 
-fn batch(inputs: &[Json<'_>], manner: &[(&str, Json<'_>)], model: &str) -> Json<'static> {
+fn batch(inputs: &[Json<'_>], options: &[(&str, Json<'_>)], model: &str) -> Json<'static> {
     let name = format!("models/{}", model.rsplit('/').next().unwrap_or(model));
     let requests = inputs.iter().map(|input| {
         let mut request = vec![("model", Json::from_value(&name)), ("content", content(input))];
-        request.extend(manner.iter().cloned());
+        request.extend(options.iter().cloned());
         object(&request)
     });
     object(&[("requests", Json::from_value(&requests.collect::<Vec<_>>()))])
 }
 
-fn predict(inputs: &[Json<'_>], manner: &[(&str, Json<'_>)], model: &str) -> Json<'static> {
+fn predict(inputs: &[Json<'_>], options: &[(&str, Json<'_>)], model: &str) -> Json<'static> {
     let is_multimodal = model.contains("multimodal");
-    let find = |name: &str| manner.iter().find(|(known, _)| *known == name).map(|(_, json)| json.clone());
+    let find = |name: &str| options.iter().find(|(member, _)| *member == name).map(|(_, json)| json.clone());
     let instances = inputs.iter().map(|input| {
         if input.is_object() {
             return input.clone();
@@ -155,25 +155,25 @@ fn predict(inputs: &[Json<'_>], manner: &[(&str, Json<'_>)], model: &str) -> Jso
     object(&members)
 }
 
-fn single(inputs: &[Json<'_>], manner: &[(&str, Json<'_>)]) -> Result<Json<'static>, Error> {
+fn single(inputs: &[Json<'_>], options: &[(&str, Json<'_>)]) -> Result<Json<'static>, Error> {
     let [input] = inputs else {
         let message = "This model embeds one input per request on Vertex AI. Send the inputs one by one.";
         return Err(Error::invalid_request("input", message).with_provider("vertex-ai"));
     };
     let mut members = vec![("content", content(input))];
-    members.extend(manner.iter().cloned());
+    members.extend(options.iter().cloned());
     Ok(object(&members))
 }
 
 /// Any of the three answers.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct EmbeddingsResponse<'a> {
     #[serde(borrow)]
     embeddings: Option<Vec<Values<'a>>>,
     embedding: Option<Values<'a>>,
     predictions: Option<Vec<Prediction<'a>>>,
-    usage_metadata: Option<Counted>,
+    usage_metadata: Option<TokenCount>,
 }
 
 #[derive(Deserialize)]
@@ -199,7 +199,7 @@ struct Statistics {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Counted {
+struct TokenCount {
     prompt_token_count: Option<u64>,
 }
 
@@ -224,8 +224,8 @@ struct UsageOut {
     total_tokens: u64,
 }
 
-impl<'a> Answer<'a> {
-    fn told(self, model: &str, wants_bytes: bool) -> Result<Vec<u8>, ProviderError> {
+impl<'a> EmbeddingsResponse<'a> {
+    fn into_openai(self, model: &str, wants_bytes: bool) -> Result<Vec<u8>, ProviderError> {
         let mut tokens = self.usage_metadata.and_then(|usage| usage.prompt_token_count).unwrap_or_default();
         let mut lists: Vec<Json<'a>> = Vec::new();
         let mut take = |values: Values<'a>| {
@@ -288,12 +288,12 @@ mod tests {
         Ok(String::from_utf8(bytes.unwrap()).unwrap())
     }
 
-    fn told_for(embeddings: Embeddings, request: &str, answer: &str) -> String {
-        String::from_utf8(embeddings.read(answer.as_bytes(), Some(&body(request)), "m").unwrap()).unwrap()
+    fn converted(embeddings: Embeddings, request: &str, response: &str) -> String {
+        String::from_utf8(embeddings.read(response.as_bytes(), Some(&body(request)), "m").unwrap()).unwrap()
     }
 
     #[test]
-    fn each_host_is_asked_in_its_own_way() {
+    fn each_host_gets_its_own_request_shape() {
         let request = r#"{"model":"m","input":["a","b\n"],"dimensions":256,"task_type":"RETRIEVAL_QUERY"}"#;
         assert_eq!(
             sent(Embeddings::Batch, "models/m", request).unwrap(),
@@ -323,20 +323,20 @@ mod tests {
             assert_eq!((error.status(), error.param.as_deref()), (400, Some("input")), "{wrong}");
         }
         assert_eq!(sent(Embeddings::Single, "m", request).unwrap_err().param.as_deref(), Some("input"));
-        for (model, way) in [
+        for (model, method) in [
             ("gemini-embedding-001", Embeddings::Predict),
             ("text-embedding-005", Embeddings::Predict),
             ("gemini-embedding-2-preview", Embeddings::Single),
             ("gemini-embedding-2", Embeddings::Single),
         ] {
-            assert_eq!(*Embeddings::on_vertex(model), way, "{model}");
+            assert_eq!(*Embeddings::on_vertex(model), method, "{model}");
         }
     }
 
     #[test]
-    fn answers_become_openais_list() {
+    fn responses_become_openais_list() {
         assert_eq!(
-            told_for(
+            converted(
                 Embeddings::Batch,
                 "{}",
                 r#"{"embeddings":[{"values":[0.10,-2]},{"values":[1e-5]}],"usageMetadata":{"promptTokenCount":7}}"#
@@ -344,7 +344,7 @@ mod tests {
             r#"{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.10,-2]},{"object":"embedding","index":1,"embedding":[1e-5]}],"model":"m","usage":{"prompt_tokens":7,"total_tokens":7}}"#
         );
         assert_eq!(
-            told_for(
+            converted(
                 Embeddings::Predict,
                 r#"{"encoding_format":"base64"}"#,
                 r#"{"predictions":[{"embeddings":{"values":[1,-0.5],"statistics":{"token_count":3,"truncated":false}}}]}"#
@@ -352,7 +352,7 @@ mod tests {
             r#"{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AACAPwAAAL8="}],"model":"m","usage":{"prompt_tokens":3,"total_tokens":3}}"#
         );
         assert_eq!(
-            told_for(
+            converted(
                 Embeddings::Single,
                 r#"{"encoding_format":"float"}"#,
                 r#"{"embedding":{"values":[1]},"usageMetadata":{"promptTokenCount":2}}"#

@@ -6,18 +6,18 @@ use crate::api::chat::{Json, Text};
 use serde::{Deserialize, Serialize};
 
 /// An answer's text beyond which no place is looked up: memory stays bounded.
-const MOST_TEXT: usize = 4 << 20;
+const MAX_TEXT: usize = 4 << 20;
 
 /// The text of one choice so far.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(super) struct ResponseText {
     text: String,
     is_whole: bool,
 }
 
-impl Words {
+impl ResponseText {
     pub(super) fn take(&mut self, text: &str) {
-        self.is_whole = self.text.len() + text.len() <= MOST_TEXT && (self.is_whole || self.text.is_empty());
+        self.is_whole = self.text.len() + text.len() <= MAX_TEXT && (self.is_whole || self.text.is_empty());
         if self.is_whole {
             self.text.push_str(text);
         }
@@ -27,9 +27,9 @@ impl Words {
     fn place(&self, segment: &Segment<'_>) -> Option<(usize, usize)> {
         let (start, end) = (segment.start_index.unwrap_or_default(), segment.end_index?);
         let wanted = segment.text.as_deref().unwrap_or_default();
-        let told = self.text.get(start..end).filter(|told| wanted.is_empty() || *told == wanted);
-        let (start, part) = match told {
-            Some(told) => (start, told),
+        let matching = self.text.get(start..end).filter(|slice| wanted.is_empty() || *slice == wanted);
+        let (start, part) = match matching {
+            Some(slice) => (start, slice),
             None if wanted.is_empty() => return None,
             None => (self.text.find(wanted)?, wanted),
         };
@@ -121,33 +121,33 @@ fn annotation((start_index, end_index): (usize, usize), url: &str, title: Option
 }
 
 /// The annotations in `groundingMetadata`. Sources without an address (files of a search store) have none.
-pub(super) fn of_grounding(json: &Json<'_>, words: &Words, tell: &mut dyn FnMut(&str)) {
+pub(super) fn grounding_annotations(json: &Json<'_>, text: &ResponseText, sink: &mut dyn FnMut(&str)) {
     let Some(grounding) = json.read::<Grounding<'_>>() else { return };
     let sources = grounding.grounding_chunks.unwrap_or_default();
     for support in grounding.grounding_supports.unwrap_or_default() {
-        let Some(place) = support.segment.as_ref().and_then(|segment| words.place(segment)) else { continue };
+        let Some(place) = support.segment.as_ref().and_then(|segment| text.place(segment)) else { continue };
         for index in support.grounding_chunk_indices.unwrap_or_default() {
             let Some(source) = sources.get(index) else { continue };
             let page = source.web.as_ref().or(source.retrieved_context.as_ref()).or(source.maps.as_ref());
             if let Some(page) = page
                 && let Some(uri) = &page.uri
             {
-                tell(&annotation(place, uri, page.title.as_deref()));
+                sink(&annotation(place, uri, page.title.as_deref()));
             }
         }
     }
 }
 
 /// The annotations in `citationMetadata`.
-pub(super) fn of_citations(json: &Json<'_>, words: &Words, tell: &mut dyn FnMut(&str)) {
-    let Some(told) = json.read::<Citations<'_>>() else { return };
-    for citation in told.citations.or(told.citation_sources).unwrap_or_default() {
+pub(super) fn citation_annotations(json: &Json<'_>, text: &ResponseText, sink: &mut dyn FnMut(&str)) {
+    let Some(parsed) = json.read::<Citations<'_>>() else { return };
+    for citation in parsed.citations.or(parsed.citation_sources).unwrap_or_default() {
         let segment =
             Segment { start_index: citation.start_index, end_index: citation.end_index, text: None };
         if let Some(uri) = &citation.uri
-            && let Some(place) = words.place(&segment)
+            && let Some(place) = text.place(&segment)
         {
-            tell(&annotation(place, uri, citation.title.as_deref()));
+            sink(&annotation(place, uri, citation.title.as_deref()));
         }
     }
 }
@@ -158,18 +158,20 @@ mod tests {
 
     #[test]
     fn bytes_become_characters() {
-        let mut words = Words::default();
-        words.take("Zürich liegt ");
-        words.take("schön. Bern auch.");
+        let mut text = ResponseText::default();
+        text.take("Zürich liegt ");
+        text.take("schön. Bern auch.");
         let grounding = r#"{"groundingChunks":[{"web":{"uri":"https://a","title":"A"}},{"web":{"uri":"https://b"}},
             {"retrievedContext":{"fileSearchStore":"s"}}],
             "groundingSupports":[{"segment":{"endIndex":22,"text":"Zürich liegt schön."},"groundingChunkIndices":[0,2]},
             {"segment":{"startIndex":1,"endIndex":3,"text":"Bern auch."},"groundingChunkIndices":[1,9]},
             {"segment":{"startIndex":1,"endIndex":2,"text":"nirgends"},"groundingChunkIndices":[0]}]}"#;
-        let mut told = Vec::new();
-        of_grounding(&Json::parse(grounding).unwrap(), &words, &mut |json| told.push(json.to_owned()));
+        let mut annotations = Vec::new();
+        grounding_annotations(&Json::parse(grounding).unwrap(), &text, &mut |json| {
+            annotations.push(json.to_owned())
+        });
         assert_eq!(
-            told,
+            annotations,
             [
                 r#"{"type":"url_citation","url_citation":{"start_index":0,"end_index":19,"url":"https://a","title":"A"}}"#,
                 r#"{"type":"url_citation","url_citation":{"start_index":20,"end_index":30,"url":"https://b","title":"https://b"}}"#,
@@ -177,9 +179,11 @@ mod tests {
         );
         let citations =
             r#"{"citations":[{"startIndex":0,"endIndex":7,"uri":"https://c"},{"endIndex":2,"uri":"x"}]}"#;
-        told.clear();
-        of_citations(&Json::parse(citations).unwrap(), &words, &mut |json| told.push(json.to_owned()));
-        assert_eq!(told.len(), 1);
-        assert!(told[0].contains(r#""start_index":0,"end_index":6"#), "{told:?}");
+        annotations.clear();
+        citation_annotations(&Json::parse(citations).unwrap(), &text, &mut |json| {
+            annotations.push(json.to_owned())
+        });
+        assert_eq!(annotations.len(), 1);
+        assert!(annotations[0].contains(r#""start_index":0,"end_index":6"#), "{annotations:?}");
     }
 }

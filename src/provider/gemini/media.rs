@@ -43,7 +43,7 @@ pub(super) fn by_extension(url: &str) -> Option<&'static str> {
 }
 
 /// The media type of sound in one of OpenAI's formats.
-pub(super) fn of_audio(format: &str) -> String {
+pub(super) fn audio_media_type(format: &str) -> String {
     match format {
         "mp3" => "audio/mpeg".to_owned(),
         "pcm16" => "audio/pcm".to_owned(),

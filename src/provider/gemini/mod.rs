@@ -56,11 +56,11 @@ impl Chat for Gemini {
         target: &Target<'_>,
         outgoing: &mut Outgoing,
     ) -> Result<Vec<u8>, Error> {
-        request::write(request, *self, Model::of(target.model), outgoing)
+        request::write(request, *self, Model::from_name(target.model), outgoing)
     }
 
     fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
-        Box::new(reader::GeminiReader::new(streamed))
+        Box::new(reader::GeminiDecoder::new(streamed))
     }
 }
 

@@ -19,23 +19,23 @@ pub(super) struct Model {
     pub is_pro: bool,
     /// Gemini 3 or later: a function call of an earlier turn must carry its seal, and a function's result may
     /// hold pictures.
-    pub is_sealing: bool,
+    pub requires_signatures: bool,
 }
 
 impl Model {
     /// `gemini-2.5-pro`, `models/gemini-3-flash-preview`, `google/gemini-2.0-flash-001`.
-    pub(super) fn of(name: &str) -> Self {
+    pub(super) fn from_name(name: &str) -> Self {
         let name = name.rsplit('/').next().unwrap_or_default();
         let version = name.find("gemini-").and_then(|at| name.get(at + "gemini-".len()..)).map(version);
         let is_pro = name.contains("-pro");
-        let (thinking, is_sealing) = match version {
+        let (thinking, requires_signatures) = match version {
             Some(Some((0..=1, _) | (2, 0..=4))) => (Thinking::None, false),
             Some(Some((2, _))) => (Thinking::Budget, false),
             // `gemini-flash-latest` is of the newest generation.
             Some(_) => (Thinking::Level, true),
             None => (Thinking::Level, false),
         };
-        Self { thinking, is_pro, is_sealing }
+        Self { thinking, is_pro, requires_signatures }
     }
 }
 
@@ -66,8 +66,8 @@ mod tests {
             ("gemma-3-27b-it", Thinking::Level, false, false),
             ("", Thinking::Level, false, false),
         ];
-        for (name, thinking, is_pro, is_sealing) in cases {
-            assert_eq!(Model::of(name), Model { thinking, is_pro, is_sealing }, "{name}");
+        for (name, thinking, is_pro, requires_signatures) in cases {
+            assert_eq!(Model::from_name(name), Model { thinking, is_pro, requires_signatures }, "{name}");
         }
     }
 }

@@ -19,7 +19,7 @@ pub struct Single;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct ModelsResponse<'a> {
     #[serde(borrow)]
     models: Option<Vec<Json<'a>>>,
     publisher_models: Option<Vec<Json<'a>>>,
@@ -38,13 +38,13 @@ impl Exchange for Listing {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
+    fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
         let wrong = || ProviderError::unreadable("it is no list of models");
-        let text = std::str::from_utf8(answer).map_err(|_| wrong())?.trim();
-        let answer: Answer<'_> =
+        let text = std::str::from_utf8(response).map_err(|_| wrong())?.trim();
+        let parsed: ModelsResponse<'_> =
             serde_json::from_str(text).ok().filter(|_| text.starts_with('{')).ok_or_else(wrong)?;
         // An empty list is left out by Google's JSON.
-        let models = answer.models.or(answer.publisher_models).unwrap_or_default();
+        let models = parsed.models.or(parsed.publisher_models).unwrap_or_default();
         let data: Option<Vec<Model<'_>>> =
             models.iter().map(|json| Json::members(json.get()).map(Model)).collect();
         serde_json::to_vec(&ListOut { object: "list", data: data.ok_or_else(wrong)? }).map_err(|_| wrong())
@@ -56,9 +56,9 @@ impl Exchange for Single {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
+    fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
         let wrong = || ProviderError::unreadable("it is no model");
-        let text = std::str::from_utf8(answer).map_err(|_| wrong())?;
+        let text = std::str::from_utf8(response).map_err(|_| wrong())?;
         let model = Json::members(text.trim()).map(Model).ok_or_else(wrong)?;
         serde_json::to_vec(&model).map_err(|_| wrong())
     }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn googles_lists_are_told_in_openais_shape() {
+    fn googles_lists_become_openais_shape() {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         let list = br#"{"models":[{"name":"models/gemini-x","displayName":"X"}],"nextPageToken":"t"}"#;
         assert_eq!(

@@ -3,7 +3,7 @@
 //! What they say is read here from the JSON, not with the reader's own types: that is what makes it worth
 //! comparing.
 
-use super::reader::GeminiReader;
+use super::reader::GeminiDecoder;
 use crate::api::chat::answer::{ChatResponse, ContentPart};
 use crate::api::chat::{Decoder, Event, Finish};
 use crate::api::operation::Operation;
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// What an answer tells, by both readings.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct Observed {
     text: String,
     reasoning: String,
     /// Name, arguments, seal.
@@ -29,115 +29,115 @@ struct Told {
     error: Option<(u16, String)>,
 }
 
-fn told_by_reader(bytes: &[u8], streamed: bool, size: usize) -> Told {
-    let mut reader = GeminiReader::new(streamed);
-    let (mut answer, mut told) = (ChatResponse::default(), Told::default());
+fn decoded(bytes: &[u8], streamed: bool, size: usize) -> Observed {
+    let mut decoder = GeminiDecoder::new(streamed);
+    let (mut response, mut observed) = (ChatResponse::default(), Observed::default());
     let mut finishes = 0;
     let mut take = |event: Event<'_>| {
-        assert!(told.error.is_none(), "told after the error: {event:?}");
+        assert!(observed.error.is_none(), "told after the error: {event:?}");
         match event {
-            Event::Error(fault) => told.error = Some((fault.status, fault.message.clone())),
-            Event::Signature { signature, .. } => told.seals.push(signature.to_owned()),
+            Event::Error(error) => observed.error = Some((error.status, error.message.clone())),
+            Event::Signature { signature, .. } => observed.seals.push(signature.to_owned()),
             Event::Finish { .. } => finishes += 1,
             _ => {}
         }
-        answer.apply(&event);
+        response.apply(&event);
     };
-    for piece in bytes.chunks(size) {
-        reader.push(piece, &mut take);
+    for chunk in bytes.chunks(size) {
+        decoder.push(chunk, &mut take);
     }
-    reader.finish(&mut take);
+    decoder.finish(&mut take);
     assert!(finishes <= 1);
-    told.model = answer.model;
-    told.id = answer.id;
-    let usage = answer.usage;
-    told.usage = usage.map(|usage| {
+    observed.model = response.model;
+    observed.id = response.id;
+    let usage = response.usage;
+    observed.usage = usage.map(|usage| {
         [usage.input, usage.output, usage.total, usage.cached, usage.reasoning, usage.input_audio]
     });
-    assert!(answer.choices.len() <= 1);
-    let Some(choice) = answer.choices.first() else { return told };
-    told.text = choice.text().unwrap_or_default();
-    told.reasoning = choice.reasoning().unwrap_or_default();
-    told.finish = choice.finish.as_ref().map(|(_, native)| native.clone());
-    for piece in &choice.parts {
-        match piece {
+    assert!(response.choices.len() <= 1);
+    let Some(choice) = response.choices.first() else { return observed };
+    observed.text = choice.text().unwrap_or_default();
+    observed.reasoning = choice.reasoning().unwrap_or_default();
+    observed.finish = choice.finish.as_ref().map(|(_, native)| native.clone());
+    for part in &choice.parts {
+        match part {
             ContentPart::ToolCall { name, arguments, signature, .. } => {
                 let arguments = serde_json::from_str(arguments).unwrap();
-                told.calls.push((name.clone(), arguments, signature.clone()));
+                observed.calls.push((name.clone(), arguments, signature.clone()));
             }
             ContentPart::Block(json) => {
                 assert!(serde_json::from_str::<Value>(json).unwrap()["type"].is_string());
-                told.blocks += 1;
+                observed.blocks += 1;
             }
             _ => {}
         }
     }
-    told
+    observed
 }
 
 /// What the tap learns of an answer that passes as it came is what the reader tells of it.
-fn check_tap(bytes: &[u8], streamed: bool, wanted: &Told, id: &str) {
+fn check_tap(bytes: &[u8], streamed: bool, wanted: &Observed, id: &str) {
     for size in [bytes.len(), 7] {
         let mut tap = Tap::new(Operation::Proxy, streamed, !streamed, Some(bytes.len()));
-        for piece in bytes.chunks(size) {
-            tap.push(piece);
+        for chunk in bytes.chunks(size) {
+            tap.push(chunk);
         }
         tap.finish();
-        let learned = tap.learned();
-        let usage = learned.usage.map(|usage| {
+        let summary = tap.learned();
+        let usage = summary.usage.map(|usage| {
             [usage.input, usage.output, usage.total, usage.cached, usage.reasoning, usage.input_audio]
         });
         assert_eq!(usage, wanted.usage, "{id}: tapped");
-        assert_eq!((&learned.model, &learned.finish), (&wanted.model, &wanted.finish), "{id}: tapped");
-        assert!(learned.content && learned.is_complete(), "{id}: tapped");
+        assert_eq!((&summary.model, &summary.finish), (&wanted.model, &wanted.finish), "{id}: tapped");
+        assert!(summary.content && summary.is_complete(), "{id}: tapped");
     }
 }
 
-fn told_by_recording(chunks: &[Value]) -> Told {
-    let mut told = Told::default();
+fn recorded(chunks: &[Value]) -> Observed {
+    let mut observed = Observed::default();
     for chunk in chunks {
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        told.model = told.model.or_else(|| text(&chunk["modelVersion"]));
-        told.id = told.id.or_else(|| text(&chunk["responseId"]));
+        observed.model = observed.model.or_else(|| text(&chunk["modelVersion"]));
+        observed.id = observed.id.or_else(|| text(&chunk["responseId"]));
         if let Some(usage) = usage(&chunk["usageMetadata"]) {
-            told.usage = Some(usage);
+            observed.usage = Some(usage);
         }
         if chunk["promptFeedback"]["blockReason"].is_string() {
-            told.finish = text(&chunk["promptFeedback"]["blockReason"]);
+            observed.finish = text(&chunk["promptFeedback"]["blockReason"]);
         }
         let Some(candidate) = chunk["candidates"].get(0) else { continue };
-        told.finish = text(&candidate["finishReason"]).or(told.finish);
+        observed.finish = text(&candidate["finishReason"]).or(observed.finish);
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
             let seal = text(&part["thoughtSignature"]);
             if part["functionCall"].is_object() {
                 let call = &part["functionCall"];
                 let args = if call["args"].is_null() { serde_json::json!({}) } else { call["args"].clone() };
-                told.calls.push((text(&call["name"]).unwrap(), args, seal));
+                observed.calls.push((text(&call["name"]).unwrap(), args, seal));
                 continue;
             }
             match part["text"].as_str() {
-                Some(text) if part["thought"] == true => told.reasoning.push_str(text),
-                Some(text) => told.text.push_str(text),
+                Some(text) if part["thought"] == true => observed.reasoning.push_str(text),
+                Some(text) => observed.text.push_str(text),
                 None => {
-                    told.blocks += 1;
+                    observed.blocks += 1;
                     continue;
                 }
             }
-            told.seals.extend(seal);
+            observed.seals.extend(seal);
         }
     }
-    told
+    observed
 }
 
-fn usage(told: &Value) -> Option<[u64; 6]> {
-    let count = |name: &str| told[name].as_u64().unwrap_or_default();
-    told["totalTokenCount"].as_u64()?;
-    let audio = told["promptTokensDetails"].as_array().into_iter().flatten();
+fn usage(counts: &Value) -> Option<[u64; 6]> {
+    let count = |name: &str| counts[name].as_u64().unwrap_or_default();
+    counts["totalTokenCount"].as_u64()?;
+    let audio = counts["promptTokensDetails"].as_array().into_iter().flatten();
     let audio =
         audio.filter(|share| share["modality"] == "AUDIO").filter_map(|share| share["tokenCount"].as_u64());
     let input = count("promptTokenCount") + count("toolUsePromptTokenCount");
     let output = count("candidatesTokenCount") + count("thoughtsTokenCount");
-    assert_eq!(input + output, count("totalTokenCount"), "{told}");
+    assert_eq!(input + output, count("totalTokenCount"), "{counts}");
     Some([
         input,
         output,
@@ -149,7 +149,7 @@ fn usage(told: &Value) -> Option<[u64; 6]> {
 }
 
 #[test]
-fn recorded_answers_are_told_as_they_are() {
+fn recorded_responses_are_decoded_faithfully() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(&path) else {
         return eprintln!("SKIPPED: gemini recordings: no recorded traffic beside this checkout");
@@ -164,12 +164,12 @@ fn recorded_answers_are_told_as_they_are() {
         let id = recording["id"].as_str().unwrap();
         let status = recording["status"].as_u64().unwrap();
         if status >= 400 {
-            let fault = crate::api::chat::ProviderError::read(
+            let error = crate::api::chat::ProviderError::read(
                 u16::try_from(status).unwrap(),
                 recording["response"].to_string().as_bytes(),
             );
-            assert_eq!(fault.message, recording["response"]["error"]["message"].as_str().unwrap());
-            assert_eq!(fault.kind.as_deref(), recording["response"]["error"]["status"].as_str());
+            assert_eq!(error.message, recording["response"]["error"]["message"].as_str().unwrap());
+            assert_eq!(error.kind.as_deref(), recording["response"]["error"]["status"].as_str());
             failed += 1;
             continue;
         }
@@ -184,24 +184,24 @@ fn recorded_answers_are_told_as_they_are() {
                 (response.to_string().into_bytes(), vec![response.clone()], false)
             }
         };
-        let wanted = told_by_recording(&chunks);
+        let wanted = recorded(&chunks);
         assert!(wanted.finish.is_some(), "{id}");
-        assert_eq!(told_by_reader(&bytes, is_stream, bytes.len()), wanted, "{id}");
+        assert_eq!(decoded(&bytes, is_stream, bytes.len()), wanted, "{id}");
         check_tap(&bytes, is_stream, &wanted, id);
         for size in [1, 7, 61, 4096] {
-            assert_eq!(told_by_reader(&bytes, is_stream, size), wanted, "{id}: pieces of {size}");
+            assert_eq!(decoded(&bytes, is_stream, size), wanted, "{id}: pieces of {size}");
         }
         if is_stream {
             // As `streamGenerateContent` sends it without `alt=sse`, under either content type.
             let list = serde_json::to_vec_pretty(&chunks).unwrap();
             check_tap(&list, false, &wanted, id);
-            assert_eq!(told_by_reader(&list, true, 5), wanted, "{id}: as a list");
-            assert_eq!(told_by_reader(&list, false, 500), wanted, "{id}: as a list");
+            assert_eq!(decoded(&list, true, 5), wanted, "{id}: as a list");
+            assert_eq!(decoded(&list, false, 500), wanted, "{id}: as a list");
             // Cut before its last event, it has no finish.
             let cut = bytes.len() - bytes.rsplit(|byte| *byte == b'{').count().min(40) - 40;
             let text = &bytes[..cut];
             let last = text.windows(6).rposition(|bytes| bytes == b"data: ").unwrap();
-            assert_eq!(told_by_reader(&bytes[..last], true, 100).finish, None, "{id}: cut short");
+            assert_eq!(decoded(&bytes[..last], true, 100).finish, None, "{id}: cut short");
             streamed += 1;
         } else {
             whole += 1;
@@ -212,15 +212,15 @@ fn recorded_answers_are_told_as_they_are() {
 }
 
 fn events(bytes: &[u8], streamed: bool) -> Vec<String> {
-    let mut reader = GeminiReader::new(streamed);
-    let mut told = Vec::new();
-    reader.push(bytes, &mut |event| told.push(format!("{event:?}")));
-    reader.finish(&mut |event| told.push(format!("{event:?}")));
-    told
+    let mut decoder = GeminiDecoder::new(streamed);
+    let mut log = Vec::new();
+    decoder.push(bytes, &mut |event| log.push(format!("{event:?}")));
+    decoder.finish(&mut |event| log.push(format!("{event:?}")));
+    log
 }
 
 #[test]
-fn what_breaks_is_told() {
+fn broken_responses_end_in_an_error() {
     let error = r#"{"error":{"code":503,"message":"Overloaded.","status":"UNAVAILABLE"}}"#;
     let start = r#"{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]}"#;
     for (bytes, streamed, status, message) in [
@@ -234,13 +234,13 @@ fn what_breaks_is_told() {
         (String::new(), false, 502, "The provider's answer cannot be read"),
         (format!("[{start},"), false, 502, "The provider's answer cannot be read"),
     ] {
-        let told = events(bytes.as_bytes(), streamed);
-        let last = told.last().unwrap();
+        let log = events(bytes.as_bytes(), streamed);
+        let last = log.last().unwrap();
         assert!(
             last.starts_with(&format!("Error(Fault {{ status: {status}, message: \"{message}")),
-            "{bytes}: {told:?}"
+            "{bytes}: {log:?}"
         );
-        assert!(!told.iter().any(|event| event.starts_with("Finish")), "{told:?}");
+        assert!(!log.iter().any(|event| event.starts_with("Finish")), "{log:?}");
     }
     // Nothing at all, and a stream that only stops: not for the reader to say.
     assert_eq!(events(b"", true), Vec::<String>::new());
@@ -250,25 +250,25 @@ fn what_breaks_is_told() {
 }
 
 #[test]
-fn a_finish_in_every_chunk_is_told_once_and_last() {
+fn a_finish_in_every_chunk_is_emitted_once_and_last() {
     let chunk = |text: &str| {
         format!(
             r#"data: {{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}]}},"finishReason":"STOP"}}]}}"#
         )
     };
-    let told = events([chunk("a"), chunk("b"), String::new()].join("\n\n").as_bytes(), true);
-    let at = |start: &str| told.iter().position(|event| event.starts_with(start)).unwrap();
-    assert_eq!(told.iter().filter(|event| event.starts_with("Finish")).count(), 1);
+    let log = events([chunk("a"), chunk("b"), String::new()].join("\n\n").as_bytes(), true);
+    let at = |start: &str| log.iter().position(|event| event.starts_with(start)).unwrap();
+    assert_eq!(log.iter().filter(|event| event.starts_with("Finish")).count(), 1);
     assert!(at("Finish") > at(r#"Text { choice: 0, text: "b" }"#));
-    assert_eq!(told.last().unwrap(), "End");
+    assert_eq!(log.last().unwrap(), "End");
 }
 
 #[test]
 fn a_blocked_prompt_is_a_refusal() {
-    let told = events(br#"{"promptFeedback":{"blockReason":"OTHER"}}"#, false);
-    assert!(told.iter().any(|event| event.contains("The prompt was blocked by Google: OTHER.")), "{told:?}");
+    let log = events(br#"{"promptFeedback":{"blockReason":"OTHER"}}"#, false);
+    assert!(log.iter().any(|event| event.contains("The prompt was blocked by Google: OTHER.")), "{log:?}");
     let finish = format!("{:?}", Event::Finish { choice: 0, reason: Finish::ContentFilter, native: "OTHER" });
-    assert!(told.contains(&finish), "{told:?}");
+    assert!(log.contains(&finish), "{log:?}");
 }
 
 proptest::proptest! {

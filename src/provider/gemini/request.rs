@@ -45,7 +45,7 @@ pub(super) fn write_count(
     name: &str,
     outgoing: &mut Outgoing,
 ) -> Result<Vec<u8>, Error> {
-    let mut body = body(request, gemini, Model::of(name), outgoing)?;
+    let mut body = body(request, gemini, Model::from_name(name), outgoing)?;
     if gemini.is_vertex() {
         (body.config, body.tool_config, body.rest) = (Params::default(), None, Params::default());
         return written(&body);
@@ -91,7 +91,7 @@ fn body<'a>(
     }
     let turns = turns(request.messages, gemini, model, outgoing)?;
     if turns.has_server_tools {
-        offer.config = Some(told_of_server_tools(offer.config));
+        offer.config = Some(with_server_tools(offer.config));
     }
     let rest = outgoing.settle(request.params, gemini.provider())?;
     Ok(BodyOut {
@@ -142,12 +142,12 @@ fn service_tier(params: &mut Params<'_>, gemini: Gemini, outgoing: &mut Outgoing
 }
 
 /// Calls of Google's own tools in the history are taken only together with this.
-fn told_of_server_tools<'a>(config: Option<Json<'a>>) -> Json<'a> {
+fn with_server_tools<'a>(config: Option<Json<'a>>) -> Json<'a> {
     let name = "includeServerSideToolInvocations";
     let members = config.as_ref().and_then(|config| Json::members(config.get())).unwrap_or_default();
     let mut members: Vec<(&str, Json<'_>)> =
         members.iter().map(|(name, json)| (name.as_ref(), json.clone())).collect();
-    if !members.iter().any(|(known, _)| *known == name) {
+    if !members.iter().any(|(member, _)| *member == name) {
         members.push((name, Json::from_value(&true)));
     }
     object(&members)

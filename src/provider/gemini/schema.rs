@@ -9,7 +9,7 @@ use crate::api::chat::Json;
 use std::borrow::Cow;
 
 /// Deeper than any schema a model could follow: what lies below stays as it is.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// The schema with what Gemini does not know said otherwise.
 pub(super) fn tidy<'a>(schema: &Json<'a>) -> Json<'a> {
@@ -18,7 +18,7 @@ pub(super) fn tidy<'a>(schema: &Json<'a>) -> Json<'a> {
 
 /// The schema `text` put right; `None` when nothing is to be done.
 fn tidied(text: &str, depth: usize) -> Option<String> {
-    if depth > DEEPEST || !text.starts_with('{') {
+    if depth > MAX_DEPTH || !text.starts_with('{') {
         return None;
     }
     let mut out = Members::default();
@@ -39,7 +39,7 @@ fn tidied(text: &str, depth: usize) -> Option<String> {
                     out.push("type", format!("\"{kind}\""));
                 }
             }
-            "format" if value.text().is_some_and(|format| !is_known_format(&format)) => {
+            "format" if value.text().is_some_and(|format| !is_supported_format(&format)) => {
                 out.changed = true;
                 notes.push(format!("format: {}", value.text().unwrap_or_default()));
             }
@@ -102,7 +102,7 @@ fn each_item(text: &str, depth: usize) -> Option<String> {
     Some(format!("[{}]", texts.collect::<Vec<_>>().join(",")))
 }
 
-fn is_known_format(format: &str) -> bool {
+fn is_supported_format(format: &str) -> bool {
     // <https://ai.google.dev/gemini-api/docs/structured-output>, and the number formats of OpenAPI.
     matches!(format, "date-time" | "date" | "time" | "enum" | "int32" | "int64" | "float" | "double")
 }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_know_is_said_otherwise() {
+    fn unsupported_keywords_are_rewritten() {
         check(r#"{"$schema":"x","type":"object"}"#, r#"{"type":"object"}"#);
         check(r#"{"const":"a"}"#, r#"{"enum":["a"],"type":"string"}"#);
         check(r#"{"type":"integer","const":3}"#, r#"{"type":"integer","enum":[3]}"#);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_without_a_bottom_is_left_alone() {
+    fn a_too_deep_schema_is_left_alone() {
         let deep = format!("{}{{\"const\":1}}{}", "{\"items\":".repeat(100), "}".repeat(100));
         check(&deep, &deep);
     }

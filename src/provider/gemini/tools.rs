@@ -127,7 +127,7 @@ fn tool_config<'a>(mode: Option<Mode<'_>>, own: Option<&Json<'a>>) -> Option<Jso
 /// The tool of Google's that a name stands for.
 fn native(name: &str) -> Option<&'static str> {
     let undated = match name.rsplit_once('_') {
-        Some((head, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => head,
+        Some((base, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => base,
         _ => name,
     };
     let found = NATIVE.iter().find(|(own, others)| *own == name || others.contains(&undated));

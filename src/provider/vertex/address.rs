@@ -1,7 +1,7 @@
 //! Where a call to Vertex AI goes: the region's host, the project, the publisher's or the endpoint's path.
 
 use super::ID;
-use super::model::{Named, Speech};
+use super::model::{ModelApi, ModelName};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
@@ -30,7 +30,7 @@ fn region(account: &Account) -> Result<&str, Error> {
         if is_express(account) {
             return Ok("global");
         }
-        return Err(lacks("cloud_b_region", "a region (us-central1, global, ...)"));
+        return Err(missing("cloud_b_region", "a region (us-central1, global, ...)"));
     };
     let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let edges = region.starts_with('-') || region.ends_with('-');
@@ -41,7 +41,7 @@ fn region(account: &Account) -> Result<&str, Error> {
     Err(Error::invalid_request("cloud_b_region", message).with_provider(ID))
 }
 
-fn lacks(param: &str, what: &str) -> Error {
+fn missing(param: &str, what: &str) -> Error {
     let message = format!("vertex-ai needs {what}: give {param} in the config or in the stored provider.");
     Error::invalid_request(param, message).with_provider(ID)
 }
@@ -66,7 +66,7 @@ fn project(account: &Account) -> Result<String, Error> {
     let json = account.cloud_b.service_account_json.as_ref();
     let own = json.and_then(|json| serde_json::from_str::<ServiceAccount>(json.expose()).ok()?.project_id);
     let project = own.filter(|project| !project.is_empty()).or_else(|| account.cloud_b.project_id.clone());
-    let project = project.ok_or_else(|| lacks("cloud_b_project_id", "a project"))?;
+    let project = project.ok_or_else(|| missing("cloud_b_project_id", "a project"))?;
     if climbs(&project) {
         let message = "cloud_b_project_id must not contain '.' or '..' as a path segment.";
         return Err(Error::invalid_request("cloud_b_project_id", message).with_provider(ID));
@@ -80,13 +80,13 @@ fn project(account: &Account) -> Result<String, Error> {
 /// 400 when model, project or region are missing.
 pub(super) fn path(call: &Call<'_>, account: &Account) -> Result<String, Error> {
     match call.operation {
-        Operation::Proxy => return proxied(call, account),
+        Operation::Proxy => return passthrough_path(call, account),
         Operation::Models => {
             return Ok(format!("{}/publishers/google/models?pageSize=300", version("v1beta1", account)));
         }
         Operation::ModelsGet => {
             let id = call.path.strip_prefix("models/").unwrap_or(call.path);
-            let named = Named::of(id);
+            let named = ModelName::parse(id);
             let (publisher, name) = (segment(named.publisher)?, segment(named.name)?);
             return Ok(format!("{}/publishers/{publisher}/models/{name}", version("v1beta1", account)));
         }
@@ -95,40 +95,42 @@ pub(super) fn path(call: &Call<'_>, account: &Account) -> Result<String, Error> 
     let model = call.model.filter(|model| !model.is_empty()).ok_or_else(|| {
         Error::invalid_request("model", "model is missing: Vertex AI has it in its path.").with_provider(ID)
     })?;
-    let named = Named::of(model);
+    let named = ModelName::parse(model);
     let (publisher, name) = (segment(named.publisher)?, segment(named.name)?);
-    let place = if is_express(account) { String::new() } else { place(account)? };
-    Ok(match named.speech {
-        Speech::Open => {
-            format!("{}{place}/endpoints/openapi/chat/completions", version("v1beta1", account))
+    let location = if is_express(account) { String::new() } else { location_path(account)? };
+    Ok(match named.api {
+        ModelApi::Shared => {
+            format!("{}{location}/endpoints/openapi/chat/completions", version("v1beta1", account))
         }
-        Speech::Endpoint => format!("{}{place}/endpoints/{name}/chat/completions", version("v1", account)),
-        Speech::Anthropic if call.operation == Operation::CountTokens => {
+        ModelApi::Endpoint => {
+            format!("{}{location}/endpoints/{name}/chat/completions", version("v1", account))
+        }
+        ModelApi::Anthropic if call.operation == Operation::CountTokens => {
             let version = version("v1", account);
-            format!("{version}{place}/publishers/{publisher}/models/count-tokens:rawPredict")
+            format!("{version}{location}/publishers/{publisher}/models/count-tokens:rawPredict")
         }
-        Speech::Gemini | Speech::Anthropic | Speech::Raw => {
+        ModelApi::Gemini | ModelApi::Anthropic | ModelApi::Raw => {
             let method = method(call, &named);
-            format!("{}{place}/publishers/{publisher}/models/{name}{method}", version("v1", account))
+            format!("{}{location}/publishers/{publisher}/models/{name}{method}", version("v1", account))
         }
     })
 }
 
 /// The method at the end of the path, and its query. The caller's query is of another API.
-fn method(call: &Call<'_>, named: &Named<'_>) -> &'static str {
-    match (named.speech, call.operation) {
-        (Speech::Gemini, Operation::Embeddings) => Embeddings::on_vertex(named.name).method(),
-        (Speech::Gemini, Operation::CountTokens) => ":countTokens",
-        (Speech::Gemini, Operation::Images) => ":predict",
-        (Speech::Gemini, _) if call.streamed => ":streamGenerateContent?alt=sse",
-        (Speech::Gemini, _) => ":generateContent",
+fn method(call: &Call<'_>, named: &ModelName<'_>) -> &'static str {
+    match (named.api, call.operation) {
+        (ModelApi::Gemini, Operation::Embeddings) => Embeddings::on_vertex(named.name).method(),
+        (ModelApi::Gemini, Operation::CountTokens) => ":countTokens",
+        (ModelApi::Gemini, Operation::Images) => ":predict",
+        (ModelApi::Gemini, _) if call.streamed => ":streamGenerateContent?alt=sse",
+        (ModelApi::Gemini, _) => ":generateContent",
         _ if call.streamed => ":streamRawPredict",
         _ => ":rawPredict",
     }
 }
 
 /// What a caller asks by Vertex AI's own paths, with or without the version before it.
-fn proxied(call: &Call<'_>, account: &Account) -> Result<String, Error> {
+fn passthrough_path(call: &Call<'_>, account: &Account) -> Result<String, Error> {
     if climbs(call.path) {
         let message = "The path must not contain '.' or '..' as a segment.";
         return Err(Error::bad_request(message).with_provider(ID));
@@ -148,7 +150,7 @@ fn version(version: &'static str, account: &Account) -> &'static str {
     }
 }
 
-fn place(account: &Account) -> Result<String, Error> {
+fn location_path(account: &Account) -> Result<String, Error> {
     let (project, region) = (project(account)?, region(account)?);
     Ok(format!("/projects/{}/locations/{region}", encode_segment(&project)))
 }

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 /// Google's longest.
-const LIFE_S: u64 = 3600;
+const LIFETIME_SECONDS: u64 = 3600;
 const METADATA_URL: &str =
     "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token";
 
@@ -36,7 +36,7 @@ pub(super) struct ServiceAccount {
 
 /// The service account's JSON, as Google hands it out.
 #[derive(Deserialize)]
-struct Credentials {
+struct KeyFile {
     #[serde(rename = "type")]
     kind: Option<String>,
     client_email: Option<String>,
@@ -46,7 +46,7 @@ struct Credentials {
 }
 
 #[derive(Serialize)]
-struct Head<'a> {
+struct JwtHeader<'a> {
     alg: &'static str,
     typ: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,38 +67,39 @@ impl ServiceAccount {
     ///
     /// # Errors
     /// 400 when it is not the key of a service account.
-    pub(super) fn of(account: &Account) -> Result<Self, Error> {
+    pub(super) fn from_account(account: &Account) -> Result<Self, Error> {
         let param = "cloud_b_service_account_json";
         let wrong = |what: &str| {
             let message = format!("{param} {what}. Give the JSON key file of a service account.");
             Error::invalid_request(param, message).with_provider(ID)
         };
         let json = account.cloud_b.service_account_json.as_ref().ok_or_else(|| wrong("is missing"))?;
-        let told: Credentials =
+        let key_file: KeyFile =
             serde_json::from_str(json.expose()).map_err(|_| wrong("is no service account's JSON"))?;
-        if told.kind.as_deref().is_some_and(|kind| kind != "service_account") {
+        if key_file.kind.as_deref().is_some_and(|kind| kind != "service_account") {
             return Err(wrong("is of another type than service_account"));
         }
-        let email = told.client_email.ok_or_else(|| wrong("has no client_email"))?;
-        let private_key = told.private_key.map(Secret::new).ok_or_else(|| wrong("has no private_key"))?;
+        let email = key_file.client_email.ok_or_else(|| wrong("has no client_email"))?;
+        let private_key = key_file.private_key.map(Secret::new).ok_or_else(|| wrong("has no private_key"))?;
         key_pair(&private_key).map_err(|_| wrong("has a private_key that is no RSA key in PEM"))?;
-        let token_url = told.token_uri.filter(|url| is_googles(url)).unwrap_or_else(|| TOKEN_URL.to_owned());
+        let token_url =
+            key_file.token_uri.filter(|url| is_googles_url(url)).unwrap_or_else(|| TOKEN_URL.to_owned());
         let digest = ring::digest::digest(&ring::digest::SHA256, json.expose().as_bytes());
         let key = format!("vertex-ai {}", URL_SAFE_NO_PAD.encode(digest));
-        Ok(Self { key, email, key_id: told.private_key_id, token_url, private_key })
+        Ok(Self { key, email, key_id: key_file.private_key_id, token_url, private_key })
     }
 
     fn assertion(&self, now: SystemTime) -> Result<String, String> {
         let now = now.duration_since(UNIX_EPOCH).map_err(|_| "the clock is before 1970")?.as_secs();
-        let head = Head { alg: "RS256", typ: "JWT", kid: self.key_id.as_deref() };
+        let header = JwtHeader { alg: "RS256", typ: "JWT", kid: self.key_id.as_deref() };
         let claims = Claims {
             iss: &self.email,
             scope: SCOPE,
             aud: &self.token_url,
             iat: now,
-            exp: now.saturating_add(LIFE_S),
+            exp: now.saturating_add(LIFETIME_SECONDS),
         };
-        let mut text = format!("{}.{}", encoded(&head)?, encoded(&claims)?);
+        let mut text = format!("{}.{}", encoded(&header)?, encoded(&claims)?);
         let pair = key_pair(&self.private_key)?;
         let mut signature = vec![0; pair.public().modulus_len()];
         pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature)
@@ -130,12 +131,12 @@ fn key_pair(pem: &Secret) -> Result<RsaKeyPair, String> {
 
 /// Whether a token address is Google's. Callers write this JSON: any other address would be asked on their
 /// behalf from inside our network, and given an assertion.
-fn is_googles(url: &str) -> bool {
+fn is_googles_url(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else { return false };
-    let is_known =
+    let is_googles_host =
         url.host_str().is_some_and(|host| host == "accounts.google.com" || host.ends_with(".googleapis.com"));
     url.scheme() == "https"
-        && is_known
+        && is_googles_host
         && url.port().is_none()
         && url.username().is_empty()
         && url.password().is_none()
@@ -156,9 +157,9 @@ impl Grant for ServiceAccount {
         "the sign-in of the service account at Google"
     }
 
-    fn next(&self, answers: &[Brought], now: SystemTime) -> Result<Next, String> {
-        if let Some(answer) = answers.first() {
-            return token(answer);
+    fn next(&self, responses: &[Brought], now: SystemTime) -> Result<Next, String> {
+        if let Some(response) = responses.first() {
+            return token(response);
         }
         let grant_type = "urn:ietf:params:oauth:grant-type:jwt-bearer";
         let grant_type = utf8_percent_encode(grant_type, NON_ALPHANUMERIC);
@@ -187,9 +188,9 @@ impl Grant for Machine {
         "the sign-in of this machine at Google's metadata server"
     }
 
-    fn next(&self, answers: &[Brought], _now: SystemTime) -> Result<Next, String> {
-        if let Some(answer) = answers.first() {
-            return token(answer);
+    fn next(&self, responses: &[Brought], _now: SystemTime) -> Result<Next, String> {
+        if let Some(response) = responses.first() {
+            return token(response);
         }
         let flavor = (HeaderName::from_static("metadata-flavor"), HeaderValue::from_static("Google"));
         Ok(Next::Ask(Errand {
@@ -203,22 +204,24 @@ impl Grant for Machine {
 }
 
 /// The token in an answer of either.
-fn token(answer: &Brought) -> Result<Next, String> {
+fn token(response: &Brought) -> Result<Next, String> {
     #[derive(Deserialize)]
-    struct Told {
+    struct TokenDocument {
         access_token: Option<Box<str>>,
         expires_in: Option<u64>,
         error: Option<String>,
         error_description: Option<String>,
     }
-    let told = serde_json::from_slice::<Told>(&answer.body).ok();
-    if let (200, Some(Told { access_token: Some(token), expires_in, .. })) = (answer.status, &told) {
-        let life = Duration::from_secs(expires_in.unwrap_or(LIFE_S));
-        return Ok(Next::Done(Granted::Bearer(Secret::new(token.clone())), life));
+    let document = serde_json::from_slice::<TokenDocument>(&response.body).ok();
+    if let (200, Some(TokenDocument { access_token: Some(token), expires_in, .. })) =
+        (response.status, &document)
+    {
+        let lifetime = Duration::from_secs(expires_in.unwrap_or(LIFETIME_SECONDS));
+        return Ok(Next::Done(Granted::Bearer(Secret::new(token.clone())), lifetime));
     }
-    let words = told.and_then(|told| told.error_description.or(told.error));
-    let words: String = words.unwrap_or_else(|| "and said no more".to_owned()).chars().take(300).collect();
-    Err(format!("Google answered with status {}: {words}", answer.status))
+    let reason = document.and_then(|document| document.error_description.or(document.error));
+    let reason: String = reason.unwrap_or_else(|| "and said no more".to_owned()).chars().take(300).collect();
+    Err(format!("Google answered with status {}: {reason}", response.status))
 }
 
 #[cfg(test)]
@@ -244,19 +247,19 @@ mod tests {
         let pem = pem();
         let json = serde_json::json!({"type": "service_account", "client_email": "a@p.iam", "private_key": pem,
             "private_key_id": "k1", "token_uri": "https://evil.example/token"});
-        let grant = ServiceAccount::of(&account(&json)).unwrap();
-        assert!(!format!("{grant:?} {}", grant.key()).contains("PRIVATE"));
+        let service_account = ServiceAccount::from_account(&account(&json)).unwrap();
+        assert!(!format!("{service_account:?} {}", service_account.key()).contains("PRIVATE"));
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        let Next::Ask(errand) = grant.next(&[], now).unwrap() else { panic!() };
+        let Next::Ask(request) = service_account.next(&[], now).unwrap() else { panic!() };
         // Somebody else's address is not asked.
-        assert_eq!((errand.url.as_str(), errand.is_metadata), (TOKEN_URL, false));
-        let body = String::from_utf8(errand.body).unwrap();
+        assert_eq!((request.url.as_str(), request.is_metadata), (TOKEN_URL, false));
+        let body = String::from_utf8(request.body).unwrap();
         let start = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant%2Dtype%3Ajwt%2Dbearer&assertion=";
         let assertion = body.strip_prefix(start).unwrap();
         let (signed, signature) = assertion.rsplit_once('.').unwrap();
-        let (head, claims) = signed.split_once('.').unwrap();
+        let (header, claims) = signed.split_once('.').unwrap();
         let decoded = |text: &str| String::from_utf8(URL_SAFE_NO_PAD.decode(text).unwrap()).unwrap();
-        assert_eq!(decoded(head), r#"{"alg":"RS256","typ":"JWT","kid":"k1"}"#);
+        assert_eq!(decoded(header), r#"{"alg":"RS256","typ":"JWT","kid":"k1"}"#);
         assert_eq!(
             decoded(claims),
             r#"{"iss":"a@p.iam","scope":"https://www.googleapis.com/auth/cloud-platform","aud":"https://oauth2.googleapis.com/token","iat":1700000000,"exp":1700003600}"#
@@ -265,16 +268,16 @@ mod tests {
         let public = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, pair.public_key().as_ref());
         public.verify(signed.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).unwrap()).unwrap();
 
-        let brought = |status, body: &str| Brought { status, body: body.into() };
-        let good = brought(200, r#"{"access_token":"t","expires_in":3599,"token_type":"Bearer"}"#);
-        let Next::Done(granted, life) = grant.next(&[good], now).unwrap() else { panic!() };
-        assert_eq!((granted, life), (Granted::Bearer(Secret::new("t")), Duration::from_secs(3599)));
-        let bad = brought(400, r#"{"error":"invalid_grant","error_description":"Invalid JWT Signature."}"#);
+        let response = |status, body: &str| Brought { status, body: body.into() };
+        let good = response(200, r#"{"access_token":"t","expires_in":3599,"token_type":"Bearer"}"#);
+        let Next::Done(credentials, lifetime) = service_account.next(&[good], now).unwrap() else { panic!() };
+        assert_eq!((credentials, lifetime), (Granted::Bearer(Secret::new("t")), Duration::from_secs(3599)));
+        let bad = response(400, r#"{"error":"invalid_grant","error_description":"Invalid JWT Signature."}"#);
         assert_eq!(
-            grant.next(&[bad], now).unwrap_err(),
+            service_account.next(&[bad], now).unwrap_err(),
             "Google answered with status 400: Invalid JWT Signature."
         );
-        assert!(grant.next(&[brought(200, "<html>")], now).is_err());
+        assert!(service_account.next(&[response(200, "<html>")], now).is_err());
     }
 
     #[test]
@@ -287,21 +290,21 @@ mod tests {
             serde_json::json!({"type": "external_account", "client_email": "canary"}),
             serde_json::json!({"client_email": 3}),
         ] {
-            let error = ServiceAccount::of(&account(&json)).unwrap_err();
+            let error = ServiceAccount::from_account(&account(&json)).unwrap_err();
             assert_eq!(error.param.as_deref(), Some("cloud_b_service_account_json"));
             assert!(error.status() == 400 && !format!("{error:?}").contains("canary"), "{error:?}");
         }
-        assert!(ServiceAccount::of(&Account::default()).is_err());
+        assert!(ServiceAccount::from_account(&Account::default()).is_err());
     }
 
     #[test]
-    fn only_googles_addresses_hand_out_tokens() {
+    fn only_googles_token_urls_are_used() {
         for good in [
             TOKEN_URL,
             "https://accounts.google.com/o/oauth2/token",
             "https://www.googleapis.com/oauth2/v4/token",
         ] {
-            assert!(is_googles(good), "{good}");
+            assert!(is_googles_url(good), "{good}");
         }
         for bad in [
             "http://oauth2.googleapis.com/token",
@@ -314,14 +317,14 @@ mod tests {
             "file:///etc/passwd",
             "",
         ] {
-            assert!(!is_googles(bad), "{bad}");
+            assert!(!is_googles_url(bad), "{bad}");
         }
     }
 
     #[test]
-    fn the_machine_is_asked_as_google_wants_it() {
-        let Next::Ask(errand) = Machine.next(&[], UNIX_EPOCH).unwrap() else { panic!() };
-        assert!(errand.is_metadata && errand.url.starts_with("http://metadata.google.internal/"));
-        assert_eq!(errand.headers["metadata-flavor"], "Google");
+    fn the_metadata_server_is_queried_with_googles_header() {
+        let Next::Ask(request) = Machine.next(&[], UNIX_EPOCH).unwrap() else { panic!() };
+        assert!(request.is_metadata && request.url.starts_with("http://metadata.google.internal/"));
+        assert_eq!(request.headers["metadata-flavor"], "Google");
     }
 }

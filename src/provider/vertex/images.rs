@@ -76,22 +76,22 @@ impl Exchange for Imagen {
         Ok(Some(bytes))
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
-        self.read_at(answer, request, model, 0)
+    fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
+        self.read_at(response, request, model, 0)
     }
 
     /// When they were made Google does not say: it is when they came.
     fn read_at(
         &self,
-        answer: &[u8],
+        response: &[u8],
         request: Option<&Body>,
         _: &str,
         created: u64,
     ) -> Result<Vec<u8>, ProviderError> {
-        let answer: Answer<'_> =
-            serde_json::from_slice(answer).map_err(|_| ProviderError::unreadable("it holds no pictures"))?;
+        let parsed: ImagenResponse<'_> = serde_json::from_slice(response)
+            .map_err(|_| ProviderError::unreadable("it holds no pictures"))?;
         let wants_url = request.and_then(|body| body.text("response_format")).as_deref() == Some("url");
-        let predictions = answer.predictions.unwrap_or_default();
+        let predictions = parsed.predictions.unwrap_or_default();
         let pictures = predictions.iter().filter_map(|prediction| prediction.picture(wants_url));
         let data: Vec<Picture<'_>> = pictures.collect();
         if data.is_empty() {
@@ -99,7 +99,7 @@ impl Exchange for Imagen {
             let reason = reason.unwrap_or("Google's filters held every picture back.");
             return Err(ProviderError::new(400, reason).with_kind("content_policy_violation"));
         }
-        serde_json::to_vec(&AnswerOut { created, data })
+        serde_json::to_vec(&ImagesResponse { created, data })
             .map_err(|_| ProviderError::unreadable("its pictures cannot be written"))
     }
 }
@@ -125,7 +125,7 @@ fn size<'a>(value: &Json<'a>, parameters: &mut Params<'a>, outgoing: &mut Outgoi
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct ImagenResponse<'a> {
     #[serde(borrow)]
     predictions: Option<Vec<Prediction<'a>>>,
 }
@@ -142,7 +142,7 @@ struct Prediction<'a> {
 }
 
 #[derive(Serialize)]
-struct AnswerOut<'a> {
+struct ImagesResponse<'a> {
     created: u64,
     data: Vec<Picture<'a>>,
 }
@@ -175,7 +175,7 @@ mod tests {
     use crate::provider::Call;
 
     #[test]
-    fn pictures_are_asked_for_and_told() {
+    fn images_are_requested_and_converted() {
         let text = r#"{"model":"imagen-4.0-generate-001","prompt":"a cat","n":2,"size":"1792x1024","quality":"hd","seed":7,"response_format":"url"}"#;
         let body = Body::parse(text.into()).unwrap();
         let method = http::Method::POST;
@@ -191,12 +191,13 @@ mod tests {
             r#"{"instances":[{"prompt":"a cat"}],"parameters":{"sampleCount":2,"aspectRatio":"16:9","seed":7}}"#
         );
         assert_eq!(outgoing.warnings.len(), 1);
-        let answer = br#"{"predictions":[{"bytesBase64Encoded":"AA==","mimeType":"image/png"},{"raiFilteredReason":"no"}]}"#;
-        let told = |request| String::from_utf8(Imagen.read_at(answer, request, "", 5).unwrap()).unwrap();
-        assert_eq!(told(None), r#"{"created":5,"data":[{"b64_json":"AA=="}]}"#);
-        assert_eq!(told(Some(&body)), r#"{"created":5,"data":[{"url":"data:image/png;base64,AA=="}]}"#);
-        let fault = Imagen.read(br#"{"predictions":[{"raiFilteredReason":"no"}]}"#, None, "").unwrap_err();
-        assert_eq!((fault.status, fault.message.as_str()), (400, "no"));
+        let response = br#"{"predictions":[{"bytesBase64Encoded":"AA==","mimeType":"image/png"},{"raiFilteredReason":"no"}]}"#;
+        let converted =
+            |request| String::from_utf8(Imagen.read_at(response, request, "", 5).unwrap()).unwrap();
+        assert_eq!(converted(None), r#"{"created":5,"data":[{"b64_json":"AA=="}]}"#);
+        assert_eq!(converted(Some(&body)), r#"{"created":5,"data":[{"url":"data:image/png;base64,AA=="}]}"#);
+        let error = Imagen.read(br#"{"predictions":[{"raiFilteredReason":"no"}]}"#, None, "").unwrap_err();
+        assert_eq!((error.status, error.message.as_str()), (400, "no"));
         assert_eq!(Imagen.read(b"<html>", None, "").unwrap_err().status, 502);
     }
 }

@@ -29,7 +29,7 @@ use crate::api::operation::Operation;
 use crate::config::account::{Account, AuthTypeB};
 use crate::error::Error;
 use http::HeaderMap;
-use model::{Named, Speech};
+use model::{ModelApi, ModelName};
 use partner::Partner;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -57,25 +57,25 @@ const ANTHROPIC_VERSION: &str = "\"vertex-2023-10-16\"";
 
 /// Which credentials a call goes out with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum CredentialSource {
     /// `api_key`, as it is.
     Key,
     ServiceAccount,
     Machine,
-    Nobody,
+    Unauthenticated,
 }
 
-fn who(account: &Account) -> Who {
+fn credential_source(account: &Account) -> CredentialSource {
     let has_key = account.api_key.as_ref().is_some_and(|key| !key.expose().is_empty());
     match account.cloud_b.auth_type {
-        Some(AuthTypeB::ApiKey) => Who::Key,
-        Some(AuthTypeB::ServiceAccount) => Who::ServiceAccount,
-        Some(AuthTypeB::WorkloadIdentity) => Who::Machine,
-        None if account.cloud_b.service_account_json.is_some() => Who::ServiceAccount,
-        None if has_key => Who::Key,
+        Some(AuthTypeB::ApiKey) => CredentialSource::Key,
+        Some(AuthTypeB::ServiceAccount) => CredentialSource::ServiceAccount,
+        Some(AuthTypeB::WorkloadIdentity) => CredentialSource::Machine,
+        None if account.cloud_b.service_account_json.is_some() => CredentialSource::ServiceAccount,
+        None if has_key => CredentialSource::Key,
         // The machine's own token must never reach a host somebody named.
-        None if account.custom_host.is_some() => Who::Nobody,
-        None => Who::Machine,
+        None if account.custom_host.is_some() => CredentialSource::Unauthenticated,
+        None => CredentialSource::Machine,
     }
 }
 
@@ -93,24 +93,24 @@ impl Provider for Vertex {
     }
 
     fn way(&self, call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
-        let named = Named::of(call.model.unwrap_or_default());
+        let named = ModelName::parse(call.model.unwrap_or_default());
         let chats = matches!(
             call.operation,
             Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses
         );
-        Ok(match (named.speech, call.operation) {
+        Ok(match (named.api, call.operation) {
             (_, Operation::Proxy) => Way::Same(None),
             (_, Operation::Models) => Way::Exchange(&models::Listing),
             (_, Operation::ModelsGet) => Way::Exchange(&models::Single),
-            (Speech::Gemini, _) if chats => Way::Chat(&Gemini::Vertex),
-            (Speech::Gemini, Operation::Embeddings) => Way::Exchange(Embeddings::on_vertex(named.name)),
-            (Speech::Gemini, Operation::CountTokens) => Way::Exchange(&COUNT),
-            (Speech::Gemini, Operation::Images) => Way::Exchange(&images::Imagen),
-            (Speech::Anthropic, Operation::Messages | Operation::CountTokens) => Way::Same(None),
-            (Speech::Anthropic, _) if chats => Way::Chat(&CLAUDE),
+            (ModelApi::Gemini, _) if chats => Way::Chat(&Gemini::Vertex),
+            (ModelApi::Gemini, Operation::Embeddings) => Way::Exchange(Embeddings::on_vertex(named.name)),
+            (ModelApi::Gemini, Operation::CountTokens) => Way::Exchange(&COUNT),
+            (ModelApi::Gemini, Operation::Images) => Way::Exchange(&images::Imagen),
+            (ModelApi::Anthropic, Operation::Messages | Operation::CountTokens) => Way::Same(None),
+            (ModelApi::Anthropic, _) if chats => Way::Chat(&CLAUDE),
             (_, Operation::ChatCompletions) => Way::Same(Some(&CHAT_MEND)),
-            (speech, operation) if chats || operation == Operation::CountTokens => {
-                Way::Chat(Partner::of(speech))
+            (api, operation) if chats || operation == Operation::CountTokens => {
+                Way::Chat(Partner::from_api(api))
             }
             (
                 _,
@@ -136,21 +136,21 @@ impl Provider for Vertex {
         target: &Target<'_>,
         outgoing: &mut Outgoing,
     ) -> Result<Vec<Edit<'static>>, Error> {
-        let named = Named::of(target.model);
+        let named = ModelName::parse(target.model);
         let model = || Edit::Set("model", Cow::Owned(Json::from_value(&named.in_body()).get().to_owned()));
-        Ok(match (named.speech, target.call.operation) {
+        Ok(match (named.api, target.call.operation) {
             (_, Operation::Proxy) => Vec::new(),
-            (Speech::Anthropic, Operation::CountTokens) => vec![model()],
-            (Speech::Anthropic, _) => {
+            (ModelApi::Anthropic, Operation::CountTokens) => vec![model()],
+            (ModelApi::Anthropic, _) => {
                 let mut edits = vec![Edit::Remove("model")];
                 if body.raw("anthropic_version").is_none() {
                     edits.push(Edit::Set("anthropic_version", Cow::Borrowed(ANTHROPIC_VERSION)));
                 }
                 edits
             }
-            (Speech::Gemini, _) => Vec::new(),
-            (speech, _) => {
-                let mut edits = Partner::of(speech).accent().edits(body, outgoing);
+            (ModelApi::Gemini, _) => Vec::new(),
+            (api, _) => {
+                let mut edits = Partner::from_api(api).chat().edits(body, outgoing);
                 edits.push(model());
                 edits
             }
@@ -158,30 +158,30 @@ impl Provider for Vertex {
     }
 
     fn prefill(&self, model: &str) -> Prefill {
-        let named = Named::of(model);
-        match named.speech {
-            Speech::Anthropic => Generation::of(named.name).prefill(),
+        let named = ModelName::parse(model);
+        match named.api {
+            ModelApi::Anthropic => Generation::of(named.name).prefill(),
             _ => Prefill::No,
         }
     }
 
     fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
-        Ok(match who(account) {
-            Who::Key | Who::Nobody => None,
-            Who::ServiceAccount => Some(Arc::new(grant::ServiceAccount::of(account)?)),
-            Who::Machine => Some(Arc::new(grant::Machine)),
+        Ok(match credential_source(account) {
+            CredentialSource::Key | CredentialSource::Unauthenticated => None,
+            CredentialSource::ServiceAccount => Some(Arc::new(grant::ServiceAccount::from_account(account)?)),
+            CredentialSource::Machine => Some(Arc::new(grant::Machine)),
         })
     }
 
     fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         let keyless = Account { custom_host: account.custom_host.clone(), ..Account::default() };
-        match (who(account), &account.api_key) {
-            (Who::Key, Some(key)) if address::is_api_key(key.expose()) => {
+        match (credential_source(account), &account.api_key) {
+            (CredentialSource::Key, Some(key)) if address::is_api_key(key.expose()) => {
                 Key::OPTIONAL.write(ID, &keyless, headers)?;
                 headers.insert("x-goog-api-key", secret_value("api_key", key.expose())?);
                 Ok(())
             }
-            (Who::Key, _) => Key::BEARER.write(ID, account, headers),
+            (CredentialSource::Key, _) => Key::BEARER.write(ID, account, headers),
             // Stale credentials go; the token is written when it was granted.
             _ => Key::OPTIONAL.write(ID, &keyless, headers),
         }

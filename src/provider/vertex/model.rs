@@ -2,7 +2,7 @@
 
 /// The words a model is asked in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Speech {
+pub(super) enum ModelApi {
     /// Gemini's, and Google's other models with their own methods.
     Gemini,
     /// Anthropic's messages, through `rawPredict`.
@@ -10,15 +10,15 @@ pub(super) enum Speech {
     /// OpenAI's chat, through `rawPredict`.
     Raw,
     /// OpenAI's chat, at the endpoint all other partners share.
-    Open,
+    Shared,
     /// OpenAI's chat, at an endpoint of the caller's own.
     Endpoint,
 }
 
 /// A model's name taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Named<'a> {
-    pub speech: Speech,
+pub(super) struct ModelName<'a> {
+    pub api: ModelApi,
     pub publisher: &'a str,
     pub name: &'a str,
 }
@@ -44,29 +44,29 @@ const DOTTED: [&str; 16] = [
     "baidu",
 ];
 
-impl<'a> Named<'a> {
+impl<'a> ModelName<'a> {
     /// `publisher.model`, `publisher/model`, `publishers/p/models/m`, or a bare name: Claude and Mistral by their
     /// names, all else Google's.
-    pub(super) fn of(model: &'a str) -> Self {
+    pub(super) fn parse(model: &'a str) -> Self {
         let (publisher, name) = parts(model);
-        let speech = match publisher {
-            "google" => Speech::Gemini,
-            "anthropic" => Speech::Anthropic,
-            "mistralai" => Speech::Raw,
-            "endpoints" => Speech::Endpoint,
-            _ => Speech::Open,
+        let api = match publisher {
+            "google" => ModelApi::Gemini,
+            "anthropic" => ModelApi::Anthropic,
+            "mistralai" => ModelApi::Raw,
+            "endpoints" => ModelApi::Endpoint,
+            _ => ModelApi::Shared,
         };
-        Self { speech, publisher, name }
+        Self { api, publisher, name }
     }
 
     /// The `model` of a body in OpenAI's shape: the shared endpoint tells publishers apart by it, an endpoint of
     /// one's own serves one model, and `rawPredict` has the version in the path.
     pub(super) fn in_body(&self) -> String {
-        match self.speech {
-            Speech::Open => format!("{}/{}", self.publisher, self.name),
-            Speech::Endpoint => String::new(),
-            Speech::Raw => self.name.split('@').next().unwrap_or_default().to_owned(),
-            Speech::Gemini | Speech::Anthropic => self.name.to_owned(),
+        match self.api {
+            ModelApi::Shared => format!("{}/{}", self.publisher, self.name),
+            ModelApi::Endpoint => String::new(),
+            ModelApi::Raw => self.name.split('@').next().unwrap_or_default().to_owned(),
+            ModelApi::Gemini | ModelApi::Anthropic => self.name.to_owned(),
         }
     }
 }
@@ -90,8 +90,8 @@ fn parts(model: &str) -> (&str, &str) {
         ("codestral", "mistralai"),
         ("ministral", "mistralai"),
     ];
-    let known = bare.iter().find(|(start, _)| name.starts_with(start));
-    (known.map_or("google", |(_, publisher)| publisher), name)
+    let listed = bare.iter().find(|(start, _)| name.starts_with(start));
+    (listed.map_or("google", |(_, publisher)| publisher), name)
 }
 
 #[cfg(test)]
@@ -101,30 +101,30 @@ mod tests {
     #[test]
     fn every_spelling_names_its_publisher() {
         let cases = [
-            ("gemini-2.5-pro", Speech::Gemini, "google", "gemini-2.5-pro"),
-            ("google.gemini-2.5-pro", Speech::Gemini, "google", "gemini-2.5-pro"),
-            ("google/gemini-2.5-pro", Speech::Gemini, "google", "gemini-2.5-pro"),
-            ("models/gemini-2.5-pro", Speech::Gemini, "google", "gemini-2.5-pro"),
+            ("gemini-2.5-pro", ModelApi::Gemini, "google", "gemini-2.5-pro"),
+            ("google.gemini-2.5-pro", ModelApi::Gemini, "google", "gemini-2.5-pro"),
+            ("google/gemini-2.5-pro", ModelApi::Gemini, "google", "gemini-2.5-pro"),
+            ("models/gemini-2.5-pro", ModelApi::Gemini, "google", "gemini-2.5-pro"),
             (
                 "anthropic.claude-3-5-sonnet@20240620",
-                Speech::Anthropic,
+                ModelApi::Anthropic,
                 "anthropic",
                 "claude-3-5-sonnet@20240620",
             ),
-            ("claude-sonnet-4-5", Speech::Anthropic, "anthropic", "claude-sonnet-4-5"),
-            ("publishers/anthropic/models/claude-x", Speech::Anthropic, "anthropic", "claude-x"),
-            ("mistralai.mistral-small-2503@001", Speech::Raw, "mistralai", "mistral-small-2503@001"),
-            ("codestral-2501", Speech::Raw, "mistralai", "codestral-2501"),
-            ("meta.llama-3.3-70b-instruct-maas", Speech::Open, "meta", "llama-3.3-70b-instruct-maas"),
-            ("deepseek-ai/deepseek-v3.2-maas", Speech::Open, "deepseek-ai", "deepseek-v3.2-maas"),
-            ("endpoints.1234", Speech::Endpoint, "endpoints", "1234"),
-            ("", Speech::Gemini, "google", ""),
+            ("claude-sonnet-4-5", ModelApi::Anthropic, "anthropic", "claude-sonnet-4-5"),
+            ("publishers/anthropic/models/claude-x", ModelApi::Anthropic, "anthropic", "claude-x"),
+            ("mistralai.mistral-small-2503@001", ModelApi::Raw, "mistralai", "mistral-small-2503@001"),
+            ("codestral-2501", ModelApi::Raw, "mistralai", "codestral-2501"),
+            ("meta.llama-3.3-70b-instruct-maas", ModelApi::Shared, "meta", "llama-3.3-70b-instruct-maas"),
+            ("deepseek-ai/deepseek-v3.2-maas", ModelApi::Shared, "deepseek-ai", "deepseek-v3.2-maas"),
+            ("endpoints.1234", ModelApi::Endpoint, "endpoints", "1234"),
+            ("", ModelApi::Gemini, "google", ""),
         ];
-        for (model, speech, publisher, name) in cases {
-            assert_eq!(Named::of(model), Named { speech, publisher, name }, "{model}");
+        for (model, api, publisher, name) in cases {
+            assert_eq!(ModelName::parse(model), ModelName { api, publisher, name }, "{model}");
         }
-        assert_eq!(Named::of("meta.llama-x").in_body(), "meta/llama-x");
-        assert_eq!(Named::of("mistralai/m@1").in_body(), "m");
-        assert_eq!(Named::of("endpoints/1").in_body(), "");
+        assert_eq!(ModelName::parse("meta.llama-x").in_body(), "meta/llama-x");
+        assert_eq!(ModelName::parse("mistralai/m@1").in_body(), "m");
+        assert_eq!(ModelName::parse("endpoints/1").in_body(), "");
     }
 }

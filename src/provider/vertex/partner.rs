@@ -2,7 +2,7 @@
 //!
 //! Callers of `/v1/chat/completions` go the same way unread but for what [`super::Vertex`] edits.
 
-use super::model::{Named, Speech};
+use super::model::{ModelApi, ModelName};
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
 use crate::provider::openai_chat::{OpenAiChat, accents};
@@ -12,19 +12,19 @@ use crate::provider::way::{Chat, Target};
 /// One way of speaking them.
 #[derive(Debug)]
 pub(super) struct Partner {
-    accent: &'static OpenAiChat,
+    chat: &'static OpenAiChat,
 }
 
-pub(super) static MISTRAL: Partner = Partner { accent: &accents::MISTRAL };
-pub(super) static OTHERS: Partner = Partner { accent: &accents::PLAIN };
+pub(super) static MISTRAL: Partner = Partner { chat: &accents::MISTRAL };
+pub(super) static OTHERS: Partner = Partner { chat: &accents::PLAIN };
 
 impl Partner {
-    pub(super) fn of(speech: Speech) -> &'static Partner {
-        if speech == Speech::Raw { &MISTRAL } else { &OTHERS }
+    pub(super) fn from_api(api: ModelApi) -> &'static Partner {
+        if api == ModelApi::Raw { &MISTRAL } else { &OTHERS }
     }
 
-    pub(super) fn accent(&self) -> &'static OpenAiChat {
-        self.accent
+    pub(super) fn chat(&self) -> &'static OpenAiChat {
+        self.chat
     }
 }
 
@@ -35,11 +35,11 @@ impl Chat for Partner {
         target: &Target<'_>,
         outgoing: &mut Outgoing,
     ) -> Result<Vec<u8>, Error> {
-        let model = Named::of(target.model).in_body();
-        self.accent.write(request, &Target { model: &model, ..*target }, outgoing)
+        let model = ModelName::parse(target.model).in_body();
+        self.chat.write(request, &Target { model: &model, ..*target }, outgoing)
     }
 
     fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
-        self.accent.reader(streamed)
+        self.chat.reader(streamed)
     }
 }

@@ -89,8 +89,8 @@ fn a_service_accounts_project_wins_and_a_custom_host_replaces_googles() {
     assert_eq!(url(&Vertex, &call, &account).unwrap(), format!("http://127.0.0.1:9/v1/{path}"));
     account.custom_host = Some("http://127.0.0.1:9/v1".to_owned());
     assert_eq!(url(&Vertex, &call, &account).unwrap(), format!("http://127.0.0.1:9/v1/{path}"));
-    let proxied = Call { operation: Operation::Proxy, path: "projects/x/y", ..call };
-    assert_eq!(url(&Vertex, &proxied, &account).unwrap(), "http://127.0.0.1:9/v1/projects/x/y?a=b");
+    let passthrough = Call { operation: Operation::Proxy, path: "projects/x/y", ..call };
+    assert_eq!(url(&Vertex, &passthrough, &account).unwrap(), "http://127.0.0.1:9/v1/projects/x/y?a=b");
 }
 
 fn headers_of(account: &Account) -> Vec<String> {
@@ -101,21 +101,21 @@ fn headers_of(account: &Account) -> Vec<String> {
 }
 
 #[test]
-fn who_calls_is_told_one_way() {
-    let granted = |account: &Account| {
-        let grant = Vertex.grant(&call(Operation::ChatCompletions, "m", false), account).unwrap();
-        grant.map(|grant| grant.key())
+fn calls_carry_one_kind_of_credentials() {
+    let exchange_key = |account: &Account| {
+        let exchange = Vertex.grant(&call(Operation::ChatCompletions, "m", false), account).unwrap();
+        exchange.map(|exchange| exchange.key())
     };
     let token = account("global");
     assert_eq!(headers_of(&token), ["authorization: Bearer ya29.t"]);
-    assert_eq!(granted(&token), None);
+    assert_eq!(exchange_key(&token), None);
 
     let machine = Account { api_key: None, ..token.clone() };
     assert!(headers_of(&machine).is_empty());
-    assert_eq!(granted(&machine).as_deref(), Some("vertex-ai machine"));
+    assert_eq!(exchange_key(&machine).as_deref(), Some("vertex-ai machine"));
     // To nobody's host but Google's.
     let elsewhere = Account { custom_host: Some("http://h".to_owned()), ..machine };
-    assert_eq!(granted(&elsewhere), None);
+    assert_eq!(exchange_key(&elsewhere), None);
 
     let mut express = Account { api_key: Some(Secret::new("AIzaKey")), ..Account::default() };
     assert_eq!(headers_of(&express), ["x-goog-api-key: AIzaKey"]);

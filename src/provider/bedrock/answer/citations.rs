@@ -4,7 +4,7 @@ use crate::api::chat::{Event, Json, Text};
 use serde::{Deserialize, Serialize};
 
 /// The most citations kept for the end of an answer, bytes of JSON.
-const MOST_KEPT: usize = 1 << 20;
+const MAX_KEPT: usize = 1 << 20;
 
 /// Counts the text told, and keeps the citations that have no shape in OpenAI's words.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Citations {
     }
 
     /// Takes one citation of the text since [`Citations::begin`].
-    pub fn take(&mut self, json: &Json<'_>, tell: &mut dyn FnMut(Event<'_>)) {
+    pub fn take(&mut self, json: &Json<'_>, sink: &mut dyn FnMut(Event<'_>)) {
         let citation = json.read::<Citation<'_>>();
         let web = citation.as_ref().and_then(|citation| citation.location.as_ref()?.web.as_ref());
         if let Some(web) = web
@@ -73,19 +73,19 @@ impl Citations {
             let title = title.or(web.domain.as_deref()).unwrap_or(url);
             let url_citation = UrlCitation { start_index: self.start, end_index: self.chars, title, url };
             let annotation = Annotation { kind: "url_citation", url_citation };
-            return tell(Event::Annotation { choice: 0, json: Json::from_value(&annotation).get() });
+            return sink(Event::Annotation { choice: 0, json: Json::from_value(&annotation).get() });
         }
-        if self.kept.len() + json.get().len() < MOST_KEPT {
+        if self.kept.len() + json.get().len() < MAX_KEPT {
             self.kept.push(if self.kept.is_empty() { '[' } else { ',' });
             self.kept.push_str(json.get());
         }
     }
 
     /// The answer is over: tells what was kept, as its member `citations`.
-    pub fn finish(&mut self, tell: &mut dyn FnMut(Event<'_>)) {
+    pub fn finish(&mut self, sink: &mut dyn FnMut(Event<'_>)) {
         if !self.kept.is_empty() {
             self.kept.push(']');
-            tell(Event::Member { name: "citations", json: &std::mem::take(&mut self.kept) });
+            sink(Event::Member { name: "citations", json: &std::mem::take(&mut self.kept) });
         }
     }
 }

@@ -9,16 +9,16 @@ use super::frames::Frames;
 use crate::api::chat::{Decoder, Event, EventSink, Finish, ProviderError};
 
 /// The largest whole answer held, bytes.
-const MOST_HELD: usize = 64 << 20;
+const MAX_HELD: usize = 64 << 20;
 
 /// Reads one answer. Which kind it is shows in its first byte, and that is believed rather than the content
 /// type: a frame begins with its length, which is never over 25 MiB, so with 0 or 1.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ConverseDecoder {
     streamed: bool,
     form: Form,
     /// An error was told: nothing comes after it.
-    over: bool,
+    failed: bool,
 }
 
 #[derive(Debug)]
@@ -28,15 +28,15 @@ enum Form {
     Stream { frames: Frames, stream: stream::Stream },
 }
 
-impl Answer {
+impl ConverseDecoder {
     pub fn new(streamed: bool) -> Self {
-        Self { streamed, form: Form::Unknown, over: false }
+        Self { streamed, form: Form::Unknown, failed: false }
     }
 }
 
-impl Decoder for Answer {
-    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
-        let Some(first) = bytes.first().filter(|_| !self.over) else { return };
+impl Decoder for ConverseDecoder {
+    fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
+        let Some(first) = bytes.first().filter(|_| !self.failed) else { return };
         if matches!(self.form, Form::Unknown) {
             let is_text = *first == b'{' || *first == b'<' || first.is_ascii_whitespace();
             self.form = match *first < 2 || (self.streamed && !is_text) {
@@ -46,7 +46,7 @@ impl Decoder for Answer {
         }
         let outcome = match &mut self.form {
             Form::Unknown => Ok(()),
-            Form::Whole(held) if held.len() + bytes.len() > MOST_HELD => {
+            Form::Whole(held) if held.len() + bytes.len() > MAX_HELD => {
                 Err(ProviderError::unreadable("it is over 64 MiB"))
             }
             Form::Whole(held) => {
@@ -54,39 +54,39 @@ impl Decoder for Answer {
                 Ok(())
             }
             Form::Stream { frames, stream } => {
-                let mut fault = None;
-                let cut = frames.push(bytes, &mut |frame| {
-                    if fault.is_none() {
-                        fault = stream.take(frame, tell).err();
+                let mut error = None;
+                let framing = frames.push(bytes, &mut |frame| {
+                    if error.is_none() {
+                        error = stream.take(frame, sink).err();
                     }
                 });
                 // A failure the provider tells of says more than what is wrong with the bytes behind it.
-                fault.map_or_else(|| cut.map_err(ProviderError::unreadable), Err)
+                error.map_or_else(|| framing.map_err(ProviderError::unreadable), Err)
             }
         };
-        self.settle(outcome, tell);
+        self.settle(outcome, sink);
     }
 
-    fn finish(&mut self, tell: EventSink<'_>) {
-        if self.over {
+    fn finish(&mut self, sink: EventSink<'_>) {
+        if self.failed {
             return;
         }
         let outcome = match &self.form {
             Form::Unknown if self.streamed => Ok(()),
             Form::Unknown => Err(ProviderError::unreadable("it is empty")),
-            Form::Whole(held) => whole::tell(held, tell),
+            Form::Whole(held) => whole::emit(held, sink),
             Form::Stream { frames, .. } => frames.finish().map_err(ProviderError::unreadable),
         };
-        self.settle(outcome, tell);
+        self.settle(outcome, sink);
     }
 }
 
-impl Answer {
-    fn settle(&mut self, outcome: Result<(), ProviderError>, tell: EventSink<'_>) {
-        if let Err(fault) = outcome {
-            self.over = true;
+impl ConverseDecoder {
+    fn settle(&mut self, outcome: Result<(), ProviderError>, sink: EventSink<'_>) {
+        if let Err(error) = outcome {
+            self.failed = true;
             self.form = Form::Unknown;
-            tell(Event::Error(&fault));
+            sink(Event::Error(&error));
         }
     }
 }
@@ -95,14 +95,15 @@ impl Answer {
 ///
 /// # Errors
 /// The model wrote something Bedrock itself could not read: what came is not an answer.
-fn finish(word: &str) -> Result<Finish, ProviderError> {
-    match word {
+fn finish_reason(stop_reason: &str) -> Result<Finish, ProviderError> {
+    match stop_reason {
         "max_tokens" | "model_context_window_exceeded" => Ok(Finish::Length),
         "tool_use" => Ok(Finish::ToolCalls),
         "guardrail_intervened" | "content_filtered" => Ok(Finish::ContentFilter),
         "malformed_model_output" | "malformed_tool_use" => {
-            let message = format!("The model's answer was malformed ({word}). Send the request again.");
-            Err(ProviderError { code: Some(word.to_owned()), ..ProviderError::new(502, message) }
+            let message =
+                format!("The model's answer was malformed ({stop_reason}). Send the request again.");
+            Err(ProviderError { code: Some(stop_reason.to_owned()), ..ProviderError::new(502, message) }
                 .with_kind("upstream_error"))
         }
         // end_turn, stop_sequence, and what Bedrock may add.

@@ -38,7 +38,7 @@ pub struct ToolUse<'a> {
 
 impl ToolUse<'_> {
     /// A tool of Bedrock's own: not the caller's to answer.
-    pub fn is_servers(&self) -> bool {
+    pub fn is_server_tool(&self) -> bool {
         self.kind.as_deref() == Some("server_tool_use")
     }
 }
@@ -74,18 +74,18 @@ pub struct ReasoningText<'a> {
 
 impl Reasoning<'_> {
     /// Tells it. A signature ends a piece of thinking, so it comes after the words.
-    pub fn tell(&self, tell: &mut dyn FnMut(Event<'_>)) {
+    pub fn emit(&self, sink: &mut dyn FnMut(Event<'_>)) {
         let inner = self.reasoning_text.as_ref();
         let text = inner.and_then(|inner| inner.text.as_deref()).or(self.text.as_deref());
         let signature = inner.and_then(|inner| inner.signature.as_deref()).or(self.signature.as_deref());
         if let Some(text) = text.filter(|text| !text.is_empty()) {
-            tell(Event::Reasoning { choice: 0, text });
+            sink(Event::Reasoning { choice: 0, text });
         }
         if let Some(signature) = signature.filter(|signature| !signature.is_empty()) {
-            tell(Event::Signature { choice: 0, signature });
+            sink(Event::Signature { choice: 0, signature });
         }
         if let Some(data) = self.redacted_content.as_deref().filter(|data| !data.is_empty()) {
-            tell(Event::Redacted { choice: 0, data });
+            sink(Event::Redacted { choice: 0, data });
         }
     }
 }
@@ -176,14 +176,14 @@ pub struct ServerResult<'a> {
 }
 
 /// The answer's text for members told as they are.
-pub fn tell_block<T: Serialize>(block: &T, tell: &mut dyn FnMut(Event<'_>)) {
-    tell(Event::Block { choice: 0, json: Json::from_value(block).get() });
+pub fn emit_block<T: Serialize>(block: &T, sink: &mut dyn FnMut(Event<'_>)) {
+    sink(Event::Block { choice: 0, json: Json::from_value(block).get() });
 }
 
 /// What answers tell beside the message.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Beside<'a> {
+pub struct ResponseExtras<'a> {
     #[serde(borrow)]
     additional_model_response_fields: Option<Json<'a>>,
     trace: Option<Json<'a>>,
@@ -196,8 +196,8 @@ struct Tier<'a> {
     kind: Option<Json<'a>>,
 }
 
-impl Beside<'_> {
-    pub fn tell(&self, tell: &mut dyn FnMut(Event<'_>)) {
+impl ResponseExtras<'_> {
+    pub fn emit(&self, sink: &mut dyn FnMut(Event<'_>)) {
         let tier = self.service_tier.as_ref().and_then(|tier| tier.kind.as_ref());
         let members = [
             ("additional_model_response_fields", self.additional_model_response_fields.as_ref()),
@@ -206,7 +206,7 @@ impl Beside<'_> {
         ];
         for (name, json) in members {
             if let Some(json) = json.filter(|json| !json.is_null()) {
-                tell(Event::Member { name, json: json.get() });
+                sink(Event::Member { name, json: json.get() });
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use super::super::SERVER_RESULT;
 use super::citations::Citations;
-use super::finish;
+use super::finish_reason;
 use super::shapes::{
-    Beside, Block, Media, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, tell_block,
+    Block, Media, ResponseExtras, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, emit_block,
 };
 use crate::api::chat::{Event, EventSink, Json, ProviderError, Start, Text};
 use serde::Deserialize;
@@ -34,42 +34,42 @@ struct Message<'a> {
 ///
 /// # Errors
 /// What it says instead of an answer, or that it cannot be read.
-pub fn tell(bytes: &[u8], tell: EventSink<'_>) -> Result<(), ProviderError> {
+pub fn emit(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
     let text = std::str::from_utf8(bytes).map_err(|_| ProviderError::unreadable("it is not UTF-8"))?;
     let not_json = |_| ProviderError::unreadable("it is not the JSON that Converse answers with");
     let body: Body<'_> = serde_json::from_str(text).map_err(not_json)?;
-    let beside: Beside<'_> = serde_json::from_str(text).map_err(not_json)?;
+    let extras: ResponseExtras<'_> = serde_json::from_str(text).map_err(not_json)?;
     let Some(message) = body.output.and_then(|output| output.message) else {
         return Err(ProviderError::read(502, bytes));
     };
     let Some(reason) = body.stop_reason else {
         return Err(ProviderError::unreadable("it has no stopReason"));
     };
-    let finish = finish(&reason)?;
+    let finish = finish_reason(&reason)?;
 
-    tell(Event::Start(Start::default()));
-    let mut teller = Teller { calls: 0, citations: Citations::default(), tell };
+    sink(Event::Start(Start::default()));
+    let mut emitter = EventEmitter { calls: 0, citations: Citations::default(), sink };
     for json in message.content.unwrap_or_default() {
-        teller.block(&json)?;
+        emitter.block(&json)?;
     }
-    let Teller { mut citations, tell, .. } = teller;
-    citations.finish(tell);
-    beside.tell(tell);
+    let EventEmitter { mut citations, sink, .. } = emitter;
+    citations.finish(sink);
+    extras.emit(sink);
     if let Some(usage) = body.usage {
-        tell(Event::Usage(usage.usage()));
+        sink(Event::Usage(usage.usage()));
     }
-    tell(Event::Finish { choice: 0, reason: finish, native: &reason });
-    tell(Event::End);
+    sink(Event::Finish { choice: 0, reason: finish, native: &reason });
+    sink(Event::End);
     Ok(())
 }
 
-struct Teller<'t> {
+struct EventEmitter<'t> {
     calls: u32,
     citations: Citations,
-    tell: EventSink<'t>,
+    sink: EventSink<'t>,
 }
 
-impl Teller<'_> {
+impl EventEmitter<'_> {
     fn block(&mut self, json: &Json<'_>) -> Result<(), ProviderError> {
         let block: Block<'_> =
             json.read().ok_or_else(|| ProviderError::unreadable("a content block is malformed"))?;
@@ -79,7 +79,7 @@ impl Teller<'_> {
         } else if let Some(call) = &block.tool_use {
             self.call(call)?;
         } else if let Some(thinking) = &block.reasoning_content {
-            thinking.tell(self.tell);
+            thinking.emit(self.sink);
         } else if let Some(result) = &block.tool_result {
             self.result(result)?;
         } else if let Some(cited) = &block.citations_content {
@@ -87,7 +87,7 @@ impl Teller<'_> {
                 self.text(text);
             }
             for citation in cited.citations.iter().flatten() {
-                self.citations.take(citation, self.tell);
+                self.citations.take(citation, self.sink);
             }
         } else if let Some(image) = &block.image {
             self.media("image", image);
@@ -102,7 +102,7 @@ impl Teller<'_> {
     fn text(&mut self, text: &str) {
         self.citations.count(text);
         if !text.is_empty() {
-            (self.tell)(Event::Text { choice: 0, text });
+            (self.sink)(Event::Text { choice: 0, text });
         }
     }
 
@@ -110,30 +110,30 @@ impl Teller<'_> {
         let name =
             call.name.as_deref().ok_or_else(|| ProviderError::unreadable("a tool call has no name"))?;
         let id = call.tool_use_id.as_deref().unwrap_or_default();
-        let nothing = Json::from_value(&serde_json::Map::new());
-        let input = call.input.as_ref().filter(|input| !input.is_null()).unwrap_or(&nothing);
-        if call.is_servers() {
-            tell_block(&ServerCall::new(id, name, input), self.tell);
+        let empty = Json::from_value(&serde_json::Map::new());
+        let input = call.input.as_ref().filter(|input| !input.is_null()).unwrap_or(&empty);
+        if call.is_server_tool() {
+            emit_block(&ServerCall::new(id, name, input), self.sink);
             return Ok(());
         }
         let index = self.calls;
         self.calls += 1;
-        (self.tell)(Event::ToolCall { choice: 0, index, id, name, signature: None });
-        (self.tell)(Event::Arguments { choice: 0, index, fragment: input.get() });
+        (self.sink)(Event::ToolCall { choice: 0, index, id, name, signature: None });
+        (self.sink)(Event::Arguments { choice: 0, index, fragment: input.get() });
         Ok(())
     }
 
     fn result(&mut self, json: &Json<'_>) -> Result<(), ProviderError> {
         let result: ToolResult<'_> =
             json.read().ok_or_else(|| ProviderError::unreadable("a tool result is malformed"))?;
-        let nothing = Json::from_value::<[u8; 0]>(&[]);
-        let told = ServerResult {
+        let empty = Json::from_value::<[u8; 0]>(&[]);
+        let block = ServerResult {
             kind: result.kind.as_deref().unwrap_or(SERVER_RESULT),
             tool_use_id: result.tool_use_id.as_deref().unwrap_or_default(),
-            content: result.content.as_ref().unwrap_or(&nothing),
+            content: result.content.as_ref().unwrap_or(&empty),
             status: result.status.as_deref(),
         };
-        tell_block(&told, self.tell);
+        emit_block(&block, self.sink);
         Ok(())
     }
 
@@ -141,7 +141,7 @@ impl Teller<'_> {
         let format = media.format.as_deref().unwrap_or(if kind == "image" { "png" } else { "wav" });
         let media_type = format!("{kind}/{format}");
         if !media.bytes().is_empty() {
-            (self.tell)(Event::Media { choice: 0, media_type: &media_type, data: media.bytes() });
+            (self.sink)(Event::Media { choice: 0, media_type: &media_type, data: media.bytes() });
         }
     }
 
@@ -158,6 +158,6 @@ impl Teller<'_> {
             Json::from_value(&kind).get(),
             value.get()
         );
-        (self.tell)(Event::Block { choice: 0, json: &block });
+        (self.sink)(Event::Block { choice: 0, json: &block });
     }
 }

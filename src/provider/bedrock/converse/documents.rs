@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use std::borrow::Cow;
 
 /// The longest name of a document, characters.
-const MOST_NAME: usize = 200;
+const MAX_NAME: usize = 200;
 
 /// What a media type or a file's ending stands for. Source: the enums `ImageFormat`, `VideoFormat`,
 /// `AudioFormat`, `DocumentFormat` of the Converse API.
@@ -66,15 +66,16 @@ const FORMATS: &[(&str, &[&str], Format)] = &[
     ("text/markdown", &["md", "markdown"], Format::Document("md")),
 ];
 
-fn by_media_type(media: &str) -> Option<Format> {
+fn format_by_media_type(media: &str) -> Option<Format> {
     let media = media.split(';').next().unwrap_or_default().trim();
-    FORMATS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(media)).map(|(.., format)| *format)
+    FORMATS.iter().find(|(listed, ..)| listed.eq_ignore_ascii_case(media)).map(|(.., format)| *format)
 }
 
-fn by_ending(name: &str) -> Option<Format> {
-    let (_, ending) = name.rsplit_once('.')?;
-    let named = |endings: &&[&str]| endings.iter().any(|known| known.eq_ignore_ascii_case(ending));
-    FORMATS.iter().find(|(_, endings, _)| named(endings)).map(|(.., format)| *format)
+fn format_by_extension(name: &str) -> Option<Format> {
+    let (_, extension) = name.rsplit_once('.')?;
+    let matches_any =
+        |extensions: &&[&str]| extensions.iter().any(|listed| listed.eq_ignore_ascii_case(extension));
+    FORMATS.iter().find(|(_, extensions, _)| matches_any(extensions)).map(|(.., format)| *format)
 }
 
 /// A picture; or a film or document that was sent as one.
@@ -82,7 +83,7 @@ fn by_ending(name: &str) -> Option<Format> {
 /// # Errors
 /// 400 for a URL Bedrock cannot follow, a file it does not keep, a format it does not read.
 pub fn image<'a>(source: &'a From<'a>, names: &mut Names, at: &str) -> Result<Block<'a>, Error> {
-    let (format, source) = located(source, None, at)?;
+    let (format, source) = locate(source, None, at)?;
     let format = format.ok_or_else(|| {
         let message = format!("{at}: bedrock reads pictures as png, jpeg, gif or webp only.");
         Error::invalid_request(at, message)
@@ -95,7 +96,7 @@ pub fn image<'a>(source: &'a From<'a>, names: &mut Names, at: &str) -> Result<Bl
 /// # Errors
 /// As [`image`].
 pub fn block<'a>(file: &'a File<'a>, names: &mut Names, at: &str) -> Result<Block<'a>, Error> {
-    let (format, source) = located(&file.source, file.name.as_deref(), at)?;
+    let (format, source) = locate(&file.source, file.name.as_deref(), at)?;
     let format = format.ok_or_else(|| {
         let message =
             format!("{at}: bedrock reads documents as pdf, csv, doc, docx, xls, xlsx, html, txt or md only.");
@@ -109,7 +110,7 @@ pub fn block<'a>(file: &'a File<'a>, names: &mut Names, at: &str) -> Result<Bloc
 /// # Errors
 /// 400 for one Bedrock does not read.
 pub fn audio_format(format: &str, at: &str) -> Result<&'static str, Error> {
-    match by_media_type(&format!("audio/{format}")) {
+    match format_by_media_type(&format!("audio/{format}")) {
         Some(Format::Audio(format)) => Ok(format),
         _ => {
             let message = format!("{at}: bedrock reads sound as wav, mp3, flac, aac, ogg, opus or m4a only.");
@@ -128,23 +129,24 @@ fn block_of<'a>(format: Format, source: Source<'a>, name: Option<&str>, names: &
 }
 
 /// Where the bytes are, and the format if it shows.
-fn located<'a>(
+fn locate<'a>(
     source: &'a From<'a>,
     name: Option<&str>,
     at: &str,
 ) -> Result<(Option<Format>, Source<'a>), Error> {
     if let Some(uri) = is_s3(source) {
         let media = match source {
-            From::Url { media_type: Some(media), .. } => by_media_type(media),
+            From::Url { media_type: Some(media), .. } => format_by_media_type(media),
             _ => None,
         };
         let path = uri.split('?').next().unwrap_or_default();
-        let format = media.or_else(|| name.and_then(by_ending)).or_else(|| by_ending(path));
+        let format =
+            media.or_else(|| name.and_then(format_by_extension)).or_else(|| format_by_extension(path));
         return Ok((format, Source::S3Location(S3Location { uri })));
     }
-    let refused = match source {
+    let reason = match source {
         From::Data { media_type, data } => {
-            let format = by_media_type(media_type).or_else(|| name.and_then(by_ending));
+            let format = format_by_media_type(media_type).or_else(|| name.and_then(format_by_extension));
             return Ok((format, Source::Bytes(Cow::Borrowed(data))));
         }
         From::Text(text) => {
@@ -159,25 +161,25 @@ fn located<'a>(
         }
         From::Id(_) => "bedrock keeps no files. Send the bytes as a data URL (data:<type>;base64,<bytes>).",
     };
-    Err(Error::invalid_request(at, format!("{at}: {refused}")))
+    Err(Error::invalid_request(at, format!("{at}: {reason}")))
 }
 
 /// The names of a request's documents: Bedrock wants each once, of letters, digits, single spaces, hyphens,
 /// parentheses and brackets only.
 #[derive(Default)]
 pub struct Names {
-    given: Vec<String>,
+    used: Vec<String>,
 }
 
 impl Names {
     fn unique(&mut self, wanted: Option<&str>) -> String {
         let plain = wanted.map(plain).filter(|name| !name.is_empty());
-        let base = plain.unwrap_or_else(|| format!("Document {}", self.given.len() + 1));
-        let taken = |name: &String| self.given.contains(name);
+        let base = plain.unwrap_or_else(|| format!("Document {}", self.used.len() + 1));
+        let taken = |name: &String| self.used.contains(name);
         let numbered = (2..).map(|number| format!("{base} ({number})"));
         let name =
             std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or_default();
-        self.given.push(name.clone());
+        self.used.push(name.clone());
         name
     }
 }
@@ -185,7 +187,7 @@ impl Names {
 fn plain(name: &str) -> String {
     // Without its ending: a dot is not allowed, and the format says as much.
     let stem = match name.rsplit_once('.') {
-        Some((stem, _)) if !stem.is_empty() && by_ending(name).is_some() => stem,
+        Some((stem, _)) if !stem.is_empty() && format_by_extension(name).is_some() => stem,
         _ => name,
     };
     let allowed = |char: char| {
@@ -200,7 +202,7 @@ fn plain(name: &str) -> String {
     let plain: String = stem.chars().map(allowed).collect();
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
     // Room for a number behind it.
-    plain.chars().take(MOST_NAME - 10).collect::<String>().trim().to_owned()
+    plain.chars().take(MAX_NAME - 10).collect::<String>().trim().to_owned()
 }
 
 #[cfg(test)]
@@ -208,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_plain_and_each_stands_once() {
+    fn names_are_plain_and_unique() {
         let mut names = Names::default();
         let mut name = |wanted| names.unique(wanted);
         assert_eq!(name(None), "Document 1");

@@ -27,11 +27,11 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// 400 for additional fields that are no object.
-    pub fn of_caller(request: &mut ChatRequest<'a>) -> Result<Self, Error> {
+    pub fn from_client(request: &mut ChatRequest<'a>) -> Result<Self, Error> {
         let mut fields = Self::default();
         let params = &mut request.params;
-        let told = either(params, "additional_model_request_fields", "additionalModelRequestFields");
-        if let Some(json) = told {
+        let additional = either(params, "additional_model_request_fields", "additionalModelRequestFields");
+        if let Some(json) = additional {
             let members = json.source().and_then(Json::members).ok_or_else(|| {
                 let param = "additional_model_request_fields";
                 Error::invalid_request(param, format!("{param} must be an object."))
@@ -55,7 +55,7 @@ impl<'a> Fields<'a> {
         self.output_config = params.take("outputConfig");
         let tier = either(params, "service_tier", "serviceTier");
         self.service_tier = tier.and_then(|tier| service_tier(tier, outgoing));
-        self.words_of_the_family(params, model.family);
+        self.take_family_params(params, model.family);
         if self.request_metadata.is_none()
             && let Some(metadata) = params.get("metadata").filter(|metadata| fits_request_metadata(metadata))
         {
@@ -64,7 +64,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn words_of_the_family(&mut self, params: &mut Params<'a>, family: Family) {
+    fn take_family_params(&mut self, params: &mut Params<'a>, family: Family) {
         if let Some(top_k) = params.take("top_k") {
             match family {
                 Family::Amazon => self.add("inferenceConfig", object("topK", &top_k)),
@@ -84,8 +84,8 @@ impl<'a> Fields<'a> {
             Family::Cohere | Family::Ai21 => {
                 for name in ["frequency_penalty", "presence_penalty", "seed", "logit_bias"] {
                     // Cohere's own words on Bedrock; AI21 knows the penalties only.
-                    let known = family == Family::Cohere || name.ends_with("penalty");
-                    if known && let Some(value) = params.take(name) {
+                    let is_supported = family == Family::Cohere || name.ends_with("penalty");
+                    if is_supported && let Some(value) = params.take(name) {
                         self.add(name, value);
                     }
                 }
@@ -107,8 +107,8 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// 400 that names what Bedrock cannot do.
     pub fn settle(&mut self, request: &mut ChatRequest<'a>, outgoing: &mut Outgoing) -> Result<(), Error> {
-        let left = outgoing.settle(std::mem::take(&mut request.params), NAME)?;
-        left.into_iter().for_each(|(name, value)| self.add(name, value));
+        let rest = outgoing.settle(std::mem::take(&mut request.params), NAME)?;
+        rest.into_iter().for_each(|(name, value)| self.add(name, value));
         Ok(())
     }
 
@@ -145,7 +145,7 @@ fn service_tier<'a>(tier: Json<'a>, outgoing: &mut Outgoing) -> Option<Json<'a>>
     match tier.text().as_deref() {
         Some("auto") => None,
         Some("standard_only") => Some(object("type", "default")),
-        Some(word @ ("default" | "priority" | "flex" | "reserved")) => Some(object("type", word)),
+        Some(name @ ("default" | "priority" | "flex" | "reserved")) => Some(object("type", name)),
         _ => {
             outgoing.warn("service_tier", "dropped, bedrock has default, priority, flex and reserved");
             None
@@ -164,10 +164,10 @@ pub fn betas(json: Json<'_>) -> Json<'_> {
 /// Top-level names `like_this` written `likeThis`.
 fn in_camel_case<'a>(json: &Json<'a>) -> Json<'a> {
     let camel = |name: &str| {
-        let mut words = name.split('_');
-        let mut out = words.next().unwrap_or_default().to_owned();
-        for word in words {
-            let mut chars = word.chars();
+        let mut parts = name.split('_');
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let mut chars = part.chars();
             out.extend(chars.next().map(|first| first.to_ascii_uppercase()));
             out.push_str(chars.as_str());
         }
@@ -184,9 +184,9 @@ fn in_camel_case<'a>(json: &Json<'a>) -> Json<'a> {
 /// Whether OpenAI's `metadata` can be Bedrock's `requestMetadata` (both label a request in the provider's
 /// logs): at most 16 pairs of up to 256 characters of its alphabet.
 fn fits_request_metadata(json: &Json<'_>) -> bool {
-    let good = |text: &str, least: usize| {
-        let known = |char: char| char.is_ascii_alphanumeric() || " \t:_@$#=/+,-.".contains(char);
-        (least..=256).contains(&text.len()) && text.chars().all(known)
+    let good = |text: &str, min_len: usize| {
+        let allowed = |char: char| char.is_ascii_alphanumeric() || " \t:_@$#=/+,-.".contains(char);
+        (min_len..=256).contains(&text.len()) && text.chars().all(allowed)
     };
     Json::members(json.get()).is_some_and(|members| {
         (1..=16).contains(&members.len())

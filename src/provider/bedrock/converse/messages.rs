@@ -24,7 +24,7 @@ pub fn write<'a>(
 ) -> Result<(Vec<Block<'a>>, Vec<Turn<'a>>), Error> {
     let mut system = Vec::new();
     let mut turns: Vec<Turn<'a>> = Vec::new();
-    let mut blocks = Blocks { model, outgoing, names: Names::default(), told: Told::default() };
+    let mut blocks = Blocks { model, outgoing, names: Names::default(), warned: Warned::default() };
     for (index, message) in messages.iter().enumerate() {
         let at = format!("messages[{index}]");
         let (role, content) = match message.role {
@@ -50,8 +50,8 @@ pub fn write<'a>(
             }
         };
         if message.name.is_some() {
-            blocks.tell_once(
-                |told| &mut told.name,
+            blocks.warn_once(
+                |warned| &mut warned.name,
                 "messages.name",
                 "dropped, bedrock knows no speakers' names",
             );
@@ -91,12 +91,12 @@ struct Blocks<'m, 'o> {
     model: &'m Model<'m>,
     outgoing: &'o mut Outgoing,
     names: Names,
-    told: Told,
+    warned: Warned,
 }
 
 /// Warnings told already: once a request is enough.
 #[derive(Default)]
-struct Told {
+struct Warned {
     name: bool,
     thinking: bool,
     cache: bool,
@@ -104,8 +104,8 @@ struct Told {
 }
 
 impl Blocks<'_, '_> {
-    fn tell_once(&mut self, which: impl FnOnce(&mut Told) -> &mut bool, param: &str, what: &str) {
-        if !std::mem::replace(which(&mut self.told), true) {
+    fn warn_once(&mut self, flag: impl FnOnce(&mut Warned) -> &mut bool, param: &str, what: &str) {
+        if !std::mem::replace(flag(&mut self.warned), true) {
             self.outgoing.warn(param, what);
         }
     }
@@ -180,14 +180,14 @@ impl Blocks<'_, '_> {
 
     fn leave_thinking_out(&mut self) {
         let what = "earlier thinking was left out: this model takes none back without its own signature";
-        self.tell_once(|told| &mut told.thinking, "messages", what);
+        self.warn_once(|warned| &mut warned.thinking, "messages", what);
     }
 
     fn cache_point<'a>(&mut self, control: Option<&Json<'a>>) -> Option<Block<'a>> {
         let control = control?;
         if !self.model.caches() {
-            self.tell_once(
-                |told| &mut told.cache,
+            self.warn_once(
+                |warned| &mut warned.cache,
                 "cache_control",
                 "dropped, this model has no prompt cache",
             );
@@ -198,8 +198,8 @@ impl Blocks<'_, '_> {
 
     fn image<'a>(&mut self, image: &'a Image<'a>, at: &str) -> Result<Block<'a>, Error> {
         if image.detail.as_deref().is_some_and(|detail| detail != "auto") {
-            self.tell_once(
-                |told| &mut told.detail,
+            self.warn_once(
+                |warned| &mut warned.detail,
                 "image_url.detail",
                 "dropped, bedrock has no such parameter",
             );
@@ -244,13 +244,13 @@ pub fn cache_point<'a>(control: &Json<'_>) -> CachePoint<'a> {
 
 /// The id of a tool call as Bedrock takes it (at most 64 of `[a-zA-Z0-9_.:-]`): nearly every provider's is.
 fn id(id: &str) -> Cow<'_, str> {
-    const MOST: usize = 64;
+    const MAX_LEN: usize = 64;
     let good = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | ':' | '-');
-    if !id.is_empty() && id.len() <= MOST && id.chars().all(good) {
+    if !id.is_empty() && id.len() <= MAX_LEN && id.chars().all(good) {
         return Cow::Borrowed(id);
     }
     // The end of long ids differs more than their beginning.
-    let skipped = id.chars().count().saturating_sub(MOST);
+    let skipped = id.chars().count().saturating_sub(MAX_LEN);
     let id: String = id.chars().skip(skipped).map(|char| if good(char) { char } else { '_' }).collect();
     if id.is_empty() { Cow::Borrowed("call") } else { Cow::Owned(id) }
 }
@@ -258,7 +258,7 @@ fn id(id: &str) -> Cow<'_, str> {
 /// What a tool of Bedrock's own did in an earlier turn, as this gateway hands it out in `content_blocks`.
 fn server_tool<'a>(kind: &str, json: &'a Json<'a>) -> Option<Block<'a>> {
     #[derive(Deserialize)]
-    struct Told<'a> {
+    struct ServerToolBlock<'a> {
         #[serde(borrow)]
         id: Option<Text<'a>>,
         name: Option<&'a str>,
@@ -267,22 +267,22 @@ fn server_tool<'a>(kind: &str, json: &'a Json<'a>) -> Option<Block<'a>> {
         content: Option<Json<'a>>,
         status: Option<Text<'a>>,
     }
-    let told: Told<'a> = serde_json::from_str(json.get()).ok()?;
+    let block: ServerToolBlock<'a> = serde_json::from_str(json.get()).ok()?;
     if kind == "server_tool_use" {
         return Some(Block::ToolUse(ToolUse {
-            tool_use_id: Cow::Owned(id(&told.id?).into_owned()),
-            name: told.name?,
-            input: told.input?,
+            tool_use_id: Cow::Owned(id(&block.id?).into_owned()),
+            name: block.name?,
+            input: block.input?,
             kind: Some("server_tool_use"),
         }));
     }
     kind.strip_suffix("_result")?;
-    let known = kind != crate::provider::bedrock::SERVER_RESULT;
+    let is_named = kind != crate::provider::bedrock::SERVER_RESULT;
     Some(Block::ToolResult(ToolResult {
-        tool_use_id: Cow::Owned(id(&told.tool_use_id?).into_owned()),
-        content: ResultContent::Json(told.content?),
-        status: told.status.map(|status| Cow::Owned(status.0.into_owned())),
-        kind: known.then(|| Cow::Owned(kind.to_owned())),
+        tool_use_id: Cow::Owned(id(&block.tool_use_id?).into_owned()),
+        content: ResultContent::Json(block.content?),
+        status: block.status.map(|status| Cow::Owned(status.0.into_owned())),
+        kind: is_named.then(|| Cow::Owned(kind.to_owned())),
     }))
 }
 

@@ -11,7 +11,7 @@ mod structured;
 mod thinking;
 mod tools;
 
-use super::answer::Answer;
+use super::answer::ConverseDecoder;
 use super::model::{Family, Model};
 use crate::api::chat::{ChatRequest, Decoder, Json, ResponseFormat};
 use crate::error::Error;
@@ -35,18 +35,18 @@ impl Chat for Converse {
         target: &Target<'_>,
         outgoing: &mut Outgoing,
     ) -> Result<Vec<u8>, Error> {
-        write(request, target, Ask::Answer, outgoing)
+        write(request, target, RequestPurpose::Chat, outgoing)
     }
 
     fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
-        Box::new(Answer::new(streamed))
+        Box::new(ConverseDecoder::new(streamed))
     }
 }
 
 /// What is asked with a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    Answer,
+pub enum RequestPurpose {
+    Chat,
     /// Only how many tokens it has: a part of Converse's members, wrapped.
     TokenCount,
 }
@@ -68,10 +68,10 @@ struct CountTokensInput<'a> {
 pub fn write(
     mut request: ChatRequest<'_>,
     target: &Target<'_>,
-    ask: Ask,
+    purpose: RequestPurpose,
     outgoing: &mut Outgoing,
 ) -> Result<Vec<u8>, Error> {
-    let model = Model::at(target.model, target.account);
+    let model = Model::resolve(target.model, target.account);
     if let Some(wanted) = request.parallel_tool_calls.take()
         && !wanted
         && !request.tools.is_empty()
@@ -79,7 +79,7 @@ pub fn write(
         outgoing
             .warn("parallel_tool_calls", "dropped, bedrock cannot keep a model from calling several tools");
     }
-    let mut fields = Fields::of_caller(&mut request)?;
+    let mut fields = Fields::from_client(&mut request)?;
     thinking::write(&mut request, &model, &mut fields, outgoing)?;
     fields.take(&mut request, &model, outgoing);
     let searches_web = model.family == Family::Amazon && request.params.take("web_search_options").is_some();
@@ -98,7 +98,7 @@ pub fn write(
     }
     let mut body = Request { system, messages: turns, tool_config, ..Request::default() };
     body.additional_model_request_fields = fields.take_additional();
-    if ask == Ask::TokenCount {
+    if purpose == RequestPurpose::TokenCount {
         let counted = CountTokens { input: CountTokensInput { converse: body } };
         return Ok(bytes(&counted));
     }

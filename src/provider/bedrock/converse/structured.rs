@@ -53,10 +53,10 @@ pub fn write(
         Some(ResponseFormat::JsonSchema { schema, description, .. }) if !model.has_structured_output() => {
             let what = "asked for in the system prompt: this model has no structured output";
             outgoing.warn("response_format", what);
-            let about = description.as_ref().map(|text| format!(" It is: {text}.")).unwrap_or_default();
+            let description = description.as_ref().map(|text| format!(" It is: {text}.")).unwrap_or_default();
             let instruction = format!(
                 "Answer with JSON that is valid against this JSON schema, and with nothing else: no words around \
-                 it, no code fence.{about}\n{}",
+                 it, no code fence.{description}\n{}",
                 schema.get()
             );
             (None, Some(instruction))

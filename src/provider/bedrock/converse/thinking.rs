@@ -42,7 +42,7 @@ pub fn write<'a>(
             let effort = reasoning.effort.as_deref().map(str::to_owned);
             let wanted = effort.or_else(|| reasoning.thinking.as_ref().and_then(as_effort));
             if let Some(wanted) = wanted {
-                others(&wanted, family, model, fields, outgoing);
+                write_effort(&wanted, family, model, fields, outgoing);
             }
         }
     }
@@ -62,7 +62,7 @@ fn claude<'a>(
         model: generation,
         max_tokens: request.max_tokens.as_ref(),
         is_forced: forces && !request.tools.is_empty(),
-        is_thoughtless: answers_thoughtless_calls(&request.messages),
+        is_thoughtless: last_calls_lack_thinking(&request.messages),
         provider: NAME,
     };
     let Thinking { thinking, effort, is_ours } = decide(reasoning, &case, outgoing)?;
@@ -77,7 +77,7 @@ fn claude<'a>(
 }
 
 /// Whether the calls just answered came without their thoughts: a Claude with a budget then refuses to think.
-fn answers_thoughtless_calls(messages: &[Message<'_>]) -> bool {
+fn last_calls_lack_thinking(messages: &[Message<'_>]) -> bool {
     if messages.last().is_none_or(|last| last.role != Role::Tool) {
         return false;
     }
@@ -88,7 +88,7 @@ fn answers_thoughtless_calls(messages: &[Message<'_>]) -> bool {
 }
 
 /// Everybody else is told a word.
-fn others<'a>(
+fn write_effort<'a>(
     effort: &str,
     family: Family,
     model: &Model<'_>,
@@ -96,32 +96,32 @@ fn others<'a>(
     outgoing: &mut Outgoing,
 ) {
     // What they know of OpenAI's list.
-    let word = match effort {
+    let level = match effort {
         "minimal" | "low" => "low",
         "medium" => "medium",
         "none" => "none",
         _ => "high",
     };
     match family {
-        Family::OpenAi if word != "none" => fields.add("reasoning_effort", Json::from_value(word)),
-        Family::Qwen if word != "none" => fields.add("reasoning_config", Json::from_value(word)),
+        Family::OpenAi if level != "none" => fields.add("reasoning_effort", Json::from_value(level)),
+        Family::Qwen if level != "none" => fields.add("reasoning_config", Json::from_value(level)),
         Family::Amazon if model.is_thinking_nova() => {
-            let config = match word {
+            let config = match level {
                 "none" => r#"{"type":"disabled"}"#.to_owned(),
-                word => format!(r#"{{"type":"enabled","maxReasoningEffort":"{word}"}}"#),
+                level => format!(r#"{{"type":"enabled","maxReasoningEffort":"{level}"}}"#),
             };
             if let Some(config) = Json::owned(config) {
                 fields.add("reasoningConfig", config);
             }
         }
         // A model that does not think is as good as told not to.
-        _ if word == "none" && family != Family::OpenAi && family != Family::Qwen => {}
+        _ if level == "none" && family != Family::OpenAi && family != Family::Qwen => {}
         _ => {
             return outgoing.warn("reasoning_effort", "dropped, this model cannot be told how much to think");
         }
     }
-    if !["none", word].contains(&effort) {
-        outgoing.warn("reasoning_effort", format!("{effort} became {word}, the nearest this model has"));
+    if !["none", level].contains(&effort) {
+        outgoing.warn("reasoning_effort", format!("{effort} became {level}, the nearest this model has"));
     }
 }
 
@@ -134,7 +134,7 @@ fn as_effort(thinking: &Json<'_>) -> Option<String> {
         budget_tokens: Option<u64>,
     }
     let thinking = thinking.read::<Thinking<'_>>()?;
-    let word = match (thinking.kind.as_deref()?, thinking.budget_tokens) {
+    let effort = match (thinking.kind.as_deref()?, thinking.budget_tokens) {
         ("enabled", Some(..=4096)) => "low",
         ("enabled", Some(16_385..)) => "high",
         ("enabled", _) => "medium",
@@ -142,5 +142,5 @@ fn as_effort(thinking: &Json<'_>) -> Option<String> {
         // `adaptive`: as the model likes.
         _ => return None,
     };
-    Some(word.to_owned())
+    Some(effort.to_owned())
 }

@@ -26,7 +26,7 @@ pub fn write<'a>(
 ) -> Result<Option<ToolConfig<'a>>, Error> {
     let called = called(request);
     let mut tools = Vec::new();
-    let mut anthropics = Vec::new();
+    let mut anthropic_tools = Vec::new();
     let mut warned_strict = false;
     for (index, tool) in request.tools.iter().enumerate() {
         match tool {
@@ -60,9 +60,9 @@ pub fn write<'a>(
                     }
                 }
             }
-            Asked::Other { kind, json } => match own_tool(kind, json, model) {
-                Some(Own::System(name)) => tools.push(Tool::System(Named { name })),
-                Some(Own::Anthropic) => anthropics.push(json),
+            Asked::Other { kind, json } => match vendor_tool(kind, json, model) {
+                Some(VendorTool::System(name)) => tools.push(Tool::System(Named { name })),
+                Some(VendorTool::Anthropic) => anthropic_tools.push(json),
                 None => return Err(unknown(kind, index)),
             },
         }
@@ -71,11 +71,11 @@ pub fn write<'a>(
     if searches_web && !tools.iter().any(is_search) {
         tools.push(Tool::System(Named { name: Cow::Borrowed(GROUNDING) }));
     }
-    if !anthropics.is_empty() {
-        fields.add("tools", Json::from_value(&anthropics));
+    if !anthropic_tools.is_empty() {
+        fields.add("tools", Json::from_value(&anthropic_tools));
     }
-    remember(&called, &mut tools, request, outgoing);
-    let tool_choice = choice(request, &called, &mut tools, outgoing)?;
+    add_called_tools(&called, &mut tools, request, outgoing);
+    let tool_choice = tool_choice(request, &called, &mut tools, outgoing)?;
     Ok((!tools.is_empty()).then_some(ToolConfig { tools, tool_choice }))
 }
 
@@ -94,7 +94,7 @@ fn called<'a>(request: &'a ChatRequest<'a>) -> Vec<&'a str> {
 
 /// Where a conversation with calls in it comes without any tools (OpenAI does not mind), the tools that were
 /// called stand in, with open schemas.
-fn remember<'a>(
+fn add_called_tools<'a>(
     called: &[&'a str],
     tools: &mut Vec<Tool<'a>>,
     request: &ChatRequest<'_>,
@@ -112,7 +112,7 @@ fn remember<'a>(
     }));
 }
 
-fn choice<'a>(
+fn tool_choice<'a>(
     request: &'a ChatRequest<'a>,
     called: &[&str],
     tools: &mut Vec<Tool<'a>>,
@@ -174,17 +174,17 @@ fn schema<'a>(parameters: Option<&Json<'a>>) -> Json<'a> {
 pub const GROUNDING: &str = "nova_grounding";
 
 /// A tool that is no function.
-enum Own<'a> {
+enum VendorTool<'a> {
     /// One that Bedrock runs itself.
     System(Cow<'a, str>),
     /// One that Anthropic has the schema of, run by the caller.
     Anthropic,
 }
 
-fn own_tool<'a>(kind: &'a str, json: &'a Json<'a>, model: &Model<'_>) -> Option<Own<'a>> {
+fn vendor_tool<'a>(kind: &'a str, json: &'a Json<'a>, model: &Model<'_>) -> Option<VendorTool<'a>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Told<'a> {
+    struct ToolFields<'a> {
         #[serde(borrow)]
         system_tool: Option<Name<'a>>,
         name: Option<Text<'a>>,
@@ -196,19 +196,19 @@ fn own_tool<'a>(kind: &'a str, json: &'a Json<'a>, model: &Model<'_>) -> Option<
     }
     const ANTHROPICS: [&str; 4] = ["computer_", "bash_", "text_editor_", "memory_"];
     if model.family == Family::Anthropic && ANTHROPICS.iter().any(|start| kind.starts_with(start)) {
-        return Some(Own::Anthropic);
+        return Some(VendorTool::Anthropic);
     }
     if model.family == Family::Amazon && (kind.starts_with("web_search") || kind == "code_interpreter") {
         let name = if kind == "code_interpreter" { "nova_code_interpreter" } else { GROUNDING };
-        return Some(Own::System(Cow::Borrowed(name)));
+        return Some(VendorTool::System(Cow::Borrowed(name)));
     }
     if kind.starts_with("nova_") {
-        return Some(Own::System(Cow::Borrowed(kind)));
+        return Some(VendorTool::System(Cow::Borrowed(kind)));
     }
-    let told: Told<'a> = serde_json::from_str(json.get()).ok()?;
-    let named = told.system_tool.and_then(|tool| tool.name);
-    let named = named.or(told.name.filter(|_| matches!(kind, "system_tool" | "systemTool")));
-    Some(Own::System(named?.0))
+    let fields: ToolFields<'a> = serde_json::from_str(json.get()).ok()?;
+    let named = fields.system_tool.and_then(|tool| tool.name);
+    let named = named.or(fields.name.filter(|_| matches!(kind, "system_tool" | "systemTool")));
+    Some(VendorTool::System(named?.0))
 }
 
 fn unknown(kind: &str, index: usize) -> Error {

@@ -18,14 +18,14 @@ fn with<T>(model: &str, then: impl FnOnce(&dyn Exchange, &Target<'_>) -> T) -> T
         streamed: false,
     };
     let account = Account::default();
-    then(exchange(&call, &account).unwrap(), &Target { call: &call, account: &account, model })
+    then(adapter(&call, &account).unwrap(), &Target { call: &call, account: &account, model })
 }
 
 /// What goes out and what is said aside; or the refusal.
 fn written(model: &str, text: &str) -> String {
-    with(model, |exchange, target| {
+    with(model, |adapter, target| {
         let mut outgoing = Outgoing::default();
-        match exchange.write(Some(&body(text)), target, &mut outgoing) {
+        match adapter.write(Some(&body(text)), target, &mut outgoing) {
             Ok(sent) => {
                 format!("{}{}", String::from_utf8(sent.unwrap()).unwrap(), outgoing.warnings.concat())
             }
@@ -34,8 +34,8 @@ fn written(model: &str, text: &str) -> String {
     })
 }
 
-fn read(model: &str, answer: &str, request: &str) -> Result<String, ProviderError> {
-    with(model, |exchange, _| exchange.read(answer.as_bytes(), Some(&body(request)), model))
+fn read(model: &str, response: &str, request: &str) -> Result<String, ProviderError> {
+    with(model, |adapter, _| adapter.read(response.as_bytes(), Some(&body(request)), model))
         .map(|out| String::from_utf8(out).unwrap())
 }
 
@@ -45,7 +45,7 @@ const NOVA: &str = "amazon.nova-2-multimodal-embeddings-v1:0";
 const COHERE: &str = "us.cohere.embed-v4:0";
 
 #[test]
-fn each_family_is_asked_in_its_own_words() {
+fn each_family_gets_its_own_request_shape() {
     let cases = [
         (TITAN, r#"{"model":"m","input":"a\u00e9","user":"u"}"#, r#"{"inputText":"a\u00e9"}"#),
         (
@@ -79,14 +79,14 @@ fn each_family_is_asked_in_its_own_words() {
             r#"{"texts":["a"],"input_type":"search_document"}input_type: search_document was sent: the model needs one. For queries send search_query"#,
         ),
     ];
-    for (model, asked, wanted) in cases {
-        assert_eq!(written(model, asked), wanted, "{asked}");
+    for (model, request, wanted) in cases {
+        assert_eq!(written(model, request), wanted, "{request}");
     }
 }
 
 #[test]
-fn every_answer_becomes_openais_and_keeps_its_digits() {
-    let told = |vectors: &str, tokens: u64| {
+fn every_response_becomes_openais_and_keeps_its_digits() {
+    let response = |vectors: &str, tokens: u64| {
         format!(
             r#"{{"object":"list","data":[{vectors}],"model":"{TITAN}","usage":{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}}}"#
         )
@@ -95,18 +95,24 @@ fn every_answer_becomes_openais_and_keeps_its_digits() {
         format!(r#"{{"object":"embedding","index":{index},"embedding":{numbers}}}"#)
     };
     let cases = [
-        (r#"{"embedding":[1.0,-2],"inputTextTokenCount":5}"#, told(&vector(0, "[1.0,-2]"), 5)),
-        (r#"{"embeddingsByType":{"binary":[1,0]},"inputTextTokenCount":5}"#, told(&vector(0, "[1,0]"), 5)),
+        (r#"{"embedding":[1.0,-2],"inputTextTokenCount":5}"#, response(&vector(0, "[1.0,-2]"), 5)),
+        (
+            r#"{"embeddingsByType":{"binary":[1,0]},"inputTextTokenCount":5}"#,
+            response(&vector(0, "[1,0]"), 5),
+        ),
         (
             r#"{"embeddings":[[1.0],[2.0]],"id":"x"}"#,
-            told(&[vector(0, "[1.0]"), vector(1, "[2.0]")].join(","), 0),
+            response(&[vector(0, "[1.0]"), vector(1, "[2.0]")].join(","), 0),
         ),
-        (r#"{"embeddings":{"int8":[[1]],"float":[[0.5]]}}"#, told(&vector(0, "[0.5]"), 0)),
-        (r#"{"embeddings":{"int8":[[1]]}}"#, told(&vector(0, "[1]"), 0)),
-        (r#"{"embeddings":[{"embeddingType":"TEXT","embedding":[3e-1]}]}"#, told(&vector(0, "[3e-1]"), 0)),
+        (r#"{"embeddings":{"int8":[[1]],"float":[[0.5]]}}"#, response(&vector(0, "[0.5]"), 0)),
+        (r#"{"embeddings":{"int8":[[1]]}}"#, response(&vector(0, "[1]"), 0)),
+        (
+            r#"{"embeddings":[{"embeddingType":"TEXT","embedding":[3e-1]}]}"#,
+            response(&vector(0, "[3e-1]"), 0),
+        ),
     ];
-    for (answer, wanted) in cases {
-        assert_eq!(read(TITAN, answer, "{}").unwrap(), wanted, "{answer}");
+    for (response, wanted) in cases {
+        assert_eq!(read(TITAN, response, "{}").unwrap(), wanted, "{response}");
     }
     let packed = read(TITAN, r#"{"embedding":[1.0,-2]}"#, r#"{"encoding_format":"base64"}"#).unwrap();
     assert!(packed.contains(r#""embedding":"AACAPwAAAMA=""#), "{packed}");
@@ -114,15 +120,16 @@ fn every_answer_becomes_openais_and_keeps_its_digits() {
 
 #[test]
 fn what_holds_no_embeddings_is_a_failure() {
-    for answer in ["", "{}", "[]", r#"{"embeddings":[]}"#, r#"{"embeddings":[{}]}"#, r#"{"embedding":"x"}"#] {
-        assert_eq!(read(TITAN, answer, "{}").unwrap_err().status, 502, "{answer}");
+    for response in ["", "{}", "[]", r#"{"embeddings":[]}"#, r#"{"embeddings":[{}]}"#, r#"{"embedding":"x"}"#]
+    {
+        assert_eq!(read(TITAN, response, "{}").unwrap_err().status, 502, "{response}");
     }
-    let fault = read(PICTURES, r#"{"embedding":null,"message":"Too large."}"#, "{}").unwrap_err();
-    assert_eq!(fault.message, "Too large.");
+    let error = read(PICTURES, r#"{"embedding":null,"message":"Too large."}"#, "{}").unwrap_err();
+    assert_eq!(error.message, "Too large.");
 }
 
 #[test]
-fn a_model_without_embeddings_is_told_early() {
+fn a_model_without_embeddings_is_refused_early() {
     for model in ["anthropic.claude-v2", "arn:aws:bedrock:us-east-1:1:provisioned-model/x"] {
         let call = Call {
             operation: Operation::Embeddings,
@@ -132,9 +139,9 @@ fn a_model_without_embeddings_is_told_early() {
             model: Some(model),
             streamed: false,
         };
-        assert_eq!(exchange(&call, &Account::default()).unwrap_err().param.as_deref(), Some("model"));
+        assert_eq!(adapter(&call, &Account::default()).unwrap_err().param.as_deref(), Some("model"));
         let mut account = Account::default();
         account.cloud_a.model_name = Some(COHERE.to_owned());
-        assert_eq!(exchange(&call, &account).is_ok(), model.starts_with("arn:"));
+        assert_eq!(adapter(&call, &account).is_ok(), model.starts_with("arn:"));
     }
 }

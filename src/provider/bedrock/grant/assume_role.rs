@@ -5,15 +5,15 @@
 
 use super::super::address::domain;
 use super::super::signing::{Keys, Scope, sign};
-use super::trail::{Had, Stop, Trail};
-use super::{granted, left};
+use super::trail::{ExchangeReplay, Replayed, Stop};
+use super::{aws_credentials, remaining};
 use crate::provider::Signing;
 use crate::provider::grant::{Brought, Errand, Granted};
 use http::{HeaderMap, HeaderValue, Method, header};
 use std::time::{Duration, SystemTime};
 
 /// How long the credentials shall last, seconds: the most that every role and every chain of roles allows.
-const LASTS: u64 = 3600;
+const LIFETIME_SECONDS: u64 = 3600;
 /// Who asks, as the role's owner reads it in the logs.
 const SESSION: &str = "turnpike";
 
@@ -27,36 +27,36 @@ pub struct Role {
 
 /// Assumes the role with keys.
 pub fn fetch(
-    trail: &mut Trail<'_>,
+    replay: &mut ExchangeReplay<'_>,
     role: &Role,
     keys: &Keys,
     region: &str,
     now: SystemTime,
-) -> Had<(Granted, Duration)> {
-    let answer = trail.ask(|| {
+) -> Replayed<(Granted, Duration)> {
+    let response = replay.exchange(|| {
         let mut fields = vec![("RoleArn", role.arn.as_str()), ("DurationSeconds", "3600")];
         fields.extend(role.external_id.as_deref().map(|id| ("ExternalId", id)));
-        let mut errand = errand("AssumeRole", &fields, region);
-        let signing = Signing { method: &errand.method, url: &errand.url, body: &errand.body, now };
-        sign(&signing, keys, &Scope { service: "sts", region }, &mut errand.headers)?;
-        Ok(errand)
+        let mut request = token_request("AssumeRole", &fields, region);
+        let signing = Signing { method: &request.method, url: &request.url, body: &request.body, now };
+        sign(&signing, keys, &Scope { service: "sts", region }, &mut request.headers)?;
+        Ok(request)
     })?;
-    read(answer, now)
+    read(response, now)
 }
 
 /// Assumes the role a workload's own token stands for (EKS). Not signed: the token is the proof.
 pub fn fetch_by_token(
-    trail: &mut Trail<'_>,
+    replay: &mut ExchangeReplay<'_>,
     (arn, token): (&str, &str),
     region: &str,
     now: SystemTime,
-) -> Had<(Granted, Duration)> {
+) -> Replayed<(Granted, Duration)> {
     let fields = [("RoleArn", arn), ("WebIdentityToken", token), ("DurationSeconds", "3600")];
-    let answer = trail.ask(|| Ok(errand("AssumeRoleWithWebIdentity", &fields, region)))?;
-    read(answer, now)
+    let response = replay.exchange(|| Ok(token_request("AssumeRoleWithWebIdentity", &fields, region)))?;
+    read(response, now)
 }
 
-fn errand(action: &str, fields: &[(&str, &str)], region: &str) -> Errand {
+fn token_request(action: &str, fields: &[(&str, &str)], region: &str) -> Errand {
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("Action", action).append_pair("Version", "2011-06-15");
     form.append_pair("RoleSessionName", SESSION).extend_pairs(fields);
@@ -70,18 +70,19 @@ fn errand(action: &str, fields: &[(&str, &str)], region: &str) -> Errand {
     }
 }
 
-fn read(answer: &Brought, now: SystemTime) -> Had<(Granted, Duration)> {
-    let text = String::from_utf8_lossy(&answer.body);
+fn read(response: &Brought, now: SystemTime) -> Replayed<(Granted, Duration)> {
+    let text = String::from_utf8_lossy(&response.body);
     let what = "The token service (STS)";
-    if !(200..300).contains(&answer.status) {
-        return Err(Stop::refused(what, answer.status, element(&text, "Message")));
+    if !(200..300).contains(&response.status) {
+        return Err(Stop::refused(what, response.status, element(&text, "Message")));
     }
     let unreadable = || Stop::failed(format!("{what} answered without credentials."));
-    let credentials = element(&text, "Credentials").ok_or_else(unreadable)?;
-    let part = |name| element(credentials, name).ok_or_else(unreadable);
-    let lasts = element(credentials, "Expiration").and_then(|end| left(end, now));
-    let granted = granted(part("AccessKeyId")?, part("SecretAccessKey")?, Some(part("SessionToken")?));
-    Ok((granted, lasts.unwrap_or(Duration::from_secs(LASTS))))
+    let xml = element(&text, "Credentials").ok_or_else(unreadable)?;
+    let part = |name| element(xml, name).ok_or_else(unreadable);
+    let lifetime = element(xml, "Expiration").and_then(|end| remaining(end, now));
+    let credentials =
+        aws_credentials(part("AccessKeyId")?, part("SecretAccessKey")?, Some(part("SessionToken")?));
+    Ok((credentials, lifetime.unwrap_or(Duration::from_secs(LIFETIME_SECONDS))))
 }
 
 /// What stands in the first element of this name: STS answers in XML so plain that no more is needed (keys

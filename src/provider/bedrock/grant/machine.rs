@@ -7,8 +7,8 @@
 //! <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-security-credentials.html>.
 
 use super::assume_role::fetch_by_token;
-use super::trail::{Had, Stop, Trail};
-use super::{granted, left};
+use super::trail::{ExchangeReplay, Replayed, Stop};
+use super::{aws_credentials, remaining};
 use crate::provider::grant::{Brought, Granted};
 use crate::provider::key::secret_value;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -20,31 +20,35 @@ use std::time::{Duration, SystemTime};
 const SERVER: &str = "http://169.254.169.254";
 const ROLE: &str = "/latest/meta-data/iam/security-credentials/";
 /// After this long it is looked again, where no end is told.
-const LASTS: Duration = Duration::from_secs(900);
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(900);
 
-pub fn fetch(trail: &mut Trail<'_>, region: &str, now: SystemTime) -> Had<(Granted, Duration)> {
-    if let Some(id) = trail.env("AWS_ACCESS_KEY_ID")?
-        && let Some(secret) = trail.env("AWS_SECRET_ACCESS_KEY")?
+pub fn fetch(
+    replay: &mut ExchangeReplay<'_>,
+    region: &str,
+    now: SystemTime,
+) -> Replayed<(Granted, Duration)> {
+    if let Some(id) = replay.env("AWS_ACCESS_KEY_ID")?
+        && let Some(secret) = replay.env("AWS_SECRET_ACCESS_KEY")?
     {
-        let token = trail.env("AWS_SESSION_TOKEN")?;
-        return Ok((granted(&id, &secret, token.as_deref()), LASTS));
+        let token = replay.env("AWS_SESSION_TOKEN")?;
+        return Ok((aws_credentials(&id, &secret, token.as_deref()), DEFAULT_LIFETIME));
     }
-    if let Some(file) = trail.env("AWS_WEB_IDENTITY_TOKEN_FILE")?
-        && let Some(role) = trail.env("AWS_ROLE_ARN")?
+    if let Some(file) = replay.env("AWS_WEB_IDENTITY_TOKEN_FILE")?
+        && let Some(role) = replay.env("AWS_ROLE_ARN")?
     {
-        let token = trail.local(format!("file:{file}"))?;
+        let token = replay.local(format!("file:{file}"))?;
         let token =
             token.ok_or_else(|| Stop::failed("AWS_WEB_IDENTITY_TOKEN_FILE names no readable file."))?;
-        return fetch_by_token(trail, (&role, &token), region, now);
+        return fetch_by_token(replay, (&role, &token), region, now);
     }
-    match container_url(trail)? {
-        Some(url) => container(trail, url, now),
-        None => instance(trail, now),
+    match container_url(replay)? {
+        Some(url) => container(replay, url, now),
+        None => instance(replay, now),
     }
 }
 
-fn container_url(trail: &mut Trail<'_>) -> Had<Option<String>> {
-    if let Some(path) = trail.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")? {
+fn container_url(replay: &mut ExchangeReplay<'_>) -> Replayed<Option<String>> {
+    if let Some(path) = replay.env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")? {
         let message = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI must begin with a slash.";
         let good = path.starts_with('/');
         return if good {
@@ -53,7 +57,7 @@ fn container_url(trail: &mut Trail<'_>) -> Had<Option<String>> {
             Err(Stop::failed(message))
         };
     }
-    let Some(url) = trail.env("AWS_CONTAINER_CREDENTIALS_FULL_URI")? else { return Ok(None) };
+    let Some(url) = replay.env("AWS_CONTAINER_CREDENTIALS_FULL_URI")? else { return Ok(None) };
     if is_local_or_tls(&url) {
         return Ok(Some(url));
     }
@@ -66,60 +70,60 @@ fn is_local_or_tls(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else { return false };
     let host = url.host_str().unwrap_or_default();
     let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
-    let known = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
-    let is_known = |it: IpAddr| known.iter().any(|known| known.parse() == Ok(it));
+    let allowed = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
+    let is_allowed = |it: IpAddr| allowed.iter().any(|ip| ip.parse() == Ok(it));
     match url.scheme() {
         "https" => true,
-        "http" => address.is_some_and(|it| it.is_loopback() || is_known(it)),
+        "http" => address.is_some_and(|it| it.is_loopback() || is_allowed(it)),
         _ => false,
     }
 }
 
-fn container(trail: &mut Trail<'_>, url: String, now: SystemTime) -> Had<(Granted, Duration)> {
-    let token = match trail.env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")? {
-        Some(file) => trail.local(format!("file:{file}"))?,
-        None => trail.env("AWS_CONTAINER_AUTHORIZATION_TOKEN")?,
+fn container(replay: &mut ExchangeReplay<'_>, url: String, now: SystemTime) -> Replayed<(Granted, Duration)> {
+    let token = match replay.env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")? {
+        Some(file) => replay.local(format!("file:{file}"))?,
+        None => replay.env("AWS_CONTAINER_AUTHORIZATION_TOKEN")?,
     };
     let mut headers = HeaderMap::new();
     if let Some(token) = token {
         headers.insert(header::AUTHORIZATION, secret_value("token", &token)?);
     }
-    let answer = trail.metadata(Method::GET, url, headers)?;
-    read("The container's credentials server", answer, now)
+    let response = replay.metadata(Method::GET, url, headers)?;
+    read("The container's credentials server", response, now)
 }
 
-fn instance(trail: &mut Trail<'_>, now: SystemTime) -> Had<(Granted, Duration)> {
+fn instance(replay: &mut ExchangeReplay<'_>, now: SystemTime) -> Replayed<(Granted, Duration)> {
     let what = "The instance's metadata server";
     let name = HeaderName::from_static("x-aws-ec2-metadata-token-ttl-seconds");
-    let lasts = HeaderMap::from_iter([(name, HeaderValue::from_static("300"))]);
-    let token = trail.metadata(Method::PUT, format!("{SERVER}/latest/api/token"), lasts)?;
+    let ttl_header = HeaderMap::from_iter([(name, HeaderValue::from_static("300"))]);
+    let token = replay.metadata(Method::PUT, format!("{SERVER}/latest/api/token"), ttl_header)?;
     let token = text(what, token)?;
-    let shown = || {
+    let token_header = || {
         let name = HeaderName::from_static("x-aws-ec2-metadata-token");
         Ok::<_, Stop>(HeaderMap::from_iter([(name, secret_value("token", &token)?)]))
     };
-    let role = trail.metadata(Method::GET, format!("{SERVER}{ROLE}"), shown()?)?;
+    let role = replay.metadata(Method::GET, format!("{SERVER}{ROLE}"), token_header()?)?;
     // One a line; there is one.
     let role = text(what, role)?;
     let role = role.lines().next().unwrap_or_default();
-    let known = |char: char| char.is_ascii_alphanumeric() || "+=,.@_-".contains(char);
-    if role.is_empty() || !role.chars().all(known) {
+    let allowed = |char: char| char.is_ascii_alphanumeric() || "+=,.@_-".contains(char);
+    if role.is_empty() || !role.chars().all(allowed) {
         return Err(Stop::failed("This instance has no role."));
     }
-    let answer = trail.metadata(Method::GET, format!("{SERVER}{ROLE}{role}"), shown()?)?;
-    read(what, answer, now)
+    let response = replay.metadata(Method::GET, format!("{SERVER}{ROLE}{role}"), token_header()?)?;
+    read(what, response, now)
 }
 
-fn text(what: &str, answer: &Brought) -> Had<String> {
-    match answer.status {
-        200 => Ok(String::from_utf8_lossy(&answer.body).trim().to_owned()),
+fn text(what: &str, response: &Brought) -> Replayed<String> {
+    match response.status {
+        200 => Ok(String::from_utf8_lossy(&response.body).trim().to_owned()),
         status => Err(Stop::refused(what, status, Some("is this an instance with a role?"))),
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Credentials {
+struct CredentialsDocument {
     code: Option<String>,
     message: Option<String>,
     access_key_id: Option<String>,
@@ -128,14 +132,17 @@ struct Credentials {
     expiration: Option<String>,
 }
 
-fn read(what: &str, answer: &Brought, now: SystemTime) -> Had<(Granted, Duration)> {
-    let told = serde_json::from_slice::<Credentials>(&answer.body).ok();
-    let said = told.as_ref().and_then(|told| told.message.as_deref().or(told.code.as_deref()));
-    let keys =
-        told.as_ref().and_then(|told| Some((told.access_key_id.as_ref()?, told.secret_access_key.as_ref()?)));
-    let (Some(told), Some((id, secret)), 200) = (told.as_ref(), keys, answer.status) else {
-        return Err(Stop::refused(what, answer.status, said.or(Some("no credentials in it"))));
+fn read(what: &str, response: &Brought, now: SystemTime) -> Replayed<(Granted, Duration)> {
+    let document = serde_json::from_slice::<CredentialsDocument>(&response.body).ok();
+    let detail =
+        document.as_ref().and_then(|document| document.message.as_deref().or(document.code.as_deref()));
+    let keys = document
+        .as_ref()
+        .and_then(|document| Some((document.access_key_id.as_ref()?, document.secret_access_key.as_ref()?)));
+    let (Some(document), Some((id, secret)), 200) = (document.as_ref(), keys, response.status) else {
+        return Err(Stop::refused(what, response.status, detail.or(Some("no credentials in it"))));
     };
-    let lasts = told.expiration.as_deref().and_then(|end| left(end, now)).unwrap_or(LASTS);
-    Ok((granted(id, secret, told.token.as_deref()), lasts))
+    let lifetime =
+        document.expiration.as_deref().and_then(|end| remaining(end, now)).unwrap_or(DEFAULT_LIFETIME);
+    Ok((aws_credentials(id, secret, document.token.as_deref()), lifetime))
 }

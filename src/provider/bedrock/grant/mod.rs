@@ -17,11 +17,11 @@ use ring::digest::{SHA256, digest};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use trail::{Had, Stop, Trail};
+use trail::{ExchangeReplay, Replayed, Stop};
 
 /// Credentials that must be fetched: the machine's, or those of a role.
 #[derive(Debug)]
-struct Temporary {
+struct TemporaryCredentials {
     source: Source,
     /// `None`: the source's credentials are what is wanted.
     role: Option<Role>,
@@ -43,7 +43,7 @@ enum Source {
 ///
 /// # Errors
 /// 400 when the role is not named.
-pub fn of(account: &Account) -> Result<Arc<dyn Grant>, Error> {
+pub fn token_exchange(account: &Account) -> Result<Arc<dyn Grant>, Error> {
     let cloud = &account.cloud_a;
     let region = address::region(account)?.into_owned();
     let role_arn = match cloud.auth_type {
@@ -59,16 +59,16 @@ pub fn of(account: &Account) -> Result<Arc<dyn Grant>, Error> {
         (Some(id), Some(secret)) if role.is_some() => {
             let token = cloud.session_token.as_ref();
             Source::Keys {
-                keys: Keys::of(id, secret, token)?,
+                keys: Keys::from_secrets(id, secret, token)?,
                 name: fingerprint([Some(id), Some(secret), token]),
             }
         }
         _ => Source::Machine,
     };
-    Ok(Arc::new(Temporary { source, role, region }))
+    Ok(Arc::new(TemporaryCredentials { source, role, region }))
 }
 
-impl Grant for Temporary {
+impl Grant for TemporaryCredentials {
     fn key(&self) -> String {
         let source = match &self.source {
             Source::Keys { name, .. } => name.as_str(),
@@ -78,11 +78,11 @@ impl Grant for Temporary {
         format!("aws|{}|{:?}|{source}", self.region, self.role)
     }
 
-    fn next(&self, answers: &[Brought], now: SystemTime) -> Result<Next, String> {
-        match self.fetch(&mut Trail::new(answers), now) {
-            Ok((granted, lasts)) => Ok(Next::Done(granted, lasts)),
-            Err(Stop::Ask(errand)) => Ok(Next::Ask(*errand)),
-            Err(Stop::Failed(why)) => Err(why),
+    fn next(&self, responses: &[Brought], now: SystemTime) -> Result<Next, String> {
+        match self.fetch(&mut ExchangeReplay::new(responses), now) {
+            Ok((credentials, lifetime)) => Ok(Next::Done(credentials, lifetime)),
+            Err(Stop::Request(request)) => Ok(Next::Ask(*request)),
+            Err(Stop::Failed(reason)) => Err(reason),
         }
     }
 
@@ -91,21 +91,21 @@ impl Grant for Temporary {
     }
 }
 
-impl Temporary {
-    fn fetch(&self, trail: &mut Trail<'_>, now: SystemTime) -> Had<(Granted, Duration)> {
+impl TemporaryCredentials {
+    fn fetch(&self, replay: &mut ExchangeReplay<'_>, now: SystemTime) -> Replayed<(Granted, Duration)> {
         let keys = match (&self.source, &self.role) {
             (Source::Keys { keys, .. }, _) => keys.clone(),
-            (Source::Machine, None) => return machine::fetch(trail, &self.region, now),
-            (Source::Machine, Some(_)) => match machine::fetch(trail, &self.region, now)?.0 {
+            (Source::Machine, None) => return machine::fetch(replay, &self.region, now),
+            (Source::Machine, Some(_)) => match machine::fetch(replay, &self.region, now)?.0 {
                 Granted::Aws { access_key_id, secret_access_key, session_token } => {
-                    Keys::of(&access_key_id, &secret_access_key, session_token.as_ref())
+                    Keys::from_secrets(&access_key_id, &secret_access_key, session_token.as_ref())
                         .map_err(Stop::from)?
                 }
                 Granted::Bearer(_) => return Err(Stop::failed("a token cannot assume a role")),
             },
         };
         match &self.role {
-            Some(role) => assume_role::fetch(trail, role, &keys, &self.region, now),
+            Some(role) => assume_role::fetch(replay, role, &keys, &self.region, now),
             None => Err(Stop::failed("there is no role to assume")),
         }
     }
@@ -127,12 +127,12 @@ fn fingerprint<'a>(secrets: impl IntoIterator<Item = Option<&'a Secret>>) -> Str
 }
 
 /// How long something is good that ends at `end` (`2026-08-01T12:00:00Z`).
-fn left(end: &str, now: SystemTime) -> Option<Duration> {
+fn remaining(end: &str, now: SystemTime) -> Option<Duration> {
     let end: jiff::Timestamp = end.parse().ok()?;
     SystemTime::from(end).duration_since(now).ok()
 }
 
-fn granted(id: &str, secret: &str, token: Option<&str>) -> Granted {
+fn aws_credentials(id: &str, secret: &str, token: Option<&str>) -> Granted {
     Granted::Aws {
         access_key_id: Secret::new(id),
         secret_access_key: Secret::new(secret),

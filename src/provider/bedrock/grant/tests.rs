@@ -25,30 +25,33 @@ fn account(auth_type: Option<AuthTypeA>, role: Option<&str>, keys: bool) -> Acco
 }
 
 /// What is asked on the way, and what comes of it; `answers` by the beginning of what is asked.
-fn walk(grant: &dyn Grant, answers: &BTreeMap<&str, (u16, &str)>) -> (Vec<String>, Result<Granted, String>) {
-    let (mut asked, mut brought) = (Vec::new(), Vec::new());
+fn run_exchange(
+    exchange: &dyn Grant,
+    canned: &BTreeMap<&str, (u16, &str)>,
+) -> (Vec<String>, Result<Granted, String>) {
+    let (mut requests, mut responses) = (Vec::new(), Vec::new());
     loop {
-        match grant.next(&brought, now()) {
-            Err(why) => return (asked, Err(why)),
-            Ok(Next::Done(granted, lasts)) => {
-                asked.push(format!("for {} s", lasts.as_secs()));
-                return (asked, Ok(granted));
+        match exchange.next(&responses, now()) {
+            Err(reason) => return (requests, Err(reason)),
+            Ok(Next::Done(credentials, lifetime)) => {
+                requests.push(format!("for {} s", lifetime.as_secs()));
+                return (requests, Ok(credentials));
             }
-            Ok(Next::Ask(errand)) => {
-                let line = format!("{} {}", errand.method, errand.url);
-                let answer = answers.iter().find(|(start, _)| line.starts_with(*start));
-                let (status, body) = answer.map_or((404, ""), |(_, answer)| *answer);
-                brought.push(Brought { status, body: body.as_bytes().to_vec() });
-                let metadata = if errand.is_metadata { "" } else { " (outside)" };
-                asked.push(format!("{line}{metadata}"));
-                assert!(asked.len() < 20, "{asked:#?}");
+            Ok(Next::Ask(request)) => {
+                let line = format!("{} {}", request.method, request.url);
+                let canned_response = canned.iter().find(|(start, _)| line.starts_with(*start));
+                let (status, body) = canned_response.map_or((404, ""), |(_, response)| *response);
+                responses.push(Brought { status, body: body.as_bytes().to_vec() });
+                let metadata = if request.is_metadata { "" } else { " (outside)" };
+                requests.push(format!("{line}{metadata}"));
+                assert!(requests.len() < 20, "{requests:#?}");
             }
         }
     }
 }
 
 fn aws(id: &str, secret: &str, token: Option<&str>) -> Result<Granted, String> {
-    Ok(granted(id, secret, token))
+    Ok(aws_credentials(id, secret, token))
 }
 
 const STS: &str = "<AssumeRoleResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><AssumeRoleResult>\n\
@@ -61,119 +64,124 @@ const MACHINE: &str = r#"{"Code":"Success","AccessKeyId":"ASIA2","SecretAccessKe
 #[test]
 fn a_role_is_assumed_with_the_accounts_keys() {
     let account = account(None, Some("arn:aws:iam::1:role/r"), true);
-    let grant = of(&account).unwrap();
-    let Ok(Next::Ask(errand)) = grant.next(&[], now()) else { panic!("nothing is asked") };
-    assert_eq!((errand.method, errand.url.as_str()), (Method::POST, "https://sts.eu-west-1.amazonaws.com/"));
+    let exchange = token_exchange(&account).unwrap();
+    let Ok(Next::Ask(request)) = exchange.next(&[], now()) else { panic!("nothing is asked") };
     assert_eq!(
-        String::from_utf8(errand.body).unwrap(),
+        (request.method, request.url.as_str()),
+        (Method::POST, "https://sts.eu-west-1.amazonaws.com/")
+    );
+    assert_eq!(
+        String::from_utf8(request.body).unwrap(),
         "Action=AssumeRole&Version=2011-06-15&RoleSessionName=turnpike&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fr\
          &DurationSeconds=3600&ExternalId=x%26y"
     );
-    let authorization = errand.headers["authorization"].to_str().unwrap();
+    let authorization = request.headers["authorization"].to_str().unwrap();
     assert!(authorization.contains("Credential=AKID/20260801/eu-west-1/sts/aws4_request"), "{authorization}");
-    let (asked, got) = walk(grant.as_ref(), &BTreeMap::from([("POST https://sts", (200, STS))]));
-    assert_eq!(asked, ["POST https://sts.eu-west-1.amazonaws.com/ (outside)", "for 3600 s"]);
+    let (requests, got) =
+        run_exchange(exchange.as_ref(), &BTreeMap::from([("POST https://sts", (200, STS))]));
+    assert_eq!(requests, ["POST https://sts.eu-west-1.amazonaws.com/ (outside)", "for 3600 s"]);
     assert_eq!(got, aws("ASIA1", "s/1+=", Some("t1==")));
 }
 
 #[test]
-fn what_the_token_service_refuses_is_told_in_its_words() {
-    let grant = of(&account(None, Some("r"), true)).unwrap();
+fn refusals_of_the_token_service_are_quoted() {
+    let exchange = token_exchange(&account(None, Some("r"), true)).unwrap();
     let refused =
         "<ErrorResponse><Error><Code>AccessDenied</Code><Message>Not you.</Message></Error></ErrorResponse>";
-    let told =
-        |status, body| walk(grant.as_ref(), &BTreeMap::from([("POST", (status, body))])).1.unwrap_err();
-    assert_eq!(told(403, refused), "The token service (STS) answered with status 403: Not you.");
-    assert_eq!(told(502, "<html>"), "The token service (STS) answered with status 502");
-    assert_eq!(told(200, "<html>"), "The token service (STS) answered without credentials.");
+    let error = |status, body| {
+        run_exchange(exchange.as_ref(), &BTreeMap::from([("POST", (status, body))])).1.unwrap_err()
+    };
+    assert_eq!(error(403, refused), "The token service (STS) answered with status 403: Not you.");
+    assert_eq!(error(502, "<html>"), "The token service (STS) answered with status 502");
+    assert_eq!(error(200, "<html>"), "The token service (STS) answered without credentials.");
 }
 
 #[test]
-fn an_instance_is_asked_by_imds_v2() {
-    let grant = of(&account(Some(AuthTypeA::ServiceRole), Some("ignored"), true)).unwrap();
+fn an_instance_is_queried_by_imds_v2() {
+    let exchange = token_exchange(&account(Some(AuthTypeA::ServiceRole), Some("ignored"), true)).unwrap();
     let role = "GET http://169.254.169.254/latest/meta-data/iam/security-credentials/my-role";
-    let answers = BTreeMap::from([
+    let canned = BTreeMap::from([
         ("PUT http://169.254.169.254/latest/api/token", (200, "tok\n")),
         (role, (200, MACHINE)),
         ("GET http://169.254.169.254/latest/meta-data/iam/security-credentials/", (200, "my-role\n")),
     ]);
     // A map has the shorter beginning first, so the role's own line is looked for by its whole.
-    let answers: BTreeMap<&str, (u16, &str)> = answers;
-    let mut brought = Vec::new();
-    let mut asked = Vec::new();
+    let canned: BTreeMap<&str, (u16, &str)> = canned;
+    let mut responses = Vec::new();
+    let mut requests = Vec::new();
     let got = loop {
-        match grant.next(&brought, now()).unwrap() {
-            Next::Done(granted, lasts) => break (granted, lasts.as_secs()),
-            Next::Ask(errand) => {
-                let line = format!("{} {}", errand.method, errand.url);
-                let (status, body) = answers.get(line.as_str()).copied().unwrap_or((404, ""));
-                let shown =
-                    errand.headers.get("x-aws-ec2-metadata-token").map(|token| token.to_str().unwrap());
-                assert_eq!(shown, line.starts_with("GET http").then_some("tok"), "{line}");
-                assert!(errand.is_metadata);
-                brought.push(Brought { status, body: body.as_bytes().to_vec() });
-                asked.push(line);
+        match exchange.next(&responses, now()).unwrap() {
+            Next::Done(credentials, lifetime) => break (credentials, lifetime.as_secs()),
+            Next::Ask(request) => {
+                let line = format!("{} {}", request.method, request.url);
+                let (status, body) = canned.get(line.as_str()).copied().unwrap_or((404, ""));
+                let sent_token =
+                    request.headers.get("x-aws-ec2-metadata-token").map(|token| token.to_str().unwrap());
+                assert_eq!(sent_token, line.starts_with("GET http").then_some("tok"), "{line}");
+                assert!(request.is_metadata);
+                responses.push(Brought { status, body: body.as_bytes().to_vec() });
+                requests.push(line);
             }
         }
     };
-    assert_eq!(got, (granted("ASIA2", "s2", Some("t2")), 1800));
-    assert_eq!(asked.last().map(String::as_str), Some(role));
+    assert_eq!(got, (aws_credentials("ASIA2", "s2", Some("t2")), 1800));
+    assert_eq!(requests.last().map(String::as_str), Some(role));
 }
 
 #[test]
-fn a_machine_without_a_role_says_so() {
-    let grant = of(&account(Some(AuthTypeA::ServiceRole), None, false)).unwrap();
-    let why = walk(grant.as_ref(), &BTreeMap::new()).1.unwrap_err();
+fn a_machine_without_a_role_is_reported() {
+    let exchange = token_exchange(&account(Some(AuthTypeA::ServiceRole), None, false)).unwrap();
+    let reason = run_exchange(exchange.as_ref(), &BTreeMap::new()).1.unwrap_err();
     assert_eq!(
-        why,
+        reason,
         "The instance's metadata server answered with status 404: is this an instance with a role?"
     );
 }
 
 #[test]
-fn a_container_is_asked_where_its_environment_says() {
-    let grant = of(&account(Some(AuthTypeA::ServiceRole), None, false)).unwrap();
-    let answers = BTreeMap::from([
+fn a_container_is_queried_at_the_url_in_its_environment() {
+    let exchange = token_exchange(&account(Some(AuthTypeA::ServiceRole), None, false)).unwrap();
+    let canned = BTreeMap::from([
         ("GET env:AWS_CONTAINER_CREDENTIALS_FULL_URI", (200, "http://169.254.170.23/v1/credentials")),
         ("GET env:AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", (200, "/var/run/token")),
         ("GET file:/var/run/token", (200, "secret-token\n")),
         ("GET http://169.254.170.23/v1/credentials", (200, MACHINE)),
     ]);
-    let (asked, got) = walk(grant.as_ref(), &answers);
+    let (requests, got) = run_exchange(exchange.as_ref(), &canned);
     assert_eq!(got, aws("ASIA2", "s2", Some("t2")));
-    assert_eq!(asked.last().map(String::as_str), Some("for 1800 s"));
+    assert_eq!(requests.last().map(String::as_str), Some("for 1800 s"));
     let relative = BTreeMap::from([
         ("GET env:AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", (200, "/v2/credentials/1")),
         ("GET http://169.254.170.2/v2/credentials/1", (200, MACHINE)),
     ]);
-    assert_eq!(walk(grant.as_ref(), &relative).1, aws("ASIA2", "s2", Some("t2")));
+    assert_eq!(run_exchange(exchange.as_ref(), &relative).1, aws("ASIA2", "s2", Some("t2")));
     for stranger in ["http://evil.example/", "ftp://127.0.0.1/", "http://10.0.0.1/", "x"] {
-        let answers = BTreeMap::from([("GET env:AWS_CONTAINER_CREDENTIALS_FULL_URI", (200, stranger))]);
-        let why = walk(grant.as_ref(), &answers).1.unwrap_err();
-        assert!(why.contains("AWS_CONTAINER_CREDENTIALS_FULL_URI must be"), "{why}");
+        let canned = BTreeMap::from([("GET env:AWS_CONTAINER_CREDENTIALS_FULL_URI", (200, stranger))]);
+        let reason = run_exchange(exchange.as_ref(), &canned).1.unwrap_err();
+        assert!(reason.contains("AWS_CONTAINER_CREDENTIALS_FULL_URI must be"), "{reason}");
     }
 }
 
 #[test]
 fn a_role_is_assumed_with_the_machines_own_credentials() {
-    let grant = of(&account(Some(AuthTypeA::AssumedRole), Some("arn:r"), false)).unwrap();
+    let exchange = token_exchange(&account(Some(AuthTypeA::AssumedRole), Some("arn:r"), false)).unwrap();
     let keys = BTreeMap::from([
         ("GET env:AWS_ACCESS_KEY_ID", (200, "AKENV")),
         ("GET env:AWS_SECRET_ACCESS_KEY", (200, "senv")),
         ("POST https://sts.eu-west-1.amazonaws.com/", (200, STS)),
     ]);
-    let (asked, got) = walk(grant.as_ref(), &keys);
+    let (requests, got) = run_exchange(exchange.as_ref(), &keys);
     assert_eq!(got, aws("ASIA1", "s/1+=", Some("t1==")));
-    assert_eq!(asked.len(), 5, "{asked:#?}");
+    assert_eq!(requests.len(), 5, "{requests:#?}");
     let workload = BTreeMap::from([
         ("GET env:AWS_WEB_IDENTITY_TOKEN_FILE", (200, "/t")),
         ("GET env:AWS_ROLE_ARN", (200, "arn:pod")),
         ("GET file:/t", (200, "jwt")),
         ("POST https://sts.eu-west-1.amazonaws.com/", (200, STS)),
     ]);
-    let (asked, got) = walk(grant.as_ref(), &workload);
+    let (requests, got) = run_exchange(exchange.as_ref(), &workload);
     assert_eq!(got, aws("ASIA1", "s/1+=", Some("t1==")));
-    assert_eq!(asked.iter().filter(|line| line.starts_with("POST")).count(), 2, "{asked:#?}");
+    assert_eq!(requests.iter().filter(|line| line.starts_with("POST")).count(), 2, "{requests:#?}");
 }
 
 #[test]
@@ -182,7 +190,7 @@ fn only_the_same_credentials_have_the_same_name() {
         let mut account = account(None, Some(role), true);
         account.cloud_a.secret_access_key = Some(Secret::new(secret));
         account.cloud_a.external_id = Some(external.to_owned());
-        of(&account).unwrap().key()
+        token_exchange(&account).unwrap().key()
     };
     assert_eq!(key("a", "r", "e"), key("a", "r", "e"));
     let others = [key("b", "r", "e"), key("a", "r2", "e"), key("a", "r", "e2")];
@@ -192,6 +200,6 @@ fn only_the_same_credentials_have_the_same_name() {
 
 #[test]
 fn a_role_that_is_not_named_cannot_be_assumed() {
-    let error = of(&account(Some(AuthTypeA::AssumedRole), None, true)).unwrap_err();
+    let error = token_exchange(&account(Some(AuthTypeA::AssumedRole), None, true)).unwrap_err();
     assert_eq!((error.status(), error.param.as_deref()), (400, Some("cloud_a_role_arn")));
 }

@@ -7,31 +7,31 @@ use http::{HeaderMap, Method};
 
 /// The answers so far, in order.
 #[derive(Debug)]
-pub struct Trail<'a> {
-    answers: std::slice::Iter<'a, Brought>,
+pub struct ExchangeReplay<'a> {
+    responses: std::slice::Iter<'a, Brought>,
 }
 
 /// Why the way does not go on.
 #[derive(Debug)]
 pub enum Stop {
-    Ask(Box<Errand>),
+    Request(Box<Errand>),
     /// In words for the caller, without secrets.
     Failed(String),
 }
 
-pub type Had<T> = Result<T, Stop>;
+pub type Replayed<T> = Result<T, Stop>;
 
 impl Stop {
-    pub fn failed(why: impl Into<String>) -> Self {
-        Self::Failed(why.into())
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Self::Failed(reason.into())
     }
 
     /// An errand that failed. Of what was answered a short text: it names roles and policies, no secrets.
-    pub fn refused(what: &str, status: u16, said: Option<&str>) -> Self {
-        let said: String =
-            said.unwrap_or_default().chars().filter(|char| !char.is_control()).take(500).collect();
-        let colon = if said.is_empty() { "" } else { ": " };
-        Self::Failed(format!("{what} answered with status {status}{colon}{said}"))
+    pub fn refused(what: &str, status: u16, detail: Option<&str>) -> Self {
+        let detail: String =
+            detail.unwrap_or_default().chars().filter(|char| !char.is_control()).take(500).collect();
+        let colon = if detail.is_empty() { "" } else { ": " };
+        Self::Failed(format!("{what} answered with status {status}{colon}{detail}"))
     }
 }
 
@@ -41,17 +41,17 @@ impl From<Error> for Stop {
     }
 }
 
-impl<'a> Trail<'a> {
-    pub fn new(answers: &'a [Brought]) -> Self {
-        Self { answers: answers.iter() }
+impl<'a> ExchangeReplay<'a> {
+    pub fn new(responses: &'a [Brought]) -> Self {
+        Self { responses: responses.iter() }
     }
 
     /// # Errors
     /// The errand, when it was not run yet.
-    pub fn ask(&mut self, errand: impl FnOnce() -> Had<Errand>) -> Had<&'a Brought> {
-        match self.answers.next() {
-            Some(answer) => Ok(answer),
-            None => Err(Stop::Ask(Box::new(errand()?))),
+    pub fn exchange(&mut self, request: impl FnOnce() -> Replayed<Errand>) -> Replayed<&'a Brought> {
+        match self.responses.next() {
+            Some(response) => Ok(response),
+            None => Err(Stop::Request(Box::new(request()?))),
         }
     }
 
@@ -59,23 +59,23 @@ impl<'a> Trail<'a> {
     ///
     /// # Errors
     /// As [`Trail::ask`].
-    pub fn metadata(&mut self, method: Method, url: String, headers: HeaderMap) -> Had<&'a Brought> {
-        self.ask(|| Ok(Errand { method, url, headers, body: Vec::new(), is_metadata: true }))
+    pub fn metadata(&mut self, method: Method, url: String, headers: HeaderMap) -> Replayed<&'a Brought> {
+        self.exchange(|| Ok(Errand { method, url, headers, body: Vec::new(), is_metadata: true }))
     }
 
     /// An environment variable, or a file's content, where there is one.
     ///
     /// # Errors
     /// As [`Trail::ask`].
-    pub fn local(&mut self, url: String) -> Had<Option<String>> {
-        let answer = self.metadata(Method::GET, url, HeaderMap::new())?;
-        let text = String::from_utf8_lossy(&answer.body).trim().to_owned();
-        Ok(Some(text).filter(|text| answer.status == 200 && !text.is_empty()))
+    pub fn local(&mut self, url: String) -> Replayed<Option<String>> {
+        let response = self.metadata(Method::GET, url, HeaderMap::new())?;
+        let text = String::from_utf8_lossy(&response.body).trim().to_owned();
+        Ok(Some(text).filter(|text| response.status == 200 && !text.is_empty()))
     }
 
     /// # Errors
     /// As [`Trail::ask`].
-    pub fn env(&mut self, name: &str) -> Had<Option<String>> {
+    pub fn env(&mut self, name: &str) -> Replayed<Option<String>> {
         self.local(format!("env:{name}"))
     }
 }

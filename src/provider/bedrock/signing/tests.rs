@@ -13,7 +13,7 @@ fn then() -> SystemTime {
 fn keys(token: Option<&str>) -> Keys {
     let token = token.map(Secret::new);
     let secret = Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
-    Keys::of(&Secret::new("AKIDEXAMPLE"), &secret, token.as_ref()).unwrap()
+    Keys::from_secrets(&Secret::new("AKIDEXAMPLE"), &secret, token.as_ref()).unwrap()
 }
 
 const SCOPE: Scope<'static> = Scope { service: "service", region: "us-east-1" };
@@ -122,15 +122,15 @@ const VECTORS: [Vector; 12] = [
 ];
 
 #[test]
-fn the_published_vectors_are_signed_as_published() {
+fn published_vectors_give_the_published_signatures() {
     for vector in VECTORS {
         let url = format!("https://example.amazonaws.com{}", vector.target);
         let signing =
             Signing { method: &vector.method, url: &url, body: vector.body.as_bytes(), now: then() };
         let headers = vector.headers.iter().copied().chain([("host", "example.amazonaws.com")]);
-        let written = signature(&signing, &keys(vector.token), &SCOPE, headers).unwrap();
+        let signature_headers = signature(&signing, &keys(vector.token), &SCOPE, headers).unwrap();
         let value = |name: &str| {
-            let header = written.iter().find(|(known, _)| known == name);
+            let header = signature_headers.iter().find(|(header_name, _)| header_name == name);
             header.map(|(_, value)| value.to_str().unwrap().to_owned())
         };
         let wanted = format!(
@@ -158,7 +158,7 @@ fn by_hand(canonical: &str, scope: &Scope<'_>) -> String {
 }
 
 #[test]
-fn a_bedrock_call_is_signed_over_what_goes_out() {
+fn a_bedrock_call_is_signed_as_sent() {
     let scope = Scope { service: "bedrock", region: "eu-west-1" };
     let url = "https://vpce-1.bedrock-runtime.eu-west-1.vpce.amazonaws.com:8443/model/a.b-v1%3A0/converse";
     let signing = Signing { method: &Method::POST, url, body: b"{}", now: then() };
@@ -181,15 +181,15 @@ fn a_bedrock_call_is_signed_over_what_goes_out() {
 }
 
 #[test]
-fn keys_no_header_can_carry_are_refused_and_none_is_shown() {
+fn keys_invalid_in_headers_are_refused_and_never_printed() {
     let good = Secret::new("good");
     for bad in ["a\nb", "a\u{e9}"] {
         let bad = Secret::new(bad);
-        assert_eq!(Keys::of(&bad, &good, None).unwrap_err().status(), 400);
-        let error = Keys::of(&good, &good, Some(&bad)).unwrap_err();
+        assert_eq!(Keys::from_secrets(&bad, &good, None).unwrap_err().status(), 400);
+        let error = Keys::from_secrets(&good, &good, Some(&bad)).unwrap_err();
         assert_eq!((error.status(), error.param.as_deref()), (400, Some("cloud_a_session_token")));
     }
-    let keys = Keys::of(&good, &Secret::new("hidden"), Some(&Secret::new("veiled"))).unwrap();
+    let keys = Keys::from_secrets(&good, &Secret::new("hidden"), Some(&Secret::new("veiled"))).unwrap();
     let shown = format!("{keys:?}");
     assert!(!shown.contains("hidden") && !shown.contains("veiled"), "{shown}");
 }
