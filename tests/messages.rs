@@ -254,7 +254,7 @@ fn translated(reader: Box<dyn Decoder>, answer: &[u8], to_stream: bool) -> Vec<u
         include_usage: true,
         request: None,
     };
-    let mut rewriter = Rewriter::chat(reader, messages::writer(to_stream, setting), "0");
+    let mut rewriter = Rewriter::chat(reader, messages::encoder(to_stream, setting), "0");
     let mut out = Vec::new();
     rewriter.push(answer, &mut out);
     rewriter.finish(&mut out);

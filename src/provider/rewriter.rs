@@ -10,7 +10,7 @@ mod state;
 pub use refusal::Refusal;
 
 use super::mending::Mending;
-use super::rescue::{Asked, Told};
+use super::rescue::{ResumeMode, Transcript};
 use super::way::{Exchange, Mend};
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, Encoder, ProviderError};
@@ -155,7 +155,7 @@ impl Rewriter {
 
     /// What the provider said went wrong inside its answer. In a stream it has been told to the caller, unless
     /// errors are [held](Rewriter::hold_errors).
-    pub fn fault(&self) -> Option<&ProviderError> {
+    pub fn error(&self) -> Option<&ProviderError> {
         self.state.fault.as_ref()
     }
 
@@ -168,7 +168,7 @@ impl Rewriter {
     }
 
     /// What the caller has been told so far, where that is remembered.
-    pub fn told(&self) -> Option<&Told> {
+    pub fn told(&self) -> Option<&Transcript> {
         self.state.told()
     }
 
@@ -181,7 +181,7 @@ impl Rewriter {
     /// Goes on with another answer, read by `reader`, in the stream that was begun: what repeats the text told
     /// already is left out, see `rescue`. Errors are held from then on. May be called again when that answer
     /// breaks, too. Nothing to be done once the answer is complete.
-    pub fn resume(&mut self, reader: Box<dyn Decoder>, asked: Asked) {
+    pub fn resume(&mut self, reader: Box<dyn Decoder>, asked: ResumeMode) {
         if let Work::Chat { reader: first, .. } = &mut self.work
             && !self.state.closed
         {

@@ -112,7 +112,7 @@ impl Making<'_> {
             body: None,
             translation: None,
             operation: self.target.call.operation,
-            local: Some(messages::count_answer(messages::estimate(body))),
+            local: Some(messages::count_response(messages::estimate(body))),
         }
     }
 
@@ -192,7 +192,7 @@ fn writer(operation: Operation, streamed: bool, setting: EncodeContext) -> Box<d
     match operation {
         Operation::Completions => completions::encoder(streamed, setting),
         Operation::Responses => responses::encoder(streamed, setting),
-        Operation::Messages => messages::writer(streamed, setting),
+        Operation::Messages => messages::encoder(streamed, setting),
         _ => chat_completions::encoder(streamed, setting),
     }
 }
@@ -214,7 +214,7 @@ impl Translation {
         match self.work {
             Work::Chat(chat) => Some(chat.reader(streamed)),
             // The caller's own shape: its reader knows every accent that is mended.
-            Work::Mend(_) => rescue::reader(self.operation, streamed),
+            Work::Mend(_) => rescue::decoder(self.operation, streamed),
             Work::Exchange(_) => None,
         }
     }

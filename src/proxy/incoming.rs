@@ -303,7 +303,7 @@ impl Incoming {
         }
         if rewriter.misfit() {
             self.trouble = Some(Trouble::Misfit);
-        } else if let Some(fault) = rewriter.fault() {
+        } else if let Some(fault) = rewriter.error() {
             self.trouble = Some(Trouble::Error(fault.clone(), None));
         }
     }
@@ -447,7 +447,7 @@ impl Incoming {
     /// Whether it came to its proper end.
     pub fn is_whole(&self) -> bool {
         match &self.form {
-            Form::Chat(rewriter) => rewriter.is_complete() && rewriter.fault().is_none(),
+            Form::Chat(rewriter) => rewriter.is_complete() && rewriter.error().is_none(),
             Form::Same { .. } if !self.is_over() => false,
             Form::Same { tap, .. } => match self.shape {
                 _ if !self.is_judged() => true,

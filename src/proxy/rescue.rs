@@ -7,7 +7,7 @@ use super::incoming::{Broken, Incoming};
 use crate::api::chat::EncodeContext;
 use crate::api::operation::Operation;
 use crate::error::Error;
-use crate::provider::rescue::{self, Asked, Prefill};
+use crate::provider::rescue::{self, Prefill, ResumeMode};
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::leaf::Leaf;
@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) struct Rescue {
     /// Writes on in the caller's stream; away while an attempt has it.
     rewriter: Option<Rewriter>,
-    asked: Asked,
+    asked: ResumeMode,
     /// Targets that refused a prefill, by index path.
     refused: Vec<String>,
     /// The target asked last.
@@ -30,7 +30,7 @@ pub(super) struct Rescue {
 impl Rescue {
     /// Whether what broke can be gone on from.
     pub fn is_possible(incoming: &Incoming, operation: Operation) -> bool {
-        incoming.can_resume() && (incoming.is_translated() || rescue::reader(operation, true).is_some())
+        incoming.can_resume() && (incoming.is_translated() || rescue::decoder(operation, true).is_some())
     }
 
     /// `before`: the rescue this very stream came from.
@@ -54,13 +54,13 @@ impl Rescue {
                     include_usage: asks_for_usage(attempt),
                     request: None,
                 };
-                rescue::replayed(ctx.operation, setting, &sent?)?
+                rescue::from_sent_events(ctx.operation, setting, &sent?)?
             }
         };
         let refused = before.map(|before| before.refused).unwrap_or_default();
         rewriter.told().is_some_and(|told| told.can_resume()).then_some(Self {
             rewriter: Some(rewriter),
-            asked: Asked::ToBeginAnew,
+            asked: ResumeMode::Restart,
             refused,
             last: None,
             error: error.clone(),
@@ -74,11 +74,11 @@ impl Rescue {
     /// As [`Attempt::new`]; 400 where the answer could not be read into the caller's stream.
     pub fn attempt(&mut self, leaf: &Arc<Leaf>, request: &Request) -> Result<Attempt, Error> {
         self.last = Some(Arc::clone(leaf));
-        self.asked = Asked::ToBeginAnew;
+        self.asked = ResumeMode::Restart;
         if let Some(prefilled) = self.prefilled(leaf, request)
             && let Ok(attempt) = Attempt::new(Arc::clone(leaf), &prefilled)
         {
-            self.asked = Asked::ToGoOn;
+            self.asked = ResumeMode::Continue;
             return self.readied(attempt, request.operation);
         }
         let attempt = Attempt::new(Arc::clone(leaf), request)?;
@@ -87,7 +87,7 @@ impl Rescue {
 
     fn readied(&mut self, attempt: Attempt, operation: Operation) -> Result<Attempt, Error> {
         let chat = attempt.translation.as_ref().and_then(|translation| translation.reader(true));
-        let reader = chat.or_else(|| rescue::reader(operation, true)).ok_or_else(|| {
+        let reader = chat.or_else(|| rescue::decoder(operation, true)).ok_or_else(|| {
             Error::bad_request("The broken stream cannot be gone on with at this provider.")
         })?;
         if let Some(rewriter) = &mut self.rewriter {
@@ -115,8 +115,8 @@ impl Rescue {
     /// How it was gone on with, for the metric.
     pub fn word(&self) -> &'static str {
         match self.asked {
-            Asked::ToGoOn => "resumed",
-            Asked::ToBeginAnew => "replayed",
+            ResumeMode::Continue => "resumed",
+            ResumeMode::Restart => "replayed",
         }
     }
 
@@ -140,7 +140,7 @@ impl Rescue {
     /// asked once more, without.
     pub fn was_refused(&mut self, status: u16) -> bool {
         let Some(leaf) = &self.last else { return false };
-        if self.asked != Asked::ToGoOn || !matches!(status, 400 | 422) {
+        if self.asked != ResumeMode::Continue || !matches!(status, 400 | 422) {
             return false;
         }
         self.refused.push(leaf.index.clone());

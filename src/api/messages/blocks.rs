@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 
 /// The most that waits for an incomplete call, bytes. Beyond it that call is ended as it is.
-const MOST_HELD: usize = 8 << 20;
+const MAX_HELD: usize = 8 << 20;
 
 /// What happens next. Between an opening and its [`Step::Close`] come only steps of that block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) enum Step<'s> {
 }
 
 /// Where the steps go.
-pub(super) type On<'o> = &'o mut dyn FnMut(Step<'_>);
+pub(super) type StepSink<'o> = &'o mut dyn FnMut(Step<'_>);
 
 /// One answer's blocks.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ enum Held {
     Signature(String),
     Citation(String),
     Block(String),
-    Call { index: u32, id: String, name: String, seal: Option<String>, input: String },
+    Call { index: u32, id: String, name: String, call_signature: Option<String>, input: String },
 }
 
 impl Blocks {
@@ -71,63 +71,63 @@ impl Blocks {
     }
 
     /// Takes over a block that is under way.
-    pub(super) fn go_on(&mut self, open: Option<Open>) {
+    pub(super) fn resume(&mut self, open: Option<Open>) {
         self.open = open;
     }
 
     /// Takes one event in. Of several choices only the first can be told in this dialect.
-    pub(super) fn take(&mut self, event: &Event<'_>, on: On<'_>) {
+    pub(super) fn take(&mut self, event: &Event<'_>, sink: StepSink<'_>) {
         match *event {
             Event::Text { choice: 0, text } | Event::Refusal { choice: 0, text } if !text.is_empty() => {
-                match self.waits() {
+                match self.is_blocked() {
                     true => self.hold_text(text),
-                    false => self.text(text, on),
+                    false => self.text(text, sink),
                 }
             }
-            Event::Reasoning { choice: 0, text } if !text.is_empty() => match self.waits() {
+            Event::Reasoning { choice: 0, text } if !text.is_empty() => match self.is_blocked() {
                 true => self.hold_thinking(text),
-                false => self.thinking(text, on),
+                false => self.thinking(text, sink),
             },
-            Event::Signature { choice: 0, signature } => match self.waits() {
+            Event::Signature { choice: 0, signature } => match self.is_blocked() {
                 true => self.hold(Held::Signature(signature.to_owned()), signature.len()),
-                false => self.signature(signature, on),
+                false => self.signature(signature, sink),
             },
-            Event::ToolCall { choice: 0, index, id, name, signature } => match self.waits() {
+            Event::ToolCall { choice: 0, index, id, name, signature } => match self.is_blocked() {
                 true => {
-                    let seal = signature.map(str::to_owned);
+                    let call_signature = signature.map(str::to_owned);
                     let (id, name) = (id.to_owned(), name.to_owned());
-                    let size = id.len() + name.len() + seal.as_ref().map_or(0, String::len);
-                    self.hold(Held::Call { index, id, name, seal, input: String::new() }, size);
+                    let size = id.len() + name.len() + call_signature.as_ref().map_or(0, String::len);
+                    self.hold(Held::Call { index, id, name, call_signature, input: String::new() }, size);
                 }
-                false => self.call(index, id, name, signature, on),
+                false => self.call(index, id, name, signature, sink),
             },
-            Event::Arguments { choice: 0, index, fragment } => self.arguments(index, fragment, on),
-            Event::Redacted { choice: 0, data } => self.block(&json(&Redacted::of(data)), on),
-            Event::Media { choice: 0, media_type, data } => self.media(media_type, data, on),
+            Event::Arguments { choice: 0, index, fragment } => self.arguments(index, fragment, sink),
+            Event::Redacted { choice: 0, data } => self.block(&json(&Redacted::new(data)), sink),
+            Event::Media { choice: 0, media_type, data } => self.media(media_type, data, sink),
             Event::Annotation { choice: 0, json } => {
-                if let Some(citation) = super::citation::of(json) {
-                    match self.waits() {
+                if let Some(citation) = super::citation::from_annotation(json) {
+                    match self.is_blocked() {
                         true => self.hold(Held::Citation(citation.clone()), citation.len()),
-                        false => self.citation(&citation, on),
+                        false => self.citation(&citation, sink),
                     }
                 }
             }
-            Event::Block { choice: 0, json } if is_block(json) => self.block(json, on),
+            Event::Block { choice: 0, json } if is_block(json) => self.block(json, sink),
             _ => {}
         }
-        if self.held_bytes > MOST_HELD {
-            self.release(true, on);
+        if self.held_bytes > MAX_HELD {
+            self.release(true, sink);
         }
     }
 
     /// The answer is over: what waited comes now, and the last block ends.
-    pub(super) fn end(&mut self, on: On<'_>) {
-        self.release(true, on);
-        self.close(on);
+    pub(super) fn end(&mut self, sink: StepSink<'_>) {
+        self.release(true, sink);
+        self.close(sink);
     }
 
     /// Whether an incomplete call keeps the next block from being opened.
-    fn waits(&self) -> bool {
+    fn is_blocked(&self) -> bool {
         matches!(&self.open, Some(Open::Call { input, .. }) if !input.is_complete())
     }
 
@@ -157,21 +157,21 @@ impl Blocks {
     }
 
     /// Lets out what waits, as far as it can go; `all`: as if every call were complete.
-    fn release(&mut self, all: bool, on: On<'_>) {
-        while all || !self.waits() {
+    fn release(&mut self, all: bool, sink: StepSink<'_>) {
+        while all || !self.is_blocked() {
             let Some(held) = self.held.pop_front() else { break };
             match held {
-                Held::Text(text) => self.text(&text, on),
-                Held::Thinking(text) => self.thinking(&text, on),
-                Held::Signature(signature) => self.signature(&signature, on),
-                Held::Citation(citation) => self.citation(&citation, on),
+                Held::Text(text) => self.text(&text, sink),
+                Held::Thinking(text) => self.thinking(&text, sink),
+                Held::Signature(signature) => self.signature(&signature, sink),
+                Held::Citation(citation) => self.citation(&citation, sink),
                 Held::Block(json) => {
-                    self.close(on);
-                    on(Step::Block(&json));
+                    self.close(sink);
+                    sink(Step::Block(&json));
                 }
-                Held::Call { index, id, name, seal, input } => {
-                    self.call(index, &id, &name, seal.as_deref(), on);
-                    self.arguments(index, &input, on);
+                Held::Call { index, id, name, call_signature, input } => {
+                    self.call(index, &id, &name, call_signature.as_deref(), sink);
+                    self.arguments(index, &input, sink);
                 }
             }
         }
@@ -180,54 +180,54 @@ impl Blocks {
         }
     }
 
-    fn close(&mut self, on: On<'_>) {
+    fn close(&mut self, sink: StepSink<'_>) {
         match self.open.take() {
             None => return,
-            Some(Open::Thinking { signature }) if !signature.is_empty() => on(Step::Signature(&signature)),
+            Some(Open::Thinking { signature }) if !signature.is_empty() => sink(Step::Signature(&signature)),
             Some(_) => {}
         }
-        on(Step::Close);
+        sink(Step::Close);
     }
 
-    fn text(&mut self, text: &str, on: On<'_>) {
+    fn text(&mut self, text: &str, sink: StepSink<'_>) {
         // What comes behind a citation is another stretch of text: Anthropic gives each one a block.
         if !matches!(self.open, Some(Open::Text { cited: false })) {
-            self.close(on);
+            self.close(sink);
             self.open = Some(Open::Text { cited: false });
-            on(Step::OpenText);
+            sink(Step::OpenText);
         }
-        on(Step::Text(text));
+        sink(Step::Text(text));
     }
 
-    fn citation(&mut self, citation: &str, on: On<'_>) {
+    fn citation(&mut self, citation: &str, sink: StepSink<'_>) {
         if !matches!(self.open, Some(Open::Text { .. })) {
-            self.close(on);
-            on(Step::OpenText);
+            self.close(sink);
+            sink(Step::OpenText);
         }
         self.open = Some(Open::Text { cited: true });
-        on(Step::Citation(citation));
+        sink(Step::Citation(citation));
     }
 
-    fn thinking(&mut self, text: &str, on: On<'_>) {
+    fn thinking(&mut self, text: &str, sink: StepSink<'_>) {
         // A signature ends its piece of thinking.
         if !matches!(&self.open, Some(Open::Thinking { signature }) if signature.is_empty()) {
-            self.open_thinking(on);
+            self.open_thinking(sink);
         }
-        on(Step::Thinking(text));
+        sink(Step::Thinking(text));
     }
 
-    fn open_thinking(&mut self, on: On<'_>) {
-        self.close(on);
+    fn open_thinking(&mut self, sink: StepSink<'_>) {
+        self.close(sink);
         self.open = Some(Open::Thinking { signature: String::new() });
-        on(Step::OpenThinking);
+        sink(Step::OpenThinking);
     }
 
-    fn signature(&mut self, more: &str, on: On<'_>) {
+    fn signature(&mut self, more: &str, sink: StepSink<'_>) {
         if more.is_empty() {
             return;
         }
         if !matches!(self.open, Some(Open::Thinking { .. })) {
-            self.open_thinking(on);
+            self.open_thinking(sink);
         }
         // Written when the block ends: clients take the last one they get for the whole.
         if let Some(Open::Thinking { signature }) = &mut self.open {
@@ -235,19 +235,19 @@ impl Blocks {
         }
     }
 
-    fn call(&mut self, index: u32, id: &str, name: &str, seal: Option<&str>, on: On<'_>) {
-        if let Some(seal) = seal.filter(|seal| !seal.is_empty()) {
+    fn call(&mut self, index: u32, id: &str, name: &str, call_signature: Option<&str>, sink: StepSink<'_>) {
+        if let Some(call_signature) = call_signature.filter(|call_signature| !call_signature.is_empty()) {
             if !matches!(&self.open, Some(Open::Thinking { signature }) if signature.is_empty()) {
-                self.open_thinking(on);
+                self.open_thinking(sink);
             }
-            self.signature(&words::sealed(seal), on);
+            self.signature(&words::encode_call_signature(call_signature), sink);
         }
-        self.close(on);
+        self.close(sink);
         self.open = Some(Open::Call { index, input: Extent::default() });
-        on(Step::OpenTool { id, name });
+        sink(Step::OpenTool { id, name });
     }
 
-    fn arguments(&mut self, wanted: u32, fragment: &str, on: On<'_>) {
+    fn arguments(&mut self, wanted: u32, fragment: &str, sink: StepSink<'_>) {
         if fragment.is_empty() {
             return;
         }
@@ -258,9 +258,9 @@ impl Blocks {
             if input.is_complete() {
                 return;
             }
-            input.read(fragment);
-            on(Step::Input(fragment));
-            return self.release(false, on);
+            input.scan(fragment);
+            sink(Step::Input(fragment));
+            return self.release(false, sink);
         }
         for held in self.held.iter_mut().rev() {
             if let Held::Call { index, input, .. } = held
@@ -272,25 +272,25 @@ impl Blocks {
         }
     }
 
-    fn media(&mut self, media_type: &str, data: &str, on: On<'_>) {
+    fn media(&mut self, media_type: &str, data: &str, sink: StepSink<'_>) {
         let kind = match media_type.split('/').next() {
             Some("image") => "image",
             _ => "document",
         };
         let source = SourceOut { kind: "base64", media_type, data };
-        match (self.strict, self.waits()) {
-            (false, _) => self.block(&json(&MediaOut { kind, source }), on),
-            (true, true) => self.hold_text(&words::left_out(media_type, data.len())),
-            (true, false) => self.text(&words::left_out(media_type, data.len()), on),
+        match (self.strict, self.is_blocked()) {
+            (false, _) => self.block(&json(&MediaOut { kind, source }), sink),
+            (true, true) => self.hold_text(&words::omission_note(media_type, data.len())),
+            (true, false) => self.text(&words::omission_note(media_type, data.len()), sink),
         }
     }
 
-    fn block(&mut self, json: &str, on: On<'_>) {
-        if self.waits() {
+    fn block(&mut self, json: &str, sink: StepSink<'_>) {
+        if self.is_blocked() {
             return self.hold(Held::Block(json.to_owned()), json.len());
         }
-        self.close(on);
-        on(Step::Block(json));
+        self.close(sink);
+        sink(Step::Block(json));
     }
 }
 
@@ -300,15 +300,15 @@ pub(super) struct Extent {
     depth: usize,
     in_text: bool,
     escaped: bool,
-    begun: bool,
+    started: bool,
 }
 
 impl Extent {
     fn is_complete(&self) -> bool {
-        self.begun && self.depth == 0
+        self.started && self.depth == 0
     }
 
-    pub(super) fn read(&mut self, fragment: &str) {
+    pub(super) fn scan(&mut self, fragment: &str) {
         for byte in fragment.bytes() {
             if self.in_text {
                 match byte {
@@ -321,7 +321,7 @@ impl Extent {
             }
             match byte {
                 b'{' | b'[' => {
-                    self.begun = true;
+                    self.started = true;
                     self.depth += 1;
                 }
                 b'}' | b']' => self.depth = self.depth.saturating_sub(1),
@@ -350,7 +350,7 @@ struct Redacted<'a> {
 }
 
 impl<'a> Redacted<'a> {
-    fn of(data: &'a str) -> Self {
+    fn new(data: &'a str) -> Self {
         Self { kind: "redacted_thinking", data }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Kinds of citations Anthropic's dialect has: what is told in one of them passes as it is.
-const OWN: [&str; 5] = [
+const NATIVE_TYPES: [&str; 5] = [
     "char_location",
     "page_location",
     "content_block_location",
@@ -45,22 +45,25 @@ struct WebCitation<'a> {
 }
 
 /// The citation an annotation stands for, JSON text; `None` for a kind this dialect has no word for.
-pub(super) fn of(annotation: &str) -> Option<String> {
-    let told: Annotation<'_> = Json::parse(annotation)
+pub(super) fn from_annotation(annotation: &str) -> Option<String> {
+    let parsed: Annotation<'_> = Json::parse(annotation)
         .filter(Json::is_object)
         .and_then(|_| serde_json::from_str(annotation).ok())?;
-    if told.kind.as_deref().is_some_and(|kind| OWN.contains(&kind)) {
+    if parsed.kind.as_deref().is_some_and(|kind| NATIVE_TYPES.contains(&kind)) {
         return Some(annotation.to_owned());
     }
-    let json = told.url_citation.filter(Json::is_object)?;
-    let told: UrlCitation<'_> = json.read()?;
+    let json = parsed.url_citation.filter(Json::is_object)?;
+    let url_citation: UrlCitation<'_> = json.read()?;
     let text = |json: &'_ Option<Json<'_>>| json.as_ref().and_then(Json::text).map(Cow::into_owned);
     let citation = WebCitation {
         kind: "web_search_result_location",
-        cited_text: text(&told.cited_text).or_else(|| text(&told.content)).unwrap_or_default().into(),
-        url: text(&told.url)?.into(),
-        title: text(&told.title).map(Cow::Owned),
-        encrypted_index: text(&told.encrypted_index).unwrap_or_default().into(),
+        cited_text: text(&url_citation.cited_text)
+            .or_else(|| text(&url_citation.content))
+            .unwrap_or_default()
+            .into(),
+        url: text(&url_citation.url)?.into(),
+        title: text(&url_citation.title).map(Cow::Owned),
+        encrypted_index: text(&url_citation.encrypted_index).unwrap_or_default().into(),
     };
     serde_json::to_string(&citation).ok()
 }

@@ -3,7 +3,7 @@
 //! A user turn holds the results of tool calls beside what the user says; in a chat each result is a message
 //! of its own. So one message here may become several, the results first: Anthropic wants them first, too.
 
-use super::request::{lacks, reread, take, text_of};
+use super::request::{missing_member, reread, take, text_of};
 use super::words;
 use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, Text, ToolCall};
 use crate::error::Error;
@@ -55,10 +55,10 @@ struct SourceIn<'a> {
 
 /// The parts of `system`: one text, or blocks.
 pub(super) fn system(text: &str) -> Result<Vec<Part<'_>>, Error> {
-    let json = Json::parse(text).ok_or_else(|| lacks("system"))?;
-    let mut turn = Turn::default();
-    turn.read(&json, "system", false)?;
-    Ok(turn.said)
+    let json = Json::parse(text).ok_or_else(|| missing_member("system"))?;
+    let mut reader = BlockReader::default();
+    reader.read(&json, "system", false)?;
+    Ok(reader.parts)
 }
 
 pub(super) fn messages(text: &str) -> Result<Vec<Message<'_>>, Error> {
@@ -71,8 +71,8 @@ pub(super) fn messages(text: &str) -> Result<Vec<Message<'_>>, Error> {
 }
 
 fn message<'a>(json: &Json<'a>, at: &str, into: &mut Vec<Message<'a>>) -> Result<(), Error> {
-    let told: MessageIn<'a> = reread(json, at, "a message: an object with role and content")?;
-    let role = match told.role.as_deref() {
+    let message_in: MessageIn<'a> = reread(json, at, "a message: an object with role and content")?;
+    let role = match message_in.role.as_deref() {
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
         // In the middle of a chat, as newer models take it.
@@ -83,32 +83,33 @@ fn message<'a>(json: &Json<'a>, at: &str, into: &mut Vec<Message<'a>>) -> Result
         }
     };
     let at = format!("{at}.content");
-    let content = told.content.filter(|content| !content.is_null()).ok_or_else(|| lacks(&at))?;
-    let mut turn = Turn { assistant: role == Role::Assistant, ..Turn::default() };
-    turn.read(&content, &at, true)?;
+    let content =
+        message_in.content.filter(|content| !content.is_null()).ok_or_else(|| missing_member(&at))?;
+    let mut reader = BlockReader { assistant: role == Role::Assistant, ..BlockReader::default() };
+    reader.read(&content, &at, true)?;
     // A message of nothing but results says nothing itself; an empty one was the caller's own.
-    if turn.results.is_empty() || !turn.said.is_empty() {
-        turn.results.push(Message::new(role, turn.said));
+    if reader.tool_results.is_empty() || !reader.parts.is_empty() {
+        reader.tool_results.push(Message::new(role, reader.parts));
     }
-    into.append(&mut turn.results);
+    into.append(&mut reader.tool_results);
     Ok(())
 }
 
 /// One message's blocks, sorted.
 #[derive(Default)]
-struct Turn<'a> {
-    results: Vec<Message<'a>>,
-    said: Vec<Part<'a>>,
+struct BlockReader<'a> {
+    tool_results: Vec<Message<'a>>,
+    parts: Vec<Part<'a>>,
     assistant: bool,
     /// A provider's seal on the call that follows (see [`words::call_seal`]).
-    seal: Option<Cow<'a, str>>,
+    call_signature: Option<Cow<'a, str>>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> BlockReader<'a> {
     /// `whole`: the content is a message's and may hold results of tools.
     fn read(&mut self, content: &Json<'a>, at: &str, whole: bool) -> Result<(), Error> {
         if let Some(text) = content.source().and_then(text_of) {
-            self.say(text, None);
+            self.push_text(text, None);
             return Ok(());
         }
         let blocks: Vec<Json<'a>> = reread(content, at, "a list of content blocks, or a string")?;
@@ -118,95 +119,100 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    fn say(&mut self, text: Cow<'a, str>, cache_control: Option<Json<'a>>) {
+    fn push_text(&mut self, text: Cow<'a, str>, cache_control: Option<Json<'a>>) {
         // Nobody takes an empty text, and it says nothing.
         if !text.is_empty() {
-            self.said.push(Part::Text { text, cache_control });
+            self.parts.push(Part::Text { text, cache_control });
         }
     }
 
     fn block(&mut self, json: Json<'a>, at: &str, whole: bool) -> Result<(), Error> {
-        let mut told: BlockIn<'a> = reread(&json, at, "a content block: an object with a type")?;
-        let kind = told.kind.take().ok_or_else(|| lacks(&format!("{at}.type")))?.0;
-        let cache_control = told.cache_control.take().filter(|json| !json.is_null());
+        let mut block: BlockIn<'a> = reread(&json, at, "a content block: an object with a type")?;
+        let kind = block.kind.take().ok_or_else(|| missing_member(&format!("{at}.type")))?.0;
+        let cache_control = block.cache_control.take().filter(|json| !json.is_null());
         match kind.as_ref() {
             "text" => {
-                let text = told.text.ok_or_else(|| lacks(&format!("{at}.text")))?;
-                self.say(text.0, cache_control);
+                let text = block.text.ok_or_else(|| missing_member(&format!("{at}.text")))?;
+                self.push_text(text.0, cache_control);
             }
             "image" => {
-                let source = source(&told, &kind, at)?.ok_or_else(|| unknown_source(at))?;
-                self.said.push(Part::Image(Image { source, detail: None, cache_control }));
+                let source = source(&block, &kind, at)?.ok_or_else(|| unknown_source(at))?;
+                self.parts.push(Part::Image(Image { source, detail: None, cache_control }));
             }
-            "document" => return self.document(told, cache_control, kind, json, at),
+            "document" => return self.push_document(block, cache_control, kind, json, at),
             "search_result" => {
-                self.said.push(search_result(&told, cache_control).unwrap_or(Part::Other { kind, json }));
+                self.parts.push(search_result(&block, cache_control).unwrap_or(Part::Other { kind, json }));
             }
-            "thinking" => self.think(told),
+            "thinking" => self.push_thinking(block),
             "redacted_thinking" => {
-                self.said.push(Part::Redacted { data: told.data.unwrap_or_default().0 });
+                self.parts.push(Part::Redacted { data: block.data.unwrap_or_default().0 });
             }
-            "tool_use" if self.assistant => self.call(told, cache_control, at)?,
+            "tool_use" if self.assistant => self.push_call(block, cache_control, at)?,
             "tool_result" if whole && !self.assistant => {
-                let result = result(told, cache_control, at)?;
-                self.results.push(result);
+                let result = result(block, cache_control, at)?;
+                self.tool_results.push(result);
             }
-            _ => self.said.push(Part::Other { kind, json }),
+            _ => self.parts.push(Part::Other { kind, json }),
         }
         Ok(())
     }
 
-    fn think(&mut self, told: BlockIn<'a>) {
-        let text = told.thinking.unwrap_or_default().0;
-        let mut signature = told.signature.map(|text| text.0).filter(|text| !text.is_empty());
-        if let Some(seal) = signature.as_ref().and_then(words::call_seal) {
-            self.seal = Some(seal);
+    fn push_thinking(&mut self, block: BlockIn<'a>) {
+        let text = block.thinking.unwrap_or_default().0;
+        let mut signature = block.signature.map(|text| text.0).filter(|text| !text.is_empty());
+        if let Some(call_signature) = signature.as_ref().and_then(words::decode_call_signature) {
+            self.call_signature = Some(call_signature);
             signature = None;
         }
         if !text.is_empty() || signature.is_some() {
-            self.said.push(Part::Reasoning { text, signature });
+            self.parts.push(Part::Reasoning { text, signature });
         }
     }
 
-    fn call(&mut self, told: BlockIn<'a>, cache_control: Option<Json<'a>>, at: &str) -> Result<(), Error> {
-        let id = told.id.ok_or_else(|| lacks(&format!("{at}.id")))?.0;
-        let name = told.name.ok_or_else(|| lacks(&format!("{at}.name")))?.0;
-        let input = told.input.filter(|input| !input.is_null());
+    fn push_call(
+        &mut self,
+        block: BlockIn<'a>,
+        cache_control: Option<Json<'a>>,
+        at: &str,
+    ) -> Result<(), Error> {
+        let id = block.id.ok_or_else(|| missing_member(&format!("{at}.id")))?.0;
+        let name = block.name.ok_or_else(|| missing_member(&format!("{at}.name")))?.0;
+        let input = block.input.filter(|input| !input.is_null());
         let arguments = Cow::Borrowed(input.as_ref().and_then(Json::source).unwrap_or("{}"));
-        let signature = self.seal.take();
-        self.said.push(Part::ToolCall(ToolCall { id, name, arguments, signature, cache_control }));
+        let signature = self.call_signature.take();
+        self.parts.push(Part::ToolCall(ToolCall { id, name, arguments, signature, cache_control }));
         Ok(())
     }
 
-    fn document(
+    fn push_document(
         &mut self,
-        told: BlockIn<'a>,
+        block: BlockIn<'a>,
         cache_control: Option<Json<'a>>,
         kind: Cow<'a, str>,
         json: Json<'a>,
         at: &str,
     ) -> Result<(), Error> {
-        let part = match source(&told, &kind, at)? {
+        let part = match source(&block, &kind, at)? {
             Some(source) => {
                 // Words about the document that are not quoted from it: nobody else has a place for them.
-                if let Some(context) = told.context {
-                    self.say(context.0, None);
+                if let Some(context) = block.context {
+                    self.push_text(context.0, None);
                 }
-                Part::File(File { source, name: told.title.map(|text| text.0), cache_control })
+                Part::File(File { source, name: block.title.map(|text| text.0), cache_control })
             }
             None => Part::Other { kind, json },
         };
-        self.said.push(part);
+        self.parts.push(part);
         Ok(())
     }
 }
 
 /// Where the bytes of an image or a document are; `None` for a kind of source we have no word for.
-fn source<'a>(told: &BlockIn<'a>, kind: &str, at: &str) -> Result<Option<Source<'a>>, Error> {
+fn source<'a>(block: &BlockIn<'a>, kind: &str, at: &str) -> Result<Option<Source<'a>>, Error> {
     let at = format!("{at}.source");
-    let json = told.source.as_ref().ok_or_else(|| lacks(&at))?;
+    let json = block.source.as_ref().ok_or_else(|| missing_member(&at))?;
     let source: SourceIn<'a> = reread(json, &at, "an object with a type")?;
-    let missing = |member: &str| lacks(&format!("{at}.{member}"));
+    let missing = |member: &str| missing_member(&format!("{at}.{member}"));
     Ok(Some(match source.kind.as_deref() {
         Some("base64") => Source::Data {
             media_type: source.media_type.ok_or_else(|| missing("media_type"))?.0,
@@ -234,26 +240,26 @@ fn unknown_source(at: &str) -> Error {
 }
 
 /// One call's result: a message of its own.
-fn result<'a>(told: BlockIn<'a>, cache_control: Option<Json<'a>>, at: &str) -> Result<Message<'a>, Error> {
-    let id = told.tool_use_id.ok_or_else(|| lacks(&format!("{at}.tool_use_id")))?;
-    let mut turn = Turn::default();
-    if let Some(content) = told.content.filter(|content| !content.is_null()) {
-        turn.read(&content, &format!("{at}.content"), false)?;
+fn result<'a>(block: BlockIn<'a>, cache_control: Option<Json<'a>>, at: &str) -> Result<Message<'a>, Error> {
+    let id = block.tool_use_id.ok_or_else(|| missing_member(&format!("{at}.tool_use_id")))?;
+    let mut reader = BlockReader::default();
+    if let Some(content) = block.content.filter(|content| !content.is_null()) {
+        reader.read(&content, &format!("{at}.content"), false)?;
     }
-    let mut message = Message::new(Role::Tool, turn.said);
+    let mut message = Message::new(Role::Tool, reader.parts);
     message.tool_call_id = Some(id.0);
-    message.is_error = told.is_error == Some(true);
+    message.is_error = block.is_error == Some(true);
     message.cache_control = cache_control;
     Ok(message)
 }
 
 /// What the caller's own search found is a document of text; its address is told in it, since a document
 /// has no other place for one. `None` where it holds more than text.
-fn search_result<'a>(told: &BlockIn<'a>, cache_control: Option<Json<'a>>) -> Option<Part<'a>> {
-    let text = all_text(told.content.as_ref()?)?;
-    let address = told.source.as_ref()?.text()?.into_owned();
+fn search_result<'a>(block: &BlockIn<'a>, cache_control: Option<Json<'a>>) -> Option<Part<'a>> {
+    let text = all_text(block.content.as_ref()?)?;
+    let address = block.source.as_ref()?.text()?.into_owned();
     let source = Source::Text(Cow::Owned(format!("Source: {address}\n\n{text}")));
-    Some(Part::File(File { source, name: told.title.clone().map(|text| text.0), cache_control }))
+    Some(Part::File(File { source, name: block.title.clone().map(|text| text.0), cache_control }))
 }
 
 /// The text of content that is a string or nothing but text blocks.

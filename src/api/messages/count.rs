@@ -32,7 +32,7 @@ const PDF_PAGE: u64 = 2_250;
 const PDF_PAGE_BYTES: u64 = 60_000;
 
 /// The answer to a count.
-pub fn count_answer(tokens: u64) -> Vec<u8> {
+pub fn count_response(tokens: u64) -> Vec<u8> {
     format!("{{\"input_tokens\":{tokens}}}").into_bytes()
 }
 
@@ -75,7 +75,7 @@ fn request(chat: &ChatRequest<'_>, for_tools: u64) -> u64 {
 
 fn part(part: &Part<'_>) -> u64 {
     match part {
-        Part::Text { text: words, .. } | Part::Refusal(words) => text(words),
+        Part::Text { text: content, .. } | Part::Refusal(content) => text(content),
         Part::Image(image) => TOKEN * picture(&image.source),
         Part::Audio { data, .. } => TOKEN * PICTURE.max(data.len() as u64 / 1_000),
         Part::File(file) => file.name.as_deref().map_or(0, text) + document(&file.source),
@@ -89,11 +89,12 @@ fn part(part: &Part<'_>) -> u64 {
 /// All texts in a block we have no word for, without those only its provider can read.
 fn texts(value: &Value) -> u64 {
     match value {
-        Value::String(words) => text(words),
+        Value::String(string) => text(string),
         Value::Array(list) => list.iter().map(texts).sum(),
         Value::Object(members) => {
-            let told = members.iter().filter(|(name, _)| !name.starts_with("encrypted") && *name != "data");
-            told.map(|(_, value)| texts(value)).sum()
+            let readable =
+                members.iter().filter(|(name, _)| !name.starts_with("encrypted") && *name != "data");
+            readable.map(|(_, value)| texts(value)).sum()
         }
         _ => 0,
     }
@@ -101,7 +102,7 @@ fn texts(value: &Value) -> u64 {
 
 fn document(source: &Source<'_>) -> u64 {
     match source {
-        Source::Text(words) => text(words),
+        Source::Text(content) => text(content),
         Source::Data { media_type, data } if media_type.starts_with("text/") => {
             // Letters of any language: four base64 characters are three bytes, about one token.
             TOKEN * (data.len() as u64 / 5)
@@ -119,8 +120,8 @@ fn picture(source: &Source<'_>) -> u64 {
     let Source::Data { data, .. } = source else { return PICTURE };
     // A camera may put 64 KiB of notes before the size. Whole groups of four decode alone.
     let length = (data.trim_end_matches('=').len()).min(128 << 10) / 4 * 4;
-    let head = data.get(..length).and_then(|head| STANDARD_NO_PAD.decode(head).ok());
-    match head.as_deref().and_then(pixels) {
+    let prefix = data.get(..length).and_then(|prefix| STANDARD_NO_PAD.decode(prefix).ok());
+    match prefix.as_deref().and_then(pixels) {
         Some(pixels) => (pixels / 750).clamp(1, PICTURE),
         None => PICTURE,
     }
@@ -128,14 +129,14 @@ fn picture(source: &Source<'_>) -> u64 {
 
 /// Width × height of a PNG, GIF or JPEG.
 fn pixels(bytes: &[u8]) -> Option<u64> {
-    let wide = |at: usize| Some(u64::from(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
-    let small = |at: usize| Some(u64::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
-    let little = |at: usize| Some(u64::from(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?)));
+    let u32_be = |at: usize| Some(u64::from(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
+    let u16_be = |at: usize| Some(u64::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
+    let u16_le = |at: usize| Some(u64::from(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?)));
     if bytes.starts_with(b"\x89PNG") {
-        return wide(16)?.checked_mul(wide(20)?);
+        return u32_be(16)?.checked_mul(u32_be(20)?);
     }
     if bytes.starts_with(b"GIF8") {
-        return little(6)?.checked_mul(little(8)?);
+        return u16_le(6)?.checked_mul(u16_le(8)?);
     }
     let mut at = bytes.starts_with(b"\xff\xd8").then_some(2)?;
     loop {
@@ -143,9 +144,9 @@ fn pixels(bytes: &[u8]) -> Option<u64> {
             (0xff, 0xff) => at += 1,
             // The frame headers; C4, C8 and CC are tables.
             (0xff, 0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf) => {
-                return small(at + 5)?.checked_mul(small(at + 7)?);
+                return u16_be(at + 5)?.checked_mul(u16_be(at + 7)?);
             }
-            (0xff, _) => at += 2 + small(at + 2)? as usize,
+            (0xff, _) => at += 2 + u16_be(at + 2)? as usize,
             _ => return None,
         }
     }
@@ -189,20 +190,20 @@ mod tests {
     use crate::api::body::Body;
     use bytes::Bytes;
 
-    fn of(json: serde_json::Value) -> u64 {
+    fn request_tokens(json: serde_json::Value) -> u64 {
         estimate(&Body::parse(Bytes::from(json.to_string())).unwrap())
     }
 
-    fn said(content: serde_json::Value) -> u64 {
-        of(serde_json::json!({"model": "m", "messages": [{"role": "user", "content": content}]}))
+    fn content_tokens(content: serde_json::Value) -> u64 {
+        request_tokens(serde_json::json!({"model": "m", "messages": [{"role": "user", "content": content}]}))
     }
 
     #[test]
-    fn words_count_about_as_a_tokenizer_has_them() {
+    fn text_counts_are_near_a_tokenizers() {
         let fox = "The quick brown fox jumps over the lazy dog.";
-        assert!((15..=22).contains(&said(fox.into())), "{}", said(fox.into()));
-        assert!((100..=125).contains(&said("漢".repeat(100).into())));
-        assert_eq!(said("".into()), 8);
+        assert!((15..=22).contains(&content_tokens(fox.into())), "{}", content_tokens(fox.into()));
+        assert!((100..=125).contains(&content_tokens("漢".repeat(100).into())));
+        assert_eq!(content_tokens("".into()), 8);
     }
 
     #[test]
@@ -216,7 +217,7 @@ mod tests {
         };
         let image = |data: String| {
             let source = serde_json::json!({"type": "base64", "media_type": "image/png", "data": data});
-            said(serde_json::json!([{"type": "image", "source": source}])) - 8
+            content_tokens(serde_json::json!([{"type": "image", "source": source}])) - 8
         };
         assert_eq!(image(png(750, 100)), 100);
         assert_eq!(image(png(8000, 8000)), PICTURE);
@@ -228,13 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_is_counted() {
+    fn unreadable_requests_are_counted_too() {
         let tool = serde_json::json!({"name": "f", "input_schema": {"type": "object"}});
-        let plain = of(serde_json::json!({"model": "m", "messages": []}));
-        let tools = of(serde_json::json!({"model": "m", "messages": [], "tools": [tool]}));
-        let claude = of(serde_json::json!({"model": "claude-x", "messages": [], "tools": [tool]}));
+        let plain = request_tokens(serde_json::json!({"model": "m", "messages": []}));
+        let tools = request_tokens(serde_json::json!({"model": "m", "messages": [], "tools": [tool]}));
+        let claude =
+            request_tokens(serde_json::json!({"model": "claude-x", "messages": [], "tools": [tool]}));
         assert!(plain < tools && tools < claude);
-        assert!(of(serde_json::json!({"messages": 7})) > 0);
-        assert_eq!(count_answer(12), b"{\"input_tokens\":12}");
+        assert!(request_tokens(serde_json::json!({"messages": 7})) > 0);
+        assert_eq!(count_response(12), b"{\"input_tokens\":12}");
     }
 }

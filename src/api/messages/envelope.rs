@@ -20,8 +20,8 @@ pub(super) struct Envelope {
     model: Option<String>,
     usage: Usage,
     finish: Option<&'static str>,
-    refused: bool,
-    called: bool,
+    has_refusal: bool,
+    has_tool_call: bool,
     stop_sequence: Option<String>,
     service_tier: Option<String>,
     /// Name and JSON text.
@@ -36,8 +36,8 @@ impl Envelope {
             model: None,
             usage: Usage::default(),
             finish: None,
-            refused: false,
-            called: false,
+            has_refusal: false,
+            has_tool_call: false,
             stop_sequence: None,
             service_tier: None,
             members: Vec::new(),
@@ -55,10 +55,10 @@ impl Envelope {
             }
             Event::Usage(usage) => self.usage = usage,
             Event::Finish { choice: 0, reason, native } => {
-                self.finish = Some(words::stop_reason(reason, native, self.refused));
+                self.finish = Some(words::stop_reason(reason, native, self.has_refusal));
             }
-            Event::Refusal { choice: 0, text } => self.refused |= !text.is_empty(),
-            Event::ToolCall { choice: 0, .. } => self.called = true,
+            Event::Refusal { choice: 0, text } => self.has_refusal |= !text.is_empty(),
+            Event::ToolCall { choice: 0, .. } => self.has_tool_call = true,
             Event::Member { name, json } => self.member(name, json),
             _ => {}
         }
@@ -71,7 +71,7 @@ impl Envelope {
             "service_tier" => self.service_tier = value.text().map(|tier| own_tier(&tier).to_owned()),
             _ if TAKEN.contains(&name) => {}
             _ if self.setting.strict && !is_own(name) => {}
-            _ => match self.members.iter_mut().find(|(known, _)| known == name) {
+            _ => match self.members.iter_mut().find(|(existing, _)| existing == name) {
                 Some((_, old)) => json.clone_into(old),
                 None => self.members.push((name.to_owned(), json.to_owned())),
             },
@@ -92,14 +92,15 @@ impl Envelope {
     }
 
     pub(super) fn usage(&self) -> UsageOut<'_> {
-        UsageOut::of(&self.usage, self.service_tier.as_deref().map(Cow::Borrowed))
+        UsageOut::new(&self.usage, self.service_tier.as_deref().map(Cow::Borrowed))
     }
 
     /// Why it stopped. A provider that only says that it is over has ended its turn.
     pub(super) fn stop_reason(&self) -> &'static str {
-        let told =
-            || words::stop_reason(if self.called { Finish::ToolCalls } else { Finish::Stop }, "", false);
-        self.finish.unwrap_or_else(told)
+        let default_reason = || {
+            words::stop_reason(if self.has_tool_call { Finish::ToolCalls } else { Finish::Stop }, "", false)
+        };
+        self.finish.unwrap_or_else(default_reason)
     }
 
     pub(super) fn stop_sequence(&self) -> Option<&str> {

@@ -19,14 +19,14 @@ mod words;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use count::{count_answer, estimate};
+pub use count::{count_response, estimate};
 pub use request::read;
 
 use super::chat::{EncodeContext, Encoder};
 use bytes::Bytes;
 
 /// A writer for one answer: events as callers of the stream expect them, or one `Message` object.
-pub fn writer(streamed: bool, setting: EncodeContext) -> Box<dyn Encoder> {
+pub fn encoder(streamed: bool, setting: EncodeContext) -> Box<dyn Encoder> {
     match streamed {
         true => Box::new(stream::Stream::new(setting)),
         false => Box::new(whole::Whole::new(setting)),
@@ -38,7 +38,7 @@ pub fn writer(streamed: bool, setting: EncodeContext) -> Box<dyn Encoder> {
 ///
 /// `None` where it cannot be gone on with: what was sent is over, tells an error, is not in the dialect, or has a
 /// block under way that we have no word for.
-pub fn resumed(setting: EncodeContext, sent: &[Bytes]) -> Option<Box<dyn Encoder>> {
-    let standing = standing::Standing::after(sent)?;
-    Some(Box::new(stream::Stream::resumed(setting, standing)))
+pub fn resumed_encoder(setting: EncodeContext, sent: &[Bytes]) -> Option<Box<dyn Encoder>> {
+    let state = standing::ResumeState::from_sent(sent)?;
+    Some(Box::new(stream::Stream::resumed(setting, state)))
 }

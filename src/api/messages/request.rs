@@ -78,7 +78,7 @@ pub(super) fn text_of(text: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text<'_>>(text).ok().map(|text| text.0)
 }
 
-pub(super) fn lacks(at: &str) -> Error {
+pub(super) fn missing_member(at: &str) -> Error {
     Error::invalid_request(at, format!("{at} is missing."))
 }
 
@@ -111,8 +111,8 @@ fn output_config<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(),
         match name.as_ref() {
             "effort" => {
                 let effort = value.source().and_then(text_of);
-                let told = "output_config.effort";
-                let wrong = || Error::invalid_request(told, format!("{told} must be a string."));
+                let param = "output_config.effort";
+                let wrong = || Error::invalid_request(param, format!("{param} must be a string."));
                 request.reasoning.effort = Some(effort.ok_or_else(wrong)?);
             }
             "format" => request.response_format = format(&value, "output_config.format")?,
@@ -149,16 +149,16 @@ struct FormatIn<'a> {
 }
 
 fn format<'a>(json: &Json<'a>, at: &str) -> Result<Option<ResponseFormat<'a>>, Error> {
-    let told: FormatIn<'a> = reread(json, at, "an object with type and schema")?;
-    match told.kind.as_deref() {
+    let format_in: FormatIn<'a> = reread(json, at, "an object with type and schema")?;
+    match format_in.kind.as_deref() {
         Some("json_schema") => {
-            let schema = told.schema.filter(Json::is_object);
-            let schema = schema.ok_or_else(|| lacks(&format!("{at}.schema")))?;
+            let schema = format_in.schema.filter(Json::is_object);
+            let schema = schema.ok_or_else(|| missing_member(&format!("{at}.schema")))?;
             // Anthropic's schemas always bind. OpenAI's `strict` refuses any that leave a property
             // optional, which Anthropic's may: those are asked for without it.
-            let strict = schema.read::<Value>().is_some_and(|schema| names_all(&schema));
+            let strict = schema.read::<Value>().is_some_and(|schema| requires_all_properties(&schema));
             Ok(Some(ResponseFormat::JsonSchema {
-                name: told.name.map_or(Cow::Borrowed("response"), |name| name.0),
+                name: format_in.name.map_or(Cow::Borrowed("response"), |name| name.0),
                 description: None,
                 schema,
                 strict: Some(strict),
@@ -170,7 +170,7 @@ fn format<'a>(json: &Json<'a>, at: &str) -> Result<Option<ResponseFormat<'a>>, E
 }
 
 /// Whether every object in a JSON schema requires all of its properties and allows no others.
-fn names_all(schema: &Value) -> bool {
+fn requires_all_properties(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => {
             let closed = match members.get("properties").and_then(Value::as_object) {
@@ -184,9 +184,9 @@ fn names_all(schema: &Value) -> bool {
                         && properties.keys().all(needs)
                 }
             };
-            closed && members.values().all(names_all)
+            closed && members.values().all(requires_all_properties)
         }
-        Value::Array(list) => list.iter().all(names_all),
+        Value::Array(list) => list.iter().all(requires_all_properties),
         _ => true,
     }
 }

@@ -10,9 +10,9 @@ use serde::Deserialize;
 
 /// See the file's own words.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct ResumeState {
     /// `message_start` was sent.
-    pub begun: bool,
+    pub started: bool,
     /// Of the block under way, or else of the next.
     pub index: u32,
     pub open: Option<Open>,
@@ -21,12 +21,12 @@ pub(super) struct Standing {
     /// Calls of the caller's tools so far.
     calls: u32,
     /// A block we have no word for is under way.
-    odd: bool,
-    over: bool,
+    unknown_block_open: bool,
+    ended: bool,
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct EventIn<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     index: Option<u32>,
@@ -51,19 +51,19 @@ struct Message<'a> {
     usage: Option<Json<'a>>,
 }
 
-impl Standing {
+impl ResumeState {
     /// Reads what was sent; `None` where nothing can go on from there.
-    pub fn after(sent: &[Bytes]) -> Option<Self> {
-        let mut standing = Self::default();
+    pub fn from_sent(sent: &[Bytes]) -> Option<Self> {
+        let mut state = Self::default();
         let mut splitter = Splitter::default();
         for bytes in sent {
-            splitter.push(bytes, &mut |event| standing.take(event.data)).ok()?;
+            splitter.push(bytes, &mut |event| state.take(event.data)).ok()?;
         }
-        (!standing.over && !standing.odd).then_some(standing)
+        (!state.ended && !state.unknown_block_open).then_some(state)
     }
 
     /// What the envelope of the message must know.
-    pub fn tell(&self, tell: &mut dyn FnMut(&Event<'_>)) {
+    pub fn emit(&self, tell: &mut dyn FnMut(&Event<'_>)) {
         let message = self.message.as_deref().and_then(|json| serde_json::from_str::<Message<'_>>(json).ok());
         if let Some(Message { id, model, usage }) = message {
             tell(&Event::Start(Start { id: id.as_deref(), model: model.as_deref(), created: None }));
@@ -77,31 +77,31 @@ impl Standing {
     }
 
     fn take(&mut self, data: &[u8]) {
-        let Ok(line) = serde_json::from_slice::<Line<'_>>(data) else {
+        let Ok(event) = serde_json::from_slice::<EventIn<'_>>(data) else {
             // Not in the dialect.
-            return self.over = true;
+            return self.ended = true;
         };
-        match &*line.kind {
+        match &*event.kind {
             "message_start" => {
-                self.begun = true;
-                self.message = line.message.map(|message| message.get().to_owned());
+                self.started = true;
+                self.message = event.message.map(|message| message.get().to_owned());
             }
             "content_block_start" => {
-                self.index = line.index.unwrap_or(self.index);
-                self.begin(line.content_block.and_then(|block| block.kind));
+                self.index = event.index.unwrap_or(self.index);
+                self.begin_block(event.content_block.and_then(|block| block.kind));
             }
-            "content_block_delta" => self.delta(line.delta),
+            "content_block_delta" => self.delta(event.delta),
             "content_block_stop" => {
-                self.index = line.index.unwrap_or(self.index).saturating_add(1);
+                self.index = event.index.unwrap_or(self.index).saturating_add(1);
                 self.open = None;
-                self.odd = false;
+                self.unknown_block_open = false;
             }
-            "message_delta" | "message_stop" | "error" => self.over = true,
+            "message_delta" | "message_stop" | "error" => self.ended = true,
             _ => {}
         }
     }
 
-    fn begin(&mut self, kind: Option<Text<'_>>) {
+    fn begin_block(&mut self, kind: Option<Text<'_>>) {
         self.open = match kind.as_deref() {
             Some("text") => Some(Open::Text { cited: false }),
             Some("thinking") => Some(Open::Thinking { signature: String::new() }),
@@ -111,7 +111,7 @@ impl Standing {
             }
             _ => None,
         };
-        self.odd = self.open.is_none();
+        self.unknown_block_open = self.open.is_none();
     }
 
     fn delta(&mut self, delta: Option<Part<'_>>) {
@@ -119,7 +119,7 @@ impl Standing {
         match (delta.kind.as_deref(), &mut self.open) {
             (Some("citations_delta"), Some(Open::Text { cited })) => *cited = true,
             (Some("input_json_delta"), Some(Open::Call { input, .. })) => {
-                input.read(delta.partial_json.as_deref().unwrap_or_default());
+                input.scan(delta.partial_json.as_deref().unwrap_or_default());
             }
             _ => {}
         }

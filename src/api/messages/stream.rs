@@ -6,7 +6,7 @@
 
 use super::blocks::{Blocks, Step};
 use super::envelope::Envelope;
-use super::standing::Standing;
+use super::standing::ResumeState;
 use super::words::UsageOut;
 use crate::api::Dialect;
 use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
@@ -30,13 +30,13 @@ impl Stream {
     }
 
     /// One that was begun by somebody else, and stands so.
-    pub(super) fn resumed(setting: EncodeContext, standing: Standing) -> Self {
+    pub(super) fn resumed(setting: EncodeContext, state: ResumeState) -> Self {
         let mut envelope = Envelope::new(setting);
-        standing.tell(&mut |event| envelope.take(event));
-        let Standing { begun, index, open, .. } = standing;
+        state.emit(&mut |event| envelope.take(event));
+        let ResumeState { started, index, open, .. } = state;
         let mut blocks = Blocks::new(envelope.is_strict());
-        blocks.go_on(open);
-        Self { envelope, blocks, events: Events { index, data: Vec::new() }, started: begun }
+        blocks.resume(open);
+        Self { envelope, blocks, events: Events { index, data: Vec::new() }, started: started }
     }
 
     fn start(&mut self, out: &mut Vec<u8>) {
@@ -77,8 +77,8 @@ impl Encoder for Stream {
         self.events.end(&self.envelope, out);
     }
 
-    fn fail(&mut self, fault: &ProviderError, out: &mut Vec<u8>) {
-        fault.event(Dialect::Anthropic, None, 0, out);
+    fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
+        error.event(Dialect::Anthropic, None, 0, out);
     }
 }
 

@@ -3,7 +3,7 @@
 //! Anthropic's own tools (`web_search_20250305`, `bash_20250124`) stay as the caller wrote them: whether
 //! another provider has the like is that provider's to say.
 
-use super::request::{lacks, members, reread, take, text_of};
+use super::request::{members, missing_member, reread, take, text_of};
 use crate::api::chat::{Json, Params, Text, Tool, ToolChoice};
 use crate::error::Error;
 use serde::Deserialize;
@@ -21,8 +21,8 @@ pub(super) fn tools(text: &str) -> Result<Vec<Tool<'_>>, Error> {
 }
 
 fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
-    let told: KindIn<'a> = reread(&json, at, "a tool: an object with name and input_schema")?;
-    if let Some(kind) = told.kind.filter(|kind| **kind != *"custom") {
+    let kind_in: KindIn<'a> = reread(&json, at, "a tool: an object with name and input_schema")?;
+    if let Some(kind) = kind_in.kind.filter(|kind| **kind != *"custom") {
         return Ok(Tool::Other { kind: kind.0, json });
     }
     let (mut name, mut description, mut parameters, mut strict, mut cache_control) =
@@ -40,7 +40,7 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
             _ => rest.set(member, value),
         }
     }
-    let name = name.ok_or_else(|| lacks(&format!("{at}.name")))?;
+    let name = name.ok_or_else(|| missing_member(&format!("{at}.name")))?;
     Ok(Tool::Function { name, description, parameters, strict, cache_control, rest })
 }
 
@@ -54,15 +54,17 @@ struct ChoiceIn<'a> {
 
 /// The choice, and whether there may be one call at a time only.
 pub(super) fn choice(text: &str) -> Result<(ToolChoice<'_>, bool), Error> {
-    let json = Json::parse(text).ok_or_else(|| lacks("tool_choice"))?;
-    let told: ChoiceIn<'_> = reread(&json, "tool_choice", "an object with a type")?;
-    let choice = match told.kind.as_deref() {
+    let json = Json::parse(text).ok_or_else(|| missing_member("tool_choice"))?;
+    let choice_in: ChoiceIn<'_> = reread(&json, "tool_choice", "an object with a type")?;
+    let choice = match choice_in.kind.as_deref() {
         Some("auto") => ToolChoice::Auto,
         Some("any") => ToolChoice::Required,
         Some("none") => ToolChoice::None,
-        Some("tool") => ToolChoice::Function(told.name.ok_or_else(|| lacks("tool_choice.name"))?.0),
+        Some("tool") => {
+            ToolChoice::Function(choice_in.name.ok_or_else(|| missing_member("tool_choice.name"))?.0)
+        }
         Some(_) => ToolChoice::Other(json),
-        None => return Err(lacks("tool_choice.type")),
+        None => return Err(missing_member("tool_choice.type")),
     };
-    Ok((choice, told.disable_parallel_tool_use == Some(true)))
+    Ok((choice, choice_in.disable_parallel_tool_use == Some(true)))
 }

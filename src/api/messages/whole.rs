@@ -33,26 +33,27 @@ impl Encoder for Whole {
         let content = &mut self.content;
         self.blocks.end(&mut |step| content.take(step));
         let id = self.envelope.id();
-        let head = Head { id: &id, kind: "message", role: "assistant", model: self.envelope.model() };
-        let tail = Tail {
+        let leading =
+            LeadingMembers { id: &id, kind: "message", role: "assistant", model: self.envelope.model() };
+        let trailing = TrailingMembers {
             stop_reason: self.envelope.stop_reason(),
             stop_sequence: self.envelope.stop_sequence(),
             usage: self.envelope.usage(),
         };
         // Written piece by piece: the content may be large and is JSON already.
-        put_open(&head, out);
+        put_open(&leading, out);
         out.extend_from_slice(b",\"content\":[");
         out.append(&mut self.content.written);
         out.extend_from_slice(b"],");
         let mut rest = Vec::new();
-        put_open(&tail, &mut rest);
+        put_open(&trailing, &mut rest);
         out.extend_from_slice(rest.strip_prefix(b"{").unwrap_or(&rest));
         self.envelope.write_members(None, out);
         out.push(b'}');
     }
 
-    fn fail(&mut self, fault: &ProviderError, out: &mut Vec<u8>) {
-        out.extend_from_slice(&fault.body(Dialect::Anthropic, None, None));
+    fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
+        out.extend_from_slice(&error.body(Dialect::Anthropic, None, None));
     }
 }
 
@@ -64,7 +65,7 @@ fn put_open<T: Serialize>(value: &T, out: &mut Vec<u8>) {
 }
 
 #[derive(Serialize)]
-struct Head<'a> {
+struct LeadingMembers<'a> {
     id: &'a str,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -73,7 +74,7 @@ struct Head<'a> {
 }
 
 #[derive(Serialize)]
-struct Tail<'a> {
+struct TrailingMembers<'a> {
     stop_reason: &'static str,
     stop_sequence: Option<&'a str>,
     usage: UsageOut<'a>,

@@ -9,24 +9,24 @@ use std::borrow::Cow;
 /// A provider's seal on a tool call (Gemini's thought signature) must come back with the call, and clients
 /// drop members they do not know, but keep thinking blocks. So it travels as the signature of one, behind
 /// this mark. No provider's own signature starts like that: they are base64.
-const SEALED: &str = "tool_call:";
+const CALL_SIGNATURE_PREFIX: &str = "tool_call:";
 
 /// A call's seal as the signature of a thinking block.
-pub(super) fn sealed(seal: &str) -> String {
-    [SEALED, seal].concat()
+pub(super) fn encode_call_signature(signature: &str) -> String {
+    [CALL_SIGNATURE_PREFIX, signature].concat()
 }
 
 /// The seal in a thinking block's signature, where it is one of ours.
-pub(super) fn call_seal<'a>(signature: &Cow<'a, str>) -> Option<Cow<'a, str>> {
+pub(super) fn decode_call_signature<'a>(signature: &Cow<'a, str>) -> Option<Cow<'a, str>> {
     Some(match signature {
-        Cow::Borrowed(text) => Cow::Borrowed(text.strip_prefix(SEALED)?),
-        Cow::Owned(text) => Cow::Owned(text.strip_prefix(SEALED)?.to_owned()),
+        Cow::Borrowed(text) => Cow::Borrowed(text.strip_prefix(CALL_SIGNATURE_PREFIX)?),
+        Cow::Owned(text) => Cow::Owned(text.strip_prefix(CALL_SIGNATURE_PREFIX)?.to_owned()),
     })
 }
 
 /// What stands in for a picture or a sound in a strictly standard answer: answers of this dialect have no
 /// block for one, and saying nothing would hide that there was one.
-pub(super) fn left_out(media_type: &str, base64: usize) -> String {
+pub(super) fn omission_note(media_type: &str, base64: usize) -> String {
     let bytes = base64 / 4 * 3;
     format!(
         "[{media_type}, {bytes} bytes: left out, an Anthropic message has no block for it. \
@@ -79,11 +79,11 @@ struct OutputDetails {
 }
 
 impl<'a> UsageOut<'a> {
-    pub(super) fn of(usage: &Usage, service_tier: Option<Cow<'a, str>>) -> Self {
-        let beside = usage.cached.saturating_add(usage.cache_write);
+    pub(super) fn new(usage: &Usage, service_tier: Option<Cow<'a, str>>) -> Self {
+        let cache_tokens = usage.cached.saturating_add(usage.cache_write);
         let thinking = Some(usage.reasoning).filter(|&tokens| tokens > 0);
         Self {
-            input_tokens: usage.input.saturating_sub(beside),
+            input_tokens: usage.input.saturating_sub(cache_tokens),
             cache_creation_input_tokens: usage.cache_write,
             cache_read_input_tokens: usage.cached,
             output_tokens: usage.output,

@@ -9,17 +9,17 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version<'a> {
     /// The one without a date: nothing in the query, or `preview`.
-    One(Option<&'static str>),
+    Undated(Option<&'static str>),
     /// `2024-10-21`: in the query.
     Dated(&'a str),
 }
 
 impl<'a> Version<'a> {
     /// `None` and `v1` are the version without a date.
-    pub fn of(said: Option<&'a str>) -> Self {
-        match said.map(str::trim) {
-            None | Some("" | "v1") => Self::One(None),
-            Some("preview" | "latest") => Self::One(Some("preview")),
+    pub fn new(version: Option<&'a str>) -> Self {
+        match version.map(str::trim) {
+            None | Some("" | "v1") => Self::Undated(None),
+            Some("preview" | "latest") => Self::Undated(Some("preview")),
             Some(dated) => Self::Dated(dated),
         }
     }
@@ -38,12 +38,12 @@ pub(super) fn origin_of(url: &str) -> &str {
 }
 
 /// A path, and the query behind it: the caller's, where it says something, and what must be in it.
-pub(super) struct Target<'a> {
+pub(super) struct PathAndQuery<'a> {
     path: String,
     query: Vec<Cow<'a, str>>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> PathAndQuery<'a> {
     pub fn new(path: String, query: Option<&'a str>) -> Self {
         let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         Self { path, query: pairs.map(Cow::Borrowed).collect() }
@@ -54,7 +54,7 @@ impl<'a> Target<'a> {
     }
 
     /// Adds `name=value` unless the caller said it.
-    pub fn default(&mut self, name: &str, value: &str) {
+    pub fn set_default(&mut self, name: &str, value: &str) {
         if !self.has(name) {
             self.query.push(format!("{name}={}", utf8_percent_encode(value, SEGMENT)).into());
         }
@@ -63,7 +63,7 @@ impl<'a> Target<'a> {
     /// Adds `name=value` instead of what the caller said.
     pub fn set(&mut self, name: &str, value: &str) {
         self.remove(name);
-        self.default(name, value);
+        self.set_default(name, value);
     }
 
     pub fn remove(&mut self, name: &str) {
@@ -98,7 +98,7 @@ pub(super) fn segment<'a>(
 
 /// # Errors
 /// 400 for a path that climbs.
-pub(super) fn checked(path: &str, provider: &'static str) -> Result<(), Error> {
+pub(super) fn check_path(path: &str, provider: &'static str) -> Result<(), Error> {
     if climbs(path) {
         let message = "The path must not contain '.' or '..' as a segment.";
         return Err(Error::bad_request(message).with_provider(provider));
@@ -107,6 +107,6 @@ pub(super) fn checked(path: &str, provider: &'static str) -> Result<(), Error> {
 }
 
 /// Whether a query says `api-version`.
-pub(super) fn says_version(query: Option<&str>) -> bool {
+pub(super) fn has_version(query: Option<&str>) -> bool {
     query.unwrap_or_default().split('&').any(|pair| pair.starts_with("api-version="))
 }

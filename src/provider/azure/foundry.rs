@@ -3,8 +3,8 @@
 //! Its addresses, by what the account says: a custom host (the Foundry URL); a `resource_name`; a serverless
 //! endpoint (deployment and region); a managed one (endpoint and region).
 
-use super::address::{self, Target as Address, Version};
-use super::sign_in::{self, Show};
+use super::address::{self, PathAndQuery as Address, Version};
+use super::sign_in::{self, KeyPlacement};
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, DeploymentType};
@@ -42,7 +42,7 @@ pub static ROW: Row = Row {
 const DOMAINS: &[&str] = &["services.ai.azure.com", "cognitiveservices.azure.com", "openai.azure.com"];
 
 /// What Azure's model inference API knows in a chat; for anything else `extra-parameters` decides.
-const KNOWN: &[&str] = &[
+const INFERENCE_PARAMS: &[&str] = &[
     "messages",
     "model",
     "stream",
@@ -61,7 +61,7 @@ const KNOWN: &[&str] = &[
 
 /// Which of Foundry's doors a call goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Door {
+enum Api {
     /// Anthropic's messages.
     Claude,
     /// `/openai/v1`, or what a custom host ends in.
@@ -70,8 +70,8 @@ enum Door {
     Inference,
 }
 
-impl Door {
-    fn of(call: &Call<'_>, account: &Account) -> Self {
+impl Api {
+    fn from_call(call: &Call<'_>, account: &Account) -> Self {
         use Operation as O;
         let chat = matches!(
             call.operation,
@@ -106,8 +106,8 @@ fn resource(account: &Account) -> Option<&str> {
         Some(host) => {
             let name = address::origin_of(host).split_once("://").map_or(host.as_str(), |(_, name)| name);
             let name = name.split(':').next().unwrap_or(name);
-            let below = |domain: &&str| name.strip_suffix(*domain).is_some_and(|left| left.ends_with('.'));
-            DOMAINS.iter().any(below).then_some(name)
+            let is_below = |domain: &&str| name.strip_suffix(*domain).is_some_and(|left| left.ends_with('.'));
+            DOMAINS.iter().any(is_below).then_some(name)
         }
     }
 }
@@ -115,16 +115,16 @@ fn resource(account: &Account) -> Option<&str> {
 /// The deployment or the model it holds is called Claude.
 fn is_claude(model: Option<&str>, account: &Account) -> bool {
     let named = [model, account.cloud_c.model_name.as_deref()];
-    let says = |text: &str| {
+    let names_claude = |text: &str| {
         let text = text.to_ascii_lowercase();
         text.contains("claude") || text.contains("anthropic")
     };
-    named.into_iter().flatten().any(says)
+    named.into_iter().flatten().any(names_claude)
 }
 
 /// How a model speaks our chat. OpenAI's know the role `developer`, and the newer of them only the newer name
 /// of the limit.
-fn spoken_by(model: Option<&str>, account: &Account) -> &'static OpenAiChat {
+fn chat_adapter(model: Option<&str>, account: &Account) -> &'static OpenAiChat {
     let model = account.cloud_c.model_name.as_deref().or(model).unwrap_or_default();
     let numbered =
         model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
@@ -132,10 +132,10 @@ fn spoken_by(model: Option<&str>, account: &Account) -> &'static OpenAiChat {
 }
 
 fn version(account: &Account) -> Version<'_> {
-    Version::of(account.cloud_c.api_version.as_deref().or(account.api_version.as_deref()))
+    Version::new(account.cloud_c.api_version.as_deref().or(account.api_version.as_deref()))
 }
 
-fn lacks(param: &'static str, what: &str) -> Error {
+fn missing(param: &'static str, what: &str) -> Error {
     let message = format!("azure-ai needs {param} {what}, or the Foundry URL as custom host.");
     Error::invalid_request(param, message).with_provider(ROW.id)
 }
@@ -153,17 +153,17 @@ fn host(labels: &[(&'static str, &str)], domain: &str) -> Result<String, Error> 
 }
 
 /// What stands between the address's own path and the caller's, the version segment included.
-fn prefix(door: Door, path: &str, account: &Account) -> &'static str {
+fn prefix(api: Api, path: &str, account: &Account) -> &'static str {
     let versioned = ends_in_version(&format!("host{path}"));
-    match door {
-        Door::Claude if versioned => "",
-        Door::Claude if path.contains("anthropic") => "/v1",
-        Door::Claude => "/anthropic/v1",
-        Door::OpenAi if versioned || path.contains("/deployments/") => "",
-        Door::OpenAi if path.contains("/openai") => "/v1",
-        Door::OpenAi => "/openai/v1",
-        Door::Inference if path.is_empty() && resource(account).is_some() => "/models",
-        Door::Inference => "",
+    match api {
+        Api::Claude if versioned => "",
+        Api::Claude if path.contains("anthropic") => "/v1",
+        Api::Claude => "/anthropic/v1",
+        Api::OpenAi if versioned || path.contains("/deployments/") => "",
+        Api::OpenAi if path.contains("/openai") => "/v1",
+        Api::OpenAi => "/openai/v1",
+        Api::Inference if path.is_empty() && resource(account).is_some() => "/models",
+        Api::Inference => "",
     }
 }
 
@@ -174,68 +174,68 @@ impl Provider for AzureAi {
 
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
         let cloud = &account.cloud_c;
-        let region = || cloud.region.as_deref().ok_or_else(|| lacks("cloud_c_region", "of the endpoint"));
+        let region = || cloud.region.as_deref().ok_or_else(|| missing("cloud_c_region", "of the endpoint"));
         match cloud.deployment_type {
             Some(DeploymentType::Serverless) => {
                 let name = cloud.deployment_name.as_deref();
                 let name =
-                    name.ok_or_else(|| lacks("cloud_c_deployment_name", "of the serverless deployment"))?;
+                    name.ok_or_else(|| missing("cloud_c_deployment_name", "of the serverless deployment"))?;
                 let labels = [("cloud_c_deployment_name", name), ("cloud_c_region", region()?)];
                 host(&labels, "models.ai.azure.com").map(Cow::Owned)
             }
             Some(DeploymentType::Managed) => {
                 let name = cloud.endpoint_name.as_deref();
-                let name = name.ok_or_else(|| lacks("cloud_c_endpoint_name", "of the managed endpoint"))?;
+                let name = name.ok_or_else(|| missing("cloud_c_endpoint_name", "of the managed endpoint"))?;
                 let labels = [("cloud_c_endpoint_name", name), ("cloud_c_region", region()?)];
                 Ok(Cow::Owned(format!("{}/score", host(&labels, "inference.ml.azure.com")?)))
             }
             None if account.resource_name.is_some() => ROW.base_url(account),
-            None => Err(lacks("resource_name", "or cloud_c_deployment_type with its names")),
+            None => Err(missing("resource_name", "or cloud_c_deployment_type with its names")),
         }
     }
 
     /// A Foundry URL often names one door (`/models`); the others are beside it.
     fn base_path<'a>(&self, call: &Call<'_>, account: &Account, path: &'a str) -> &'a str {
-        let beside = match Door::of(call, account) {
-            Door::Claude => !path.contains("anthropic"),
-            Door::OpenAi => !path.contains("/openai"),
-            Door::Inference => false,
+        let is_other_api = match Api::from_call(call, account) {
+            Api::Claude => !path.contains("anthropic"),
+            Api::OpenAi => !path.contains("/openai"),
+            Api::Inference => false,
         };
-        if beside && path == "/models" { "" } else { path }
+        if is_other_api && path == "/models" { "" } else { path }
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        address::checked(call.path, ROW.id)?;
-        let door = Door::of(call, account);
-        let own = account.custom_host.as_deref().map(address::path_of).unwrap_or_default();
-        let own = self.base_path(call, account, own);
-        let prefix = prefix(door, own, account);
-        if door == Door::Claude && call.operation == Operation::ChatCompletions {
+        address::check_path(call.path, ROW.id)?;
+        let api = Api::from_call(call, account);
+        let base_path = account.custom_host.as_deref().map(address::path_of).unwrap_or_default();
+        let base_path = self.base_path(call, account, base_path);
+        let prefix = prefix(api, base_path, account);
+        if api == Api::Claude && call.operation == Operation::ChatCompletions {
             return Ok(format!("{prefix}/messages"));
         }
         let mut target = Address::new(format!("{prefix}/{}", call.path), call.query);
-        let dated = door == Door::Inference || (door == Door::OpenAi && own.contains("/deployments/"));
+        let dated = api == Api::Inference || (api == Api::OpenAi && base_path.contains("/deployments/"));
         match version(account) {
-            Version::Dated(version) if dated => target.default("api-version", version),
-            Version::One(Some(word)) if door != Door::Claude => target.default("api-version", word),
-            Version::Dated(_) | Version::One(_) => {}
+            Version::Dated(version) if dated => target.set_default("api-version", version),
+            Version::Undated(Some(value)) if api != Api::Claude => target.set_default("api-version", value),
+            Version::Dated(_) | Version::Undated(_) => {}
         }
         Ok(target.write())
     }
 
     fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
         use Operation as O;
-        let door = Door::of(call, account);
-        let chat = spoken_by(call.model, account);
-        Ok(match (call.operation, door) {
-            (O::ChatCompletions | O::Completions | O::Responses, Door::Claude) => {
+        let api = Api::from_call(call, account);
+        let chat = chat_adapter(call.model, account);
+        Ok(match (call.operation, api) {
+            (O::ChatCompletions | O::Completions | O::Responses, Api::Claude) => {
                 Way::Chat(&AnthropicChat::OWN)
             }
             (O::ChatCompletions, _) => Way::Same(Some(&CHAT_MEND)),
-            (O::Messages | O::CountTokens, Door::OpenAi | Door::Inference) => Way::Chat(chat),
-            (O::Completions | O::Responses, Door::Inference) => Way::Chat(chat),
-            (O::ResponsesGet | O::ResponsesDelete | O::ResponsesCancel | O::ResponsesInputItems, door)
-                if door != Door::OpenAi =>
+            (O::Messages | O::CountTokens, Api::OpenAi | Api::Inference) => Way::Chat(chat),
+            (O::Completions | O::Responses, Api::Inference) => Way::Chat(chat),
+            (O::ResponsesGet | O::ResponsesDelete | O::ResponsesCancel | O::ResponsesInputItems, api)
+                if api != Api::OpenAi =>
             {
                 return Err(ROW.keeps_nothing(call));
             }
@@ -259,9 +259,9 @@ impl Provider for AzureAi {
             return Ok(Vec::new());
         }
         let drops = matches!(target.account.cloud_c.extra_parameters.as_deref(), None | Some("drop"));
-        let inference = Door::of(call, target.account) == Door::Inference;
+        let inference = Api::from_call(call, target.account) == Api::Inference;
         if drops && inference {
-            for name in body.names().filter(|name| !KNOWN.contains(name)) {
+            for name in body.names().filter(|name| !INFERENCE_PARAMS.contains(name)) {
                 outgoing.warn(
                     name,
                     "left out by Azure where the model inference API does not know it; cloud_c_extra_parameters \
@@ -269,17 +269,17 @@ impl Provider for AzureAi {
                 );
             }
         }
-        Ok(spoken_by(call.model, target.account).edits(body, outgoing))
+        Ok(chat_adapter(call.model, target.account).edits(body, outgoing))
     }
 
     fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
-        sign_in::grant(account, ROW.id)
+        sign_in::token_exchange(account, ROW.id)
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         let cloud = &account.cloud_c;
-        if Door::of(call, account) == Door::Claude {
-            sign_in::authorize(ROW.id, Show::XApiKey, account, headers)?;
+        if Api::from_call(call, account) == Api::Claude {
+            sign_in::authorize(ROW.id, KeyPlacement::XApiKey, account, headers)?;
             sign_in::write(
                 "anthropic-version",
                 "anthropic_version",
@@ -290,10 +290,10 @@ impl Provider for AzureAi {
             headers.entry("anthropic-version").or_insert(HeaderValue::from_static("2023-06-01"));
             return Ok(());
         }
-        sign_in::authorize(ROW.id, Show::Both, account, headers)?;
+        sign_in::authorize(ROW.id, KeyPlacement::Both, account, headers)?;
         let extra = cloud.extra_parameters.as_deref();
         sign_in::write("extra-parameters", "cloud_c_extra_parameters", extra, headers)?;
-        if Door::of(call, account) == Door::Inference {
+        if Api::from_call(call, account) == Api::Inference {
             headers.entry("extra-parameters").or_insert(HeaderValue::from_static("drop"));
         }
         // A managed endpoint may hold several deployments.

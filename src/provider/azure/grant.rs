@@ -43,7 +43,7 @@ pub(super) struct Workload {
 }
 
 /// How long a token is good when nobody says.
-const SHORT: Duration = Duration::from_secs(300);
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
 impl Grant for Entra {
     fn key(&self) -> String {
@@ -57,12 +57,12 @@ impl Grant for Entra {
         "the sign-in at Entra ID"
     }
 
-    fn next(&self, answers: &[Brought], _now: SystemTime) -> Result<Next, String> {
-        match answers.last() {
-            Some(answer) => token(answer),
+    fn next(&self, responses: &[Brought], _now: SystemTime) -> Result<Next, String> {
+        match responses.last() {
+            Some(response) => parse_token(response),
             None => {
                 let secret = ("client_secret", self.client_secret.expose());
-                Ok(Next::Ask(exchange(&self.tenant, &self.client_id, &self.scope, &[secret])))
+                Ok(Next::Ask(token_request(&self.tenant, &self.client_id, &self.scope, &[secret])))
             }
         }
     }
@@ -77,9 +77,9 @@ impl Grant for Managed {
         "the machine's managed identity"
     }
 
-    fn next(&self, answers: &[Brought], _now: SystemTime) -> Result<Next, String> {
-        if let Some(answer) = answers.last() {
-            return token(answer);
+    fn next(&self, responses: &[Brought], _now: SystemTime) -> Result<Next, String> {
+        if let Some(response) = responses.last() {
+            return parse_token(response);
         }
         let mut query = Serializer::new(String::new());
         query.append_pair("api-version", "2018-02-01");
@@ -108,38 +108,40 @@ impl Grant for Workload {
         "the sign-in of this workload at Entra ID"
     }
 
-    fn next(&self, answers: &[Brought], _now: SystemTime) -> Result<Next, String> {
-        match answers {
-            [] => Ok(ask_machine("env:AZURE_FEDERATED_TOKEN_FILE".to_owned())),
+    fn next(&self, responses: &[Brought], _now: SystemTime) -> Result<Next, String> {
+        match responses {
+            [] => Ok(local_request("env:AZURE_FEDERATED_TOKEN_FILE".to_owned())),
             [file] => {
-                let path =
-                    word(file).ok_or("AZURE_FEDERATED_TOKEN_FILE is not set where the gateway runs")?;
-                Ok(ask_machine(format!("file:{path}")))
+                let path = local_value(file)
+                    .ok_or("AZURE_FEDERATED_TOKEN_FILE is not set where the gateway runs")?;
+                Ok(local_request(format!("file:{path}")))
             }
-            [_, _] => Ok(ask_machine("env:AZURE_TENANT_ID".to_owned())),
-            [_, _, _] => Ok(ask_machine("env:AZURE_CLIENT_ID".to_owned())),
+            [_, _] => Ok(local_request("env:AZURE_TENANT_ID".to_owned())),
+            [_, _, _] => Ok(local_request("env:AZURE_CLIENT_ID".to_owned())),
             [_, assertion, tenant, client] => {
-                let assertion = word(assertion).ok_or("the workload's token file cannot be read")?;
-                let tenant = self.tenant.clone().or(word(tenant).map(str::to_owned));
+                let assertion = local_value(assertion).ok_or("the workload's token file cannot be read")?;
+                let tenant = self.tenant.clone().or(local_value(tenant).map(str::to_owned));
                 let tenant = tenant.filter(|tenant| is_tenant(tenant));
                 let tenant =
                     tenant.ok_or("cloud_c_entra_tenant_id is missing, and AZURE_TENANT_ID is no tenant")?;
-                let client = self.client_id.as_deref().or(word(client));
+                let client = self.client_id.as_deref().or(local_value(client));
                 let client =
                     client.ok_or("cloud_c_workload_client_id is missing, and AZURE_CLIENT_ID is not set")?;
                 let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
                 let proof = [("client_assertion_type", kind), ("client_assertion", assertion)];
-                Ok(Next::Ask(exchange(&tenant, client, &self.scope, &proof)))
+                Ok(Next::Ask(token_request(&tenant, client, &self.scope, &proof)))
             }
-            [.., answer] => token(answer),
+            [.., response] => parse_token(response),
         }
     }
 }
 
 /// Whether it can be a tenant: one segment of a path, and no other place.
 pub(super) fn is_tenant(tenant: &str) -> bool {
-    let known = |each: char| each.is_ascii_alphanumeric() || each == '-' || each == '.';
-    (1..=255).contains(&tenant.len()) && tenant.chars().all(known) && !tenant.chars().all(|each| each == '.')
+    let allowed = |each: char| each.is_ascii_alphanumeric() || each == '-' || each == '.';
+    (1..=255).contains(&tenant.len())
+        && tenant.chars().all(allowed)
+        && !tenant.chars().all(|each| each == '.')
 }
 
 /// The sign-in of the cloud a scope belongs to: a government's and China's have their own.
@@ -152,7 +154,7 @@ fn authority(scope: &str) -> &'static str {
     }
 }
 
-fn exchange(tenant: &str, client_id: &str, scope: &str, proof: &[(&str, &str)]) -> Errand {
+fn token_request(tenant: &str, client_id: &str, scope: &str, proof: &[(&str, &str)]) -> Errand {
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
     form.append_pair("client_id", client_id);
@@ -170,43 +172,43 @@ fn exchange(tenant: &str, client_id: &str, scope: &str, proof: &[(&str, &str)]) 
     }
 }
 
-fn ask_machine(url: String) -> Next {
+fn local_request(url: String) -> Next {
     let (headers, body) = (HeaderMap::new(), Vec::new());
     Next::Ask(Errand { method: Method::GET, url, headers, body, is_metadata: true })
 }
 
 /// What the environment or a file says, when it says something.
-fn word(answer: &Brought) -> Option<&str> {
-    let text = std::str::from_utf8(&answer.body).ok()?.trim();
-    (answer.status == 200 && !text.is_empty()).then_some(text)
+fn local_value(response: &Brought) -> Option<&str> {
+    let text = std::str::from_utf8(&response.body).ok()?.trim();
+    (response.status == 200 && !text.is_empty()).then_some(text)
 }
 
 /// Reads the answer of a token endpoint. The metadata server writes numbers as texts.
-fn token(answer: &Brought) -> Result<Next, String> {
+fn parse_token(response: &Brought) -> Result<Next, String> {
     #[derive(Deserialize)]
-    struct Told {
+    struct TokenBody {
         access_token: Option<String>,
         expires_in: Option<Value>,
         error: Option<Value>,
         error_description: Option<String>,
     }
-    let told: Option<Told> = serde_json::from_slice(&answer.body).ok();
-    let Some(told) = told else { return Err(format!("its answer (status {}) is no token", answer.status)) };
-    if let (200, Some(token)) = (answer.status, told.access_token.filter(|token| !token.is_empty())) {
-        let seconds = match &told.expires_in {
+    let body: Option<TokenBody> = serde_json::from_slice(&response.body).ok();
+    let Some(body) = body else { return Err(format!("its answer (status {}) is no token", response.status)) };
+    if let (200, Some(token)) = (response.status, body.access_token.filter(|token| !token.is_empty())) {
+        let seconds = match &body.expires_in {
             Some(Value::String(text)) => text.trim().parse().ok(),
             Some(value) => value.as_u64(),
             None => None,
         };
-        let life = seconds.map_or(SHORT, Duration::from_secs);
-        return Ok(Next::Done(Granted::Bearer(Secret::new(token)), life));
+        let lifetime = seconds.map_or(DEFAULT_LIFETIME, Duration::from_secs);
+        return Ok(Next::Done(Granted::Bearer(Secret::new(token)), lifetime));
     }
     // The first line says what is wrong; the others are ids and times.
-    let line = told.error_description.as_deref().and_then(|text| text.lines().next());
+    let line = body.error_description.as_deref().and_then(|text| text.lines().next());
     let line: String = line.unwrap_or_default().chars().take(300).collect();
-    match (line.as_str(), told.error) {
-        ("", Some(Value::String(word))) => Err(word.chars().take(300).collect()),
-        ("", _) => Err(format!("its answer (status {}) is no token", answer.status)),
+    match (line.as_str(), body.error) {
+        ("", Some(Value::String(code))) => Err(code.chars().take(300).collect()),
+        ("", _) => Err(format!("its answer (status {}) is no token", response.status)),
         _ => Err(line),
     }
 }

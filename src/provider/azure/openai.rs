@@ -3,8 +3,8 @@
 //! With a dated API version the deployment stands in the path; with `v1`, which is taken where none is said,
 //! it stands in the body as `model`.
 
-use super::address::{self, Target as Address, Version};
-use super::sign_in::{self, Show};
+use super::address::{self, PathAndQuery as Address, Version};
+use super::sign_in::{self, KeyPlacement};
 use crate::api::body::{Body, Edit};
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::api::operation::Operation;
@@ -48,16 +48,16 @@ pub static ROW: Row = Row {
 
 /// Where a call goes: the deployment, as far as the account and the model asked for say, and the version.
 #[derive(Debug, Clone, Copy)]
-struct Chosen<'a> {
+struct DeploymentChoice<'a> {
     deployment: Option<&'a str>,
     version: Version<'a>,
 }
 
-impl<'a> Chosen<'a> {
+impl<'a> DeploymentChoice<'a> {
     /// The model asked for chooses the alias; then what is said outright, then the default one.
-    fn of(model: Option<&'a str>, account: &'a Account) -> Result<Self, Error> {
+    fn select(model: Option<&'a str>, account: &'a Account) -> Result<Self, Error> {
         let model = model.filter(|model| !model.is_empty());
-        let said = account.api_version.as_deref().or(account.cloud_c.api_version.as_deref());
+        let configured_version = account.api_version.as_deref().or(account.cloud_c.api_version.as_deref());
         let list = &account.deployments;
         let named = |each: &&Deployment| Some(each.alias.as_str()) == model;
         let same = |each: &&Deployment| Some(each.deployment_id.as_str()) == model;
@@ -67,22 +67,22 @@ impl<'a> Chosen<'a> {
             default.filter(|_| account.deployment_id.is_none())
         });
         if let Some(item) = item {
-            let version = Version::of(Some(&item.api_version));
+            let version = Version::new(Some(&item.api_version));
             return Ok(Self { deployment: Some(&item.deployment_id), version });
         }
         let deployment = account.deployment_id.as_deref();
         if let (Some(model), None, Some(first)) = (model, deployment, list.first()) {
-            let known = list.iter().map(|each| each.alias.as_str()).collect::<Vec<_>>().join(", ");
+            let aliases = list.iter().map(|each| each.alias.as_str()).collect::<Vec<_>>().join(", ");
             let message = format!(
-                "{model} is the alias of no deployment ({known}), and none of them is the default. Ask for {}, \
+                "{model} is the alias of no deployment ({aliases}), and none of them is the default. Ask for {}, \
                  or mark one with is_default.",
                 first.alias
             );
             return Err(Error::invalid_request("model", message).with_provider(ROW.id));
         }
         // A call without a model (files, batches) takes the first one's version.
-        let version = said.or(list.first().map(|each| each.api_version.as_str()));
-        Ok(Self { deployment: deployment.or(model), version: Version::of(version) })
+        let version = configured_version.or(list.first().map(|each| each.api_version.as_str()));
+        Ok(Self { deployment: deployment.or(model), version: Version::new(version) })
     }
 
     fn deployment(&self) -> Result<&'a str, Error> {
@@ -113,7 +113,7 @@ fn is_inference(operation: Operation) -> bool {
 }
 
 /// How a custom host begins the path: whether it ends in `/v1`, and what stands before the caller's path.
-fn begin(account: &Account) -> (bool, &'static str) {
+fn custom_host_prefix(account: &Account) -> (bool, &'static str) {
     match account.custom_host.as_deref().map(address::path_of) {
         None | Some("") => (false, "/openai"),
         Some(path) => (ends_in_version(&format!("h{path}")), ""),
@@ -131,8 +131,8 @@ impl Chat for DeployedChat {
         target: &Target<'_>,
         outgoing: &mut Outgoing,
     ) -> Result<Vec<u8>, Error> {
-        let chosen = Chosen::of(Some(target.model), target.account)?;
-        let target = Target { model: chosen.deployment.unwrap_or(target.model), ..*target };
+        let choice = DeploymentChoice::select(Some(target.model), target.account)?;
+        let target = Target { model: choice.deployment.unwrap_or(target.model), ..*target };
         OPENAI_CHAT.write(request, &target, outgoing)
     }
 
@@ -151,48 +151,50 @@ impl Provider for AzureOpenAi {
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        address::checked(call.path, ROW.id)?;
-        let chosen = Chosen::of(call.model, account)?;
-        let (ends_in_v1, prefix) = begin(account);
+        address::check_path(call.path, ROW.id)?;
+        let choice = DeploymentChoice::select(call.model, account)?;
+        let (ends_in_v1, prefix) = custom_host_prefix(account);
         // A client made for Azure writes the whole path itself.
         let path = call.path.strip_prefix("openai/").unwrap_or(call.path);
-        let whole = path.starts_with("deployments/") || path.starts_with("v1/");
-        let host_names_it = account
+        let is_full_path = path.starts_with("deployments/") || path.starts_with("v1/");
+        let host_has_deployment = account
             .custom_host
             .as_deref()
             .is_some_and(|host| address::path_of(host).contains("/deployments/"));
-        let dated_by_caller = account.api_version.is_none() && address::says_version(call.query);
-        let version = match chosen.version {
-            _ if ends_in_v1 => Version::One(None),
-            Version::One(None) if dated_by_caller || host_names_it => Version::Dated(""),
+        let dated_by_client = account.api_version.is_none() && address::has_version(call.query);
+        let version = match choice.version {
+            _ if ends_in_v1 => Version::Undated(None),
+            Version::Undated(None) if dated_by_client || host_has_deployment => Version::Dated(""),
             version => version,
         };
         let realtime = call.operation == Operation::Realtime;
         let mut target = match version {
-            _ if whole || host_names_it || ends_in_v1 => Address::new(format!("{prefix}/{path}"), call.query),
-            Version::One(_) => Address::new(format!("{prefix}/v1/{path}"), call.query),
+            _ if is_full_path || host_has_deployment || ends_in_v1 => {
+                Address::new(format!("{prefix}/{path}"), call.query)
+            }
+            Version::Undated(_) => Address::new(format!("{prefix}/v1/{path}"), call.query),
             Version::Dated(_) if is_inference(call.operation) => {
-                let deployment = address::segment("deployment_id", chosen.deployment()?, ROW.id)?;
+                let deployment = address::segment("deployment_id", choice.deployment()?, ROW.id)?;
                 Address::new(format!("{prefix}/deployments/{deployment}/{path}"), call.query)
             }
             Version::Dated(_) => Address::new(format!("{prefix}/{path}"), call.query),
         };
         match version {
-            Version::One(word) => {
-                if let Some(word) = word {
-                    target.default("api-version", word);
+            Version::Undated(value) => {
+                if let Some(value) = value {
+                    target.set_default("api-version", value);
                 }
                 if realtime {
-                    target.set("model", chosen.deployment()?);
+                    target.set("model", choice.deployment()?);
                 }
             }
             Version::Dated(version) => {
                 if !version.is_empty() {
-                    target.default("api-version", version);
+                    target.set_default("api-version", version);
                 }
                 if realtime {
                     target.remove("model");
-                    target.default("deployment", chosen.deployment()?);
+                    target.set_default("deployment", choice.deployment()?);
                 }
             }
         }
@@ -201,7 +203,7 @@ impl Provider for AzureOpenAi {
 
     fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
         // The model must be one of the aliases before anything is translated for it.
-        Chosen::of(call.model, account)?;
+        DeploymentChoice::select(call.model, account)?;
         Ok(match call.operation {
             Operation::Messages | Operation::CountTokens => Way::Chat(&DeployedChat),
             Operation::ChatCompletions => Way::Same(Some(&CHAT_MEND)),
@@ -221,8 +223,8 @@ impl Provider for AzureOpenAi {
         if !is_inference(operation) && operation != Operation::Responses {
             return Ok(Vec::new());
         }
-        let chosen = Chosen::of(Some(target.model), target.account)?;
-        match chosen.deployment {
+        let choice = DeploymentChoice::select(Some(target.model), target.account)?;
+        match choice.deployment {
             Some(deployment) if body.text("model").as_deref() != Some(deployment) => {
                 Ok(vec![Edit::Set("model", serde_json::Value::from(deployment).to_string().into())])
             }
@@ -231,11 +233,11 @@ impl Provider for AzureOpenAi {
     }
 
     fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
-        sign_in::grant(account, ROW.id)
+        sign_in::token_exchange(account, ROW.id)
     }
 
     fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-        sign_in::authorize(ROW.id, Show::ApiKey, account, headers)?;
+        sign_in::authorize(ROW.id, KeyPlacement::ApiKey, account, headers)?;
         sign_in::write("openai-beta", "openai_beta", account.openai_beta.as_deref(), headers)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// How a key is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Show {
+pub(super) enum KeyPlacement {
     ApiKey,
     /// Claude.
     XApiKey,
@@ -33,7 +33,10 @@ fn mode(account: &Account) -> Option<AuthModeC> {
 ///
 /// # Errors
 /// 400 that names what is missing or cannot stand in the address of the sign-in.
-pub(super) fn grant(account: &Account, provider: &'static str) -> Result<Option<Arc<dyn Grant>>, Error> {
+pub(super) fn token_exchange(
+    account: &Account,
+    provider: &'static str,
+) -> Result<Option<Arc<dyn Grant>>, Error> {
     let cloud = &account.cloud_c;
     let scope = cloud.entra_scope.clone().unwrap_or_else(|| SCOPE.to_owned());
     let missing = |param: &'static str| {
@@ -83,7 +86,7 @@ fn checked_tenant(tenant: String, provider: &'static str) -> Result<String, Erro
 /// As [`Key::write`].
 pub(super) fn authorize(
     provider: &'static str,
-    show: Show,
+    placement: KeyPlacement,
     account: &Account,
     headers: &mut HeaderMap,
 ) -> Result<(), Error> {
@@ -93,19 +96,19 @@ pub(super) fn authorize(
         return Ok(());
     }
     // `Key` means the key, whatever else is there.
-    let given = account.cloud_c.ad_token.as_ref().filter(|_| mode.is_none());
+    let static_token = account.cloud_c.ad_token.as_ref().filter(|_| mode.is_none());
     let key = account.api_key.as_ref();
-    if let Some(token) = given.or(key.filter(|key| is_token(key))) {
+    if let Some(token) = static_token.or(key.filter(|key| is_token(key))) {
         key::clear(headers);
         headers.insert(header::AUTHORIZATION, bearer(token)?);
         return Ok(());
     }
-    let header = match show {
-        Show::ApiKey | Show::Both => "api-key",
-        Show::XApiKey => "x-api-key",
+    let header = match placement {
+        KeyPlacement::ApiKey | KeyPlacement::Both => "api-key",
+        KeyPlacement::XApiKey => "x-api-key",
     };
     Key { header, prefix: "", required: true }.write(provider, account, headers)?;
-    if let (Show::Both, Some(key)) = (show, key.filter(|key| !key.expose().is_empty())) {
+    if let (KeyPlacement::Both, Some(key)) = (placement, key.filter(|key| !key.expose().is_empty())) {
         let value = secret_value("api_key", &["Bearer ", key.expose()].concat())?;
         headers.insert(header::AUTHORIZATION, value);
     }
@@ -126,11 +129,11 @@ fn is_token(key: &Secret) -> bool {
 pub(super) fn write(
     name: &'static str,
     param: &str,
-    said: Option<&str>,
+    value: Option<&str>,
     headers: &mut HeaderMap,
 ) -> Result<(), Error> {
-    if let Some(said) = said {
-        headers.insert(HeaderName::from_static(name), header_value(param, said)?);
+    if let Some(value) = value {
+        headers.insert(HeaderName::from_static(name), header_value(param, value)?);
     }
     Ok(())
 }

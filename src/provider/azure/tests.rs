@@ -50,7 +50,7 @@ fn aliased() -> Account {
 }
 
 #[test]
-fn the_body_names_the_deployment_and_is_else_as_it_came() {
+fn the_body_names_the_deployment_and_is_otherwise_unchanged() {
     let chat = Operation::ChatCompletions;
     let out = |account: &Account, operation, json: &str| sent(&AzureOpenAi, operation, account, json).0;
     assert_eq!(
@@ -68,7 +68,7 @@ fn the_body_names_the_deployment_and_is_else_as_it_came() {
 }
 
 #[test]
-fn callers_of_other_dialects_reach_the_deployment_too() {
+fn clients_of_other_dialects_reach_the_deployment_too() {
     let account = aliased();
     let call = call(Operation::Messages, "fast");
     let Way::Chat(chat) = AzureOpenAi.way(&call, &account).unwrap() else { panic!() };
@@ -79,7 +79,7 @@ fn callers_of_other_dialects_reach_the_deployment_too() {
 }
 
 #[test]
-fn what_azure_leaves_out_is_told() {
+fn parameters_azure_drops_are_warned_about() {
     let mut account =
         Account { custom_host: Some("https://x.models.ai.azure.com".into()), ..Account::default() };
     let json = r#"{"model":"m","messages":[],"logit_bias":{},"top_p":1}"#;
@@ -92,39 +92,39 @@ fn what_azure_leaves_out_is_told() {
 }
 
 #[test]
-fn claude_is_spoken_to_in_its_own_words() {
+fn claude_uses_the_anthropic_api() {
     let account = Account { resource_name: Some("r".into()), ..Account::default() };
-    let way = |operation, model| AzureAi.way(&call(operation, model), &account).unwrap();
+    let adapter = |operation, model| AzureAi.way(&call(operation, model), &account).unwrap();
     for operation in [Operation::ChatCompletions, Operation::Completions, Operation::Responses] {
-        assert!(matches!(way(operation, "claude-opus-4-1"), Way::Chat(_)), "{operation:?}");
+        assert!(matches!(adapter(operation, "claude-opus-4-1"), Way::Chat(_)), "{operation:?}");
     }
     for operation in [Operation::Messages, Operation::CountTokens, Operation::Models] {
-        assert!(matches!(way(operation, "claude-opus-4-1"), Way::Same(_)), "{operation:?}");
+        assert!(matches!(adapter(operation, "claude-opus-4-1"), Way::Same(_)), "{operation:?}");
     }
     // Everybody else speaks OpenAI's chat, and resources have its responses.
     for operation in [Operation::ChatCompletions, Operation::Responses, Operation::Completions] {
-        assert!(matches!(way(operation, "gpt-5"), Way::Same(_)), "{operation:?}");
+        assert!(matches!(adapter(operation, "gpt-5"), Way::Same(_)), "{operation:?}");
     }
     for operation in [Operation::Messages, Operation::CountTokens] {
-        assert!(matches!(way(operation, "gpt-5"), Way::Chat(_)), "{operation:?}");
+        assert!(matches!(adapter(operation, "gpt-5"), Way::Chat(_)), "{operation:?}");
     }
     let endpoint =
         Account { custom_host: Some("https://x.models.ai.azure.com".into()), ..Account::default() };
     for operation in [Operation::Messages, Operation::Responses, Operation::Completions] {
-        let way = AzureAi.way(&call(operation, "llama"), &endpoint).unwrap();
-        assert!(matches!(way, Way::Chat(_)), "{operation:?}");
+        let adapter = AzureAi.way(&call(operation, "llama"), &endpoint).unwrap();
+        assert!(matches!(adapter, Way::Chat(_)), "{operation:?}");
     }
     assert_eq!(AzureAi.way(&call(Operation::ResponsesGet, ""), &endpoint).unwrap_err().status(), 400);
 }
 
-fn asked(grant: &dyn Grant, answers: &[Brought]) -> Errand {
-    match grant.next(answers, SystemTime::UNIX_EPOCH).unwrap() {
-        Next::Ask(errand) => errand,
+fn token_request(exchange: &dyn Grant, responses: &[Brought]) -> Errand {
+    match exchange.next(responses, SystemTime::UNIX_EPOCH).unwrap() {
+        Next::Ask(request) => request,
         Next::Done(..) => panic!("done already"),
     }
 }
 
-fn brought(status: u16, body: &str) -> Brought {
+fn token_response(status: u16, body: &str) -> Brought {
     Brought { status, body: body.as_bytes().to_vec() }
 }
 
@@ -139,26 +139,26 @@ fn entra() -> Entra {
 
 #[test]
 fn a_client_secret_is_exchanged_for_a_token() {
-    let grant = entra();
-    let errand = asked(&grant, &[]);
-    assert_eq!(errand.method, Method::POST);
-    assert_eq!(errand.url, "https://login.microsoftonline.com/contoso.onmicrosoft.com/oauth2/v2.0/token");
-    assert_eq!(errand.headers["content-type"], "application/x-www-form-urlencoded");
+    let exchange = entra();
+    let request = token_request(&exchange, &[]);
+    assert_eq!(request.method, Method::POST);
+    assert_eq!(request.url, "https://login.microsoftonline.com/contoso.onmicrosoft.com/oauth2/v2.0/token");
+    assert_eq!(request.headers["content-type"], "application/x-www-form-urlencoded");
     assert_eq!(
-        String::from_utf8(errand.body).unwrap(),
+        String::from_utf8(request.body).unwrap(),
         "grant_type=client_credentials&client_id=app&\
          scope=https%3A%2F%2Fcognitiveservices.azure.com%2F.default&client_secret=s%26cret"
     );
-    assert!(!errand.is_metadata);
+    assert!(!request.is_metadata);
     for (body, wanted) in [
         (r#"{"token_type":"Bearer","expires_in":3599,"access_token":"t"}"#, 3599),
         (r#"{"expires_in":"86399","access_token":"t"}"#, 86399),
         (r#"{"access_token":"t"}"#, 300),
     ] {
-        let next = grant.next(&[brought(200, body)], SystemTime::UNIX_EPOCH).unwrap();
-        let Next::Done(granted, life) = next else { panic!("{body}") };
-        assert_eq!(granted, Granted::Bearer(Secret::new("t")));
-        assert_eq!(life, Duration::from_secs(wanted));
+        let next = exchange.next(&[token_response(200, body)], SystemTime::UNIX_EPOCH).unwrap();
+        let Next::Done(credentials, lifetime) = next else { panic!("{body}") };
+        assert_eq!(credentials, Granted::Bearer(Secret::new("t")));
+        assert_eq!(lifetime, Duration::from_secs(wanted));
     }
     for (status, body, why) in [
         (
@@ -170,13 +170,13 @@ fn a_client_secret_is_exchanged_for_a_token() {
         (200, r#"{"access_token":""}"#, "its answer (status 200) is no token"),
         (502, "<html>", "its answer (status 502) is no token"),
     ] {
-        let told = grant.next(&[brought(status, body)], SystemTime::UNIX_EPOCH).unwrap_err();
-        assert_eq!(told, why);
+        let error = exchange.next(&[token_response(status, body)], SystemTime::UNIX_EPOCH).unwrap_err();
+        assert_eq!(error, why);
     }
 }
 
 #[test]
-fn a_grant_is_remembered_by_all_that_decides_it_and_shows_no_secret() {
+fn the_cache_key_covers_every_field_and_shows_no_secret() {
     let key = entra().key();
     assert!(!key.contains("cret\"") && !format!("{:?}", entra()).contains("s&cret"), "{key}");
     let others = [
@@ -189,49 +189,49 @@ fn a_grant_is_remembered_by_all_that_decides_it_and_shows_no_secret() {
 }
 
 #[test]
-fn governments_sign_in_at_their_own_place() {
+fn government_clouds_use_their_own_authority() {
     for (scope, host) in [
         ("https://cognitiveservices.azure.us/.default", "login.microsoftonline.us"),
         ("https://cognitiveservices.azure.cn/.default", "login.chinacloudapi.cn"),
         ("https://ai.azure.com/.default", "login.microsoftonline.com"),
         ("api://x.azure.us.evil.com/.default", "login.microsoftonline.com"),
     ] {
-        let url = asked(&Entra { scope: scope.into(), ..entra() }, &[]).url;
+        let url = token_request(&Entra { scope: scope.into(), ..entra() }, &[]).url;
         assert!(url.starts_with(&format!("https://{host}/")), "{scope}: {url}");
     }
 }
 
 #[test]
-fn the_machine_is_asked_for_its_identity() {
+fn managed_and_workload_identities_are_requested() {
     let scope = "https://cognitiveservices.azure.com/.default".to_owned();
-    let errand = asked(&Managed { client_id: Some("a b".into()), scope: scope.clone() }, &[]);
+    let request = token_request(&Managed { client_id: Some("a b".into()), scope: scope.clone() }, &[]);
     assert_eq!(
-        errand.url,
+        request.url,
         "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01\
          &resource=https%3A%2F%2Fcognitiveservices.azure.com&client_id=a+b"
     );
-    assert_eq!(errand.headers["metadata"], "true");
-    assert!(errand.is_metadata);
+    assert_eq!(request.headers["metadata"], "true");
+    assert!(request.is_metadata);
 
-    let grant = Workload { tenant: None, client_id: None, scope };
-    let mut answers = Vec::new();
-    for (wanted, answer) in [
+    let exchange = Workload { tenant: None, client_id: None, scope };
+    let mut responses = Vec::new();
+    for (wanted, response) in [
         ("env:AZURE_FEDERATED_TOKEN_FILE", "/var/run/token\n"),
         ("file:/var/run/token", "jwt"),
         ("env:AZURE_TENANT_ID", "tenant-1"),
         ("env:AZURE_CLIENT_ID", "client-1"),
     ] {
-        let errand = asked(&grant, &answers);
-        assert_eq!((errand.url.as_str(), errand.is_metadata), (wanted, true));
-        answers.push(brought(200, answer));
+        let request = token_request(&exchange, &responses);
+        assert_eq!((request.url.as_str(), request.is_metadata), (wanted, true));
+        responses.push(token_response(200, response));
     }
-    let errand = asked(&grant, &answers);
-    assert_eq!(errand.url, "https://login.microsoftonline.com/tenant-1/oauth2/v2.0/token");
-    let form = String::from_utf8(errand.body).unwrap();
+    let request = token_request(&exchange, &responses);
+    assert_eq!(request.url, "https://login.microsoftonline.com/tenant-1/oauth2/v2.0/token");
+    let form = String::from_utf8(request.body).unwrap();
     assert!(form.contains("client_id=client-1&") && form.ends_with("&client_assertion=jwt"), "{form}");
-    answers[2] = brought(200, "../evil");
-    assert!(grant.next(&answers, SystemTime::UNIX_EPOCH).is_err());
-    assert!(grant.next(&[brought(404, "")], SystemTime::UNIX_EPOCH).is_err());
+    responses[2] = token_response(200, "../evil");
+    assert!(exchange.next(&responses, SystemTime::UNIX_EPOCH).is_err());
+    assert!(exchange.next(&[token_response(404, "")], SystemTime::UNIX_EPOCH).is_err());
 }
 
 #[test]
@@ -245,37 +245,37 @@ fn a_tenant_is_one_segment() {
 }
 
 #[test]
-fn an_account_says_which_grant_it_wants() {
-    let grant = |cloud_c| {
+fn the_account_selects_the_token_exchange() {
+    let exchange_for = |cloud_c| {
         let account = Account { cloud_c, api_key: Some(Secret::new("k")), ..Account::default() };
         AzureOpenAi.grant(&call(Operation::ChatCompletions, "m"), &account)
     };
-    let whole = CloudC {
+    let complete = CloudC {
         entra_tenant_id: Some("t".into()),
         entra_client_id: Some("c".into()),
         entra_client_secret: Some(Secret::new("s")),
         ..CloudC::default()
     };
-    assert!(grant(CloudC::default()).unwrap().is_none());
-    assert!(grant(whole.clone()).unwrap().unwrap().key().starts_with("entra|"));
-    let key = CloudC { auth_mode: Some(AuthModeC::Key), ..whole.clone() };
-    assert!(grant(key).unwrap().is_none());
-    let given = CloudC { ad_token: Some(Secret::new("t")), ..whole.clone() };
-    assert!(grant(given).unwrap().is_none());
+    assert!(exchange_for(CloudC::default()).unwrap().is_none());
+    assert!(exchange_for(complete.clone()).unwrap().unwrap().key().starts_with("entra|"));
+    let key = CloudC { auth_mode: Some(AuthModeC::Key), ..complete.clone() };
+    assert!(exchange_for(key).unwrap().is_none());
+    let with_token = CloudC { ad_token: Some(Secret::new("t")), ..complete.clone() };
+    assert!(exchange_for(with_token).unwrap().is_none());
     for (mode, begins) in [(AuthModeC::Managed, "managed|"), (AuthModeC::Workload, "workload|")] {
         let cloud = CloudC { auth_mode: Some(mode), ..CloudC::default() };
-        assert!(grant(cloud).unwrap().unwrap().key().starts_with(begins));
+        assert!(exchange_for(cloud).unwrap().unwrap().key().starts_with(begins));
     }
-    for (halfway, param) in [
-        (CloudC { entra_tenant_id: None, ..whole.clone() }, "cloud_c_entra_tenant_id"),
-        (CloudC { entra_client_id: None, ..whole.clone() }, "cloud_c_entra_client_id"),
+    for (incomplete, param) in [
+        (CloudC { entra_tenant_id: None, ..complete.clone() }, "cloud_c_entra_tenant_id"),
+        (CloudC { entra_client_id: None, ..complete.clone() }, "cloud_c_entra_client_id"),
         (
-            CloudC { auth_mode: Some(AuthModeC::Entra), entra_client_secret: None, ..whole.clone() },
+            CloudC { auth_mode: Some(AuthModeC::Entra), entra_client_secret: None, ..complete.clone() },
             "cloud_c_entra_client_secret",
         ),
-        (CloudC { entra_tenant_id: Some("a/b".into()), ..whole.clone() }, "cloud_c_entra_tenant_id"),
+        (CloudC { entra_tenant_id: Some("a/b".into()), ..complete.clone() }, "cloud_c_entra_tenant_id"),
     ] {
-        let error = grant(halfway).unwrap_err();
+        let error = exchange_for(incomplete).unwrap_err();
         assert_eq!((error.status(), error.param.as_deref()), (400, Some(param)));
         assert!(!error.message.contains('/'), "{error}");
     }

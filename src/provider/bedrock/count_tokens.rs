@@ -37,7 +37,7 @@ impl Exchange for CountTokens {
         let counted =
             serde_json::from_slice::<TokenCount>(response).ok().and_then(|counted| counted.input_tokens);
         counted
-            .map(messages::count_answer)
+            .map(messages::count_response)
             .ok_or_else(|| ProviderError::unreadable("it holds no number of tokens"))
     }
 }

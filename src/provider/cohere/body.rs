@@ -50,6 +50,6 @@ pub(super) fn request(params: &Params<'_>) -> Result<Option<Vec<u8>>, Error> {
 ///
 /// # Errors
 /// As [`request`].
-pub(super) fn answer<T: Serialize>(value: &T) -> Result<Vec<u8>, ProviderError> {
+pub(super) fn response<T: Serialize>(value: &T) -> Result<Vec<u8>, ProviderError> {
     serde_json::to_vec(value).map_err(|why| ProviderError::new(500, why.to_string()))
 }

@@ -49,12 +49,12 @@ impl Exchange for Embed {
         body::request(&params)
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
-        let told: AnswerIn<'_> = serde_json::from_slice(answer)
+    fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
+        let parsed: ResponseIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it holds no embeddings of Cohere's"))?;
         let base64 =
             request.and_then(|body| body.text("encoding_format")).is_some_and(|format| format == "base64");
-        let vectors = vectors(&told.embeddings)
+        let vectors = vectors(&parsed.embeddings)
             .ok_or_else(|| ProviderError::unreadable("its embeddings are not lists"))?;
         let data = vectors.iter().enumerate().map(|(index, vector)| {
             let embedding = if base64 { encoded(vector)? } else { Cow::Borrowed(vector) };
@@ -62,9 +62,9 @@ impl Exchange for Embed {
         });
         let data: Option<Vec<EmbeddingOut<'_>>> = data.collect();
         let data = data.ok_or_else(|| ProviderError::unreadable("its embeddings are not numbers"))?;
-        let usage = told.meta.and_then(|meta| meta.usage()).unwrap_or_default();
+        let usage = parsed.meta.and_then(|meta| meta.usage()).unwrap_or_default();
         let usage = UsageOut { prompt_tokens: usage.input, total_tokens: usage.total };
-        body::answer(&AnswerOut { object: "list", data, model, provider: "cohere", usage })
+        body::response(&ResponseOut { object: "list", data, model, provider: "cohere", usage })
     }
 }
 
@@ -150,15 +150,15 @@ fn content(item: &Json<'_>) -> Option<Json<'static>> {
     if let Some(text) = item.text() {
         return Some(Json::from_value(&InputOut { content: vec![PartOut::Text { text: &text }] }));
     }
-    let told: Item<'_> = item.read()?;
-    if told.content.is_some() {
+    let parsed: Item<'_> = item.read()?;
+    if parsed.content.is_some() {
         return Json::owned(item.get().to_owned());
     }
     let mut parts = Vec::new();
-    if let Some(text) = &told.text {
+    if let Some(text) = &parsed.text {
         parts.push(PartOut::Text { text });
     }
-    let json = told.image.as_ref().or(told.image_url.as_ref());
+    let json = parsed.image.as_ref().or(parsed.image_url.as_ref());
     let picture = json.and_then(|json| match json.text() {
         Some(url) => Some(Picture { url: Some(Text(url)), base64: None, text: None }),
         None => json.read::<Picture<'_>>(),
@@ -179,14 +179,14 @@ fn content(item: &Json<'_>) -> Option<Json<'static>> {
 }
 
 #[derive(Deserialize)]
-struct AnswerIn<'a> {
+struct ResponseIn<'a> {
     #[serde(borrow)]
     embeddings: Json<'a>,
     meta: Option<UsageIn>,
 }
 
 #[derive(Serialize)]
-struct AnswerOut<'a> {
+struct ResponseOut<'a> {
     object: &'static str,
     data: Vec<EmbeddingOut<'a>>,
     model: &'a str,

@@ -59,10 +59,10 @@ impl Exchange for Models {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
-        let list: ListIn<'_> = serde_json::from_slice(answer)
+    fn read(&self, response: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
+        let list: ListIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it is no list of Cohere's models"))?;
-        body::answer(&ListOut { object: "list", data: list.models.iter().map(ModelOut::from).collect() })
+        body::response(&ListOut { object: "list", data: list.models.iter().map(ModelOut::from).collect() })
     }
 }
 
@@ -76,9 +76,9 @@ impl Exchange for OneModel {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
-        let model: ModelIn<'_> = serde_json::from_slice(answer)
+    fn read(&self, response: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
+        let model: ModelIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it is no model of Cohere's"))?;
-        body::answer(&ModelOut::from(&model))
+        body::response(&ModelOut::from(&model))
     }
 }

@@ -49,10 +49,10 @@ pub(super) fn write(
 ) -> Result<Vec<u8>, Error> {
     let ChatRequest { messages, tools, mut params, .. } = request;
     let mut renamed = Params::default();
-    for (theirs, ours) in RENAMED {
+    for (standard, native) in RENAMED {
         // `logprobs: false` is the default; some models refuse the parameter itself.
-        if let Some(value) = params.take(theirs).filter(|value| value.get() != "false") {
-            renamed.set(ours, value);
+        if let Some(value) = params.take(standard).filter(|value| value.get() != "false") {
+            renamed.set(native, value);
         }
     }
     for (name, value) in outgoing.settle(params, "cohere")?.into_iter() {
@@ -66,7 +66,7 @@ pub(super) fn write(
         // sends lines of JSON instead of events.
         outgoing.headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     }
-    let (tools, tool_choice) = chosen(tools, request.tool_choice)?;
+    let (tools, tool_choice) = select_tools(tools, request.tool_choice)?;
     let body = Body {
         model: target.model,
         messages: words::messages(messages, outgoing)?,
@@ -153,11 +153,11 @@ struct FunctionOut<'a> {
 
 /// The tools the model may use, and whether it must: Cohere cannot be told which one, so the others are left
 /// out.
-fn chosen<'a>(
+fn select_tools<'a>(
     tools: Vec<Tool<'a>>,
     choice: Option<ToolChoice<'a>>,
 ) -> Result<(Vec<ToolOut<'a>>, Option<&'static str>), Error> {
-    let (only, word) = match choice {
+    let (only, mode) = match choice {
         None | Some(ToolChoice::Auto) => (None, None),
         Some(ToolChoice::None) => (None, Some("NONE")),
         Some(ToolChoice::Required) => (None, Some("REQUIRED")),
@@ -168,17 +168,18 @@ fn chosen<'a>(
             return Err(Error::invalid_request("tool_choice", message));
         }
     };
-    let mut told = Vec::with_capacity(tools.len());
+    let mut selected = Vec::with_capacity(tools.len());
     for (index, tool) in tools.into_iter().enumerate() {
-        told.push(function(tool, index)?);
+        selected.push(function(tool, index)?);
     }
-    let Some(only) = only else { return Ok((told, word)) };
-    if let Some(stranger) = only.iter().find(|name| !told.iter().any(|tool| tool.function.name == **name)) {
-        let message = format!("tool_choice names {stranger:?}, which is not among the tools.");
+    let Some(only) = only else { return Ok((selected, mode)) };
+    if let Some(unknown) = only.iter().find(|name| !selected.iter().any(|tool| tool.function.name == **name))
+    {
+        let message = format!("tool_choice names {unknown:?}, which is not among the tools.");
         return Err(Error::invalid_request("tool_choice", message));
     }
-    told.retain(|tool| only.contains(&tool.function.name));
-    Ok((told, word))
+    selected.retain(|tool| only.contains(&tool.function.name));
+    Ok((selected, mode))
 }
 
 fn function(tool: Tool<'_>, index: usize) -> Result<ToolOut<'_>, Error> {
@@ -225,7 +226,7 @@ fn strict(tools: &[ToolOut<'_>], params: &Params<'_>, outgoing: &mut Outgoing) -
 /// limit. A budget of the caller's own wins.
 fn thinking(reasoning: Reasoning<'_>) -> Result<Option<Json<'_>>, Error> {
     #[derive(serde::Deserialize)]
-    struct Told<'a> {
+    struct ThinkingIn<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<crate::api::chat::Text<'a>>,
         budget_tokens: Option<Json<'a>>,
@@ -239,11 +240,11 @@ fn thinking(reasoning: Reasoning<'_>) -> Result<Option<Json<'_>>, Error> {
         }
     };
     if let Some(thinking) = &reasoning.thinking {
-        let told = thinking.read::<Told<'_>>().ok_or_else(|| {
+        let parsed = thinking.read::<ThinkingIn<'_>>().ok_or_else(|| {
             Error::invalid_request("thinking", "thinking must be an object with a type: enabled or disabled.")
         })?;
-        let budget = told.budget_tokens.or(told.token_budget).filter(|budget| !budget.is_null());
-        let on = told.kind.as_deref() != Some("disabled");
+        let budget = parsed.budget_tokens.or(parsed.token_budget).filter(|budget| !budget.is_null());
+        let on = parsed.kind.as_deref() != Some("disabled");
         return Ok(out(on, budget.as_ref().map(Json::get)));
     }
     Ok(match reasoning.effort.as_deref() {

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 pub(super) struct Rerank;
 
 #[derive(Deserialize)]
-struct AnswerIn<'a> {
+struct ResponseIn<'a> {
     #[serde(borrow)]
     id: Option<Text<'a>>,
     results: Vec<ResultIn<'a>>,
@@ -33,7 +33,7 @@ struct ResultIn<'a> {
 }
 
 #[derive(Serialize)]
-struct AnswerOut<'a> {
+struct ResponseOut<'a> {
     object: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
@@ -97,32 +97,32 @@ impl Exchange for Rerank {
         let (body, mut params) = body::members(body, target.model)?;
         params.set("documents", Json::from_value(&documents(body)?));
         params.take("return_documents");
-        for gone in ["rank_fields", "max_chunks_per_doc", "user"] {
-            if params.take(gone).is_some() {
-                outgoing.drop_param(gone, "cohere");
+        for param in ["rank_fields", "max_chunks_per_doc", "user"] {
+            if params.take(param).is_some() {
+                outgoing.drop_param(param, "cohere");
             }
         }
         body::request(&params)
     }
 
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
-        let told: AnswerIn<'_> = serde_json::from_slice(answer)
+    fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
+        let parsed: ResponseIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it is no ranking of Cohere's"))?;
         let wanted = request.filter(|body| body.is_true("return_documents"));
         let documents = wanted.and_then(|body| documents(body).ok()).unwrap_or_default();
-        let units = told.meta.as_ref().and_then(Json::read::<UsageIn>).and_then(|meta| meta.search_units());
-        let results = told.results.iter().map(|result| {
+        let units = parsed.meta.as_ref().and_then(Json::read::<UsageIn>).and_then(|meta| meta.search_units());
+        let results = parsed.results.iter().map(|result| {
             let document = documents.get(result.index).map(|text| DocumentOut { text });
             ResultOut { index: result.index, relevance_score: &result.relevance_score, document }
         });
-        body::answer(&AnswerOut {
+        body::response(&ResponseOut {
             object: "list",
-            id: told.id.as_deref(),
+            id: parsed.id.as_deref(),
             model,
             provider: "cohere",
             results: results.collect(),
             usage: units.map(|search_units| UsageOut { search_units }),
-            meta: told.meta.as_ref(),
+            meta: parsed.meta.as_ref(),
         })
     }
 }

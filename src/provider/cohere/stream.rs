@@ -2,13 +2,13 @@
 //!
 //! Unknown kinds of event are passed over: Cohere adds some now and then.
 
-use super::told::{self, Call, Piece, UsageIn};
+use super::told::{self, CallIn, ContentIn, UsageIn};
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Start, Text};
 use crate::api::sse::Splitter;
 use serde::Deserialize;
 
 /// How much of the citations is kept for the member `citations`, bytes; each is told as it comes anyway.
-const MOST_CITATIONS: usize = 1 << 20;
+const MAX_CITATIONS: usize = 1 << 20;
 
 /// Reads one stream.
 #[derive(Debug, Default)]
@@ -24,11 +24,11 @@ struct State {
     /// The items of a JSON list, with commas between them.
     citations: String,
     /// The message ended, or broke.
-    over: bool,
+    ended: bool,
 }
 
 #[derive(Deserialize)]
-struct Told<'a> {
+struct EventIn<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Text<'a>>,
     id: Option<Text<'a>>,
@@ -55,102 +55,102 @@ struct Message<'a> {
 }
 
 impl Decoder for Stream {
-    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
+    fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
         let state = &mut self.state;
-        let outcome = self.splitter.push(bytes, &mut |event| state.take(event.data, false, tell));
-        if outcome.is_err() && !self.state.over {
-            self.state.over = true;
-            tell(Event::Error(&ProviderError::unreadable("an event of its stream is over 16 MiB")));
+        let outcome = self.splitter.push(bytes, &mut |event| state.take(event.data, false, sink));
+        if outcome.is_err() && !self.state.ended {
+            self.state.ended = true;
+            sink(Event::Error(&ProviderError::unreadable("an event of its stream is over 16 MiB")));
         }
     }
 
-    fn finish(&mut self, tell: EventSink<'_>) {
+    fn finish(&mut self, sink: EventSink<'_>) {
         let state = &mut self.state;
-        self.splitter.finish(&mut |event| state.take(event.data, true, tell));
+        self.splitter.finish(&mut |event| state.take(event.data, true, sink));
     }
 }
 
 impl State {
     /// `last`: the stream broke off behind it, so that it may be half an event.
-    fn take(&mut self, data: &[u8], last: bool, tell: EventSink<'_>) {
-        if self.over || data.is_empty() || data == b"[DONE]" {
+    fn take(&mut self, data: &[u8], last: bool, sink: EventSink<'_>) {
+        if self.ended || data.is_empty() || data == b"[DONE]" {
             return;
         }
-        if let Err(fault) = self.read(data, tell) {
-            self.over = true;
-            if !(last && fault.is_none()) {
-                let fault =
-                    fault.unwrap_or_else(|| ProviderError::unreadable("an event of its stream is not JSON"));
-                tell(Event::Error(&fault));
+        if let Err(error) = self.read(data, sink) {
+            self.ended = true;
+            if !(last && error.is_none()) {
+                let error =
+                    error.unwrap_or_else(|| ProviderError::unreadable("an event of its stream is not JSON"));
+                sink(Event::Error(&error));
             }
         }
     }
 
     /// Fails with what Cohere told of, or with nothing where it cannot be read.
-    fn read(&mut self, data: &[u8], tell: EventSink<'_>) -> Result<(), Option<ProviderError>> {
+    fn read(&mut self, data: &[u8], sink: EventSink<'_>) -> Result<(), Option<ProviderError>> {
         let text = std::str::from_utf8(data).map_err(|_| None)?;
-        let told: Told<'_> = serde_json::from_str(text).map_err(|_| None)?;
-        let Some(kind) = &told.kind else { return Err(Some(ProviderError::read(502, data))) };
+        let event: EventIn<'_> = serde_json::from_str(text).map_err(|_| None)?;
+        let Some(kind) = &event.kind else { return Err(Some(ProviderError::read(502, data))) };
         let delta = match kind.as_ref() {
             "error" | "stream-error" => return Err(Some(ProviderError::read(502, data))),
             "message-start" => {
-                tell(Event::Start(Start { id: told.id.as_deref(), ..Start::default() }));
+                sink(Event::Start(Start { id: event.id.as_deref(), ..Start::default() }));
                 return Ok(());
             }
             "content-start" | "content-delta" | "tool-plan-delta" | "tool-call-start" | "tool-call-delta"
-            | "citation-start" | "message-end" => told.delta.as_ref(),
+            | "citation-start" | "message-end" => event.delta.as_ref(),
             _ => return Ok(()),
         };
         let Some(delta) = delta.filter(|delta| !delta.is_null()) else { return Ok(()) };
         let delta: Delta<'_> = delta.read().ok_or(None)?;
         match kind.as_ref() {
-            "message-end" => self.end(&delta, tell).map_err(Some)?,
+            "message-end" => self.end(&delta, sink).map_err(Some)?,
             kind => {
                 if let Some(message) = &delta.message {
-                    self.message(kind, message, tell);
+                    self.message(kind, message, sink);
                 }
             }
         }
-        if let Some(json) = told.logprobs.as_ref().filter(|json| json.is_object()) {
-            told::tell_logprobs(std::slice::from_ref(json), tell);
+        if let Some(json) = event.logprobs.as_ref().filter(|json| json.is_object()) {
+            told::emit_logprobs(std::slice::from_ref(json), sink);
         }
         Ok(())
     }
 
-    fn message(&mut self, kind: &str, message: &Message<'_>, tell: EventSink<'_>) {
+    fn message(&mut self, kind: &str, message: &Message<'_>, sink: EventSink<'_>) {
         match kind {
             "content-start" | "content-delta" => {
-                if let Some(piece) = message.content.as_ref().and_then(Json::read::<Piece<'_>>) {
-                    piece.tell(tell);
+                if let Some(content) = message.content.as_ref().and_then(Json::read::<ContentIn<'_>>) {
+                    content.emit(sink);
                 }
             }
             "tool-plan-delta" => {
                 if let Some(text) = message.tool_plan.as_deref().filter(|plan| !plan.is_empty()) {
-                    tell(Event::Reasoning { choice: 0, text });
+                    sink(Event::Reasoning { choice: 0, text });
                 }
             }
             "citation-start" => {
                 if let Some(citation) = message.citations.as_ref().and_then(told::first) {
-                    told::annotate(&citation, tell);
-                    self.keep(&citation);
+                    told::emit_annotations(&citation, sink);
+                    self.keep_citation(&citation);
                 }
             }
             _ => {
                 let Some(json) = message.tool_calls.as_ref().and_then(told::first) else { return };
-                let Some(call) = json.read::<Call<'_>>() else { return };
+                let Some(call) = json.read::<CallIn<'_>>() else { return };
                 // Calls come one after the other: a fragment belongs to the last that began.
                 if kind == "tool-call-start" {
-                    call.tell(self.calls, tell);
+                    call.emit(self.calls, sink);
                     self.calls = self.calls.saturating_add(1);
                 } else if let Some(index) = self.calls.checked_sub(1) {
-                    call.tell_arguments(index, tell);
+                    call.emit_arguments(index, sink);
                 }
             }
         }
     }
 
-    fn keep(&mut self, citation: &Json<'_>) {
-        if self.citations.len() + citation.get().len() < MOST_CITATIONS {
+    fn keep_citation(&mut self, citation: &Json<'_>) {
+        if self.citations.len() + citation.get().len() < MAX_CITATIONS {
             if !self.citations.is_empty() {
                 self.citations.push(',');
             }
@@ -158,26 +158,26 @@ impl State {
         }
     }
 
-    fn end(&mut self, delta: &Delta<'_>, tell: EventSink<'_>) -> Result<(), ProviderError> {
+    fn end(&mut self, delta: &Delta<'_>, sink: EventSink<'_>) -> Result<(), ProviderError> {
         let usage = delta.usage.as_ref().and_then(UsageIn::usage);
         let native = delta.finish_reason.as_deref();
         if let Some(usage) = usage {
-            tell(Event::Usage(usage));
+            sink(Event::Usage(usage));
         }
         let reason = match (native, delta.error.as_deref().filter(|why| !why.is_empty())) {
-            (Some(word), why) => Some(told::finish(word, why)?),
+            (Some(native_reason), why) => Some(told::finish(native_reason, why)?),
             (None, Some(why)) => return Err(ProviderError::new(502, why).with_kind("ERROR")),
             (None, None) => None,
         };
         if !self.citations.is_empty() {
             let json = format!("[{}]", std::mem::take(&mut self.citations));
-            tell(Event::Member { name: "citations", json: &json });
+            sink(Event::Member { name: "citations", json: &json });
         }
         if let Some(reason) = reason {
-            tell(Event::Finish { choice: 0, reason, native: native.unwrap_or_default() });
+            sink(Event::Finish { choice: 0, reason, native: native.unwrap_or_default() });
         }
-        tell(Event::End);
-        self.over = true;
+        sink(Event::End);
+        self.ended = true;
         Ok(())
     }
 }

@@ -33,33 +33,33 @@ fn sent(exchange: &dyn Exchange, json: &Value) -> Result<(Value, Vec<String>), E
     Ok((serde_json::from_slice(&bytes).unwrap(), outgoing.warnings))
 }
 
-fn got(exchange: &dyn Exchange, request: &Value, answer: &str) -> Value {
-    let bytes = exchange.read(answer.as_bytes(), Some(&body(request)), "m").unwrap();
+fn got(exchange: &dyn Exchange, request: &Value, response: &str) -> Value {
+    let bytes = exchange.read(response.as_bytes(), Some(&body(request)), "m").unwrap();
     serde_json::from_slice(&bytes).unwrap()
 }
 
 /// All events of an answer, put together, and the failure it told.
-fn read(answer: &[u8], streamed: bool, size: usize) -> (ChatResponse, Option<ProviderError>, bool) {
-    let (mut whole, mut fault, mut ended) = (ChatResponse::default(), None, false);
-    let mut tell = |event: Event<'_>| {
+fn read(bytes: &[u8], streamed: bool, size: usize) -> (ChatResponse, Option<ProviderError>, bool) {
+    let (mut response, mut error, mut ended) = (ChatResponse::default(), None, false);
+    let mut sink = |event: Event<'_>| {
         match &event {
-            Event::Error(told) => fault = Some((*told).clone()),
+            Event::Error(provider_error) => error = Some((*provider_error).clone()),
             Event::End => ended = true,
             _ => {}
         }
-        whole.apply(&event);
+        response.apply(&event);
     };
-    let mut reader = CohereChat.reader(streamed);
-    answer.chunks(size.max(1)).for_each(|piece| reader.push(piece, &mut tell));
-    reader.finish(&mut tell);
-    (whole, fault, ended)
+    let mut decoder = CohereChat.reader(streamed);
+    bytes.chunks(size.max(1)).for_each(|chunk| decoder.push(chunk, &mut sink));
+    decoder.finish(&mut sink);
+    (response, error, ended)
 }
 
 #[test]
-fn embeddings_are_asked_for_in_coheres_words() {
-    let asked = json!({"model": "embed-v4.0", "input": ["a", "b"], "dimensions": 256, "user": "u",
+fn embeddings_requests_are_translated() {
+    let request = json!({"model": "embed-v4.0", "input": ["a", "b"], "dimensions": 256, "user": "u",
         "encoding_format": "base64", "truncate": "NONE"});
-    let (sent_body, warnings) = sent(&embed::Embed, &asked).unwrap();
+    let (sent_body, warnings) = sent(&embed::Embed, &request).unwrap();
     assert_eq!(
         sent_body,
         json!({"model": "embed-v4.0", "texts": ["a", "b"], "truncate": "NONE", "input_type": "search_document",
@@ -68,15 +68,15 @@ fn embeddings_are_asked_for_in_coheres_words() {
     assert!(warnings.iter().any(|each| each.starts_with("input_type: ")), "{warnings:?}");
     assert!(warnings.iter().any(|each| each.starts_with("user: ")), "{warnings:?}");
 
-    let asked = json!({"model": "m", "input": "a", "input_type": "search_query"});
-    let (sent_body, warnings) = sent(&embed::Embed, &asked).unwrap();
+    let request = json!({"model": "m", "input": "a", "input_type": "search_query"});
+    let (sent_body, warnings) = sent(&embed::Embed, &request).unwrap();
     assert_eq!((&sent_body["texts"], &sent_body["input_type"]), (&json!(["a"]), &json!("search_query")));
     assert!(warnings.is_empty(), "{warnings:?}");
 
-    let asked = json!({"model": "m", "input_type": "image", "input": [{"text": "t", "image": {"base64": "QQ=="}},
+    let request = json!({"model": "m", "input_type": "image", "input": [{"text": "t", "image": {"base64": "QQ=="}},
         "plain", {"image_url": {"url": "https://h/p.png"}}]});
     assert_eq!(
-        sent(&embed::Embed, &asked).unwrap().0["inputs"],
+        sent(&embed::Embed, &request).unwrap().0["inputs"],
         json!([
             {"content": [{"type": "text", "text": "t"},
                 {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}]},
@@ -98,10 +98,10 @@ fn embeddings_are_asked_for_in_coheres_words() {
 }
 
 #[test]
-fn embeddings_come_in_openais_shape() {
-    let answer = r#"{"id":"1","embeddings":{"float":[[0.10,-2.5],[1e-3,0]],"int8":[[1,2],[3,4]]},
+fn embeddings_responses_have_openais_shape() {
+    let response = r#"{"id":"1","embeddings":{"float":[[0.10,-2.5],[1e-3,0]],"int8":[[1,2],[3,4]]},
         "texts":["a","b"],"meta":{"billed_units":{"input_tokens":7,"image_tokens":2}}}"#;
-    let out = got(&embed::Embed, &json!({"input": ["a", "b"]}), answer);
+    let out = got(&embed::Embed, &json!({"input": ["a", "b"]}), response);
     assert_eq!(
         out,
         json!({"object": "list", "model": "m", "provider": "cohere",
@@ -110,7 +110,7 @@ fn embeddings_come_in_openais_shape() {
             "usage": {"prompt_tokens": 9, "total_tokens": 9}})
     );
     // What numpy makes of it: 0.1 and -2.5 as 32-bit floats, little end first.
-    let out = got(&embed::Embed, &json!({"encoding_format": "base64"}), answer);
+    let out = got(&embed::Embed, &json!({"encoding_format": "base64"}), response);
     assert_eq!(out["data"][0]["embedding"], "zczMPQAAIMA=");
     // Another kind on request, and the shape of v1.
     let out = got(&embed::Embed, &json!({}), r#"{"embeddings":{"float":null,"uint8":[[7]]}}"#);
@@ -121,43 +121,43 @@ fn embeddings_come_in_openais_shape() {
 }
 
 #[test]
-fn documents_are_ranked_and_handed_back_on_request() {
-    let asked = json!({"model": "rerank-v3.5", "query": "q", "top_n": 1, "return_documents": true,
+fn rerank_returns_documents_on_request() {
+    let request = json!({"model": "rerank-v3.5", "query": "q", "top_n": 1, "return_documents": true,
         "documents": ["a", {"text": "b"}, {"title": "c"}], "rank_fields": ["title"]});
-    let (sent_body, warnings) = sent(&rerank::Rerank, &asked).unwrap();
+    let (sent_body, warnings) = sent(&rerank::Rerank, &request).unwrap();
     assert_eq!(
         sent_body,
         json!({"model": "rerank-v3.5", "query": "q", "top_n": 1, "documents": ["a", "b", "{\"title\":\"c\"}"]})
     );
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    let answer = r#"{"id":"7","results":[{"index":1,"relevance_score":0.990},{"index":9,"relevance_score":0.1}],
+    let response = r#"{"id":"7","results":[{"index":1,"relevance_score":0.990},{"index":9,"relevance_score":0.1}],
         "meta":{"billed_units":{"search_units":1}}}"#;
     assert_eq!(
-        got(&rerank::Rerank, &asked, answer),
+        got(&rerank::Rerank, &request, response),
         json!({"object": "list", "id": "7", "model": "m", "provider": "cohere",
             "results": [{"index": 1, "relevance_score": 0.990, "document": {"text": "b"}},
                 {"index": 9, "relevance_score": 0.1}],
             "usage": {"search_units": 1}, "meta": {"billed_units": {"search_units": 1}}})
     );
-    let out = got(&rerank::Rerank, &json!({"documents": ["a", "b"]}), answer);
+    let out = got(&rerank::Rerank, &json!({"documents": ["a", "b"]}), response);
     assert_eq!(out["results"][0].get("document"), None);
     assert_eq!(sent(&rerank::Rerank, &json!({"documents": "a"})).unwrap_err().status(), 400);
 }
 
 #[test]
-fn models_come_as_openais_list() {
-    let answer = r#"{"models":[{"name":"command-a-03-2025","endpoints":["chat"],"finetuned":false}],
+fn models_are_listed_in_openais_shape() {
+    let response = r#"{"models":[{"name":"command-a-03-2025","endpoints":["chat"],"finetuned":false}],
         "next_page_token":null}"#;
     let model = json!({"id": "command-a-03-2025", "object": "model", "created": 0, "owned_by": "cohere"});
-    assert_eq!(got(&models::Models, &json!({}), answer), json!({"object": "list", "data": [model]}));
+    assert_eq!(got(&models::Models, &json!({}), response), json!({"object": "list", "data": [model]}));
     let one = r#"{"name":"command-a-03-2025","context_length":256000}"#;
     assert_eq!(got(&models::OneModel, &json!({}), one), model);
 }
 
 #[test]
-fn failures_inside_an_answer_are_failures() {
+fn errors_inside_a_response_are_errors() {
     let whole = |json: &str| read(json.as_bytes(), false, 7);
-    for (answer, status, message) in [
+    for (payload, status, message) in [
         (r#"{"finish_reason":"ERROR","message":{"content":[{"type":"text","text":"ha"}]}}"#, 500, "failed"),
         (r#"{"finish_reason":"TIMEOUT","message":{"content":[]}}"#, 504, "took too long"),
         (r#"{"id":"x","message":"no such thing"}"#, 502, "no such thing"),
@@ -166,16 +166,16 @@ fn failures_inside_an_answer_are_failures() {
         ("\u{fffd}", 502, "cannot be read"),
         ("", 502, "cannot be read"),
     ] {
-        let (told, fault, ended) = whole(answer);
-        let fault = fault.unwrap_or_else(|| panic!("{answer}"));
-        assert_eq!(fault.status, status, "{answer}");
-        assert!(fault.message.contains(message), "{answer}: {}", fault.message);
-        assert!(told.choices.is_empty() && !ended, "{answer}");
+        let (response, error, ended) = whole(payload);
+        let error = error.unwrap_or_else(|| panic!("{payload}"));
+        assert_eq!(error.status, status, "{payload}");
+        assert!(error.message.contains(message), "{payload}: {}", error.message);
+        assert!(response.choices.is_empty() && !ended, "{payload}");
     }
     let streamed = |tail: &str| {
-        let head = "data: {\"type\":\"message-start\",\"id\":\"1\"}\n\n\
+        let start = "data: {\"type\":\"message-start\",\"id\":\"1\"}\n\n\
                     data: {\"type\":\"content-delta\",\"delta\":{\"message\":{\"content\":{\"text\":\"a\"}}}}\n\n";
-        read(format!("{head}{tail}").as_bytes(), true, 5)
+        read(format!("{start}{tail}").as_bytes(), true, 5)
     };
     for (tail, status, message) in [
         (
@@ -193,22 +193,22 @@ fn failures_inside_an_answer_are_failures() {
         ("event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"busy\"}}\n\n", 502, "busy"),
         ("data: <html>\n\n", 502, "cannot be read"),
     ] {
-        let (told, fault, ended) = streamed(tail);
-        let fault = fault.unwrap_or_else(|| panic!("{tail}"));
-        assert_eq!(fault.status, status, "{tail}");
-        assert!(fault.message.contains(message), "{tail}: {}", fault.message);
-        assert!(told.choices[0].finish.is_none() && !ended, "{tail}");
+        let (response, error, ended) = streamed(tail);
+        let error = error.unwrap_or_else(|| panic!("{tail}"));
+        assert_eq!(error.status, status, "{tail}");
+        assert!(error.message.contains(message), "{tail}: {}", error.message);
+        assert!(response.choices[0].finish.is_none() && !ended, "{tail}");
     }
     // A stream that only stops coming tells no end, and no failure of its own.
     for tail in ["", "data: {\"type\":\"message-en", "data: {\"type\":\"message-end\",\"delta\":{}}"] {
-        let (told, fault, _) = streamed(tail);
-        assert!(fault.is_none() && told.choices[0].finish.is_none(), "{tail}");
-        assert_eq!(told.choices[0].text().as_deref(), Some("a"));
+        let (response, error, _) = streamed(tail);
+        assert!(error.is_none() && response.choices[0].finish.is_none(), "{tail}");
+        assert_eq!(response.choices[0].text().as_deref(), Some("a"));
     }
 }
 
 #[test]
-fn paths_have_their_versions_whatever_the_custom_host_says() {
+fn paths_keep_their_version_for_any_custom_host() {
     let path = |host: Option<&str>, operation, path: &str, query: Option<&str>| {
         let account = Account { custom_host: host.map(str::to_owned), ..Account::default() };
         let call = Call { operation, method: &Method::POST, path, query, model: None, streamed: false };
@@ -236,7 +236,7 @@ fn paths_have_their_versions_whatever_the_custom_host_says() {
 
 /// Real answers, where the recordings stand beside this checkout.
 #[test]
-fn recorded_answers_are_read_as_recorded() {
+fn recorded_responses_are_decoded_as_recorded() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(file) else {
         return println!("SKIPPED: no ../shared/traffic/recorded.jsonl beside this checkout");
@@ -246,8 +246,8 @@ fn recorded_answers_are_read_as_recorded() {
         let recording: Value = serde_json::from_str(line).unwrap();
         let (id, response) = (&recording["id"], &recording["response"]);
         if recording["status"] != 200 {
-            let fault = ProviderError::read(404, response.to_string().as_bytes());
-            assert_eq!(json!(fault.message), response["message"], "{id}");
+            let error = ProviderError::read(404, response.to_string().as_bytes());
+            assert_eq!(json!(error.message), response["message"], "{id}");
             continue;
         }
         if recording["uri"].as_str().unwrap().ends_with("/v2/chat") {
@@ -268,15 +268,15 @@ fn recorded_answers_are_read_as_recorded() {
 }
 
 fn check_chat(id: &str, response: &Value) {
-    let (told, fault, ended) = read(response.to_string().as_bytes(), false, 11);
-    assert!(fault.is_none() && ended, "{id}: {fault:?}");
-    assert_eq!(json!(told.id), response["id"], "{id}");
-    let (choice, message) = (&told.choices[0], &response["message"]);
+    let (decoded, error, ended) = read(response.to_string().as_bytes(), false, 11);
+    assert!(error.is_none() && ended, "{id}: {error:?}");
+    assert_eq!(json!(decoded.id), response["id"], "{id}");
+    let (choice, message) = (&decoded.choices[0], &response["message"]);
     let texts =
         message["content"].as_array().into_iter().flatten().map(|part| part["text"].as_str().unwrap());
     assert_eq!(choice.text().unwrap_or_default(), texts.collect::<String>(), "{id}");
     assert_eq!(json!(choice.reasoning()), message["tool_plan"], "{id}");
-    let calls = choice.parts.iter().filter_map(|piece| match piece {
+    let calls = choice.parts.iter().filter_map(|part| match part {
         crate::api::chat::answer::ContentPart::ToolCall { id, name, arguments, .. } => {
             let function = json!({"name": name, "arguments": arguments});
             Some(json!({"id": id, "type": "function", "function": function}))
@@ -291,11 +291,11 @@ fn check_chat(id: &str, response: &Value) {
         _ => Finish::Stop,
     };
     assert_eq!(choice.finish.as_ref().unwrap().0, wanted, "{id}");
-    let (usage, tokens) = (told.usage.unwrap(), &response["usage"]["tokens"]);
+    let (usage, tokens) = (decoded.usage.unwrap(), &response["usage"]["tokens"]);
     assert_eq!(json!([usage.input, usage.output]), json!([tokens["input_tokens"], tokens["output_tokens"]]));
     assert_eq!(usage.cached, response["usage"]["cached_tokens"].as_u64().unwrap_or_default(), "{id}");
     let mut tap = Tap::new(Operation::Proxy, false, true, None);
     tap.push(response.to_string().as_bytes());
-    assert_eq!(tap.learned().usage, told.usage, "{id}: as it passes");
+    assert_eq!(tap.learned().usage, decoded.usage, "{id}: as it passes");
     assert_eq!(json!(tap.learned().finish), response["finish_reason"], "{id}: as it passes");
 }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 /// One piece of content, or a fragment of it.
 #[derive(Deserialize)]
-pub(super) struct Piece<'a> {
+pub(super) struct ContentIn<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
     thinking: Option<Text<'a>>,
 }
 
-impl Piece<'_> {
-    pub fn tell(&self, tell: EventSink<'_>) {
+impl ContentIn<'_> {
+    pub fn emit(&self, tell: EventSink<'_>) {
         if let Some(text) = self.thinking.as_deref().filter(|text| !text.is_empty()) {
             tell(Event::Reasoning { choice: 0, text });
         }
@@ -26,7 +26,7 @@ impl Piece<'_> {
 
 /// A tool call, or a fragment of one.
 #[derive(Deserialize)]
-pub(super) struct Call<'a> {
+pub(super) struct CallIn<'a> {
     #[serde(borrow)]
     id: Option<Text<'a>>,
     function: Option<Function<'a>>,
@@ -39,19 +39,19 @@ struct Function<'a> {
     arguments: Option<Text<'a>>,
 }
 
-impl Call<'_> {
+impl CallIn<'_> {
     /// The call begins, perhaps with all its arguments.
-    pub fn tell(&self, index: u32, tell: EventSink<'_>) {
+    pub fn emit(&self, index: u32, tell: EventSink<'_>) {
         let id = self.id.as_deref().unwrap_or_default();
         let name = self.function.as_ref().and_then(|function| function.name.as_deref()).unwrap_or_default();
         tell(Event::ToolCall { choice: 0, index, id, name, signature: None });
-        self.tell_arguments(index, tell);
+        self.emit_arguments(index, tell);
     }
 
-    pub fn tell_arguments(&self, index: u32, tell: EventSink<'_>) {
+    pub fn emit_arguments(&self, index: u32, sink: EventSink<'_>) {
         let fragment = self.function.as_ref().and_then(|function| function.arguments.as_deref());
         if let Some(fragment) = fragment.filter(|fragment| !fragment.is_empty()) {
-            tell(Event::Arguments { choice: 0, index, fragment });
+            sink(Event::Arguments { choice: 0, index, fragment });
         }
     }
 }
@@ -105,7 +105,7 @@ struct UrlCitation<'a> {
 
 /// Tells the pages a citation of the answer's text names as annotations. What has no address (the caller's
 /// own documents, a tool's result), or cites in a plan or in thinking, is only in the member `citations`.
-pub(super) fn annotate(citation: &Json<'_>, tell: EventSink<'_>) {
+pub(super) fn emit_annotations(citation: &Json<'_>, sink: EventSink<'_>) {
     let Some(citation) = citation.read::<Citation<'_>>() else { return };
     let (Some(start), Some(end)) = (citation.start, citation.end) else { return };
     if citation.kind.as_deref().is_some_and(|kind| kind != "TEXT_CONTENT") {
@@ -119,7 +119,7 @@ pub(super) fn annotate(citation: &Json<'_>, tell: EventSink<'_>) {
             let title = title.as_deref().unwrap_or_default();
             let url_citation = UrlCitation { start_index: start, end_index: end, url: &url, title };
             let json = Json::from_value(&Annotation { kind: "url_citation", url_citation });
-            tell(Event::Annotation { choice: 0, json: json.get() });
+            sink(Event::Annotation { choice: 0, json: json.get() });
         }
     }
 }
@@ -147,7 +147,7 @@ struct Token<'a> {
 
 /// Tells probabilities in OpenAI's shape. Cohere gives them for stretches of text; of a stretch of several
 /// tokens the sum is told, which is the probability of the whole stretch.
-pub(super) fn tell_logprobs(items: &[Json<'_>], tell: EventSink<'_>) {
+pub(super) fn emit_logprobs(items: &[Json<'_>], sink: EventSink<'_>) {
     let items: Vec<Probability<'_>> = items.iter().filter_map(Json::read).collect();
     let token = |item: &'_ Probability<'_>| -> Option<(usize, f64)> {
         let list = item.logprobs.as_ref().filter(|list| !list.is_empty())?;
@@ -163,7 +163,7 @@ pub(super) fn tell_logprobs(items: &[Json<'_>], tell: EventSink<'_>) {
         .collect();
     if !content.is_empty() {
         let json = Json::from_value(&Probabilities { content, refusal: None });
-        tell(Event::Logprobs { choice: 0, json: json.get() });
+        sink(Event::Logprobs { choice: 0, json: json.get() });
     }
 }
 
@@ -186,11 +186,12 @@ struct Counts {
 impl UsageIn {
     /// What went through the model; what was billed where only that is told.
     pub fn usage(&self) -> Option<Usage> {
-        let told =
+        let has_counts =
             |counts: &&Counts| counts.input_tokens.or(counts.output_tokens).or(counts.image_tokens).is_some();
-        let counts = self.tokens.as_ref().filter(told).or(self.billed_units.as_ref().filter(told))?;
+        let counts =
+            self.tokens.as_ref().filter(has_counts).or(self.billed_units.as_ref().filter(has_counts))?;
         // `as` saturates, and NaN becomes 0.
-        let number = |told: Option<f64>| told.unwrap_or_default() as u64;
+        let number = |count: Option<f64>| count.unwrap_or_default() as u64;
         let input = number(counts.input_tokens).saturating_add(number(counts.image_tokens));
         let output = number(counts.output_tokens);
         let total = input.saturating_add(output);
@@ -203,17 +204,19 @@ impl UsageIn {
 }
 
 /// Why an answer stopped. `ERROR` and `TIMEOUT` are not a stop: half an answer would pass for a whole one.
-pub(super) fn finish(word: &str, why: Option<&str>) -> Result<Finish, ProviderError> {
-    let fault = |status: u16, otherwise: &str| {
+pub(super) fn finish(native: &str, why: Option<&str>) -> Result<Finish, ProviderError> {
+    let error = |status: u16, otherwise: &str| {
         let why = why.filter(|why| !why.is_empty()).unwrap_or(otherwise);
-        ProviderError::new(status, why).with_kind(word)
+        ProviderError::new(status, why).with_kind(native)
     };
-    Ok(match word {
+    Ok(match native {
         "MAX_TOKENS" | "ERROR_LIMIT" => Finish::Length,
         "TOOL_CALL" => Finish::ToolCalls,
         "ERROR_TOXIC" => Finish::ContentFilter,
-        "TIMEOUT" => return Err(fault(504, "Cohere gave up on the answer: it took too long.")),
-        _ if word.starts_with("ERROR") => return Err(fault(500, "Cohere failed while it wrote the answer.")),
+        "TIMEOUT" => return Err(error(504, "Cohere gave up on the answer: it took too long.")),
+        _ if native.starts_with("ERROR") => {
+            return Err(error(500, "Cohere failed while it wrote the answer."));
+        }
         // COMPLETE, STOP_SEQUENCE, and what is not known yet.
         _ => Finish::Stop,
     })

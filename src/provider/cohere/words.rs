@@ -82,15 +82,16 @@ pub(super) fn messages<'a>(
     messages: Vec<Message<'a>>,
     outgoing: &mut Outgoing,
 ) -> Result<Vec<MessageOut<'a>>, Error> {
-    let mut left_out = LeftOut::default();
+    let mut dropped = Dropped::default();
     let each = messages.into_iter().enumerate();
-    let out = each.map(|(index, message)| one(message, index, &mut left_out)).collect::<Result<_, _>>()?;
-    for (param, found) in [("messages[].name", left_out.name), ("cache_control", left_out.cache_control)] {
+    let out =
+        each.map(|(index, message)| message_out(message, index, &mut dropped)).collect::<Result<_, _>>()?;
+    for (param, found) in [("messages[].name", dropped.name), ("cache_control", dropped.cache_control)] {
         if found {
             outgoing.drop_param(param, "cohere");
         }
     }
-    if left_out.redacted {
+    if dropped.redacted {
         outgoing.warn("messages", "redacted thinking dropped, only the provider that wrote it can read it");
     }
     Ok(out)
@@ -98,56 +99,67 @@ pub(super) fn messages<'a>(
 
 /// What some message had and Cohere does not.
 #[derive(Default)]
-struct LeftOut {
+struct Dropped {
     name: bool,
     cache_control: bool,
     redacted: bool,
 }
 
-fn one<'a>(message: Message<'a>, index: usize, left_out: &mut LeftOut) -> Result<MessageOut<'a>, Error> {
+fn message_out<'a>(
+    message: Message<'a>,
+    index: usize,
+    dropped: &mut Dropped,
+) -> Result<MessageOut<'a>, Error> {
     let Message { role, content, name, tool_call_id, cache_control, .. } = message;
-    left_out.name |= name.is_some() && role != Role::Tool;
-    left_out.cache_control |= cache_control.is_some();
-    let word = match role {
+    dropped.name |= name.is_some() && role != Role::Tool;
+    dropped.cache_control |= cache_control.is_some();
+    let role_name = match role {
         Role::System | Role::Developer => "system",
         Role::User => "user",
         Role::Assistant => "assistant",
         Role::Tool => "tool",
     };
-    let mut out =
-        MessageOut { role: word, content: None, tool_plan: None, tool_calls: Vec::new(), tool_call_id: None };
-    let plans = content.iter().any(|part| matches!(part, Part::ToolCall(_)));
+    let mut out = MessageOut {
+        role: role_name,
+        content: None,
+        tool_plan: None,
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+    };
+    let has_calls = content.iter().any(|part| matches!(part, Part::ToolCall(_)));
     let mut parts = Vec::with_capacity(content.len());
     for (at, part) in content.into_iter().enumerate() {
         let place = || format!("messages[{index}].content[{at}]");
         match part {
             Part::Text { text, cache_control } => {
-                left_out.cache_control |= cache_control.is_some();
+                dropped.cache_control |= cache_control.is_some();
                 parts.push(PartOut::Text { text });
             }
             Part::Refusal(text) => parts.push(PartOut::Text { text }),
-            Part::Reasoning { text, .. } if plans => out.tool_plan.get_or_insert_default().push_str(&text),
+            Part::Reasoning { text, .. } if has_calls => {
+                out.tool_plan.get_or_insert_default().push_str(&text)
+            }
             Part::Reasoning { text, .. } if text.is_empty() => {}
             Part::Reasoning { text, .. } => parts.push(PartOut::Thinking { thinking: text }),
-            Part::Redacted { .. } => left_out.redacted = true,
-            Part::ToolCall(call) => out.tool_calls.push(called(call)),
+            Part::Redacted { .. } => dropped.redacted = true,
+            Part::ToolCall(call) => out.tool_calls.push(call_out(call)),
             Part::Image(image) if role == Role::User => {
-                left_out.cache_control |= image.cache_control.is_some();
+                dropped.cache_control |= image.cache_control.is_some();
                 if matches!(image.source, Source::Text(_) | Source::Id(_)) {
-                    return Err(refused(place(), "a picture needs a URL or base64 data"));
+                    return Err(unsupported(place(), "a picture needs a URL or base64 data"));
                 }
                 let image_url = ImageOut { url: image.source, detail: image.detail };
                 parts.push(PartOut::ImageUrl { image_url });
             }
             Part::File(file) => parts.push(PartOut::Text { text: document(file, &place)? }),
-            Part::Image(_) => return Err(refused(place(), "pictures are for user messages")),
-            Part::Audio { .. } => return Err(refused(place(), "it takes no sound")),
+            Part::Image(_) => return Err(unsupported(place(), "pictures are for user messages")),
+            Part::Audio { .. } => return Err(unsupported(place(), "it takes no sound")),
             Part::Other { kind, .. } => {
-                return Err(refused(place(), &format!("it has no content of type {kind:?}")));
+                return Err(unsupported(place(), &format!("it has no content of type {kind:?}")));
             }
         }
     }
-    out.content = joined(parts, role == Role::Assistant && plans);
+    out.content = join_parts(parts, role == Role::Assistant && has_calls);
     if role == Role::Tool {
         out.tool_call_id = Some(tool_call_id.ok_or_else(|| {
             let at = format!("messages[{index}].tool_call_id");
@@ -157,7 +169,7 @@ fn one<'a>(message: Message<'a>, index: usize, left_out: &mut LeftOut) -> Result
     Ok(out)
 }
 
-fn called(call: ToolCall<'_>) -> CallOut<'_> {
+fn call_out(call: ToolCall<'_>) -> CallOut<'_> {
     let arguments = match call.arguments.trim() {
         "" | "null" => Cow::Borrowed("{}"),
         _ => call.arguments,
@@ -166,7 +178,7 @@ fn called(call: ToolCall<'_>) -> CallOut<'_> {
     CallOut { id: call.id, kind: "function", function }
 }
 
-fn joined(mut parts: Vec<PartOut<'_>>, may_be_absent: bool) -> Option<Content<'_>> {
+fn join_parts(mut parts: Vec<PartOut<'_>>, may_be_absent: bool) -> Option<Content<'_>> {
     match (parts.len(), parts.pop()) {
         (_, None) => (!may_be_absent).then_some(Content::Text(Cow::Borrowed(""))),
         (1, Some(PartOut::Text { text })) => Some(Content::Text(text)),
@@ -190,11 +202,11 @@ fn document<'a>(file: File<'a>, place: &dyn Fn() -> String) -> Result<Cow<'a, st
     match (text, file.name) {
         (Some(text), None) => Ok(text),
         (Some(text), Some(name)) => Ok(Cow::Owned(format!("{name}:\n{text}"))),
-        (None, _) => Err(refused(place(), "it reads no files but plain text: send what they say")),
+        (None, _) => Err(unsupported(place(), "it reads no files but plain text: send what they say")),
     }
 }
 
-fn refused(param: String, why: &str) -> Error {
+fn unsupported(param: String, why: &str) -> Error {
     let message = format!("cohere cannot take {param}: {why}.");
     Error::invalid_request(param, message)
 }

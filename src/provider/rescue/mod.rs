@@ -9,11 +9,11 @@ pub(super) mod prefill;
 mod request;
 mod told;
 
-pub use aligner::Asked;
-pub(super) use aligner::{Aligner, Verdict};
+pub use aligner::ResumeMode;
+pub(super) use aligner::{Aligner, Alignment};
 pub use prefill::Prefill;
 pub use request::request;
-pub use told::{Told, ToldCall};
+pub use told::{Transcript, TranscriptCall};
 
 use super::anthropic::AnthropicChat;
 use super::openai_chat::OPENAI_CHAT;
@@ -25,7 +25,7 @@ use crate::api::{chat_completions, messages};
 use bytes::Bytes;
 
 /// A reader of answers in the caller's own shape; `None` for shapes that are not read.
-pub fn reader(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {
+pub fn decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {
     match operation {
         Operation::ChatCompletions => Some(OPENAI_CHAT.reader(streamed)),
         Operation::Messages => Some(AnthropicChat::OWN.reader(streamed)),
@@ -39,34 +39,34 @@ pub fn reader(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> 
 ///
 /// `None` where nothing can go on from there: a shape that is not read, half an event, an answer that is complete
 /// or failed, a block that only its provider could go on with.
-pub fn replayed(operation: Operation, setting: EncodeContext, sent: &[Bytes]) -> Option<Rewriter> {
+pub fn from_sent_events(operation: Operation, setting: EncodeContext, sent: &[Bytes]) -> Option<Rewriter> {
     if !ends_whole(sent) {
         return None;
     }
     let id = setting.id.clone();
-    let (first, then): (Box<dyn Encoder>, _) = match operation {
+    let (replay_encoder, resumed_encoder): (Box<dyn Encoder>, _) = match operation {
         Operation::ChatCompletions => {
             // Chunks that passed had nothing of ours beside the standard.
             (chat_completions::encoder(true, EncodeContext { strict: true, ..setting }), None)
         }
-        Operation::Messages => (Box::new(Silent), Some(messages::resumed(setting, sent)?)),
+        Operation::Messages => (Box::new(NullEncoder), Some(messages::resumed_encoder(setting, sent)?)),
         _ => return None,
     };
-    let mut rewriter = Rewriter::chat(reader(operation, true)?, first, &id);
+    let mut rewriter = Rewriter::chat(decoder(operation, true)?, replay_encoder, &id);
     rewriter.remember();
     rewriter.hold_errors();
     // They went out already.
-    let mut gone = Vec::new();
+    let mut discarded = Vec::new();
     for bytes in sent {
-        rewriter.push(bytes, &mut gone);
-        gone.clear();
+        rewriter.push(bytes, &mut discarded);
+        discarded.clear();
     }
-    rewriter.finish(&mut gone);
-    if rewriter.is_complete() || rewriter.fault().is_some() || !rewriter.told()?.can_resume() {
+    rewriter.finish(&mut discarded);
+    if rewriter.is_complete() || rewriter.error().is_some() || !rewriter.told()?.can_resume() {
         return None;
     }
-    if let Some(writer) = then {
-        rewriter.write_with(writer);
+    if let Some(encoder) = resumed_encoder {
+        rewriter.write_with(encoder);
     }
     Some(rewriter)
 }
@@ -81,14 +81,14 @@ fn ends_whole(sent: &[Bytes]) -> bool {
 
 /// Writes nothing.
 #[derive(Debug)]
-struct Silent;
+struct NullEncoder;
 
-impl Encoder for Silent {
+impl Encoder for NullEncoder {
     fn write(&mut self, _event: &Event<'_>, _out: &mut Vec<u8>) {}
 
     fn close(&mut self, _out: &mut Vec<u8>) {}
 
-    fn fail(&mut self, _fault: &ProviderError, _out: &mut Vec<u8>) {}
+    fn fail(&mut self, _error: &ProviderError, _out: &mut Vec<u8>) {}
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! caller's dialect: a provider's translation carries it on as it does every other request.
 
 use super::Prefill;
-use super::told::Told;
+use super::told::Transcript;
 use crate::api::body::{Body, Edit};
 use crate::api::chat::{Json, Text};
 use crate::api::operation::Operation;
@@ -15,9 +15,14 @@ use std::borrow::Cow;
 /// `None` where that cannot be had: the model takes no prefill, the dialect has no place for it, a tool call is
 /// under way, nothing was said yet, or the caller asked for what does not go with one (thinking, a tool that must
 /// be called, a format, several answers, a prefill of its own). The answer is then asked for anew.
-pub fn request(operation: Operation, body: &Body, told: &Told, prefill: Prefill) -> Option<bytes::Bytes> {
-    let text = told.text().trim_end();
-    if text.is_empty() || !told.can_resume() || !told.calls().is_empty() || !is_plain(body) {
+pub fn request(
+    operation: Operation,
+    body: &Body,
+    transcript: &Transcript,
+    prefill: Prefill,
+) -> Option<bytes::Bytes> {
+    let text = transcript.text().trim_end();
+    if text.is_empty() || !transcript.can_resume() || !transcript.calls().is_empty() || !is_plain(body) {
         return None;
     }
     let flag = match (prefill, operation) {
@@ -50,9 +55,9 @@ fn is_plain(body: &Body) -> bool {
         _ if json == "null" => true,
         "n" => json == "1",
         "reasoning_effort" => json == r#""none""#,
-        "thinking" => says(json, &["disabled"]),
-        "tool_choice" => says(json, &["auto", "none"]),
-        "response_format" => says(json, &["text"]),
+        "thinking" => is_one_of(json, &["disabled"]),
+        "tool_choice" => is_one_of(json, &["auto", "none"]),
+        "response_format" => is_one_of(json, &["text"]),
         // OpenRouter's switch, and Anthropic's words for a schema.
         "reasoning" | "output_format" => false,
         "output_config" => Json::members(json)
@@ -64,7 +69,7 @@ fn is_plain(body: &Body) -> bool {
 }
 
 /// Whether it is one of these words, or an object of one of these types.
-fn says(json: &str, words: &[&str]) -> bool {
+fn is_one_of(json: &str, values: &[&str]) -> bool {
     #[derive(Deserialize)]
     struct Kind<'a> {
         #[serde(borrow, rename = "type")]
@@ -72,6 +77,6 @@ fn says(json: &str, words: &[&str]) -> bool {
     }
     let Some(json) = Json::parse(json) else { return false };
     let kind = json.read::<Kind<'_>>().and_then(|kind| Some(kind.kind?.0.into_owned()));
-    let word = kind.or_else(|| json.text().map(Cow::into_owned));
-    word.is_some_and(|word| words.contains(&word.as_str()))
+    let value = kind.or_else(|| json.text().map(Cow::into_owned));
+    value.is_some_and(|word| values.contains(&word.as_str()))
 }

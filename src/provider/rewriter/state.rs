@@ -2,7 +2,7 @@
 //!
 //! Not how a second answer is laid against the first: that is `rescue::aligner`'s.
 
-use super::super::rescue::{Aligner, Asked, Told, Verdict};
+use super::super::rescue::{Aligner, Alignment, ResumeMode, Transcript};
 use crate::api::chat::{Encoder, Event, Finish, ProviderError};
 use crate::api::tap::Learned;
 
@@ -22,7 +22,7 @@ pub(super) struct State {
     /// For call ids of providers that have none.
     id: String,
     /// Boxed: nearly all answers are not remembered, and this is moved about.
-    told: Option<Box<Told>>,
+    told: Option<Box<Transcript>>,
     aligner: Option<Box<Aligner>>,
 }
 
@@ -43,7 +43,7 @@ impl State {
         self.told.get_or_insert_default();
     }
 
-    pub fn told(&self) -> Option<&Told> {
+    pub fn told(&self) -> Option<&Transcript> {
         self.told.as_deref()
     }
 
@@ -53,13 +53,13 @@ impl State {
     }
 
     /// Another answer goes on. Who answered, figures and finish are its own; that something was told stays true.
-    pub fn resume(&mut self, asked: Asked) {
+    pub fn resume(&mut self, asked: ResumeMode) {
         let Learned { events, content, .. } = self.learned;
         self.learned = Learned { events, content, ..Learned::default() };
         self.fault = None;
         self.holds = true;
         // What was told is not known, or more than can be compared: no answer can be said to fit.
-        self.misfit = !self.told().is_some_and(Told::can_resume);
+        self.misfit = !self.told().is_some_and(Transcript::can_resume);
         self.broken = self.misfit;
         self.aligner = self.told().map(|told| Box::new(Aligner::new(told, asked)));
     }
@@ -87,19 +87,19 @@ impl State {
             _ => {}
         }
         let verdict = match (&mut self.aligner, &self.told) {
-            (Some(aligner), Some(told)) => aligner.judge(&event, told),
-            _ => Verdict::Pass,
+            (Some(aligner), Some(told)) => aligner.check(&event, told),
+            _ => Alignment::Pass,
         };
         match verdict {
-            Verdict::Pass => self.pass(event, writer, out),
-            Verdict::Skip => {}
-            Verdict::Instead(event) => self.pass(event, writer, out),
-            Verdict::Text(text) => self.pass(Event::Text { choice: 0, text: &text }, writer, out),
-            Verdict::Before(text) => {
+            Alignment::Pass => self.pass(event, writer, out),
+            Alignment::Skip => {}
+            Alignment::Replace(event) => self.pass(event, writer, out),
+            Alignment::Text(text) => self.pass(Event::Text { choice: 0, text: &text }, writer, out),
+            Alignment::Before(text) => {
                 self.pass(Event::Text { choice: 0, text: &text }, writer, out);
                 self.pass(event, writer, out);
             }
-            Verdict::Misfit => {
+            Alignment::Mismatch => {
                 self.misfit = true;
                 self.broken = true;
             }

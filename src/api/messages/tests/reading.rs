@@ -48,12 +48,12 @@ fn messages(json: Value) -> Vec<(Role, Vec<String>)> {
 }
 
 #[test]
-fn system_comes_first_and_keeps_its_cache_marks() {
+fn system_is_the_first_message_and_keeps_its_cache_marks() {
     let blocks = json!([{"type": "text", "text": "A"},
         {"type": "text", "text": "B", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": ""}]);
     for (system, wanted) in [(json!("A"), vec!["A"]), (blocks, vec!["A", "B cached"])] {
-        let told = json!({"messages": [{"role": "user", "content": "Hi"}], "system": system});
-        with(told, |request| {
+        let request_json = json!({"messages": [{"role": "user", "content": "Hi"}], "system": system});
+        with(request_json, |request| {
             assert_eq!(request.messages.len(), 2);
             assert_eq!(request.messages[0].role, Role::System);
             assert_eq!(short(&request.messages[0].content), wanted);
@@ -64,7 +64,7 @@ fn system_comes_first_and_keeps_its_cache_marks() {
 
 #[test]
 fn every_block_of_a_user() {
-    let told = messages(json!([
+    let parsed = messages(json!([
         {"role": "user", "content": [
             {"type": "text", "text": "see", "cache_control": {"type": "ephemeral"}},
             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
@@ -101,12 +101,12 @@ fn every_block_of_a_user() {
         "file S text Source: https://s\n\nfound",
         "other container_upload",
     ];
-    assert_eq!(told, [(Role::User, wanted.map(str::to_owned).to_vec())]);
+    assert_eq!(parsed, [(Role::User, wanted.map(str::to_owned).to_vec())]);
 }
 
 #[test]
 fn every_block_of_an_assistant() {
-    let told = messages(json!([{"role": "assistant", "content": [
+    let parsed = messages(json!([{"role": "assistant", "content": [
         {"type": "thinking", "thinking": "Hm", "signature": "s"},
         {"type": "thinking", "thinking": "Ho", "signature": ""},
         {"type": "thinking", "thinking": "", "signature": "t"},
@@ -128,13 +128,13 @@ fn every_block_of_an_assistant() {
         r#"calls t1 f {"a":1.0}"#,
         "calls t2 g {}",
     ];
-    assert_eq!(told[0], (Role::Assistant, wanted.map(str::to_owned).to_vec()));
-    assert_eq!(told[1], (Role::System, vec!["Now in French.".to_owned()]));
+    assert_eq!(parsed[0], (Role::Assistant, wanted.map(str::to_owned).to_vec()));
+    assert_eq!(parsed[1], (Role::System, vec!["Now in French.".to_owned()]));
 }
 
 #[test]
 fn results_become_messages_of_their_own() {
-    let told = json!({"messages": [{"role": "user", "content": [
+    let request_json = json!({"messages": [{"role": "user", "content": [
         {"type": "tool_result", "tool_use_id": "t1", "content": "sunny", "cache_control": {"type": "ephemeral"}},
         {"type": "tool_result", "tool_use_id": "t2", "is_error": true, "content": [
             {"type": "text", "text": "broken"},
@@ -143,8 +143,8 @@ fn results_become_messages_of_their_own() {
         {"type": "tool_result", "tool_use_id": "t3"},
         {"type": "text", "text": "Go on."},
     ]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t4", "content": []}]}]});
-    with(told, |request| {
-        let told: Vec<_> = request
+    with(request_json, |request| {
+        let parsed: Vec<_> = request
             .messages
             .iter()
             .map(|one| (one.role, one.tool_call_id.as_deref(), one.is_error, short(&one.content)))
@@ -162,20 +162,20 @@ fn results_become_messages_of_their_own() {
             (Role::User, None, false, text(&["Go on."])),
             (Role::Tool, Some("t4"), false, text(&[])),
         ];
-        assert_eq!(told, wanted);
+        assert_eq!(parsed, wanted);
         assert!(request.messages[0].cache_control.is_some());
     });
 }
 
 #[test]
 fn tools_and_their_choice() {
-    let told = json!({"messages": [], "tools": [
+    let request_json = json!({"messages": [], "tools": [
         {"name": "f", "description": "d", "input_schema": {"type": "object"}, "strict": true,
             "cache_control": {"type": "ephemeral"}, "defer_loading": true},
         {"type": "custom", "name": "g", "input_schema": {}},
         {"type": "web_search_20250305", "name": "web_search", "max_uses": 2},
     ], "tool_choice": {"type": "any", "disable_parallel_tool_use": true}});
-    with(told, |request| {
+    with(request_json, |request| {
         let Tool::Function { name, description, parameters, strict, cache_control, rest } = &request.tools[0]
         else {
             panic!("{:?}", request.tools)
@@ -197,11 +197,11 @@ fn tools_and_their_choice() {
 
 #[test]
 fn settings_get_their_common_names() {
-    let told = json!({"model": "m", "messages": [], "max_tokens": 9, "stop_sequences": ["a", "b"], "stream": true,
+    let request_json = json!({"model": "m", "messages": [], "max_tokens": 9, "stop_sequences": ["a", "b"], "stream": true,
         "temperature": 0.5, "top_p": 1, "top_k": 3, "metadata": {"user_id": "u", "team": "x"},
         "thinking": {"type": "enabled", "budget_tokens": 1024}, "service_tier": "standard_only",
         "output_config": {"effort": "high", "task_budget": {"total": 5}}, "betas": ["x"], "container": null});
-    with(told, |request| {
+    with(request_json, |request| {
         assert!(request.stream && request.include_usage);
         assert_eq!(request.max_tokens.unwrap().get(), "9");
         assert_eq!(request.stop, ["a", "b"]);
@@ -225,13 +225,13 @@ fn settings_get_their_common_names() {
 }
 
 #[test]
-fn the_answers_shape() {
+fn response_format_strictness() {
     let strict = |schema: Value| {
         let format = json!({"type": "json_schema", "schema": schema});
         let config = json!({"messages": [], "output_config": {"format": format}});
         let old = json!({"messages": [], "output_format": format});
-        let [new, old] = [config, old].map(|told| {
-            with(told, |request| match request.response_format {
+        let [new, old] = [config, old].map(|request_json| {
+            with(request_json, |request| match request.response_format {
                 Some(ResponseFormat::JsonSchema { strict, .. }) => strict,
                 other => panic!("{other:?}"),
             })
@@ -250,7 +250,7 @@ fn the_answers_shape() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_parameter() {
     let message = |content: Value| json!({"messages": [{"role": "user", "content": content}]});
     let cases = [
         (json!({"messages": 7}), "messages"),

@@ -2,12 +2,12 @@
 
 use super::grammar;
 use crate::api::chat::{EncodeContext, Event, Finish, ProviderError, Start};
-use crate::api::messages::writer;
+use crate::api::messages::encoder;
 use crate::api::usage::Usage;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn setting(strict: bool) -> EncodeContext {
+fn context(strict: bool) -> EncodeContext {
     EncodeContext {
         id: "0190".to_owned(),
         created: 0,
@@ -19,21 +19,21 @@ fn setting(strict: bool) -> EncodeContext {
     }
 }
 
-fn written(events: &[Event<'_>], streamed: bool, strict: bool) -> Vec<u8> {
-    let mut writer = writer(streamed, setting(strict));
+fn encode(events: &[Event<'_>], streamed: bool, strict: bool) -> Vec<u8> {
+    let mut encoder = encoder(streamed, context(strict));
     let mut out = Vec::new();
     for event in events {
-        writer.write(event, &mut out);
+        encoder.write(event, &mut out);
     }
-    writer.close(&mut out);
+    encoder.close(&mut out);
     out
 }
 
 /// What both writers tell, held against each other. Inputs parsed.
-fn told(events: &[Event<'_>], strict: bool) -> Value {
-    let stream = written(events, true, strict);
+fn encode_both_ways(events: &[Event<'_>], strict: bool) -> Value {
+    let stream = encode(events, true, strict);
     let mut streamed = grammar::read(&stream).unwrap_or_else(|error| panic!("{error}\n{}", text(&stream)));
-    let whole = written(events, false, strict);
+    let whole = encode(events, false, strict);
     let whole: Value = serde_json::from_slice(&whole).unwrap_or_else(|_| panic!("{}", text(&whole)));
     for block in streamed["content"].as_array_mut().unwrap() {
         if let Some(partial) = block["input"]["partial"].as_str() {
@@ -52,7 +52,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn said(text: &str) -> Event<'_> {
+fn text_event(text: &str) -> Event<'_> {
     Event::Text { choice: 0, text }
 }
 
@@ -60,7 +60,7 @@ fn call<'a>(index: u32, id: &'a str) -> Event<'a> {
     Event::ToolCall { choice: 0, index, id, name: "look", signature: None }
 }
 
-fn argued(index: u32, fragment: &str) -> Event<'_> {
+fn arguments_event(index: u32, fragment: &str) -> Event<'_> {
     Event::Arguments { choice: 0, index, fragment }
 }
 
@@ -69,7 +69,7 @@ fn finish(reason: Finish, native: &str) -> Event<'_> {
 }
 
 #[test]
-fn a_whole_answer_with_everything() {
+fn a_whole_response_with_everything() {
     let usage =
         Usage { input: 110, output: 30, cached: 80, cache_write: 20, reasoning: 9, ..Usage::default() };
     let annotation =
@@ -84,13 +84,13 @@ fn a_whole_answer_with_everything() {
         Event::Redacted { choice: 0, data: "xxx" },
         Event::Block { choice: 0, json: search },
         Event::Block { choice: 0, json: found },
-        said("It "),
-        said("is."),
+        text_event("It "),
+        text_event("is."),
         Event::Annotation { choice: 0, json: annotation },
-        said(" So."),
+        text_event(" So."),
         call(0, "call_1"),
-        argued(0, "{\"a\":"),
-        argued(0, "1.0}"),
+        arguments_event(0, "{\"a\":"),
+        arguments_event(0, "1.0}"),
         finish(Finish::ToolCalls, "tool_calls"),
         Event::Usage(usage),
     ];
@@ -111,8 +111,8 @@ fn a_whole_answer_with_everything() {
         "usage": {"input_tokens": 10, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 80,
             "output_tokens": 30, "output_tokens_details": {"thinking_tokens": 9}},
     });
-    assert_eq!(told(&events, true), wanted);
-    assert!(text(&written(&events, false, true)).contains(r#"{"a":1.0}"#), "digits stay as written");
+    assert_eq!(encode_both_ways(&events, true), wanted);
+    assert!(text(&encode(&events, false, true)).contains(r#"{"a":1.0}"#), "digits stay as written");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_streams_bytes() {
     let events = [
         Event::Start(Start { id: Some("chatcmpl-1"), ..Start::default() }),
         Event::Usage(Usage { input: 5, ..Usage::default() }),
-        said("Hi"),
+        text_event("Hi"),
         finish(Finish::Stop, "stop"),
         Event::Usage(usage),
     ];
@@ -144,7 +144,7 @@ event: message_stop
 data: {"type":"message_stop"}
 
 "#;
-    assert_eq!(text(&written(&events, true, true)), wanted);
+    assert_eq!(text(&encode(&events, true, true)), wanted);
 }
 
 #[test]
@@ -162,32 +162,35 @@ fn why_it_stopped() {
         (Finish::ContentFilter, "guardrail_intervened", "refusal"),
     ];
     for (reason, native, wanted) in cases {
-        assert_eq!(told(&[finish(reason, native)], true)["stop_reason"], wanted, "{native}");
+        assert_eq!(encode_both_ways(&[finish(reason, native)], true)["stop_reason"], wanted, "{native}");
     }
     let refused = [Event::Refusal { choice: 0, text: "No." }, finish(Finish::Stop, "stop")];
-    let answer = told(&refused, true);
-    assert_eq!((&answer["stop_reason"], &answer["content"][0]["text"]), (&json!("refusal"), &json!("No.")));
+    let response = encode_both_ways(&refused, true);
+    assert_eq!(
+        (&response["stop_reason"], &response["content"][0]["text"]),
+        (&json!("refusal"), &json!("No."))
+    );
     // Over, and no word why.
-    assert_eq!(told(&[said("x")], true)["stop_reason"], "end_turn");
-    assert_eq!(told(&[call(0, "c"), argued(0, "{}")], true)["stop_reason"], "tool_use");
+    assert_eq!(encode_both_ways(&[text_event("x")], true)["stop_reason"], "end_turn");
+    assert_eq!(encode_both_ways(&[call(0, "c"), arguments_event(0, "{}")], true)["stop_reason"], "tool_use");
     let stopped =
         [Event::Member { name: "stop_sequence", json: "\"END\"" }, finish(Finish::Stop, "stop_sequence")];
-    assert_eq!(told(&stopped, true)["stop_sequence"], "END");
+    assert_eq!(encode_both_ways(&stopped, true)["stop_sequence"], "END");
 }
 
 #[test]
-fn calls_told_in_turn_become_blocks_one_after_the_other() {
+fn interleaved_calls_become_consecutive_blocks() {
     let events = [
         call(0, "a"),
         call(1, "b"),
-        argued(1, "{\"b\""),
-        argued(0, "{\"a\":\"}"),
-        said("Wait."),
-        argued(1, ":2}"),
-        argued(0, "{\"}"),
-        argued(0, " and what is behind it"),
+        arguments_event(1, "{\"b\""),
+        arguments_event(0, "{\"a\":\"}"),
+        text_event("Wait."),
+        arguments_event(1, ":2}"),
+        arguments_event(0, "{\"}"),
+        arguments_event(0, " and what is behind it"),
         call(2, "c"),
-        argued(2, "{}"),
+        arguments_event(2, "{}"),
         finish(Finish::ToolCalls, "tool_calls"),
     ];
     let wanted = json!([
@@ -196,40 +199,40 @@ fn calls_told_in_turn_become_blocks_one_after_the_other() {
         {"type": "text", "text": "Wait."},
         {"type": "tool_use", "id": "c", "name": "look", "input": {}},
     ]);
-    assert_eq!(told(&events, true)["content"], wanted);
+    assert_eq!(encode_both_ways(&events, true)["content"], wanted);
     // A call that is complete keeps nothing waiting: the second one is told at once.
-    let mut writer = writer(true, setting(true));
+    let mut encoder = encoder(true, context(true));
     let mut out = Vec::new();
-    for event in [call(0, "a"), argued(0, "{}"), call(1, "b"), argued(1, "{\"x\":")] {
-        writer.write(&event, &mut out);
+    for event in [call(0, "a"), arguments_event(0, "{}"), call(1, "b"), arguments_event(1, "{\"x\":")] {
+        encoder.write(&event, &mut out);
     }
     assert!(text(&out).ends_with("\"partial_json\":\"{\\\"x\\\":\"}}\n\n"), "{}", text(&out));
 }
 
 #[test]
-fn what_the_model_wrote_wrong_is_never_run_in_part() {
+fn malformed_arguments_are_never_passed_on_as_input() {
     for broken in ["{\"a\": 1", "[1]", "\"x\"", "not JSON", "{\"a\":}"] {
-        let events = [call(0, "a"), argued(0, broken), finish(Finish::Length, "length")];
-        let answer = told(&events, true);
-        assert_eq!(answer["content"][0]["input"], json!({"INVALID_JSON": broken}));
-        assert_eq!(answer["stop_reason"], "max_tokens");
+        let events = [call(0, "a"), arguments_event(0, broken), finish(Finish::Length, "length")];
+        let response = encode_both_ways(&events, true);
+        assert_eq!(response["content"][0]["input"], json!({"INVALID_JSON": broken}));
+        assert_eq!(response["stop_reason"], "max_tokens");
     }
 }
 
 #[test]
-fn a_seal_on_a_call_travels_as_thinking_and_comes_back() {
-    let sealed = Event::ToolCall { choice: 0, index: 0, id: "a", name: "look", signature: Some("c2ln") };
+fn a_call_signature_round_trips_as_thinking() {
+    let signed_call = Event::ToolCall { choice: 0, index: 0, id: "a", name: "look", signature: Some("c2ln") };
     let events = [
         Event::Reasoning { choice: 0, text: "Hm." },
-        sealed,
-        argued(0, "{\"x\":1}"),
+        signed_call,
+        arguments_event(0, "{\"x\":1}"),
         Event::ToolCall { choice: 0, index: 1, id: "b", name: "look", signature: None },
-        argued(1, "{}"),
+        arguments_event(1, "{}"),
         Event::ToolCall { choice: 0, index: 2, id: "c", name: "look", signature: Some("MTE=") },
         finish(Finish::ToolCalls, "STOP"),
     ];
-    let answer = told(&events, true);
-    let body = json!({"model": "m", "messages": [{"role": "assistant", "content": answer["content"]}]});
+    let response = encode_both_ways(&events, true);
+    let body = json!({"model": "m", "messages": [{"role": "assistant", "content": response["content"]}]});
     let body = crate::api::body::Body::parse(body.to_string().into()).unwrap();
     let request = crate::api::messages::read(&body).unwrap();
     use crate::api::chat::Part;
@@ -243,21 +246,21 @@ fn a_seal_on_a_call_travels_as_thinking_and_comes_back() {
         })
         .collect();
     let wanted = [("Hm.", None), ("a", Some("c2ln")), ("b", None), ("c", Some("MTE="))];
-    assert_eq!(parts, wanted.map(|(text, seal)| (text.to_owned(), seal)));
+    assert_eq!(parts, wanted.map(|(text, signature)| (text.to_owned(), signature)));
 }
 
 #[test]
-fn pictures_are_shown_or_spoken_of() {
-    let events = [said("Look: "), Event::Media { choice: 0, media_type: "image/png", data: "AAAA" }];
+fn pictures_are_included_or_noted() {
+    let events = [text_event("Look: "), Event::Media { choice: 0, media_type: "image/png", data: "AAAA" }];
     let shown =
         json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}});
-    assert_eq!(told(&events, false)["content"][1], shown);
-    let spoken = told(&events, true)["content"][0]["text"].as_str().unwrap().to_owned();
+    assert_eq!(encode_both_ways(&events, false)["content"][1], shown);
+    let spoken = encode_both_ways(&events, true)["content"][0]["text"].as_str().unwrap().to_owned();
     assert!(spoken.starts_with("Look: [image/png, 3 bytes: left out"), "{spoken}");
 }
 
 #[test]
-fn members_stand_where_the_dialect_has_them() {
+fn members_are_placed_as_the_dialect_requires() {
     let events = [
         Event::Member { name: "container", json: r#"{"id":"c"}"# },
         Event::Member { name: "context_management", json: r#"{"applied_edits":[]}"# },
@@ -266,25 +269,25 @@ fn members_stand_where_the_dialect_has_them() {
         Event::Member { name: "citations", json: r#"["https://a.b"]"# },
         finish(Finish::Stop, "stop"),
     ];
-    let strict = told(&events, true);
+    let strict = encode_both_ways(&events, true);
     assert_eq!(strict["container"]["id"], "c");
     assert_eq!(strict["usage"]["service_tier"], "standard");
     assert_eq!((&strict["content"], &strict["citations"]), (&json!([]), &Value::Null));
-    assert_eq!(told(&events, false)["citations"], json!(["https://a.b"]));
-    let stream = text(&written(&events, true, true));
+    assert_eq!(encode_both_ways(&events, false)["citations"], json!(["https://a.b"]));
+    let stream = text(&encode(&events, true, true));
     assert!(stream.contains(r#""stop_sequence":null,"container":{"id":"c"}},"usage""#), "{stream}");
 }
 
 #[test]
-fn a_broken_answer_ends_in_an_error() {
-    let fault = ProviderError::new(529, "too much").with_kind("overloaded_error");
+fn a_broken_response_ends_in_an_error() {
+    let provider_error = ProviderError::new(529, "too much").with_kind("overloaded_error");
     let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"too much"}}"#;
     for (streamed, wanted) in [(true, format!("event: error\ndata: {error}\n\n")), (false, error.to_owned())]
     {
-        let mut writer = writer(streamed, setting(true));
-        writer.write(&said("x"), &mut Vec::new());
+        let mut encoder = encoder(streamed, context(true));
+        encoder.write(&text_event("x"), &mut Vec::new());
         let mut out = Vec::new();
-        writer.fail(&fault, &mut out);
+        encoder.fail(&provider_error, &mut out);
         assert_eq!(text(&out), wanted);
     }
 }
@@ -362,7 +365,7 @@ fn any_event() -> impl Strategy<Value = Any> {
         3 => any::<String>().prop_map(Any::Reasoning),
         2 => "[a-z]{0,3}".prop_map(Any::Signature),
         1 => any::<String>().prop_map(Any::Redacted),
-        4 => (0..3u32, prop::option::of("[a-z]{0,3}")).prop_map(|(index, seal)| Any::Call(index, seal)),
+        4 => (0..3u32, prop::option::of("[a-z]{0,3}")).prop_map(|(index, signature)| Any::Call(index, signature)),
         8 => (0..3u32, fragment).prop_map(|(index, text)| Any::Arguments(index, text.to_owned())),
         1 => prop::sample::select(vec!["image/png", "audio/wav", ""]).prop_map(|kind| Any::Media(kind.to_owned())),
         1 => json.clone().prop_map(Any::Annotation),
@@ -381,25 +384,25 @@ fn interleaved() -> impl Strategy<Value = (Vec<(String, Vec<String>)>, Vec<usize
         cuts.retain(|&cut| cut < text.len() && text.is_char_boundary(cut));
         cuts.extend([0, text.len()]);
         cuts.sort_unstable();
-        let pieces = cuts.windows(2).map(|cut| text.get(cut[0]..cut[1]).unwrap().to_owned()).collect();
-        (text, pieces)
+        let chunks = cuts.windows(2).map(|cut| text.get(cut[0]..cut[1]).unwrap().to_owned()).collect();
+        (text, chunks)
     });
     (prop::collection::vec(call, 1..5), prop::collection::vec(0..5usize, 0..40))
 }
 
 proptest! {
     #[test]
-    fn any_events_make_a_message(events in prop::collection::vec(any_event(), 0..40), begun: bool, strict: bool) {
-        let start = begun.then_some(Any::Start);
+    fn any_events_make_a_message(events in prop::collection::vec(any_event(), 0..40), with_start: bool, strict: bool) {
+        let start = with_start.then_some(Any::Start);
         let events: Vec<Event<'_>> = start.iter().chain(&events).map(Any::event).collect();
-        let answer = told(&events, strict);
+        let response = encode_both_ways(&events, strict);
         let texts = |kind: &str, name: &str| -> String {
-            let blocks = answer["content"].as_array().unwrap().iter();
+            let blocks = response["content"].as_array().unwrap().iter();
             blocks.filter(|block| block["type"] == kind).filter_map(|block| block[name].as_str()).collect()
         };
         let spoken: String = events.iter().map(|event| match event {
             Event::Text { choice: 0, text } | Event::Refusal { text, .. } => (*text).to_owned(),
-            Event::Media { media_type, .. } if strict => crate::api::messages::words::left_out(media_type, 4),
+            Event::Media { media_type, .. } if strict => crate::api::messages::words::omission_note(media_type, 4),
             _ => String::new(),
         }).collect();
         prop_assert_eq!(texts("text", "text"), spoken);
@@ -411,24 +414,24 @@ proptest! {
     }
 
     #[test]
-    fn calls_come_out_whole_whatever_their_order((calls, order) in interleaved()) {
+    fn calls_are_complete_in_any_order((calls, order) in interleaved()) {
         let mut left: Vec<_> = calls.iter().map(|(_, pieces)| pieces.iter()).collect();
-        let mut begun = 0;
+        let mut started = 0;
         let mut events = Vec::new();
         let rest = (0..calls.len()).flat_map(|at| std::iter::repeat_n(at, 8));
         for at in order.into_iter().chain(rest).filter(|&at| at < calls.len()) {
             // Calls begin in order, as every provider tells them.
-            while begun <= at {
-                events.push(call(begun as u32, "id"));
-                begun += 1;
+            while started <= at {
+                events.push(call(started as u32, "id"));
+                started += 1;
             }
-            if let Some(piece) = left[at].next() {
-                events.push(argued(at as u32, piece));
+            if let Some(chunk) = left[at].next() {
+                events.push(arguments_event(at as u32, chunk));
             }
         }
         events.push(finish(Finish::ToolCalls, ""));
-        let answer = told(&events, true);
-        let inputs: Vec<&Value> = answer["content"].as_array().unwrap().iter().map(|block| &block["input"]).collect();
+        let response = encode_both_ways(&events, true);
+        let inputs: Vec<&Value> = response["content"].as_array().unwrap().iter().map(|block| &block["input"]).collect();
         let wanted: Vec<Value> = calls.iter().map(|(text, _)| serde_json::from_str(text).unwrap()).collect();
         prop_assert_eq!(inputs, wanted.iter().collect::<Vec<_>>());
     }

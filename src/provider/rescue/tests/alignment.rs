@@ -1,7 +1,7 @@
 //! Which second answer fits which first one.
 
 use crate::api::chat::{Decoder, Encoder, Event, EventSink, Finish, ProviderError};
-use crate::provider::rescue::Asked;
+use crate::provider::rescue::ResumeMode;
 use crate::provider::rewriter::Rewriter;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 struct Script(Vec<Event<'static>>);
 
 impl Decoder for Script {
-    fn push(&mut self, _bytes: &[u8], tell: EventSink<'_>) {
-        self.0.drain(..).for_each(tell);
+    fn push(&mut self, _bytes: &[u8], sink: EventSink<'_>) {
+        self.0.drain(..).for_each(sink);
     }
 
-    fn finish(&mut self, _tell: EventSink<'_>) {}
+    fn finish(&mut self, _sink: EventSink<'_>) {}
 }
 
 /// Writes text and arguments as they are, `!` where the answer ends.
@@ -42,7 +42,7 @@ impl Encoder for Plain {
         out.push(b'!');
     }
 
-    fn fail(&mut self, _fault: &ProviderError, out: &mut Vec<u8>) {
+    fn fail(&mut self, _error: &ProviderError, out: &mut Vec<u8>) {
         out.push(b'#');
     }
 }
@@ -66,12 +66,20 @@ fn arguments(index: u32, fragment: &'static str) -> Event<'static> {
 const STOP: Event<'static> = Event::Finish { choice: 0, reason: Finish::Stop, native: "stop" };
 
 /// What the caller gets of both, and whether they fit. The second one ends as it should.
-fn told(first: &[Event<'static>], second: &[Event<'static>], asked: Asked) -> Result<String, String> {
-    let (told, _, fits) = watched(first, second, asked);
-    if fits { Ok(told) } else { Err(told) }
+fn resumed_text(
+    first: &[Event<'static>],
+    second: &[Event<'static>],
+    mode: ResumeMode,
+) -> Result<String, String> {
+    let (output, _, fits) = run_resume(first, second, mode);
+    if fits { Ok(output) } else { Err(output) }
 }
 
-fn watched(first: &[Event<'static>], second: &[Event<'static>], asked: Asked) -> (String, String, bool) {
+fn run_resume(
+    first: &[Event<'static>],
+    second: &[Event<'static>],
+    mode: ResumeMode,
+) -> (String, String, bool) {
     let log = Plain::default();
     let mut rewriter = Rewriter::chat(Box::new(Script(first.to_vec())), Box::new(log.clone()), "7");
     rewriter.remember();
@@ -79,68 +87,68 @@ fn watched(first: &[Event<'static>], second: &[Event<'static>], asked: Asked) ->
     rewriter.push(b"", &mut out);
     let mut second = second.to_vec();
     second.extend([STOP, Event::End]);
-    rewriter.resume(Box::new(Script(second)), asked);
+    rewriter.resume(Box::new(Script(second)), mode);
     rewriter.push(b"", &mut out);
     rewriter.finish(&mut out);
     assert_ne!(rewriter.misfit(), rewriter.is_complete());
-    let said = log.0.lock().unwrap().clone();
-    (String::from_utf8(out).unwrap(), said, !rewriter.misfit())
+    let log_text = log.0.lock().unwrap().clone();
+    (String::from_utf8(out).unwrap(), log_text, !rewriter.misfit())
 }
 
-const ANEW: Asked = Asked::ToBeginAnew;
-const ON: Asked = Asked::ToGoOn;
+const RESTART: ResumeMode = ResumeMode::Restart;
+const CONTINUE: ResumeMode = ResumeMode::Continue;
 
 #[test]
-fn texts_fit_or_do_not() {
+fn text_alignment() {
     let long = "The quick brown fox jumps over ";
-    type Case = (&'static str, &'static [&'static str], Asked, Result<&'static str, &'static str>);
+    type Case = (&'static str, &'static [&'static str], ResumeMode, Result<&'static str, &'static str>);
     let cases: &[Case] = &[
         // A repetition is left out, whatever its pieces.
-        ("Hello wor", &["Hello world"], ANEW, Ok("Hello world!")),
-        ("Hello wor", &["Hel", "lo ", "w", "or", "ld"], ON, Ok("Hello world!")),
-        ("Hello", &["Hello"], ANEW, Ok("Hello!")),
+        ("Hello wor", &["Hello world"], RESTART, Ok("Hello world!")),
+        ("Hello wor", &["Hel", "lo ", "w", "or", "ld"], CONTINUE, Ok("Hello world!")),
+        ("Hello", &["Hello"], RESTART, Ok("Hello!")),
         // White space at the end is nothing to insist on.
-        ("Hello \n", &["Hello"], ANEW, Ok("Hello \n!")),
+        ("Hello \n", &["Hello"], RESTART, Ok("Hello \n!")),
         // It ends early, or says something else.
-        ("Hello wor", &["Hello"], ANEW, Err("Hello wor")),
-        ("Hello wor", &[], ANEW, Err("Hello wor")),
-        ("Hello wor", &["Good day"], ANEW, Err("Hello wor")),
-        ("Hello wor", &["Hello wood"], ANEW, Err("Hello wor")),
+        ("Hello wor", &["Hello"], RESTART, Err("Hello wor")),
+        ("Hello wor", &[], RESTART, Err("Hello wor")),
+        ("Hello wor", &["Good day"], RESTART, Err("Hello wor")),
+        ("Hello wor", &["Hello wood"], RESTART, Err("Hello wor")),
         // A continuation.
-        ("Hello wor", &["ld"], ON, Ok("Hello world!")),
-        ("Hello wor", &["H", "i"], ON, Ok("Hello worHi!")),
-        ("Hello wor", &["Hel"], ON, Ok("Hello worHel!")),
-        ("Hello wor", &[], ON, Ok("Hello wor!")),
+        ("Hello wor", &["ld"], CONTINUE, Ok("Hello world!")),
+        ("Hello wor", &["H", "i"], CONTINUE, Ok("Hello worHi!")),
+        ("Hello wor", &["Hel"], CONTINUE, Ok("Hello worHel!")),
+        ("Hello wor", &[], CONTINUE, Ok("Hello wor!")),
         // Its seam.
-        ("Hello \n", &[" \nworld"], ON, Ok("Hello \nworld!")),
-        ("Hello \n", &[" ", "\n", "world"], ON, Ok("Hello \nworld!")),
-        ("Hello \n", &["world"], ON, Ok("Hello \nworld!")),
-        ("Hello ", &["\nworld"], ON, Ok("Hello \nworld!")),
-        ("Hello", &[" world"], ON, Ok("Hello world!")),
-        ("Hello ", &[" ", " world"], ON, Ok("Hello  world!")),
+        ("Hello \n", &[" \nworld"], CONTINUE, Ok("Hello \nworld!")),
+        ("Hello \n", &[" ", "\n", "world"], CONTINUE, Ok("Hello \nworld!")),
+        ("Hello \n", &["world"], CONTINUE, Ok("Hello \nworld!")),
+        ("Hello ", &["\nworld"], CONTINUE, Ok("Hello \nworld!")),
+        ("Hello", &[" world"], CONTINUE, Ok("Hello world!")),
+        ("Hello ", &[" ", " world"], CONTINUE, Ok("Hello  world!")),
         // Its prefill repeated, which had no white space at the end.
-        ("Hello there, you \n", &["Hello there, you", ", too"], ON, Ok("Hello there, you \n, too!")),
-        ("Hello ", &["Hello", " world"], ON, Ok("Hello world!")),
+        ("Hello there, you \n", &["Hello there, you", ", too"], CONTINUE, Ok("Hello there, you \n, too!")),
+        ("Hello ", &["Hello", " world"], CONTINUE, Ok("Hello world!")),
         // Too much alike for a continuation, and not the same.
-        (long, &["The quick brown cat"], ON, Err(long)),
-        (long, &["The quick brown f"], ON, Err(long)),
-        (long, &["The quick", " dog"], ON, Ok("The quick brown fox jumps over The quick dog!")),
+        (long, &["The quick brown cat"], CONTINUE, Err(long)),
+        (long, &["The quick brown f"], CONTINUE, Err(long)),
+        (long, &["The quick", " dog"], CONTINUE, Ok("The quick brown fox jumps over The quick dog!")),
         // Characters of several bytes that begin alike.
-        ("é", &["è"], ON, Ok("éè!")),
-        ("é", &["éa"], ANEW, Ok("éa!")),
-        ("", &["Hello"], ANEW, Ok("Hello!")),
-        ("", &["Hello"], ON, Ok("Hello!")),
+        ("é", &["è"], CONTINUE, Ok("éè!")),
+        ("é", &["éa"], RESTART, Ok("éa!")),
+        ("", &["Hello"], RESTART, Ok("Hello!")),
+        ("", &["Hello"], CONTINUE, Ok("Hello!")),
     ];
-    for (first, second, asked, wanted) in cases {
-        let second: Vec<Event<'static>> = second.iter().map(|piece| text(piece)).collect();
-        let told = told(&[text(first)], &second, *asked);
-        assert_eq!(told.as_deref().map_err(String::as_str), *wanted, "{first:?} {second:?} {asked:?}");
+    for (first, second, mode, wanted) in cases {
+        let second: Vec<Event<'static>> = second.iter().map(|chunk| text(chunk)).collect();
+        let output = resumed_text(&[text(first)], &second, *mode);
+        assert_eq!(output.as_deref().map_err(String::as_str), *wanted, "{first:?} {second:?} {mode:?}");
     }
 }
 
 #[test]
 fn calls_are_never_spliced() {
-    let begun = || vec![text("Look."), call(0, "look"), arguments(0, "{\"a\":")];
+    let first = || vec![text("Look."), call(0, "look"), arguments(0, "{\"a\":")];
     type Case = (Vec<Event<'static>>, Result<&'static str, &'static str>);
     let cases: Vec<Case> = vec![
         (vec![text("Look."), call(0, "look"), arguments(0, "{\"a\":1}")], Ok("Look.<look>{\"a\":1}!")),
@@ -173,51 +181,51 @@ fn calls_are_never_spliced() {
         (vec![text("Look."), text(" Then ")], Err("Look.<look>{\"a\":")),
     ];
     for (second, wanted) in cases {
-        for asked in [ANEW, ON] {
-            let told = told(&begun(), &second, asked);
-            assert_eq!(told.as_deref().map_err(String::as_str), wanted, "{second:?} {asked:?}");
+        for mode in [RESTART, CONTINUE] {
+            let output = resumed_text(&first(), &second, mode);
+            assert_eq!(output.as_deref().map_err(String::as_str), wanted, "{second:?} {mode:?}");
         }
     }
     // A call without arguments is one, whether it is said or not.
     let bare = [call(0, "look"), arguments(0, "{}")];
-    assert_eq!(told(&bare, &[call(0, "look")], ANEW).as_deref(), Ok("<look>{}!"));
-    assert_eq!(told(&bare[..1], &bare, ANEW).as_deref(), Ok("<look>{}!"));
-    assert_eq!(told(&bare[..1], &bare[..1], ANEW).as_deref(), Ok("<look>{}!"));
+    assert_eq!(resumed_text(&bare, &[call(0, "look")], RESTART).as_deref(), Ok("<look>{}!"));
+    assert_eq!(resumed_text(&bare[..1], &bare, RESTART).as_deref(), Ok("<look>{}!"));
+    assert_eq!(resumed_text(&bare[..1], &bare[..1], RESTART).as_deref(), Ok("<look>{}!"));
     // One the caller knows nothing of comes only when all the text has come.
     let fresh = [text("Loo"), call(0, "look"), arguments(0, "{}")];
-    assert_eq!(told(&[text("Look.")], &fresh, ANEW).as_deref(), Err(&"Look.".to_owned()));
-    assert_eq!(told(&[text("Look.")], &fresh[1..], ON).as_deref(), Ok("Look.<look>{}!"));
+    assert_eq!(resumed_text(&[text("Look.")], &fresh, RESTART).as_deref(), Err(&"Look.".to_owned()));
+    assert_eq!(resumed_text(&[text("Look.")], &fresh[1..], CONTINUE).as_deref(), Ok("Look.<look>{}!"));
 }
 
 #[test]
-fn what_stands_beside_the_text_is_told_once() {
+fn other_events_are_sent_once() {
     let start = || Event::Start(crate::api::chat::Start::default());
     let thought = || Event::Reasoning { choice: 0, text: "hm" };
     let note = || Event::Annotation { choice: 0, json: "{}" };
-    let figures = || Event::Logprobs { choice: 0, json: "{}" };
-    let second = [start(), thought(), text("ab"), figures(), note(), text("cd"), figures(), note()];
+    let logprobs = || Event::Logprobs { choice: 0, json: "{}" };
+    let second = [start(), thought(), text("ab"), logprobs(), note(), text("cd"), logprobs(), note()];
     // Thinking again is of interest to nobody who has some text, or some thinking.
-    assert_eq!(watched(&[start(), text("ab")], &second, ANEW).1, "SLA");
-    assert_eq!(watched(&[start(), thought()], &second, ANEW).1, "SRLALA");
-    assert_eq!(watched(&[start()], &second, ANEW).1, "SRLALA");
+    assert_eq!(run_resume(&[start(), text("ab")], &second, RESTART).1, "SLA");
+    assert_eq!(run_resume(&[start(), thought()], &second, RESTART).1, "SRLALA");
+    assert_eq!(run_resume(&[start()], &second, RESTART).1, "SRLALA");
     // Positions in a continuation would count from elsewhere.
-    let second = [text("ab"), figures(), note(), text("cd"), figures(), note()];
-    assert_eq!(watched(&[start(), text("xy")], &second, ON).1, "SL");
+    let second = [text("ab"), logprobs(), note(), text("cd"), logprobs(), note()];
+    assert_eq!(run_resume(&[start(), text("xy")], &second, CONTINUE).1, "SL");
 }
 
 #[test]
-fn what_is_not_known_or_cannot_be_compared_fits_nothing() {
+fn incomparable_responses_are_mismatches() {
     let refusal = Event::Refusal { choice: 0, text: "no" };
     let other = Event::Text { choice: 1, text: "a" };
     let picture = Event::Media { choice: 0, media_type: "image/png", data: "AA" };
     for first in [vec![refusal], vec![text("a"), other], vec![picture], vec![text("a"), STOP]] {
-        assert!(!watched(&first, &[text("a")], ANEW).2, "{first:?}");
+        assert!(!run_resume(&first, &[text("a")], RESTART).2, "{first:?}");
     }
     let large = leak(&"x".repeat((4 << 20) + 1));
-    assert!(!watched(&[text(large)], &[text(large)], ANEW).2);
+    assert!(!run_resume(&[text(large)], &[text(large)], RESTART).2);
     // Nobody asked to remember.
     let mut rewriter = Rewriter::chat(Box::new(Script(vec![text("a")])), Box::new(Plain::default()), "7");
-    rewriter.resume(Box::new(Script(vec![text("a")])), ANEW);
+    rewriter.resume(Box::new(Script(vec![text("a")])), RESTART);
     assert!(rewriter.misfit() && rewriter.told().is_none());
     let mut out = Vec::new();
     rewriter.fail(&ProviderError::new(502, "no"), &mut out);
@@ -226,13 +234,13 @@ fn what_is_not_known_or_cannot_be_compared_fits_nothing() {
 }
 
 /// Cuts a text at random characters.
-fn pieces(whole: &str, cuts: &[prop::sample::Index]) -> Vec<Event<'static>> {
+fn chunks(whole: &str, cuts: &[prop::sample::Index]) -> Vec<Event<'static>> {
     let chars: Vec<char> = whole.chars().collect();
     let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(chars.len() + 1)).collect();
     ends.extend([0, chars.len()]);
     ends.sort_unstable();
-    let piece = |ends: &[usize]| text(leak(&chars[ends[0]..ends[1]].iter().collect::<String>()));
-    ends.windows(2).map(piece).collect()
+    let chunk = |ends: &[usize]| text(leak(&chars[ends[0]..ends[1]].iter().collect::<String>()));
+    ends.windows(2).map(chunk).collect()
 }
 
 proptest! {
@@ -246,11 +254,11 @@ proptest! {
     ) {
         let chars: Vec<char> = whole.chars().collect();
         let before: String = chars[..cut.index(chars.len() + 1)].iter().collect();
-        let first = pieces(&before, &cuts);
+        let first = chunks(&before, &cuts);
         let wanted = format!("{whole}!");
-        prop_assert_eq!(told(&first, &pieces(&whole, &cuts), ANEW), Ok(wanted.clone()));
-        prop_assert_eq!(told(&first, &pieces(&whole, &cuts), ON), Ok(wanted.clone()));
+        prop_assert_eq!(resumed_text(&first, &chunks(&whole, &cuts), RESTART), Ok(wanted.clone()));
+        prop_assert_eq!(resumed_text(&first, &chunks(&whole, &cuts), CONTINUE), Ok(wanted.clone()));
         let rest = whole.strip_prefix(before.trim_end()).unwrap();
-        prop_assert_eq!(told(&first, &pieces(rest, &cuts), ON), Ok(wanted));
+        prop_assert_eq!(resumed_text(&first, &chunks(rest, &cuts), CONTINUE), Ok(wanted));
     }
 }

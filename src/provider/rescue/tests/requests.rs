@@ -4,18 +4,23 @@ use crate::api::body::Body;
 use crate::api::chat::Event;
 use crate::api::operation::Operation;
 use crate::provider::find;
-use crate::provider::rescue::{Prefill, Told, request};
+use crate::provider::rescue::{Prefill, Transcript, request};
 use serde_json::{Value, json};
 
-fn told(text: &str) -> Told {
-    let mut told = Told::default();
-    told.take(&Event::Text { choice: 0, text });
-    told
+fn transcript(text: &str) -> Transcript {
+    let mut transcript = Transcript::default();
+    transcript.take(&Event::Text { choice: 0, text });
+    transcript
 }
 
-fn asked(operation: Operation, body: &Value, told: &Told, prefill: Prefill) -> Option<Value> {
+fn resume_request(
+    operation: Operation,
+    body: &Value,
+    transcript: &Transcript,
+    prefill: Prefill,
+) -> Option<Value> {
     let body = Body::parse(body.to_string().into()).unwrap();
-    request(operation, &body, told, prefill).map(|bytes| serde_json::from_slice(&bytes).unwrap())
+    request(operation, &body, transcript, prefill).map(|bytes| serde_json::from_slice(&bytes).unwrap())
 }
 
 fn body() -> Value {
@@ -23,15 +28,17 @@ fn body() -> Value {
 }
 
 #[test]
-fn the_told_text_is_the_last_message() {
+fn the_sent_text_becomes_the_last_message() {
     let user = json!({"role": "user", "content": "Hi ]"});
-    let said = json!({"role": "assistant", "content": "Hello \"you\""});
+    let prefilled = json!({"role": "assistant", "content": "Hello \"you\""});
     let flagged = json!({"role": "assistant", "content": "Hello \"you\"", "prefix": true});
-    let told = told("Hello \"you\" \n");
-    let messages = |operation, prefill| Some(asked(operation, &body(), &told, prefill)?["messages"].clone());
+    let transcript = transcript("Hello \"you\" \n");
+    let messages = |operation, prefill| {
+        Some(resume_request(operation, &body(), &transcript, prefill)?["messages"].clone())
+    };
     let (chat, own) = (Operation::ChatCompletions, Operation::Messages);
-    assert_eq!(messages(chat, Prefill::Plain), Some(json!([user, said])));
-    assert_eq!(messages(own, Prefill::Plain), Some(json!([user, said])));
+    assert_eq!(messages(chat, Prefill::Plain), Some(json!([user, prefilled])));
+    assert_eq!(messages(own, Prefill::Plain), Some(json!([user, prefilled])));
     assert_eq!(messages(chat, Prefill::Flag("prefix")), Some(json!([user, flagged])));
     assert_eq!(messages(own, Prefill::Flag("prefix")), None);
     assert_eq!(messages(chat, Prefill::No), None);
@@ -39,14 +46,14 @@ fn the_told_text_is_the_last_message() {
 }
 
 #[test]
-fn what_does_not_go_with_a_prefill_is_asked_anew() {
+fn requests_incompatible_with_a_prefill_get_none() {
     let chat = Operation::ChatCompletions;
     let with = |name: &str, value: Value| {
         let mut body = body();
         body[name] = value;
-        asked(chat, &body, &told("Hello"), Prefill::Plain).is_some()
+        resume_request(chat, &body, &transcript("Hello"), Prefill::Plain).is_some()
     };
-    let goes = [
+    let compatible = [
         ("tool_choice", json!("auto")),
         ("tool_choice", json!({"type": "auto"})),
         ("response_format", json!({"type": "text"})),
@@ -56,7 +63,7 @@ fn what_does_not_go_with_a_prefill_is_asked_anew() {
         ("n", json!(1)),
         ("thinking", Value::Null),
     ];
-    let does_not = [
+    let incompatible = [
         ("tool_choice", json!("required")),
         ("tool_choice", json!({"type": "function", "function": {"name": "f"}})),
         ("tool_choice", json!({"type": "any"})),
@@ -70,21 +77,21 @@ fn what_does_not_go_with_a_prefill_is_asked_anew() {
         ("messages", json!("Hi")),
         ("messages", json!([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hel"}])),
     ];
-    for (name, value) in goes {
+    for (name, value) in compatible {
         assert!(with(name, value.clone()), "{name} {value}");
     }
-    for (name, value) in does_not {
+    for (name, value) in incompatible {
         assert!(!with(name, value.clone()), "{name} {value}");
     }
-    let mut calling = told("Hello");
+    let mut calling = transcript("Hello");
     calling.take(&Event::ToolCall { choice: 0, index: 0, id: "", name: "f", signature: None });
-    for told in [calling, told(" \n"), Told::default()] {
-        assert_eq!(asked(chat, &body(), &told, Prefill::Plain), None);
+    for transcript in [calling, transcript(" \n"), Transcript::default()] {
+        assert_eq!(resume_request(chat, &body(), &transcript, Prefill::Plain), None);
     }
 }
 
 #[test]
-fn only_models_known_to_take_a_prefill_get_one() {
+fn prefill_support_by_model() {
     let flag = Prefill::Flag("prefix");
     for (provider, model, prefill) in [
         ("anthropic", "claude-sonnet-4-5", Prefill::Plain),

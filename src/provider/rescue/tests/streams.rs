@@ -1,68 +1,74 @@
 //! Every pair of vendors, every dialect, a cut behind every event.
 
-use super::tales::{CALLERS, Caller, Tale, VENDORS, Vendor};
+use super::tales::{CLIENTS, Client, Sample, VENDORS, Vendor};
 use crate::api::operation::Operation;
-use crate::provider::rescue::{Asked, replayed};
+use crate::provider::rescue::{ResumeMode, from_sent_events};
 use crate::provider::rewriter::Rewriter;
 use bytes::Bytes;
 
-fn tales() -> Vec<Tale> {
+fn samples() -> Vec<Sample> {
     let call: &[(&str, &[&str])] = &[("look", &["{\"a\"", ":1", "}"])];
     let two: &[(&str, &[&str])] = &[("look", &["{\"a\":1}"]), ("wait", &["{}"])];
     vec![
-        Tale::of(&[], &["The ", "Thames", " runs ", "\n\n", "east, ", "to the séa."], &[]),
-        Tale::of(&["Hm, ", "well. "], &["One ", "two  ", "three four five ", "six."], &[]),
-        Tale::of(&["Hm. "], &["I shall ", "look."], call),
-        Tale::of(&[], &[], two),
+        Sample::new(&[], &["The ", "Thames", " runs ", "\n\n", "east, ", "to the séa."], &[]),
+        Sample::new(&["Hm, ", "well. "], &["One ", "two  ", "three four five ", "six."], &[]),
+        Sample::new(&["Hm. "], &["I shall ", "look."], call),
+        Sample::new(&[], &[], two),
     ]
 }
 
 /// What the second answer says, cut otherwise than the first, thinking of something else.
-fn again(tale: &Tale) -> Tale {
-    let whole = tale.text.concat();
-    let pieces: Vec<String> =
-        whole.chars().collect::<Vec<_>>().chunks(7).map(|piece| piece.iter().collect()).collect();
-    Tale { thinking: tale.thinking.clone(), text: pieces, calls: tale.calls.clone() }
+fn rechunked(sample: &Sample) -> Sample {
+    let whole = sample.text.concat();
+    let chunks: Vec<String> =
+        whole.chars().collect::<Vec<_>>().chunks(7).map(|chunk| chunk.iter().collect()).collect();
+    Sample { thinking: sample.thinking.clone(), text: chunks, calls: sample.calls.clone() }
 }
 
 /// Goes on with a second answer; gives back what the caller gets.
-fn go_on(rewriter: &mut Rewriter, second: Vendor, tale: &Tale, asked: Asked, about: &str) -> Vec<u8> {
+fn resume(
+    rewriter: &mut Rewriter,
+    second: Vendor,
+    sample: &Sample,
+    mode: ResumeMode,
+    about: &str,
+) -> Vec<u8> {
     let mut out = Vec::new();
-    rewriter.resume(second.reader(), asked);
+    rewriter.resume(second.decoder(), mode);
     assert!(!rewriter.misfit(), "{about}");
-    for event in second.stream(tale) {
+    for event in second.stream(sample) {
         rewriter.push(event.as_bytes(), &mut out);
         assert!(!rewriter.misfit(), "{about}: {event}");
     }
     rewriter.finish(&mut out);
     assert!(rewriter.is_complete(), "{about}");
-    let learned = rewriter.learned().unwrap();
+    let summary = rewriter.learned().unwrap();
     let (model, output) = match second {
         Vendor::OpenAi => ("gpt", 11),
         Vendor::Anthropic => ("claude", 22),
         Vendor::Gemini => ("gemini", 33),
     };
-    assert_eq!(learned.model.as_deref(), Some(model), "{about}");
-    assert_eq!(learned.usage.unwrap().output, output, "{about}");
+    assert_eq!(summary.model.as_deref(), Some(model), "{about}");
+    assert_eq!(summary.usage.unwrap().output, output, "{about}");
     out
 }
 
 /// The rest of a tale for a model that was given what was told, without white space at its end.
-fn rest(tale: &Tale, told: &str) -> Tale {
-    let whole = tale.text.concat();
-    let rest = whole.strip_prefix(told.trim_end()).unwrap();
-    Tale { text: vec![rest.to_owned()], ..tale.clone() }
+fn rest(sample: &Sample, sent: &str) -> Sample {
+    let whole = sample.text.concat();
+    let rest = whole.strip_prefix(sent.trim_end()).unwrap();
+    Sample { text: vec![rest.to_owned()], ..sample.clone() }
 }
 
 #[test]
-fn a_translated_stream_is_gone_on_with_wherever_it_broke() {
-    for caller in CALLERS {
+fn a_translated_stream_resumes_after_any_event() {
+    for client in CLIENTS {
         for first in VENDORS {
-            for tale in tales() {
-                let events = first.stream(&tale);
+            for sample in samples() {
+                let events = first.stream(&sample);
                 for cut in 0..events.len() {
-                    for (second, asked) in pairs() {
-                        translated(caller, (first, second), (&tale, &events[..cut]), asked);
+                    for (second, mode) in pairs() {
+                        translated(client, (first, second), (&sample, &events[..cut]), mode);
                     }
                 }
             }
@@ -70,61 +76,64 @@ fn a_translated_stream_is_gone_on_with_wherever_it_broke() {
     }
 }
 
-fn pairs() -> Vec<(Vendor, Asked)> {
-    let both = |vendor| [(vendor, Asked::ToBeginAnew), (vendor, Asked::ToGoOn)];
+fn pairs() -> Vec<(Vendor, ResumeMode)> {
+    let both = |vendor| [(vendor, ResumeMode::Restart), (vendor, ResumeMode::Continue)];
     VENDORS.into_iter().flat_map(both).collect()
 }
 
 fn translated(
-    caller: Caller,
+    client: Client,
     (first, second): (Vendor, Vendor),
-    (tale, sent): (&Tale, &[String]),
-    asked: Asked,
+    (sample, sent): (&Sample, &[String]),
+    mode: ResumeMode,
 ) {
-    let about = format!("{caller:?} {first:?} {} {second:?} {asked:?} {tale:?}", sent.len());
-    let mut rewriter = Rewriter::chat(first.reader(), caller.writer(), "7");
+    let about = format!("{client:?} {first:?} {} {second:?} {mode:?} {sample:?}", sent.len());
+    let mut rewriter = Rewriter::chat(first.decoder(), client.encoder(), "7");
     rewriter.remember();
     rewriter.hold_errors();
     let mut out = Vec::new();
     sent.iter().for_each(|event| rewriter.push(event.as_bytes(), &mut out));
     rewriter.finish(&mut out);
     if !rewriter.is_complete() {
-        let told = rewriter.told().unwrap();
-        let more = match asked {
-            Asked::ToGoOn if told.calls().is_empty() => rest(tale, told.text()),
-            _ => again(tale),
+        let transcript = rewriter.told().unwrap();
+        let more = match mode {
+            ResumeMode::Continue if transcript.calls().is_empty() => rest(sample, transcript.text()),
+            _ => rechunked(sample),
         };
-        out.extend(go_on(&mut rewriter, second, &more, asked, &about));
+        out.extend(resume(&mut rewriter, second, &more, mode, &about));
     }
-    caller.check(&out, tale, &about);
+    client.check(&out, sample, &about);
 }
 
 #[test]
-fn a_stream_that_passed_unchanged_is_gone_on_with_wherever_it_broke() {
-    for caller in CALLERS {
-        let own = match caller.operation {
+fn a_passthrough_stream_resumes_after_any_event() {
+    for client in CLIENTS {
+        let own = match client.operation {
             Operation::Messages => Vendor::Anthropic,
             _ => Vendor::OpenAi,
         };
-        for tale in tales() {
-            let events = own.stream(&tale);
+        for sample in samples() {
+            let events = own.stream(&sample);
             for cut in 0..events.len() {
                 let sent: Vec<Bytes> = events[..cut].iter().map(|event| Bytes::from(event.clone())).collect();
-                for (second, asked) in pairs() {
-                    let about = format!("{caller:?} {cut} {second:?} {asked:?} {tale:?}");
-                    let Some(mut rewriter) = replayed(caller.operation, caller.setting(), &sent) else {
+                for (second, mode) in pairs() {
+                    let about = format!("{client:?} {cut} {second:?} {mode:?} {sample:?}");
+                    let Some(mut rewriter) = from_sent_events(client.operation, client.context(), &sent)
+                    else {
                         // Only an answer that told its finish is none to go on with.
                         assert!(cut + 2 >= events.len(), "{about}");
                         continue;
                     };
-                    let told = rewriter.told().unwrap();
-                    let more = match asked {
-                        Asked::ToGoOn if told.calls().is_empty() => rest(&tale, told.text()),
-                        _ => again(&tale),
+                    let transcript = rewriter.told().unwrap();
+                    let more = match mode {
+                        ResumeMode::Continue if transcript.calls().is_empty() => {
+                            rest(&sample, transcript.text())
+                        }
+                        _ => rechunked(&sample),
                     };
                     let mut out = sent.concat();
-                    out.extend(go_on(&mut rewriter, second, &more, asked, &about));
-                    caller.check(&out, &tale, &about);
+                    out.extend(resume(&mut rewriter, second, &more, mode, &about));
+                    client.check(&out, &sample, &about);
                 }
             }
         }
@@ -132,8 +141,8 @@ fn a_stream_that_passed_unchanged_is_gone_on_with_wherever_it_broke() {
 }
 
 #[test]
-fn what_cannot_be_gone_on_with_is_not_replayed() {
-    let caller = CALLERS[2];
+fn streams_that_cannot_be_resumed_are_rejected() {
+    let client = CLIENTS[2];
     let cases: [&[&str]; 5] = [
         &["event: ping\ndata: {\"type\":\"ping\"}\n"],
         &["data: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"no\"}}\n\n"],
@@ -145,50 +154,50 @@ fn what_cannot_be_gone_on_with_is_not_replayed() {
     ];
     for case in cases {
         let sent: Vec<Bytes> = case.iter().map(|&event| Bytes::from_static(event.as_bytes())).collect();
-        assert!(replayed(caller.operation, caller.setting(), &sent).is_none(), "{case:?}");
+        assert!(from_sent_events(client.operation, client.context(), &sent).is_none(), "{case:?}");
     }
     for operation in [Operation::Responses, Operation::Completions, Operation::Embeddings] {
-        assert!(replayed(operation, caller.setting(), &[]).is_none());
+        assert!(from_sent_events(operation, client.context(), &[]).is_none());
     }
     // Heartbeats are no events, and nothing at all is a beginning.
     for sent in [vec![], vec![Bytes::from_static(b": keep-alive\n\n")]] {
-        assert!(replayed(caller.operation, caller.setting(), &sent).is_some());
+        assert!(from_sent_events(client.operation, client.context(), &sent).is_some());
     }
 }
 
 #[test]
-fn a_third_answer_goes_on_when_the_second_breaks_too() {
-    let tale = Tale::of(&[], &["One two ", "three four ", "five six ", "seven."], &[]);
-    for caller in CALLERS {
-        let mut rewriter = Rewriter::chat(Vendor::Anthropic.reader(), caller.writer(), "7");
+fn a_third_response_resumes_when_the_second_breaks_too() {
+    let sample = Sample::new(&[], &["One two ", "three four ", "five six ", "seven."], &[]);
+    for client in CLIENTS {
+        let mut rewriter = Rewriter::chat(Vendor::Anthropic.decoder(), client.encoder(), "7");
         rewriter.remember();
         rewriter.hold_errors();
         let mut out = Vec::new();
-        for event in &Vendor::Anthropic.stream(&tale)[..3] {
+        for event in &Vendor::Anthropic.stream(&sample)[..3] {
             rewriter.push(event.as_bytes(), &mut out);
         }
         let error = b"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"no\"}}\n\n";
         rewriter.push(error, &mut out);
-        assert_eq!(rewriter.fault().map(|fault| fault.status), Some(529));
+        assert_eq!(rewriter.error().map(|fault| fault.status), Some(529));
         assert!(!rewriter.is_complete());
         // An error before anything new leaves no trace.
         let before = out.len();
-        rewriter.resume(Vendor::OpenAi.reader(), Asked::ToBeginAnew);
-        assert!(rewriter.fault().is_none());
+        rewriter.resume(Vendor::OpenAi.decoder(), ResumeMode::Restart);
+        assert!(rewriter.error().is_none());
         rewriter.push(b"data: {\"error\":{\"message\":\"busy\",\"code\":503}}\n\n", &mut out);
         rewriter.finish(&mut out);
-        assert!(rewriter.fault().is_some() && !rewriter.is_complete() && !rewriter.misfit());
+        assert!(rewriter.error().is_some() && !rewriter.is_complete() && !rewriter.misfit());
         assert_eq!(out.len(), before);
         // One that tells something new is cut; what it told is known.
-        rewriter.resume(Vendor::OpenAi.reader(), Asked::ToBeginAnew);
-        for event in &Vendor::OpenAi.stream(&tale)[..4] {
+        rewriter.resume(Vendor::OpenAi.decoder(), ResumeMode::Restart);
+        for event in &Vendor::OpenAi.stream(&sample)[..4] {
             rewriter.push(event.as_bytes(), &mut out);
         }
         rewriter.finish(&mut out);
         assert!(!rewriter.is_complete());
         assert_eq!(rewriter.told().unwrap().text(), "One two three four five six ");
-        let about = format!("{caller:?}");
-        out.extend(go_on(&mut rewriter, Vendor::Gemini, &again(&tale), Asked::ToBeginAnew, &about));
-        caller.check(&out, &tale, &about);
+        let about = format!("{client:?}");
+        out.extend(resume(&mut rewriter, Vendor::Gemini, &rechunked(&sample), ResumeMode::Restart, &about));
+        client.check(&out, &sample, &about);
     }
 }

@@ -23,15 +23,15 @@ pub(super) const VENDORS: [Vendor; 3] = [Vendor::OpenAi, Vendor::Anthropic, Vend
 
 /// What is told.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tale {
+pub(super) struct Sample {
     pub thinking: Vec<String>,
     pub text: Vec<String>,
     /// Name and pieces of the arguments.
     pub calls: Vec<(String, Vec<String>)>,
 }
 
-impl Tale {
-    pub fn of(thinking: &[&str], text: &[&str], calls: &[(&str, &[&str])]) -> Self {
+impl Sample {
+    pub fn new(thinking: &[&str], text: &[&str], calls: &[(&str, &[&str])]) -> Self {
         let own = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
         let calls = calls.iter().map(|(name, pieces)| ((*name).to_owned(), own(pieces))).collect();
         Self { thinking: own(thinking), text: own(text), calls }
@@ -39,7 +39,7 @@ impl Tale {
 }
 
 impl Vendor {
-    pub fn reader(self) -> Box<dyn Decoder> {
+    pub fn decoder(self) -> Box<dyn Decoder> {
         match self {
             Self::OpenAi => OPENAI_CHAT.reader(true),
             Self::Anthropic => AnthropicChat::OWN.reader(true),
@@ -48,16 +48,16 @@ impl Vendor {
     }
 
     /// The stream, an event each.
-    pub fn stream(self, tale: &Tale) -> Vec<String> {
+    pub fn stream(self, sample: &Sample) -> Vec<String> {
         match self {
-            Self::OpenAi => openai(tale),
-            Self::Anthropic => anthropic(tale),
-            Self::Gemini => gemini(tale),
+            Self::OpenAi => openai(sample),
+            Self::Anthropic => anthropic(sample),
+            Self::Gemini => gemini(sample),
         }
     }
 }
 
-fn openai(tale: &Tale) -> Vec<String> {
+fn openai(sample: &Sample) -> Vec<String> {
     let chunk = |delta: Value, finish: Value| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
         let chunk = json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 9, "model": "gpt",
@@ -65,9 +65,9 @@ fn openai(tale: &Tale) -> Vec<String> {
         format!("data: {chunk}\n\n")
     };
     let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), Value::Null)];
-    events.extend(tale.thinking.iter().map(|text| chunk(json!({"reasoning_content": text}), Value::Null)));
-    events.extend(tale.text.iter().map(|text| chunk(json!({"content": text}), Value::Null)));
-    for (index, (name, pieces)) in tale.calls.iter().enumerate() {
+    events.extend(sample.thinking.iter().map(|text| chunk(json!({"reasoning_content": text}), Value::Null)));
+    events.extend(sample.text.iter().map(|text| chunk(json!({"content": text}), Value::Null)));
+    for (index, (name, pieces)) in sample.calls.iter().enumerate() {
         let function = json!({"name": name, "arguments": ""});
         let call =
             json!({"index": index, "id": format!("o{index}"), "type": "function", "function": function});
@@ -77,7 +77,7 @@ fn openai(tale: &Tale) -> Vec<String> {
             events.push(chunk(json!({"tool_calls": [call]}), Value::Null));
         }
     }
-    let finish = if tale.calls.is_empty() { "stop" } else { "tool_calls" };
+    let finish = if sample.calls.is_empty() { "stop" } else { "tool_calls" };
     events.push(chunk(json!({}), json!(finish)));
     let usage = json!({"prompt_tokens": 1, "completion_tokens": 11, "total_tokens": 12});
     events.push(format!("data: {}\n\n", json!({"id": "chatcmpl-1", "choices": [], "usage": usage})));
@@ -85,7 +85,7 @@ fn openai(tale: &Tale) -> Vec<String> {
     events
 }
 
-fn anthropic(tale: &Tale) -> Vec<String> {
+fn anthropic(sample: &Sample) -> Vec<String> {
     let mut events = Vec::new();
     let mut put = |kind: &str, mut event: Value| {
         event["type"] = json!(kind);
@@ -104,29 +104,29 @@ fn anthropic(tale: &Tale) -> Vec<String> {
         put("content_block_stop", json!({"index": index}));
         index += 1;
     };
-    if !tale.thinking.is_empty() {
+    if !sample.thinking.is_empty() {
         let mut deltas: Vec<Value> = Vec::new();
-        deltas.extend(tale.thinking.iter().map(|text| json!({"type": "thinking_delta", "thinking": text})));
+        deltas.extend(sample.thinking.iter().map(|text| json!({"type": "thinking_delta", "thinking": text})));
         deltas.push(json!({"type": "signature_delta", "signature": "seal"}));
         block(json!({"type": "thinking", "thinking": "", "signature": ""}), deltas);
     }
-    if !tale.text.is_empty() {
-        let deltas = tale.text.iter().map(|text| json!({"type": "text_delta", "text": text})).collect();
+    if !sample.text.is_empty() {
+        let deltas = sample.text.iter().map(|text| json!({"type": "text_delta", "text": text})).collect();
         block(json!({"type": "text", "text": ""}), deltas);
     }
-    for (at, (name, pieces)) in tale.calls.iter().enumerate() {
+    for (at, (name, pieces)) in sample.calls.iter().enumerate() {
         let delta = |piece: &String| json!({"type": "input_json_delta", "partial_json": piece});
         let start = json!({"type": "tool_use", "id": format!("a{at}"), "name": name, "input": {}});
         block(start, pieces.iter().map(delta).collect());
     }
-    let reason = if tale.calls.is_empty() { "end_turn" } else { "tool_use" };
+    let reason = if sample.calls.is_empty() { "end_turn" } else { "tool_use" };
     let delta = json!({"stop_reason": reason, "stop_sequence": null});
     put("message_delta", json!({"delta": delta, "usage": {"output_tokens": 22}}));
     put("message_stop", json!({}));
     events
 }
 
-fn gemini(tale: &Tale) -> Vec<String> {
+fn gemini(sample: &Sample) -> Vec<String> {
     let chunk = |parts: Value, more: Value| {
         let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
         if let Some(reason) = more.get("finishReason") {
@@ -138,10 +138,10 @@ fn gemini(tale: &Tale) -> Vec<String> {
         format!("data: {chunk}\r\n\r\n")
     };
     let mut events = Vec::new();
-    let thoughts = tale.thinking.iter().map(|text| json!([{"text": text, "thought": true}]));
+    let thoughts = sample.thinking.iter().map(|text| json!([{"text": text, "thought": true}]));
     events.extend(thoughts.map(|parts| chunk(parts, json!({}))));
-    events.extend(tale.text.iter().map(|text| chunk(json!([{"text": text}]), json!({}))));
-    for (name, pieces) in &tale.calls {
+    events.extend(sample.text.iter().map(|text| chunk(json!([{"text": text}]), json!({}))));
+    for (name, pieces) in &sample.calls {
         let args: Value = serde_json::from_str(&pieces.concat()).unwrap_or(json!({}));
         events.push(chunk(json!([{"functionCall": {"name": name, "args": args}}]), json!({})));
     }
@@ -151,20 +151,20 @@ fn gemini(tale: &Tale) -> Vec<String> {
 
 /// Who reads.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Caller {
+pub(super) struct Client {
     pub operation: Operation,
     pub strict: bool,
 }
 
-pub(super) const CALLERS: [Caller; 4] = [
-    Caller { operation: Operation::ChatCompletions, strict: true },
-    Caller { operation: Operation::ChatCompletions, strict: false },
-    Caller { operation: Operation::Messages, strict: true },
-    Caller { operation: Operation::Messages, strict: false },
+pub(super) const CLIENTS: [Client; 4] = [
+    Client { operation: Operation::ChatCompletions, strict: true },
+    Client { operation: Operation::ChatCompletions, strict: false },
+    Client { operation: Operation::Messages, strict: true },
+    Client { operation: Operation::Messages, strict: false },
 ];
 
-impl Caller {
-    pub fn setting(self) -> EncodeContext {
+impl Client {
+    pub fn context(self) -> EncodeContext {
         EncodeContext {
             id: "7".into(),
             created: 5,
@@ -176,40 +176,40 @@ impl Caller {
         }
     }
 
-    pub fn writer(self) -> Box<dyn Encoder> {
+    pub fn encoder(self) -> Box<dyn Encoder> {
         match self.operation {
-            Operation::Messages => messages::writer(true, self.setting()),
-            _ => chat_completions::encoder(true, self.setting()),
+            Operation::Messages => messages::encoder(true, self.context()),
+            _ => chat_completions::encoder(true, self.context()),
         }
     }
 
     /// Checks that a stream is one whole answer in the dialect's grammar, and that it tells the tale.
-    pub fn check(self, stream: &[u8], tale: &Tale, about: &str) {
+    pub fn check(self, stream: &[u8], sample: &Sample, about: &str) {
         let shown = String::from_utf8_lossy(stream);
-        let mut answer = ChatResponse::default();
+        let mut response = ChatResponse::default();
         let (mut finishes, mut ends) = (0, 0);
-        let mut reader = rescue::reader(self.operation, true).unwrap();
-        let mut tell = |event: Event<'_>| {
+        let mut decoder = rescue::decoder(self.operation, true).unwrap();
+        let mut sink = |event: Event<'_>| {
             finishes += u32::from(matches!(event, Event::Finish { .. }));
             ends += u32::from(matches!(event, Event::End));
             assert!(!matches!(event, Event::Error(_)), "{about}: {event:?}\n{shown}");
-            answer.apply(&event);
+            response.apply(&event);
         };
-        reader.push(stream, &mut tell);
-        reader.finish(&mut tell);
+        decoder.push(stream, &mut sink);
+        decoder.finish(&mut sink);
         assert_eq!((finishes, ends), (1, 1), "{about}\n{shown}");
-        let choice = &answer.choices[0];
-        assert_eq!(choice.text().unwrap_or_default(), tale.text.concat(), "{about}\n{shown}");
-        let told = choice.parts.iter().filter_map(|piece| match piece {
+        let choice = &response.choices[0];
+        assert_eq!(choice.text().unwrap_or_default(), sample.text.concat(), "{about}\n{shown}");
+        let actual = choice.parts.iter().filter_map(|part| match part {
             ContentPart::ToolCall { name, arguments, .. } => Some((name.clone(), arguments.clone())),
             _ => None,
         });
-        let calls = tale.calls.iter().map(|(name, pieces)| (name.clone(), pieces.concat()));
-        assert_eq!(told.collect::<Vec<_>>(), calls.collect::<Vec<_>>(), "{about}\n{shown}");
-        let finish = if tale.calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
+        let calls = sample.calls.iter().map(|(name, pieces)| (name.clone(), pieces.concat()));
+        assert_eq!(actual.collect::<Vec<_>>(), calls.collect::<Vec<_>>(), "{about}\n{shown}");
+        let finish = if sample.calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
         assert_eq!(choice.finish.as_ref().map(|(finish, _)| *finish), Some(finish), "{about}\n{shown}");
         assert!(
-            tale.thinking.concat().starts_with(&choice.reasoning().unwrap_or_default()),
+            sample.thinking.concat().starts_with(&choice.reasoning().unwrap_or_default()),
             "{about}\n{shown}"
         );
         match self.operation {
@@ -227,11 +227,14 @@ fn check_chunks(stream: &str, about: &str) {
     assert!(stream.ends_with("data: [DONE]\n\n"), "{about}\n{stream}");
     let data = stream.split("\n\n").filter_map(|event| event.strip_prefix("data: {"));
     let chunks: Vec<Value> = data.map(|data| serde_json::from_str(&format!("{{{data}")).unwrap()).collect();
-    let said: Vec<&Value> = chunks
+    let with_choices: Vec<&Value> = chunks
         .iter()
         .filter(|chunk| chunk["choices"].as_array().is_some_and(|list| !list.is_empty()))
         .collect();
     for name in ["id", "model", "created"] {
-        assert!(said.iter().all(|chunk| chunk[name] == said[0][name]), "{about}: {name}\n{stream}");
+        assert!(
+            with_choices.iter().all(|chunk| chunk[name] == with_choices[0][name]),
+            "{about}: {name}\n{stream}"
+        );
     }
 }
