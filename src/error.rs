@@ -33,17 +33,17 @@ pub enum Kind {
     Unauthorized,
     NotFound,
     MethodNotAllowed,
-    TimedOut,
+    RequestTimeout,
     BodyTooLarge,
-    HeadTooLarge,
-    CallerLeft,
+    HeadersTooLarge,
+    ClientClosed,
     NotImplemented,
     Unreachable,
-    InvalidAnswer,
-    NotGranted,
+    InvalidResponse,
+    CredentialsUnavailable,
     Draining,
-    Crowded,
-    Silent,
+    TooManyConnections,
+    UpstreamTimeout,
     Internal,
 }
 
@@ -77,17 +77,17 @@ impl Kind {
             Kind::Unauthorized => row(401, BAD, "authentication_error", "invalid_api_key"),
             Kind::NotFound => row(404, BAD, "not_found_error", "not_found"),
             Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
-            Kind::TimedOut => row(408, "timeout_error", "timeout_error", "request_timeout"),
+            Kind::RequestTimeout => row(408, "timeout_error", "timeout_error", "request_timeout"),
             Kind::BodyTooLarge => row(413, BAD, "request_too_large", "body_too_large"),
-            Kind::HeadTooLarge => row(431, BAD, BAD, "head_too_large"),
-            Kind::CallerLeft => row(499, BAD, BAD, "caller_left"),
+            Kind::HeadersTooLarge => row(431, BAD, BAD, "head_too_large"),
+            Kind::ClientClosed => row(499, BAD, BAD, "caller_left"),
             Kind::Internal => row(500, "server_error", "api_error", "internal_error"),
             Kind::NotImplemented => row(501, BAD, BAD, "not_implemented"),
             Kind::Unreachable => row(502, "upstream_error", "api_error", "upstream_unreachable"),
-            Kind::InvalidAnswer => row(502, "upstream_error", "api_error", "upstream_invalid_answer"),
-            Kind::NotGranted => row(502, "upstream_error", "api_error", "upstream_grant_failed"),
-            Kind::Crowded => row(503, "server_error", "overloaded_error", "too_many_connections"),
-            Kind::Silent => row(504, "upstream_error", "timeout_error", "upstream_timeout"),
+            Kind::InvalidResponse => row(502, "upstream_error", "api_error", "upstream_invalid_answer"),
+            Kind::CredentialsUnavailable => row(502, "upstream_error", "api_error", "upstream_grant_failed"),
+            Kind::TooManyConnections => row(503, "server_error", "overloaded_error", "too_many_connections"),
+            Kind::UpstreamTimeout => row(504, "upstream_error", "timeout_error", "upstream_timeout"),
             Kind::Draining => row(503, "server_error", "overloaded_error", "draining"),
         }
     }
@@ -119,7 +119,7 @@ impl Error {
     }
 
     /// 400: what carries the request is broken, not what it says.
-    pub fn improper_http(cause: impl Into<String>) -> Self {
+    pub fn malformed_http(cause: impl Into<String>) -> Self {
         let message = "The request is not proper HTTP: its headers or the marks of its chunked body cannot be read. \
                        Look at what made it.";
         Self { cause: Some(cause.into()), ..Self::bad_request(message) }
@@ -155,19 +155,19 @@ impl Error {
     }
 
     /// 408, in the words of the reference (section 7). `limit_ms` is the limit that ran out.
-    pub fn timed_out(limit_ms: u64) -> Self {
+    pub fn request_timed_out(limit_ms: u64) -> Self {
         let message = format!("Request exceeded the timeout sent in the request: {limit_ms}ms");
-        Self::new(Kind::TimedOut, message)
+        Self::new(Kind::RequestTimeout, message)
     }
 
     /// A limit of `time_limits` is over; the text names it.
-    pub fn out_of_time(message: impl Into<String>) -> Self {
-        Self::new(Kind::TimedOut, message)
+    pub fn deadline_exceeded(message: impl Into<String>) -> Self {
+        Self::new(Kind::RequestTimeout, message)
     }
 
     /// 408: the caller was too slow to send its request.
-    pub fn slow_caller(message: impl Into<String>) -> Self {
-        Self::new(Kind::TimedOut, message)
+    pub fn slow_client(message: impl Into<String>) -> Self {
+        Self::new(Kind::RequestTimeout, message)
     }
 
     /// 413: the body is over `limit` bytes.
@@ -180,17 +180,17 @@ impl Error {
     }
 
     /// 431: the request line and headers are over `limit` bytes.
-    pub fn head_too_large(limit: u64) -> Self {
+    pub fn headers_too_large(limit: u64) -> Self {
         let message = format!(
             "The request head is over {limit} bytes. Send shorter headers (a long config can be saved and \
              named by its id), or ask the operator to raise limits.max_header_bytes."
         );
-        Self::new(Kind::HeadTooLarge, message)
+        Self::new(Kind::HeadersTooLarge, message)
     }
 
     /// 499: nobody is there to read this; kept for the log and the metrics.
-    pub fn caller_left() -> Self {
-        Self::new(Kind::CallerLeft, "The caller closed the connection before the answer was complete.")
+    pub fn client_closed() -> Self {
+        Self::new(Kind::ClientClosed, "The caller closed the connection before the answer was complete.")
     }
 
     /// 501: understood, not built yet.
@@ -204,27 +204,27 @@ impl Error {
     }
 
     /// 502: the provider answered something that is not an HTTP answer we can use.
-    pub fn invalid_answer(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into()), ..Self::new(Kind::InvalidAnswer, message) }
+    pub fn invalid_response(message: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(Kind::InvalidResponse, message) }
     }
 
     /// 502: the token or the temporary credentials a provider wants could not be had.
-    pub fn not_granted(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into()), ..Self::new(Kind::NotGranted, message) }
+    pub fn credentials_unavailable(message: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(Kind::CredentialsUnavailable, message) }
     }
 
     /// 503: more connections than the operator allows.
-    pub fn too_many_connections(most: usize) -> Self {
+    pub fn too_many_connections(max: usize) -> Self {
         let message = format!(
-            "This gateway has {most} connections open, the most it takes. Reuse connections, try again later, \
+            "This gateway has {max} connections open, the most it takes. Reuse connections, try again later, \
              or ask the operator to raise limits.max_connections."
         );
-        Self::new(Kind::Crowded, message)
+        Self::new(Kind::TooManyConnections, message)
     }
 
     /// 504: the provider said nothing for longer than the operator lets a connection hang.
-    pub fn silent(message: impl Into<String>, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into()), ..Self::new(Kind::Silent, message) }
+    pub fn upstream_timeout(message: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(Kind::UpstreamTimeout, message) }
     }
 
     /// 503: the process is shutting down.

@@ -6,49 +6,49 @@
 use serde::de::IgnoredAny;
 
 /// Texts that were not alike, after which no more are learned.
-const MOST_MISSED: u8 = 16;
+const MAX_MISSES: u8 = 16;
 
 /// A proven text with a gap inside one of its strings.
 #[derive(Debug, Default)]
-pub struct Alike {
+pub struct SimilarJson {
     text: Vec<u8>,
     /// Where the gap begins and ends; nowhere before two texts were learned.
-    gap: Option<(usize, usize)>,
-    missed: u8,
+    variable: Option<(usize, usize)>,
+    misses: u8,
 }
 
-impl Alike {
+impl SimilarJson {
     /// Whether `text` is JSON: at a glance where it can be, by parsing it where not.
-    pub fn is_json(&mut self, text: &[u8]) -> bool {
-        if self.is_like(text) {
+    pub fn is_valid(&mut self, text: &[u8]) -> bool {
+        if self.is_similar(text) {
             return true;
         }
         let valid = serde_json::from_slice::<IgnoredAny>(text).is_ok();
-        if valid && self.missed < MOST_MISSED {
+        if valid && self.misses < MAX_MISSES {
             self.learn(text);
         }
         valid
     }
 
     /// The same as the proven text around the gap, and in it characters only that mean nothing in a string.
-    fn is_like(&self, text: &[u8]) -> bool {
-        let Some((from, to)) = self.gap else { return false };
-        let (Some(before), Some(behind)) = (self.text.get(..from), self.text.get(to..)) else { return false };
-        let middle = text.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+    fn is_similar(&self, text: &[u8]) -> bool {
+        let Some((from, to)) = self.variable else { return false };
+        let (Some(before), Some(after)) = (self.text.get(..from), self.text.get(to..)) else { return false };
+        let middle = text.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
         middle.is_some_and(is_plain)
     }
 
     /// Takes a text that was proven, and was not alike.
     fn learn(&mut self, text: &[u8]) {
-        self.missed += 1;
-        self.gap = gap(&self.text, text);
+        self.misses += 1;
+        self.variable = variable_span(&self.text, text);
         self.text.clear();
         self.text.extend_from_slice(text);
     }
 }
 
 /// The string of `text` in which `other` begins to differ, without its quotes, when it is plain.
-fn gap(other: &[u8], text: &[u8]) -> Option<(usize, usize)> {
+fn variable_span(other: &[u8], text: &[u8]) -> Option<(usize, usize)> {
     let same = text.iter().zip(other).take_while(|(one, two)| one == two).count();
     let from = open_string(text.get(..same)?)?;
     let to = from + memchr::memchr(b'"', text.get(from..)?)?;
@@ -85,22 +85,22 @@ mod tests {
     use proptest::prelude::*;
     use serde::de::IgnoredAny;
 
-    fn learned(texts: &[&str]) -> Alike {
-        let mut alike = Alike::default();
+    fn trained(texts: &[&str]) -> SimilarJson {
+        let mut checker = SimilarJson::default();
         for text in texts {
-            assert!(alike.is_json(text.as_bytes()), "{text}");
+            assert!(checker.is_valid(text.as_bytes()), "{text}");
         }
-        alike
+        checker
     }
 
     #[test]
-    fn the_events_of_a_stream_are_alike() {
-        let mut alike = learned(&[
+    fn the_events_of_a_stream_are_similar() {
+        let mut checker = trained(&[
             r#"{"id":"c-1","choices":[{"delta":{"role":"assistant","content":""}}]}"#,
             r#"{"id":"c-1","choices":[{"delta":{"content":" Hello"}}]}"#,
             r#"{"id":"c-1","choices":[{"delta":{"content":" there"}}]}"#,
         ]);
-        for (text, is_like, is_json) in [
+        for (text, similar, valid) in [
             (r#"{"id":"c-1","choices":[{"delta":{"content":"wörld, long and plain"}}]}"#, true, true),
             (r#"{"id":"c-1","choices":[{"delta":{"content":""}}]}"#, true, true),
             (r#"{"id":"c-1","choices":[{"delta":{"content":" a\"b"}}]}"#, false, true),
@@ -110,28 +110,28 @@ mod tests {
             (r#"{"id":"c-1","choices":[{"delta":{"content":" Hel"#, false, false),
             ("", false, false),
         ] {
-            assert_eq!(alike.is_like(text.as_bytes()), is_like, "{text}");
-            alike.missed = MOST_MISSED;
-            assert_eq!(alike.is_json(text.as_bytes()), is_json, "{text}");
+            assert_eq!(checker.is_similar(text.as_bytes()), similar, "{text}");
+            checker.misses = MAX_MISSES;
+            assert_eq!(checker.is_valid(text.as_bytes()), valid, "{text}");
         }
-        assert!(!alike.is_like(b"{\"id\":\"c-1\",\"choices\":[{\"delta\":{\"content\":\" \xff\"}}]}"));
+        assert!(!checker.is_similar(b"{\"id\":\"c-1\",\"choices\":[{\"delta\":{\"content\":\" \xff\"}}]}"));
     }
 
     #[test]
-    fn what_differs_elsewhere_makes_no_gap() {
+    fn differences_outside_one_string_leave_no_variable_part() {
         for texts in [
             [r#"{"a":1}"#, r#"{"a":2}"#],
             [r#"{"a":"x\n"}"#, r#"{"a":"x\t"}"#],
             [r#"{"a":"\u0041"}"#, r#"{"a":"\u0042"}"#],
             [r#"{"a":"x"}"#, r#"["b"]"#],
         ] {
-            assert_eq!(learned(&texts).gap, None, "{texts:?}");
+            assert_eq!(trained(&texts).variable, None, "{texts:?}");
         }
-        let mut alike = Alike::default();
+        let mut checker = SimilarJson::default();
         for number in 0..100 {
-            assert!(alike.is_json(format!("[{number}]").as_bytes()));
+            assert!(checker.is_valid(format!("[{number}]").as_bytes()));
         }
-        assert_eq!(alike.missed, MOST_MISSED);
+        assert_eq!(checker.misses, MAX_MISSES);
     }
 
     proptest! {
@@ -143,15 +143,15 @@ mod tests {
             put in "[a-z\"\\\\\n\u{e9},}]{0,3}",
         ) {
             let text = |word: &str| serde_json::json!({"k": [around, {"content": word, "z": 1}]}).to_string();
-            let mut alike = Alike::default();
-            prop_assert!(alike.is_json(text(&words[0]).as_bytes()) && alike.is_json(text(&words[1]).as_bytes()));
+            let mut alike = SimilarJson::default();
+            prop_assert!(alike.is_valid(text(&words[0]).as_bytes()) && alike.is_valid(text(&words[1]).as_bytes()));
             let third = text(&words[2]);
             let mut broken = third.clone().into_bytes();
             broken.truncate(cut.min(broken.len()));
             broken.extend_from_slice(put.as_bytes());
             broken.extend_from_slice(third.as_bytes().get(cut..).unwrap_or_default());
             for text in [third.as_bytes(), &broken] {
-                if alike.is_like(text) {
+                if alike.is_similar(text) {
                     prop_assert!(serde_json::from_slice::<IgnoredAny>(text).is_ok());
                 }
             }

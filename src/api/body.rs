@@ -16,7 +16,7 @@ pub struct Body {
     bytes: Bytes,
     members: Vec<Member>,
     /// A bit for each sort of name there is: most lookups find nothing, and end here.
-    sorts: u64,
+    name_filter: u64,
     is_object: bool,
 }
 
@@ -52,9 +52,9 @@ impl Body {
         };
         let base = bytes.as_ptr() as usize;
         let mut members = Vec::with_capacity(outline.0.len());
-        let mut sorts = 0;
+        let mut name_filter = 0;
         for (name, value) in outline.0 {
-            sorts |= sort_of(&name);
+            name_filter |= name_bit(&name);
             let start = value.get().as_ptr() as usize - base;
             let value = start..start + value.get().len();
             members.push(match name {
@@ -69,13 +69,13 @@ impl Body {
                 }
             });
         }
-        Ok(Self { bytes, members, sorts, is_object: true })
+        Ok(Self { bytes, members, name_filter, is_object: true })
     }
 
     /// A body that is no JSON object (a list, a mistake the provider shall tell of): it has no members, and no
     /// edit changes it.
-    pub fn unread(bytes: Bytes) -> Self {
-        Self { bytes, members: Vec::new(), sorts: 0, is_object: false }
+    pub fn opaque(bytes: Bytes) -> Self {
+        Self { bytes, members: Vec::new(), name_filter: 0, is_object: false }
     }
 
     /// The whole body, exactly as it came.
@@ -105,7 +105,7 @@ impl Body {
 
     /// A member's text, when it is a JSON string.
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
-        text(self.value(name)?)
+        unquote(self.value(name)?)
     }
 
     /// Whether a member is literally `true`.
@@ -159,7 +159,7 @@ impl Body {
     }
 
     fn find(&self, name: &str) -> Option<&Member> {
-        if self.sorts & sort_of(name) == 0 {
+        if self.name_filter & name_bit(name) == 0 {
             return None;
         }
         let named = |member: &&Member| match &member.unescaped {
@@ -256,7 +256,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::with_capacity(8);
-                while let Some(Text(name)) = map.next_key()? {
+                while let Some(JsonStr(name)) = map.next_key()? {
                     members.push((name, map.next_value()?));
                 }
                 Ok(Outline(members))
@@ -267,39 +267,39 @@ impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
 }
 
 /// One bit of 64, by length and last letter.
-fn sort_of(name: &str) -> u64 {
+fn name_bit(name: &str) -> u64 {
     let last = name.bytes().last().unwrap_or_default();
     1 << ((name.len() ^ usize::from(last) << 2) & 63)
 }
 
 /// The text of a JSON string; `None` when it is something else.
-pub(super) fn text(raw: &[u8]) -> Option<Cow<'_, str>> {
+pub(super) fn unquote(raw: &[u8]) -> Option<Cow<'_, str>> {
     let inside = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if memchr::memchr(b'\\', inside).is_none() {
         return std::str::from_utf8(inside).ok().map(Cow::Borrowed);
     }
-    serde_json::from_slice(raw).ok().map(|Text(text)| text)
+    serde_json::from_slice(raw).ok().map(|JsonStr(text)| text)
 }
 
 /// A string, borrowed where it has no escapes.
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(super) struct JsonStr<'a>(pub(super) Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonStr<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Borrow;
         impl<'de> Visitor<'de> for Borrow {
-            type Value = Text<'de>;
+            type Value = JsonStr<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
+                Ok(JsonStr(Cow::Borrowed(text)))
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
+                Ok(JsonStr(Cow::Owned(text.to_owned())))
             }
         }
         deserializer.deserialize_str(Borrow)
@@ -330,12 +330,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_two_members_counts() {
+    fn the_last_of_duplicate_members_wins() {
         assert_eq!(body(r#"{"model":"a","model":"b"}"#).text("model").as_deref(), Some("b"));
     }
 
     #[test]
-    fn edits_touch_only_what_they_name() {
+    fn edits_change_only_the_named_members() {
         let set = |name, value: &'static str| Edit::Set(name, Cow::Borrowed(value));
         let text = "{ \"model\" : \"a\",\n \"n\":1.0 }";
         assert_eq!(edited(text, &[set("model", "\"b\"")]), "{ \"model\" : \"b\",\n \"n\":1.0 }");
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn removal_leaves_valid_json_wherever_the_member_stands() {
+    fn removal_leaves_valid_json_at_every_position() {
         let text = r#"{"a":1, "b":2, "c":3}"#;
         for names in [&["a"][..], &["b"], &["c"], &["a", "b"], &["b", "c"], &["a", "c"], &["a", "b", "c"]] {
             let edits: Vec<_> = names.iter().map(|name| Edit::Remove(name)).collect();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn non_objects_are_rejected() {
         for text in ["", "[]", "1", "{\"a\":}", "{\"a\":1}x", "null"] {
             assert!(Body::parse(Bytes::copy_from_slice(text.as_bytes())).is_err(), "{text}");
         }

@@ -56,7 +56,7 @@ pub enum Operation {
     Models,
     ModelsGet,
     Realtime,
-    Proxy,
+    Passthrough,
 }
 
 /// One line of the table. `*` in a path stands for exactly one non-empty segment.
@@ -147,8 +147,8 @@ impl Operation {
     pub fn find(method: &Method, path: &str) -> Self {
         TABLE
             .iter()
-            .find(|row| row.method == *method && matches(row.path, path))
-            .map_or(Operation::Proxy, |row| row.operation)
+            .find(|row| row.method == *method && path_matches(row.path, path))
+            .map_or(Operation::Passthrough, |row| row.operation)
     }
 
     fn row(self) -> Option<&'static Row> {
@@ -162,14 +162,14 @@ impl Operation {
 
     /// How the request body travels. A proxied body is read when it is JSON, so that `@slug/model` and
     /// `override_params` work there too; the caller decides by content type.
-    pub fn body(self) -> BodyKind {
+    pub fn body_kind(self) -> BodyKind {
         self.row().map_or(BodyKind::Opaque, |row| row.body)
     }
 
     /// Whether this is a call of the spec's list, which the gateway knows the shape of, and not one that is
     /// only passed on.
     pub fn is_unified(self) -> bool {
-        self != Operation::Proxy
+        self != Operation::Passthrough
     }
 
     /// Whose error bodies the caller of this operation expects.
@@ -182,7 +182,7 @@ impl Operation {
     }
 }
 
-fn matches(pattern: &str, path: &str) -> bool {
+fn path_matches(pattern: &str, path: &str) -> bool {
     let mut wanted = pattern.split('/');
     let mut given = path.split('/');
     loop {
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_of_the_table_is_found_by_its_own_path() {
+    fn every_row_is_found_by_its_own_path() {
         for row in TABLE {
             let path = row.path.replace('*', "abc-1");
             assert_eq!(Operation::find(&row.method, &path), row.operation, "{path}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_does_not_know_is_proxied() {
+    fn unlisted_paths_are_passed_through() {
         for (method, path) in [
             (Method::PUT, "chat/completions"),
             (Method::POST, "chat/completions/x"),
@@ -216,7 +216,7 @@ mod tests {
             (Method::POST, "rerank/v2"),
             (Method::GET, ""),
         ] {
-            assert_eq!(Operation::find(&method, path), Operation::Proxy, "{method} {path}");
+            assert_eq!(Operation::find(&method, path), Operation::Passthrough, "{method} {path}");
         }
     }
 

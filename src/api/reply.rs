@@ -62,7 +62,7 @@ struct ResponsesEvent<'a> {
 }
 
 impl<'a> OpenAiBody<'a> {
-    fn of(error: &'a Error) -> Self {
+    fn new(error: &'a Error) -> Self {
         let row = error.kind.row();
         let problem = |problem: &'a Problem| OpenAiProblem { path: &problem.path, message: &problem.message };
         Self {
@@ -79,7 +79,7 @@ impl<'a> OpenAiBody<'a> {
 }
 
 impl<'a> AnthropicBody<'a> {
-    fn of(error: &'a Error, trace_id: Option<&'a str>) -> Self {
+    fn new(error: &'a Error, trace_id: Option<&'a str>) -> Self {
         let kind = error.kind.row().anthropic_type;
         let error = AnthropicError { kind, message: &error.message };
         Self { kind: "error", error, request_id: trace_id }
@@ -90,8 +90,8 @@ impl<'a> AnthropicBody<'a> {
 /// them, there the message names them all.
 pub fn error_body(error: &Error, dialect: Dialect, trace_id: &str) -> Vec<u8> {
     match dialect {
-        Dialect::OpenAi | Dialect::Responses => json(&OpenAiBody::of(error)),
-        Dialect::Anthropic => json(&AnthropicBody::of(error, Some(trace_id))),
+        Dialect::OpenAi | Dialect::Responses => json(&OpenAiBody::new(error)),
+        Dialect::Anthropic => json(&AnthropicBody::new(error, Some(trace_id))),
     }
 }
 
@@ -101,8 +101,8 @@ pub fn error_body(error: &Error, dialect: Dialect, trace_id: &str) -> Vec<u8> {
 pub fn error_event(error: &Error, dialect: Dialect, events: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     match dialect {
-        Dialect::OpenAi => write_event(&mut out, None, &json(&OpenAiBody::of(error))),
-        Dialect::Anthropic => write_event(&mut out, Some("error"), &json(&AnthropicBody::of(error, None))),
+        Dialect::OpenAi => write_event(&mut out, None, &json(&OpenAiBody::new(error))),
+        Dialect::Anthropic => write_event(&mut out, Some("error"), &json(&AnthropicBody::new(error, None))),
         Dialect::Responses => {
             let event = ResponsesEvent {
                 kind: "error",
@@ -110,7 +110,7 @@ pub fn error_event(error: &Error, dialect: Dialect, events: u64) -> Vec<u8> {
                 message: &error.message,
                 param: error.param.as_deref(),
                 sequence_number: events,
-                error: OpenAiBody::of(error).error,
+                error: OpenAiBody::new(error).error,
             };
             write_event(&mut out, Some("error"), &json(&event));
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_speak_the_callers_dialect() {
+    fn bodies_follow_the_client_dialect() {
         let error = Error::invalid_request("messages[0].role", "say \"user\"\n").with_provider("openai");
         let openai = r#"{"error":{"message":"say \"user\"\n","type":"invalid_request_error","param":"messages[0].role","code":"invalid_request"},"provider":"openai"}"#;
         assert_eq!(text(error_body(&error, Dialect::OpenAi, "t-1")), openai);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn config_problems_are_listed_and_causes_are_not_told() {
+    fn config_problems_are_listed_and_causes_are_hidden() {
         let problem =
             Problem { path: "retry.attempts".into(), message: "must be an integer".into(), place: None };
         let error = Error::invalid_config("x-gateway-config", vec![problem]);
@@ -160,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn events_speak_the_callers_dialect_and_end_the_stream() {
-        let error = Error::invalid_answer("cut \"short\"", "eof");
+    fn events_follow_the_client_dialect_and_end_the_stream() {
+        let error = Error::invalid_response("cut \"short\"", "eof");
         let cases = [
             (
                 Dialect::OpenAi,

@@ -20,7 +20,7 @@ const RESETS: [(&str, &str); 8] = [
 /// The wait asked for: `retry-after-ms`, `x-ms-retry-after-ms`, `retry-after` (seconds or an HTTP date), or
 /// else the longest reset among limits that are used up (with `is_limited`: the status was 429; other
 /// answers carry these headers as a matter of course).
-pub fn wait(headers: &HeaderMap, is_limited: bool, now: SystemTime) -> Option<Duration> {
+pub fn retry_delay(headers: &HeaderMap, is_limited: bool, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let millis = |name: &str| duration(text(name)?.parse::<f64>().ok()? / 1000.0);
     millis("retry-after-ms")
@@ -83,8 +83,8 @@ fn date(text: &str, now: SystemTime) -> Option<Duration> {
         Ok(at) => at,
         Err(_) => jiff::fmt::rfc2822::parse(&text.replace("GMT", "+0000")).ok()?.timestamp(),
     };
-    let wait = SystemTime::from(at).duration_since(now);
-    Some(wait.unwrap_or_default())
+    let delay = SystemTime::from(at).duration_since(now);
+    Some(delay.unwrap_or_default())
 }
 
 /// Whole milliseconds, rounded up: never sooner than told. Nonsense is none.
@@ -104,18 +104,18 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(1_795_262_400)
     }
 
-    type Told<'a> = &'a [(&'static str, &'a str)];
+    type HeaderRows<'a> = &'a [(&'static str, &'a str)];
 
-    fn told(headers: Told<'_>) -> Option<u64> {
+    fn delay_millis(headers: HeaderRows<'_>) -> Option<u64> {
         let pairs = headers.iter().map(|(name, value)| {
             (http::HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
         });
-        wait(&pairs.collect(), true, now()).map(|wait| wait.as_millis() as u64)
+        retry_delay(&pairs.collect(), true, now()).map(|delay| delay.as_millis() as u64)
     }
 
     #[test]
     fn every_form_is_read() {
-        let rows: &[(Told<'_>, Option<u64>)] = &[
+        let rows: &[(HeaderRows<'_>, Option<u64>)] = &[
             (&[("retry-after", "2")], Some(2000)),
             (&[("retry-after", "0.25")], Some(250)),
             (&[("retry-after", "Sat, 21 Nov 2026 12:00:07 GMT")], Some(7000)),
@@ -142,7 +142,7 @@ mod tests {
             (&[], None),
         ];
         for (headers, wanted) in rows {
-            assert_eq!(told(headers), *wanted, "{headers:?}");
+            assert_eq!(delay_millis(headers), *wanted, "{headers:?}");
         }
     }
 
@@ -152,14 +152,14 @@ mod tests {
             http::HeaderName::from_static("x-ratelimit-reset"),
             HeaderValue::from_static("9"),
         )]);
-        assert_eq!(wait(&headers, false, now()), None);
+        assert_eq!(retry_delay(&headers, false, now()), None);
     }
 
     proptest! {
         #[test]
         fn any_text_is_survived(text in "[ -~]{0,40}") {
             for name in ["retry-after", "retry-after-ms", "x-ratelimit-reset"] {
-                let _ = told(&[(name, &text)]);
+                let _ = delay_millis(&[(name, &text)]);
             }
         }
     }

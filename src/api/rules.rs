@@ -43,20 +43,20 @@ enum Rule {
     TextOrObject,
     /// One text, or a list of at most so many items.
     TextOrList {
-        most: usize,
+        max: usize,
     },
     /// A list of objects.
     List {
-        least: usize,
-        most: usize,
+        min: usize,
+        max: usize,
     },
     Number {
-        least: f64,
-        most: f64,
+        min: f64,
+        max: f64,
     },
     Integer {
-        least: i64,
-        most: i64,
+        min: i64,
+        max: i64,
     },
     OneOf(&'static [&'static str]),
     /// A list of at least one message, each with one of these roles.
@@ -70,12 +70,12 @@ enum Rule {
 }
 
 /// Any whole number that fits where the spec sets no range.
-const INTEGER: Rule = Rule::Integer { least: i64::MIN, most: i64::MAX };
-const PENALTY: Rule = Rule::Number { least: -2.0, most: 2.0 };
-const TEMPERATURE: Rule = Rule::Number { least: 0.0, most: 2.0 };
-const TOP_P: Rule = Rule::Number { least: 0.0, most: 1.0 };
-const CHOICES: Rule = Rule::Integer { least: 1, most: 128 };
-const STOP: Rule = Rule::TextOrList { most: 4 };
+const INTEGER: Rule = Rule::Integer { min: i64::MIN, max: i64::MAX };
+const PENALTY: Rule = Rule::Number { min: -2.0, max: 2.0 };
+const TEMPERATURE: Rule = Rule::Number { min: 0.0, max: 2.0 };
+const TOP_P: Rule = Rule::Number { min: 0.0, max: 1.0 };
+const CHOICES: Rule = Rule::Integer { min: 1, max: 128 };
+const STOP: Rule = Rule::TextOrList { max: 4 };
 
 /// The fields of one operation, and what one field demands of another.
 struct Table {
@@ -152,12 +152,12 @@ pub fn check(operation: Operation, body: &Body, given: &dyn Fn(&str) -> bool) ->
     let Some(table) = table(operation) else { return Ok(()) };
     let fields = Fields { body, given };
     for row in table.rows {
-        let judged = match fields.value(row.name) {
+        let checked = match fields.value(row.name) {
             None if row.required => Err(missing(row.name)),
             None => Ok(()),
             Some(value) => row.rule.check(row.name, value),
         };
-        match judged {
+        match checked {
             // Asked only now: nearly all requests never need to know.
             Err(error) if !given(row.name) => return Err(error),
             _ => {}

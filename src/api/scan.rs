@@ -9,30 +9,30 @@ use memchr::memchr2;
 pub type Path = &'static [&'static str];
 
 /// How many paths can be asked for: a bit each.
-const PATHS: usize = 32;
+const MAX_PATHS: usize = 32;
 /// The deepest path that can be asked for.
-const LEVELS: usize = 4;
+const MAX_LEVELS: usize = 4;
 /// The longest member name that can be asked for.
-const NAME: usize = 24;
+const MAX_NAME_BYTES: usize = 24;
 /// A wanted value longer than this many bytes is passed over: it is not what anybody asked for.
 const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// The state of one pass. At most [`PATHS`] paths.
 #[derive(Debug)]
-pub struct Scan {
+pub struct JsonScanner {
     paths: &'static [Path],
     /// Open lists and objects.
     depth: usize,
     /// The outermost of them, as far as some path leads into them.
-    levels: [Level; LEVELS],
+    levels: [Level; MAX_LEVELS],
     /// The paths that lead to the value that comes next, a bit each.
-    next: u32,
+    matching_paths: u32,
     /// Set inside a value no path leads into: the depth at which that value ends.
     skip_to: Option<usize>,
     in_string: bool,
     escaped: bool,
     /// The next string is a member's name.
-    name_due: bool,
+    expects_name: bool,
     name: Vec<u8>,
     /// The path whose value is passing by.
     capture: Option<usize>,
@@ -48,17 +48,17 @@ struct Level {
     paths: u32,
 }
 
-impl Scan {
+impl JsonScanner {
     pub fn new(paths: &'static [Path]) -> Self {
         Self {
             paths,
             depth: 0,
-            levels: [Level::default(); LEVELS],
-            next: u32::MAX,
+            levels: [Level::default(); MAX_LEVELS],
+            matching_paths: u32::MAX,
             skip_to: None,
             in_string: false,
             escaped: false,
-            name_due: false,
+            expects_name: false,
             name: Vec::new(),
             capture: None,
             value: Vec::new(),
@@ -77,12 +77,12 @@ impl Scan {
         let mut start = 0;
         while let Some(&byte) = chunk.get(at) {
             if self.in_string {
-                at = self.string(chunk, at);
+                at = self.skip_string(chunk, at);
                 continue;
             }
             // Asked at numbers only: elsewhere the next quote is near, and asking costs more than a step.
             if self.skip_to.is_some() && (byte.is_ascii_digit() || byte == b'-') {
-                let plain = chunk.get(at..).map_or(0, without_structure);
+                let plain = chunk.get(at..).map_or(0, unstructured_len);
                 if plain > 0 {
                     at += plain;
                     continue;
@@ -91,55 +91,55 @@ impl Scan {
             match byte {
                 b'"' => {
                     self.in_string = true;
-                    if self.name_due {
+                    if self.expects_name {
                         self.name.clear();
                     }
                 }
                 b'{' | b'[' => {
                     self.open(byte == b'{');
-                    self.value_begins(at, &mut start);
+                    self.start_value(at, &mut start);
                 }
                 b'}' | b']' => {
                     if self.skip_to.is_none() {
-                        self.value_ends(chunk.get(start..at), on);
+                        self.end_value(chunk.get(start..at), on);
                     }
                     self.close();
                 }
                 b',' if self.skip_to.is_none() => {
-                    self.value_ends(chunk.get(start..at), on);
-                    self.item_begins();
-                    self.value_begins(at, &mut start);
+                    self.end_value(chunk.get(start..at), on);
+                    self.start_item();
+                    self.start_value(at, &mut start);
                 }
-                b':' if self.name_due => {
-                    self.name_due = false;
-                    self.next = self.leading(|step| step.as_bytes() == self.name);
-                    self.value_begins(at, &mut start);
+                b':' if self.expects_name => {
+                    self.expects_name = false;
+                    self.matching_paths = self.paths_matching(|step| step.as_bytes() == self.name);
+                    self.start_value(at, &mut start);
                 }
                 _ => {}
             }
             at += 1;
         }
         if self.capture.is_some() {
-            self.keep(chunk.get(start..));
+            self.buffer(chunk.get(start..));
         }
     }
 
     /// Goes to the end of the string, or of the chunk.
-    fn string(&mut self, chunk: &[u8], from: usize) -> usize {
+    fn skip_string(&mut self, chunk: &[u8], from: usize) -> usize {
         let rest = chunk.get(from..).unwrap_or_default();
         if std::mem::take(&mut self.escaped) {
             return from + 1;
         }
         let length = memchr2(b'"', b'\\', rest);
-        if self.name_due && self.name.len() <= NAME {
-            let seen = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
-            self.name.extend(seen.iter().take(NAME + 1));
+        if self.expects_name && self.name.len() <= MAX_NAME_BYTES {
+            let name_part = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
+            self.name.extend(name_part.iter().take(MAX_NAME_BYTES + 1));
         }
         let Some(length) = length else { return chunk.len() };
         if rest.get(length) == Some(&b'\\') {
             self.escaped = true;
             // A name with escapes is none we look for.
-            if self.name_due {
+            if self.expects_name {
                 self.name.push(b'\\');
             }
         } else {
@@ -155,9 +155,9 @@ impl Scan {
             return;
         }
         match self.levels.get_mut(depth) {
-            Some(level) if self.next != 0 && self.capture.is_none() => {
-                *level = Level { object, paths: self.next };
-                self.item_begins();
+            Some(level) if self.matching_paths != 0 && self.capture.is_none() => {
+                *level = Level { object, paths: self.matching_paths };
+                self.start_item();
             }
             _ => self.skip_to = Some(depth),
         }
@@ -166,7 +166,7 @@ impl Scan {
     fn close(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         self.closed |= self.depth == 0;
-        self.name_due = false;
+        self.expects_name = false;
         match self.skip_to {
             Some(depth) if self.depth > depth => {}
             _ => self.skip_to = None,
@@ -174,9 +174,9 @@ impl Scan {
     }
 
     /// A member or an item comes next.
-    fn item_begins(&mut self) {
-        self.name_due = self.level().object;
-        self.next = if self.name_due { 0 } else { self.leading(|step| step == "*") };
+    fn start_item(&mut self) {
+        self.expects_name = self.level().object;
+        self.matching_paths = if self.expects_name { 0 } else { self.paths_matching(|step| step == "*") };
     }
 
     /// The innermost open list or object.
@@ -185,10 +185,10 @@ impl Scan {
     }
 
     /// The paths that lead here and whose next step is the one wanted.
-    fn leading(&self, wanted: impl Fn(&str) -> bool) -> u32 {
+    fn paths_matching(&self, wanted: impl Fn(&str) -> bool) -> u32 {
         let level = self.level();
         let mut bits = 0;
-        for (index, path) in self.paths.iter().enumerate().take(PATHS) {
+        for (index, path) in self.paths.iter().enumerate().take(MAX_PATHS) {
             let step = self.depth.checked_sub(1).and_then(|depth| path.get(depth));
             if level.paths & (1 << index) != 0 && step.is_some_and(|step| wanted(step)) {
                 bits |= 1 << index;
@@ -198,25 +198,26 @@ impl Scan {
     }
 
     /// A value comes next, behind `at`: one that a path ends at is captured.
-    fn value_begins(&mut self, at: usize, start: &mut usize) {
-        if self.skip_to.is_some() || self.next == 0 || self.name_due {
+    fn start_value(&mut self, at: usize, start: &mut usize) {
+        if self.skip_to.is_some() || self.matching_paths == 0 || self.expects_name {
             return;
         }
-        let ends_here =
-            |(index, path): &(usize, &Path)| self.next & (1 << index) != 0 && path.len() == self.depth;
-        if let Some((index, _)) = self.paths.iter().enumerate().take(PATHS).find(ends_here) {
+        let ends_here = |(index, path): &(usize, &Path)| {
+            self.matching_paths & (1 << index) != 0 && path.len() == self.depth
+        };
+        if let Some((index, _)) = self.paths.iter().enumerate().take(MAX_PATHS).find(ends_here) {
             self.capture = Some(index);
             self.value.clear();
             *start = at + 1;
         }
     }
 
-    fn value_ends(&mut self, last: Option<&[u8]>, on: &mut dyn FnMut(usize, &[u8])) {
+    fn end_value(&mut self, last: Option<&[u8]>, on: &mut dyn FnMut(usize, &[u8])) {
         let Some(index) = self.capture else { return };
         let whole = if self.value.is_empty() {
             last.unwrap_or_default()
         } else {
-            self.keep(last);
+            self.buffer(last);
             &self.value
         };
         let whole = whole.trim_ascii();
@@ -225,7 +226,7 @@ impl Scan {
         }
     }
 
-    fn keep(&mut self, part: Option<&[u8]>) {
+    fn buffer(&mut self, part: Option<&[u8]>) {
         let part = part.unwrap_or_default();
         if self.value.len() + part.len() > MAX_VALUE_BYTES {
             self.capture = None;
@@ -238,7 +239,7 @@ impl Scan {
 
 /// How many bytes at the front can neither open nor close anything: nearly all of a list of numbers.
 /// Block by block, without a way out in between, so that the compiler uses wide registers.
-fn without_structure(bytes: &[u8]) -> usize {
+fn unstructured_len(bytes: &[u8]) -> usize {
     const BLOCK: usize = 32;
     // Setting this bit makes `[` and `]` out of `{` and `}`, and of nothing else that JSON has there.
     let structural = |&byte: &u8| byte == b'"' || byte | 0x20 == b'{' || byte | 0x20 == b'}';
@@ -257,7 +258,7 @@ mod tests {
     const WANTED: &[Path] = &[&["usage"], &["model"], &["choices", "*", "finish_reason"], &["tags", "*"]];
 
     fn found(chunks: &[&[u8]]) -> (Vec<(usize, String)>, bool) {
-        let mut scan = Scan::new(WANTED);
+        let mut scan = JsonScanner::new(WANTED);
         let mut out = Vec::new();
         for chunk in chunks {
             scan.push(chunk, &mut |index, text| {
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_where_they_stand_and_nowhere_else() {
+    fn members_are_found_only_at_their_paths() {
         let cases: &[(&str, &[(usize, &str)])] = &[
             (r#"{"model":"m","usage":{"a":[1,{"b":2}]}}"#, &[(1, "\"m\""), (0, r#"{"a":[1,{"b":2}]}"#)]),
             (r#"{ "x" : {"usage":1}, "usage" : 2 , "y":["model"]}"#, &[(0, "2")]),
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_beyond_the_bound_is_passed_over() {
+    fn a_value_beyond_the_bound_is_skipped() {
         let text = format!(r#"{{"usage":"{}","model":"m"}}"#, "x".repeat(MAX_VALUE_BYTES));
         for size in [1000, text.len()] {
             let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
@@ -309,12 +310,12 @@ mod tests {
 
     fn json() -> impl Strategy<Value = Value> {
         let name = prop::sample::select(vec!["usage", "model", "choices", "finish_reason", "tags", "a\"\\"]);
-        let leaf = prop_oneof![
+        let scalar = prop_oneof![
             Just(Value::Null),
             any::<i32>().prop_map(Value::from),
             "[a-z\"\\\\{},:\\[\\]]{0,8}".prop_map(Value::from),
         ];
-        leaf.prop_recursive(5, 40, 5, move |inner| {
+        scalar.prop_recursive(5, 40, 5, move |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
                 prop::collection::vec((name.clone(), inner), 0..5).prop_map(|members| {
@@ -325,7 +326,7 @@ mod tests {
     }
 
     /// What a full parse finds, in no particular order.
-    fn walked(value: &Value) -> Vec<(usize, Value)> {
+    fn expected_values(value: &Value) -> Vec<(usize, Value)> {
         let mut out = Vec::new();
         let items = |name| value.get(name).and_then(Value::as_array).into_iter().flatten();
         out.extend(value.get("usage").map(|value| (0, value.clone())));
@@ -344,7 +345,7 @@ mod tests {
             let (found, _) = found(&chunks);
             let parsed: Vec<(usize, Value)> =
                 found.iter().map(|(index, text)| (*index, serde_json::from_str(text).unwrap())).collect();
-            let wanted = walked(&value);
+            let wanted = expected_values(&value);
             prop_assert_eq!(parsed.len(), wanted.len());
             prop_assert!(wanted.iter().all(|item| parsed.contains(item)), "{:?} {:?}", parsed, wanted);
         }

@@ -5,7 +5,7 @@
 
 mod edge;
 
-pub use edge::{Edge, end_of_event};
+pub use edge::{EventBoundary, first_event_end};
 
 use memchr::memchr2;
 use std::fmt;
@@ -44,7 +44,7 @@ impl std::error::Error for TooLong {}
 
 /// Cuts a byte stream into events, whatever the chunks it comes in.
 #[derive(Debug)]
-pub struct Splitter {
+pub struct SseParser {
     /// The beginning of an event whose end has not come yet.
     carry: Vec<u8>,
     /// Where several `data` lines are joined.
@@ -57,16 +57,16 @@ pub struct Splitter {
     /// The current event is over the limit: everything up to its end is thrown away.
     skipping: bool,
     /// Nothing has been handed out or skipped yet: a byte order mark may stand here.
-    first: bool,
+    at_stream_start: bool,
 }
 
-impl Default for Splitter {
+impl Default for SseParser {
     fn default() -> Self {
         Self::with_limit(MAX_EVENT_BYTES)
     }
 }
 
-impl Splitter {
+impl SseParser {
     fn with_limit(limit: usize) -> Self {
         Self {
             carry: Vec::new(),
@@ -75,7 +75,7 @@ impl Splitter {
             at_line_start: true,
             after_cr: false,
             skipping: false,
-            first: true,
+            at_stream_start: true,
         }
     }
 
@@ -100,7 +100,7 @@ impl Splitter {
             }
             if self.carry.len() + text.len() > self.limit {
                 result = Err(TooLong);
-                self.first = false;
+                self.at_stream_start = false;
                 self.release();
             } else if self.carry.is_empty() {
                 self.emit(text, on);
@@ -115,7 +115,7 @@ impl Splitter {
         if !self.skipping && self.carry.len() + rest.len() > self.limit {
             result = Err(TooLong);
             self.skipping = true;
-            self.first = false;
+            self.at_stream_start = false;
             self.release();
         } else if !self.skipping {
             self.carry.extend_from_slice(rest);
@@ -166,11 +166,11 @@ impl Splitter {
     /// Reads the fields of one event's text and hands it out when it has data.
     fn emit(&mut self, text: &[u8], on: &mut dyn FnMut(Event<'_>)) {
         let mut text = text;
-        if std::mem::take(&mut self.first) {
+        if std::mem::take(&mut self.at_stream_start) {
             text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         }
         // Nearly every event is this one line: nothing to tell apart, nothing to join.
-        if let Some(data) = only_data(text) {
+        if let Some(data) = single_line_data(text) {
             return on(Event { name: None, data });
         }
         let mut name = None;
@@ -209,7 +209,7 @@ impl Splitter {
 
 /// The data of an event that is one `data` line and the blank one behind it; `None` for any other, which may have
 /// data all the same.
-pub fn only_data(text: &[u8]) -> Option<&[u8]> {
+pub fn single_line_data(text: &[u8]) -> Option<&[u8]> {
     let line = text.strip_prefix(b"data: ")?.strip_suffix(b"\n\n")?;
     memchr2(b'\n', b'\r', line).is_none().then_some(line)
 }

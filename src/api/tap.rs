@@ -10,13 +10,13 @@ mod native;
 mod stream;
 
 use super::operation::Operation;
-use super::scan::{Path, Scan};
-use super::usage::{Figures, Usage};
+use super::scan::{JsonScanner, Path};
+use super::usage::{Usage, UsageParts};
 use stream::Stream;
 
 /// What has been learned so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Learned {
+pub struct ResponseSummary {
     /// Tokens, in OpenAI's sense.
     pub usage: Option<Usage>,
     /// The model that answered, in the provider's words.
@@ -35,7 +35,7 @@ pub struct Learned {
     pub ended: bool,
 }
 
-impl Learned {
+impl ResponseSummary {
     /// Whether the answer came to its end: some providers send no end marker but do send a finish reason.
     pub fn is_complete(&self) -> bool {
         self.ended || self.finish.is_some()
@@ -46,13 +46,13 @@ impl Learned {
 #[derive(Debug)]
 pub struct Tap {
     watch: Watch,
-    learned: Learned,
+    summary: ResponseSummary,
 }
 
 #[derive(Debug)]
 enum Watch {
     /// Audio, files: there is nothing to read.
-    Blind,
+    Opaque,
     Json(Box<Whole>),
     Stream(Box<Stream>),
 }
@@ -60,12 +60,12 @@ enum Watch {
 /// The state of one JSON answer.
 #[derive(Debug)]
 struct Whole {
-    scan: Scan,
-    figures: Figures,
+    scan: JsonScanner,
+    usage_parts: UsageParts,
     /// How long the answer is, while nothing of it has come and a glance may do.
     length: Option<usize>,
     /// Its `status` may be that of a response.
-    responses: bool,
+    is_response_object: bool,
 }
 
 /// What a whole JSON answer tells; [`Learned::member`] counts in this order.
@@ -102,91 +102,99 @@ impl Tap {
         let watch = if streamed {
             Watch::Stream(Box::default())
         } else if json {
-            let responses =
-                matches!(operation, Operation::Responses | Operation::ResponsesGet | Operation::Proxy);
+            let is_response_object =
+                matches!(operation, Operation::Responses | Operation::ResponsesGet | Operation::Passthrough);
             let common = matches!(
                 operation,
                 Operation::ChatCompletions | Operation::Completions | Operation::Embeddings
             );
             Watch::Json(Box::new(Whole {
-                scan: Scan::new(PATHS),
-                figures: Figures::default(),
+                scan: JsonScanner::new(PATHS),
+                usage_parts: UsageParts::default(),
                 length: length.filter(|_| common),
-                responses,
+                is_response_object,
             }))
         } else {
-            Watch::Blind
+            Watch::Opaque
         };
-        Self { watch, learned: Learned::default() }
+        Self { watch, summary: ResponseSummary::default() }
     }
 
     /// Takes the next bytes of the answer. True once: on the push with the first content.
     pub fn push(&mut self, chunk: &[u8]) -> bool {
-        let before = self.learned.content;
-        let learned = &mut self.learned;
+        let before = self.summary.content;
+        let summary = &mut self.summary;
         match &mut self.watch {
-            Watch::Blind => learned.content |= !chunk.is_empty(),
+            Watch::Opaque => summary.content |= !chunk.is_empty(),
             Watch::Json(whole) => {
-                let Whole { scan, figures, length, responses } = &mut **whole;
-                learned.content |= !chunk.is_empty();
-                if length.take() == Some(chunk.len()) && learned.at_a_glance(figures, chunk) {
+                let Whole { scan, usage_parts, length, is_response_object } = &mut **whole;
+                summary.content |= !chunk.is_empty();
+                if length.take() == Some(chunk.len()) && summary.read_common_fields(usage_parts, chunk) {
                     return !before;
                 }
-                scan.push(chunk, &mut |index, value| learned.member(figures, *responses, index, value));
-                learned.ended = scan.is_closed();
+                scan.push(chunk, &mut |index, value| {
+                    summary.record_member(usage_parts, *is_response_object, index, value)
+                });
+                summary.ended = scan.is_closed();
             }
-            Watch::Stream(stream) => stream.push(chunk, learned),
+            Watch::Stream(stream) => stream.push(chunk, summary),
         }
-        self.learned.content && !before
+        self.summary.content && !before
     }
 
     /// The answer is over: reads a last event that has no blank line behind it.
     pub fn finish(&mut self) {
         if let Watch::Stream(stream) = &mut self.watch {
-            stream.finish(&mut self.learned);
+            stream.finish(&mut self.summary);
         }
     }
 
-    pub fn learned(&self) -> &Learned {
-        &self.learned
+    pub fn summary(&self) -> &ResponseSummary {
+        &self.summary
     }
 }
 
-impl Learned {
+impl ResponseSummary {
     /// Takes in a whole answer by a few looks; false, and nothing learned, where that is not enough.
-    fn at_a_glance(&mut self, figures: &mut Figures, answer: &[u8]) -> bool {
-        let Some(glance) = glance::look(answer) else { return false };
-        if let Some(usage) = glance.usage {
-            let Some(read) = Figures::read(usage) else { return false };
-            figures.update(&read);
-            self.usage = figures.usage();
+    fn read_common_fields(&mut self, usage_parts: &mut UsageParts, response: &[u8]) -> bool {
+        let Some(fields) = glance::find(response) else { return false };
+        if let Some(usage) = fields.usage {
+            let Some(read) = UsageParts::read(usage) else { return false };
+            usage_parts.update(&read);
+            self.usage = usage_parts.usage();
         }
-        self.note_model(glance.model.and_then(chunk::text));
-        self.note_finish(glance.finish.and_then(chunk::text));
+        self.note_model(fields.model.and_then(chunk::text));
+        self.note_finish(fields.finish.and_then(chunk::text));
         self.ended = true;
         true
     }
 
     /// Takes in one member of a whole answer; `index` counts in [`PATHS`].
-    fn member(&mut self, figures: &mut Figures, responses: bool, index: usize, value: &[u8]) {
+    fn record_member(
+        &mut self,
+        usage_parts: &mut UsageParts,
+        is_response_object: bool,
+        index: usize,
+        value: &[u8],
+    ) {
         match index {
-            0 | 9 | 10 | 14 => self.figures(figures, value),
+            0 | 9 | 10 | 14 => self.record_usage(usage_parts, value),
             1 | 11 | 15 => self.note_model(chunk::text(value)),
             2 | 3 | 7 | 8 | 12 | 13 | 16 | 17 => self.note_finish(chunk::text(value)),
             4 | 18 => self.note_error(value),
             // Batches and files have a status too; only a response's is a reason to stop.
-            5 if responses && self.finish.is_none() => {
+            5 if is_response_object && self.finish.is_none() => {
                 let status = chunk::text(value);
                 self.note_finish(status.filter(|status| chunk::is_final(status)));
             }
-            6 if responses => self.note_finish(chunk::reason(value)),
+            6 if is_response_object => self.note_finish(chunk::reason(value)),
             _ => {}
         }
     }
 
-    fn figures(&mut self, sum: &mut Figures, value: &[u8]) {
-        if let Some(figures) = Figures::read(value) {
-            sum.update(&figures);
+    fn record_usage(&mut self, sum: &mut UsageParts, value: &[u8]) {
+        if let Some(parts) = UsageParts::read(value) {
+            sum.update(&parts);
             self.usage = sum.usage();
         }
     }
@@ -205,8 +213,8 @@ impl Learned {
     }
 
     fn note_error(&mut self, error: &[u8]) {
-        let told = !matches!(error, b"null" | b"false" | b"\"\"" | b"{}");
-        if told && self.error.is_none() {
+        let is_error = !matches!(error, b"null" | b"false" | b"\"\"" | b"{}");
+        if is_error && self.error.is_none() {
             self.error = Some(chunk::error_code(error));
         }
     }

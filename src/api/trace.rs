@@ -13,20 +13,20 @@ impl TraceParent {
     /// upper-case hex, all-zero ids, version `ff`. A version we do not know is read by its known front.
     pub fn parse(value: &str) -> Option<Self> {
         let bytes = value.trim_matches([' ', '\t']).as_bytes();
-        let (known, beyond) = bytes.split_at_checked(55)?;
-        let version = hex::<1>(known.get(0..2)?)?;
+        let (base, rest) = bytes.split_at_checked(55)?;
+        let version = hex::<1>(base.get(0..2)?)?;
         match version {
             [0xff] => return None,
-            [0] if !beyond.is_empty() => return None,
-            _ if !beyond.is_empty() && !beyond.starts_with(b"-") => return None,
+            [0] if !rest.is_empty() => return None,
+            _ if !rest.is_empty() && !rest.starts_with(b"-") => return None,
             _ => {}
         }
-        if [2, 35, 52].iter().any(|&at| known.get(at) != Some(&b'-')) {
+        if [2, 35, 52].iter().any(|&at| base.get(at) != Some(&b'-')) {
             return None;
         }
-        let trace = hex::<16>(known.get(3..35)?)?;
-        let span = hex::<8>(known.get(36..52)?)?;
-        hex::<1>(known.get(53..55)?)?;
+        let trace = hex::<16>(base.get(3..35)?)?;
+        let span = hex::<8>(base.get(36..52)?)?;
+        hex::<1>(base.get(53..55)?)?;
         (trace != [0; 16] && span != [0; 8]).then_some(Self { trace })
     }
 
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_future_version_is_read_by_its_known_front() {
+    fn a_future_version_is_read_by_its_version_zero_part() {
         let future = format!("{}-what-comes", GOOD.replace("00-4", "cc-4"));
         assert_eq!(TraceParent::parse(&future).unwrap().trace_id(), TRACE);
     }

@@ -33,14 +33,14 @@ impl Usage {
     /// and audio shapes and their providers' variants, Anthropic's, Bedrock's, Cohere's and Gemini's
     /// `usageMetadata`. `None` when it is none of them or counts no tokens (rerank's search units, a transcription's seconds).
     pub fn read(json: &[u8]) -> Option<Self> {
-        Figures::read(json)?.usage()
+        UsageParts::read(json)?.usage()
     }
 }
 
 /// A `usage` object as written. Kept apart from [`Usage`] because Anthropic tells it in parts: some with
 /// `message_start`, some (cumulative) with `message_delta`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Figures {
+pub struct UsageParts {
     // OpenAI's chat, completions and embeddings.
     prompt_tokens: Count,
     completion_tokens: Count,
@@ -74,39 +74,39 @@ struct Details {
     thinking_tokens: Count,
 }
 
-impl Figures {
+impl UsageParts {
     /// Reads the JSON text of a `usage` object; `None` when it is no object.
     pub fn read(json: &[u8]) -> Option<Self> {
-        let told = Self::told(json.trim_ascii_start())?;
+        let parts = Self::from_object(json.trim_ascii_start())?;
         // Rare, and looked for only where nothing else was said: the common shapes pay nothing for it.
-        if told.counts() { Some(told) } else { native::read(json).or(Some(told)) }
+        if parts.counts() { Some(parts) } else { native::read(json).or(Some(parts)) }
     }
 
     /// Walked and not parsed: it is read for every answer, and of a stream sometimes for every event.
-    fn told(json: &[u8]) -> Option<Self> {
-        let mut told = Self::default();
+    fn from_object(json: &[u8]) -> Option<Self> {
+        let mut parts = Self::default();
         for (name, value) in walk::members(json)? {
             match name {
-                b"prompt_tokens" => told.prompt_tokens = Count::read(value),
-                b"completion_tokens" => told.completion_tokens = Count::read(value),
-                b"total_tokens" => told.total_tokens = Count::read(value),
-                b"prompt_tokens_details" => told.prompt_tokens_details = Details::read(value),
-                b"completion_tokens_details" => told.completion_tokens_details = Details::read(value),
-                b"input_tokens" => told.input_tokens = Count::read(value),
-                b"output_tokens" => told.output_tokens = Count::read(value),
-                b"input_tokens_details" => told.input_tokens_details = Details::read(value),
-                b"input_token_details" => told.input_token_details = Details::read(value),
-                b"output_tokens_details" => told.output_tokens_details = Details::read(value),
-                b"output_token_details" => told.output_token_details = Details::read(value),
-                b"cache_read_input_tokens" => told.cache_read_input_tokens = Count::read(value),
-                b"cache_creation_input_tokens" => told.cache_creation_input_tokens = Count::read(value),
-                b"prompt_cache_hit_tokens" => told.prompt_cache_hit_tokens = Count::read(value),
-                b"num_cached_tokens" => told.num_cached_tokens = Count::read(value),
-                b"cached_tokens" => told.cached_tokens = Count::read(value),
+                b"prompt_tokens" => parts.prompt_tokens = Count::read(value),
+                b"completion_tokens" => parts.completion_tokens = Count::read(value),
+                b"total_tokens" => parts.total_tokens = Count::read(value),
+                b"prompt_tokens_details" => parts.prompt_tokens_details = Details::read(value),
+                b"completion_tokens_details" => parts.completion_tokens_details = Details::read(value),
+                b"input_tokens" => parts.input_tokens = Count::read(value),
+                b"output_tokens" => parts.output_tokens = Count::read(value),
+                b"input_tokens_details" => parts.input_tokens_details = Details::read(value),
+                b"input_token_details" => parts.input_token_details = Details::read(value),
+                b"output_tokens_details" => parts.output_tokens_details = Details::read(value),
+                b"output_token_details" => parts.output_token_details = Details::read(value),
+                b"cache_read_input_tokens" => parts.cache_read_input_tokens = Count::read(value),
+                b"cache_creation_input_tokens" => parts.cache_creation_input_tokens = Count::read(value),
+                b"prompt_cache_hit_tokens" => parts.prompt_cache_hit_tokens = Count::read(value),
+                b"num_cached_tokens" => parts.num_cached_tokens = Count::read(value),
+                b"cached_tokens" => parts.cached_tokens = Count::read(value),
                 _ => {}
             }
         }
-        Some(told)
+        Some(parts)
     }
 
     /// Whether any token was counted at all.
@@ -123,7 +123,7 @@ impl Figures {
 
     /// Takes over what a later report of the same answer says. Later figures are cumulative and win;
     /// what a later report leaves out stays.
-    pub fn update(&mut self, later: &Figures) {
+    pub fn update(&mut self, later: &UsageParts) {
         self.prompt_tokens = later.prompt_tokens.or(self.prompt_tokens);
         self.completion_tokens = later.completion_tokens.or(self.completion_tokens);
         self.total_tokens = later.total_tokens.or(self.total_tokens);
@@ -164,13 +164,14 @@ impl Figures {
         // Anthropic counts what the cache read or wrote beside `input_tokens`; whoever says
         // `prompt_tokens` (LiteLLM, with Anthropic's fields added) has them included.
         if self.prompt_tokens.0.is_none() {
-            let beside = [self.cache_read_input_tokens, self.cache_creation_input_tokens];
-            usage.input = beside.iter().fold(usage.input, |sum, count| sum.saturating_add(count.value()));
+            let cache_tokens = [self.cache_read_input_tokens, self.cache_creation_input_tokens];
+            usage.input =
+                cache_tokens.iter().fold(usage.input, |sum, count| sum.saturating_add(count.value()));
         }
         usage.total = self.total_tokens.0.unwrap_or(usage.input.saturating_add(usage.output));
         // xAI counts reasoning beside `completion_tokens`; its total gives it away.
-        let apart = usage.input.saturating_add(usage.output).saturating_add(usage.reasoning);
-        if usage.reasoning > 0 && usage.total == apart {
+        let separate_total = usage.input.saturating_add(usage.output).saturating_add(usage.reasoning);
+        if usage.reasoning > 0 && usage.total == separate_total {
             usage.output = usage.output.saturating_add(usage.reasoning);
         }
         Some(usage)
@@ -188,18 +189,18 @@ impl Figures {
 impl Details {
     /// `None` when it is no object: some say `null`.
     fn read(json: &[u8]) -> Option<Self> {
-        let mut told = Self::default();
+        let mut details = Self::default();
         for (name, value) in walk::members(json)? {
             match name {
-                b"cached_tokens" => told.cached_tokens = Count::read(value),
-                b"cache_write_tokens" => told.cache_write_tokens = Count::read(value),
-                b"audio_tokens" => told.audio_tokens = Count::read(value),
-                b"reasoning_tokens" => told.reasoning_tokens = Count::read(value),
-                b"thinking_tokens" => told.thinking_tokens = Count::read(value),
+                b"cached_tokens" => details.cached_tokens = Count::read(value),
+                b"cache_write_tokens" => details.cache_write_tokens = Count::read(value),
+                b"audio_tokens" => details.audio_tokens = Count::read(value),
+                b"reasoning_tokens" => details.reasoning_tokens = Count::read(value),
+                b"thinking_tokens" => details.thinking_tokens = Count::read(value),
                 _ => {}
             }
         }
-        Some(told)
+        Some(details)
     }
 }
 
@@ -280,8 +281,8 @@ impl<'de> Deserialize<'de> for Count {
 mod tests {
     use super::*;
 
-    fn usage(figures: [u64; 8]) -> Option<Usage> {
-        let [input, output, total, cached, cache_write, reasoning, input_audio, output_audio] = figures;
+    fn usage(counts: [u64; 8]) -> Option<Usage> {
+        let [input, output, total, cached, cache_write, reasoning, input_audio, output_audio] = counts;
         Some(Usage { input, output, total, cached, cache_write, reasoning, input_audio, output_audio })
     }
 
@@ -355,12 +356,12 @@ mod tests {
     }
 
     #[test]
-    fn a_later_report_wins_where_it_says_something() {
-        let read = |json: &str| Figures::read(json.as_bytes()).unwrap();
-        let mut figures = read(r#"{"input_tokens":5,"cache_read_input_tokens":9,"output_tokens":1}"#);
-        figures.update(&read(r#"{"output_tokens":30}"#));
-        assert_eq!(figures.usage(), usage([14, 30, 44, 9, 0, 0, 0, 0]));
-        figures.update(&read(r#"{"input_tokens":6,"cache_read_input_tokens":10,"output_tokens":31}"#));
-        assert_eq!(figures.usage(), usage([16, 31, 47, 10, 0, 0, 0, 0]));
+    fn a_later_report_overrides_only_what_it_contains() {
+        let read = |json: &str| UsageParts::read(json.as_bytes()).unwrap();
+        let mut parts = read(r#"{"input_tokens":5,"cache_read_input_tokens":9,"output_tokens":1}"#);
+        parts.update(&read(r#"{"output_tokens":30}"#));
+        assert_eq!(parts.usage(), usage([14, 30, 44, 9, 0, 0, 0, 0]));
+        parts.update(&read(r#"{"input_tokens":6,"cache_read_input_tokens":10,"output_tokens":31}"#));
+        assert_eq!(parts.usage(), usage([16, 31, 47, 10, 0, 0, 0, 0]));
     }
 }

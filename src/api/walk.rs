@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_told_as_they_stand() {
+    fn items_and_members_keep_their_exact_text() {
         let list = br#"[ 1 ,"a,]\"\\" , {"x":[1,{"y":"}"}]}, [] ,null,true , -1.5e3]"#;
         let wanted = ["1", r#""a,]\"\\""#, r#"{"x":[1,{"y":"}"}]}"#, "[]", "null", "true", "-1.5e3"];
         assert_eq!(texts(items(list).unwrap()), wanted);
@@ -127,13 +127,13 @@ mod tests {
     }
 
     fn value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
+        let scalar = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
             any::<i64>().prop_map(Value::from),
             ".{0,60}".prop_map(Value::from),
         ];
-        leaf.prop_recursive(4, 32, 5, |inner| {
+        scalar.prop_recursive(4, 32, 5, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
                 prop::collection::hash_map(".{0,4}", inner, 0..5)
@@ -142,23 +142,23 @@ mod tests {
         })
     }
 
-    fn walked(text: &[u8]) -> Value {
+    fn rebuilt(text: &[u8]) -> Value {
         if let Some(items) = items(text) {
-            return items.map(walked).collect();
+            return items.map(rebuilt).collect();
         }
         let Some(members) = members(text) else { return serde_json::from_slice(text).unwrap() };
         let name = |raw: &[u8]| {
             let quoted = [b"\"", raw, b"\""].concat();
             serde_json::from_slice::<String>(&quoted).unwrap()
         };
-        Value::Object(members.map(|(raw, value)| (name(raw), walked(value))).collect())
+        Value::Object(members.map(|(raw, value)| (name(raw), rebuilt(value))).collect())
     }
 
     proptest! {
         #[test]
         fn a_walk_finds_what_a_parser_finds(value in value(), pretty in any::<bool>()) {
             let text = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) };
-            prop_assert_eq!(walked(&text.unwrap()), value);
+            prop_assert_eq!(rebuilt(&text.unwrap()), value);
         }
 
         #[test]

@@ -260,15 +260,15 @@ fn read(
     body: Option<Bytes>,
     limit: usize,
 ) -> Result<Option<Body>, Error> {
-    let passed_on = is_proxied || operation == Operation::Proxy;
+    let passed_on = is_proxied || operation == Operation::Passthrough;
     match body {
         // What is only passed on streams by when it is too long.
         Some(bytes) if bytes.len() > limit && passed_on => Ok(None),
         Some(bytes) if bytes.len() > limit => Err(Error::body_too_large(limit as u64)),
         Some(bytes) if passed_on => {
-            Ok(Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::unread(bytes))))
+            Ok(Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes))))
         }
-        _ if passed_on || operation.body() != BodyKind::Json => Ok(None),
+        _ if passed_on || operation.body_kind() != BodyKind::Json => Ok(None),
         None => Err(Error::bad_request("The request body must be a JSON object, and it is empty.")),
         Some(bytes) => Body::parse(bytes)
             .map(Some)

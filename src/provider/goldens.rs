@@ -23,7 +23,7 @@ use crate::api::body::Body;
 use crate::api::chat::{Decoder, Event};
 use crate::api::chat_completions;
 use crate::api::operation::Operation;
-use crate::api::sse::{Splitter, write_event};
+use crate::api::sse::{SseParser, write_event};
 use crate::config::account::{Account, names};
 use crate::config::node::Node;
 use crate::config::read::{Cursor, Problems};
@@ -214,7 +214,7 @@ fn mended(mend: Option<&dyn Mend>, answer: &[u8], streamed: bool) -> Vec<u8> {
         return mend(answer);
     }
     let mut out = Vec::new();
-    let mut splitter = Splitter::default();
+    let mut splitter = SseParser::default();
     let mut on = |event: crate::api::sse::Event<'_>| write_event(&mut out, event.name, &mend(event.data));
     splitter.push(answer, &mut on).unwrap();
     splitter.finish(&mut on);

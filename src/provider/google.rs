@@ -62,7 +62,7 @@ enum Place {
 /// proxied there by name.
 fn is_compatible(call: &Call<'_>) -> bool {
     match call.operation {
-        Operation::Proxy => call.path.starts_with("openai/"),
+        Operation::Passthrough => call.path.starts_with("openai/"),
         _ => native(call).is_none(),
     }
 }
@@ -88,7 +88,7 @@ impl Provider for Google {
                 ROW.path(&Call { path: &path, query, ..*call }, account)
             }
             Some((Place::Same, query)) => ROW.path(&Call { query, ..*call }, account),
-            None if call.operation == Operation::Proxy => ROW.path(call, account),
+            None if call.operation == Operation::Passthrough => ROW.path(call, account),
             None => ROW.path(&Call { path: &format!("openai/{}", call.path), ..*call }, account),
         }
     }

@@ -2,7 +2,7 @@
 //! leaves alone keeps every byte, comments and odd line ends included.
 
 use super::way::Mend;
-use crate::api::sse::{MAX_EVENT_BYTES, Splitter, end_of_event, write_event};
+use crate::api::sse::{MAX_EVENT_BYTES, SseParser, first_event_end, write_event};
 
 /// The largest whole answer held, bytes; a larger one passes as it is.
 const MOST_HELD: usize = 16 << 20;
@@ -32,7 +32,8 @@ impl Mending {
         if self.streamed {
             let held = std::mem::take(&mut self.held);
             let mut rest = held.as_slice();
-            while let Some((event, after)) = end_of_event(rest).and_then(|end| rest.split_at_checked(end)) {
+            while let Some((event, after)) = first_event_end(rest).and_then(|end| rest.split_at_checked(end))
+            {
                 self.event(event, out);
                 rest = after;
             }
@@ -58,7 +59,7 @@ impl Mending {
 
     fn event(&self, event: &[u8], out: &mut Vec<u8>) {
         let mut better = None;
-        let mut splitter = Splitter::default();
+        let mut splitter = SseParser::default();
         let mut show = |event: crate::api::sse::Event<'_>| {
             if let Some(data) = self.mend.mend(event.data, true) {
                 better = Some((event.name.map(str::to_owned), data));

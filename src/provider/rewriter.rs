@@ -14,7 +14,7 @@ use super::rescue::{ResumeMode, Transcript};
 use super::way::{Exchange, Mend};
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, Encoder, ProviderError};
-use crate::api::tap::Learned;
+use crate::api::tap::ResponseSummary;
 use refusal::{MOST_REFUSAL, is_in};
 use state::State;
 
@@ -213,7 +213,7 @@ impl Rewriter {
 
     /// What the answer told, where the rewriter reads it: not of bodies that are only mended or exchanged
     /// (watch what comes out of those).
-    pub fn learned(&self) -> Option<&Learned> {
+    pub fn learned(&self) -> Option<&ResponseSummary> {
         match self.work {
             Work::Chat { .. } | Work::Refused { .. } => Some(&self.state.learned),
             Work::Exchange { .. } | Work::Mend(_) => None,

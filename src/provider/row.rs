@@ -165,7 +165,7 @@ impl Row {
             return other.map_or(self.prefix, |(_, prefix)| prefix);
         };
         match self.custom_host {
-            CustomHost::Server(_) if operation == Operation::Proxy => "",
+            CustomHost::Server(_) if operation == Operation::Passthrough => "",
             CustomHost::Before(prefix) | CustomHost::Server(prefix) if !ends_in_version(host) => prefix,
             CustomHost::Base | CustomHost::Before(_) | CustomHost::Server(_) => "",
         }

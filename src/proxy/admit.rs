@@ -163,7 +163,7 @@ async fn hold_upload(
     if holds && !session.is_upgrade_req() {
         let bytes = collect(session, length, limit).await?;
         ctx.record.bytes_in = bytes.len() as u64;
-        request.body = Some(Body::unread(bytes));
+        request.body = Some(Body::opaque(bytes));
     }
     Ok(())
 }
@@ -255,8 +255,8 @@ async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result:
     let compressed = head.headers.contains_key(header::CONTENT_ENCODING);
     // Any other path: JSON is read so that @slug/model and override_params work there too; what is too long
     // to read streams through as it comes.
-    let passed_on = call.is_proxied || call.operation == Operation::Proxy;
-    let wanted = match call.operation.body() {
+    let passed_on = call.is_proxied || call.operation == Operation::Passthrough;
+    let wanted = match call.operation.body_kind() {
         _ if passed_on => {
             is_json(&head.headers) && !compressed && length.is_some_and(|n| n > 0 && n <= limit)
         }
@@ -283,7 +283,7 @@ async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result:
     ctx.record.bytes_in = bytes.len() as u64;
     match Body::parse(bytes.clone()) {
         Ok(body) => Ok(Some(body)),
-        Err(_) if passed_on => Ok(Some(Body::unread(bytes))),
+        Err(_) if passed_on => Ok(Some(Body::opaque(bytes))),
         Err(_) if bytes.is_empty() => {
             Err(Error::bad_request("The request body must be a JSON object, and it is empty."))
         }
@@ -295,7 +295,7 @@ async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result:
 async fn welcome(session: &mut Session) -> std::result::Result<(), Error> {
     if session.req_header().headers.contains_key(header::EXPECT) {
         let told = session.downstream_session.write_continue_response().await;
-        told.map_err(|_| Error::caller_left())?;
+        told.map_err(|_| Error::client_closed())?;
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ pub(super) async fn authorized(
     let obtained = match deadline {
         Some(at) => timeout_at(at.into(), obtained).await.unwrap_or_else(|_| {
             let limit = leaf.request_timeout.unwrap_or_default();
-            Err(Error::timed_out(limit.as_millis() as u64))
+            Err(Error::request_timed_out(limit.as_millis() as u64))
         }),
         None => obtained.await,
     };

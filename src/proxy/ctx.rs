@@ -4,7 +4,7 @@
 
 use super::record::Record;
 use crate::api::operation::Operation;
-use crate::api::tap::{Learned, Tap};
+use crate::api::tap::{ResponseSummary, Tap};
 use crate::error::Error;
 use crate::provider::grant::Granted;
 use crate::provider::rewriter::Rewriter;
@@ -112,7 +112,7 @@ impl Ctx {
         Self {
             started,
             trace_id: String::new(),
-            operation: Operation::Proxy,
+            operation: Operation::Passthrough,
             live: None,
             errand: None,
             is_http10: false,
@@ -131,13 +131,13 @@ impl Ctx {
     /// Whether the request is for a path we know nothing of, or came by `/v1/proxy/`: it passes as it is, names of
     /// headers included.
     pub fn passes_all(&self) -> bool {
-        self.is_proxied || self.operation == Operation::Proxy
+        self.is_proxied || self.operation == Operation::Passthrough
     }
 
     /// What the answer told.
-    pub fn learned(&self) -> Option<&Learned> {
+    pub fn learned(&self) -> Option<&ResponseSummary> {
         let rewritten = self.rewriter.as_ref().and_then(Rewriter::learned);
-        rewritten.or_else(|| self.tap.as_ref().map(Tap::learned))
+        rewritten.or_else(|| self.tap.as_ref().map(Tap::summary))
     }
 }
 

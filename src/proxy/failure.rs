@@ -109,7 +109,7 @@ pub(super) fn while_proxying(
 pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
     if *error.esource() == ErrorSource::Downstream {
         return match error.etype() {
-            ErrorType::ReadTimedout => Error::slow_caller(
+            ErrorType::ReadTimedout => Error::slow_client(
                 "The request body stopped arriving. Send it faster, or ask the operator to raise \
                  limits.body_timeout_ms.",
             ),
@@ -118,9 +118,9 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
             ErrorType::InvalidHTTPHeader
             | ErrorType::H1Error
             | ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => {
-                Error::improper_http(error.to_string())
+                Error::malformed_http(error.to_string())
             }
-            _ => Error::caller_left(),
+            _ => Error::client_closed(),
         };
     }
     let Some(leaf) = leaf else { return Error::internal(error.to_string()) };
@@ -141,7 +141,7 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
             format!("No trusted TLS connection to the provider {who}. Check its certificate and host name."),
             cause,
         ),
-        ErrorType::ReadTimedout | ErrorType::WriteTimedout => Error::silent(
+        ErrorType::ReadTimedout | ErrorType::WriteTimedout => Error::upstream_timeout(
             format!(
                 "The provider {who} went silent. Try again or another provider; the operator bounds the \
                  silence with limits.upstream_read_timeout_ms."
@@ -152,7 +152,7 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
         | ErrorType::H1Error
         | ErrorType::InvalidH2
         | ErrorType::H2Error
-        | ErrorType::H2Downgrade => Error::invalid_answer(
+        | ErrorType::H2Downgrade => Error::invalid_response(
             format!(
                 "The provider {who} answered something that is no HTTP answer. Try again or another provider."
             ),
@@ -182,7 +182,7 @@ pub(super) async fn at_last(session: &mut Session, error: &PingoraError, ctx: &m
 
 /// Writes an error in the caller's dialect. Returns whether the connection may carry another request.
 pub(super) async fn write(session: &mut Session, error: &Error, ctx: &mut Ctx) -> bool {
-    if error.kind == Kind::CallerLeft || session.response_written().is_some() {
+    if error.kind == Kind::ClientClosed || session.response_written().is_some() {
         session.set_keepalive(None);
         return false;
     }

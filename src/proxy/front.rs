@@ -95,7 +95,7 @@ impl Front {
         }
         let rest = self.rest_of_head(stream, head, limit);
         timeout(deadline, rest).await.unwrap_or_else(|_| {
-            Head::Refused(Error::slow_caller(format!(
+            Head::Refused(Error::slow_client(format!(
                 "The request head did not arrive within {} ms. Send it faster, or ask the operator to raise \
                  limits.header_timeout_ms.",
                 deadline.as_millis()
@@ -111,7 +111,7 @@ impl Front {
             }
             let end = if may_be_h2 { None } else { head_end(&head) };
             if end.unwrap_or(head.len()) > limit {
-                return Head::Refused(Error::head_too_large(limit as u64));
+                return Head::Refused(Error::headers_too_large(limit as u64));
             }
             if end.is_some() {
                 return Head::Whole(head);

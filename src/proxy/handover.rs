@@ -56,7 +56,7 @@ pub(super) async fn answer(gateway: &Gateway, session: &mut Session, ctx: &mut C
             Err(failure::of_ours(
                 ctx,
                 match error.kind {
-                    crate::error::Kind::CallerLeft => error,
+                    crate::error::Kind::ClientClosed => error,
                     _ => Error::internal("control plane did not answer"),
                 },
             ))

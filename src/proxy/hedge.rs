@@ -46,7 +46,7 @@ impl Drive<'_> {
         };
         match happened {
             Happened::First(outcome) => return Ok((first, outcome)),
-            Happened::Left => return Err(failure::of_ours(self.ctx, Error::caller_left())),
+            Happened::Left => return Err(failure::of_ours(self.ctx, Error::client_closed())),
             Happened::Draining => return Ok((first, Err(Lost::OutOfTime(Error::draining())))),
             Happened::Slow | Happened::Second(_) => {}
         }
@@ -111,7 +111,7 @@ impl Drive<'_> {
                 self.ctx.errand = Some(first.trial.flight.errand.clone());
                 self.wait_for(first, upload).await
             }
-            Happened::Left => Err(failure::of_ours(self.ctx, Error::caller_left())),
+            Happened::Left => Err(failure::of_ours(self.ctx, Error::client_closed())),
             Happened::Draining | Happened::Slow => Ok((first, Err(Lost::OutOfTime(Error::draining())))),
         }
     }

@@ -5,11 +5,11 @@
 
 use super::answer::is_media;
 use crate::api::Dialect;
-use crate::api::alike::Alike;
+use crate::api::alike::SimilarJson;
 use crate::api::chat::ProviderError;
 use crate::api::operation::Operation;
-use crate::api::sse::{Edge, Splitter, end_of_event, only_data};
-use crate::api::tap::{Learned, Tap};
+use crate::api::sse::{EventBoundary, SseParser, first_event_end, single_line_data};
+use crate::api::tap::{ResponseSummary, Tap};
 use crate::provider::rewriter::Rewriter;
 use crate::provider::translation::Translation;
 use bytes::Bytes;
@@ -65,7 +65,7 @@ pub(super) struct Incoming {
     expected: Expected,
     form: Form,
     /// Proves the events.
-    alike: Alike,
+    alike: SimilarJson,
     out: Vec<Bytes>,
     over: bool,
     trouble: Option<Trouble>,
@@ -83,7 +83,7 @@ enum Form {
     Same {
         mend: Option<Rewriter>,
         tap: Tap,
-        edge: Edge,
+        edge: EventBoundary,
     },
     Chat(Rewriter),
 }
@@ -117,7 +117,7 @@ impl Incoming {
         let tap = || Tap::new(expected.operation, events, shape == Shape::Json, length);
         let form = match rewriter {
             Some((translation, rewriter)) if translation.mends() => {
-                Form::Same { mend: Some(rewriter), tap: tap(), edge: Edge::default() }
+                Form::Same { mend: Some(rewriter), tap: tap(), edge: EventBoundary::default() }
             }
             Some((_, mut rewriter)) => {
                 if expected.keeps {
@@ -126,14 +126,14 @@ impl Incoming {
                 }
                 Form::Chat(rewriter)
             }
-            None => Form::Same { mend: None, tap: tap(), edge: Edge::default() },
+            None => Form::Same { mend: None, tap: tap(), edge: EventBoundary::default() },
         };
         let keeps = expected.keeps && events && matches!(form, Form::Same { .. });
         let mut incoming = Self {
             shape,
             expected,
             form,
-            alike: Alike::default(),
+            alike: SimilarJson::default(),
             out: Vec::new(),
             over: false,
             trouble: None,
@@ -152,7 +152,7 @@ impl Incoming {
             shape: Shape::of(head),
             expected,
             form: Form::Chat(rewriter),
-            alike: Alike::default(),
+            alike: SimilarJson::default(),
             out: Vec::new(),
             over: false,
             trouble: None,
@@ -230,7 +230,7 @@ impl Incoming {
         if !self.expected.careful {
             // Nothing is held back but an end that is none.
             tap.push(&run);
-            let learned = tap.learned();
+            let learned = tap.summary();
             if !learned.ended || finished(self.expected.operation, learned) {
                 self.out.extend(Some(run).filter(|run| !run.is_empty()));
                 return;
@@ -242,7 +242,7 @@ impl Incoming {
         }
         // Events that are as they should be go on together, as they came.
         let mut good = 0;
-        while let Some(end) = run.get(good..).and_then(end_of_event) {
+        while let Some(end) = run.get(good..).and_then(first_event_end) {
             if !self.event(&run.slice(good..good + end)) {
                 break;
             }
@@ -269,9 +269,9 @@ impl Incoming {
             self.trouble = Some(Trouble::Malformed("an event is no JSON"));
             return false;
         }
-        let failed = tap.learned().error.is_some();
+        let failed = tap.summary().error.is_some();
         tap.push(event);
-        let learned = tap.learned();
+        let learned = tap.summary();
         if !failed && learned.error.is_some() && self.expected.careful {
             let fault = fault_in(event);
             self.trouble = Some(Trouble::Error(fault, Some(event.clone())));
@@ -335,7 +335,7 @@ impl Incoming {
         }
         // Only now: what the mending held back went through the edge, too.
         if let Form::Same { edge, .. } = &mut self.form {
-            let rest = edge.rest();
+            let rest = edge.take_rest();
             self.last(rest);
         }
         if !judged || self.trouble.is_some() {
@@ -343,7 +343,7 @@ impl Incoming {
         }
         let Form::Same { tap, .. } = &mut self.form else { return };
         tap.finish();
-        let learned = tap.learned();
+        let learned = tap.summary();
         let failed = learned.error.is_some() && learned.finish.is_none();
         let judges = self.expected.careful && self.wants_json();
         if self.shape == Shape::Json && failed && judges {
@@ -365,7 +365,7 @@ impl Incoming {
             }
             return;
         }
-        match is_sound(&rest, &mut Alike::default()) {
+        match is_sound(&rest, &mut SimilarJson::default()) {
             true => {
                 let mut whole = rest.to_vec();
                 if text.len() == rest.len() {
@@ -392,7 +392,7 @@ impl Incoming {
             Operation::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
             _ => return,
         };
-        let learned = tap.learned();
+        let learned = tap.summary();
         if self.shape == Shape::Events && !learned.ended && learned.error.is_none() {
             self.out.push(Bytes::from_static(end));
         }
@@ -400,7 +400,7 @@ impl Incoming {
 
     /// Whether anybody judges it: what passes unread is as it is.
     fn is_judged(&self) -> bool {
-        !self.expected.is_proxied && self.expected.operation != Operation::Proxy
+        !self.expected.is_proxied && self.expected.operation != Operation::Passthrough
     }
 
     pub fn trouble(&self) -> Option<&Trouble> {
@@ -414,7 +414,7 @@ impl Incoming {
             || match &self.form {
                 Form::Chat(rewriter) => rewriter.is_complete(),
                 Form::Same { tap, .. } => {
-                    let learned = tap.learned();
+                    let learned = tap.summary();
                     let events = self.shape == Shape::Events && self.is_judged();
                     // Some send `[DONE]` behind the last event of a response.
                     let last = self.expected.operation != Operation::Responses;
@@ -428,7 +428,7 @@ impl Incoming {
     pub fn may_end(&self) -> bool {
         let knows = match &self.form {
             Form::Chat(rewriter) => rewriter.knows_finish(),
-            Form::Same { tap, .. } => self.is_judged() && finished(self.expected.operation, tap.learned()),
+            Form::Same { tap, .. } => self.is_judged() && finished(self.expected.operation, tap.summary()),
         };
         // Of several answers one may have finished and another not.
         self.shape == Shape::Events && self.trouble.is_none() && knows && self.expected.choices <= 1
@@ -453,12 +453,12 @@ impl Incoming {
                 _ if !self.is_judged() => true,
                 // An error that was told is an end, too.
                 Shape::Events => {
-                    let learned = tap.learned();
+                    let learned = tap.summary();
                     // Of several answers one may have finished and another not: the end must be told.
                     let all = self.expected.choices <= 1 || learned.ended;
                     (finished(self.expected.operation, learned) && all) || learned.error.is_some()
                 }
-                Shape::Json => tap.learned().ended,
+                Shape::Json => tap.summary().ended,
                 Shape::Other => true,
             },
         }
@@ -469,7 +469,7 @@ impl Incoming {
         match (&self.form, self.shape) {
             _ if self.resumes => self.taken > 0,
             (Form::Chat(rewriter), Shape::Events) => rewriter.learned().is_some_and(|told| told.content),
-            (Form::Same { tap, .. }, Shape::Events) if self.is_judged() => tap.learned().content,
+            (Form::Same { tap, .. }, Shape::Events) if self.is_judged() => tap.summary().content,
             _ => self.taken > 0,
         }
     }
@@ -515,7 +515,7 @@ impl Incoming {
             (Form::Same { .. }, Some(Trouble::Error(_, Some(event)))) => return event,
             (Form::Chat(rewriter), _) => rewriter.fail(fault, &mut out),
             (Form::Same { tap, .. }, _) => {
-                fault.event(dialect, Some(provider), tap.learned().events, &mut out);
+                fault.event(dialect, Some(provider), tap.summary().events, &mut out);
             }
         }
         Bytes::from(out)
@@ -547,7 +547,7 @@ pub(super) enum Broken {
 
 /// Whether the answer finished, by its own words. A chat that only stops coming, or says `[DONE]` without a
 /// finish reason, was cut.
-fn finished(operation: Operation, learned: &Learned) -> bool {
+fn finished(operation: Operation, learned: &ResponseSummary) -> bool {
     match operation {
         Operation::ChatCompletions | Operation::Completions | Operation::Messages => learned.finish.is_some(),
         _ => learned.is_complete(),
@@ -558,7 +558,7 @@ fn finished(operation: Operation, learned: &Learned) -> bool {
 fn before_last(run: &[u8]) -> usize {
     let mut at = 0;
     let mut last = 0;
-    while let Some(end) = run.get(at..).and_then(end_of_event) {
+    while let Some(end) = run.get(at..).and_then(first_event_end) {
         last = at;
         at += end;
     }
@@ -566,12 +566,12 @@ fn before_last(run: &[u8]) -> usize {
 }
 
 /// Whether an event's data is JSON, `[DONE]`, or there is none.
-fn is_sound(event: &[u8], alike: &mut Alike) -> bool {
+fn is_sound(event: &[u8], alike: &mut SimilarJson) -> bool {
     let mut is_sound = |data: &[u8]| {
         let data = data.trim_ascii();
-        data == b"[DONE]" || alike.is_json(data)
+        data == b"[DONE]" || alike.is_valid(data)
     };
-    if let Some(data) = only_data(event) {
+    if let Some(data) = single_line_data(event) {
         return is_sound(data);
     }
     let mut sound = true;
@@ -588,7 +588,7 @@ fn fault_in(event: &[u8]) -> ProviderError {
 
 /// The data of one event; its blank line may be missing.
 fn read(event: &[u8], on: &mut dyn FnMut(&[u8])) {
-    let mut splitter = Splitter::default();
+    let mut splitter = SseParser::default();
     // One that is too long was handed on in pieces already.
     let _ = splitter.push(event, &mut |event| on(event.data));
     splitter.finish(&mut |event| on(event.data));

@@ -145,7 +145,7 @@ impl Drive<'_> {
         self.ctx.record.waited(wait);
         tokio::select! {
             () = sleep(wait) => Ok(None),
-            () = super::flight::stays(self.session) => Err(failure::of_ours(self.ctx, Error::caller_left())),
+            () = super::flight::stays(self.session) => Err(failure::of_ours(self.ctx, Error::client_closed())),
             () = self.gateway.shared.phase.until_cut() => Ok(Some(Error::draining())),
         }
     }
@@ -232,8 +232,8 @@ impl Drive<'_> {
             Err(error) => {
                 self.ctx.record.tried(&errand, turn.why, Some(&error));
                 let outcome = match error.kind {
-                    Kind::TimedOut => Outcome::Silent,
-                    Kind::NotGranted | Kind::Unreachable => Outcome::Broken,
+                    Kind::RequestTimeout => Outcome::Silent,
+                    Kind::CredentialsUnavailable | Kind::Unreachable => Outcome::Broken,
                     _ => Outcome::Unfit(error.status()),
                 };
                 Ok(Err(Came::To(outcome, Last::Error(error))))
@@ -280,7 +280,7 @@ impl Drive<'_> {
                     biased;
                     outcome = &mut ready => break outcome,
                     () = upload.watch(self.session, self.ctx) => {
-                        return Err(failure::of_ours(self.ctx, Error::caller_left()));
+                        return Err(failure::of_ours(self.ctx, Error::client_closed()));
                     }
                     () = self.gateway.shared.phase.until_cut() => {
                         break Err(Lost::OutOfTime(Error::draining()));

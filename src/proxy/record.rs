@@ -196,14 +196,14 @@ fn sum_up(session: &Session, ctx: &mut Ctx) -> Sum {
     }
     // An answer that broke after it began is no success of the provider's, whatever its status was.
     if let (Some(error), Some(attempt)) = (&failed, ctx.record.tries.last_mut())
-        && matches!(error.kind, Kind::Unreachable | Kind::InvalidAnswer | Kind::Silent)
+        && matches!(error.kind, Kind::Unreachable | Kind::InvalidResponse | Kind::UpstreamTimeout)
     {
         attempt.error = Some(error.kind.row().code);
     }
     let status = match (session.response_written(), &failed) {
         (Some(head), _) => head.status.as_u16(),
         (None, Some(error)) => error.status(),
-        (None, None) => Kind::CallerLeft.row().status,
+        (None, None) => Kind::ClientClosed.row().status,
     };
     let last = if ctx.record.last_counted { Duration::ZERO } else { last };
     let overhead = total.saturating_sub(ctx.record.upstream + last + ctx.record.body_wait);

@@ -71,7 +71,7 @@ impl Drive<'_> {
             self.begun = true;
         } else if self.rescue.is_none() && passing.incoming.shape != Shape::Events {
             // The caller has been promised events, by a comment.
-            let error = Error::invalid_answer("The provider answered with no stream.", "no events");
+            let error = Error::invalid_response("The provider answered with no stream.", "no events");
             return Box::pin(self.end_with((ProviderError::from(&error), Some(error))))
                 .await
                 .map(|()| Came::Told);
@@ -187,7 +187,7 @@ impl Drive<'_> {
                 biased;
                 heard = passing.flight.next(until) => heard,
                 () = upload.watch(self.session, self.ctx) => {
-                    return Err(failure::of_ours(self.ctx, Error::caller_left()));
+                    return Err(failure::of_ours(self.ctx, Error::client_closed()));
                 }
                 () = self.gateway.shared.phase.until_cut() => return Ok(Some(End::Stopped(Error::draining()))),
             };
@@ -228,16 +228,17 @@ impl Drive<'_> {
         let error = match trouble {
             Trouble::Error(fault, _) => {
                 let message = format!("The provider broke its answer off: {}", fault.message);
-                Error::invalid_answer(message, "error event")
+                Error::invalid_response(message, "error event")
             }
-            Trouble::Malformed(cause) => {
-                Error::invalid_answer("The provider's stream cannot be read any further. Try again.", *cause)
-            }
-            Trouble::Early => Error::invalid_answer(
+            Trouble::Malformed(cause) => Error::invalid_response(
+                "The provider's stream cannot be read any further. Try again.",
+                *cause,
+            ),
+            Trouble::Early => Error::invalid_response(
                 "The provider closed the stream before the answer was complete. Try again.",
                 "stream ended without a finish",
             ),
-            Trouble::Misfit => Error::invalid_answer(
+            Trouble::Misfit => Error::invalid_response(
                 "The provider broke its answer off, and no other attempt could go on from there. Try again.",
                 "the second answer does not fit the first",
             ),

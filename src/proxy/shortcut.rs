@@ -19,7 +19,7 @@ pub(super) fn is_for(head: &[u8]) -> bool {
     let Some(target) = head.strip_prefix(b"POST /v1/") else { return false };
     let end = memchr::memchr3(b' ', b'?', b'\n', target).unwrap_or(target.len());
     let Some(Ok(path)) = target.get(..end).map(std::str::from_utf8) else { return false };
-    Operation::find(&Method::POST, path).body() == BodyKind::Json && !switches(target)
+    Operation::find(&Method::POST, path).body_kind() == BodyKind::Json && !switches(target)
 }
 
 /// Whether one of the lines below the first is an `Upgrade`.

@@ -126,7 +126,7 @@ impl Trial {
                 return Ok(());
             }
             if incoming.taken > MOST_HELD {
-                let error = Error::invalid_answer(
+                let error = Error::invalid_response(
                     "The provider's answer is over 64 MiB, more than this gateway holds.",
                     "answer too long",
                 );
@@ -232,7 +232,7 @@ impl Trial {
                         refusal.body.extend_from_slice(&chunk);
                     }
                     if refusal.body.len() > MOST_REFUSAL {
-                        let error = Error::invalid_answer(
+                        let error = Error::invalid_response(
                             format!(
                                 "The provider answered {status} with more than 4 MiB, which are not read."
                             ),
@@ -250,7 +250,7 @@ impl Trial {
         };
         let body = body.freeze();
         let said = Said::read(status, &body);
-        let wait = retry_after::wait(&head.headers, status == 429, SystemTime::now());
+        let wait = retry_after::retry_delay(&head.headers, status == 429, SystemTime::now());
         Lost::Failed(Outcome::Answered { status, said, wait }, Last::Answer { head, body })
     }
 
@@ -268,7 +268,7 @@ impl Trial {
             }
             Trouble::Malformed(cause) => {
                 let message = "The provider's answer is not what was asked for. Try again.";
-                let error = Error::invalid_answer(message, *cause);
+                let error = Error::invalid_response(message, *cause);
                 Lost::Failed(Outcome::Broken, Last::Error(self.signed(error)))
             }
             Trouble::Early | Trouble::Misfit => Lost::Failed(Outcome::Broken, Last::Error(self.early())),
@@ -276,7 +276,7 @@ impl Trial {
     }
 
     fn early(&self) -> Error {
-        self.signed(Error::invalid_answer(
+        self.signed(Error::invalid_response(
             "The provider closed its answer before it was complete. Try again.",
             "answer ended without a finish",
         ))
@@ -341,7 +341,7 @@ impl Last {
 /// For the log: a provider's error that came when the caller had an answer's head already.
 fn told(fault: &ProviderError) -> Error {
     let message = format!("The provider answered {}: {}", fault.status, fault.message);
-    Error::invalid_answer(message, "after the answer was begun")
+    Error::invalid_response(message, "after the answer was begun")
 }
 
 /// Ours for what was heard instead of an answer.

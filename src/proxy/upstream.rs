@@ -119,7 +119,7 @@ pub(super) fn direct_head(session: &Session, request: &mut RequestHeader, ctx: &
     };
     let is_upgrade = session.is_upgrade_req();
     let names = Names::of_request(ctx, &errand.attempt.leaf, is_upgrade);
-    let counts_tokens = ctx.operation.body() == BodyKind::Json && !is_upgrade;
+    let counts_tokens = ctx.operation.body_kind() == BodyKind::Json && !is_upgrade;
     let framed = match &errand.attempt.body {
         Some(body) if errand.attempt.body_changed => Framed::By(body.len()),
         _ => Framed::AsItCame,
@@ -149,7 +149,7 @@ pub(super) fn attempt_head(
             }
         });
     }
-    let counts_tokens = ctx.operation.body() == BodyKind::Json;
+    let counts_tokens = ctx.operation.body_kind() == BodyKind::Json;
     let framed = match &errand.attempt.body {
         Some(body) => Framed::By(body.len()),
         None if is_live && !caller.headers.contains_key(header::CONTENT_LENGTH) => Framed::InChunks,
@@ -185,7 +185,7 @@ pub(super) fn check_hop(headers: &HeaderMap) -> std::result::Result<(), Error> {
         |name: &&[u8]| HeaderName::from_bytes(name).is_ok_and(|name| !KEPT.contains(&name.as_str()));
     match named(headers).find(|name| !is_proper(name)) {
         Some(name) => {
-            Err(Error::improper_http(format!("Connection names {:?}", name.escape_ascii().to_string())))
+            Err(Error::malformed_http(format!("Connection names {:?}", name.escape_ascii().to_string())))
         }
         None => Ok(()),
     }

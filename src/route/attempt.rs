@@ -73,7 +73,7 @@ impl Request {
 
     /// Whether it is for a path we know nothing of, or came by `/v1/proxy/`: it passes as it is.
     pub fn passes_all(&self) -> bool {
-        self.is_proxied || self.operation == Operation::Proxy
+        self.is_proxied || self.operation == Operation::Passthrough
     }
 
     /// Relative to the version segment, without a leading slash.
@@ -211,5 +211,5 @@ fn edited(leaf: &Leaf, request: &Request) -> Option<Body> {
     }
     let bytes = body.edit(&edits);
     // An edit of JSON by JSON is JSON; a body that is none is not edited.
-    Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::unread(bytes)))
+    Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes)))
 }

@@ -128,7 +128,7 @@ mod tests {
         let headers = HeaderMap::new();
         let nothing = RequestFacts::new(None, &headers, &[], None, "/");
         assert_eq!((nothing.param("a"), nothing.metadata("a"), nothing.header("a b")), (None, None, None));
-        let list = Body::unread(Bytes::from_static(b"[1]"));
+        let list = Body::opaque(Bytes::from_static(b"[1]"));
         let broken = RequestFacts::new(Some(&list), &headers, &[], Some("nope"), "/");
         assert_eq!((broken.param("0"), broken.metadata("a")), (None, None));
     }

@@ -66,7 +66,7 @@ impl Leaf {
     /// # Errors
     /// As [`Provider::authorize`].
     pub fn auth(&self, call: &Call<'_>) -> Result<Arc<HeaderMap>, Error> {
-        let once = call.operation != Operation::Proxy && !self.provider.auth_varies();
+        let once = call.operation != Operation::Passthrough && !self.provider.auth_varies();
         match self.auth.get() {
             Some((operation, auth)) if once && *operation == call.operation => {
                 return Ok(Arc::clone(auth));
@@ -87,7 +87,7 @@ impl Leaf {
     pub fn grant(&self, call: &Call<'_>) -> Result<Option<Arc<dyn Grant>>, Error> {
         match self.grant.get() {
             Some((operation, grant))
-                if *operation == call.operation && call.operation != Operation::Proxy =>
+                if *operation == call.operation && call.operation != Operation::Passthrough =>
             {
                 return Ok(grant.clone());
             }

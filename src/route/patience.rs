@@ -111,23 +111,25 @@ impl Patience {
         let ms = |limit: Option<Duration>| limit.unwrap_or_default().as_millis();
         let who = leaf.spoken();
         let error = match waited {
-            Waited::Head if leaf.request_timeout.is_some() => Error::timed_out(ms(self.first_byte) as u64),
-            Waited::Head => Error::out_of_time(format!(
+            Waited::Head if leaf.request_timeout.is_some() => {
+                Error::request_timed_out(ms(self.first_byte) as u64)
+            }
+            Waited::Head => Error::deadline_exceeded(format!(
                 "The provider {who} did not begin to answer within {} ms (time_limits.first_byte_ms). Try again or \
                  another provider.",
                 ms(self.first_byte)
             )),
-            Waited::FirstToken => Error::out_of_time(format!(
+            Waited::FirstToken => Error::deadline_exceeded(format!(
                 "The provider {who} sent no content within {} ms (time_limits.first_token_ms). Try again or \
                  another provider.",
                 ms(self.first_token)
             )),
-            Waited::Gap => Error::out_of_time(format!(
+            Waited::Gap => Error::deadline_exceeded(format!(
                 "The provider {who} fell silent in its answer for {} ms (time_limits.gap_ms). Try again or \
                  another provider.",
                 ms(self.gap)
             )),
-            Waited::Total => Error::out_of_time(format!(
+            Waited::Total => Error::deadline_exceeded(format!(
                 "The request took longer than time_limits.total_ms allows ({} ms, all attempts together).",
                 self.total.map_or(0, |total| total.saturating_duration_since(started).as_millis())
             )),

@@ -174,13 +174,16 @@ fn settled(shelf: &Mutex<Shelf>, now: SystemTime) -> Option<Result<(Granted, Ren
 
 fn broken(grant: &dyn Grant, cause: String) -> Error {
     let what = grant.what();
-    Error::not_granted(format!("{} got no usable answer. Try again in a moment.", capital(what)), cause)
+    Error::credentials_unavailable(
+        format!("{} got no usable answer. Try again in a moment.", capital(what)),
+        cause,
+    )
 }
 
 fn refused(grant: &dyn Grant, why: &str, answers: &[Brought]) -> Error {
     let what = grant.what();
     let status = answers.last().map_or(0, |brought| brought.status);
-    Error::not_granted(
+    Error::credentials_unavailable(
         format!("{} failed: {why}", capital(what)),
         format!("the last answer had status {status}"),
     )

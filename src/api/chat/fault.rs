@@ -39,7 +39,7 @@ impl ProviderError {
         // What it says may quote a sentence.
         let what = what.trim_end_matches('.');
         let message = format!("The provider's answer cannot be read: {what}.");
-        Self { code: Some(Kind::InvalidAnswer.row().code.to_owned()), ..Self::new(502, message) }
+        Self { code: Some(Kind::InvalidResponse.row().code.to_owned()), ..Self::new(502, message) }
             .with_kind("upstream_error")
     }
 

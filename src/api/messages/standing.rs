@@ -3,8 +3,8 @@
 
 use super::blocks::{Extent, Open};
 use crate::api::chat::{Event, Json, Start, Text};
-use crate::api::sse::Splitter;
-use crate::api::usage::Figures;
+use crate::api::sse::SseParser;
+use crate::api::usage::UsageParts;
 use bytes::Bytes;
 use serde::Deserialize;
 
@@ -55,7 +55,7 @@ impl ResumeState {
     /// Reads what was sent; `None` where nothing can go on from there.
     pub fn from_sent(sent: &[Bytes]) -> Option<Self> {
         let mut state = Self::default();
-        let mut splitter = Splitter::default();
+        let mut splitter = SseParser::default();
         for bytes in sent {
             splitter.push(bytes, &mut |event| state.take(event.data)).ok()?;
         }
@@ -67,7 +67,7 @@ impl ResumeState {
         let message = self.message.as_deref().and_then(|json| serde_json::from_str::<Message<'_>>(json).ok());
         if let Some(Message { id, model, usage }) = message {
             tell(&Event::Start(Start { id: id.as_deref(), model: model.as_deref(), created: None }));
-            if let Some(usage) = usage.and_then(|usage| Figures::read(usage.get().as_bytes())?.usage()) {
+            if let Some(usage) = usage.and_then(|usage| UsageParts::read(usage.get().as_bytes())?.usage()) {
                 tell(&Event::Usage(usage));
             }
         }

@@ -17,7 +17,7 @@ const ROWS: &[Row] = &[
     optional("presence_penalty", PENALTY),
     optional("logit_bias", Rule::Biases),
     optional("logprobs", Rule::Flag),
-    optional("top_logprobs", Rule::Integer { least: 0, most: 20 }),
+    optional("top_logprobs", Rule::Integer { min: 0, max: 20 }),
     optional("max_tokens", INTEGER),
     optional("max_completion_tokens", INTEGER),
     optional("n", CHOICES),
@@ -29,12 +29,12 @@ const ROWS: &[Row] = &[
     optional("thinking", Rule::Object),
     optional("temperature", TEMPERATURE),
     optional("top_p", TOP_P),
-    optional("tools", Rule::List { least: 0, most: 128 }),
+    optional("tools", Rule::List { min: 0, max: 128 }),
     optional("tool_choice", Rule::TextOrObject),
     optional("parallel_tool_calls", Rule::Flag),
     optional("user", Rule::Text),
     optional("function_call", Rule::TextOrObject),
-    optional("functions", Rule::List { least: 1, most: 128 }),
+    optional("functions", Rule::List { min: 1, max: 128 }),
 ];
 
 pub(super) const TABLE: Table = Table { rows: ROWS, across };

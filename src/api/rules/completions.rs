@@ -9,14 +9,14 @@ use crate::error::Error;
 
 const ROWS: &[Row] = &[
     required("model", Rule::Text),
-    required("prompt", Rule::TextOrList { most: usize::MAX }),
-    optional("best_of", Rule::Integer { least: 0, most: 20 }),
+    required("prompt", Rule::TextOrList { max: usize::MAX }),
+    optional("best_of", Rule::Integer { min: 0, max: 20 }),
     optional("echo", Rule::Flag),
     optional("frequency_penalty", PENALTY),
     optional("presence_penalty", PENALTY),
     optional("logit_bias", Rule::Biases),
-    optional("logprobs", Rule::Integer { least: 0, most: 5 }),
-    optional("max_tokens", Rule::Integer { least: 0, most: i64::MAX }),
+    optional("logprobs", Rule::Integer { min: 0, max: 5 }),
+    optional("max_tokens", Rule::Integer { min: 0, max: i64::MAX }),
     optional("n", CHOICES),
     optional("seed", INTEGER),
     optional("stop", STOP),

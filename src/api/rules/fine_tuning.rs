@@ -11,7 +11,7 @@ const ROWS: &[Row] = &[
     required("suffix", Rule::Text),
     required("method", Rule::Object),
     optional("validation_file", Rule::Text),
-    optional("integrations", Rule::List { least: 0, most: 5 }),
+    optional("integrations", Rule::List { min: 0, max: 5 }),
     optional("seed", INTEGER),
     optional("metadata", Rule::Metadata),
 ];

@@ -10,16 +10,16 @@ use std::borrow::Cow;
 pub(super) struct Items<'a> {
     pub(super) count: usize,
     /// The first item that is no object.
-    pub(super) odd: Option<usize>,
+    pub(super) first_non_object: Option<usize>,
     /// Of the items that are objects.
     pub(super) roles: Vec<Role<'a>>,
 }
 
 /// The `role` of an item.
 pub(super) enum Role<'a> {
-    Told(Cow<'a, str>),
+    Named(Cow<'a, str>),
     /// Not a string.
-    Odd,
+    NotString,
     Absent,
 }
 
@@ -29,9 +29,9 @@ impl<'a> Items<'a> {
         let mut items = Self::default();
         for item in walk::items(value)? {
             match walk::members(item) {
-                Some(members) => items.roles.push(Role::among(members)),
+                Some(members) => items.roles.push(Role::from_members(members)),
                 None => {
-                    items.odd.get_or_insert(items.count);
+                    items.first_non_object.get_or_insert(items.count);
                 }
             }
             items.count += 1;
@@ -42,9 +42,9 @@ impl<'a> Items<'a> {
 
 impl<'a> Role<'a> {
     /// The last one counts where it stands twice, as JSON parsers have it.
-    fn among(members: walk::Members<'a>) -> Self {
+    fn from_members(members: walk::Members<'a>) -> Self {
         members.fold(Role::Absent, |role, (name, value)| match is_role(name) {
-            true => body::text(value).map_or(Role::Odd, Role::Told),
+            true => body::unquote(value).map_or(Role::NotString, Role::Named),
             false => role,
         })
     }
@@ -54,5 +54,5 @@ impl<'a> Role<'a> {
 fn is_role(raw: &[u8]) -> bool {
     raw == b"role"
         || raw.contains(&b'\\')
-            && body::text(&[b"\"", raw, b"\""].concat()).is_some_and(|name| name == "role")
+            && body::unquote(&[b"\"", raw, b"\""].concat()).is_some_and(|name| name == "role")
 }

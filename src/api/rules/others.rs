@@ -6,7 +6,7 @@
 use super::{Fields, Row, Rule, TEMPERATURE, TOP_P, Table, missing, optional, required, rows};
 use crate::error::Error;
 
-const ANY_LENGTH: Rule = Rule::List { least: 1, most: usize::MAX };
+const ANY_LENGTH: Rule = Rule::List { min: 1, max: usize::MAX };
 
 pub(super) const EMBEDDINGS: Table = rows(&[required("model", Rule::Text), required("input", Rule::Any)]);
 
@@ -35,7 +35,7 @@ const RESPONSES_ROWS: &[Row] = &[
     optional("metadata", Rule::Metadata),
     optional("temperature", TEMPERATURE),
     optional("top_p", TOP_P),
-    optional("top_logprobs", Rule::Integer { least: 0, most: 20 }),
+    optional("top_logprobs", Rule::Integer { min: 0, max: 20 }),
     optional("stream", Rule::Flag),
 ];
 

@@ -2,7 +2,7 @@
 //!
 //! The query itself travels on as it came.
 
-use super::value::{one_of, shown};
+use super::value::{one_of, truncated};
 use crate::api::operation::Operation;
 use crate::error::Error;
 use url::form_urlencoded;
@@ -40,16 +40,16 @@ fn is_include(name: &str) -> bool {
     index.is_some_and(|index| index.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn limit(given: &str, least: i64, most: i64) -> Result<(), Error> {
+fn limit(given: &str, min: i64, max: i64) -> Result<(), Error> {
     let message = match given.parse::<i64>() {
         Err(_) => {
-            format!("Invalid type for 'limit': expected an integer, but got '{}' instead.", shown(given))
+            format!("Invalid type for 'limit': expected an integer, but got '{}' instead.", truncated(given))
         }
-        Ok(number) if number < least => format!(
-            "Invalid 'limit': integer below minimum value. Expected a value >= {least}, but got {number} instead."
+        Ok(number) if number < min => format!(
+            "Invalid 'limit': integer below minimum value. Expected a value >= {min}, but got {number} instead."
         ),
-        Ok(number) if number > most => format!(
-            "Invalid 'limit': integer above maximum value. Expected a value <= {most}, but got {number} instead."
+        Ok(number) if number > max => format!(
+            "Invalid 'limit': integer above maximum value. Expected a value <= {max}, but got {number} instead."
         ),
         Ok(_) => return Ok(()),
     };

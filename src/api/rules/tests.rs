@@ -4,14 +4,14 @@ use super::*;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-fn judge(operation: Operation, body: &Value, given: &[&str]) -> Option<(String, String)> {
+fn first_error(operation: Operation, body: &Value, given: &[&str]) -> Option<(String, String)> {
     let body = Body::parse(Bytes::from(body.to_string())).unwrap();
     let error = check(operation, &body, &|name| given.contains(&name)).err()?;
     assert_eq!(error.status(), 400);
     Some((error.param.unwrap(), error.message))
 }
 
-fn least(operation: Operation) -> Value {
+fn minimal_body(operation: Operation) -> Value {
     match operation {
         Operation::ChatCompletions => json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}),
         Operation::Completions => json!({"model": "m", "prompt": "hi"}),
@@ -50,43 +50,43 @@ const ALL: &[Operation] = &[
 
 /// The least body of the operation with `fields` laid over it.
 fn with(operation: Operation, fields: Value) -> Value {
-    let mut body = least(operation);
+    let mut body = minimal_body(operation);
     body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     body
 }
 
 #[test]
-fn the_least_body_passes_and_nothing_can_be_left_out_of_it() {
+fn the_minimal_body_passes_and_every_field_of_it_is_required() {
     for &operation in ALL {
-        let body = least(operation);
-        assert_eq!(judge(operation, &body, &[]), None, "{operation:?}");
+        let body = minimal_body(operation);
+        assert_eq!(first_error(operation, &body, &[]), None, "{operation:?}");
         for name in body.as_object().unwrap().keys() {
             let mut without = body.clone();
             without.as_object_mut().unwrap().remove(name);
             let wanted = (name.clone(), format!("Missing required parameter: '{name}'."));
-            assert_eq!(judge(operation, &without, &[]), Some(wanted.clone()), "{operation:?}");
-            assert_eq!(judge(operation, &without, &[name]), None, "{operation:?} given {name}");
+            assert_eq!(first_error(operation, &without, &[]), Some(wanted.clone()), "{operation:?}");
+            assert_eq!(first_error(operation, &without, &[name]), None, "{operation:?} given {name}");
             let null = with(operation, json!({ name: null }));
-            assert_eq!(judge(operation, &null, &[]), Some(wanted), "{operation:?}");
+            assert_eq!(first_error(operation, &null, &[]), Some(wanted), "{operation:?}");
         }
     }
 }
 
 #[test]
-fn every_row_takes_null_or_is_required_and_stands_once() {
+fn every_row_takes_null_or_is_required_and_is_unique() {
     for &operation in ALL {
         let rows = table(operation).unwrap().rows;
         for row in rows {
             assert_eq!(rows.iter().filter(|other| other.name == row.name).count(), 1, "{}", row.name);
             if !row.required && row.name != "model" {
-                assert_eq!(judge(operation, &with(operation, json!({ row.name: null })), &[]), None);
+                assert_eq!(first_error(operation, &with(operation, json!({ row.name: null })), &[]), None);
             }
         }
     }
 }
 
 #[test]
-fn what_the_spec_allows_and_what_it_does_not_know_passes() {
+fn allowed_and_unknown_fields_pass() {
     let chat = [
         json!({"temperature": 0, "top_p": 1.0, "frequency_penalty": -2, "presence_penalty": 2.0}),
         json!({"n": 128, "seed": i64::MIN, "max_tokens": 0, "max_completion_tokens": 7.0}),
@@ -102,7 +102,7 @@ fn what_the_spec_allows_and_what_it_does_not_know_passes() {
     ];
     for fields in chat {
         let body = with(Operation::ChatCompletions, fields);
-        assert_eq!(judge(Operation::ChatCompletions, &body, &[]), None, "{body}");
+        assert_eq!(first_error(Operation::ChatCompletions, &body, &[]), None, "{body}");
     }
     let others = [
         (Operation::Completions, json!({"prompt": [[1, 2], [3]], "best_of": 3, "n": 2, "logprobs": 5})),
@@ -117,21 +117,21 @@ fn what_the_spec_allows_and_what_it_does_not_know_passes() {
     ];
     for (operation, fields) in others {
         let body = with(operation, fields);
-        assert_eq!(judge(operation, &body, &[]), None, "{body}");
+        assert_eq!(first_error(operation, &body, &[]), None, "{body}");
     }
-    assert_eq!(judge(Operation::Responses, &json!({"prompt": {"id": "p"}}), &[]), None);
-    assert_eq!(judge(Operation::Proxy, &json!({"temperature": "hot"}), &[]), None);
+    assert_eq!(first_error(Operation::Responses, &json!({"prompt": {"id": "p"}}), &[]), None);
+    assert_eq!(first_error(Operation::Passthrough, &json!({"temperature": "hot"}), &[]), None);
 }
 
 /// Fields laid over the least body, the `param` at fault, and some of the words.
 type Refused = (&'static str, &'static str, &'static str);
 
 fn refuses(operation: Operation, cases: &[Refused]) {
-    for (fields, param, words) in cases {
+    for (fields, param, fragment) in cases {
         let body = with(operation, serde_json::from_str(fields).unwrap());
-        let (got, message) = judge(operation, &body, &[]).expect(param);
+        let (got, message) = first_error(operation, &body, &[]).expect(param);
         assert_eq!(got, *param, "{message}");
-        assert!(message.contains(words), "{param}: {message}");
+        assert!(message.contains(fragment), "{param}: {message}");
     }
 }
 
@@ -226,7 +226,7 @@ const BATCHES: &[Refused] = &[
 ];
 
 #[test]
-fn what_the_tables_forbid_is_refused_by_name() {
+fn forbidden_values_are_rejected_by_name() {
     refuses(Operation::ChatCompletions, CHAT);
     refuses(Operation::Completions, COMPLETIONS);
     refuses(Operation::BatchesCreate, BATCHES);
@@ -242,7 +242,7 @@ fn what_the_tables_forbid_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_by_name() {
+fn excessive_counts_are_rejected_by_name() {
     let many = |count: usize| vec![json!({"type": "function"}); count];
     let pairs: serde_json::Map<_, _> = (0..17).map(|n| (n.to_string(), json!("x"))).collect();
     let (chat, batches) = (Operation::ChatCompletions, Operation::BatchesCreate);
@@ -254,15 +254,15 @@ fn what_is_too_much_is_refused_by_name() {
         (batches, json!({"metadata": {"k": "x".repeat(513)}}), "metadata.k", "a string with length 513"),
         (batches, json!({"metadata": {"k".repeat(65): "x"}}), "metadata", "maximum length 64"),
     ];
-    for (operation, fields, param, words) in cases {
-        let (got, message) = judge(operation, &with(operation, fields), &[]).expect(param);
+    for (operation, fields, param, fragment) in cases {
+        let (got, message) = first_error(operation, &with(operation, fields), &[]).expect(param);
         assert_eq!(got, param, "{message}");
-        assert!(message.contains(words), "{param}: {message}");
+        assert!(message.contains(fragment), "{param}: {message}");
     }
 }
 
 #[test]
-fn what_the_config_sets_itself_is_not_judged() {
+fn fields_set_by_the_config_are_not_checked() {
     let cases = [
         (Operation::ChatCompletions, json!({"temperature": 9}), "temperature"),
         (Operation::ChatCompletions, json!({"messages": []}), "messages"),
@@ -272,20 +272,20 @@ fn what_the_config_sets_itself_is_not_judged() {
     ];
     for (operation, fields, name) in cases {
         let body = with(operation, fields);
-        assert!(judge(operation, &body, &[]).is_some(), "{body}");
-        assert_eq!(judge(operation, &body, &[name]), None, "{body}");
+        assert!(first_error(operation, &body, &[]).is_some(), "{body}");
+        assert_eq!(first_error(operation, &body, &[name]), None, "{body}");
     }
 }
 
 #[test]
 fn a_long_value_is_quoted_only_in_part() {
     let body = with(Operation::ChatCompletions, json!({"messages": [{"role": "ü".repeat(5000)}]}));
-    let (_, message) = judge(Operation::ChatCompletions, &body, &[]).unwrap();
+    let (_, message) = first_error(Operation::ChatCompletions, &body, &[]).unwrap();
     assert!(message.len() < 300, "{message}");
 }
 
 #[test]
-fn queries_are_held_to_the_spec() {
+fn queries_are_checked_against_the_spec() {
     let cases = [
         (Operation::BatchesList, "limit=100&after=x", None),
         (Operation::BatchesList, "limit=0", Some("Expected a value >= 1, but got 0 instead.")),
@@ -309,7 +309,9 @@ fn queries_are_held_to_the_spec() {
         let error = check_query(operation, Some(query)).err();
         match wanted {
             None => assert!(error.is_none(), "{query}"),
-            Some(words) => assert!(error.as_ref().unwrap().message.contains(words), "{query}: {error:?}"),
+            Some(fragment) => {
+                assert!(error.as_ref().unwrap().message.contains(fragment), "{query}: {error:?}")
+            }
         }
     }
     assert!(check_query(Operation::BatchesList, None).is_ok());

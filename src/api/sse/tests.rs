@@ -11,12 +11,12 @@ fn owned(events: &mut Vec<Owned>) -> impl FnMut(Event<'_>) + '_ {
 
 fn split(chunks: &[&[u8]], limit: usize) -> (Vec<Owned>, bool) {
     let mut events = Vec::new();
-    let mut splitter = Splitter::with_limit(limit);
+    let mut parser = SseParser::with_limit(limit);
     let mut too_long = false;
     for chunk in chunks {
-        too_long |= splitter.push(chunk, &mut owned(&mut events)).is_err();
+        too_long |= parser.push(chunk, &mut owned(&mut events)).is_err();
     }
-    splitter.finish(&mut owned(&mut events));
+    parser.finish(&mut owned(&mut events));
     (events, too_long)
 }
 
@@ -59,7 +59,7 @@ fn naive(text: &[u8]) -> Vec<Owned> {
 }
 
 #[test]
-fn events_are_read_as_the_standard_says() {
+fn events_are_parsed_as_the_standard_defines() {
     type Wanted = &'static [(Option<&'static str>, &'static str)];
     let cases: &[(&str, Wanted)] = &[
         ("data: a\n\ndata: b\r\n\r\ndata:c\r\r", &[(None, "a"), (None, "b"), (None, "c")]),
@@ -87,7 +87,7 @@ fn events_are_read_as_the_standard_says() {
 }
 
 #[test]
-fn an_event_over_the_limit_is_dropped_and_the_next_ones_come() {
+fn an_event_over_the_limit_is_dropped_and_later_ones_are_parsed() {
     let text = format!("data: a\n\ndata: {}\n\ndata: b\n\n", "x".repeat(100));
     for size in [1, 7, 50, 1000] {
         let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
@@ -100,27 +100,27 @@ fn an_event_over_the_limit_is_dropped_and_the_next_ones_come() {
 #[test]
 fn an_event_within_one_chunk_is_borrowed_from_it() {
     let chunk = b"event: e\ndata: abc\n\n";
-    let mut splitter = Splitter::default();
-    let mut seen = 0;
-    let pushed = splitter.push(chunk, &mut |event| {
-        seen += 1;
+    let mut parser = SseParser::default();
+    let mut count = 0;
+    let pushed = parser.push(chunk, &mut |event| {
+        count += 1;
         assert!(chunk.as_ptr_range().contains(&event.data.as_ptr()));
     });
-    assert_eq!((pushed, seen, splitter.carry.capacity()), (Ok(()), 1, 0));
+    assert_eq!((pushed, count, parser.carry.capacity()), (Ok(()), 1, 0));
 }
 
 #[test]
 fn a_large_event_does_not_keep_its_memory() {
-    let mut splitter = Splitter::default();
+    let mut parser = SseParser::default();
     let large = vec![b'x'; 1 << 20];
     for chunk in [&b"data: "[..], &large, b"\n\n"] {
-        splitter.push(chunk, &mut |_| {}).unwrap();
+        parser.push(chunk, &mut |_| {}).unwrap();
     }
-    assert!(splitter.carry.capacity() <= KEPT_CAPACITY);
+    assert!(parser.carry.capacity() <= KEPT_CAPACITY);
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn written_events_parse_back() {
     for (name, data) in [(None, "a"), (Some("error"), "{\"a\":1}"), (None, "a\nb\n"), (None, "")] {
         let mut out = Vec::new();
         write_event(&mut out, name, data.as_bytes());
@@ -130,7 +130,7 @@ fn what_is_written_is_read_back() {
 
 /// Text made of the pieces that matter, so that random cuts fall between them.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
-    let piece = prop::sample::select(vec![
+    let fragment = prop::sample::select(vec![
         "\u{feff}",
         "data: {\"a\":1}",
         "data:x",
@@ -148,7 +148,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         "\r\n\r\n",
         "ü",
     ]);
-    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat().into_bytes())
+    prop::collection::vec(fragment, 0..40).prop_map(|fragments| fragments.concat().into_bytes())
 }
 
 fn cut(text: &[u8], sizes: &[usize]) -> (Vec<Owned>, bool) {

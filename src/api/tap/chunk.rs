@@ -32,8 +32,8 @@ pub(super) struct ChatChunk<'a> {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Choice<'a> {
-    delta: Option<Speaks>,
-    text: Option<Says>,
+    delta: Option<HasContent>,
+    text: Option<NonEmpty>,
     #[serde(borrow)]
     finish_reason: Raw<'a>,
 }
@@ -103,25 +103,26 @@ impl<'a> TypedEvent<'a> {
         }
         let opened = self.content_block.or(self.item);
         let kind = opened.and_then(|block| raw_text(parse::<Block<'_>>(block)?.kind));
-        let vessel = |kind: String| matches!(kind.as_str(), "text" | "thinking" | "message" | "reasoning");
+        let is_container =
+            |kind: String| matches!(kind.as_str(), "text" | "thinking" | "message" | "reasoning");
         match (self.delta, kind) {
-            (Some(delta), _) => match parse::<Says>(delta) {
-                Some(Says(said)) if delta.get().starts_with('"') => said,
-                _ => parse::<Speaks>(delta).is_some_and(|delta| delta.0),
+            (Some(delta), _) => match parse::<NonEmpty>(delta) {
+                Some(NonEmpty(non_empty)) if delta.get().starts_with('"') => non_empty,
+                _ => parse::<HasContent>(delta).is_some_and(|delta| delta.0),
             },
-            (None, Some(kind)) => !vessel(kind),
+            (None, Some(kind)) => !is_container(kind),
             // Speech has its bytes in a member of its own.
             (None, None) => opened.is_none(),
         }
     }
 
     /// What `message_start` tells.
-    pub(super) fn message(&self) -> Option<Told<'a>> {
+    pub(super) fn message(&self) -> Option<ResponseObject<'a>> {
         parse(self.message?)
     }
 
     /// What `response.created` and the final events of a response tell.
-    pub(super) fn response(&self) -> Option<Told<'a>> {
+    pub(super) fn response(&self) -> Option<ResponseObject<'a>> {
         parse(self.response?)
     }
 
@@ -146,7 +147,7 @@ impl<'a> TypedEvent<'a> {
 
 /// A message or a response as an event carries it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Told<'a> {
+pub(super) struct ResponseObject<'a> {
     #[serde(borrow)]
     model: Raw<'a>,
     usage: Raw<'a>,
@@ -155,7 +156,7 @@ pub(super) struct Told<'a> {
     incomplete_details: Raw<'a>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> ResponseObject<'a> {
     pub(super) fn model(&self) -> Option<String> {
         raw_text(self.model)
     }
@@ -193,17 +194,17 @@ pub(super) fn reason(details: &[u8]) -> Option<String> {
 /// The `code` of an error, or its `type`, or just that there is one.
 pub(super) fn error_code(error: &[u8]) -> String {
     #[derive(Deserialize)]
-    struct Fault<'a> {
+    struct ErrorObject<'a> {
         #[serde(borrow)]
         code: Raw<'a>,
         #[serde(rename = "type")]
         kind: Raw<'a>,
     }
-    let code = serde_json::from_slice::<Fault<'_>>(error).ok().and_then(|fault| {
+    let code = serde_json::from_slice::<ErrorObject<'_>>(error).ok().and_then(|object| {
         // Some codes are numbers.
         let number = |raw: &RawValue| raw.get().parse::<u64>().ok().map(|number| number.to_string());
-        let code = fault.code.and_then(|raw| raw_text(Some(raw)).or_else(|| number(raw)));
-        code.or_else(|| raw_text(fault.kind))
+        let code = object.code.and_then(|raw| raw_text(Some(raw)).or_else(|| number(raw)));
+        code.or_else(|| raw_text(object.kind))
     });
     let code = code.unwrap_or_else(|| "error".to_owned());
     code.chars().filter(|letter| !letter.is_control()).take(MAX_CODE).collect()
@@ -237,28 +238,28 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
 
 /// Whether a delta's members say something that a user would see.
 #[derive(Debug)]
-pub(super) struct Speaks(pub(super) bool);
+pub(super) struct HasContent(pub(super) bool);
 
-impl<'de> Deserialize<'de> for Speaks {
+impl<'de> Deserialize<'de> for HasContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
         impl<'de> Visitor<'de> for Members {
-            type Value = Speaks;
+            type Value = HasContent;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a delta")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Speaks, A::Error> {
-                let mut speaks = false;
-                while let Some(Known(known)) = map.next_key()? {
-                    if known {
-                        speaks |= map.next_value::<Says>()?.0;
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<HasContent, A::Error> {
+                let mut has_content = false;
+                while let Some(IsContentKey(is_content)) = map.next_key()? {
+                    if is_content {
+                        has_content |= map.next_value::<NonEmpty>()?.0;
                     } else {
                         map.next_value::<IgnoredAny>()?;
                     }
                 }
-                Ok(Speaks(speaks))
+                Ok(HasContent(has_content))
             }
         }
         deserializer.deserialize_map(Members)
@@ -267,19 +268,19 @@ impl<'de> Deserialize<'de> for Speaks {
 
 /// Whether a delta's member is one that carries content: chat's and its dialects', then Anthropic's, then
 /// those of Gemini's parts.
-struct Known(bool);
+struct IsContentKey(bool);
 
-impl<'de> Deserialize<'de> for Known {
+impl<'de> Deserialize<'de> for IsContentKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Name;
         impl Visitor<'_> for Name {
-            type Value = Known;
+            type Value = IsContentKey;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a name")
             }
 
-            fn visit_str<E>(self, name: &str) -> Result<Known, E> {
+            fn visit_str<E>(self, name: &str) -> Result<IsContentKey, E> {
                 const NAMES: &[&str] = &[
                     "content",
                     "reasoning",
@@ -298,7 +299,7 @@ impl<'de> Deserialize<'de> for Known {
                     "inlineData",
                     "executableCode",
                 ];
-                Ok(Known(NAMES.contains(&name)))
+                Ok(IsContentKey(NAMES.contains(&name)))
             }
         }
         deserializer.deserialize_str(Name)
@@ -307,56 +308,56 @@ impl<'de> Deserialize<'de> for Known {
 
 /// Whether a value is more than null, an empty string or an empty list.
 #[derive(Debug)]
-struct Says(bool);
+struct NonEmpty(bool);
 
-impl<'de> Deserialize<'de> for Says {
+impl<'de> Deserialize<'de> for NonEmpty {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Any;
         impl<'de> Visitor<'de> for Any {
-            type Value = Says;
+            type Value = NonEmpty;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("any value")
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Says, E> {
-                Ok(Says(!text.is_empty()))
+            fn visit_str<E>(self, text: &str) -> Result<NonEmpty, E> {
+                Ok(NonEmpty(!text.is_empty()))
             }
 
-            fn visit_unit<E>(self) -> Result<Says, E> {
-                Ok(Says(false))
+            fn visit_unit<E>(self) -> Result<NonEmpty, E> {
+                Ok(NonEmpty(false))
             }
 
-            fn visit_bool<E>(self, _: bool) -> Result<Says, E> {
-                Ok(Says(false))
+            fn visit_bool<E>(self, _: bool) -> Result<NonEmpty, E> {
+                Ok(NonEmpty(false))
             }
 
-            fn visit_u64<E>(self, _: u64) -> Result<Says, E> {
-                Ok(Says(true))
+            fn visit_u64<E>(self, _: u64) -> Result<NonEmpty, E> {
+                Ok(NonEmpty(true))
             }
 
-            fn visit_i64<E>(self, _: i64) -> Result<Says, E> {
-                Ok(Says(true))
+            fn visit_i64<E>(self, _: i64) -> Result<NonEmpty, E> {
+                Ok(NonEmpty(true))
             }
 
-            fn visit_f64<E>(self, _: f64) -> Result<Says, E> {
-                Ok(Says(true))
+            fn visit_f64<E>(self, _: f64) -> Result<NonEmpty, E> {
+                Ok(NonEmpty(true))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Says, A::Error> {
-                let mut says = false;
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<NonEmpty, A::Error> {
+                let mut non_empty = false;
                 while list.next_element::<IgnoredAny>()?.is_some() {
-                    says = true;
+                    non_empty = true;
                 }
-                Ok(Says(says))
+                Ok(NonEmpty(non_empty))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Says, A::Error> {
-                let mut says = false;
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NonEmpty, A::Error> {
+                let mut non_empty = false;
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
-                    says = true;
+                    non_empty = true;
                 }
-                Ok(Says(says))
+                Ok(NonEmpty(non_empty))
             }
         }
         deserializer.deserialize_any(Any)

@@ -5,26 +5,26 @@
 //! carry a backslash. Anything else is left to the full scan.
 
 /// The longest answer looked at this way: what is longer comes in pieces anyway.
-const LONGEST: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 /// The wanted values, as JSON text; of the usage its beginning, with all that stands behind it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Glance<'a> {
+pub(super) struct CommonFields<'a> {
     pub usage: Option<&'a [u8]>,
     pub model: Option<&'a [u8]>,
     pub finish: Option<&'a [u8]>,
 }
 
 /// Looks at a whole answer of chat, completions or embeddings. `None` where a look is not enough.
-pub(super) fn look(answer: &[u8]) -> Option<Glance<'_>> {
-    let text = answer.trim_ascii();
-    if text.len() > LONGEST || text.first() != Some(&b'{') || text.last() != Some(&b'}') {
+pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
+    let text = response.trim_ascii();
+    if text.len() > MAX_BYTES || text.first() != Some(&b'{') || text.last() != Some(&b'}') {
         return None;
     }
     let (mut usage, mut model, mut finish) = (None, None, None);
     // From colon to colon: there are few of them, and each search for a name would cost as much as all of these.
     for colon in memchr::memchr_iter(b':', text) {
-        let wanted = match name_before(text, colon) {
+        let slot = match name_before(text, colon) {
             Some(b"usage") => &mut usage,
             Some(b"model") => &mut model,
             Some(b"finish_reason") => &mut finish,
@@ -32,15 +32,15 @@ pub(super) fn look(answer: &[u8]) -> Option<Glance<'_>> {
             Some(b"error") => return None,
             _ => continue,
         };
-        if wanted.is_some() {
+        if slot.is_some() {
             return None;
         }
-        *wanted = Some(text.get(colon + 1..)?.trim_ascii_start());
+        *slot = Some(text.get(colon + 1..)?.trim_ascii_start());
     }
-    Some(Glance {
-        usage: object(usage.unwrap_or_default())?,
-        model: word(model.unwrap_or_default())?,
-        finish: word(finish.unwrap_or_default())?,
+    Some(CommonFields {
+        usage: object_start(usage.unwrap_or_default())?,
+        model: plain_string(model.unwrap_or_default())?,
+        finish: plain_string(finish.unwrap_or_default())?,
     })
 }
 
@@ -60,7 +60,7 @@ fn name_before(text: &[u8], colon: usize) -> Option<&'static [u8]> {
 }
 
 /// A string without escapes, quotes included; nothing for `null`.
-fn word(value: &[u8]) -> Option<Option<&[u8]>> {
+fn plain_string(value: &[u8]) -> Option<Option<&[u8]>> {
     match value.first() {
         None => Some(None),
         Some(b'"') => {
@@ -72,7 +72,7 @@ fn word(value: &[u8]) -> Option<Option<&[u8]>> {
 }
 
 /// An object and what follows it: whoever walks it finds its end. Nothing for `null`.
-fn object(value: &[u8]) -> Option<Option<&[u8]>> {
+fn object_start(value: &[u8]) -> Option<Option<&[u8]>> {
     if value.first() != Some(&b'{') {
         return (value.is_empty() || value.starts_with(b"null")).then_some(None);
     }
@@ -84,17 +84,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_common_answer_is_read_and_a_doubtful_one_is_left() {
-        let answer =
+    fn common_responses_are_read_and_doubtful_ones_are_left() {
+        let response =
             br#" {"model": "m","choices":[{"message":{"content":"\"usage\":{}"},"finish_reason":"stop"}],
             "usage" : {"a":1,"b":{"c":2}}} "#;
-        let glance = look(answer).unwrap();
-        assert_eq!(glance.usage, Some(&br#"{"a":1,"b":{"c":2}}}"#[..]));
-        assert_eq!(glance.model, Some(&b"\"m\""[..]));
-        assert_eq!(glance.finish, Some(&b"\"stop\""[..]));
-        let none = Glance { usage: None, model: None, finish: None };
-        assert_eq!(look(br#"{"object":"model","a\"model":"x","b:":["error"]}"#).as_ref(), Some(&none));
-        assert_eq!(look(br#"{"usage":null,"data":[]}"#), Some(none));
+        let fields = find(response).unwrap();
+        assert_eq!(fields.usage, Some(&br#"{"a":1,"b":{"c":2}}}"#[..]));
+        assert_eq!(fields.model, Some(&b"\"m\""[..]));
+        assert_eq!(fields.finish, Some(&b"\"stop\""[..]));
+        let none = CommonFields { usage: None, model: None, finish: None };
+        assert_eq!(find(br#"{"object":"model","a\"model":"x","b:":["error"]}"#).as_ref(), Some(&none));
+        assert_eq!(find(br#"{"usage":null,"data":[]}"#), Some(none));
         for doubtful in [
             &br#"{"error":{"message":"no"}}"#[..],
             br#"{"choices":[{"finish_reason":"stop"},{"finish_reason":"length"}]}"#,
@@ -106,7 +106,7 @@ mod tests {
             b"{\"model\":\"m\"",
             b"",
         ] {
-            assert_eq!(look(doubtful), None, "{}", String::from_utf8_lossy(doubtful));
+            assert_eq!(find(doubtful), None, "{}", String::from_utf8_lossy(doubtful));
         }
     }
 }

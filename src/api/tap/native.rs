@@ -3,7 +3,7 @@
 //!
 //! Lenient as `chunk` is, whose helpers it uses.
 
-use super::chunk::{Raw, Speaks, bytes, parse, raw_text};
+use super::chunk::{HasContent, Raw, bytes, parse, raw_text};
 use serde::Deserialize;
 
 /// One of Gemini's `candidates`.
@@ -20,12 +20,12 @@ pub(super) fn candidates(raw: Raw<'_>) -> (bool, Option<String>) {
     #[derive(Deserialize)]
     struct Content {
         #[serde(default)]
-        parts: Vec<Speaks>,
+        parts: Vec<HasContent>,
     }
     let (mut content, mut finish) = (false, None);
     for candidate in raw.and_then(parse::<Vec<Candidate<'_>>>).unwrap_or_default() {
-        let told = candidate.content.and_then(parse::<Content>);
-        content |= told.is_some_and(|told| told.parts.iter().any(|part| part.0));
+        let parsed = candidate.content.and_then(parse::<Content>);
+        content |= parsed.is_some_and(|parsed| parsed.parts.iter().any(|part| part.0));
         finish = finish.or_else(|| raw_text(candidate.finish));
     }
     (content, finish)

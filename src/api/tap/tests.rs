@@ -6,20 +6,20 @@ use proptest::prelude::*;
 use serde_json::Value;
 use std::path::Path as FilePath;
 
-fn tapped(operation: Operation, streamed: bool, chunks: &[&[u8]]) -> Learned {
+fn tapped(operation: Operation, streamed: bool, chunks: &[&[u8]]) -> ResponseSummary {
     let length = chunks.iter().map(|chunk| chunk.len()).sum();
     let mut tap = Tap::new(operation, streamed, !streamed, Some(length));
     let firsts = chunks.iter().filter(|chunk| tap.push(chunk)).count();
-    let pushed = tap.learned().content;
+    let pushed = tap.summary().content;
     tap.finish();
     assert_eq!(firsts, usize::from(pushed), "the first content is reported exactly once");
-    tap.learned().clone()
+    tap.summary().clone()
 }
 
-fn streamed(text: &str) -> Learned {
-    let whole = tapped(Operation::Proxy, true, &[text.as_bytes()]);
+fn streamed(text: &str) -> ResponseSummary {
+    let whole = tapped(Operation::Passthrough, true, &[text.as_bytes()]);
     let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
-    assert_eq!(tapped(Operation::Proxy, true, &bytes), whole, "byte by byte {text}");
+    assert_eq!(tapped(Operation::Passthrough, true, &bytes), whole, "byte by byte {text}");
     whole
 }
 
@@ -59,7 +59,7 @@ fn the_first_content_is_where_a_user_sees_something() {
 }
 
 #[test]
-fn errors_in_a_stream_are_seen_in_every_dialect() {
+fn errors_in_a_stream_are_detected_in_every_dialect() {
     let cases = [
         (
             "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n",
@@ -106,13 +106,13 @@ fn a_finish_or_an_end_mark_completes_a_stream_and_nothing_else_does() {
 /// Usage as input and output, model, finish, whether it is complete.
 type Gist<'a> = (Option<(u64, u64)>, Option<&'a str>, Option<&'a str>, bool);
 
-fn gist(learned: &Learned) -> Gist<'_> {
-    let usage = learned.usage.map(|usage| (usage.input, usage.output));
-    (usage, learned.model.as_deref(), learned.finish.as_deref(), learned.is_complete())
+fn gist(summary: &ResponseSummary) -> Gist<'_> {
+    let usage = summary.usage.map(|usage| (usage.input, usage.output));
+    (usage, summary.model.as_deref(), summary.finish.as_deref(), summary.is_complete())
 }
 
 #[test]
-fn native_answers_are_understood_as_they_pass() {
+fn native_responses_are_understood() {
     let gemini = r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],
         "usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":2},"modelVersion":"g"}"#;
     let cases = [
@@ -139,15 +139,15 @@ fn native_answers_are_understood_as_they_pass() {
         ),
     ];
     for (text, wanted) in &cases {
-        let whole = tapped(Operation::Proxy, false, &[text.as_bytes()]);
+        let whole = tapped(Operation::Passthrough, false, &[text.as_bytes()]);
         assert_eq!(gist(&whole), *wanted, "{text}");
         let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
-        assert_eq!(tapped(Operation::Proxy, false, &bytes), whole, "byte by byte {text}");
+        assert_eq!(tapped(Operation::Passthrough, false, &bytes), whole, "byte by byte {text}");
     }
 }
 
 #[test]
-fn native_streams_are_understood_as_they_pass() {
+fn native_streams_are_understood() {
     let gemini = concat!(
         "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}],",
         "\"usageMetadata\":{\"promptTokenCount\":3},\"modelVersion\":\"g\"}\r\n\r\n",
@@ -166,17 +166,17 @@ fn native_streams_are_understood_as_they_pass() {
 }
 
 #[test]
-fn of_bytes_that_are_no_json_only_the_first_is_noted() {
+fn opaque_bodies_report_only_their_first_byte() {
     let mut tap = Tap::new(Operation::Speech, false, false, None);
     assert!(!tap.push(b""));
     assert!(tap.push(b"\xff\xfb"));
     assert!(!tap.push(b"{\"usage\":{\"prompt_tokens\":1}}"));
     tap.finish();
-    assert_eq!(tap.learned(), &Learned { content: true, ..Learned::default() });
+    assert_eq!(tap.summary(), &ResponseSummary { content: true, ..ResponseSummary::default() });
 }
 
 #[test]
-fn usage_at_the_end_of_a_large_answer_is_found() {
+fn usage_at_the_end_of_a_large_response_is_found() {
     let image = "A".repeat(3 << 20);
     let text = format!(
         r#"{{"data":[{{"b64_json":"{image}"}}],"usage":{{"input_tokens":5,"output_tokens":7,"total_tokens":12}}}}"#
@@ -188,11 +188,11 @@ fn usage_at_the_end_of_a_large_answer_is_found() {
 
 #[test]
 fn one_odd_member_does_not_cost_the_others() {
-    let learned = streamed(
+    let summary = streamed(
         "data: {\"model\":7,\"error\":null,\"choices\":[{\"delta\":\"x\"}],\"usage\":{\"prompt_tokens\":3}}\n\n",
     );
-    assert_eq!(learned.usage.map(|usage| usage.input), Some(3));
-    assert_eq!((learned.model, learned.error), (None, None));
+    assert_eq!(summary.usage.map(|usage| usage.input), Some(3));
+    assert_eq!((summary.model, summary.error), (None, None));
 }
 
 proptest! {
@@ -212,8 +212,8 @@ proptest! {
         stream: bool,
     ) {
         let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-        let cut = tapped(Operation::Proxy, stream, &pieces);
-        prop_assert_eq!(tapped(Operation::Proxy, stream, &[&pieces.concat()]), cut);
+        let cut = tapped(Operation::Passthrough, stream, &pieces);
+        prop_assert_eq!(tapped(Operation::Passthrough, stream, &[&pieces.concat()]), cut);
     }
 }
 
@@ -256,16 +256,18 @@ fn operation(uri: &str) -> Operation {
         ("/responses", Operation::Responses),
         ("/embeddings", Operation::Embeddings),
     ];
-    ends.iter().find(|(end, _)| path.ends_with(end)).map_or(Operation::Proxy, |(_, operation)| *operation)
+    ends.iter()
+        .find(|(end, _)| path.ends_with(end))
+        .map_or(Operation::Passthrough, |(_, operation)| *operation)
 }
 
 /// The figures of a usage object, read the plain way.
-fn figures(usage: &Value) -> Option<Usage> {
+fn expected_usage(usage: &Value) -> Option<Usage> {
     let number = |pointers: &[&str]| pointers.iter().find_map(|path| usage.pointer(path)?.as_u64());
     let value = |pointers: &[&str]| number(pointers).unwrap_or(0);
     number(&["/prompt_tokens", "/completion_tokens", "/input_tokens", "/output_tokens"])?;
-    let beside = value(&["/cache_read_input_tokens"]) + value(&["/cache_creation_input_tokens"]);
-    let input = value(&["/prompt_tokens", "/input_tokens"]) + beside;
+    let cache_tokens = value(&["/cache_read_input_tokens"]) + value(&["/cache_creation_input_tokens"]);
+    let input = value(&["/prompt_tokens", "/input_tokens"]) + cache_tokens;
     let output = value(&["/completion_tokens", "/output_tokens"]);
     let details = ["/prompt_tokens_details", "/input_tokens_details"];
     let nested = |name: &str| details.map(|parent| format!("{parent}/{name}"));
@@ -299,16 +301,16 @@ fn events(sse: &str) -> Vec<Value> {
 }
 
 /// What a full parse of every event says: usage, model, finish, error.
-fn walked(events: &[Value]) -> (Option<Usage>, Option<String>, Option<String>, bool) {
+fn full_parse(events: &[Value]) -> (Option<Usage>, Option<String>, Option<String>, bool) {
     let mut usage = serde_json::Map::new();
     let (mut model, mut finish, mut error) = (None, None, false);
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     for event in events {
         for path in ["", "/message", "/response"] {
-            let Some(told) = event.pointer(path) else { continue };
-            usage.extend(told.get("usage").and_then(Value::as_object).cloned().into_iter().flatten());
-            model = model.or_else(|| text(told.get("model")));
-            error |= told.get("error").is_some_and(|error| !error.is_null());
+            let Some(object) = event.pointer(path) else { continue };
+            usage.extend(object.get("usage").and_then(Value::as_object).cloned().into_iter().flatten());
+            model = model.or_else(|| text(object.get("model")));
+            error |= object.get("error").is_some_and(|error| !error.is_null());
         }
         let status = text(event.pointer("/response/status").or(event.get("status")));
         let ends = [
@@ -320,7 +322,7 @@ fn walked(events: &[Value]) -> (Option<Usage>, Option<String>, Option<String>, b
         ];
         finish = ends.into_iter().flatten().next().or(finish);
     }
-    (figures(&Value::Object(usage)), model, finish, error)
+    (expected_usage(&Value::Object(usage)), model, finish, error)
 }
 
 /// The text in pieces of 1 to 97 bytes, the same ones for the same seed.
@@ -336,43 +338,43 @@ fn cut(text: &[u8], mut seed: u64) -> Vec<&[u8]> {
 }
 
 #[test]
-fn recordings_are_learned_as_a_full_parse_reads_them() {
+fn recordings_are_summarized_as_by_a_full_parse() {
     let Some(recordings) = recordings() else { return };
     let (mut streams, mut whole, mut with_usage) = (0, 0, 0);
     for (seed, recording) in recordings.iter().enumerate() {
         let id = &recording.id;
         let operation = operation(&recording.uri);
         let (text, wanted) = match &recording.sse {
-            Some(sse) => (sse.clone(), walked(&events(sse))),
-            None => (recording.response.to_string(), walked(std::slice::from_ref(&recording.response))),
+            Some(sse) => (sse.clone(), full_parse(&events(sse))),
+            None => (recording.response.to_string(), full_parse(std::slice::from_ref(&recording.response))),
         };
         let streamed = recording.sse.is_some();
-        let learned = tapped(operation, streamed, &[text.as_bytes()]);
+        let summary = tapped(operation, streamed, &[text.as_bytes()]);
         let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
-        assert_eq!(tapped(operation, streamed, &bytes), learned, "{id} byte by byte");
+        assert_eq!(tapped(operation, streamed, &bytes), summary, "{id} byte by byte");
         for seed in [seed, seed + 1000, seed + 2000] {
-            let pieces = cut(text.as_bytes(), seed as u64);
-            assert_eq!(tapped(operation, streamed, &pieces), learned, "{id} at random cuts");
+            let chunks = cut(text.as_bytes(), seed as u64);
+            assert_eq!(tapped(operation, streamed, &chunks), summary, "{id} at random cuts");
         }
 
-        assert_eq!(learned.usage, wanted.0, "{id}");
-        assert_eq!(learned.model, wanted.1, "{id}");
-        assert_eq!(learned.error.is_some(), wanted.3, "{id}");
-        assert!(learned.content, "{id}");
+        assert_eq!(summary.usage, wanted.0, "{id}");
+        assert_eq!(summary.model, wanted.1, "{id}");
+        assert_eq!(summary.error.is_some(), wanted.3, "{id}");
+        assert!(summary.content, "{id}");
         if streamed {
             streams += 1;
-            assert_eq!(learned.finish, wanted.2, "{id}");
-            assert_eq!(learned.events as usize, events(&text).len(), "{id}");
+            assert_eq!(summary.finish, wanted.2, "{id}");
+            assert_eq!(summary.events as usize, events(&text).len(), "{id}");
             // The two streams that break off with an error are Groq's.
-            assert_eq!(learned.ended, !text.contains("event: error\n"), "{id}");
+            assert_eq!(summary.ended, !text.contains("event: error\n"), "{id}");
         } else {
             whole += 1;
-            assert!(learned.ended, "{id}");
-            if operation != Operation::Proxy {
-                assert_eq!(learned.finish, wanted.2, "{id}");
+            assert!(summary.ended, "{id}");
+            if operation != Operation::Passthrough {
+                assert_eq!(summary.finish, wanted.2, "{id}");
             }
         }
-        with_usage += usize::from(learned.usage.is_some());
+        with_usage += usize::from(summary.usage.is_some());
     }
     eprintln!("{streams} streams and {whole} whole answers, {with_usage} of them with usage");
     assert!(streams > 0 && whole > 0);

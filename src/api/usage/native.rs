@@ -4,7 +4,7 @@
 //! For answers that pass as they are. A translated one is told by its provider's own reader, whose sense this
 //! one shares.
 
-use super::{Count, Details, Figures};
+use super::{Count, Details, UsageParts};
 use serde::Deserialize;
 
 /// All their names at once: none means two things.
@@ -51,20 +51,20 @@ struct Cohere {
 }
 
 /// Reads the JSON text of an object; `None` where it tells nothing in these words.
-pub(super) fn read(json: &[u8]) -> Option<Figures> {
-    let told: Native = serde_json::from_slice(json).ok()?;
-    let figures = told.cohere().unwrap_or_else(|| told.bedrock_and_gemini());
-    figures.counts().then_some(figures)
+pub(super) fn read(json: &[u8]) -> Option<UsageParts> {
+    let usage: Native = serde_json::from_slice(json).ok()?;
+    let parts = usage.cohere().unwrap_or_else(|| usage.bedrock_and_gemini());
+    parts.counts().then_some(parts)
 }
 
 impl Native {
-    fn bedrock_and_gemini(&self) -> Figures {
+    fn bedrock_and_gemini(&self) -> UsageParts {
         let details = |cached_tokens, audio_tokens, reasoning_tokens| {
             Some(Details { cached_tokens, audio_tokens, reasoning_tokens, ..Details::default() })
         };
         let audio_in = sum(audio(&self.prompt_tokens_details), audio(&self.tool_use_prompt_tokens_details));
         let audio_out = audio(&self.candidates_tokens_details);
-        Figures {
+        UsageParts {
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens,
             cache_read_input_tokens: self.cache_read_input_tokens,
@@ -74,19 +74,19 @@ impl Native {
             total_tokens: self.total_token_count,
             prompt_tokens_details: details(self.cached_content_token_count, audio_in, Count(None)),
             completion_tokens_details: details(Count(None), audio_out, self.thoughts_token_count),
-            ..Figures::default()
+            ..UsageParts::default()
         }
     }
 
     /// What went through the model; what was billed where only that is told.
-    fn cohere(&self) -> Option<Figures> {
-        let told = |counts: &Cohere| sum(counts.input(), counts.output_tokens).0.is_some();
-        let counts = self.tokens.filter(told).or(self.billed_units.filter(told))?;
-        Some(Figures {
+    fn cohere(&self) -> Option<UsageParts> {
+        let has_tokens = |counts: &Cohere| sum(counts.input(), counts.output_tokens).0.is_some();
+        let counts = self.tokens.filter(has_tokens).or(self.billed_units.filter(has_tokens))?;
+        Some(UsageParts {
             prompt_tokens: counts.input(),
             completion_tokens: counts.output_tokens,
             cached_tokens: self.cached_tokens,
-            ..Figures::default()
+            ..UsageParts::default()
         })
     }
 }
@@ -114,13 +114,13 @@ fn audio(shares: &[Share]) -> Count {
 mod tests {
     use super::super::Usage;
 
-    fn usage(figures: [u64; 7]) -> Option<Usage> {
-        let [input, output, total, cached, cache_write, reasoning, input_audio] = figures;
+    fn usage(counts: [u64; 7]) -> Option<Usage> {
+        let [input, output, total, cached, cache_write, reasoning, input_audio] = counts;
         Some(Usage { input, output, total, cached, cache_write, reasoning, input_audio, output_audio: 0 })
     }
 
     #[test]
-    fn every_vendors_words_are_read_in_the_same_sense() {
+    fn every_vendor_shape_is_read_in_the_same_sense() {
         let cases = [
             // Bedrock: as Anthropic, in its own spelling; both spellings of the cache's figures come together.
             (

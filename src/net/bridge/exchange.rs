@@ -93,7 +93,7 @@ async fn read_body(
         Ok(Ok(Some(body))) => Ok(Ok(body)),
         Ok(Ok(None)) => Ok(Err(too_large())),
         Ok(Err(error)) if *error.etype() != ReadTimedout => Err(error),
-        _ => Ok(Err(Error::slow_caller("The request body did not arrive in time."))),
+        _ => Ok(Err(Error::slow_client("The request body did not arrive in time."))),
     }
 }
 

@@ -5,7 +5,7 @@
 //! `.../build-with-claude/handling-stop-reasons`, and recorded answers.
 
 use crate::api::chat::{Event, EventSink, Finish, Json, ProviderError, Start, Text};
-use crate::api::usage::Figures;
+use crate::api::usage::UsageParts;
 use serde::{Deserialize, Serialize};
 
 /// The most an answer may make us hold, bytes: whole answers, and what a stream tells in parts that cannot
@@ -15,7 +15,7 @@ pub(super) const MOST_HELD: usize = 64 << 20;
 /// How far an answer has been told.
 #[derive(Debug, Default)]
 pub(super) struct Telling {
-    figures: Figures,
+    figures: UsageParts,
     /// Calls of the caller's tools so far.
     calls: u32,
     /// Characters of text so far: what annotations count in.
@@ -200,7 +200,7 @@ impl Telling {
                 tell(Event::Member { name: "service_tier", json });
             }
         }
-        if let Some(figures) = Figures::read(json.get().as_bytes()) {
+        if let Some(figures) = UsageParts::read(json.get().as_bytes()) {
             self.figures.update(&figures);
         }
         if let Some(usage) = self.figures.usage() {

@@ -5,7 +5,7 @@
 
 use super::answer::{Block, Ending, MOST_HELD, Message, Telling, fault};
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Text};
-use crate::api::sse::Splitter;
+use crate::api::sse::SseParser;
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ const MOST_OPEN: usize = 256;
 /// Server-sent events.
 #[derive(Debug, Default)]
 pub struct Stream {
-    splitter: Splitter,
+    splitter: SseParser,
     events: Events,
 }
 

@@ -83,7 +83,7 @@ impl Api {
         }
         let at_resource = resource(account).is_some();
         let dated = matches!(version(account), Version::Dated(_));
-        let inference = matches!(call.operation, O::ChatCompletions | O::Embeddings | O::Proxy);
+        let inference = matches!(call.operation, O::ChatCompletions | O::Embeddings | O::Passthrough);
         match at_resource {
             _ if by_path.contains("/openai") => Self::OpenAi,
             true if by_path.is_empty() && (!dated || !inference) => Self::OpenAi,

@@ -132,7 +132,7 @@ impl Provider for Bedrock {
 
     fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
         match call.operation {
-            Operation::Proxy => Ok(Way::Same(None)),
+            Operation::Passthrough => Ok(Way::Same(None)),
             Operation::ChatCompletions
             | Operation::Completions
             | Operation::Messages

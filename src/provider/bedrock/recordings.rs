@@ -195,10 +195,10 @@ fn every_recorded_converse_response_is_decoded_faithfully() {
         assert_eq!(summary(&response), wanted, "{id}");
         assert_eq!(log.last().map(String::as_str), Some("End"), "{id}");
         if !streamed {
-            let mut tap = Tap::new(Operation::Proxy, false, true, None);
+            let mut tap = Tap::new(Operation::Passthrough, false, true, None);
             tap.push(&bytes);
-            assert_eq!(tap.learned().usage, response.usage, "{id}: as it passes");
-            assert_eq!(json!(tap.learned().finish), wanted["native"], "{id}: as it passes");
+            assert_eq!(tap.summary().usage, response.usage, "{id}: as it passes");
+            assert_eq!(json!(tap.summary().finish), wanted["native"], "{id}: as it passes");
         }
         for size in [1, 3, 17, 64, 1000] {
             assert_eq!(decode(&bytes, streamed, size).1, log, "{id} in pieces of {size}");

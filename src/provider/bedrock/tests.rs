@@ -68,7 +68,7 @@ fn unsupported_operations_give_501() {
     for operation in [Operation::Speech, Operation::ResponsesGet, Operation::FilesList, Operation::Models] {
         assert_eq!(adapter(operation).unwrap_err().status(), 501, "{operation:?}");
     }
-    assert!(matches!(adapter(Operation::Proxy), Ok(Way::Same(None))));
+    assert!(matches!(adapter(Operation::Passthrough), Ok(Way::Same(None))));
     for operation in [Operation::Messages, Operation::Responses, Operation::Completions] {
         assert!(matches!(adapter(operation), Ok(Way::Chat(_))), "{operation:?}");
     }

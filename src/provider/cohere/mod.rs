@@ -109,7 +109,7 @@ impl Provider for Cohere {
             Operation::Rerank => Ok(Way::Exchange(&rerank::Rerank)),
             Operation::Models => Ok(Way::Exchange(&models::Models)),
             Operation::ModelsGet => Ok(Way::Exchange(&models::OneModel)),
-            Operation::Transcriptions | Operation::Proxy => Ok(Way::Same(None)),
+            Operation::Transcriptions | Operation::Passthrough => Ok(Way::Same(None)),
             Operation::ResponsesGet
             | Operation::ResponsesDelete
             | Operation::ResponsesCancel

@@ -4,7 +4,7 @@
 
 use super::told::{self, CallIn, ContentIn, UsageIn};
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Start, Text};
-use crate::api::sse::Splitter;
+use crate::api::sse::SseParser;
 use serde::Deserialize;
 
 /// How much of the citations is kept for the member `citations`, bytes; each is told as it comes anyway.
@@ -13,7 +13,7 @@ const MAX_CITATIONS: usize = 1 << 20;
 /// Reads one stream.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    splitter: Splitter,
+    splitter: SseParser,
     state: State,
 }
 

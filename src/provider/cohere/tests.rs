@@ -219,7 +219,7 @@ fn paths_keep_their_version_for_any_custom_host() {
         assert_eq!(path(Some(host), chat, "chat/completions", Some("beta=true")), "http://h/v2/chat");
         assert_eq!(path(Some(host), Operation::Models, "models", None), "http://h/v1/models?page_size=1000");
     }
-    let proxy = |to, query| path(None, Operation::Proxy, to, query);
+    let proxy = |to, query| path(None, Operation::Passthrough, to, query);
     assert_eq!(proxy("tokenize", None), "https://api.cohere.com/v1/tokenize");
     assert_eq!(proxy("v2/embed", Some("a=b")), "https://api.cohere.com/v2/embed?a=b");
     let call = |operation| Call {
@@ -294,8 +294,8 @@ fn check_chat(id: &str, response: &Value) {
     let (usage, tokens) = (decoded.usage.unwrap(), &response["usage"]["tokens"]);
     assert_eq!(json!([usage.input, usage.output]), json!([tokens["input_tokens"], tokens["output_tokens"]]));
     assert_eq!(usage.cached, response["usage"]["cached_tokens"].as_u64().unwrap_or_default(), "{id}");
-    let mut tap = Tap::new(Operation::Proxy, false, true, None);
+    let mut tap = Tap::new(Operation::Passthrough, false, true, None);
     tap.push(response.to_string().as_bytes());
-    assert_eq!(tap.learned().usage, decoded.usage, "{id}: as it passes");
-    assert_eq!(json!(tap.learned().finish), response["finish_reason"], "{id}: as it passes");
+    assert_eq!(tap.summary().usage, decoded.usage, "{id}: as it passes");
+    assert_eq!(json!(tap.summary().finish), response["finish_reason"], "{id}: as it passes");
 }

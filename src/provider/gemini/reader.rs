@@ -8,7 +8,7 @@ use super::blocks::Blocks;
 use super::compact;
 use super::grounding::{self, ResponseText};
 use crate::api::chat::{Decoder, Event, EventSink, Finish, Json, ProviderError, Start};
-use crate::api::sse::Splitter;
+use crate::api::sse::SseParser;
 use crate::api::usage::Usage;
 
 /// The largest whole answer held, bytes: some carry pictures.
@@ -27,7 +27,7 @@ pub(super) struct GeminiDecoder {
 /// How chunks are told apart.
 #[derive(Debug)]
 enum Frames {
-    Events(Splitter),
+    Events(SseParser),
     /// One JSON text: an answer, or a list of chunks (what `streamGenerateContent` sends without `alt=sse`).
     Whole(Vec<u8>),
     /// A stream whose first byte has not come: it may turn out to be JSON after all.
@@ -49,7 +49,7 @@ impl Decoder for GeminiDecoder {
             self.frames = match bytes.first() {
                 None => return,
                 Some(b'[' | b'{') => Frames::Whole(Vec::new()),
-                Some(_) => Frames::Events(Splitter::default()),
+                Some(_) => Frames::Events(SseParser::default()),
             };
         }
         let state = &mut self.state;

@@ -78,12 +78,12 @@ fn decoded(bytes: &[u8], streamed: bool, size: usize) -> Observed {
 /// What the tap learns of an answer that passes as it came is what the reader tells of it.
 fn check_tap(bytes: &[u8], streamed: bool, wanted: &Observed, id: &str) {
     for size in [bytes.len(), 7] {
-        let mut tap = Tap::new(Operation::Proxy, streamed, !streamed, Some(bytes.len()));
+        let mut tap = Tap::new(Operation::Passthrough, streamed, !streamed, Some(bytes.len()));
         for chunk in bytes.chunks(size) {
             tap.push(chunk);
         }
         tap.finish();
-        let summary = tap.learned();
+        let summary = tap.summary();
         let usage = summary.usage.map(|usage| {
             [usage.input, usage.output, usage.total, usage.cached, usage.reasoning, usage.input_audio]
         });

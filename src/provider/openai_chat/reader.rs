@@ -3,7 +3,7 @@
 use super::fault;
 use super::teller::Teller;
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError};
-use crate::api::sse::{self, Splitter};
+use crate::api::sse::{self, SseParser};
 
 /// The largest whole answer held, bytes: some carry pictures and sound.
 const MOST_WHOLE: usize = 64 << 20;
@@ -69,7 +69,7 @@ fn no_answer(text: &str) -> ProviderError {
 /// Reads one stream.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    splitter: Splitter,
+    splitter: SseParser,
     teller: Teller,
     /// The first bytes, until an event has come.
     head: Vec<u8>,

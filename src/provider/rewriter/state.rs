@@ -4,12 +4,12 @@
 
 use super::super::rescue::{Aligner, Alignment, ResumeMode, Transcript};
 use crate::api::chat::{Encoder, Event, Finish, ProviderError};
-use crate::api::tap::Learned;
+use crate::api::tap::ResponseSummary;
 
 /// What is known of the answer so far.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub learned: Learned,
+    pub learned: ResponseSummary,
     choices: Vec<Turn>,
     pub fault: Option<ProviderError>,
     /// Nothing more is written.
@@ -54,8 +54,8 @@ impl State {
 
     /// Another answer goes on. Who answered, figures and finish are its own; that something was told stays true.
     pub fn resume(&mut self, asked: ResumeMode) {
-        let Learned { events, content, .. } = self.learned;
-        self.learned = Learned { events, content, ..Learned::default() };
+        let ResponseSummary { events, content, .. } = self.learned;
+        self.learned = ResponseSummary { events, content, ..ResponseSummary::default() };
         self.fault = None;
         self.holds = true;
         // What was told is not known, or more than can be compared: no answer can be said to fit.

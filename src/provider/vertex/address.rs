@@ -80,7 +80,7 @@ fn project(account: &Account) -> Result<String, Error> {
 /// 400 when model, project or region are missing.
 pub(super) fn path(call: &Call<'_>, account: &Account) -> Result<String, Error> {
     match call.operation {
-        Operation::Proxy => return passthrough_path(call, account),
+        Operation::Passthrough => return passthrough_path(call, account),
         Operation::Models => {
             return Ok(format!("{}/publishers/google/models?pageSize=300", version("v1beta1", account)));
         }

@@ -99,7 +99,7 @@ impl Provider for Vertex {
             Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses
         );
         Ok(match (named.api, call.operation) {
-            (_, Operation::Proxy) => Way::Same(None),
+            (_, Operation::Passthrough) => Way::Same(None),
             (_, Operation::Models) => Way::Exchange(&models::Listing),
             (_, Operation::ModelsGet) => Way::Exchange(&models::Single),
             (ModelApi::Gemini, _) if chats => Way::Chat(&Gemini::Vertex),
@@ -139,7 +139,7 @@ impl Provider for Vertex {
         let named = ModelName::parse(target.model);
         let model = || Edit::Set("model", Cow::Owned(Json::from_value(&named.in_body()).get().to_owned()));
         Ok(match (named.api, target.call.operation) {
-            (_, Operation::Proxy) => Vec::new(),
+            (_, Operation::Passthrough) => Vec::new(),
             (ModelApi::Anthropic, Operation::CountTokens) => vec![model()],
             (ModelApi::Anthropic, _) => {
                 let mut edits = vec![Edit::Remove("model")];

@@ -89,7 +89,7 @@ fn a_service_accounts_project_wins_and_a_custom_host_replaces_googles() {
     assert_eq!(url(&Vertex, &call, &account).unwrap(), format!("http://127.0.0.1:9/v1/{path}"));
     account.custom_host = Some("http://127.0.0.1:9/v1".to_owned());
     assert_eq!(url(&Vertex, &call, &account).unwrap(), format!("http://127.0.0.1:9/v1/{path}"));
-    let passthrough = Call { operation: Operation::Proxy, path: "projects/x/y", ..call };
+    let passthrough = Call { operation: Operation::Passthrough, path: "projects/x/y", ..call };
     assert_eq!(url(&Vertex, &passthrough, &account).unwrap(), "http://127.0.0.1:9/v1/projects/x/y?a=b");
 }
 

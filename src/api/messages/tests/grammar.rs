@@ -1,13 +1,13 @@
 //! Anthropic's event grammar: reads a stream as a strict client would, and puts the message together.
 
-use crate::api::sse::Splitter;
+use crate::api::sse::SseParser;
 use serde_json::{Value, json};
 
 /// The message a stream tells, or the first break of the grammar. Inputs stay texts: `{"partial": ".."}`.
 pub(crate) fn read(stream: &[u8]) -> Result<Value, String> {
     let mut client = Client::default();
     let mut result = Ok(());
-    let mut splitter = Splitter::default();
+    let mut splitter = SseParser::default();
     let mut each = |event: crate::api::sse::Event<'_>| {
         if result.is_ok() {
             result = client.take(event.name, event.data);

@@ -3,7 +3,7 @@
 use super::super::encoder;
 use crate::api::body::Body;
 use crate::api::chat::{EncodeContext, Event, Finish, ProviderError, Start};
-use crate::api::sse::Splitter;
+use crate::api::sse::SseParser;
 use crate::api::usage::Usage;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_assert_eq, proptest};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(super) fn encode(streamed: bool, request: &str, events: &[Event<'_>]) -> Vec
 /// The data of a stream's events; their names must be the types in them.
 pub(super) fn events_of(stream: &[u8]) -> Vec<Value> {
     let mut all = Vec::new();
-    let mut splitter = Splitter::default();
+    let mut splitter = SseParser::default();
     let pushed = splitter.push(stream, &mut |event| {
         let data: Value = serde_json::from_slice(event.data).unwrap();
         assert_eq!(event.name, data["type"].as_str());
