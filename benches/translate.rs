@@ -15,8 +15,8 @@ use timer::Timer;
 use turnpike::api::body::{Body, Edit};
 use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
-use turnpike::provider::outgoing::Outgoing;
-use turnpike::provider::translation::{Ready, prepare};
+use turnpike::provider::outgoing::TranslationNotes;
+use turnpike::provider::translation::{PreparedRequest, prepare};
 use turnpike::provider::{self, Call};
 
 fn main() {
@@ -99,12 +99,12 @@ fn translations(timer: &Timer, path: &str, vendor: &Vendor) {
             r#"{"model":"m","messages":[{"role":"system","content":"Be plain."},{"role":"user","content":"How is the weather in Paris?"}],"temperature":0.7,"max_tokens":256,"stream":STREAM,"tools":[{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}]}"#
         }
     };
-    let ready = |streamed: bool| -> Option<Ready> {
+    let ready = |streamed: bool| -> Option<PreparedRequest> {
         let body = body.replace("STREAM", if streamed { "true" } else { "false" });
         let body = Body::parse(Bytes::from(body)).ok()?;
         let operation = Operation::find(&Method::POST, path);
         let call = Call { operation, method: &Method::POST, path, query: None, model: Some("m"), streamed };
-        prepare(provider, &call, &account, Some(&body), true, &mut Outgoing::default()).ok()
+        prepare(provider, &call, &account, Some(&body), true, &mut TranslationNotes::default()).ok()
     };
     let (Some(whole), Some(stream)) = (ready(false), ready(true)) else { return };
     let (Some(whole), Some(stream)) = (whole.translation, stream.translation) else { return };

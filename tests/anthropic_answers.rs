@@ -16,8 +16,8 @@ use turnpike::api::chat::{Decoder, Event, Finish};
 use turnpike::api::chat_completions;
 use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
-use turnpike::provider::outgoing::Outgoing;
-use turnpike::provider::way::{Chat, Target, Way};
+use turnpike::provider::outgoing::TranslationNotes;
+use turnpike::provider::way::{Adapter, CallTarget, ChatAdapter};
 use turnpike::provider::{Call, find};
 
 /// What an answer says, in a shape both readings can be brought to.
@@ -49,9 +49,9 @@ fn every_recorded_answer_is_read_as_it_was_said() {
     };
     for recording in recordings.iter().filter(of_chats) {
         let chat = chat();
-        let told = told(recording, chat.reader(recording.streamed), usize::MAX);
+        let told = told(recording, chat.decoder(recording.streamed), usize::MAX);
         for size in [1, 7, 64, 1000] {
-            let again = self::told(recording, chat.reader(recording.streamed), size);
+            let again = self::told(recording, chat.decoder(recording.streamed), size);
             assert_eq!(told.1, again.1, "{} in pieces of {size}", recording.id);
         }
         let wanted = if recording.streamed { streamed(recording) } else { whole(recording) };
@@ -77,8 +77,8 @@ fn every_recorded_chat_completion_can_be_asked_of_anthropic_or_is_refused_by_nam
         let body = Body::parse(request.clone().into()).unwrap();
         let account = Account::default();
         let call = call(Operation::ChatCompletions);
-        let target = Target { call: &call, account: &account, model: "claude-sonnet-4-5" };
-        let mut outgoing = Outgoing::default();
+        let target = CallTarget { call: &call, account: &account, model: "claude-sonnet-4-5" };
+        let mut outgoing = TranslationNotes::default();
         let outcome =
             chat_completions::read(&body).and_then(|request| chat().write(request, &target, &mut outgoing));
         match outcome {
@@ -121,10 +121,10 @@ fn call(operation: Operation) -> Call<'static> {
     }
 }
 
-fn chat() -> &'static dyn Chat {
+fn chat() -> &'static dyn ChatAdapter {
     let provider = find("anthropic").unwrap();
-    match provider.way(&call(Operation::ChatCompletions), &Account::default()).unwrap() {
-        Way::Chat(chat) => chat,
+    match provider.adapter(&call(Operation::ChatCompletions), &Account::default()).unwrap() {
+        Adapter::Chat(chat) => chat,
         way => panic!("a chat goes {way:?}"),
     }
 }

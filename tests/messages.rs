@@ -18,7 +18,7 @@ use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
 use turnpike::provider::Call;
 use turnpike::provider::rewriter::Rewriter;
-use turnpike::provider::way::{Chat, Way};
+use turnpike::provider::way::{Adapter, ChatAdapter};
 
 /// Recorded calls of Anthropic's messages, the answer's status regardless.
 fn recordings() -> Option<Vec<Recording>> {
@@ -241,7 +241,7 @@ fn essence(message: &Value) -> Value {
 
 /// An answer read from Anthropic's words into events, and written from them again.
 fn travelled(answer: &[u8], from_stream: bool, to_stream: bool) -> Vec<u8> {
-    translated(chat("anthropic", "").unwrap().reader(from_stream), answer, to_stream)
+    translated(chat("anthropic", "").unwrap().decoder(from_stream), answer, to_stream)
 }
 
 fn translated(reader: Box<dyn Decoder>, answer: &[u8], to_stream: bool) -> Vec<u8> {
@@ -329,15 +329,15 @@ fn counts_are_estimated_about_right() {
 }
 
 /// A provider's chat, where the gateway translates it; Anthropic's own callers of messages need none.
-fn chat(provider: &str, path: &str) -> Option<&'static dyn Chat> {
+fn chat(provider: &str, path: &str) -> Option<&'static dyn ChatAdapter> {
     let found = turnpike::provider::find(provider)?;
     // The recorded path names the model of those who have it there.
     let model = if path.contains("laude") { "anthropic.claude-x" } else { "asked" };
     [Operation::Messages, Operation::ChatCompletions].into_iter().find_map(|operation| {
         let (method, streamed) = (&http::Method::POST, false);
         let call = Call { operation, method, path: "messages", query: None, model: Some(model), streamed };
-        match found.way(&call, &Account::default()) {
-            Ok(Way::Chat(chat)) => Some(chat),
+        match found.adapter(&call, &Account::default()) {
+            Ok(Adapter::Chat(chat)) => Some(chat),
             _ => None,
         }
     })
@@ -360,7 +360,7 @@ fn what_every_provider_said_is_told_in_anthropics_words() {
         }
         let wanted = Said::of(&recording, shape);
         for to_stream in [false, true] {
-            let reader = chat.reader(recording.streamed);
+            let reader = chat.decoder(recording.streamed);
             let out = Recording {
                 body: translated(reader, &recording.body, to_stream).into(),
                 streamed: to_stream,

@@ -19,7 +19,7 @@ use reqwest::Client;
 use serde_json::{Value, json};
 use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
-use turnpike::provider::way::Way;
+use turnpike::provider::way::Adapter;
 use turnpike::provider::{Call, find};
 
 /// Calls under way at a time.
@@ -55,8 +55,8 @@ fn only_chats(provider: &str) -> bool {
         model: Some("m"),
         streamed: false,
     };
-    let way = find(provider).map(|provider| provider.way(&call, &Account::default()));
-    matches!(way, Some(Ok(Way::Chat(_))))
+    let way = find(provider).map(|provider| provider.adapter(&call, &Account::default()));
+    matches!(way, Some(Ok(Adapter::Chat(_))))
 }
 
 async fn travel(client: &Client, gateway: &Gateway, schemas: &Strict, trip: &Trip<'_>) -> Vec<String> {

@@ -22,7 +22,8 @@ pub enum Unread {
 pub fn settings(file: &Path) -> Result<Settings, Unread> {
     let text = std::fs::read_to_string(file).map_err(Unread::File)?;
     let sources = SecretSources { env: &|name| std::env::var(name).ok(), credential: &credential };
-    let checks = Checks { provider: &known_provider, account: &provider::judge, custom_host: &|_| Ok(()) };
+    let checks =
+        Checks { provider: &known_provider, account: &provider::check_account, custom_host: &|_| Ok(()) };
     Settings::parse(&text, &sources, &checks).map_err(Unread::Problems)
 }
 

@@ -7,7 +7,7 @@
 use super::custom_host::HostRules;
 use super::dns::Dns;
 use super::origin::{Host, Origin};
-use crate::provider::grant::{Brought, Errand};
+use crate::provider::grant::{TokenRequest, TokenResponse};
 use pingora_core::tls::{load_ca_file_into_store, load_platform_certs_incl_env_into_store};
 use reqwest::redirect::Policy;
 use rustls::{ClientConfig, RootCertStore};
@@ -55,11 +55,11 @@ impl SideCalls {
     /// [`Failed`]; no text holds a query, a header or a body.
     pub async fn run(
         &self,
-        errand: &Errand,
+        errand: &TokenRequest,
         by_operator: bool,
         dns: &Dns,
         rules: &HostRules,
-    ) -> Result<Brought, Failed> {
+    ) -> Result<TokenResponse, Failed> {
         if errand.is_metadata && !by_operator {
             return Err(Failed::Refused(MACHINE.to_owned()));
         }
@@ -74,11 +74,11 @@ impl SideCalls {
 
     async fn send(
         &self,
-        errand: &Errand,
+        errand: &TokenRequest,
         by_operator: bool,
         dns: &Dns,
         rules: &HostRules,
-    ) -> Result<Brought, Failed> {
+    ) -> Result<TokenResponse, Failed> {
         let origin = origin(errand, by_operator)?;
         let addresses = dns.addresses(&origin, rules).await.map_err(|why| match why {
             super::dns::NetError::Refused(why) => Failed::Refused(why),
@@ -114,7 +114,7 @@ impl SideCalls {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Brought { status, body })
+        Ok(TokenResponse { status, body })
     }
 
     /// The same authorities that providers are trusted by.
@@ -148,7 +148,7 @@ const MACHINE: &str = "This way of signing in uses an identity of the gateway's 
                        host named by the caller. Name one of these, or send credentials of your own.";
 
 /// Where the errand goes, when it may go there at all.
-fn origin(errand: &Errand, by_operator: bool) -> Result<Origin, Failed> {
+fn origin(errand: &TokenRequest, by_operator: bool) -> Result<Origin, Failed> {
     let bare = errand.url.split(['?', '#']).next().unwrap_or_default();
     let origin = Origin::parse(bare, by_operator)
         .map_err(|why| Failed::Refused(format!("The address of the token server {why}.")))?;
@@ -188,7 +188,7 @@ impl<'a> Local<'a> {
     }
 
     /// 404 where it is not there, as a server would say it.
-    async fn read(&self) -> Result<Brought, Failed> {
+    async fn read(&self) -> Result<TokenResponse, Failed> {
         let found = match self {
             Local::Variable(name) => std::env::var(name).ok().map(String::into_bytes),
             Local::File(path) => match tokio::fs::File::open(path).await {
@@ -202,7 +202,10 @@ impl<'a> Local<'a> {
                 Err(why) => return Err(Failed::Broken(format!("{path}: {why}"))),
             },
         };
-        Ok(found.map_or(Brought { status: 404, body: Vec::new() }, |body| Brought { status: 200, body }))
+        Ok(found.map_or(TokenResponse { status: 404, body: Vec::new() }, |body| TokenResponse {
+            status: 200,
+            body,
+        }))
     }
 }
 

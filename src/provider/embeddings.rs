@@ -2,7 +2,7 @@
 //!
 //! Not the vendors with an embedding shape of their own: those translate it in their own files.
 
-use super::way::Mend;
+use super::way::ResponsePatch;
 use crate::api::chat::Json;
 use serde::Deserialize;
 
@@ -14,7 +14,7 @@ pub struct PromptTokens;
 pub static PROMPT_TOKENS: PromptTokens = PromptTokens;
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct ResponseIn<'a> {
     #[serde(borrow)]
     usage: Option<Json<'a>>,
 }
@@ -25,17 +25,17 @@ struct Usage {
     total_tokens: u64,
 }
 
-impl Mend for PromptTokens {
-    fn mend(&self, data: &[u8], _streamed: bool) -> Option<Vec<u8>> {
+impl ResponsePatch for PromptTokens {
+    fn patch(&self, data: &[u8], _streamed: bool) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(data).ok()?;
-        let answer: Answer<'_> = serde_json::from_str(text).ok()?;
+        let answer: ResponseIn<'_> = serde_json::from_str(text).ok()?;
         let usage = answer.usage?;
-        let told = usage.read::<Usage>().filter(|told| told.prompt_tokens.is_none())?;
+        let tokens = usage.read::<Usage>().filter(|tokens| tokens.prompt_tokens.is_none())?;
         let usage = usage.source()?;
         // Where the object's first member would stand.
         let at = (usage.as_ptr() as usize).saturating_sub(text.as_ptr() as usize) + 1;
         let (before, after) = text.split_at_checked(at)?;
-        Some(format!(r#"{before}"prompt_tokens":{},{after}"#, told.total_tokens).into_bytes())
+        Some(format!(r#"{before}"prompt_tokens":{},{after}"#, tokens.total_tokens).into_bytes())
     }
 }
 
@@ -44,16 +44,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_told_under_both_names() {
-        let mend = |text: &str| {
-            PROMPT_TOKENS.mend(text.as_bytes(), false).map(|out| String::from_utf8(out).unwrap())
+    fn adds_prompt_tokens_beside_total_tokens() {
+        let patch = |text: &str| {
+            PROMPT_TOKENS.patch(text.as_bytes(), false).map(|out| String::from_utf8(out).unwrap())
         };
-        let told = mend(r#"{"data":[{"embedding":[0.10]}],"usage":{"total_tokens":4},"model":"v"}"#);
+        let patched = patch(r#"{"data":[{"embedding":[0.10]}],"usage":{"total_tokens":4},"model":"v"}"#);
         let wanted =
             r#"{"data":[{"embedding":[0.10]}],"usage":{"prompt_tokens":4,"total_tokens":4},"model":"v"}"#;
-        assert_eq!(told.as_deref(), Some(wanted));
-        assert_eq!(mend(wanted), None);
-        assert_eq!(mend("{}"), None);
-        assert_eq!(mend("nonsense"), None);
+        assert_eq!(patched.as_deref(), Some(wanted));
+        assert_eq!(patch(wanted), None);
+        assert_eq!(patch("{}"), None);
+        assert_eq!(patch("nonsense"), None);
     }
 }

@@ -16,8 +16,8 @@
 //! anew, to be read before they are committed.
 
 use super::bedrock::testing;
-use super::outgoing::Outgoing;
-use super::way::{Mend, Target, Way};
+use super::outgoing::TranslationNotes;
+use super::way::{Adapter, CallTarget, ResponsePatch};
 use super::{Call, Provider, find};
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, Event};
@@ -34,17 +34,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 #[test]
-fn every_golden_case_is_translated_as_it_says() {
-    let mut behind = Vec::new();
+fn every_golden_case_matches() {
+    let mut differences = Vec::new();
     let mut checked = 0;
     for (id, folder) in cases() {
         let provider = find(&id).unwrap_or_else(|| panic!("{}: no such provider", folder.display()));
         let case = Case { provider, folder: &folder };
-        case.check_request(&mut behind);
-        case.check_answers(&mut behind);
+        case.check_request(&mut differences);
+        case.check_responses(&mut differences);
         checked += 1;
     }
-    assert!(behind.is_empty(), "{checked} cases; these differ:\n\n{}", behind.join("\n\n"));
+    assert!(differences.is_empty(), "{checked} cases; these differ:\n\n{}", differences.join("\n\n"));
 }
 
 /// Provider ids and the folders below theirs.
@@ -66,7 +66,7 @@ struct Case<'a> {
 }
 
 /// What became of `in.json`.
-type Outcome = Result<(Vec<u8>, Outgoing), Error>;
+type Outcome = Result<(Vec<u8>, TranslationNotes), Error>;
 
 impl Case<'_> {
     fn file(&self, name: &str) -> Option<Vec<u8>> {
@@ -85,7 +85,7 @@ impl Case<'_> {
     }
 
     /// Asks the provider, with the body of `in.json` (or an empty one) and the call made of it.
-    fn with_way<T>(&self, streamed: bool, then: impl FnOnce(&Body, &Target<'_>, Way) -> T) -> T {
+    fn with_adapter<T>(&self, streamed: bool, then: impl FnOnce(&Body, &CallTarget<'_>, Adapter) -> T) -> T {
         let body = Body::parse(self.file("in.json").unwrap_or_else(|| b"{}".to_vec()).into());
         let body = body.unwrap_or_else(|error| panic!("{}: {error}", self.folder.display()));
         let model = body.text("model").unwrap_or_default().into_owned();
@@ -98,67 +98,73 @@ impl Case<'_> {
             model: Some(&model),
             streamed: streamed || body.is_true("stream"),
         };
-        let way = self.provider.way(&call, &account).unwrap();
-        then(&body, &Target { call: &call, account: &account, model: &model }, way)
+        let adapter = self.provider.adapter(&call, &account).unwrap();
+        then(&body, &CallTarget { call: &call, account: &account, model: &model }, adapter)
     }
 
     fn translate(&self) -> Outcome {
-        self.with_way(false, |body, target, way| {
-            let mut outgoing = Outgoing::default();
-            let sent = match way {
-                Way::Chat(chat) => chat.write(chat_completions::read(body)?, target, &mut outgoing)?,
-                Way::Same(_) => body.edit(&self.provider.edits(body, target, &mut outgoing)?).to_vec(),
-                Way::Exchange(_) => panic!("{}: a chat is no exchange", self.folder.display()),
+        self.with_adapter(false, |body, target, adapter| {
+            let mut notes = TranslationNotes::default();
+            let sent = match adapter {
+                Adapter::Chat(chat) => chat.write(chat_completions::read(body)?, target, &mut notes)?,
+                Adapter::Passthrough(_) => {
+                    body.edit(&self.provider.edits(body, target, &mut notes)?).to_vec()
+                }
+                Adapter::Json(_) => panic!("{}: a chat is no exchange", self.folder.display()),
             };
-            Ok((sent, outgoing))
+            Ok((sent, notes))
         })
     }
 
-    fn check_request(&self, behind: &mut Vec<String>) {
+    fn check_request(&self, differences: &mut Vec<String>) {
         if self.file("in.json").is_none() {
             return;
         }
         let (mut sent, mut aside, mut refused) = (None, String::new(), None);
         match self.translate() {
-            Ok((body, outgoing)) => {
+            Ok((body, notes)) => {
                 let same =
                     self.file("upstream.json").is_some_and(|golden| compact(&golden) == compact(&body));
                 sent = Some(if same { self.file("upstream.json").unwrap() } else { laid_out(&body) });
-                for (name, value) in &outgoing.headers {
+                for (name, value) in &notes.headers {
                     writeln!(aside, "header: {name}: {}", value.to_str().unwrap()).unwrap();
                 }
-                outgoing.warnings.iter().for_each(|each| writeln!(aside, "warning: {each}").unwrap());
+                notes.warnings.iter().for_each(|each| writeln!(aside, "warning: {each}").unwrap());
             }
             Err(error) => {
                 let param = error.param.as_deref().unwrap_or("-");
                 refused = Some(format!("{} {param}: {}\n", error.status(), error.message));
             }
         }
-        self.compare("upstream.json", sent, behind);
-        self.compare("aside.txt", Some(aside.into_bytes()).filter(|aside| !aside.is_empty()), behind);
-        self.compare("refused.txt", refused.map(String::into_bytes), behind);
+        self.compare("upstream.json", sent, differences);
+        self.compare("aside.txt", Some(aside.into_bytes()).filter(|aside| !aside.is_empty()), differences);
+        self.compare("refused.txt", refused.map(String::into_bytes), differences);
     }
 
-    fn check_answers(&self, behind: &mut Vec<String>) {
+    fn check_responses(&self, differences: &mut Vec<String>) {
         for (name, streamed) in [("answer.json", false), ("answer.sse", true), ("answer.frames", true)] {
-            let Some(answer) = self.file(name) else { continue };
-            let answer = if name.ends_with(".frames") { testing::stream(&answer) } else { answer };
-            match self.with_way(streamed, |_, _, way| way) {
-                Way::Chat(chat) => {
-                    let told = every_cut(&answer, &|| chat.reader(streamed), self.folder);
-                    self.compare("events.txt", Some(told.into_bytes()), behind);
+            let Some(response) = self.file(name) else { continue };
+            let response = if name.ends_with(".frames") { testing::stream(&response) } else { response };
+            match self.with_adapter(streamed, |_, _, adapter| adapter) {
+                Adapter::Chat(chat) => {
+                    let events = every_cut(&response, &|| chat.decoder(streamed), self.folder);
+                    self.compare("events.txt", Some(events.into_bytes()), differences);
                 }
-                Way::Same(mend) => {
-                    let mended = mended(mend, &answer, streamed);
-                    self.compare(if streamed { "mended.sse" } else { "mended.json" }, Some(mended), behind);
+                Adapter::Passthrough(patch) => {
+                    let patched = apply_patch(patch, &response, streamed);
+                    self.compare(
+                        if streamed { "mended.sse" } else { "mended.json" },
+                        Some(patched),
+                        differences,
+                    );
                 }
-                Way::Exchange(_) => panic!("{}: a chat is no exchange", self.folder.display()),
+                Adapter::Json(_) => panic!("{}: a chat is no exchange", self.folder.display()),
             }
         }
     }
 
     /// Notes a difference between a golden and what came out, or writes the golden anew.
-    fn compare(&self, name: &str, got: Option<Vec<u8>>, behind: &mut Vec<String>) {
+    fn compare(&self, name: &str, got: Option<Vec<u8>>, differences: &mut Vec<String>) {
         let golden = self.file(name);
         if golden == got {
             return;
@@ -175,48 +181,49 @@ impl Case<'_> {
             Some(text) => String::from_utf8_lossy(&text).into_owned(),
             None => "(no such file)\n".to_owned(),
         };
-        behind.push(format!("{}\n--- golden\n{}--- got\n{}", path.display(), show(golden), show(got)));
+        differences.push(format!("{}\n--- golden\n{}--- got\n{}", path.display(), show(golden), show(got)));
     }
 }
 
 /// What a reader tells, whatever the cuts.
-fn every_cut(answer: &[u8], reader: &dyn Fn() -> Box<dyn Decoder>, at: &Path) -> String {
-    let told = tell(answer, reader(), &mut || answer.len());
-    assert_eq!(told, tell(answer, reader(), &mut || 1), "{}: byte by byte", at.display());
+fn every_cut(response: &[u8], new_decoder: &dyn Fn() -> Box<dyn Decoder>, at: &Path) -> String {
+    let events = decode(response, new_decoder(), &mut || response.len());
+    assert_eq!(events, decode(response, new_decoder(), &mut || 1), "{}: byte by byte", at.display());
     // Cuts of 1 to 64 bytes that look random and are the same each time.
     for mut seed in 1..=20_u64 {
         let mut next = || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) as usize % 64 + 1
         };
-        assert_eq!(told, tell(answer, reader(), &mut next), "{}: random cuts", at.display());
+        assert_eq!(events, decode(response, new_decoder(), &mut next), "{}: random cuts", at.display());
     }
-    told
+    events
 }
 
 /// The events of an answer that comes in pieces of `size()` bytes, a line each.
-fn tell(answer: &[u8], mut reader: Box<dyn Decoder>, size: &mut dyn FnMut() -> usize) -> String {
-    let mut told = String::new();
-    let mut note = |event: Event<'_>| writeln!(told, "{event:?}").unwrap();
-    let mut rest = answer;
+fn decode(response: &[u8], mut decoder: Box<dyn Decoder>, size: &mut dyn FnMut() -> usize) -> String {
+    let mut events = String::new();
+    let mut note = |event: Event<'_>| writeln!(events, "{event:?}").unwrap();
+    let mut rest = response;
     while !rest.is_empty() {
-        let (piece, after) = rest.split_at(size().clamp(1, rest.len()));
-        reader.push(piece, &mut note);
+        let (chunk, after) = rest.split_at(size().clamp(1, rest.len()));
+        decoder.push(chunk, &mut note);
         rest = after;
     }
-    reader.finish(&mut note);
-    told
+    decoder.finish(&mut note);
+    events
 }
 
-fn mended(mend: Option<&dyn Mend>, answer: &[u8], streamed: bool) -> Vec<u8> {
-    let mend = |data: &[u8]| mend.and_then(|mend| mend.mend(data, streamed)).unwrap_or_else(|| data.to_vec());
+fn apply_patch(patch: Option<&dyn ResponsePatch>, response: &[u8], streamed: bool) -> Vec<u8> {
+    let patch =
+        |data: &[u8]| patch.and_then(|patch| patch.patch(data, streamed)).unwrap_or_else(|| data.to_vec());
     if !streamed {
-        return mend(answer);
+        return patch(response);
     }
     let mut out = Vec::new();
     let mut splitter = SseParser::default();
-    let mut on = |event: crate::api::sse::Event<'_>| write_event(&mut out, event.name, &mend(event.data));
-    splitter.push(answer, &mut on).unwrap();
+    let mut on = |event: crate::api::sse::Event<'_>| write_event(&mut out, event.name, &patch(event.data));
+    splitter.push(response, &mut on).unwrap();
     splitter.finish(&mut on);
     out
 }
@@ -224,7 +231,7 @@ fn mended(mend: Option<&dyn Mend>, answer: &[u8], streamed: bool) -> Vec<u8> {
 /// JSON without the white space between its words; digits, escapes and order stay.
 fn compact(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
-    walk(json, &mut |byte, inside, _| {
+    scan_bytes(json, &mut |byte, inside, _| {
         if inside || !byte.is_ascii_whitespace() {
             out.push(byte);
         }
@@ -234,11 +241,11 @@ fn compact(json: &[u8]) -> Vec<u8> {
 
 /// JSON laid out for the eye: what stands in the outer three levels gets a line of its own.
 fn laid_out(json: &[u8]) -> Vec<u8> {
-    const DEEPEST: usize = 3;
+    const MAX_DEPTH: usize = 3;
     let json = compact(json);
     let mut out = Vec::with_capacity(json.len() * 2);
     let mut at = 0;
-    walk(&json, &mut |byte, inside, depth| {
+    scan_bytes(&json, &mut |byte, inside, depth| {
         at += 1;
         let next = json.get(at).copied().unwrap_or(b'\n');
         let line = |out: &mut Vec<u8>, depth: usize| {
@@ -246,14 +253,14 @@ fn laid_out(json: &[u8]) -> Vec<u8> {
             out.resize(out.len() + depth * 2, b' ');
         };
         let empty = matches!((out.last(), byte), (Some(b'{'), b'}') | (Some(b'['), b']'));
-        if !inside && matches!(byte, b'}' | b']') && depth < DEEPEST && !empty {
+        if !inside && matches!(byte, b'}' | b']') && depth < MAX_DEPTH && !empty {
             line(&mut out, depth);
         }
         out.push(byte);
         match byte {
             _ if inside => {}
-            b'{' | b'[' if depth <= DEEPEST && !matches!(next, b'}' | b']') => line(&mut out, depth),
-            b',' if depth <= DEEPEST => line(&mut out, depth),
+            b'{' | b'[' if depth <= MAX_DEPTH && !matches!(next, b'}' | b']') => line(&mut out, depth),
+            b',' if depth <= MAX_DEPTH => line(&mut out, depth),
             b',' | b':' => out.push(b' '),
             _ => {}
         }
@@ -264,7 +271,7 @@ fn laid_out(json: &[u8]) -> Vec<u8> {
 
 /// Calls `on` for each byte: whether it is inside a string (its quotes included), and how deep it stands
 /// (an opening bracket inside itself, a closing one outside).
-fn walk(json: &[u8], on: &mut dyn FnMut(u8, bool, usize)) {
+fn scan_bytes(json: &[u8], on: &mut dyn FnMut(u8, bool, usize)) {
     let (mut inside, mut escaped, mut depth) = (false, false, 0_usize);
     for &byte in json {
         if inside {

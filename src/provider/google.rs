@@ -7,8 +7,8 @@ use super::gemini::count::Count;
 use super::gemini::embeddings::Embeddings;
 use super::gemini::{Gemini, models};
 use super::key::Key;
-use super::row::{CustomHost, Host, Row, encode_segment};
-use super::way::Way;
+use super::row::{CustomHost, Host, ProviderSpec, encode_segment};
+use super::way::Adapter;
 use super::{Call, Provider};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
@@ -21,16 +21,16 @@ use std::borrow::Cow;
 pub struct Google;
 
 /// Sources: <https://ai.google.dev/api> (`x-goog-api-key`), <https://ai.google.dev/gemini-api/docs/openai>.
-pub static ROW: Row = Row {
+pub static SPEC: ProviderSpec = ProviderSpec {
     id: "google",
     aliases: &["gemini"],
     host: Host::Fixed("https://generativelanguage.googleapis.com"),
     prefix: "/v1beta",
-    custom_host: CustomHost::Before("/v1beta"),
+    custom_host: CustomHost::Prefixed("/v1beta"),
     key: Key { header: "x-goog-api-key", prefix: "", required: true },
     note: "images, files and batches go to the compatible endpoint under openai/; proxied paths are native",
     source: "https://ai.google.dev/api",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
 /// Where a call in Gemini's own words goes, and with which query.
@@ -69,15 +69,15 @@ fn is_compatible(call: &Call<'_>) -> bool {
 
 impl Provider for Google {
     fn id(&self) -> &'static str {
-        ROW.id
+        SPEC.id
     }
 
     fn aliases(&self) -> &'static [&'static str] {
-        ROW.aliases
+        SPEC.aliases
     }
 
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
-        ROW.base_url(account)
+        SPEC.base_url(account)
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
@@ -85,44 +85,44 @@ impl Provider for Google {
         match native(call) {
             Some((Place::Model(method), query)) => {
                 let path = format!("{}{method}", model_path(call.model)?);
-                ROW.path(&Call { path: &path, query, ..*call }, account)
+                SPEC.path(&Call { path: &path, query, ..*call }, account)
             }
-            Some((Place::Same, query)) => ROW.path(&Call { query, ..*call }, account),
-            None if call.operation == Operation::Passthrough => ROW.path(call, account),
-            None => ROW.path(&Call { path: &format!("openai/{}", call.path), ..*call }, account),
+            Some((Place::Same, query)) => SPEC.path(&Call { query, ..*call }, account),
+            None if call.operation == Operation::Passthrough => SPEC.path(call, account),
+            None => SPEC.path(&Call { path: &format!("openai/{}", call.path), ..*call }, account),
         }
     }
 
-    fn way(&self, call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
+    fn adapter(&self, call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         Ok(match call.operation {
             Operation::ChatCompletions
             | Operation::Completions
             | Operation::Messages
-            | Operation::Responses => Way::Chat(&Gemini::Studio),
-            Operation::Embeddings => Way::Exchange(&Embeddings::Batch),
-            Operation::CountTokens => Way::Exchange(&Count(Gemini::Studio)),
-            Operation::Models => Way::Exchange(&models::Listing),
-            Operation::ModelsGet => Way::Exchange(&models::Single),
+            | Operation::Responses => Adapter::Chat(&Gemini::Studio),
+            Operation::Embeddings => Adapter::Json(&Embeddings::Batch),
+            Operation::CountTokens => Adapter::Json(&Count(Gemini::Studio)),
+            Operation::Models => Adapter::Json(&models::Listing),
+            Operation::ModelsGet => Adapter::Json(&models::Single),
             Operation::ResponsesGet
             | Operation::ResponsesDelete
             | Operation::ResponsesCancel
-            | Operation::ResponsesInputItems => return Err(ROW.keeps_nothing(call)),
-            _ => Way::Same(None),
+            | Operation::ResponsesInputItems => return Err(SPEC.no_stored_responses(call)),
+            _ => Adapter::Passthrough(None),
         })
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         // The compatible endpoint knows bearers only, and an OAuth token is one everywhere.
         let is_token = account.api_key.as_ref().is_some_and(|key| key.expose().starts_with("ya29."));
-        let key = if is_token || is_compatible(call) { Key::BEARER } else { ROW.key };
-        key.write(ROW.id, account, headers)
+        let key = if is_token || is_compatible(call) { Key::BEARER } else { SPEC.key };
+        key.write(SPEC.id, account, headers)
     }
 }
 
 /// `models/<model>`, or the name as it is where it says what it is of (`tunedModels/x`).
 fn model_path(model: Option<&str>) -> Result<String, Error> {
     let model = model.filter(|model| !model.is_empty()).ok_or_else(|| {
-        Error::invalid_request("model", "model is missing: Gemini has it in its path.").with_provider(ROW.id)
+        Error::invalid_request("model", "model is missing: Gemini has it in its path.").with_provider(SPEC.id)
     })?;
     let model = model.strip_prefix("google/").unwrap_or(model);
     Ok(match model.split_once('/') {

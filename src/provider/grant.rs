@@ -10,14 +10,14 @@ use std::time::{Duration, SystemTime};
 
 /// What a call is authorized with once it was fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Granted {
+pub enum Credentials {
     Bearer(Secret),
     Aws { access_key_id: Secret, secret_access_key: Secret, session_token: Option<Secret> },
 }
 
 /// One request on the way to a grant.
 #[derive(Debug, Clone)]
-pub struct Errand {
+pub struct TokenRequest {
     pub method: Method,
     /// `https://...`, or `http://` for a cloud's metadata server. With `is_metadata` also `env:NAME`, whose
     /// answer is the environment variable's value, and `file:/path`, whose answer is the file's content (404
@@ -32,28 +32,28 @@ pub struct Errand {
 
 /// What an errand brought back.
 #[derive(Debug, Clone)]
-pub struct Brought {
+pub struct TokenResponse {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
 /// What comes next.
 #[derive(Debug)]
-pub enum Next {
-    Ask(Errand),
+pub enum Step {
+    Request(TokenRequest),
     /// It is there, and good for so long.
-    Done(Granted, Duration),
+    Done(Credentials, Duration),
 }
 
 /// A way to get a token or temporary credentials.
-pub trait Grant: Send + Sync + Debug {
+pub trait TokenExchange: Send + Sync + Debug {
     /// What it is remembered by: two grants with the same key are the same. Every word that decides what is
     /// granted is in it, secrets as a digest: whoever names the account without its secret must not be
     /// handed what another one fetched.
     fn key(&self) -> String;
 
     /// Who grants, for messages: `the sign-in at Entra ID`.
-    fn what(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "the sign-in for this account"
     }
 
@@ -61,5 +61,5 @@ pub trait Grant: Send + Sync + Debug {
     ///
     /// # Errors
     /// Why it cannot be had, in words for the caller without secrets.
-    fn next(&self, answers: &[Brought], now: SystemTime) -> Result<Next, String>;
+    fn next_step(&self, responses: &[TokenResponse], now: SystemTime) -> Result<Step, String>;
 }

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_key_is_told_early_unless_the_host_is_the_callers_own() {
+    fn a_missing_key_is_refused_unless_the_host_is_custom() {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer stale"));
         for account in [Account::default(), account("")] {

@@ -8,14 +8,14 @@ use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::config::read::nearest;
 use crate::error::Error;
-use grant::{Grant, Granted};
+use grant::{Credentials, TokenExchange};
 use http::{HeaderMap, Method};
-use outgoing::Outgoing;
+use outgoing::TranslationNotes;
 use rescue::Prefill;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
-use way::{Target, Way};
+use way::{Adapter, CallTarget};
 
 pub mod anthropic;
 pub mod azure;
@@ -104,8 +104,8 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// 400 or 501 that says what the provider does not have.
-    fn way(&self, _call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
-        Ok(Way::Same(None))
+    fn adapter(&self, _call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
+        Ok(Adapter::Passthrough(None))
     }
 
     /// For [`Way::Same`]: what this provider wants otherwise in a body of the caller's shape, as changes of
@@ -116,8 +116,8 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     fn edits(
         &self,
         _body: &Body,
-        _target: &Target<'_>,
-        _outgoing: &mut Outgoing,
+        _target: &CallTarget<'_>,
+        _notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         Ok(Vec::new())
     }
@@ -132,7 +132,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// 400 when the account says it halfway.
-    fn grant(&self, _call: &Call<'_>, _account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
+    fn token_exchange(
+        &self,
+        _call: &Call<'_>,
+        _account: &Account,
+    ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         Ok(None)
     }
 
@@ -146,10 +150,10 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         &self,
         _signing: &Signing<'_>,
         _account: &Account,
-        granted: Option<&Granted>,
+        credentials: Option<&Credentials>,
         headers: &mut HeaderMap,
     ) -> Result<(), Error> {
-        if let Some(Granted::Bearer(token)) = granted {
+        if let Some(Credentials::Bearer(token)) = credentials {
             headers.insert(http::header::AUTHORIZATION, key::bearer(token)?);
         }
         Ok(())
@@ -194,13 +198,13 @@ static NATIVE: &[&dyn Provider] = &[
 pub fn find(id: &str) -> Option<&'static dyn Provider> {
     let native =
         NATIVE.iter().copied().find(|provider| provider.id() == id || provider.aliases().contains(&id));
-    native.or_else(|| openai_compatible::find(id).map(|row| row as &'static dyn Provider))
+    native.or_else(|| openai_compatible::find(id).map(|spec| spec as &'static dyn Provider))
 }
 
 /// Every provider id, for problem texts and docs.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     let native = NATIVE.iter().map(|provider| provider.id());
-    native.chain(openai_compatible::ROWS.iter().map(|row| row.id))
+    native.chain(openai_compatible::SPECS.iter().map(|spec| spec.id))
 }
 
 /// Whether the provider of this name could sign in with this account, as far as can be told beforehand. Unknown
@@ -208,7 +212,7 @@ pub fn ids() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// As [`Provider::grant`].
-pub fn judge(name: &str, account: &Account) -> Result<(), Error> {
+pub fn check_account(name: &str, account: &Account) -> Result<(), Error> {
     let Some(provider) = find(name) else { return Ok(()) };
     let call = Call {
         operation: Operation::ChatCompletions,
@@ -218,13 +222,13 @@ pub fn judge(name: &str, account: &Account) -> Result<(), Error> {
         model: None,
         streamed: false,
     };
-    provider.grant(&call, account).map(drop)
+    provider.token_exchange(&call, account).map(drop)
 }
 
 /// What to tell whoever named a provider we do not know.
 pub fn unknown(name: &str) -> String {
-    let known: Vec<&str> = ids().collect();
-    match nearest(&known, name) {
+    let supported: Vec<&str> = ids().collect();
+    match nearest(&supported, name) {
         Some(near) => format!("is not a provider this gateway knows; did you mean {near}?"),
         None => "is not a provider this gateway knows; docs/providers.md lists them.".to_owned(),
     }

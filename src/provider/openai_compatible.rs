@@ -12,13 +12,13 @@ use super::key::Key;
 use super::openai_chat::{OPENAI_CHAT, Rule, accents};
 use super::rerank;
 use super::rescue::prefill;
-use super::row::{CustomHost, Host, Own, Row, Value};
+use super::row::{CustomHost, Host, NativeApi, ProviderSpec, Value};
 use super::servers;
 use crate::api::operation::Operation;
 
 /// Finds a row by id or alias.
-pub fn find(id: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.id == id || row.aliases.contains(&id))
+pub fn find(id: &str) -> Option<&'static ProviderSpec> {
+    SPECS.iter().find(|spec| spec.id == id || spec.aliases.contains(&id))
 }
 
 /// Facts known only from the reference.
@@ -26,20 +26,20 @@ const REFERENCE: &str = "reference 12.1";
 
 /// The list: OpenAI, then vendors of models, hosts of open models, clouds, servers of one's own, and vendors
 /// of other things whose paths are only passed on.
-pub static ROWS: &[Row] = &[
-    Row {
+pub static SPECS: &[ProviderSpec] = &[
+    ProviderSpec {
         id: "openai",
         host: Host::Fixed("https://api.openai.com"),
         headers: &[("openai-organization", Value::Organization), ("openai-project", Value::Project)],
         chat: Some(&OPENAI_CHAT),
-        mend: None,
-        own: &[Own::Completions, Own::StoredResponses],
+        chat_patch: None,
+        native_apis: &[NativeApi::Completions, NativeApi::StoredResponses],
         note: "provider_organization and provider_project become headers",
         source: "https://platform.openai.com/docs/api-reference/authentication",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
     // Vendors of models.
-    Row {
+    ProviderSpec {
         id: "mistral-ai",
         aliases: &["mistral"],
         host: Host::Fixed("https://api.mistral.ai"),
@@ -50,404 +50,439 @@ pub static ROWS: &[Row] = &[
             (Operation::Embeddings, "user", Rule::Drop),
         ],
         source: "https://docs.mistral.ai/api",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "deepseek",
         host: Host::Fixed("https://api.deepseek.com"),
         prefix: "",
-        elsewhere: &[(Operation::Completions, "/beta"), (Operation::Messages, "/anthropic/v1")],
-        custom_host: CustomHost::Before("/v1"),
+        other_prefixes: &[(Operation::Completions, "/beta"), (Operation::Messages, "/anthropic/v1")],
+        custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&accents::DEEPSEEK),
-        own: &[Own::Messages, Own::Completions, Own::Responses],
+        native_apis: &[NativeApi::Messages, NativeApi::Completions, NativeApi::Responses],
         note: "completions (fill in the middle) are under /beta, messages under /anthropic/v1",
         source: "https://api-docs.deepseek.com",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "x-ai",
         aliases: &["xai"],
         host: Host::Fixed("https://api.x.ai"),
         chat: Some(&accents::XAI),
-        own: &[Own::Completions, Own::StoredResponses],
+        native_apis: &[NativeApi::Completions, NativeApi::StoredResponses],
         source: "https://docs.x.ai/developers/rest-api-reference/inference",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "perplexity-ai",
         aliases: &["perplexity"],
         host: Host::Fixed("https://api.perplexity.ai"),
         prefix: "",
-        elsewhere: &[(Operation::Responses, "/v1"), (Operation::Embeddings, "/v1")],
+        other_prefixes: &[(Operation::Responses, "/v1"), (Operation::Embeddings, "/v1")],
         chat: Some(&accents::OLD_LIMIT),
-        own: &[Own::StoredResponses],
+        native_apis: &[NativeApi::StoredResponses],
         note: "chat is at the root, responses and embeddings under /v1",
         source: "https://docs.perplexity.ai/docs/sonar/openai-compatibility",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "moonshot",
         aliases: &["kimi"],
         host: Host::Fixed("https://api.moonshot.ai"),
-        elsewhere: &[(Operation::Messages, "/anthropic/v1")],
-        custom_host: CustomHost::Before("/v1"),
+        other_prefixes: &[(Operation::Messages, "/anthropic/v1")],
+        custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&accents::MOONSHOT),
-        own: &[Own::Messages],
+        native_apis: &[NativeApi::Messages],
         note: "China: https://api.moonshot.cn",
         source: "https://platform.kimi.ai/docs/api/overview",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "zhipu",
         host: Host::Fixed("https://open.bigmodel.cn"),
         prefix: "/api/paas/v4",
         chat: Some(&accents::ZAI),
-        elsewhere: &[(Operation::Messages, "/api/anthropic/v1")],
-        own: &[Own::Messages],
+        other_prefixes: &[(Operation::Messages, "/api/anthropic/v1")],
+        native_apis: &[NativeApi::Messages],
         note: "the Chinese platform; z-ai is the international one",
         source: "https://docs.bigmodel.cn",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "z-ai",
         aliases: &["zai"],
         host: Host::Fixed("https://api.z.ai"),
         prefix: "/api/paas/v4",
-        elsewhere: &[(Operation::Messages, "/api/anthropic/v1")],
+        other_prefixes: &[(Operation::Messages, "/api/anthropic/v1")],
         chat: Some(&accents::ZAI),
-        own: &[Own::Messages],
+        native_apis: &[NativeApi::Messages],
         note: "China: zhipu; coding plan: custom_host https://api.z.ai/api/coding/paas/v4",
         source: "https://docs.z.ai/api-reference/introduction",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "dashscope",
         aliases: &["qwen"],
         host: Host::Fixed("https://dashscope-intl.aliyuncs.com"),
         prefix: "/compatible-mode/v1",
         chat: Some(&accents::DASHSCOPE),
-        elsewhere: &[(Operation::Messages, "/apps/anthropic/v1")],
-        own: &[Own::Messages, Own::StoredResponses],
+        other_prefixes: &[(Operation::Messages, "/apps/anthropic/v1")],
+        native_apis: &[NativeApi::Messages, NativeApi::StoredResponses],
         note: "Singapore; keys are bound to a region. Workspace domains \
                (https://{WorkspaceId}.ap-southeast-1.maas.aliyuncs.com/compatible-mode/v1) and China \
                (https://dashscope.aliyuncs.com/compatible-mode/v1): custom_host",
         source: "https://www.alibabacloud.com/help/en/model-studio/compatibility-of-openai-with-dashscope",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "minimax",
         host: Host::Fixed("https://api.minimax.io"),
-        elsewhere: &[(Operation::Messages, "/anthropic/v1")],
+        other_prefixes: &[(Operation::Messages, "/anthropic/v1")],
         chat: Some(&accents::NEW_LIMIT),
-        own: &[Own::Messages],
+        native_apis: &[NativeApi::Messages],
         note: "China: https://api.minimaxi.com/v1",
         source: "https://platform.minimax.io/docs/guides/text-generation",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "ai21",
         host: Host::Fixed("https://api.ai21.com"),
         prefix: "/studio/v1",
         chat: Some(&accents::OLD_LIMIT),
         note: "Jamba's chat/completions; the reference's /{model}/chat is of retired models",
         source: "https://docs.ai21.com/reference/jamba-1-6-api-ref",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "upstage",
         host: Host::Fixed("https://api.upstage.ai"),
         chat: Some(&accents::OLD_LIMIT),
         note: "the reference's /v1/solar is the older base",
         source: "https://console.upstage.ai/api-keys?api=chat-reasoning",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "lingyi",
         host: Host::Fixed("https://api.lingyiwanwu.com"),
-        custom_host: CustomHost::Before("/v1"),
+        custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&accents::OLD_LIMIT),
         source: REFERENCE,
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row { id: "krutrim", host: Host::Fixed("https://cloud.olakrutrim.com"), source: REFERENCE, ..Row::PLAIN },
-    Row {
+    ProviderSpec {
+        id: "krutrim",
+        host: Host::Fixed("https://cloud.olakrutrim.com"),
+        source: REFERENCE,
+        ..ProviderSpec::PLAIN
+    },
+    ProviderSpec {
         id: "jina",
         host: Host::Fixed("https://api.jina.ai"),
         chat: None,
         note: "embeddings and rerank",
         source: "https://jina.ai/embeddings",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "voyage",
         host: Host::Fixed("https://api.voyageai.com"),
         chat: None,
         rules: &[
             (Operation::Embeddings, "dimensions", Rule::Name("output_dimension")),
-            (Operation::Embeddings, "encoding_format", Rule::DropWord("float")),
+            (Operation::Embeddings, "encoding_format", Rule::DropValue("float")),
             (Operation::Embeddings, "user", Rule::Drop),
         ],
         rerank: Some(&rerank::VOYAGE),
-        embeddings: Some(&PROMPT_TOKENS),
+        embeddings_patch: Some(&PROMPT_TOKENS),
         note: "embeddings and rerank",
         source: "https://docs.voyageai.com/reference/embeddings-api",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "recraft-ai",
         host: Host::Fixed("https://external.api.recraft.ai"),
         chat: None,
         note: "images",
         source: REFERENCE,
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
     // Hosts of open models.
-    Row {
+    ProviderSpec {
         id: "groq",
         host: Host::Fixed("https://api.groq.com"),
         prefix: "/openai/v1",
         chat: Some(&accents::GROQ),
-        own: &[Own::Responses],
+        native_apis: &[NativeApi::Responses],
         source: "https://console.groq.com/docs/openai",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "together-ai",
         aliases: &["together"],
         host: Host::Fixed("https://api.together.ai"),
-        custom_host: CustomHost::Before("/v1"),
+        custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&accents::TOGETHER),
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         note: "older address: https://api.together.xyz",
         source: "https://docs.together.ai/docs/inference/openai-compatibility",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "fireworks-ai",
         aliases: &["fireworks"],
         host: Host::Fixed("https://api.fireworks.ai"),
         prefix: "/inference/v1",
         chat: Some(&accents::FIREWORKS),
         rerank: Some(&rerank::FIREWORKS),
-        own: &[Own::Messages, Own::Completions, Own::StoredResponses],
+        native_apis: &[NativeApi::Messages, NativeApi::Completions, NativeApi::StoredResponses],
         note: "control API: custom_host https://api.fireworks.ai/v1",
         source: "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "openrouter",
         host: Host::Fixed("https://openrouter.ai"),
         prefix: "/api/v1",
-        custom_host: CustomHost::Before("/v1"),
+        custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&accents::OPENROUTER),
         prefill: prefill::openrouter,
-        own: &[Own::Messages, Own::Completions, Own::Responses],
+        native_apis: &[NativeApi::Messages, NativeApi::Completions, NativeApi::Responses],
         source: "https://openrouter.ai/docs/quickstart",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "cerebras",
         host: Host::Fixed("https://api.cerebras.ai"),
         headers: &[("user-agent", Value::Default("turnpike"))],
         chat: Some(&accents::CEREBRAS),
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         note: "wants a User-Agent (reference 12.1)",
         source: "https://inference-docs.cerebras.ai/resources/openai",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "sambanova",
         host: Host::Fixed("https://api.sambanova.ai"),
-        custom_host: CustomHost::Before("/v1"),
-        own: &[Own::Completions],
+        custom_host: CustomHost::Prefixed("/v1"),
+        native_apis: &[NativeApi::Completions],
         source: "https://docs.sambanova.ai/docs/en/features/openai-compatibility",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "nvidia",
         aliases: &["nim"],
         host: Host::Fixed("https://integrate.api.nvidia.com"),
         chat: Some(&accents::THINKING_HOST),
         note: "the hosted catalogue; a NIM of one's own: custom_host http://host:8000/v1",
         source: "https://docs.api.nvidia.com/nim/reference/llm-apis",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "huggingface",
         aliases: &["hf"],
         host: Host::Fixed("https://router.huggingface.co"),
-        custom_host: CustomHost::Before("/v1"),
+        custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&accents::OLD_LIMIT),
-        own: &[Own::Responses],
+        native_apis: &[NativeApi::Responses],
         note: "the router; a dedicated endpoint: custom_host",
         source: "https://huggingface.co/docs/inference-providers/index",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "deepinfra",
         host: Host::Fixed("https://api.deepinfra.com"),
         prefix: "/v1/openai",
         chat: Some(&accents::THINKING_HOST),
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         source: "https://deepinfra.com/docs/advanced/openai_api",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "novita-ai",
         aliases: &["novita"],
         host: Host::Fixed("https://api.novita.ai"),
         prefix: "/openai/v1",
-        elsewhere: &[(Operation::Messages, "/anthropic/v1")],
-        custom_host: CustomHost::Before("/v1"),
+        other_prefixes: &[(Operation::Messages, "/anthropic/v1")],
+        custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&accents::THINKING_HOST),
-        own: &[Own::Messages, Own::Completions],
+        native_apis: &[NativeApi::Messages, NativeApi::Completions],
         note: "the reference's /v3/openai is the older base",
         source: "https://novita.ai/docs/guides/llm-api",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "hyperbolic",
         host: Host::Fixed("https://api.hyperbolic.xyz"),
-        custom_host: CustomHost::Before("/v1"),
+        custom_host: CustomHost::Prefixed("/v1"),
         chat: Some(&accents::OLD_LIMIT),
         source: "https://docs.hyperbolic.xyz",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "nebius",
         host: Host::Fixed("https://api.tokenfactory.nebius.com"),
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         note: "Token Factory, formerly AI Studio (https://api.studio.nebius.ai/v1)",
         source: "https://docs.tokenfactory.nebius.com/api-reference/introduction",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "siliconflow",
         host: Host::Fixed("https://api.siliconflow.com"),
         chat: Some(&accents::THINKING_HOST),
         note: "China: https://api.siliconflow.cn/v1",
         source: "https://docs.siliconflow.com/en/api-reference/chat-completions/chat-completions",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "inference-net",
         host: Host::Fixed("https://api.inference.net"),
         source: "https://docs.inference.net",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "featherless-ai",
         aliases: &["featherless"],
         host: Host::Fixed("https://api.featherless.ai"),
         chat: Some(&accents::OLD_LIMIT),
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         source: "https://featherless.ai/docs",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "friendli",
         host: Host::Fixed("https://api.friendli.ai"),
         prefix: "/serverless/v1",
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         note: "dedicated endpoints: custom_host https://api.friendli.ai/dedicated/v1",
         source: "https://friendli.ai/docs/openapi/model-apis/chat-completions",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "predibase",
         host: Host::Fixed("https://serving.app.predibase.com"),
         prefix: "/{resource_name}/deployments/v2/llms/{deployment}/v1",
-        custom_host: CustomHost::Before("/{resource_name}/deployments/v2/llms/{deployment}/v1"),
+        custom_host: CustomHost::Prefixed("/{resource_name}/deployments/v2/llms/{deployment}/v1"),
         chat: Some(&accents::OLD_LIMIT),
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         note: "resource_name is the tenant; the deployment is deployment_id, or else the model up to a colon",
         source: "https://docs.predibase.com/user-guide/inference/migrate-openai",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "ovhcloud",
         host: Host::Fixed("https://oai.endpoints.kepler.ai.cloud.ovh.net"),
         key: Key::OPTIONAL,
         note: "without a key: the free tier",
         source: "https://ovh.github.io/apache-airflow-provider-ovhcloud-ai/ai-endpoints",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "iointelligence",
         host: Host::Fixed("https://api.intelligence.io.solutions"),
         prefix: "/api/v1",
         source: "https://io.net/docs/guides/intelligence/io-intelligence",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "nscale",
         host: Host::Fixed("https://inference.api.nscale.com"),
         source: "https://docs.nscale.com/docs/inference/serverless-models/overview",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row { id: "ncompass", host: Host::Fixed("https://api.ncompass.tech"), source: REFERENCE, ..Row::PLAIN },
-    Row { id: "kluster-ai", host: Host::Fixed("https://api.kluster.ai"), source: REFERENCE, ..Row::PLAIN },
-    Row {
+    ProviderSpec {
+        id: "ncompass",
+        host: Host::Fixed("https://api.ncompass.tech"),
+        source: REFERENCE,
+        ..ProviderSpec::PLAIN
+    },
+    ProviderSpec {
+        id: "kluster-ai",
+        host: Host::Fixed("https://api.kluster.ai"),
+        source: REFERENCE,
+        ..ProviderSpec::PLAIN
+    },
+    ProviderSpec {
         id: "nextbit",
         host: Host::Fixed("https://api.nextbit256.com"),
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         source: REFERENCE,
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row { id: "matterai", host: Host::Fixed("https://api.matterai.so"), source: REFERENCE, ..Row::PLAIN },
-    Row { id: "cometapi", host: Host::Fixed("https://api.cometapi.com"), source: REFERENCE, ..Row::PLAIN },
-    Row { id: "lemonfox-ai", host: Host::Fixed("https://api.lemonfox.ai"), source: REFERENCE, ..Row::PLAIN },
-    Row { id: "monsterapi", host: Host::Fixed("https://llm.monsterapi.ai"), source: REFERENCE, ..Row::PLAIN },
-    Row {
+    ProviderSpec {
+        id: "matterai",
+        host: Host::Fixed("https://api.matterai.so"),
+        source: REFERENCE,
+        ..ProviderSpec::PLAIN
+    },
+    ProviderSpec {
+        id: "cometapi",
+        host: Host::Fixed("https://api.cometapi.com"),
+        source: REFERENCE,
+        ..ProviderSpec::PLAIN
+    },
+    ProviderSpec {
+        id: "lemonfox-ai",
+        host: Host::Fixed("https://api.lemonfox.ai"),
+        source: REFERENCE,
+        ..ProviderSpec::PLAIN
+    },
+    ProviderSpec {
+        id: "monsterapi",
+        host: Host::Fixed("https://llm.monsterapi.ai"),
+        source: REFERENCE,
+        ..ProviderSpec::PLAIN
+    },
+    ProviderSpec {
         id: "302ai",
         host: Host::Fixed("https://api.302.ai"),
-        custom_host: CustomHost::Before("/v1"),
+        custom_host: CustomHost::Prefixed("/v1"),
         source: REFERENCE,
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "aibadgr",
         host: Host::Fixed("https://aibadgr.com"),
         prefix: "/api/v1",
         source: REFERENCE,
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "deepbricks",
         host: Host::Fixed("https://api.deepbricks.ai"),
         headers: &[("deepbricks-organization", Value::Organization), ("deepbricks-project", Value::Project)],
         source: REFERENCE,
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "lambda",
         host: Host::Fixed("https://api.lambda.ai"),
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         note: "closed by Lambda on 25 September 2025; kept for custom hosts",
         source: "https://docs.lambda.ai/public-cloud/lambda-inference-api",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "anyscale",
         host: Host::Fixed("https://api.endpoints.anyscale.com"),
         chat: Some(&accents::OLD_LIMIT),
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         note: "public access ended on 1 August 2024; kept for custom hosts",
         source: "https://docs.anyscale.com/endpoints/text-generation/deprecations",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "github",
         aliases: &["github-models"],
         host: Host::Fixed("https://models.github.ai"),
         prefix: "/inference",
-        own: &[Own::Completions],
+        native_apis: &[NativeApi::Completions],
         note: "GitHub retired GitHub Models on 30 July 2026; kept for custom hosts",
         source: "https://github.blog/changelog/2025-07-17-deprecation-of-azure-endpoint-for-github-models",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
     // Clouds.
-    Row {
+    ProviderSpec {
         id: "databricks",
         host: Host::Below(&[
             "cloud.databricks.com",
@@ -460,9 +495,9 @@ pub static ROWS: &[Row] = &[
         chat: Some(&accents::OLD_LIMIT),
         note: "resource_name is the workspace (dbc-1, or the whole host adb-1.2.azuredatabricks.net)",
         source: "https://docs.databricks.com/machine-learning/model-serving/score-foundation-models",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "snowflake",
         aliases: &["cortex"],
         host: Host::Below(&["snowflakecomputing.com", "snowflakecomputing.cn"]),
@@ -471,7 +506,7 @@ pub static ROWS: &[Row] = &[
         note: "resource_name is the account identifier. Snowflake tells the kinds of token apart; a caller's \
                X-Snowflake-Authorization-Token-Type is passed on, none is made up",
         source: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
     // Servers of one's own.
     servers::OLLAMA,
@@ -483,46 +518,46 @@ pub static ROWS: &[Row] = &[
     servers::LEPTON,
     servers::TRITON,
     // Other things: paths are passed on as they are.
-    Row {
+    ProviderSpec {
         id: "replicate",
         host: Host::Fixed("https://api.replicate.com"),
         chat: None,
         note: "its own API: predictions, models",
         source: "https://replicate.com/docs/reference/http",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "meshy",
         host: Host::Fixed("https://api.meshy.ai"),
         prefix: "/openapi/v1",
         chat: None,
         note: "its own API; text-to-3d is in v2: custom_host https://api.meshy.ai/openapi/v2",
         source: REFERENCE,
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "tripo3d",
         host: Host::Fixed("https://api.tripo3d.ai"),
         prefix: "/v2/openapi",
         chat: None,
         note: "its own API",
         source: REFERENCE,
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "milvus",
         key: Key::OPTIONAL,
         note: "its own API",
         source: REFERENCE,
         chat: None,
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
-    Row {
+    ProviderSpec {
         id: "qdrant",
         key: Key { header: "api-key", prefix: "", required: false },
         chat: None,
         note: "its own API; the key is bare (the reference's 'Bearer ' before it is a mistake)",
         source: "https://qdrant.tech/documentation/operations/security/",
-        ..Row::PLAIN
+        ..ProviderSpec::PLAIN
     },
 ];

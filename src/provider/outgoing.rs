@@ -6,7 +6,7 @@ use http::HeaderMap;
 
 /// Collected while a request is translated.
 #[derive(Debug, Default)]
-pub struct Outgoing {
+pub struct TranslationNotes {
     /// Headers the request's content asks for (`anthropic-beta`, `anthropic-version`). How they meet the
     /// caller's own: `route::asked`.
     pub headers: HeaderMap,
@@ -15,12 +15,12 @@ pub struct Outgoing {
 }
 
 /// The most warnings told: a header must stay small.
-const MOST_WARNINGS: usize = 16;
+const MAX_WARNINGS: usize = 16;
 
-impl Outgoing {
+impl TranslationNotes {
     /// Notes something dropped or changed. `param` is the caller's name of it.
     pub fn warn(&mut self, param: &str, what: impl AsRef<str>) {
-        if self.warnings.len() < MOST_WARNINGS {
+        if self.warnings.len() < MAX_WARNINGS {
             self.warnings.push(format!("{param}: {}", what.as_ref()));
         }
     }
@@ -37,7 +37,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// 400 that names the first parameter the provider cannot honour.
-    pub fn settle<'a>(&mut self, params: Params<'a>, provider: &str) -> Result<Params<'a>, Error> {
+    pub fn filter_params<'a>(&mut self, params: Params<'a>, provider: &str) -> Result<Params<'a>, Error> {
         let mut passes = Params::default();
         for (name, value) in params.into_iter() {
             if value.is_null() {

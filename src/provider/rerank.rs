@@ -3,8 +3,8 @@
 //! The caller's shape is Cohere's and Jina's (reference 13.5): `documents`, `top_n`; `results` with `index`,
 //! `relevance_score` and perhaps `document`. Whoever speaks that is passed through.
 
-use super::outgoing::Outgoing;
-use super::way::{Exchange, Target};
+use super::outgoing::TranslationNotes;
+use super::way::{CallTarget, JsonAdapter};
 use crate::api::body::{Body, Edit};
 use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
@@ -33,7 +33,7 @@ struct DocumentIn<'a> {
 }
 
 #[derive(Deserialize)]
-struct AnswerIn<'a> {
+struct ResponseIn<'a> {
     #[serde(borrow)]
     id: Option<Json<'a>>,
     data: Option<Vec<ResultIn<'a>>>,
@@ -51,7 +51,7 @@ struct ResultIn<'a> {
 }
 
 #[derive(Serialize)]
-struct AnswerOut<'a> {
+struct ResponseOut<'a> {
     object: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<Json<'a>>,
@@ -69,12 +69,12 @@ struct ResultOut<'a> {
     document: Option<Json<'a>>,
 }
 
-impl Exchange for Rerank {
+impl JsonAdapter for Rerank {
     fn write(
         &self,
         body: Option<&Body>,
-        target: &Target<'_>,
-        _outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        _notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         let Some(body) = body else { return Ok(None) };
         let mut edits = Vec::new();
@@ -91,11 +91,11 @@ impl Exchange for Rerank {
         Ok(Some(body.edit(&edits).to_vec()))
     }
 
-    fn read(&self, answer: &[u8], _request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
-        let told: AnswerIn<'_> =
-            serde_json::from_slice(answer).map_err(|_| ProviderError::unreadable("it is no rerank"))?;
+    fn read(&self, response: &[u8], _request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
+        let parsed: ResponseIn<'_> =
+            serde_json::from_slice(response).map_err(|_| ProviderError::unreadable("it is no rerank"))?;
         let results =
-            told.results.or(told.data).ok_or_else(|| ProviderError::unreadable("it has no results"))?;
+            parsed.results.or(parsed.data).ok_or_else(|| ProviderError::unreadable("it has no results"))?;
         let document = |json: Json<'_>| match json.text() {
             Some(_) => Json::owned(format!(r#"{{"text":{}}}"#, json.get())),
             None => Json::owned(json.get().to_owned()).filter(|json| !json.is_null()),
@@ -105,12 +105,12 @@ impl Exchange for Rerank {
             relevance_score: Json::from_value(&each.relevance_score),
             document: each.document.and_then(document),
         };
-        let out = AnswerOut {
+        let out = ResponseOut {
             object: "list",
-            id: told.id,
+            id: parsed.id,
             results: results.into_iter().map(result).collect(),
-            model: told.model.unwrap_or_else(|| Json::from_value(model)),
-            usage: told.usage,
+            model: parsed.model.unwrap_or_else(|| Json::from_value(model)),
+            usage: parsed.usage,
         };
         serde_json::to_vec(&out).map_err(|_| ProviderError::unreadable("it cannot be written again"))
     }
@@ -139,7 +139,7 @@ mod tests {
     use http::Method;
 
     #[test]
-    fn voyage_is_asked_and_read_in_its_own_words() {
+    fn voyage_requests_and_responses_are_translated() {
         let body = r#"{"model":"@v/rerank-2","query":"q","documents":["a",{"text":"b"}],"top_n":1,"truncation":true}"#;
         let body = Body::parse(body.into()).unwrap();
         let account = Account::default();
@@ -151,12 +151,12 @@ mod tests {
             model: Some("rerank-2"),
             streamed: false,
         };
-        let target = Target { call: &call, account: &account, model: "rerank-2" };
-        let sent = VOYAGE.write(Some(&body), &target, &mut Outgoing::default()).unwrap().unwrap();
+        let target = CallTarget { call: &call, account: &account, model: "rerank-2" };
+        let sent = VOYAGE.write(Some(&body), &target, &mut TranslationNotes::default()).unwrap().unwrap();
         let wanted = r#"{"model":"rerank-2","query":"q","documents":["a","b"],"truncation":true,"top_k":1}"#;
         assert_eq!(String::from_utf8(sent).unwrap(), wanted);
-        let answer = br#"{"object":"list","data":[{"relevance_score":0.50,"index":1,"document":"b"},{"relevance_score":0.1,"index":0}],"model":"rerank-2","usage":{"total_tokens":4}}"#;
-        let read = VOYAGE.read(answer, Some(&body), "rerank-2").unwrap();
+        let response = br#"{"object":"list","data":[{"relevance_score":0.50,"index":1,"document":"b"},{"relevance_score":0.1,"index":0}],"model":"rerank-2","usage":{"total_tokens":4}}"#;
+        let read = VOYAGE.read(response, Some(&body), "rerank-2").unwrap();
         let wanted = r#"{"object":"list","results":[{"index":1,"relevance_score":0.50,"document":{"text":"b"}},{"index":0,"relevance_score":0.1}],"model":"rerank-2","usage":{"total_tokens":4}}"#;
         assert_eq!(String::from_utf8(read).unwrap(), wanted);
         assert_eq!(VOYAGE.read(b"{}", None, "m").unwrap_err().status, 502);

@@ -8,11 +8,11 @@
 //! `http://localhost:11434` and `http://localhost:11434/v1` both reach Ollama's chat.
 
 use super::key::{Key, header_value, secret_value};
-use super::openai_chat::edits::follow;
-use super::openai_chat::{CHAT_MEND, OpenAiChat, Rule, accents};
-use super::outgoing::Outgoing;
+use super::openai_chat::edits::apply_rule;
+use super::openai_chat::{CHAT_PATCH, OpenAiChat, Rule, accents};
+use super::outgoing::TranslationNotes;
 use super::rescue::Prefill;
-use super::way::{Exchange, Mend, Target, Way};
+use super::way::{Adapter, CallTarget, JsonAdapter, ResponsePatch};
 use super::{Call, Provider};
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
@@ -24,7 +24,7 @@ use std::borrow::Cow;
 
 /// One vendor whose API is OpenAI's.
 #[derive(Debug)]
-pub struct Row {
+pub struct ProviderSpec {
     /// As in reference 12.1 where it has one.
     pub id: &'static str,
     /// Other names callers may use.
@@ -34,7 +34,7 @@ pub struct Row {
     /// segment may be `{resource_name}` or `{deployment}`; it is filled percent-encoded.
     pub prefix: &'static str,
     /// Operations that have another prefix on the vendor's own host.
-    pub elsewhere: &'static [(Operation, &'static str)],
+    pub other_prefixes: &'static [(Operation, &'static str)],
     pub custom_host: CustomHost,
     pub key: Key,
     /// Further headers the vendor wants. Names in lower case.
@@ -42,15 +42,15 @@ pub struct Row {
     /// How it speaks OpenAI's chat. `None`: it has no chat, its paths are only passed on.
     pub chat: Option<&'static OpenAiChat>,
     /// What puts its chat answers right.
-    pub mend: Option<&'static dyn Mend>,
+    pub chat_patch: Option<&'static dyn ResponsePatch>,
     /// What goes otherwise in requests that are no chat.
     pub rules: &'static [(Operation, &'static str, Rule)],
     /// Its rerank, where it is not Cohere's and Jina's.
-    pub rerank: Option<&'static dyn Exchange>,
+    pub rerank: Option<&'static dyn JsonAdapter>,
     /// What puts its embeddings right.
-    pub embeddings: Option<&'static dyn Mend>,
+    pub embeddings_patch: Option<&'static dyn ResponsePatch>,
     /// What it has itself beside chat completions; a caller of anything else is answered through its chat.
-    pub own: &'static [Own],
+    pub native_apis: &'static [NativeApi],
     /// Which of its models go on from a prefill, and how.
     pub prefill: fn(&str) -> Prefill,
     /// What a user should know, in a sentence.
@@ -80,7 +80,7 @@ pub enum CustomHost {
     Base,
     /// The host before this prefix: `http://h` + `/v1/chat/completions`. One that already ends in a version
     /// segment (`/v1`, `/v1beta`) is taken for the whole base URL.
-    Before(&'static str),
+    Prefixed(&'static str),
     /// A server with an API of its own beside ours: as `Before`, but paths outside the endpoint list follow
     /// the custom host directly, so that Ollama's `/api/chat` stays in reach.
     Server(&'static str),
@@ -88,7 +88,7 @@ pub enum CustomHost {
 
 /// An API beside chat completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Own {
+pub enum NativeApi {
     /// Anthropic's `/messages`, at the place `elsewhere` names where it stands apart.
     Messages,
     /// `/messages/count_tokens`.
@@ -115,23 +115,23 @@ pub enum Value {
 /// What may stand in a path segment as it is (RFC 3986 unreserved).
 pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-impl Row {
+impl ProviderSpec {
     /// The most common vendor, for rows to differ from.
-    pub(super) const PLAIN: Row = Row {
+    pub(super) const PLAIN: ProviderSpec = ProviderSpec {
         id: "",
         aliases: &[],
         host: Host::Custom,
         prefix: "/v1",
-        elsewhere: &[],
+        other_prefixes: &[],
         custom_host: CustomHost::Base,
         key: Key::BEARER,
         headers: &[],
         chat: Some(&accents::PLAIN),
-        mend: Some(&CHAT_MEND),
+        chat_patch: Some(&CHAT_PATCH),
         rules: &[],
         rerank: None,
-        embeddings: None,
-        own: &[],
+        embeddings_patch: None,
+        native_apis: &[],
         prefill: |_| Prefill::No,
         note: "",
         source: "",
@@ -144,7 +144,7 @@ impl Row {
     pub(super) fn write_headers(&self, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         for &(name, value) in self.headers {
             let name = HeaderName::from_static(name);
-            let (param, said) = match value {
+            let (param, setting) = match value {
                 Value::Default(value) => {
                     headers.entry(name).or_insert(HeaderValue::from_static(value));
                     continue;
@@ -152,8 +152,8 @@ impl Row {
                 Value::Organization => ("provider_organization", &account.organization),
                 Value::Project => ("provider_project", &account.project),
             };
-            if let Some(said) = said {
-                headers.insert(name, header_value(param, said)?);
+            if let Some(setting) = setting {
+                headers.insert(name, header_value(param, setting)?);
             }
         }
         Ok(())
@@ -161,13 +161,13 @@ impl Row {
 
     fn prefix_for(&self, operation: Operation, account: &Account) -> &'static str {
         let Some(host) = &account.custom_host else {
-            let other = self.elsewhere.iter().find(|(elsewhere, _)| *elsewhere == operation);
+            let other = self.other_prefixes.iter().find(|(listed, _)| *listed == operation);
             return other.map_or(self.prefix, |(_, prefix)| prefix);
         };
         match self.custom_host {
             CustomHost::Server(_) if operation == Operation::Passthrough => "",
-            CustomHost::Before(prefix) | CustomHost::Server(prefix) if !ends_in_version(host) => prefix,
-            CustomHost::Base | CustomHost::Before(_) | CustomHost::Server(_) => "",
+            CustomHost::Prefixed(prefix) | CustomHost::Server(prefix) if !ends_in_version(host) => prefix,
+            CustomHost::Base | CustomHost::Prefixed(_) | CustomHost::Server(_) => "",
         }
     }
 
@@ -184,8 +184,8 @@ impl Row {
             "{deployment}" => ("deployment_id", account.deployment_id.as_deref().or(base_model(call.model))),
             plain => return Ok(Cow::Borrowed(plain)),
         };
-        let value = value.filter(|value| !value.is_empty()).ok_or_else(|| self.lacks(param))?;
-        if climbs(value) {
+        let value = value.filter(|value| !value.is_empty()).ok_or_else(|| self.missing_param(param))?;
+        if has_dot_segment(value) {
             let message = format!("{param} must not contain '.' or '..' as a path segment.");
             return Err(Error::invalid_request(param, message).with_provider(self.id));
         }
@@ -195,16 +195,16 @@ impl Row {
     /// Whether `/messages` is its own. Behind a custom host it is looked for only where it stands beside the
     /// chat: what a custom host stands for is the chat's address.
     fn has_messages(&self, account: &Account) -> bool {
-        let apart = self.elsewhere.iter().any(|(operation, _)| *operation == Operation::Messages);
-        self.has(Own::Messages) && !(apart && account.custom_host.is_some())
+        let apart = self.other_prefixes.iter().any(|(operation, _)| *operation == Operation::Messages);
+        self.has(NativeApi::Messages) && !(apart && account.custom_host.is_some())
     }
 
-    fn has(&self, own: Own) -> bool {
-        self.own.contains(&own)
+    fn has(&self, api: NativeApi) -> bool {
+        self.native_apis.contains(&api)
     }
 
     /// What to tell whoever asks for a kept response.
-    pub(super) fn keeps_nothing(&self, call: &Call<'_>) -> Error {
+    pub(super) fn no_stored_responses(&self, call: &Call<'_>) -> Error {
         let (id, method) = (self.id, call.method);
         let message = format!(
             "{method} /v1/responses/{{id}} needs a provider that keeps responses; {id} keeps none. Send the whole \
@@ -213,7 +213,7 @@ impl Row {
         Error::bad_request(message).with_provider(id)
     }
 
-    fn lacks(&self, param: &str) -> Error {
+    fn missing_param(&self, param: &str) -> Error {
         let id = self.id;
         let message = match param {
             "custom_host" => format!(
@@ -227,7 +227,7 @@ impl Row {
     }
 }
 
-impl Provider for Row {
+impl Provider for ProviderSpec {
     fn id(&self) -> &'static str {
         self.id
     }
@@ -239,10 +239,10 @@ impl Provider for Row {
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
         let domains = match self.host {
             Host::Fixed(host) => return Ok(Cow::Borrowed(host)),
-            Host::Custom | Host::Made(_) => return Err(self.lacks("custom_host")),
+            Host::Custom | Host::Made(_) => return Err(self.missing_param("custom_host")),
             Host::Below(domains) => domains,
         };
-        let name = account.resource_name.as_deref().ok_or_else(|| self.lacks("resource_name"))?;
+        let name = account.resource_name.as_deref().ok_or_else(|| self.missing_param("resource_name"))?;
         host_below(name, domains).map(Cow::Owned).ok_or_else(|| {
             let message = format!(
                 "resource_name must be a name or host of {}. For any other host use custom_host.",
@@ -253,7 +253,7 @@ impl Provider for Row {
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        if climbs(call.path) {
+        if has_dot_segment(call.path) {
             let message = "The path must not contain '.' or '..' as a segment.";
             return Err(Error::bad_request(message).with_provider(self.id));
         }
@@ -273,48 +273,50 @@ impl Provider for Row {
         Ok(path)
     }
 
-    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+    fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
         match (call.operation, self.rerank) {
-            (Operation::Rerank, Some(rerank)) => return Ok(Way::Exchange(rerank)),
-            (Operation::Embeddings, _) => return Ok(Way::Same(self.embeddings)),
+            (Operation::Rerank, Some(rerank)) => return Ok(Adapter::Json(rerank)),
+            (Operation::Embeddings, _) => return Ok(Adapter::Passthrough(self.embeddings_patch)),
             _ => {}
         }
-        let Some(chat) = self.chat else { return Ok(Way::Same(None)) };
+        let Some(chat) = self.chat else { return Ok(Adapter::Passthrough(None)) };
         Ok(match call.operation {
-            Operation::ChatCompletions => Way::Same(self.mend),
-            Operation::Completions if !self.has(Own::Completions) => Way::Chat(chat),
-            Operation::Messages if !self.has_messages(account) => Way::Chat(chat),
-            Operation::CountTokens if !(self.has(Own::CountTokens) && self.has_messages(account)) => {
-                Way::Chat(chat)
+            Operation::ChatCompletions => Adapter::Passthrough(self.chat_patch),
+            Operation::Completions if !self.has(NativeApi::Completions) => Adapter::Chat(chat),
+            Operation::Messages if !self.has_messages(account) => Adapter::Chat(chat),
+            Operation::CountTokens if !(self.has(NativeApi::CountTokens) && self.has_messages(account)) => {
+                Adapter::Chat(chat)
             }
-            Operation::Responses if !self.has(Own::Responses) && !self.has(Own::StoredResponses) => {
-                Way::Chat(chat)
+            Operation::Responses
+                if !self.has(NativeApi::Responses) && !self.has(NativeApi::StoredResponses) =>
+            {
+                Adapter::Chat(chat)
             }
             Operation::ResponsesGet
             | Operation::ResponsesDelete
             | Operation::ResponsesCancel
             | Operation::ResponsesInputItems
-                if !self.has(Own::StoredResponses) =>
+                if !self.has(NativeApi::StoredResponses) =>
             {
-                return Err(self.keeps_nothing(call));
+                return Err(self.no_stored_responses(call));
             }
-            _ => Way::Same(None),
+            _ => Adapter::Passthrough(None),
         })
     }
 
     fn edits(
         &self,
         body: &Body,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         let operation = target.call.operation;
         let mut edits = match self.chat {
-            Some(chat) if operation == Operation::ChatCompletions => chat.edits(body, outgoing),
+            Some(chat) if operation == Operation::ChatCompletions => chat.edits(body, notes),
             _ => Vec::new(),
         };
         for (_, name, rule) in self.rules.iter().filter(|(ruled, ..)| *ruled == operation) {
-            follow(name, *rule, body, outgoing, &mut edits);
+            apply_rule(name, *rule, body, notes, &mut edits);
         }
         Ok(edits)
     }
@@ -344,7 +346,7 @@ fn base_model(model: Option<&str>) -> Option<&str> {
 
 /// Whether a path or value has a `.` or `..` segment, however it is spelled. Upstreams and proxies before
 /// them resolve these, and a stored provider's key would then be used outside the base it is meant for.
-pub(super) fn climbs(path: &str) -> bool {
+pub(super) fn has_dot_segment(path: &str) -> bool {
     // Nearly every path of ours.
     if memchr::memchr2(b'.', b'%', path.as_bytes()).is_none() {
         return false;
@@ -370,8 +372,8 @@ pub(super) fn host_below(name: &str, domains: &[&str]) -> Option<String> {
     let proper = name.len() <= 190
         && name.split('.').all(|label| {
             let edge = label.starts_with('-') || label.ends_with('-');
-            let known = |each: char| each.is_ascii_alphanumeric() || each == '-' || each == '_';
-            (1..=63).contains(&label.len()) && !edge && label.chars().all(known)
+            let allowed = |each: char| each.is_ascii_alphanumeric() || each == '-' || each == '_';
+            (1..=63).contains(&label.len()) && !edge && label.chars().all(allowed)
         });
     let name = name.to_ascii_lowercase();
     let below = |domain: &&str| name.strip_suffix(*domain).is_some_and(|left| left.ends_with('.'));
@@ -388,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_segments_are_seen_only_at_the_end_of_the_path() {
+    fn version_segments_are_recognized_only_at_the_end_of_the_path() {
         for host in ["http://h/v1", "http://h:1/v1/", "https://h/openai/v1beta", "h/v4"] {
             assert!(ends_in_version(host), "{host}");
         }
@@ -398,17 +400,17 @@ mod tests {
     }
 
     #[test]
-    fn dot_segments_are_seen_in_every_spelling() {
+    fn dot_segments_are_recognized_in_every_spelling() {
         for path in ["..", "a/../b", "a/.", "%2e%2e/x", "a%2F..%2fb", "a\\..\\b", "%252e%252e", "./a"] {
-            assert!(climbs(path), "{path}");
+            assert!(has_dot_segment(path), "{path}");
         }
         for path in ["", "a.b/c..d", "...", "files/a%2Fb", "models/gpt-4.1", ".well-known"] {
-            assert!(!climbs(path), "{path}");
+            assert!(!has_dot_segment(path), "{path}");
         }
     }
 
     #[test]
-    fn a_resource_name_cannot_name_a_stranger() {
+    fn a_resource_name_cannot_name_a_foreign_host() {
         let domains = &["cloud.databricks.com", "azuredatabricks.net"];
         let host = |name| host_below(name, domains);
         assert_eq!(host("dbc-1").as_deref(), Some("https://dbc-1.cloud.databricks.com"));

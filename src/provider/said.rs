@@ -7,81 +7,84 @@ use crate::api::chat::ProviderError;
 
 /// The meaning of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Said {
+pub enum ErrorClass {
     #[default]
-    Nothing,
+    Other,
     /// The model's context is too short for the request: a larger model may do.
-    TooLong,
+    ContextTooLong,
     /// The provider will not talk about this: going elsewhere would be evasion.
-    Refused,
+    ContentFiltered,
 }
 
 /// Codes and types, lower case.
-const CODES: [(&str, Said); 13] = [
+const CODES: [(&str, ErrorClass); 13] = [
     // OpenAI, Azure, Groq, Together, DeepSeek, xAI.
-    ("context_length_exceeded", Said::TooLong),
-    ("string_above_max_length", Said::TooLong),
+    ("context_length_exceeded", ErrorClass::ContextTooLong),
+    ("string_above_max_length", ErrorClass::ContextTooLong),
     // Cerebras, Mistral, Fireworks.
-    ("context_window_exceeded", Said::TooLong),
-    ("model_context_window_exceeded", Said::TooLong),
-    ("exceed_context_size_error", Said::TooLong),
-    ("prompt_too_long", Said::TooLong),
+    ("context_window_exceeded", ErrorClass::ContextTooLong),
+    ("model_context_window_exceeded", ErrorClass::ContextTooLong),
+    ("exceed_context_size_error", ErrorClass::ContextTooLong),
+    ("prompt_too_long", ErrorClass::ContextTooLong),
     // OpenAI; Azure; xAI and others.
-    ("content_policy_violation", Said::Refused),
-    ("content_filter", Said::Refused),
-    ("responsibleaipolicyviolation", Said::Refused),
-    ("moderation_blocked", Said::Refused),
-    ("content_blocked", Said::Refused),
+    ("content_policy_violation", ErrorClass::ContentFiltered),
+    ("content_filter", ErrorClass::ContentFiltered),
+    ("responsibleaipolicyviolation", ErrorClass::ContentFiltered),
+    ("moderation_blocked", ErrorClass::ContentFiltered),
+    ("content_blocked", ErrorClass::ContentFiltered),
     // Alibaba.
-    ("data_inspection_failed", Said::Refused),
-    ("invalid_prompt", Said::Refused),
+    ("data_inspection_failed", ErrorClass::ContentFiltered),
+    ("invalid_prompt", ErrorClass::ContentFiltered),
 ];
 
 /// Parts of messages, lower case, for providers that have no code for it.
-const WORDS: [(&str, Said); 17] = [
+const MESSAGE_PHRASES: [(&str, ErrorClass); 17] = [
     // Anthropic ("prompt is too long: 210000 tokens > 200000 maximum").
-    ("prompt is too long", Said::TooLong),
-    ("input length and `max_tokens` exceed context limit", Said::TooLong),
+    ("prompt is too long", ErrorClass::ContextTooLong),
+    ("input length and `max_tokens` exceed context limit", ErrorClass::ContextTooLong),
     // OpenAI's sentence, which many repeat.
-    ("maximum context length", Said::TooLong),
-    ("context_length_exceeded", Said::TooLong),
+    ("maximum context length", ErrorClass::ContextTooLong),
+    ("context_length_exceeded", ErrorClass::ContextTooLong),
     // Gemini ("The input token count (…) exceeds the maximum number of tokens allowed").
-    ("exceeds the maximum number of tokens", Said::TooLong),
+    ("exceeds the maximum number of tokens", ErrorClass::ContextTooLong),
     // Bedrock.
-    ("input is too long for requested model", Said::TooLong),
-    ("too many input tokens", Said::TooLong),
+    ("input is too long for requested model", ErrorClass::ContextTooLong),
+    ("too many input tokens", ErrorClass::ContextTooLong),
     // Mistral ("… too large for model with … maximum context length"); Cohere.
-    ("too large for model", Said::TooLong),
-    ("too many tokens", Said::TooLong),
+    ("too large for model", ErrorClass::ContextTooLong),
+    ("too many tokens", ErrorClass::ContextTooLong),
     // llama.cpp, LM Studio.
-    ("exceeds the available context size", Said::TooLong),
-    ("greater than the context length", Said::TooLong),
-    ("context window", Said::TooLong),
+    ("exceeds the available context size", ErrorClass::ContextTooLong),
+    ("greater than the context length", ErrorClass::ContextTooLong),
+    ("context window", ErrorClass::ContextTooLong),
     // Anthropic ("Output blocked by content filtering policy").
-    ("content filtering policy", Said::Refused),
-    ("content management policy", Said::Refused),
-    ("safety system", Said::Refused),
-    ("content policy", Said::Refused),
+    ("content filtering policy", ErrorClass::ContentFiltered),
+    ("content management policy", ErrorClass::ContentFiltered),
+    ("safety system", ErrorClass::ContentFiltered),
+    ("content policy", ErrorClass::ContentFiltered),
     // OpenRouter's 403.
-    ("flagged by moderation", Said::Refused),
+    ("flagged by moderation", ErrorClass::ContentFiltered),
 ];
 
-impl Said {
+impl ErrorClass {
     /// Reads a failing answer's body. Only 400, 403, 413 and 422 say such things.
-    pub fn read(status: u16, body: &[u8]) -> Self {
+    pub fn classify(status: u16, body: &[u8]) -> Self {
         if !matches!(status, 400 | 403 | 413 | 422) {
-            return Self::Nothing;
+            return Self::Other;
         }
-        let fault = ProviderError::read(status, body);
-        let coded = [&fault.code, &fault.kind].into_iter().flatten().find_map(|code| {
+        let error = ProviderError::read(status, body);
+        let coded = [&error.code, &error.kind].into_iter().flatten().find_map(|code| {
             let code = code.to_ascii_lowercase();
-            CODES.iter().find(|(known, _)| *known == code)
+            CODES.iter().find(|(listed, _)| *listed == code)
         });
-        if let Some((_, said)) = coded {
-            return *said;
+        if let Some((_, class)) = coded {
+            return *class;
         }
-        let message = fault.message.to_ascii_lowercase();
-        WORDS.iter().find(|(words, _)| message.contains(words)).map_or(Self::Nothing, |(_, said)| *said)
+        let message = error.message.to_ascii_lowercase();
+        MESSAGE_PHRASES
+            .iter()
+            .find(|(phrase, _)| message.contains(phrase))
+            .map_or(Self::Other, |(_, class)| *class)
     }
 }
 
@@ -90,40 +93,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn providers_are_understood() {
-        let rows: &[(u16, &str, Said)] = &[
+    fn provider_errors_are_classified() {
+        let rows: &[(u16, &str, ErrorClass)] = &[
             (
                 400,
                 r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
-                Said::TooLong,
+                ErrorClass::ContextTooLong,
             ),
             (
                 400,
                 r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210001 tokens > 200000 maximum"}}"#,
-                Said::TooLong,
+                ErrorClass::ContextTooLong,
             ),
             (
                 400,
                 r#"{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}"#,
-                Said::TooLong,
+                ErrorClass::ContextTooLong,
             ),
-            (400, r#"{"message":"Input is too long for requested model."}"#, Said::TooLong),
+            (400, r#"{"message":"Input is too long for requested model."}"#, ErrorClass::ContextTooLong),
             (
                 400,
                 r#"{"error":{"message":"Your request was rejected by our safety system.","code":"content_policy_violation"}}"#,
-                Said::Refused,
+                ErrorClass::ContentFiltered,
             ),
             (
                 400,
                 r#"{"error":{"message":"The response was filtered","code":"content_filter","status":400}}"#,
-                Said::Refused,
+                ErrorClass::ContentFiltered,
             ),
-            (400, r#"{"error":{"message":"Unknown model","code":"model_not_found"}}"#, Said::Nothing),
-            (500, r#"{"error":{"message":"x","code":"context_length_exceeded"}}"#, Said::Nothing),
-            (400, "", Said::Nothing),
+            (400, r#"{"error":{"message":"Unknown model","code":"model_not_found"}}"#, ErrorClass::Other),
+            (500, r#"{"error":{"message":"x","code":"context_length_exceeded"}}"#, ErrorClass::Other),
+            (400, "", ErrorClass::Other),
         ];
-        for (status, body, said) in rows {
-            assert_eq!(Said::read(*status, body.as_bytes()), *said, "{body}");
+        for (status, body, class) in rows {
+            assert_eq!(ErrorClass::classify(*status, body.as_bytes()), *class, "{body}");
         }
     }
 }

@@ -4,91 +4,101 @@
 
 use super::key::Key;
 use super::openai_chat::accents;
-use super::row::{CustomHost, Own, Row};
+use super::row::{CustomHost, NativeApi, ProviderSpec};
 
 /// Facts known only from the reference.
 const REFERENCE: &str = "reference 12.1";
 
-pub const OLLAMA: Row = Row {
+pub const OLLAMA: ProviderSpec = ProviderSpec {
     id: "ollama",
     custom_host: CustomHost::Server("/v1"),
     key: Key::OPTIONAL,
     chat: Some(&accents::OLLAMA),
-    own: &[Own::Messages, Own::Completions, Own::Responses],
+    native_apis: &[NativeApi::Messages, NativeApi::Completions, NativeApi::Responses],
     note: "usually http://localhost:11434; Ollama's cloud: https://ollama.com",
     source: "https://docs.ollama.com/api/openai-compatibility",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
-pub const VLLM: Row = Row {
+pub const VLLM: ProviderSpec = ProviderSpec {
     id: "vllm",
     custom_host: CustomHost::Server("/v1"),
     key: Key::OPTIONAL,
     chat: Some(&accents::VLLM),
-    own: &[Own::Messages, Own::CountTokens, Own::Completions, Own::StoredResponses],
+    native_apis: &[
+        NativeApi::Messages,
+        NativeApi::CountTokens,
+        NativeApi::Completions,
+        NativeApi::StoredResponses,
+    ],
     note: "usually http://localhost:8000",
     source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
-pub const LMSTUDIO: Row = Row {
+pub const LMSTUDIO: ProviderSpec = ProviderSpec {
     id: "lmstudio",
     aliases: &["lm-studio"],
     custom_host: CustomHost::Server("/v1"),
     key: Key::OPTIONAL,
-    own: &[Own::Messages, Own::Completions, Own::StoredResponses],
+    native_apis: &[NativeApi::Messages, NativeApi::Completions, NativeApi::StoredResponses],
     note: "usually http://localhost:1234",
     source: "https://lmstudio.ai/docs/api/endpoints/openai",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
-pub const LLAMACPP: Row = Row {
+pub const LLAMACPP: ProviderSpec = ProviderSpec {
     id: "llamacpp",
     aliases: &["llama-cpp", "llama.cpp"],
     custom_host: CustomHost::Server("/v1"),
     key: Key::OPTIONAL,
     chat: Some(&accents::FIREWORKS),
-    own: &[Own::Messages, Own::CountTokens, Own::Completions, Own::Responses],
+    native_apis: &[NativeApi::Messages, NativeApi::CountTokens, NativeApi::Completions, NativeApi::Responses],
     note: "usually http://localhost:8080",
     source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
-pub const LITELLM: Row = Row {
+pub const LITELLM: ProviderSpec = ProviderSpec {
     id: "litellm",
     custom_host: CustomHost::Server("/v1"),
     key: Key::OPTIONAL,
     chat: Some(&accents::LITELLM),
-    own: &[Own::Messages, Own::CountTokens, Own::Completions, Own::StoredResponses],
+    native_apis: &[
+        NativeApi::Messages,
+        NativeApi::CountTokens,
+        NativeApi::Completions,
+        NativeApi::StoredResponses,
+    ],
     note: "usually http://localhost:4000",
     source: "https://docs.litellm.ai/docs/proxy/user_keys",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
-pub const MODAL: Row = Row {
+pub const MODAL: ProviderSpec = ProviderSpec {
     id: "modal",
-    custom_host: CustomHost::Before("/v1"),
+    custom_host: CustomHost::Prefixed("/v1"),
     key: Key::OPTIONAL,
-    own: &[Own::Completions],
+    native_apis: &[NativeApi::Completions],
     note: "an app of one's own; Modal-Key and Modal-Secret of the caller are passed on",
     source: "reference 12.1 (custom host expected)",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
-pub const LEPTON: Row = Row {
+pub const LEPTON: ProviderSpec = ProviderSpec {
     id: "lepton",
-    custom_host: CustomHost::Before("/api/v1"),
-    own: &[Own::Completions],
+    custom_host: CustomHost::Prefixed("/api/v1"),
+    native_apis: &[NativeApi::Completions],
     note: "now NVIDIA DGX Cloud Lepton: every endpoint has a host of its own",
     source: "https://docs.nvidia.com/dgx-cloud/lepton/get-started/",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
-pub const TRITON: Row = Row {
+pub const TRITON: ProviderSpec = ProviderSpec {
     id: "triton",
     key: Key::OPTIONAL,
     chat: None,
     note: "paths are passed on as they are",
     source: REFERENCE,
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };

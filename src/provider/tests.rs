@@ -3,8 +3,8 @@
 //! The fixtures are written by hand from the vendors' documentation, not from the rows: that is what makes
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
-use super::row::{CustomHost, Host, Own, Row};
-use super::way::Way;
+use super::row::{CustomHost, Host, NativeApi, ProviderSpec};
+use super::way::Adapter;
 use super::{
     Call, anthropic, azure, bedrock, cohere, find, google, ids, openai_compatible, url, vertex, workers_ai,
 };
@@ -22,18 +22,18 @@ fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn rows() -> impl Iterator<Item = &'static Row> {
+fn specs() -> impl Iterator<Item = &'static ProviderSpec> {
     let native = [
-        &anthropic::ROW,
+        &anthropic::SPEC,
         &azure::FOUNDRY_ROW,
         &azure::OPENAI_ROW,
-        &bedrock::ROW,
-        &cohere::ROW,
-        &google::ROW,
-        &vertex::ROW,
-        &workers_ai::ROW,
+        &bedrock::SPEC,
+        &cohere::SPEC,
+        &google::SPEC,
+        &vertex::SPEC,
+        &workers_ai::SPEC,
     ];
-    native.into_iter().chain(openai_compatible::ROWS)
+    native.into_iter().chain(openai_compatible::SPECS)
 }
 
 /// One `address.json`.
@@ -127,42 +127,42 @@ fn check(id: &str, case: &Case) {
             assert_eq!(written, case.headers, "{name}");
         }
         Err(error) => {
-            let told = format!("{} {}", error.status(), error.param.as_deref().unwrap_or("-"));
-            assert_eq!(Some(told), case.error, "{name}: {error}");
+            let status_and_param = format!("{} {}", error.status(), error.param.as_deref().unwrap_or("-"));
+            assert_eq!(Some(status_and_param), case.error, "{name}: {error}");
         }
     }
 }
 
 #[test]
-fn every_provider_has_the_address_its_fixture_says() {
-    for row in rows() {
-        let fixture = fixture(row.id);
-        let base = match row.host {
-            Host::Fixed(host) => Some(format!("{host}{}", row.prefix)),
-            Host::Below(domains) => Some(format!("https://{{resource_name}}.{}{}", domains[0], row.prefix)),
+fn every_provider_matches_its_address_fixture() {
+    for spec in specs() {
+        let fixture = fixture(spec.id);
+        let base = match spec.host {
+            Host::Fixed(host) => Some(format!("{host}{}", spec.prefix)),
+            Host::Below(domains) => Some(format!("https://{{resource_name}}.{}{}", domains[0], spec.prefix)),
             Host::Custom => None,
             Host::Made(how) => Some(how.to_owned()),
         };
-        assert_eq!(base, fixture.base, "{}", row.id);
+        assert_eq!(base, fixture.base, "{}", spec.id);
         let good = fixture.cases.iter().filter(|case| case.url.is_some()).count();
-        assert!(good > 0, "{}: no case with a url", row.id);
-        fixture.cases.iter().for_each(|case| check(row.id, case));
+        assert!(good > 0, "{}: no case with a url", spec.id);
+        fixture.cases.iter().for_each(|case| check(spec.id, case));
     }
 }
 
 #[test]
-fn what_a_vendor_does_not_have_is_had_through_its_chat() {
-    let way = |id: &str, operation: &str, custom_host: Option<&str>| {
+fn missing_apis_go_through_chat() {
+    let adapter_of = |id: &str, operation: &str, custom_host: Option<&str>| {
         let (method, path) = operation.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();
         let operation = Operation::find(&method, path);
         let account = Account { custom_host: custom_host.map(str::to_owned), ..Account::default() };
         let call = Call { operation, method: &method, path, query: None, model: None, streamed: false };
-        match find(id).unwrap().way(&call, &account) {
-            Ok(Way::Same(None)) => "same".to_owned(),
-            Ok(Way::Same(Some(_))) => "mended".to_owned(),
-            Ok(Way::Chat(_)) => "chat".to_owned(),
-            Ok(Way::Exchange(_)) => "exchange".to_owned(),
+        match find(id).unwrap().adapter(&call, &account) {
+            Ok(Adapter::Passthrough(None)) => "same".to_owned(),
+            Ok(Adapter::Passthrough(Some(_))) => "mended".to_owned(),
+            Ok(Adapter::Chat(_)) => "chat".to_owned(),
+            Ok(Adapter::Json(_)) => "exchange".to_owned(),
             Err(error) => format!("{} {}", error.status(), error.message),
         }
     };
@@ -190,14 +190,17 @@ fn what_a_vendor_does_not_have_is_had_through_its_chat() {
         ("jina", "POST messages", None, "same"),
         ("together-ai", "POST completions", None, "same"),
     ] {
-        assert_eq!(way(id, operation, custom_host), wanted, "{id} {operation} {custom_host:?}");
+        assert_eq!(adapter_of(id, operation, custom_host), wanted, "{id} {operation} {custom_host:?}");
     }
     for operation in
         ["GET responses/r", "DELETE responses/r", "POST responses/r/cancel", "GET responses/r/input_items"]
     {
         for id in ["groq", "mistral-ai"] {
-            let told = way(id, operation, None);
-            assert!(told.starts_with("400 ") && told.contains("keeps none"), "{id} {operation}: {told}");
+            let outcome = adapter_of(id, operation, None);
+            assert!(
+                outcome.starts_with("400 ") && outcome.contains("keeps none"),
+                "{id} {operation}: {outcome}"
+            );
         }
     }
 }
@@ -214,17 +217,17 @@ fn no_address_fixture_is_left_without_its_provider() {
 
 #[test]
 fn ids_and_aliases_are_unique_and_found() {
-    let mut seen = BTreeSet::new();
-    for row in rows() {
-        for name in row.aliases.iter().chain([&row.id]) {
-            assert!(seen.insert(*name), "{name} stands twice");
+    let mut unique = BTreeSet::new();
+    for spec in specs() {
+        for name in spec.aliases.iter().chain([&spec.id]) {
+            assert!(unique.insert(*name), "{name} stands twice");
             let legal =
                 |each: char| each.is_ascii_lowercase() || each.is_ascii_digit() || "-.".contains(each);
             assert!(!name.is_empty() && name.chars().all(legal), "{name}");
-            assert_eq!(find(name).unwrap().id(), row.id);
+            assert_eq!(find(name).unwrap().id(), spec.id);
         }
     }
-    assert_eq!(ids().count(), rows().count());
+    assert_eq!(ids().count(), specs().count());
     for name in ["", "OpenAI", "openai ", "@openai", "nobody"] {
         assert!(find(name).is_none(), "{name}");
     }
@@ -232,31 +235,31 @@ fn ids_and_aliases_are_unique_and_found() {
 
 #[test]
 fn every_row_is_well_formed() {
-    for row in rows() {
-        let id = row.id;
-        let sourced = row.source.starts_with("https://") || row.source.starts_with("reference 12.");
-        assert!(sourced, "{id}: source {:?}", row.source);
-        if let Host::Fixed(host) = row.host {
+    for spec in specs() {
+        let id = spec.id;
+        let sourced = spec.source.starts_with("https://") || spec.source.starts_with("reference 12.");
+        assert!(sourced, "{id}: source {:?}", spec.source);
+        if let Host::Fixed(host) = spec.host {
             assert!(
                 host.starts_with("https://") && !host.trim_start_matches("https://").contains('/'),
                 "{id}"
             );
         }
-        let custom = match row.custom_host {
+        let custom = match spec.custom_host {
             CustomHost::Base => "",
-            CustomHost::Before(prefix) | CustomHost::Server(prefix) => prefix,
+            CustomHost::Prefixed(prefix) | CustomHost::Server(prefix) => prefix,
         };
-        let elsewhere = row.elsewhere.iter().map(|(_, prefix)| *prefix);
-        for prefix in elsewhere.chain([row.prefix, custom]).filter(|prefix| !prefix.is_empty()) {
+        let elsewhere = spec.other_prefixes.iter().map(|(_, prefix)| *prefix);
+        for prefix in elsewhere.chain([spec.prefix, custom]).filter(|prefix| !prefix.is_empty()) {
             assert!(prefix.starts_with('/') && !prefix.ends_with('/'), "{id}: {prefix}");
-            let known = ["{resource_name}", "{deployment}"];
-            let segments = prefix.split('/').filter(|segment| !known.contains(segment));
+            let placeholders = ["{resource_name}", "{deployment}"];
+            let segments = prefix.split('/').filter(|segment| !placeholders.contains(segment));
             segments.for_each(|segment| assert!(!segment.contains(['{', '}']), "{id}: {segment}"));
         }
-        for name in row.headers.iter().map(|(name, _)| *name).chain([row.key.header]) {
+        for name in spec.headers.iter().map(|(name, _)| *name).chain([spec.key.header]) {
             assert_eq!(name, name.to_ascii_lowercase(), "{id}: from_static panics on upper case");
         }
-        assert!(!row.note.contains('|') && !row.note.ends_with('.'), "{id}: {}", row.note);
+        assert!(!spec.note.contains('|') && !spec.note.ends_with('.'), "{id}: {}", spec.note);
     }
 }
 
@@ -277,26 +280,26 @@ fn page() -> String {
          | Id | Aliases | Base URL | Custom host | Key | Own APIs | Notes | Source |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
-    let mut rows: Vec<&Row> = rows().collect();
-    rows.sort_by_key(|row| row.id);
-    for row in rows {
-        let base = match row.host {
-            Host::Fixed(host) => format!("`{host}{}`", row.prefix),
-            Host::Below(domains) => format!("`https://{{resource_name}}.{}{}`", domains[0], row.prefix),
+    let mut specs: Vec<&ProviderSpec> = specs().collect();
+    specs.sort_by_key(|spec| spec.id);
+    for spec in specs {
+        let base = match spec.host {
+            Host::Fixed(host) => format!("`{host}{}`", spec.prefix),
+            Host::Below(domains) => format!("`https://{{resource_name}}.{}{}`", domains[0], spec.prefix),
             Host::Custom => "custom host required".to_owned(),
             Host::Made(how) => format!("`{how}`"),
         };
-        let custom = match row.custom_host {
+        let custom = match spec.custom_host {
             CustomHost::Base => "base URL".to_owned(),
-            CustomHost::Before(prefix) => format!("+ `{prefix}`"),
+            CustomHost::Prefixed(prefix) => format!("+ `{prefix}`"),
             CustomHost::Server(prefix) => format!("+ `{prefix}` (server)"),
         };
-        let optional = if row.key.required { "" } else { ", optional" };
-        let key = format!("`{}: {}<key>`{optional}", row.key.header, row.key.prefix);
-        let aliases = row.aliases.iter().map(|alias| format!("`{alias}`")).collect::<Vec<_>>().join(", ");
-        let (id, note, source) = (row.id, row.note, row.source);
+        let optional = if spec.key.required { "" } else { ", optional" };
+        let key = format!("`{}: {}<key>`{optional}", spec.key.header, spec.key.prefix);
+        let aliases = spec.aliases.iter().map(|alias| format!("`{alias}`")).collect::<Vec<_>>().join(", ");
+        let (id, note, source) = (spec.id, spec.note, spec.source);
         let source = if source.starts_with("https://") { format!("<{source}>") } else { source.to_owned() };
-        let own = own_apis(row);
+        let own = own_apis(spec);
         writeln!(page, "| `{id}` | {aliases} | {base} | {custom} | {key} | {own} | {note} | {source} |")
             .unwrap();
     }
@@ -304,25 +307,25 @@ fn page() -> String {
 }
 
 /// What a row says of its vendor's own APIs.
-fn own_apis(row: &Row) -> String {
-    if row.id == anthropic::ROW.id {
+fn own_apis(spec: &ProviderSpec) -> String {
+    if spec.id == anthropic::SPEC.id {
         return "`messages`, `count_tokens`".to_owned();
     }
-    if row.chat.is_none() {
+    if spec.chat.is_none() {
         return "no chat".to_owned();
     }
-    let word = |own: &Own| match own {
-        Own::Messages => "`messages`",
-        Own::CountTokens => "`count_tokens`",
-        Own::Completions => "`completions`",
-        Own::Responses => "`responses` (stateless)",
-        Own::StoredResponses => "`responses`",
+    let label = |api: &NativeApi| match api {
+        NativeApi::Messages => "`messages`",
+        NativeApi::CountTokens => "`count_tokens`",
+        NativeApi::Completions => "`completions`",
+        NativeApi::Responses => "`responses` (stateless)",
+        NativeApi::StoredResponses => "`responses`",
     };
-    row.own.iter().map(word).collect::<Vec<_>>().join(", ")
+    spec.native_apis.iter().map(label).collect::<Vec<_>>().join(", ")
 }
 
 #[test]
-fn the_documentation_page_says_what_the_rows_say() {
+fn the_documentation_page_matches_the_specs() {
     let path = repository().join("docs/providers.md");
     let page = page();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

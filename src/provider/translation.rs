@@ -2,10 +2,10 @@
 //!
 //! The one place that pairs a caller's dialect with a provider's way. Not the work itself: [`Rewriter`].
 
-use super::outgoing::Outgoing;
+use super::outgoing::TranslationNotes;
 use super::rescue;
 use super::rewriter::Rewriter;
-use super::way::{Chat, Exchange, Mend, Target, Way};
+use super::way::{Adapter, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
 use super::{Call, Provider};
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Decoder, EncodeContext, Encoder};
@@ -30,14 +30,14 @@ pub struct Translation {
 
 #[derive(Debug, Clone, Copy)]
 enum Work {
-    Chat(&'static dyn Chat),
-    Exchange(&'static dyn Exchange),
-    Mend(&'static dyn Mend),
+    Chat(&'static dyn ChatAdapter),
+    Json(&'static dyn JsonAdapter),
+    Patch(&'static dyn ResponsePatch),
 }
 
 /// A call made ready for its provider.
 #[derive(Debug)]
-pub struct Ready {
+pub struct PreparedRequest {
     /// Path and query, as [`Provider::path`] has it.
     pub path: String,
     /// The body to send; `None` when there is none to send or it streams through unread.
@@ -47,7 +47,7 @@ pub struct Ready {
     /// The operation the provider sees: its auth headers may depend on it.
     pub operation: Operation,
     /// The answer, where the gateway knows it without asking anyone.
-    pub local: Option<Vec<u8>>,
+    pub local_response: Option<Vec<u8>>,
 }
 
 /// Makes a call ready: chooses the way, writes the body in the provider's words. `body` is the caller's, with
@@ -61,30 +61,30 @@ pub fn prepare(
     account: &Account,
     body: Option<&Body>,
     strict: bool,
-    outgoing: &mut Outgoing,
-) -> Result<Ready, Error> {
-    nothing_is_kept(provider, call, account)?;
+    notes: &mut TranslationNotes,
+) -> Result<PreparedRequest, Error> {
+    check_stored_responses(provider, call, account)?;
     let model = call.model.unwrap_or_default();
-    let making = Making { provider, target: Target { call, account, model }, strict };
-    match (provider.way(call, account)?, body) {
-        (Way::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
-            Ok(making.estimate(body, outgoing))
+    let preparation = Preparation { provider, target: CallTarget { call, account, model }, strict };
+    match (provider.adapter(call, account)?, body) {
+        (Adapter::Chat(_), Some(body)) if call.operation == Operation::CountTokens => {
+            Ok(preparation.estimate(body, notes))
         }
-        (Way::Chat(chat), Some(body)) => making.chat(chat, body, outgoing),
-        (Way::Chat(_), None) => Err(Error::bad_request("The request body must be a JSON object.")),
-        (Way::Exchange(exchange), body) => making.exchange(exchange, body, outgoing),
-        (Way::Same(mend), body) => making.same(mend, body, outgoing),
+        (Adapter::Chat(chat), Some(body)) => preparation.chat(chat, body, notes),
+        (Adapter::Chat(_), None) => Err(Error::bad_request("The request body must be a JSON object.")),
+        (Adapter::Json(adapter), body) => preparation.json(adapter, body, notes),
+        (Adapter::Passthrough(patch), body) => preparation.passthrough(patch, body, notes),
     }
 }
 
 /// A call being made ready.
-struct Making<'a> {
+struct Preparation<'a> {
     provider: &'static dyn Provider,
-    target: Target<'a>,
+    target: CallTarget<'a>,
     strict: bool,
 }
 
-impl Making<'_> {
+impl Preparation<'_> {
     fn translation(&self, work: Work, request: Option<&Body>) -> Translation {
         Translation {
             work,
@@ -98,64 +98,73 @@ impl Making<'_> {
         }
     }
 
-    fn ready(&self, body: Option<Vec<u8>>, translation: Option<Translation>) -> Result<Ready, Error> {
-        let Target { call, account, .. } = self.target;
+    fn prepared(
+        &self,
+        body: Option<Vec<u8>>,
+        translation: Option<Translation>,
+    ) -> Result<PreparedRequest, Error> {
+        let CallTarget { call, account, .. } = self.target;
         let path = self.provider.path(call, account)?;
-        Ok(Ready { path, body, translation, operation: call.operation, local: None })
+        Ok(PreparedRequest { path, body, translation, operation: call.operation, local_response: None })
     }
 
     /// Tokens counted here, for a provider that cannot.
-    fn estimate(&self, body: &Body, outgoing: &mut Outgoing) -> Ready {
-        outgoing.warn("input_tokens", format!("estimated, {} cannot count tokens", self.provider.id()));
-        Ready {
+    fn estimate(&self, body: &Body, notes: &mut TranslationNotes) -> PreparedRequest {
+        notes.warn("input_tokens", format!("estimated, {} cannot count tokens", self.provider.id()));
+        PreparedRequest {
             path: String::new(),
             body: None,
             translation: None,
             operation: self.target.call.operation,
-            local: Some(messages::count_response(messages::estimate(body))),
+            local_response: Some(messages::count_response(messages::estimate(body))),
         }
     }
 
-    fn chat(&self, chat: &'static dyn Chat, body: &Body, outgoing: &mut Outgoing) -> Result<Ready, Error> {
+    fn chat(
+        &self,
+        chat: &'static dyn ChatAdapter,
+        body: &Body,
+        notes: &mut TranslationNotes,
+    ) -> Result<PreparedRequest, Error> {
         let mut request = read(self.target.call.operation, body)?;
-        outgoing.warnings.append(&mut request.warnings);
+        notes.warnings.append(&mut request.warnings);
         let mut translation = self.translation(Work::Chat(chat), Some(body));
         translation.streamed = request.stream;
         translation.include_usage = request.include_usage;
         let operation = Operation::ChatCompletions;
         let call = Call { operation, path: "chat/completions", ..*self.target.call };
-        let there = Making { target: Target { call: &call, ..self.target }, ..*self };
-        let bytes = chat.write(request, &there.target, outgoing)?;
-        there.ready(Some(bytes), Some(translation))
+        let chat_call = Preparation { target: CallTarget { call: &call, ..self.target }, ..*self };
+        let bytes = chat.write(request, &chat_call.target, notes)?;
+        chat_call.prepared(Some(bytes), Some(translation))
     }
 
-    fn exchange(
+    fn json(
         &self,
-        exchange: &'static dyn Exchange,
+        adapter: &'static dyn JsonAdapter,
         body: Option<&Body>,
-        outgoing: &mut Outgoing,
-    ) -> Result<Ready, Error> {
-        let bytes = exchange.write(body, &self.target, outgoing)?;
-        self.ready(bytes, Some(self.translation(Work::Exchange(exchange), body)))
+        notes: &mut TranslationNotes,
+    ) -> Result<PreparedRequest, Error> {
+        let bytes = adapter.write(body, &self.target, notes)?;
+        self.prepared(bytes, Some(self.translation(Work::Json(adapter), body)))
     }
 
-    fn same(
+    fn passthrough(
         &self,
-        mend: Option<&'static dyn Mend>,
+        patch: Option<&'static dyn ResponsePatch>,
         body: Option<&Body>,
-        outgoing: &mut Outgoing,
-    ) -> Result<Ready, Error> {
+        notes: &mut TranslationNotes,
+    ) -> Result<PreparedRequest, Error> {
         let edits = match body {
-            Some(body) => self.provider.edits(body, &self.target, outgoing)?,
+            Some(body) => self.provider.edits(body, &self.target, notes)?,
             None => Vec::new(),
         };
         let changed = body.filter(|_| !edits.is_empty()).map(|body| body.edit(&edits).to_vec());
-        self.ready(changed, mend.map(|mend| self.translation(Work::Mend(mend), None)))
+        self.prepared(changed, patch.map(|patch| self.translation(Work::Patch(patch), None)))
     }
 }
 
 /// A provider that only chats keeps no responses: better said here than by a 404 in words about something else.
-fn nothing_is_kept(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<(), Error> {
+fn check_stored_responses(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<(), Error> {
     let (Operation::ResponsesGet
     | Operation::ResponsesDelete
     | Operation::ResponsesCancel
@@ -164,8 +173,8 @@ fn nothing_is_kept(provider: &dyn Provider, call: &Call<'_>, account: &Account) 
         return Ok(());
     };
     let create = Call { operation: Operation::Responses, path: "responses", ..*call };
-    match provider.way(&create, account) {
-        Ok(Way::Same(_)) => Ok(()),
+    match provider.adapter(&create, account) {
+        Ok(Adapter::Passthrough(_)) => Ok(()),
         _ => {
             let id = provider.id();
             let message = format!(
@@ -188,12 +197,12 @@ fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
 }
 
 /// Writes an answer in the caller's dialect.
-fn writer(operation: Operation, streamed: bool, setting: EncodeContext) -> Box<dyn Encoder> {
+fn encoder(operation: Operation, streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     match operation {
-        Operation::Completions => completions::encoder(streamed, setting),
-        Operation::Responses => responses::encoder(streamed, setting),
-        Operation::Messages => messages::encoder(streamed, setting),
-        _ => chat_completions::encoder(streamed, setting),
+        Operation::Completions => completions::encoder(streamed, context),
+        Operation::Responses => responses::encoder(streamed, context),
+        Operation::Messages => messages::encoder(streamed, context),
+        _ => chat_completions::encoder(streamed, context),
     }
 }
 
@@ -204,18 +213,18 @@ impl Translation {
     }
 
     /// Whether the answer keeps the provider's shape and is only put right in places.
-    pub fn mends(&self) -> bool {
-        matches!(self.work, Work::Mend(_))
+    pub fn is_patch(&self) -> bool {
+        matches!(self.work, Work::Patch(_))
     }
 
     /// A reader of one answer alone, for an answer that goes on in a stream begun by another attempt
     /// ([`Rewriter::resume`]); `None` where the answer is not read as a chat.
-    pub fn reader(&self, streamed: bool) -> Option<Box<dyn Decoder>> {
+    pub fn decoder(&self, streamed: bool) -> Option<Box<dyn Decoder>> {
         match self.work {
-            Work::Chat(chat) => Some(chat.reader(streamed)),
+            Work::Chat(chat) => Some(chat.decoder(streamed)),
             // The caller's own shape: its reader knows every accent that is mended.
-            Work::Mend(_) => rescue::decoder(self.operation, streamed),
-            Work::Exchange(_) => None,
+            Work::Patch(_) => rescue::decoder(self.operation, streamed),
+            Work::Json(_) => None,
         }
     }
 
@@ -224,7 +233,7 @@ impl Translation {
     pub fn rewriter(&self, streamed: bool, id: &str, created: u64) -> Rewriter {
         match self.work {
             Work::Chat(chat) => {
-                let setting = EncodeContext {
+                let context = EncodeContext {
                     id: id.to_owned(),
                     created,
                     model: self.model.clone(),
@@ -233,13 +242,11 @@ impl Translation {
                     include_usage: self.include_usage,
                     request: self.request.clone(),
                 };
-                let writer = writer(self.operation, self.streamed, setting);
-                Rewriter::chat(chat.reader(streamed), writer, id)
+                let encoder = encoder(self.operation, self.streamed, context);
+                Rewriter::chat(chat.decoder(streamed), encoder, id)
             }
-            Work::Exchange(exchange) => {
-                Rewriter::exchange(exchange, self.request.clone(), self.model.clone(), created)
-            }
-            Work::Mend(mend) => Rewriter::mend(mend, streamed),
+            Work::Json(adapter) => Rewriter::json(adapter, self.request.clone(), self.model.clone(), created),
+            Work::Patch(patch) => Rewriter::patch(patch, streamed),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! way. Pure: bodies in, bodies out.
 
 use super::Call;
-use super::outgoing::Outgoing;
+use super::outgoing::TranslationNotes;
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Decoder, ProviderError};
 use crate::config::account::Account;
@@ -13,19 +13,19 @@ use std::fmt::Debug;
 
 /// How a provider is asked for what the caller wants.
 #[derive(Debug, Clone, Copy)]
-pub enum Way {
+pub enum Adapter {
     /// In the caller's own shape. The provider's small differences are edits ([`super::Provider::edits`])
     /// and mendings.
-    Same(Option<&'static dyn Mend>),
+    Passthrough(Option<&'static dyn ResponsePatch>),
     /// As a chat in the provider's words: chat completions, completions, messages and responses.
-    Chat(&'static dyn Chat),
+    Chat(&'static dyn ChatAdapter),
     /// One JSON body for another, whole: embeddings, rerank, images, models.
-    Exchange(&'static dyn Exchange),
+    Json(&'static dyn JsonAdapter),
 }
 
 /// What a translation may know beside the request.
 #[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
+pub struct CallTarget<'a> {
     pub call: &'a Call<'a>,
     pub account: &'a Account,
     /// The model asked for; empty when the call names none.
@@ -33,7 +33,7 @@ pub struct Target<'a> {
 }
 
 /// A provider whose chat is not the caller's.
-pub trait Chat: Sync + Debug {
+pub trait ChatAdapter: Sync + Debug {
     /// The request's body in the provider's words. What the provider cannot do is refused, or dropped and
     /// noted in `outgoing` where dropping is harmless.
     ///
@@ -42,16 +42,16 @@ pub trait Chat: Sync + Debug {
     fn write(
         &self,
         request: ChatRequest<'_>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error>;
 
     /// A reader for one answer. `streamed`: by what came (its content type), not by what was asked for.
-    fn reader(&self, streamed: bool) -> Box<dyn Decoder>;
+    fn decoder(&self, streamed: bool) -> Box<dyn Decoder>;
 }
 
 /// A provider that has the operation, in another shape than the caller's.
-pub trait Exchange: Sync + Debug {
+pub trait JsonAdapter: Sync + Debug {
     /// The request's body in the provider's words; `None` to send none (a GET).
     ///
     /// # Errors
@@ -59,15 +59,15 @@ pub trait Exchange: Sync + Debug {
     fn write(
         &self,
         body: Option<&Body>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error>;
 
     /// The provider's answer in OpenAI's (or the caller's) words. `request`: what the caller sent.
     ///
     /// # Errors
     /// The fault the answer tells of, or that it cannot be read.
-    fn read(&self, answer: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError>;
+    fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError>;
 
     /// [`read`](Self::read), for answers that must tell when they were made where the provider does not.
     /// `now`: Unix seconds.
@@ -76,18 +76,18 @@ pub trait Exchange: Sync + Debug {
     /// As `read`.
     fn read_at(
         &self,
-        answer: &[u8],
+        response: &[u8],
         request: Option<&Body>,
         model: &str,
         _now: u64,
     ) -> Result<Vec<u8>, ProviderError> {
-        self.read(answer, request, model)
+        self.read(response, request, model)
     }
 }
 
 /// A provider that speaks the caller's dialect with an accent: its answers are put right in place.
-pub trait Mend: Sync + Debug {
+pub trait ResponsePatch: Sync + Debug {
     /// Puts right one whole answer, or the `data` of one stream event. `None` leaves it as it came, byte for
     /// byte: the common case.
-    fn mend(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>>;
+    fn patch(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>>;
 }

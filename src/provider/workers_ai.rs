@@ -3,9 +3,9 @@
 //! Not AI Gateway, Cloudflare's own: that is reached with its URL as custom host. Cloudflare's older way
 //! (`/ai/run/{model}`) is left to the proxy route.
 
-use super::outgoing::Outgoing;
-use super::row::{Host, Row};
-use super::way::{Exchange, Target, Way};
+use super::outgoing::TranslationNotes;
+use super::row::{Host, ProviderSpec};
+use super::way::{Adapter, CallTarget, JsonAdapter};
 use super::{Call, Provider};
 use crate::api::body::{Body, Edit};
 use crate::api::chat::{ProviderError, Text};
@@ -21,13 +21,13 @@ use std::borrow::Cow;
 pub struct WorkersAi;
 
 /// All there is to say but for the models.
-pub static ROW: Row = Row {
+pub static SPEC: ProviderSpec = ProviderSpec {
     id: "workers-ai",
     host: Host::Fixed("https://api.cloudflare.com"),
     prefix: "/client/v4/accounts/{resource_name}/ai/v1",
     note: "resource_name is the account id; the compatible path, and Cloudflare's own for the list of models",
     source: "https://developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility/",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
 /// `GET /v1/models`. Cloudflare finds models by name, a hundred a page.
@@ -62,18 +62,18 @@ struct ModelOut<'a> {
     owned_by: &'static str,
 }
 
-impl Exchange for Models {
+impl JsonAdapter for Models {
     fn write(
         &self,
         _body: Option<&Body>,
-        _target: &Target<'_>,
-        _outgoing: &mut Outgoing,
+        _target: &CallTarget<'_>,
+        _notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
-        let found: FoundIn<'_> = serde_json::from_slice(answer)
+    fn read(&self, response: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
+        let found: FoundIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it is no list of Cloudflare's models"))?;
         let data = found.result.iter().map(|model| ModelOut {
             id: &model.name,
@@ -82,24 +82,24 @@ impl Exchange for Models {
             owned_by: "workers-ai",
         });
         serde_json::to_vec(&ListOut { object: "list", data: data.collect() })
-            .map_err(|why| ProviderError::new(500, why.to_string()))
+            .map_err(|error| ProviderError::new(500, error.to_string()))
     }
 }
 
 impl Provider for WorkersAi {
     fn id(&self) -> &'static str {
-        ROW.id
+        SPEC.id
     }
 
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
-        ROW.base_url(account)
+        SPEC.base_url(account)
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        let path =
-            ROW.path(&Call { query: call.query.filter(|_| !lists(call, account)), ..*call }, account)?;
+        let path = SPEC
+            .path(&Call { query: call.query.filter(|_| !lists_models(call, account)), ..*call }, account)?;
         match path.strip_suffix("/v1/models") {
-            Some(ai) if lists(call, account) => {
+            Some(ai) if lists_models(call, account) => {
                 let query = call.query.unwrap_or("per_page=100");
                 Ok(format!("{ai}/models/search?{query}"))
             }
@@ -107,26 +107,26 @@ impl Provider for WorkersAi {
         }
     }
 
-    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
-        if lists(call, account) { Ok(Way::Exchange(&Models)) } else { ROW.way(call, account) }
+    fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
+        if lists_models(call, account) { Ok(Adapter::Json(&Models)) } else { SPEC.adapter(call, account) }
     }
 
     fn edits(
         &self,
         body: &Body,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
-        ROW.edits(body, target, outgoing)
+        SPEC.edits(body, target, notes)
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-        ROW.authorize(call, account, headers)
+        SPEC.authorize(call, account, headers)
     }
 }
 
 /// At Cloudflare itself: what a custom host has instead is its own business.
-fn lists(call: &Call<'_>, account: &Account) -> bool {
+fn lists_models(call: &Call<'_>, account: &Account) -> bool {
     call.operation == Operation::Models && account.custom_host.is_none()
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn models_come_as_openais_list() {
+    fn models_become_openais_list() {
         let answer =
             br#"{"success":true,"errors":[],"result":[{"id":"1-2","name":"@cf/meta/llama","task":{}}],
             "result_info":{"count":1}}"#;
@@ -147,11 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cloudflare_says_went_wrong_is_read() {
+    fn cloudflare_errors_are_read() {
         let body = br#"{"result":null,"success":false,"errors":[{"code":7003,"message":"Could not route"}],"messages":[]}"#;
-        let fault = ProviderError::read(404, body);
-        assert_eq!((fault.message.as_str(), fault.code.as_deref()), ("Could not route", Some("7003")));
-        let fault = ProviderError::read(400, br#"{"errors":{"model":["is unknown"]}}"#);
-        assert_eq!(fault.message, r#"{"model":["is unknown"]}"#);
+        let error = ProviderError::read(404, body);
+        assert_eq!((error.message.as_str(), error.code.as_deref()), ("Could not route", Some("7003")));
+        let error = ProviderError::read(400, br#"{"errors":{"model":["is unknown"]}}"#);
+        assert_eq!(error.message, r#"{"model":["is unknown"]}"#);
     }
 }

@@ -8,7 +8,7 @@ use super::head::{self, Names};
 use crate::api::chat::ProviderError;
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;
-use crate::provider::rewriter::{Refusal, Rewriter};
+use crate::provider::rewriter::{ErrorResponseTranslation, Rewriter};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
@@ -49,15 +49,15 @@ fn rewriter(answer: &ResponseHeader, ctx: &Ctx, streamed: bool, length: Option<u
     if status >= 400 {
         let plain = ctx.operation.is_unified() && ctx.operation != Operation::Realtime && !ctx.is_proxied;
         let told = plain && length != Some(0) && !streamed;
-        let refusal = Refusal {
+        let refusal = ErrorResponseTranslation {
             status,
             dialect: ctx.operation.dialect(),
             provider: attempt.leaf.provider.id(),
             trace_id: ctx.trace_id.clone(),
         };
-        return told.then(|| Rewriter::refused(refusal));
+        return told.then(|| Rewriter::error_response(refusal));
     }
-    let translation = attempt.translation.as_ref().filter(|translation| translation.mends())?;
+    let translation = attempt.translation.as_ref().filter(|translation| translation.is_patch())?;
     Some(translation.rewriter(streamed, &ctx.trace_id, 0))
 }
 

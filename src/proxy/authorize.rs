@@ -7,7 +7,7 @@ use super::Gateway;
 use super::ctx::{Ctx, Errand};
 use crate::error::Error;
 use crate::provider::Signing;
-use crate::provider::grant::{Grant, Granted};
+use crate::provider::grant::{Credentials, TokenExchange};
 use crate::state::Shared;
 use crate::state::grants::{Renew, With};
 use crate::state::live::Live;
@@ -90,9 +90,9 @@ pub(super) fn doubted(gateway: &Gateway, errand: &Errand, status: u16) {
 async fn obtained(
     shared: &Arc<Shared>,
     live: &Arc<Live>,
-    grant: Arc<dyn Grant>,
+    grant: Arc<dyn TokenExchange>,
     by_operator: bool,
-) -> Result<Granted, Error> {
+) -> Result<Credentials, Error> {
     let with = With { hosts: &live.hosts, dns: &shared.dns, metrics: &shared.metrics, by_operator };
     let (granted, renew) = shared.grants.obtain(&*grant, with, SystemTime::now()).await?;
     if renew == Renew::Yes {

@@ -6,7 +6,7 @@ use super::record::Record;
 use crate::api::operation::Operation;
 use crate::api::tap::{ResponseSummary, Tap};
 use crate::error::Error;
-use crate::provider::grant::Granted;
+use crate::provider::grant::Credentials;
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::state::live::Live;
@@ -70,7 +70,7 @@ pub struct Noted {
     /// A dead connection was met: what follows goes out on a new one.
     pub fresh: bool,
     /// What was fetched to authorize it.
-    pub granted: Option<Granted>,
+    pub granted: Option<Credentials>,
     /// What a hook found wrong; says more than Pingora's error.
     pub failure: Option<Error>,
 }
@@ -136,7 +136,7 @@ impl Ctx {
 
     /// What the answer told.
     pub fn learned(&self) -> Option<&ResponseSummary> {
-        let rewritten = self.rewriter.as_ref().and_then(Rewriter::learned);
+        let rewritten = self.rewriter.as_ref().and_then(Rewriter::summary);
         rewritten.or_else(|| self.tap.as_ref().map(Tap::summary))
     }
 }

@@ -116,12 +116,12 @@ impl Incoming {
             });
         let tap = || Tap::new(expected.operation, events, shape == Shape::Json, length);
         let form = match rewriter {
-            Some((translation, rewriter)) if translation.mends() => {
+            Some((translation, rewriter)) if translation.is_patch() => {
                 Form::Same { mend: Some(rewriter), tap: tap(), edge: EventBoundary::default() }
             }
             Some((_, mut rewriter)) => {
                 if expected.keeps {
-                    rewriter.remember();
+                    rewriter.keep_transcript();
                     rewriter.hold_errors();
                 }
                 Form::Chat(rewriter)
@@ -301,7 +301,7 @@ impl Incoming {
         if self.trouble.is_some() {
             return;
         }
-        if rewriter.misfit() {
+        if rewriter.is_mismatch() {
             self.trouble = Some(Trouble::Misfit);
         } else if let Some(fault) = rewriter.error() {
             self.trouble = Some(Trouble::Error(fault.clone(), None));
@@ -427,7 +427,7 @@ impl Incoming {
     /// can follow.
     pub fn may_end(&self) -> bool {
         let knows = match &self.form {
-            Form::Chat(rewriter) => rewriter.knows_finish(),
+            Form::Chat(rewriter) => rewriter.has_finish_reason(),
             Form::Same { tap, .. } => self.is_judged() && finished(self.expected.operation, tap.summary()),
         };
         // Of several answers one may have finished and another not.
@@ -468,7 +468,7 @@ impl Incoming {
     pub fn has_content(&self) -> bool {
         match (&self.form, self.shape) {
             _ if self.resumes => self.taken > 0,
-            (Form::Chat(rewriter), Shape::Events) => rewriter.learned().is_some_and(|told| told.content),
+            (Form::Chat(rewriter), Shape::Events) => rewriter.summary().is_some_and(|told| told.content),
             (Form::Same { tap, .. }, Shape::Events) if self.is_judged() => tap.summary().content,
             _ => self.taken > 0,
         }
@@ -497,7 +497,7 @@ impl Incoming {
     /// Whether what the caller got of a stream is known well enough to go on from it.
     pub fn can_resume(&self) -> bool {
         match &self.form {
-            Form::Chat(rewriter) => rewriter.told().is_some_and(|told| told.can_resume()),
+            Form::Chat(rewriter) => rewriter.transcript().is_some_and(|told| told.can_resume()),
             Form::Same { .. } => self.sent.is_some(),
         }
     }

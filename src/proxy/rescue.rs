@@ -58,7 +58,7 @@ impl Rescue {
             }
         };
         let refused = before.map(|before| before.refused).unwrap_or_default();
-        rewriter.told().is_some_and(|told| told.can_resume()).then_some(Self {
+        rewriter.transcript().is_some_and(|told| told.can_resume()).then_some(Self {
             rewriter: Some(rewriter),
             asked: ResumeMode::Restart,
             refused,
@@ -86,7 +86,7 @@ impl Rescue {
     }
 
     fn readied(&mut self, attempt: Attempt, operation: Operation) -> Result<Attempt, Error> {
-        let chat = attempt.translation.as_ref().and_then(|translation| translation.reader(true));
+        let chat = attempt.translation.as_ref().and_then(|translation| translation.decoder(true));
         let reader = chat.or_else(|| rescue::decoder(operation, true)).ok_or_else(|| {
             Error::bad_request("The broken stream cannot be gone on with at this provider.")
         })?;
@@ -101,7 +101,7 @@ impl Rescue {
             return None;
         }
         let body = request.body.as_ref()?;
-        let told = self.rewriter.as_ref()?.told()?;
+        let told = self.rewriter.as_ref()?.transcript()?;
         let model = leaf.model().or(request.model.as_deref()).unwrap_or_default();
         let prefill = leaf.provider.prefill(model);
         if matches!(prefill, Prefill::No) {

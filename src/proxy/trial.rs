@@ -12,7 +12,7 @@ use crate::api::retry_after;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
 use crate::provider::rewriter::Rewriter;
-use crate::provider::said::Said;
+use crate::provider::said::ErrorClass;
 use crate::route::outcome::Outcome;
 use crate::route::patience::{Patience, Waited};
 use bytes::{Bytes, BytesMut};
@@ -181,7 +181,7 @@ impl Trial {
     /// Whether the caller gets events.
     fn streams(&self) -> bool {
         let translation = self.flight.errand.attempt.translation.as_ref();
-        translation.is_none_or(|translation| translation.mends() || translation.streams())
+        translation.is_none_or(|translation| translation.is_patch() || translation.streams())
             || self.resumes.is_some()
     }
 
@@ -249,7 +249,7 @@ impl Trial {
             return self.broken(Heard::Nothing);
         };
         let body = body.freeze();
-        let said = Said::read(status, &body);
+        let said = ErrorClass::classify(status, &body);
         let wait = retry_after::retry_delay(&head.headers, status == 429, SystemTime::now());
         Lost::Failed(Outcome::Answered { status, said, wait }, Last::Answer { head, body })
     }
@@ -259,7 +259,8 @@ impl Trial {
             Trouble::Error(fault, _) => {
                 let status = if fault.status < 400 { 502 } else { fault.status };
                 let body = fault.body(crate::api::Dialect::OpenAi, None, None);
-                let outcome = Outcome::Answered { status, said: Said::read(status, &body), wait: None };
+                let outcome =
+                    Outcome::Answered { status, said: ErrorClass::classify(status, &body), wait: None };
                 let last = match self.head.take() {
                     Some(head) => Last::Fault(head, ProviderError { status, ..fault.clone() }),
                     None => Last::Error(self.early()),

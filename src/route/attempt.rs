@@ -11,9 +11,9 @@ use crate::api::operation::Operation;
 use crate::api::rules;
 use crate::error::Error;
 use crate::provider::Call;
-use crate::provider::grant::Grant;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::translation::{self, Ready, Translation};
+use crate::provider::grant::TokenExchange;
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation::{self, PreparedRequest, Translation};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use std::borrow::Cow;
@@ -112,7 +112,7 @@ pub struct Attempt {
     /// The provider's auth headers for this call.
     pub auth: Arc<HeaderMap>,
     /// What must be fetched before it can go out.
-    pub grant: Option<Arc<dyn Grant>>,
+    pub grant: Option<Arc<dyn TokenExchange>>,
     /// Headers that are asked for beside the caller's own.
     pub asked: Asked,
     /// What was left out or changed on the way into the provider's words.
@@ -140,8 +140,8 @@ impl Attempt {
         };
         let edited = edited(&leaf, request);
         let body = edited.as_ref().or(request.body.as_ref());
-        let mut outgoing = Outgoing::default();
-        let ready = prepare(&leaf, &call, request, body, &mut outgoing)?;
+        let mut notes = TranslationNotes::default();
+        let ready = prepare(&leaf, &call, request, body, &mut notes)?;
         let call_there = Call { operation: ready.operation, ..call };
         let path = match leaf.provider.base_path(&call_there, &leaf.account, &leaf.origin.base_path) {
             "" => ready.path,
@@ -151,10 +151,10 @@ impl Attempt {
         let grant = leaf.grant(&call_there)?;
         let body_changed = edited.is_some() || ready.body.is_some();
         let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
-        let Outgoing { headers, warnings } = outgoing;
+        let TranslationNotes { headers, warnings } = notes;
         let asked = Asked::new(headers, &leaf.account)?;
         let translation = ready.translation;
-        let local = ready.local.map(Bytes::from);
+        let local = ready.local_response.map(Bytes::from);
         Ok(Self { leaf, path, body, body_changed, model, auth, grant, asked, warnings, translation, local })
     }
 
@@ -183,13 +183,19 @@ fn prepare(
     call: &Call<'_>,
     request: &Request,
     body: Option<&Body>,
-    outgoing: &mut Outgoing,
-) -> Result<Ready, Error> {
+    notes: &mut TranslationNotes,
+) -> Result<PreparedRequest, Error> {
     if request.is_proxied {
         let path = leaf.provider.path(call, &leaf.account)?;
-        return Ok(Ready { path, body: None, translation: None, operation: call.operation, local: None });
+        return Ok(PreparedRequest {
+            path,
+            body: None,
+            translation: None,
+            operation: call.operation,
+            local_response: None,
+        });
     }
-    translation::prepare(leaf.provider, call, &leaf.account, body, leaf.strict, outgoing)
+    translation::prepare(leaf.provider, call, &leaf.account, body, leaf.strict, notes)
 }
 
 /// The caller's body with `override_params` merged in and the slug taken off the model; `None` when that

@@ -235,7 +235,7 @@ fn written<'a>(sources: &Sources<'a>) -> Result<Written<'a>, Error> {
         let origin = Origin::parse(host, false)?;
         sources.hosts.check_name(&origin)
     };
-    let checks = Checks { provider: &provider, account: &provider::judge, custom_host: &custom_host };
+    let checks = Checks { provider: &provider, account: &provider::check_account, custom_host: &custom_host };
     let config = Config::from_json(text.as_bytes(), &checks)
         .map_err(|problems| Error::invalid_config("x-gateway-config", problems))?;
     Ok(Written { config: Cow::Owned(config), by_operator: false })

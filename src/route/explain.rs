@@ -13,7 +13,7 @@ mod tests;
 use super::attempt::{Attempt, Request};
 use super::compile::{Sources, compile};
 use super::leaf::Leaf;
-use super::outcome::{Outcome, Said};
+use super::outcome::{ErrorClass, Outcome};
 use super::plan::{Plan, Step, Why};
 use super::retry::Again;
 use super::tree::{Branch, Choose, Group, Tree};
@@ -224,8 +224,8 @@ fn outcomes(unfit: Option<u16>) -> Vec<(&'static str, Outcome)> {
         ("timeout", Outcome::Silent),
         ("reset", Outcome::Broken),
         ("cut", Outcome::Cut),
-        ("too_long", said(Said::TooLong)),
-        ("refused", said(Said::Refused)),
+        ("too_long", said(ErrorClass::ContextTooLong)),
+        ("refused", said(ErrorClass::ContentFiltered)),
     ];
     outcomes.extend(unfit.map(|status| ("cannot_be_made", Outcome::Unfit(status))));
     outcomes

@@ -9,7 +9,7 @@ use crate::config::rescue::StreamRescue;
 use crate::config::time_limits::TimeLimits;
 use crate::error::Error;
 use crate::net::origin::Origin;
-use crate::provider::grant::Grant;
+use crate::provider::grant::TokenExchange;
 use crate::provider::{Call, Provider};
 use crate::state::targets::{Identity, Rules, Target};
 use http::{HeaderMap, HeaderName};
@@ -49,7 +49,7 @@ pub struct Leaf {
     /// The auth headers of the first operation asked for; a target is nearly always used for one.
     pub(super) auth: OnceLock<(Operation, Arc<HeaderMap>)>,
     /// What must be fetched for it, likewise.
-    pub(super) grant: OnceLock<(Operation, Option<Arc<dyn Grant>>)>,
+    pub(super) grant: OnceLock<(Operation, Option<Arc<dyn TokenExchange>>)>,
 }
 
 impl Leaf {
@@ -84,7 +84,7 @@ impl Leaf {
     ///
     /// # Errors
     /// As [`Provider::grant`].
-    pub fn grant(&self, call: &Call<'_>) -> Result<Option<Arc<dyn Grant>>, Error> {
+    pub fn grant(&self, call: &Call<'_>) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         match self.grant.get() {
             Some((operation, grant))
                 if *operation == call.operation && call.operation != Operation::Passthrough =>
@@ -93,7 +93,7 @@ impl Leaf {
             }
             _ => {}
         }
-        let grant = self.provider.grant(call, &self.account)?;
+        let grant = self.provider.token_exchange(call, &self.account)?;
         let _ = self.grant.set((call.operation, grant.clone()));
         Ok(grant)
     }

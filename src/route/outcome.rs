@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-pub use crate::provider::said::Said;
+pub use crate::provider::said::ErrorClass;
 
 /// What an attempt came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The provider answered with this status; a good one only if the answer is whole, or has begun well.
-    Answered { status: u16, said: Said, wait: Option<Duration> },
+    Answered { status: u16, said: ErrorClass, wait: Option<Duration> },
     /// No answer in time.
     Silent,
     /// No answer: refused, reset, cut before its first content, not what was asked for.
@@ -24,7 +24,7 @@ pub enum Outcome {
 impl Outcome {
     /// A provider's answer that needs no explaining.
     pub fn answered(status: u16) -> Self {
-        Self::Answered { status, said: Said::Nothing, wait: None }
+        Self::Answered { status, said: ErrorClass::Other, wait: None }
     }
 
     /// Whether this is what the caller asked for.

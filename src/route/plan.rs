@@ -5,7 +5,7 @@
 //! obeys. How often one target is asked is `retry`'s to say.
 
 use super::leaf::Leaf;
-use super::outcome::{Outcome, Said};
+use super::outcome::{ErrorClass, Outcome};
 use super::pick;
 use super::retry::{Again, Past};
 use super::tree::{Branch, Choose, Group, Tree};
@@ -151,7 +151,7 @@ impl Plan {
                 Again::Useless => {}
             }
         }
-        if matches!(outcome, Outcome::Answered { said: Said::TooLong, .. }) {
+        if matches!(outcome, Outcome::Answered { said: ErrorClass::ContextTooLong, .. }) {
             self.too_short.push(self.model_of(&leaf));
         }
         match self.other(outcome, world) {
@@ -427,7 +427,7 @@ fn goes_on(group: &Group, child: usize, outcome: &Outcome) -> bool {
         (Some(list), Outcome::Answered { status, .. } | Outcome::Unfit(status)) => list.contains(status),
         // A list is of statuses; where there was none, only the empty one forbids to go on.
         (Some(list), _) => !list.is_empty(),
-        (None, Outcome::Answered { said: Said::Refused, .. }) => false,
+        (None, Outcome::Answered { said: ErrorClass::ContentFiltered, .. }) => false,
         (None, outcome) => !outcome.is_good(),
     }
 }

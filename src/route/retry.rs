@@ -2,7 +2,7 @@
 //!
 //! Pure: chance and what was waited already are arguments. Not which target comes next (`plan`).
 
-use super::outcome::{Outcome, Said};
+use super::outcome::{ErrorClass, Outcome};
 use crate::config::policy::Retry;
 use std::time::Duration;
 
@@ -106,8 +106,8 @@ impl Rules {
     fn is_worth_it(&self, outcome: &Outcome, past: Past) -> bool {
         match outcome {
             // The same model would find it too long again.
-            Outcome::Answered { said: Said::TooLong, .. } => false,
-            Outcome::Answered { status, said: Said::Refused, .. } => {
+            Outcome::Answered { said: ErrorClass::ContextTooLong, .. } => false,
+            Outcome::Answered { status, said: ErrorClass::ContentFiltered, .. } => {
                 self.statuses.as_ref().is_some_and(|listed| listed.contains(status))
             }
             Outcome::Answered { status, .. } => match &self.statuses {

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::net::custom_host::HostRules;
 use crate::net::dns::Dns;
 use crate::net::side_call::{Failed, SideCalls};
-use crate::provider::grant::{Brought, Grant, Granted, Next};
+use crate::provider::grant::{Credentials, Step, TokenExchange, TokenResponse};
 use moka::sync::Cache;
 use parking_lot::Mutex;
 use shelf::{Shelf, Standing};
@@ -66,10 +66,10 @@ impl Grants {
     /// 400 when the account may not sign in this way, 502 when it could not.
     pub async fn obtain(
         &self,
-        grant: &dyn Grant,
+        grant: &dyn TokenExchange,
         with: With<'_>,
         now: SystemTime,
-    ) -> Result<(Granted, Renew), Error> {
+    ) -> Result<(Credentials, Renew), Error> {
         let slot = self.slot(grant, with.by_operator);
         if let Some(found) = settled(&slot.shelf, now) {
             return found;
@@ -84,7 +84,7 @@ impl Grants {
     }
 
     /// Fetches anew what is still good. One at a time; a failure leaves the old one in use.
-    pub async fn renew(&self, grant: &dyn Grant, with: With<'_>, now: SystemTime) {
+    pub async fn renew(&self, grant: &dyn TokenExchange, with: With<'_>, now: SystemTime) {
         let slot = self.slot(grant, with.by_operator);
         let Ok(_first) = slot.door.try_lock() else { return };
         if let Err(error) = self.fetch(grant, &slot, with, now, "renewed").await {
@@ -93,23 +93,23 @@ impl Grants {
     }
 
     /// The provider refused what was granted: fetches anew next time, unless it is new.
-    pub fn doubt(&self, grant: &dyn Grant, by_operator: bool, now: SystemTime) {
+    pub fn doubt(&self, grant: &dyn TokenExchange, by_operator: bool, now: SystemTime) {
         self.slot(grant, by_operator).shelf.lock().doubt(now);
     }
 
-    fn slot(&self, grant: &dyn Grant, by_operator: bool) -> Arc<Slot> {
+    fn slot(&self, grant: &dyn TokenExchange, by_operator: bool) -> Arc<Slot> {
         let cache = if by_operator { &self.operators } else { &self.callers };
         cache.get_with(grant.key(), Arc::default)
     }
 
     async fn fetch(
         &self,
-        grant: &dyn Grant,
+        grant: &dyn TokenExchange,
         slot: &Slot,
         with: With<'_>,
         now: SystemTime,
         outcome: &str,
-    ) -> Result<Granted, Error> {
+    ) -> Result<Credentials, Error> {
         let exchange = tokio::time::timeout(LIMIT, self.exchange(grant, with, now));
         let late = || Err(broken(grant, format!("no end within {LIMIT:?}")));
         let fetched = exchange.await.unwrap_or_else(|_| late());
@@ -130,18 +130,18 @@ impl Grants {
 
     async fn exchange(
         &self,
-        grant: &dyn Grant,
+        grant: &dyn TokenExchange,
         with: With<'_>,
         now: SystemTime,
-    ) -> Result<(Granted, Duration), Error> {
-        let mut answers: Vec<Brought> = Vec::new();
+    ) -> Result<(Credentials, Duration), Error> {
+        let mut answers: Vec<TokenResponse> = Vec::new();
         loop {
-            let errand = match grant.next(&answers, now) {
-                Ok(Next::Done(granted, life)) => return Ok((granted, life)),
-                Ok(Next::Ask(_)) if answers.len() >= MOST_ERRANDS => {
+            let errand = match grant.next_step(&answers, now) {
+                Ok(Step::Done(granted, life)) => return Ok((granted, life)),
+                Ok(Step::Request(_)) if answers.len() >= MOST_ERRANDS => {
                     return Err(broken(grant, format!("no end after {MOST_ERRANDS} requests")));
                 }
-                Ok(Next::Ask(errand)) => errand,
+                Ok(Step::Request(errand)) => errand,
                 // Before anything was asked, it can only be the account itself.
                 Err(why) if answers.is_empty() => return Err(Error::bad_request(why)),
                 Err(why) => return Err(refused(grant, &why, &answers)),
@@ -163,7 +163,7 @@ pub enum Renew {
 }
 
 /// What needs no exchange.
-fn settled(shelf: &Mutex<Shelf>, now: SystemTime) -> Option<Result<(Granted, Renew), Error>> {
+fn settled(shelf: &Mutex<Shelf>, now: SystemTime) -> Option<Result<(Credentials, Renew), Error>> {
     match shelf.lock().standing(now) {
         Standing::Good(granted) => Some(Ok((granted, Renew::No))),
         Standing::Ageing(granted) => Some(Ok((granted, Renew::Yes))),
@@ -172,16 +172,16 @@ fn settled(shelf: &Mutex<Shelf>, now: SystemTime) -> Option<Result<(Granted, Ren
     }
 }
 
-fn broken(grant: &dyn Grant, cause: String) -> Error {
-    let what = grant.what();
+fn broken(grant: &dyn TokenExchange, cause: String) -> Error {
+    let what = grant.description();
     Error::credentials_unavailable(
         format!("{} got no usable answer. Try again in a moment.", capital(what)),
         cause,
     )
 }
 
-fn refused(grant: &dyn Grant, why: &str, answers: &[Brought]) -> Error {
-    let what = grant.what();
+fn refused(grant: &dyn TokenExchange, why: &str, answers: &[TokenResponse]) -> Error {
+    let what = grant.description();
     let status = answers.last().map_or(0, |brought| brought.status);
     Error::credentials_unavailable(
         format!("{} failed: {why}", capital(what)),

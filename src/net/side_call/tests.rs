@@ -6,13 +6,19 @@ use http::{HeaderMap, HeaderValue, Method};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-fn errand(url: &str, is_metadata: bool) -> Errand {
+fn errand(url: &str, is_metadata: bool) -> TokenRequest {
     let mut headers = HeaderMap::new();
     headers.insert("x-test", HeaderValue::from_static("1"));
-    Errand { method: Method::POST, url: url.to_owned(), headers, body: b"grant=canary".to_vec(), is_metadata }
+    TokenRequest {
+        method: Method::POST,
+        url: url.to_owned(),
+        headers,
+        body: b"grant=canary".to_vec(),
+        is_metadata,
+    }
 }
 
-async fn run(errand: &Errand, by_operator: bool) -> Result<Brought, Failed> {
+async fn run(errand: &TokenRequest, by_operator: bool) -> Result<TokenResponse, Failed> {
     let rules = HostRules::new(&CustomHosts::default());
     SideCalls::new(None).run(errand, by_operator, &Dns::system(), &rules).await
 }

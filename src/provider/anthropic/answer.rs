@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 
 /// The most an answer may make us hold, bytes: whole answers, and what a stream tells in parts that cannot
 /// be passed on in parts.
-pub(super) const MOST_HELD: usize = 64 << 20;
+pub(super) const MAX_HELD: usize = 64 << 20;
 
 /// How far an answer has been told.
 #[derive(Debug, Default)]
-pub(super) struct Telling {
-    figures: UsageParts,
+pub(super) struct EventEmitter {
+    usage_parts: UsageParts,
     /// Calls of the caller's tools so far.
     calls: u32,
     /// Characters of text so far: what annotations count in.
     characters: u64,
     /// Citations of documents, which OpenAI has no annotation for: JSON texts with commas between them.
     documents: String,
-    told_tier: bool,
+    tier_emitted: bool,
     finished: bool,
 }
 
@@ -86,19 +86,19 @@ impl Message<'_> {
     }
 }
 
-impl Telling {
-    pub fn start(&mut self, message: &Message<'_>, tell: EventSink<'_>) {
-        tell(Event::Start(Start {
+impl EventEmitter {
+    pub fn start(&mut self, message: &Message<'_>, sink: EventSink<'_>) {
+        sink(Event::Start(Start {
             id: message.id.as_deref(),
             model: message.model.as_deref(),
             created: None,
         }));
     }
 
-    pub fn text(&mut self, text: &str, tell: EventSink<'_>) {
+    pub fn text(&mut self, text: &str, sink: EventSink<'_>) {
         if !text.is_empty() {
             self.characters += text.chars().count() as u64;
-            tell(Event::Text { choice: 0, text });
+            sink(Event::Text { choice: 0, text });
         }
     }
 
@@ -106,23 +106,23 @@ impl Telling {
         self.characters
     }
 
-    pub fn thinking(&self, text: &str, tell: EventSink<'_>) {
+    pub fn thinking(&self, text: &str, sink: EventSink<'_>) {
         if !text.is_empty() {
-            tell(Event::Reasoning { choice: 0, text });
+            sink(Event::Reasoning { choice: 0, text });
         }
     }
 
-    pub fn signature(&self, signature: &str, tell: EventSink<'_>) {
+    pub fn signature(&self, signature: &str, sink: EventSink<'_>) {
         if !signature.is_empty() {
-            tell(Event::Signature { choice: 0, signature });
+            sink(Event::Signature { choice: 0, signature });
         }
     }
 
     /// Begins a call and says which one it is.
-    pub fn call(&mut self, block: &Block<'_>, tell: EventSink<'_>) -> u32 {
+    pub fn call(&mut self, block: &Block<'_>, sink: EventSink<'_>) -> u32 {
         let index = self.calls;
         self.calls += 1;
-        tell(Event::ToolCall {
+        sink(Event::ToolCall {
             choice: 0,
             index,
             id: block.id.as_deref().unwrap_or_default(),
@@ -133,43 +133,43 @@ impl Telling {
     }
 
     /// One whole block.
-    pub fn block(&mut self, json: &Json<'_>, tell: EventSink<'_>) {
+    pub fn block(&mut self, json: &Json<'_>, sink: EventSink<'_>) {
         let Some(block) = json.read::<Block<'_>>() else {
             // A kind of tomorrow, which calls something else `text`.
-            return tell(Event::Block { choice: 0, json: json.get() });
+            return sink(Event::Block { choice: 0, json: json.get() });
         };
         match &*block.kind {
             "text" => {
                 let start = self.characters;
-                self.text(block.text.as_deref().unwrap_or_default(), tell);
+                self.text(block.text.as_deref().unwrap_or_default(), sink);
                 for citation in block.citations.iter().flatten() {
-                    self.citation(citation, start, tell);
+                    self.citation(citation, start, sink);
                 }
             }
             "thinking" => {
-                self.thinking(block.thinking.as_deref().unwrap_or_default(), tell);
-                self.signature(block.signature.as_deref().unwrap_or_default(), tell);
+                self.thinking(block.thinking.as_deref().unwrap_or_default(), sink);
+                self.signature(block.signature.as_deref().unwrap_or_default(), sink);
             }
             "redacted_thinking" => {
-                tell(Event::Redacted { choice: 0, data: block.data.as_deref().unwrap_or_default() });
+                sink(Event::Redacted { choice: 0, data: block.data.as_deref().unwrap_or_default() });
             }
             "tool_use" => {
-                let index = self.call(&block, tell);
+                let index = self.call(&block, sink);
                 if let Some(input) = &block.input {
-                    tell(Event::Arguments { choice: 0, index, fragment: input.get() });
+                    sink(Event::Arguments { choice: 0, index, fragment: input.get() });
                 }
             }
-            _ => tell(Event::Block { choice: 0, json: json.get() }),
+            _ => sink(Event::Block { choice: 0, json: json.get() }),
         }
     }
 
     /// What one text rests on; the text began at `start` and has been told.
-    pub fn citation(&mut self, json: &Json<'_>, start: u64, tell: EventSink<'_>) {
+    pub fn citation(&mut self, json: &Json<'_>, start: u64, sink: EventSink<'_>) {
         let Some(source) = json.read::<Citation<'_>>() else { return };
         // A search result the caller brought has its address in `source`, if it has one at all.
         let is_url = |text: &&Text<'_>| text.starts_with("https://") || text.starts_with("http://");
         let Some(url) = source.url.as_ref().or(source.source.as_ref().filter(is_url)) else {
-            if self.documents.len() + json.get().len() < MOST_HELD {
+            if self.documents.len() + json.get().len() < MAX_HELD {
                 self.documents.push_str(if self.documents.is_empty() { "" } else { "," });
                 self.documents.push_str(json.get());
             }
@@ -178,37 +178,39 @@ impl Telling {
         let title = source.title.as_ref().unwrap_or(url);
         let url_citation = UrlCitation { url, title, start_index: start, end_index: self.characters };
         let annotation = Json::from_value(&Annotation { kind: "url_citation", url_citation });
-        tell(Event::Annotation { choice: 0, json: annotation.get() });
+        sink(Event::Annotation { choice: 0, json: annotation.get() });
     }
 
     /// Figures so far, and who served the answer.
-    pub fn usage(&mut self, json: &Json<'_>, tell: EventSink<'_>) {
+    pub fn usage(&mut self, json: &Json<'_>, sink: EventSink<'_>) {
         #[derive(Deserialize)]
         struct Tier<'a> {
             #[serde(borrow)]
             service_tier: Option<Text<'a>>,
         }
-        if let Some(Tier { service_tier: Some(tier) }) = json.read::<Tier<'_>>().filter(|_| !self.told_tier) {
+        if let Some(Tier { service_tier: Some(tier) }) =
+            json.read::<Tier<'_>>().filter(|_| !self.tier_emitted)
+        {
             // OpenAI's words for the two; a batch has none.
-            let word = match &*tier {
+            let standard = match &*tier {
                 "standard" => Some(r#""default""#),
                 "priority" => Some(r#""priority""#),
                 _ => None,
             };
-            self.told_tier = true;
-            if let Some(json) = word {
-                tell(Event::Member { name: "service_tier", json });
+            self.tier_emitted = true;
+            if let Some(json) = standard {
+                sink(Event::Member { name: "service_tier", json });
             }
         }
-        if let Some(figures) = UsageParts::read(json.get().as_bytes()) {
-            self.figures.update(&figures);
+        if let Some(parts) = UsageParts::read(json.get().as_bytes()) {
+            self.usage_parts.update(&parts);
         }
-        if let Some(usage) = self.figures.usage() {
-            tell(Event::Usage(usage));
+        if let Some(usage) = self.usage_parts.usage() {
+            sink(Event::Usage(usage));
         }
     }
 
-    pub fn end(&mut self, ending: &Ending<'_>, tell: EventSink<'_>) {
+    pub fn end(&mut self, ending: &Ending<'_>, sink: EventSink<'_>) {
         let members = [
             ("stop_sequence", ending.stop_sequence),
             ("stop_details", ending.stop_details),
@@ -217,12 +219,12 @@ impl Telling {
         ];
         for (name, json) in members {
             if let Some(json) = json {
-                tell(Event::Member { name, json: json.get() });
+                sink(Event::Member { name, json: json.get() });
             }
         }
         if !self.documents.is_empty() {
             let json = format!("[{}]", std::mem::take(&mut self.documents));
-            tell(Event::Member { name: "citations", json: &json });
+            sink(Event::Member { name: "citations", json: &json });
         }
         if let Some(native) = ending.stop_reason.filter(|_| !self.finished) {
             self.finished = true;
@@ -231,10 +233,10 @@ impl Telling {
                 Finish::ToolCalls if self.calls == 0 => Finish::Stop,
                 reason => reason,
             };
-            tell(Event::Finish { choice: 0, reason, native });
+            sink(Event::Finish { choice: 0, reason, native });
         }
         if let Some(usage) = ending.usage {
-            self.usage(usage, tell);
+            self.usage(usage, sink);
         }
     }
 }
@@ -251,10 +253,10 @@ fn reason(native: &str) -> Finish {
 }
 
 /// An error that came with a 200: `{"type":"error","error":{"type":...,"message":...}}`.
-pub(super) fn fault(json: &str) -> ProviderError {
-    let mut fault = ProviderError::read(500, json.as_bytes());
+pub(super) fn provider_error(json: &str) -> ProviderError {
+    let mut error = ProviderError::read(500, json.as_bytes());
     // <https://platform.claude.com/docs/en/api/errors>
-    fault.status = match fault.kind.as_deref() {
+    error.status = match error.kind.as_deref() {
         Some("invalid_request_error") => 400,
         Some("authentication_error") => 401,
         Some("billing_error") => 402,
@@ -266,7 +268,7 @@ pub(super) fn fault(json: &str) -> ProviderError {
         Some("overloaded_error") => 529,
         _ => 500,
     };
-    fault
+    error
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@
 
 use crate::api::chat::{File, Image, Json, Part, Source, ToolCall};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -72,7 +72,7 @@ pub(super) enum Bytes<'a> {
 /// Makes blocks of parts.
 pub(super) struct Blocks<'o> {
     pub provider: &'static str,
-    pub outgoing: &'o mut Outgoing,
+    pub notes: &'o mut TranslationNotes,
     /// A file the provider keeps is named: that takes a beta.
     pub uses_files: bool,
     /// Once is enough.
@@ -103,7 +103,7 @@ impl Blocks<'_> {
             Part::Reasoning { signature: None, .. } => {
                 if !std::mem::replace(&mut self.warned_reasoning, true) {
                     let why = "left out of the history, without its signature it cannot be sent";
-                    self.outgoing.warn("reasoning_content", why);
+                    self.notes.warn("reasoning_content", why);
                 }
                 return Ok(None);
             }
@@ -115,7 +115,7 @@ impl Blocks<'_> {
 
     fn image<'a>(&mut self, image: Image<'a>, at: &str) -> Result<Block<'a>, Error> {
         if image.detail.as_deref().is_some_and(|detail| detail != "auto") {
-            self.outgoing.drop_param("image_url.detail", self.provider);
+            self.notes.drop_param("image_url.detail", self.provider);
         }
         let cache_control = image.cache_control;
         let source = match image.source {
@@ -126,7 +126,7 @@ impl Blocks<'_> {
             }
             Source::Data { media_type, data } => Bytes::Base64 { media_type: image_type(media_type), data },
             Source::Url { url, .. } => Bytes::Url { url },
-            Source::Id(file_id) => self.kept(file_id),
+            Source::Id(file_id) => self.uploaded_file(file_id),
             Source::Text(_) => {
                 return Err(Error::invalid_request(at, format!("{at} is text, not an image.")));
             }
@@ -159,12 +159,12 @@ impl Blocks<'_> {
             }
             Source::Text(data) => Bytes::Text { media_type: "text/plain", data },
             Source::Url { url, .. } => Bytes::Url { url },
-            Source::Id(file_id) => self.kept(file_id),
+            Source::Id(file_id) => self.uploaded_file(file_id),
         };
         Ok(Block::Document { source, title, cache_control })
     }
 
-    fn kept<'a>(&mut self, file_id: Cow<'a, str>) -> Bytes<'a> {
+    fn uploaded_file<'a>(&mut self, file_id: Cow<'a, str>) -> Bytes<'a> {
         self.uses_files = true;
         Bytes::File { file_id }
     }
@@ -174,7 +174,7 @@ impl Blocks<'_> {
             Some(_) => arguments(call.arguments),
             None => {
                 let why = "arguments of an earlier call are no JSON object, they were sent as a text in one";
-                self.outgoing.warn(at, why);
+                self.notes.warn(at, why);
                 Json::from_value(&serde_json::json!({ "arguments": call.arguments }))
             }
         };

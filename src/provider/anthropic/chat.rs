@@ -9,8 +9,8 @@ use super::stream::Stream;
 use super::whole::Whole;
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Chat, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, ChatAdapter};
 
 /// Anthropic's messages at one place.
 #[derive(Debug)]
@@ -47,17 +47,17 @@ impl AnthropicChat {
     };
 }
 
-impl Chat for AnthropicChat {
+impl ChatAdapter for AnthropicChat {
     fn write(
         &self,
         request: ChatRequest<'_>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
-        request::write(self, request, target.model, outgoing)
+        request::write(self, request, target.model, notes)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
+    fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
         if streamed { Box::<Stream>::default() } else { Box::<Whole>::default() }
     }
 }

@@ -6,7 +6,7 @@
 use super::generation::Generation;
 use super::schema::fit;
 use crate::api::chat::{Json, ResponseFormat};
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 
 /// What becomes of a `response_format`.
 #[derive(Debug)]
@@ -15,33 +15,33 @@ pub(super) enum Format {
     /// `output_config.format`.
     Schema(Json<'static>),
     /// A last word in the system prompt.
-    Told(String),
+    Instruction(String),
 }
 
 pub(super) fn decide(
     wanted: Option<ResponseFormat<'_>>,
     model: Generation,
     provider: &str,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Format {
     const ONLY: &str = "and nothing else: no words around it, no code fence.";
     match wanted {
         None | Some(ResponseFormat::Text) => Format::Any,
         Some(ResponseFormat::JsonObject) => {
             let why = format!("{provider} has no JSON mode, the model was told to answer with a JSON object");
-            outgoing.warn("response_format", why);
-            Format::Told(format!("Answer with one JSON object {ONLY}"))
+            notes.warn("response_format", why);
+            Format::Instruction(format!("Answer with one JSON object {ONLY}"))
         }
         Some(ResponseFormat::JsonSchema { schema, .. }) if model.has_schemas() => {
             let (schema, moved) = fit(&schema);
-            warn_moved("response_format", &moved, provider, outgoing);
+            warn_moved("response_format", &moved, provider, notes);
             Format::Schema(Json::from_value(&Native { kind: "json_schema", schema }))
         }
         Some(ResponseFormat::JsonSchema { schema, .. }) => {
             let why = "this model takes no schema, it was told to follow it";
-            outgoing.warn("response_format", why);
+            notes.warn("response_format", why);
             let schema = schema.get();
-            Format::Told(format!(
+            Format::Instruction(format!(
                 "Answer with one JSON value that matches this JSON schema {ONLY}\n\n{schema}"
             ))
         }
@@ -53,14 +53,14 @@ pub(in crate::provider) fn warn_moved(
     param: &str,
     moved: &[String],
     provider: &str,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) {
     let mut names: Vec<&str> = moved.iter().map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();
     if !names.is_empty() {
         let names = names.join(", ");
-        outgoing.warn(param, format!("{provider} cannot enforce {names}, the model was told in words"));
+        notes.warn(param, format!("{provider} cannot enforce {names}, the model was told in words"));
     }
 }
 

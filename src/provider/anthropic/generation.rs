@@ -25,17 +25,17 @@ enum Family {
 impl Generation {
     /// Reads a model's name, in any cloud's spelling: `us.anthropic.claude-3-5-sonnet-20241022-v2:0`,
     /// `claude-sonnet-4@20250514`, `claude-2.1`.
-    pub fn of(model: &str) -> Self {
+    pub fn from_model(model: &str) -> Self {
         let model = model.to_ascii_lowercase();
         let family = match () {
             () if model.contains("opus") => Family::Opus,
             () if model.contains("fable") || model.contains("mythos") => Family::Fable,
             () => Family::Other,
         };
-        let words = model.split_once("claude").map_or("", |(_, rest)| rest);
-        let mut words = words.split(['-', '@', ':', '_', '.', '/']).skip_while(|word| number(word).is_none());
-        let major = words.next().and_then(number);
-        let minor = words.next().and_then(number).unwrap_or_default();
+        let parts = model.split_once("claude").map_or("", |(_, rest)| rest);
+        let mut parts = parts.split(['-', '@', ':', '_', '.', '/']).skip_while(|part| number(part).is_none());
+        let major = parts.next().and_then(number);
+        let minor = parts.next().and_then(number).unwrap_or_default();
         Self { family, version: major.map(|major| (major, minor)) }
     }
 
@@ -81,7 +81,7 @@ impl Generation {
     }
 
     /// Thinks unless told not to.
-    pub fn thinks_unasked(self) -> bool {
+    pub fn thinks_by_default(self) -> bool {
         self.version.is_some() && self.since((5, 0))
     }
 
@@ -95,12 +95,12 @@ impl Generation {
     }
 
     /// `temperature`, `top_p` and `top_k` are refused unless they are what they would be anyway.
-    pub fn samples_its_own_way(self) -> bool {
+    pub fn has_fixed_sampling(self) -> bool {
         self.family == Family::Fable || (self.version.is_some() && self.since((4, 7)))
     }
 
     /// `temperature` or `top_p`, not both.
-    pub fn samples_one_way(self) -> bool {
+    pub fn takes_one_sampling_param(self) -> bool {
         self.version.is_some() && self.has_schemas()
     }
 
@@ -117,8 +117,8 @@ impl Generation {
 }
 
 /// A part of a version: `4`, and `v2` of old; not a date.
-fn number(word: &str) -> Option<u16> {
-    let digits = word.strip_prefix('v').unwrap_or(word);
+fn number(part: &str) -> Option<u16> {
+    let digits = part.strip_prefix('v').unwrap_or(part);
     (digits.len() <= 2).then(|| digits.parse().ok()).flatten()
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn models_go_on_from_a_prefill_up_to_4_5() {
+    fn models_up_to_4_5_accept_a_prefill() {
         let takes = [
             "claude-3-opus-latest",
             "claude-3-5-haiku@20241022",
@@ -146,7 +146,7 @@ mod tests {
         ];
         for (names, prefill) in [(&takes[..], Prefill::Plain), (&refuses[..], Prefill::No)] {
             for name in names {
-                assert_eq!(Generation::of(name).prefill(), prefill, "{name}");
+                assert_eq!(Generation::from_model(name).prefill(), prefill, "{name}");
             }
         }
     }
@@ -168,25 +168,25 @@ mod tests {
             ("claude-latest", None),
             ("my-deployment-4", None),
         ] {
-            assert_eq!(Generation::of(name).version, version, "{name}");
+            assert_eq!(Generation::from_model(name).version, version, "{name}");
         }
     }
 
     #[test]
-    fn each_generation_can_what_the_documentation_says() {
-        let can = |name| {
-            let model = Generation::of(name);
+    fn each_generation_has_the_documented_features() {
+        let features = |name| {
+            let model = Generation::from_model(name);
             [model.thinks(), model.has_schemas(), model.adapts(), model.has_effort(), model.has_xhigh()]
         };
-        assert_eq!(can("claude-3-5-sonnet-20241022"), [false; 5]);
-        assert_eq!(can("claude-sonnet-4-0"), [true, false, false, false, false]);
-        assert_eq!(can("claude-opus-4-1"), [true, true, false, false, false]);
-        assert_eq!(can("claude-sonnet-4-5"), [true, true, false, false, false]);
-        assert_eq!(can("claude-opus-4-5"), [true, true, false, true, false]);
-        assert_eq!(can("claude-sonnet-4-6"), [true, true, true, true, false]);
-        assert_eq!(can("claude-opus-4-8"), [true; 5]);
-        assert_eq!(can("claude-haiku-5-5"), [true; 5]);
-        assert_eq!(can("my-deployment"), [true; 5]);
-        assert!(!Generation::of("my-deployment").samples_its_own_way());
+        assert_eq!(features("claude-3-5-sonnet-20241022"), [false; 5]);
+        assert_eq!(features("claude-sonnet-4-0"), [true, false, false, false, false]);
+        assert_eq!(features("claude-opus-4-1"), [true, true, false, false, false]);
+        assert_eq!(features("claude-sonnet-4-5"), [true, true, false, false, false]);
+        assert_eq!(features("claude-opus-4-5"), [true, true, false, true, false]);
+        assert_eq!(features("claude-sonnet-4-6"), [true, true, true, true, false]);
+        assert_eq!(features("claude-opus-4-8"), [true; 5]);
+        assert_eq!(features("claude-haiku-5-5"), [true; 5]);
+        assert_eq!(features("my-deployment"), [true; 5]);
+        assert!(!Generation::from_model("my-deployment").has_fixed_sampling());
     }
 }

@@ -5,8 +5,8 @@
 use crate::api::body::Body;
 use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -19,13 +19,18 @@ pub struct Listing;
 #[derive(Debug)]
 pub struct Single;
 
-impl Exchange for Listing {
-    fn write(&self, _: Option<&Body>, _: &Target<'_>, _: &mut Outgoing) -> Result<Option<Vec<u8>>, Error> {
+impl JsonAdapter for Listing {
+    fn write(
+        &self,
+        _: Option<&Body>,
+        _: &CallTarget<'_>,
+        _: &mut TranslationNotes,
+    ) -> Result<Option<Vec<u8>>, Error> {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
-        let members = members(answer)?;
+    fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
+        let members = members(response)?;
         let data = members.iter().find(|(name, _)| name == "data");
         let models: Option<Vec<Json<'_>>> = data.and_then(|(_, data)| data.read());
         let models = models.ok_or_else(|| ProviderError::unreadable("it is no list of models"))?;
@@ -37,20 +42,25 @@ impl Exchange for Listing {
     }
 }
 
-impl Exchange for Single {
-    fn write(&self, _: Option<&Body>, _: &Target<'_>, _: &mut Outgoing) -> Result<Option<Vec<u8>>, Error> {
+impl JsonAdapter for Single {
+    fn write(
+        &self,
+        _: Option<&Body>,
+        _: &CallTarget<'_>,
+        _: &mut TranslationNotes,
+    ) -> Result<Option<Vec<u8>>, Error> {
         Ok(None)
     }
 
-    fn read(&self, answer: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
-        bytes(&Model(members(answer)?))
+    fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
+        bytes(&Model(members(response)?))
     }
 }
 
 type Members<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
 
-fn members(answer: &[u8]) -> Result<Members<'_>, ProviderError> {
-    let text = std::str::from_utf8(answer).map_err(|_| ProviderError::unreadable("it is not text"))?;
+fn members(response: &[u8]) -> Result<Members<'_>, ProviderError> {
+    let text = std::str::from_utf8(response).map_err(|_| ProviderError::unreadable("it is not text"))?;
     Json::members(text.trim()).ok_or_else(|| ProviderError::unreadable("it is no JSON object"))
 }
 
@@ -103,11 +113,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_told_in_openais_shape_and_keeps_its_own() {
-        let answer = r#"{"data":[{"type":"model","id":"claude-x","display_name":"Claude X",
+    fn a_list_gets_openais_shape_and_keeps_its_members() {
+        let response = r#"{"data":[{"type":"model","id":"claude-x","display_name":"Claude X",
             "created_at":"2025-02-19T00:00:00Z"},{"id":"y"}],"has_more":false,"first_id":"claude-x","last_id":"y"}"#;
         let wanted = r#"{"object":"list","data":[{"id":"claude-x","object":"model","created":1739923200,"owned_by":"anthropic","type":"model","display_name":"Claude X","created_at":"2025-02-19T00:00:00Z"},{"id":"y","object":"model","created":0,"owned_by":"anthropic"}],"has_more":false,"first_id":"claude-x","last_id":"y"}"#;
-        assert_eq!(String::from_utf8(Listing.read(answer.as_bytes(), None, "").unwrap()).unwrap(), wanted);
+        assert_eq!(String::from_utf8(Listing.read(response.as_bytes(), None, "").unwrap()).unwrap(), wanted);
         let single = Single.read(br#"{"id":"y"}"#, None, "").unwrap();
         assert_eq!(single, br#"{"id":"y","object":"model","created":0,"owned_by":"anthropic"}"#);
         for odd in ["", "[]", r#"{"data":3}"#, r#"{"data":[3]}"#, "<html>"] {

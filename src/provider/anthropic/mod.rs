@@ -23,8 +23,8 @@ pub use stream::Events;
 
 use super::key::Key;
 use super::rescue::Prefill;
-use super::row::{CustomHost, Host, Row, Value};
-use super::way::Way;
+use super::row::{CustomHost, Host, ProviderSpec, Value};
+use super::way::Adapter;
 use super::{Call, Provider};
 use crate::api::operation::Operation;
 use crate::config::account::Account;
@@ -38,56 +38,58 @@ pub struct Anthropic;
 
 /// Source: <https://platform.claude.com/docs/en/api/overview> (`x-api-key`, `anthropic-version`).
 /// `anthropic-beta` is the caller's alone: the reference's default (`messages-2023-12-15`) is long retired.
-pub static ROW: Row = Row {
+pub static SPEC: ProviderSpec = ProviderSpec {
     id: "anthropic",
     host: Host::Fixed("https://api.anthropic.com"),
-    custom_host: CustomHost::Before("/v1"),
+    custom_host: CustomHost::Prefixed("/v1"),
     key: Key { header: "x-api-key", prefix: "", required: true },
     headers: &[("anthropic-version", Value::Default("2023-06-01"))],
     note: "chats of every dialect become messages; an OAuth token goes as a bearer",
     source: "https://platform.claude.com/docs/en/api/overview",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
 static CHAT: AnthropicChat = AnthropicChat::OWN;
 
 impl Provider for Anthropic {
     fn id(&self) -> &'static str {
-        ROW.id
+        SPEC.id
     }
 
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
-        ROW.base_url(account)
+        SPEC.base_url(account)
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
         if call.operation != Operation::ChatCompletions {
-            return ROW.path(call, account);
+            return SPEC.path(call, account);
         }
         let messages = Call { operation: Operation::Messages, path: "messages", ..*call };
-        ROW.path(&messages, account)
+        SPEC.path(&messages, account)
     }
 
-    fn way(&self, call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
+    fn adapter(&self, call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         Ok(match call.operation {
-            Operation::ChatCompletions | Operation::Completions | Operation::Responses => Way::Chat(&CHAT),
-            Operation::Models => Way::Exchange(&listing::Listing),
-            Operation::ModelsGet => Way::Exchange(&listing::Single),
-            _ => Way::Same(None),
+            Operation::ChatCompletions | Operation::Completions | Operation::Responses => {
+                Adapter::Chat(&CHAT)
+            }
+            Operation::Models => Adapter::Json(&listing::Listing),
+            Operation::ModelsGet => Adapter::Json(&listing::Single),
+            _ => Adapter::Passthrough(None),
         })
     }
 
     fn prefill(&self, model: &str) -> Prefill {
-        generation::Generation::of(model).prefill()
+        generation::Generation::from_model(model).prefill()
     }
 
     fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         // An API key sent as a bearer is "Invalid bearer token", an OAuth token in x-api-key is "invalid
         // x-api-key".
         let oauth = account.api_key.as_ref().is_some_and(|key| key.expose().starts_with("sk-ant-oat"));
-        let key = if oauth { Key::BEARER } else { ROW.key };
-        key.write(ROW.id, account, headers)?;
-        ROW.write_headers(account, headers)
+        let key = if oauth { Key::BEARER } else { SPEC.key };
+        key.write(SPEC.id, account, headers)?;
+        SPEC.write_headers(account, headers)
     }
 }
 

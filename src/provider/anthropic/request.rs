@@ -13,7 +13,7 @@ use super::turns::Turns;
 use super::{blocks, sampling};
 use crate::api::chat::{ChatRequest, Json, Params, Text};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use http::HeaderValue;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -48,52 +48,51 @@ pub(super) fn write(
     place: &AnthropicChat,
     request: ChatRequest<'_>,
     model: &str,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
-    let generation = Generation::of(model);
+    let generation = Generation::from_model(model);
     let provider = place.name;
     let mut params = request.params;
 
-    let mut blocks =
-        Blocks { provider, outgoing: &mut *outgoing, uses_files: false, warned_reasoning: false };
-    let mut turns = Turns::of(request.messages, &mut blocks)?;
+    let mut blocks = Blocks { provider, notes: &mut *notes, uses_files: false, warned_reasoning: false };
+    let mut turns = Turns::from_messages(request.messages, &mut blocks)?;
     let uses_files = blocks.uses_files;
 
     let is_forced = is_forced(request.tool_choice.as_ref());
     let search = params.take("web_search_options");
     let mut tools =
-        Place { model: generation, provider, outgoing: &mut *outgoing }.offers(request.tools, search)?;
+        Place { model: generation, provider, notes: &mut *notes }.offers(request.tools, search)?;
     let tool_choice = choose(request.tool_choice, request.parallel_tool_calls, &mut tools);
 
     let case = thinking::Case {
         model: generation,
         max_tokens: request.max_tokens.as_ref(),
         is_forced: is_forced && !tools.is_empty(),
-        is_thoughtless: turns.answers_thoughtless_calls(),
+        is_thoughtless: turns.responds_to_calls_without_thinking(),
         provider,
     };
-    let Thinking { thinking, effort, is_ours } = thinking::decide(request.reasoning, &case, outgoing)?;
+    let Thinking { thinking, effort, is_ours } = thinking::decide(request.reasoning, &case, notes)?;
     let max_tokens = request
         .max_tokens
         .unwrap_or_else(|| Json::from_value(&thinking::max_tokens(generation, thinking.as_ref())));
-    sampling::settle(&mut params, generation, is_ours && thinking.is_some(), outgoing);
+    sampling::adjust(&mut params, generation, is_ours && thinking.is_some(), notes);
 
     let mut output_config = output_config(&mut params);
     if let Some(effort) = effort.filter(|_| output_config.get("effort").is_none()) {
         output_config.set("effort", Json::from_value(&effort));
     }
-    match format::decide(request.response_format, generation, provider, outgoing) {
+    match format::decide(request.response_format, generation, provider, notes) {
         Format::Any => {}
         Format::Schema(format) => output_config.set("format", format),
-        Format::Told(text) => {
+        Format::Instruction(text) => {
             turns.system.push(blocks::Block::Text { text: Cow::Owned(text), cache_control: None });
         }
     }
 
-    let version = version(place, &mut params, outgoing)?;
-    let betas = betas(place, &mut params, uses_files, outgoing)?;
-    let metadata = metadata(&mut params, outgoing, provider);
-    let service_tier = service_tier(&mut params, outgoing, provider);
+    let version = version(place, &mut params, notes)?;
+    let betas = betas(place, &mut params, uses_files, notes)?;
+    let metadata = metadata(&mut params, notes, provider);
+    let service_tier = service_tier(&mut params, notes, provider);
     let body = Body {
         model: place.model_in_body.then_some(model),
         version,
@@ -108,7 +107,7 @@ pub(super) fn write(
         output_config,
         metadata,
         service_tier,
-        rest: outgoing.settle(params, provider)?,
+        rest: notes.filter_params(params, provider)?,
     };
     serde_json::to_vec(&body).map_err(|error| Error::internal(format!("a body cannot be written: {error}")))
 }
@@ -183,13 +182,14 @@ fn output_config<'a>(params: &mut Params<'a>) -> Params<'a> {
 fn version<'a>(
     place: &AnthropicChat,
     params: &mut Params<'a>,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Option<Cow<'a, str>>, Error> {
-    let told = params.take("anthropic_version").and_then(|json| Some(Cow::Owned(json.text()?.into_owned())));
-    match (place.version, told) {
-        (Some(version), told) => Ok(Some(told.unwrap_or(Cow::Borrowed(version)))),
-        (None, Some(told)) => {
-            outgoing.headers.insert("anthropic-version", header("anthropic_version", &told)?);
+    let requested =
+        params.take("anthropic_version").and_then(|json| Some(Cow::Owned(json.text()?.into_owned())));
+    match (place.version, requested) {
+        (Some(version), requested) => Ok(Some(requested.unwrap_or(Cow::Borrowed(version)))),
+        (None, Some(requested)) => {
+            notes.headers.insert("anthropic-version", header("anthropic_version", &requested)?);
             Ok(None)
         }
         (None, None) => Ok(None),
@@ -202,7 +202,7 @@ fn betas(
     place: &AnthropicChat,
     params: &mut Params<'_>,
     uses_files: bool,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Vec<String>, Error> {
     let mut betas: Vec<String> = Vec::new();
     for name in ["betas", "anthropic_beta"] {
@@ -219,7 +219,7 @@ fn betas(
         betas.push(FILES_BETA.to_owned());
     }
     if !place.betas_in_body && !betas.is_empty() {
-        outgoing.headers.insert("anthropic-beta", header("betas", &betas.join(","))?);
+        notes.headers.insert("anthropic-beta", header("betas", &betas.join(","))?);
         betas.clear();
     }
     Ok(betas)
@@ -231,38 +231,42 @@ fn header(param: &str, value: &str) -> Result<HeaderValue, Error> {
 }
 
 /// Who asks. Of OpenAI's `metadata` Anthropic knows `user_id` only.
-fn metadata(params: &mut Params<'_>, outgoing: &mut Outgoing, provider: &str) -> Option<Json<'static>> {
+fn metadata(params: &mut Params<'_>, notes: &mut TranslationNotes, provider: &str) -> Option<Json<'static>> {
     #[derive(Serialize)]
     struct Metadata<'a> {
         user_id: &'a str,
     }
-    let mut who = None;
+    let mut user_id = None;
     if let Some(metadata) = params.take("metadata") {
         for (name, value) in Json::members(metadata.get()).unwrap_or_default() {
             match (name.as_ref(), value.text()) {
-                ("user_id", Some(text)) => who = Some(text.into_owned()),
-                _ => outgoing.drop_param(&format!("metadata.{name}"), provider),
+                ("user_id", Some(text)) => user_id = Some(text.into_owned()),
+                _ => notes.drop_param(&format!("metadata.{name}"), provider),
             }
         }
     }
     for name in ["user", "safety_identifier"] {
-        let told = params.take(name);
-        if who.is_none() {
-            who = told.as_ref().and_then(Json::text).map(Cow::into_owned);
+        let value = params.take(name);
+        if user_id.is_none() {
+            user_id = value.as_ref().and_then(Json::text).map(Cow::into_owned);
         }
     }
-    let who = who.filter(|who| !who.is_empty())?;
-    Some(Json::from_value(&Metadata { user_id: &who }))
+    let user_id = user_id.filter(|user_id| !user_id.is_empty())?;
+    Some(Json::from_value(&Metadata { user_id: &user_id }))
 }
 
 /// OpenAI's tiers in Anthropic's words.
-fn service_tier<'a>(params: &mut Params<'a>, outgoing: &mut Outgoing, provider: &str) -> Option<Json<'a>> {
+fn service_tier<'a>(
+    params: &mut Params<'a>,
+    notes: &mut TranslationNotes,
+    provider: &str,
+) -> Option<Json<'a>> {
     let tier = params.take("service_tier")?;
     match tier.text().as_deref() {
         Some("auto" | "priority") => Some(Json::from_value("auto")),
         Some("default") => Some(Json::from_value("standard_only")),
         Some("flex" | "scale") => {
-            outgoing.warn("service_tier", format!("dropped, {provider} has no such tier"));
+            notes.warn("service_tier", format!("dropped, {provider} has no such tier"));
             None
         }
         _ => Some(tier),

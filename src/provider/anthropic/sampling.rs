@@ -6,38 +6,41 @@
 
 use super::generation::Generation;
 use crate::api::chat::{Json, Params};
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 
 /// Puts the three right in `params`. `thinks`: we turned thinking on, which wants a temperature of 1.
-pub(in crate::provider) fn settle(
+pub(in crate::provider) fn adjust(
     params: &mut Params<'_>,
     model: Generation,
     thinks: bool,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) {
     let number = |json: &Json<'_>| json.get().parse::<f64>().ok();
-    let own_way = model.samples_its_own_way();
+    let fixed = model.has_fixed_sampling();
     for name in ["temperature", "top_p", "top_k"] {
         let Some(value) = params.get(name) else { continue };
         let is_default = value.is_null() || (name != "top_k" && number(value) == Some(1.0));
         let harms_thinking = thinks && !(name == "top_p" && number(value).is_some_and(|top_p| top_p >= 0.95));
-        if !own_way && !harms_thinking {
+        if !fixed && !harms_thinking {
             continue;
         }
         params.take(name);
         if !is_default {
-            let why = if own_way { "this model samples its own way" } else { "thinking does not go with it" };
-            outgoing.warn(name, format!("dropped, {why}"));
+            let why = if fixed { "this model samples its own way" } else { "thinking does not go with it" };
+            notes.warn(name, format!("dropped, {why}"));
         }
     }
     if params.get("temperature").and_then(number).is_some_and(|temperature| temperature > 1.0) {
-        outgoing.warn("temperature", "1 was sent, the highest this model takes");
+        notes.warn("temperature", "1 was sent, the highest this model takes");
         params.set("temperature", Json::from_value(&1));
     }
-    if model.samples_one_way() && params.get("temperature").is_some() && params.get("top_p").is_some() {
+    if model.takes_one_sampling_param()
+        && params.get("temperature").is_some()
+        && params.get("top_p").is_some()
+    {
         let top_p = params.take("top_p");
         if top_p.as_ref().and_then(number) != Some(1.0) {
-            outgoing.warn("top_p", "dropped, this model takes temperature or top_p, not both");
+            notes.warn("top_p", "dropped, this model takes temperature or top_p, not both");
         }
     }
 }

@@ -10,10 +10,10 @@ use crate::api::chat::Json;
 use std::borrow::Cow;
 
 /// Deeper than any schema Anthropic would compile; what lies below stays as it is.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Words Anthropic refuses.
-const UNKNOWN: [&str; 15] = [
+const UNSUPPORTED: [&str; 15] = [
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -60,18 +60,22 @@ struct Fitting {
 
 impl Fitting {
     fn schema(&mut self, json: &Json<'_>, depth: usize) {
-        let Some(members) = Json::members(json.get()).filter(|_| depth < DEEPEST) else {
+        let Some(members) = Json::members(json.get()).filter(|_| depth < MAX_DEPTH) else {
             return self.out.push_str(json.get());
         };
-        let (said, kept): (Vec<_>, Vec<_>) =
-            members.iter().partition(|(name, value)| is_unknown(name, value));
+        let (unsupported, kept): (Vec<_>, Vec<_>) =
+            members.iter().partition(|(name, value)| is_unsupported(name, value));
         let described = kept.iter().any(|(name, _)| name == "description");
         let mut first = true;
         self.out.push('{');
         for (name, value) in &kept {
             match name.as_ref() {
-                "description" if !said.is_empty() => {
-                    self.member(&mut first, name, describe(&value.text().unwrap_or_default(), &said).get());
+                "description" if !unsupported.is_empty() => {
+                    self.member(
+                        &mut first,
+                        name,
+                        describe(&value.text().unwrap_or_default(), &unsupported).get(),
+                    );
                 }
                 "properties" | "$defs" | "definitions" | "patternProperties" => {
                     self.name(&mut first, name);
@@ -97,11 +101,11 @@ impl Fitting {
         if has("properties") && !has("additionalProperties") {
             self.member(&mut first, "additionalProperties", "false");
         }
-        if !described && !said.is_empty() {
-            self.member(&mut first, "description", describe("", &said).get());
+        if !described && !unsupported.is_empty() {
+            self.member(&mut first, "description", describe("", &unsupported).get());
         }
         self.out.push('}');
-        self.moved.extend(said.iter().map(|(name, _)| name.to_string()));
+        self.moved.extend(unsupported.iter().map(|(name, _)| name.to_string()));
     }
 
     fn map(&mut self, json: &Json<'_>, depth: usize) {
@@ -141,19 +145,20 @@ impl Fitting {
     }
 }
 
-fn is_unknown(name: &str, value: &Json<'_>) -> bool {
+fn is_unsupported(name: &str, value: &Json<'_>) -> bool {
     match name {
         "minItems" => !matches!(value.get(), "0" | "1"),
         "format" => !FORMATS.contains(&value.get()),
-        _ => UNKNOWN.contains(&name),
+        _ => UNSUPPORTED.contains(&name),
     }
 }
 
 /// A description that also says what the schema no longer does.
-fn describe(text: &str, said: &[&(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
-    let said: Vec<String> = said.iter().map(|(name, value)| format!("{name}: {}", value.get())).collect();
-    let said = format!("{{{}}}", said.join(", "));
-    Json::from_value(&if text.is_empty() { said } else { format!("{text}\n\n{said}") })
+fn describe(text: &str, unsupported: &[&(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
+    let parts: Vec<String> =
+        unsupported.iter().map(|(name, value)| format!("{name}: {}", value.get())).collect();
+    let note = format!("{{{}}}", parts.join(", "));
+    Json::from_value(&if text.is_empty() { note } else { format!("{text}\n\n{note}") })
 }
 
 #[cfg(test)]
@@ -161,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_keeps_what_anthropic_knows_and_tells_the_rest_in_words() {
+    fn unsupported_keywords_move_into_the_description() {
         let cases = [
             (r#"{"type":"string","enum":["b","a"]}"#, r#"{"type":"string","enum":["b","a"]}"#, ""),
             (
@@ -187,14 +192,14 @@ mod tests {
             ),
             ("true", "true", ""),
         ];
-        for (schema, wanted, words) in cases {
+        for (schema, wanted, moved_names) in cases {
             let (got, moved) = fit(&Json::parse(schema).unwrap());
-            assert_eq!((got.get(), moved.join(" ").as_str()), (wanted, words), "{schema}");
+            assert_eq!((got.get(), moved.join(" ").as_str()), (wanted, moved_names), "{schema}");
         }
     }
 
     #[test]
-    fn a_schema_of_any_depth_is_survived() {
+    fn any_schema_depth_is_survived() {
         let deep = format!("{}{}{}", r#"{"items":"#.repeat(100), "{}", "}".repeat(100));
         assert_eq!(fit(&Json::parse(&deep).unwrap()).0.get(), deep);
     }

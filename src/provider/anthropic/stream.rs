@@ -3,14 +3,14 @@
 //! Blocks we have a word for are told as they come. The others (`server_tool_use`, `compaction`, those of
 //! tomorrow) are put together and told when they stop: half of one is of no use to anybody.
 
-use super::answer::{Block, Ending, MOST_HELD, Message, Telling, fault};
+use super::answer::{Block, Ending, EventEmitter, MAX_HELD, Message, provider_error};
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Text};
 use crate::api::sse::SseParser;
 use serde::Deserialize;
 use std::borrow::Cow;
 
 /// More blocks than were ever open at once: they come one after the other.
-const MOST_OPEN: usize = 256;
+const MAX_OPEN_BLOCKS: usize = 256;
 
 /// Server-sent events.
 #[derive(Debug, Default)]
@@ -20,20 +20,20 @@ pub struct Stream {
 }
 
 impl Decoder for Stream {
-    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
+    fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
         let events = &mut self.events;
-        let result = self.splitter.push(bytes, &mut |event| events.take(event.data, tell));
+        let result = self.splitter.push(bytes, &mut |event| events.take(event.data, sink));
         if let Err(too_long) = result {
-            self.events.fail(&ProviderError::unreadable(&too_long.to_string()), tell);
+            self.events.fail(&ProviderError::unreadable(&too_long.to_string()), sink);
         }
     }
 
-    fn finish(&mut self, tell: EventSink<'_>) {
+    fn finish(&mut self, sink: EventSink<'_>) {
         let events = &mut self.events;
         self.splitter.finish(&mut |event| {
             // Where the connection was cut, this is half an event: that the answer is not complete says all.
             if serde_json::from_slice::<serde::de::IgnoredAny>(event.data).is_ok() {
-                events.take(event.data, tell);
+                events.take(event.data, sink);
             }
         });
     }
@@ -42,7 +42,7 @@ impl Decoder for Stream {
 /// The same without the framing: for Bedrock, whose frames carry one event each.
 #[derive(Debug, Default)]
 pub struct Events {
-    telling: Telling,
+    emitter: EventEmitter,
     open: Vec<(u64, Open)>,
     /// Bytes held in `open`.
     held: usize,
@@ -106,64 +106,64 @@ struct Kind<'a> {
 
 impl Events {
     /// Takes one event's JSON. After an error or the end everything is passed over.
-    pub fn take(&mut self, data: &[u8], tell: EventSink<'_>) {
+    pub fn take(&mut self, data: &[u8], sink: EventSink<'_>) {
         if self.done {
             return;
         }
         let Ok(text) = std::str::from_utf8(data) else {
-            return self.fail(&ProviderError::unreadable("an event is not text"), tell);
+            return self.fail(&ProviderError::unreadable("an event is not text"), sink);
         };
         match serde_json::from_str::<Line<'_>>(text) {
-            Ok(line) => self.line(&line, text, tell),
-            Err(_) => self.odd(text, tell),
+            Ok(line) => self.line(&line, text, sink),
+            Err(_) => self.unexpected(text, sink),
         }
-        if self.held > MOST_HELD || self.open.len() > MOST_OPEN {
-            self.fail(&ProviderError::unreadable("its content blocks do not stop"), tell);
+        if self.held > MAX_HELD || self.open.len() > MAX_OPEN_BLOCKS {
+            self.fail(&ProviderError::unreadable("its content blocks do not stop"), sink);
         }
     }
 
     /// Ends the answer with an error.
-    pub fn fail(&mut self, fault: &ProviderError, tell: EventSink<'_>) {
+    pub fn fail(&mut self, error: &ProviderError, sink: EventSink<'_>) {
         if !std::mem::replace(&mut self.done, true) {
             self.open = Vec::new();
-            tell(Event::Error(fault));
+            sink(Event::Error(error));
         }
     }
 
-    fn line(&mut self, line: &Line<'_>, text: &str, tell: EventSink<'_>) {
+    fn line(&mut self, line: &Line<'_>, text: &str, sink: EventSink<'_>) {
         let index = line.index.unwrap_or_default();
         match &*line.kind {
             "content_block_delta" => {
                 if let Some(delta) = &line.delta {
-                    self.delta(index, delta, text, tell);
+                    self.delta(index, delta, text, sink);
                 }
             }
             "content_block_start" => {
                 if let Some(block) = &line.content_block {
-                    self.begin(index, block, tell);
+                    self.begin(index, block, sink);
                 }
             }
-            "content_block_stop" => self.stop(index, tell),
+            "content_block_stop" => self.stop(index, sink),
             "message_start" => {
                 match line.message.as_ref().and_then(|message| message.read::<Message<'_>>()) {
-                    Some(message) => self.start(&message, tell),
-                    None => self.fail(&ProviderError::unreadable("message_start has no message"), tell),
+                    Some(message) => self.start(&message, sink),
+                    None => self.fail(&ProviderError::unreadable("message_start has no message"), sink),
                 }
             }
-            "message_delta" => self.end(line, tell),
+            "message_delta" => self.end(line, sink),
             "message_stop" => {
-                self.stop_all(tell);
+                self.stop_all(sink);
                 self.done = true;
-                tell(Event::End);
+                sink(Event::End);
             }
             "ping" => {}
-            _ => self.odd(text, tell),
+            _ => self.unexpected(text, sink),
         }
     }
 
     /// An event that is none of Anthropic's, or not as it should be.
-    fn odd(&mut self, text: &str, tell: EventSink<'_>) {
-        const KNOWN: [&str; 6] = [
+    fn unexpected(&mut self, text: &str, sink: EventSink<'_>) {
+        const EVENT_TYPES: [&str; 6] = [
             "message_start",
             "message_delta",
             "message_stop",
@@ -174,114 +174,114 @@ impl Events {
         let text = text.trim();
         match serde_json::from_str::<Kind<'_>>(text) {
             // A proxy's error may have no type.
-            Ok(event) if event.error.is_some() => self.fail(&fault(text), tell),
+            Ok(event) if event.error.is_some() => self.fail(&provider_error(text), sink),
             Ok(event) => {
                 let kind = event.kind.as_deref().unwrap_or_default();
                 if kind == "error" {
-                    self.fail(&fault(text), tell);
-                } else if KNOWN.contains(&kind) {
-                    self.fail(&ProviderError::unreadable(&format!("a {kind} is not as it should be")), tell);
+                    self.fail(&provider_error(text), sink);
+                } else if EVENT_TYPES.contains(&kind) {
+                    self.fail(&ProviderError::unreadable(&format!("a {kind} is not as it should be")), sink);
                 }
             }
             // Some servers end every stream as OpenAI does.
             Err(_) if text.is_empty() || text == "[DONE]" => {}
             Err(_) => {
-                let said = ProviderError::read(502, text.as_bytes()).message;
+                let message = ProviderError::read(502, text.as_bytes()).message;
                 self.fail(
-                    &ProviderError::unreadable(&format!("an event is no JSON object, but: {said}")),
-                    tell,
+                    &ProviderError::unreadable(&format!("an event is no JSON object, but: {message}")),
+                    sink,
                 );
             }
         }
     }
 
-    fn start(&mut self, message: &Message<'_>, tell: EventSink<'_>) {
-        self.telling.start(message, tell);
+    fn start(&mut self, message: &Message<'_>, sink: EventSink<'_>) {
+        self.emitter.start(message, sink);
         for block in message.content.iter().flatten() {
-            self.telling.block(block, tell);
+            self.emitter.block(block, sink);
         }
-        self.telling.end(&Ending { usage: message.ending().usage, ..Ending::default() }, tell);
+        self.emitter.end(&Ending { usage: message.ending().usage, ..Ending::default() }, sink);
     }
 
-    fn begin(&mut self, index: u64, json: &Json<'_>, tell: EventSink<'_>) {
-        self.stop(index, tell);
+    fn begin(&mut self, index: u64, json: &Json<'_>, sink: EventSink<'_>) {
+        self.stop(index, sink);
         let block = json.read::<Block<'_>>();
         let open = match block.as_ref().map(|block| (&*block.kind, block)) {
             Some(("text", block)) => {
-                let start = self.telling.characters();
-                self.telling.text(block.text.as_deref().unwrap_or_default(), tell);
-                let citations = block.citations.iter().flatten().map(kept).collect();
+                let start = self.emitter.characters();
+                self.emitter.text(block.text.as_deref().unwrap_or_default(), sink);
+                let citations = block.citations.iter().flatten().map(owned).collect();
                 Open::Text { start, citations }
             }
             Some(("thinking", block)) => {
-                self.telling.thinking(block.thinking.as_deref().unwrap_or_default(), tell);
-                return self.telling.signature(block.signature.as_deref().unwrap_or_default(), tell);
+                self.emitter.thinking(block.thinking.as_deref().unwrap_or_default(), sink);
+                return self.emitter.signature(block.signature.as_deref().unwrap_or_default(), sink);
             }
-            Some(("redacted_thinking", _)) => return self.telling.block(json, tell),
+            Some(("redacted_thinking", _)) => return self.emitter.block(json, sink),
             Some(("tool_use", block)) => {
-                let index = self.telling.call(block, tell);
-                Open::Call { index, input: block.input.as_ref().filter(|input| !is_empty(input)).map(kept) }
+                let index = self.emitter.call(block, sink);
+                Open::Call { index, input: block.input.as_ref().filter(|input| !is_empty(input)).map(owned) }
             }
-            _ => Open::Other { json: kept(json), added: Vec::new() },
+            _ => Open::Other { json: owned(json), added: Vec::new() },
         };
         self.held += open.size();
         self.open.push((index, open));
     }
 
-    fn delta(&mut self, index: u64, delta: &Delta<'_>, text: &str, tell: EventSink<'_>) {
-        let open = self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open);
-        let telling = &mut self.telling;
+    fn delta(&mut self, index: u64, delta: &Delta<'_>, text: &str, sink: EventSink<'_>) {
+        let open = self.open.iter_mut().find(|(open_index, _)| *open_index == index).map(|(_, open)| open);
+        let emitter = &mut self.emitter;
         match (delta.kind.as_deref().unwrap_or_default(), open) {
             (_, Some(Open::Other { added, .. })) => self.held += add(added, delta, text),
-            ("text_delta", _) => telling.text(delta.text.as_deref().unwrap_or_default(), tell),
-            ("thinking_delta", _) => telling.thinking(delta.thinking.as_deref().unwrap_or_default(), tell),
-            ("signature_delta", _) => telling.signature(delta.signature.as_deref().unwrap_or_default(), tell),
+            ("text_delta", _) => emitter.text(delta.text.as_deref().unwrap_or_default(), sink),
+            ("thinking_delta", _) => emitter.thinking(delta.thinking.as_deref().unwrap_or_default(), sink),
+            ("signature_delta", _) => emitter.signature(delta.signature.as_deref().unwrap_or_default(), sink),
             ("input_json_delta", Some(Open::Call { index, input })) => {
                 let fragment = delta.partial_json.as_deref().unwrap_or_default();
                 if !fragment.is_empty() {
                     *input = None;
-                    tell(Event::Arguments { choice: 0, index: *index, fragment });
+                    sink(Event::Arguments { choice: 0, index: *index, fragment });
                 }
             }
             ("citations_delta", Some(Open::Text { citations, .. })) => {
                 if let Some(citation) = &delta.citation {
                     self.held += citation.get().len();
-                    citations.push(kept(citation));
+                    citations.push(owned(citation));
                 }
             }
             _ => {}
         }
     }
 
-    fn stop(&mut self, index: u64, tell: EventSink<'_>) {
-        let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return };
+    fn stop(&mut self, index: u64, sink: EventSink<'_>) {
+        let Some(at) = self.open.iter().position(|(open_index, _)| *open_index == index) else { return };
         let (_, open) = self.open.remove(at);
         self.held = self.held.saturating_sub(open.size());
         match open {
             Open::Text { start, citations } => {
                 for citation in citations {
-                    self.telling.citation(&citation, start, tell);
+                    self.emitter.citation(&citation, start, sink);
                 }
             }
             Open::Call { index, input } => {
                 if let Some(input) = input {
-                    tell(Event::Arguments { choice: 0, index, fragment: input.get() });
+                    sink(Event::Arguments { choice: 0, index, fragment: input.get() });
                 }
             }
             Open::Other { json, added } => {
-                tell(Event::Block { choice: 0, json: &put_together(&json, &added) });
+                sink(Event::Block { choice: 0, json: &merge_deltas(&json, &added) });
             }
         }
     }
 
-    fn stop_all(&mut self, tell: EventSink<'_>) {
+    fn stop_all(&mut self, sink: EventSink<'_>) {
         while let Some(&(index, _)) = self.open.first() {
-            self.stop(index, tell);
+            self.stop(index, sink);
         }
     }
 
-    fn end(&mut self, line: &Line<'_>, tell: EventSink<'_>) {
-        self.stop_all(tell);
+    fn end(&mut self, line: &Line<'_>, sink: EventSink<'_>) {
+        self.stop_all(sink);
         let mut ending = Ending {
             usage: line.usage.as_ref(),
             context_management: line.context_management.as_ref(),
@@ -294,7 +294,7 @@ impl Events {
             ending.container = delta.container.as_ref();
             ending.context_management = ending.context_management.or(delta.context_management.as_ref());
         }
-        self.telling.end(&ending, tell);
+        self.emitter.end(&ending, sink);
     }
 }
 
@@ -310,7 +310,7 @@ impl Open {
     }
 }
 
-fn kept(json: &Json<'_>) -> Json<'static> {
+fn owned(json: &Json<'_>) -> Json<'static> {
     Json::owned(json.get().to_owned()).unwrap_or_else(|| Json::from_value(&()))
 }
 
@@ -321,7 +321,7 @@ fn is_empty(input: &Json<'_>) -> bool {
 /// Notes what a delta adds to a block put together here: to `input`, or to the members it names itself.
 /// Says how many bytes that are.
 fn add(added: &mut Vec<(String, String)>, delta: &Delta<'_>, text: &str) -> usize {
-    let mut append = |name: &str, more: &str| match added.iter_mut().find(|(known, _)| known == name) {
+    let mut append = |name: &str, more: &str| match added.iter_mut().find(|(member, _)| member == name) {
         Some((_, text)) => {
             text.push_str(more);
             more.len()
@@ -341,20 +341,20 @@ fn add(added: &mut Vec<(String, String)>, delta: &Delta<'_>, text: &str) -> usiz
 }
 
 /// A block with what its deltas added.
-fn put_together(json: &Json<'_>, added: &[(String, String)]) -> String {
+fn merge_deltas(json: &Json<'_>, added: &[(String, String)]) -> String {
     let members = Json::members(json.get()).filter(|_| !added.is_empty());
     let Some(mut members) = members else { return json.get().to_owned() };
     for (name, text) in added {
-        let known = members.iter_mut().find(|(known, _)| known == name);
+        let existing = members.iter_mut().find(|(member, _)| member == name);
         let before =
-            known.as_ref().and_then(|(_, value)| Some(value.text()?.into_owned())).unwrap_or_default();
+            existing.as_ref().and_then(|(_, value)| Some(value.text()?.into_owned())).unwrap_or_default();
         let value = match name.as_str() {
             // A tool's input comes as JSON; half of it is shown as the text it is.
             "input" if text.trim().is_empty() => continue,
             "input" => Json::owned(text.clone()).unwrap_or_else(|| Json::from_value(text)),
             _ => Json::from_value(&[before.as_str(), text].concat()),
         };
-        match known {
+        match existing {
             Some((_, old)) => *old = value,
             None => members.push((Cow::Borrowed(name), value)),
         }

@@ -2,7 +2,7 @@
 
 use super::AnthropicChat;
 use crate::api::chat::Event;
-use crate::provider::way::Chat;
+use crate::provider::way::ChatAdapter;
 use proptest::prelude::*;
 
 const STREAM: &str = include_str!("../../../tests/golden/anthropic/stream_server_tools/answer.sse");
@@ -10,19 +10,19 @@ const CALLS: &str = include_str!("../../../tests/golden/anthropic/stream_thinkin
 const WHOLE: &str = include_str!("../../../tests/golden/anthropic/answer_citations/answer.json");
 
 /// What is told, a line each.
-fn told(answer: &[u8], streamed: bool, size: usize) -> Vec<String> {
-    let mut reader = AnthropicChat::OWN.reader(streamed);
-    let mut told = Vec::new();
-    let mut note = |event: Event<'_>| told.push(format!("{event:?}"));
-    answer.chunks(size).for_each(|piece| reader.push(piece, &mut note));
-    reader.finish(&mut note);
-    told
+fn decode(response: &[u8], streamed: bool, size: usize) -> Vec<String> {
+    let mut decoder = AnthropicChat::OWN.decoder(streamed);
+    let mut events = Vec::new();
+    let mut note = |event: Event<'_>| events.push(format!("{event:?}"));
+    response.chunks(size).for_each(|chunk| decoder.push(chunk, &mut note));
+    decoder.finish(&mut note);
+    events
 }
 
-fn check(answer: &[u8], streamed: bool) {
-    let whole = told(answer, streamed, answer.len().max(1));
-    assert_eq!(whole, told(answer, streamed, 1));
-    assert_eq!(whole, told(answer, streamed, 13));
+fn check(response: &[u8], streamed: bool) {
+    let whole = decode(response, streamed, response.len().max(1));
+    assert_eq!(whole, decode(response, streamed, 1));
+    assert_eq!(whole, decode(response, streamed, 13));
     let last = whole.iter().position(|event| event.starts_with("Error") || event.starts_with("End"));
     assert!(last.is_none_or(|at| at + 1 == whole.len()), "told after the end: {whole:?}");
     assert!(whole.iter().filter(|event| event.starts_with("Finish")).count() <= 1, "{whole:?}");
@@ -32,8 +32,8 @@ fn check(answer: &[u8], streamed: bool) {
 fn broken() -> impl Strategy<Value = (Vec<u8>, bool)> {
     let change = (any::<prop::sample::Index>(), prop::sample::select(b"{}[]\",:\n\r\\0ae\xc3\x00".to_vec()));
     let changes = prop::collection::vec(change, 0..6);
-    let answer = prop::sample::select(vec![(STREAM, true), (CALLS, true), (WHOLE, false), (WHOLE, true)]);
-    (answer, changes, any::<prop::sample::Index>(), any::<bool>()).prop_map(
+    let response = prop::sample::select(vec![(STREAM, true), (CALLS, true), (WHOLE, false), (WHOLE, true)]);
+    (response, changes, any::<prop::sample::Index>(), any::<bool>()).prop_map(
         |((text, streamed), changes, end, cut)| {
             let mut bytes = text.as_bytes().to_vec();
             for (at, byte) in changes {
@@ -62,33 +62,33 @@ proptest! {
 
 #[test]
 fn a_stream_that_opens_blocks_without_end_is_ended() {
-    let mut reader = AnthropicChat::OWN.reader(true);
+    let mut decoder = AnthropicChat::OWN.decoder(true);
     let mut errors = 0;
     for index in 0..10_000 {
         let event = format!(
             "data: {{\"type\":\"content_block_start\",\"index\":{index},\"content_block\":{{\"type\":\"text\",\"text\":\"\"}}}}\n\n"
         );
-        reader.push(event.as_bytes(), &mut |event| errors += usize::from(matches!(event, Event::Error(_))));
+        decoder.push(event.as_bytes(), &mut |event| errors += usize::from(matches!(event, Event::Error(_))));
     }
     assert_eq!(errors, 1);
 }
 
 /// A proxy's page and an empty 200: told in one clean sentence, without a status that nobody sent.
 #[test]
-fn what_is_no_message_is_told_in_a_sentence() {
-    let told = |answer: &str| {
+fn a_body_that_is_no_message_becomes_one_error() {
+    let error_message = |response: &str| {
         let mut message = String::new();
-        let mut reader = AnthropicChat::OWN.reader(false);
-        let mut tell = |event: Event<'_>| {
-            if let Event::Error(fault) = event {
-                message.clone_from(&fault.message);
+        let mut decoder = AnthropicChat::OWN.decoder(false);
+        let mut sink = |event: Event<'_>| {
+            if let Event::Error(error) = event {
+                message.clone_from(&error.message);
             }
         };
-        reader.push(answer.as_bytes(), &mut tell);
-        reader.finish(&mut tell);
+        decoder.push(response.as_bytes(), &mut sink);
+        decoder.finish(&mut sink);
         message
     };
     let page = "The provider's answer cannot be read: it is no message of Anthropic's, but: Sold out.";
-    assert_eq!(told("<html><p>Sold out.</p></html>"), page);
-    assert_eq!(told(" "), "The provider's answer cannot be read: it is empty.");
+    assert_eq!(error_message("<html><p>Sold out.</p></html>"), page);
+    assert_eq!(error_message(" "), "The provider's answer cannot be read: it is empty.");
 }

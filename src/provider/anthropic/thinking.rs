@@ -13,11 +13,11 @@
 use super::generation::Generation;
 use crate::api::chat::{Json, Reasoning};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use std::borrow::Cow;
 
 /// The smallest budget Anthropic takes.
-const LEAST_BUDGET: u64 = 1_024;
+const MIN_BUDGET: u64 = 1_024;
 
 /// What goes into the body.
 #[derive(Debug, Default)]
@@ -48,38 +48,42 @@ pub(in crate::provider) struct Case<'c> {
 pub(in crate::provider) fn decide<'a>(
     reasoning: Reasoning<'a>,
     case: &Case<'_>,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Thinking<'a>, Error> {
     let Reasoning { effort, thinking, summary: _ } = reasoning;
     let Some(effort) = effort else { return Ok(Thinking { thinking, ..Thinking::default() }) };
     if thinking.is_some() {
-        let effort = word(effort, case, outgoing).filter(|_| case.model.has_effort());
+        let effort = effort_value(effort, case, notes).filter(|_| case.model.has_effort());
         if effort.is_none() {
-            outgoing.warn("reasoning_effort", "dropped, thinking says how much the model shall think");
+            notes.warn("reasoning_effort", "dropped, thinking says how much the model shall think");
         }
         return Ok(Thinking { thinking, effort, is_ours: false });
     }
     if effort == "none" {
-        return Ok(none(case, outgoing));
+        return Ok(none(case, notes));
     }
     if !case.model.thinks() {
-        outgoing.warn("reasoning_effort", "dropped, this model cannot think first");
+        notes.warn("reasoning_effort", "dropped, this model cannot think first");
         return Ok(Thinking::default());
     }
     if !case.model.adapts() {
-        return budget(&effort, case, outgoing);
+        return budget(&effort, case, notes);
     }
     let display = if case.model.hides_thinking() { r#","display":"summarized""# } else { "" };
     let thinking = Json::owned(format!(r#"{{"type":"adaptive"{display}}}"#));
-    Ok(Thinking { thinking, effort: word(effort, case, outgoing), is_ours: true })
+    Ok(Thinking { thinking, effort: effort_value(effort, case, notes), is_ours: true })
 }
 
 /// An effort as Anthropic calls it.
-fn word<'a>(effort: Cow<'a, str>, case: &Case<'_>, outgoing: &mut Outgoing) -> Option<Cow<'a, str>> {
+fn effort_value<'a>(
+    effort: Cow<'a, str>,
+    case: &Case<'_>,
+    notes: &mut TranslationNotes,
+) -> Option<Cow<'a, str>> {
     match effort.as_ref() {
         "none" => None,
         "minimal" => {
-            outgoing.warn("reasoning_effort", format!("{} has no minimal, low was sent", case.provider));
+            notes.warn("reasoning_effort", format!("{} has no minimal, low was sent", case.provider));
             Some(Cow::Borrowed("low"))
         }
         "xhigh" if !case.model.has_xhigh() => Some(Cow::Borrowed("max")),
@@ -88,19 +92,19 @@ fn word<'a>(effort: Cow<'a, str>, case: &Case<'_>, outgoing: &mut Outgoing) -> O
     }
 }
 
-fn none<'a>(case: &Case<'_>, outgoing: &mut Outgoing) -> Thinking<'a> {
+fn none<'a>(case: &Case<'_>, notes: &mut TranslationNotes) -> Thinking<'a> {
     if case.model.always_thinks() {
-        outgoing.warn("reasoning_effort", "this model always thinks, low was sent");
+        notes.warn("reasoning_effort", "this model always thinks, low was sent");
         return Thinking { effort: Some(Cow::Borrowed("low")), ..Thinking::default() };
     }
-    let told =
-        case.model.thinks_unasked().then(|| Json::owned(r#"{"type":"disabled"}"#.to_owned())).flatten();
-    Thinking { thinking: told, ..Thinking::default() }
+    let disabled =
+        case.model.thinks_by_default().then(|| Json::owned(r#"{"type":"disabled"}"#.to_owned())).flatten();
+    Thinking { thinking: disabled, ..Thinking::default() }
 }
 
-fn budget<'a>(effort: &str, case: &Case<'_>, outgoing: &mut Outgoing) -> Result<Thinking<'a>, Error> {
+fn budget<'a>(effort: &str, case: &Case<'_>, notes: &mut TranslationNotes) -> Result<Thinking<'a>, Error> {
     let wanted = match effort {
-        "minimal" => LEAST_BUDGET,
+        "minimal" => MIN_BUDGET,
         "low" => 2_048,
         "medium" => 8_192,
         "high" => 16_384,
@@ -112,23 +116,23 @@ fn budget<'a>(effort: &str, case: &Case<'_>, outgoing: &mut Outgoing) -> Result<
     };
     // Anthropic: "Thinking may not be enabled when tool_choice forces tool use."
     if case.is_forced {
-        outgoing.warn("reasoning_effort", "dropped, this model cannot think before a tool call it must make");
+        notes.warn("reasoning_effort", "dropped, this model cannot think before a tool call it must make");
         return Ok(Thinking::default());
     }
     // Callers that keep to the standard are not shown the signed thoughts they would have to send back.
     if case.is_thoughtless {
         let why = "dropped, the tool calls being answered came without their thinking (content_blocks)";
-        outgoing.warn("reasoning_effort", why);
+        notes.warn("reasoning_effort", why);
         return Ok(Thinking::default());
     }
     let limit = case.max_tokens.and_then(|json| json.get().parse::<f64>().ok()).map(|limit| limit as u64);
     let budget = match limit {
-        Some(limit) if limit <= LEAST_BUDGET => {
-            let why = format!("dropped, thinking takes at least {LEAST_BUDGET} tokens of max_tokens");
-            outgoing.warn("reasoning_effort", why);
+        Some(limit) if limit <= MIN_BUDGET => {
+            let why = format!("dropped, thinking takes at least {MIN_BUDGET} tokens of max_tokens");
+            notes.warn("reasoning_effort", why);
             return Ok(Thinking::default());
         }
-        Some(limit) => wanted.min((limit / 2).max(LEAST_BUDGET)),
+        Some(limit) => wanted.min((limit / 2).max(MIN_BUDGET)),
         None => wanted,
     };
     let thinking = Json::owned(format!(r#"{{"type":"enabled","budget_tokens":{budget}}}"#));

@@ -9,7 +9,7 @@ use super::generation::Generation;
 use super::schema::fit;
 use crate::api::chat::{Json, Params, Text, Tool, ToolChoice};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use std::borrow::Cow;
@@ -39,7 +39,7 @@ pub(super) struct Function<'a> {
 pub(super) struct Place<'p> {
     pub model: Generation,
     pub provider: &'static str,
-    pub outgoing: &'p mut Outgoing,
+    pub notes: &'p mut TranslationNotes,
 }
 
 impl Place<'_> {
@@ -72,12 +72,12 @@ impl Place<'_> {
         let mut strict = strict == Some(true);
         if strict && !self.model.has_schemas() {
             strict = false;
-            self.outgoing.warn("tools.strict", "dropped, this model cannot be held to a schema");
+            self.notes.warn("tools.strict", "dropped, this model cannot be held to a schema");
         }
         let mut input_schema = object(parameters);
         if strict {
             let (schema, moved) = fit(&input_schema);
-            warn_moved("tools.parameters", &moved, self.provider, self.outgoing);
+            warn_moved("tools.parameters", &moved, self.provider, self.notes);
             input_schema = schema;
         }
         Ok(Offer::Function(Function { name, description, input_schema, strict, cache_control, rest }))
@@ -120,25 +120,25 @@ impl Place<'_> {
 
     /// OpenAI's web search as Anthropic's.
     fn search(&mut self, options: &Json<'_>, at: &str) -> Json<'static> {
-        let told = options.read::<SearchIn<'_>>().unwrap_or_default();
-        if told.search_context_size.is_some() {
-            self.outgoing.drop_param(&format!("{at}.search_context_size"), self.provider);
+        let requested = options.read::<SearchIn<'_>>().unwrap_or_default();
+        if requested.search_context_size.is_some() {
+            self.notes.drop_param(&format!("{at}.search_context_size"), self.provider);
         }
         // Chat completions put the place one level deeper than responses do.
-        let place = told.user_location.as_ref().and_then(|place| {
+        let place = requested.user_location.as_ref().and_then(|place| {
             let inner = place.read::<LocationIn<'_>>()?.approximate;
             let members = Json::members(inner.as_ref().unwrap_or(place).get())?;
             let mut out = Params::default();
             out.set("type", Json::from_value("approximate"));
             let members = members.into_iter().filter(|(name, value)| name != "type" && !value.is_null());
-            members.for_each(|(name, value)| out.set(name, kept(&value)));
+            members.for_each(|(name, value)| out.set(name, owned(&value)));
             Some(written(&out))
         });
         let mut tool = Params::default();
         tool.set("type", Json::from_value(WEB_SEARCH));
         tool.set("name", Json::from_value("web_search"));
-        if let Some(domains) = told.filters.and_then(|filters| filters.allowed_domains) {
-            tool.set("allowed_domains", kept(&domains));
+        if let Some(domains) = requested.filters.and_then(|filters| filters.allowed_domains) {
+            tool.set("allowed_domains", owned(&domains));
         }
         if let Some(place) = place {
             tool.set("user_location", place);
@@ -255,12 +255,12 @@ fn unwrapped(kind: &str, options: &Json<'_>, outer: &[(Cow<'_, str>, Json<'_>)])
     let version = inner
         .iter()
         .find(|(name, _)| name == "name")
-        .map_or(Json::from_value(kind), |(_, value)| kept(value));
+        .map_or(Json::from_value(kind), |(_, value)| owned(value));
     tool.set("type", version);
     tool.set("name", Json::from_value(kind));
     let rest = inner.iter().chain(outer).filter(|(name, _)| !matches!(name.as_ref(), "name" | "type"));
     for (name, value) in rest.filter(|(name, _)| name != kind) {
-        tool.set(name.to_string(), kept(value));
+        tool.set(name.to_string(), owned(value));
     }
     written(&tool)
 }
@@ -282,7 +282,7 @@ fn object(schema: Option<Json<'_>>) -> Json<'_> {
     Json::owned(format!(r#"{{"type":"object"{comma}{rest}"#)).unwrap_or(schema)
 }
 
-fn kept(json: &Json<'_>) -> Json<'static> {
+fn owned(json: &Json<'_>) -> Json<'static> {
     Json::owned(json.get().to_owned()).unwrap_or_else(|| Json::from_value(&()))
 }
 

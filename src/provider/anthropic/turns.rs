@@ -29,21 +29,19 @@ impl<'a> Turns<'a> {
     ///
     /// # Errors
     /// 400 for what Anthropic cannot take.
-    pub fn of(messages: Vec<Message<'a>>, blocks: &mut Blocks<'_>) -> Result<Self, Error> {
+    pub fn from_messages(messages: Vec<Message<'a>>, blocks: &mut Blocks<'_>) -> Result<Self, Error> {
         let mut turns = Self::default();
         let mut warned_name = false;
         for (index, message) in messages.into_iter().enumerate() {
             if message.name.is_some() && message.role == Role::User && !warned_name {
                 warned_name = true;
-                blocks.outgoing.drop_param("messages.name", blocks.provider);
+                blocks.notes.drop_param("messages.name", blocks.provider);
             }
             turns.take(message, &format!("messages[{index}]"), blocks)?;
         }
         if turns.turns.is_empty() && !turns.system.is_empty() {
             // OpenAI answers a system prompt alone; Anthropic wants somebody to speak.
-            blocks
-                .outgoing
-                .warn("messages", "no user speaks, the system prompt was sent as a user's message");
+            blocks.notes.warn("messages", "no user speaks, the system prompt was sent as a user's message");
             let content = std::mem::take(&mut turns.system);
             turns.turn("user", content);
         }
@@ -62,7 +60,7 @@ impl<'a> Turns<'a> {
 
     /// Whether the last turn answers calls that were made without thinking, as far as can be seen: a model that
     /// thinks on a budget then refuses to think ("a final assistant message must start with a thinking block").
-    pub fn answers_thoughtless_calls(&self) -> bool {
+    pub fn responds_to_calls_without_thinking(&self) -> bool {
         let [.., before, last] = self.turns.as_slice() else { return false };
         let thought =
             |block: &Block<'_>| matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. });

@@ -1,6 +1,6 @@
 //! A whole answer in Anthropic's words, read into events.
 
-use super::answer::{MOST_HELD, Message, Telling, fault};
+use super::answer::{EventEmitter, MAX_HELD, Message, provider_error};
 use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -13,25 +13,25 @@ pub struct Whole {
 }
 
 impl Decoder for Whole {
-    fn push(&mut self, bytes: &[u8], tell: EventSink<'_>) {
+    fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
         if self.too_large {
             return;
         }
-        if self.held.len() + bytes.len() > MOST_HELD {
+        if self.held.len() + bytes.len() > MAX_HELD {
             self.too_large = true;
             self.held = Vec::new();
-            return tell(Event::Error(&ProviderError::unreadable("it is over 64 MiB")));
+            return sink(Event::Error(&ProviderError::unreadable("it is over 64 MiB")));
         }
         self.held.extend_from_slice(bytes);
     }
 
-    fn finish(&mut self, tell: EventSink<'_>) {
+    fn finish(&mut self, sink: EventSink<'_>) {
         if self.too_large {
             return;
         }
         let held = std::mem::take(&mut self.held);
-        if let Err(fault) = read(&held, tell) {
-            tell(Event::Error(&fault));
+        if let Err(error) = read(&held, sink) {
+            sink(Event::Error(&error));
         }
     }
 }
@@ -42,7 +42,7 @@ struct Failed {
     _error: IgnoredAny,
 }
 
-fn read(bytes: &[u8], tell: EventSink<'_>) -> Result<(), ProviderError> {
+fn read(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
     let text = std::str::from_utf8(bytes).map_err(|_| ProviderError::unreadable("it is not text"))?;
     if text.trim().is_empty() {
         return Err(ProviderError::unreadable("it is empty"));
@@ -50,18 +50,18 @@ fn read(bytes: &[u8], tell: EventSink<'_>) -> Result<(), ProviderError> {
     let message = serde_json::from_str::<Message<'_>>(text).ok().filter(Message::is_message);
     let Some(message) = message else {
         if serde_json::from_str::<Failed>(text).is_ok() {
-            return Err(fault(text));
+            return Err(provider_error(text));
         }
         // A proxy's page, as a rule: its words are worth more than ours.
-        let said = ProviderError::read(502, bytes).message;
-        return Err(ProviderError::unreadable(&format!("it is no message of Anthropic's, but: {said}")));
+        let detail = ProviderError::read(502, bytes).message;
+        return Err(ProviderError::unreadable(&format!("it is no message of Anthropic's, but: {detail}")));
     };
-    let mut telling = Telling::default();
-    telling.start(&message, tell);
+    let mut emitter = EventEmitter::default();
+    emitter.start(&message, sink);
     for block in message.content.iter().flatten() {
-        telling.block(block, tell);
+        emitter.block(block, sink);
     }
-    telling.end(&message.ending(), tell);
-    tell(Event::End);
+    emitter.end(&message.ending(), sink);
+    sink(Event::End);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Parts of addresses: API versions, the path of a custom host, queries.
 
-use super::super::row::{SEGMENT, climbs};
+use super::super::row::{SEGMENT, has_dot_segment};
 use crate::error::Error;
 use percent_encoding::utf8_percent_encode;
 use std::borrow::Cow;
@@ -89,7 +89,7 @@ pub(super) fn segment<'a>(
     value: &'a str,
     provider: &'static str,
 ) -> Result<Cow<'a, str>, Error> {
-    if climbs(value) {
+    if has_dot_segment(value) {
         let message = format!("{param} must not contain '.' or '..' as a path segment.");
         return Err(Error::invalid_request(param, message).with_provider(provider));
     }
@@ -99,7 +99,7 @@ pub(super) fn segment<'a>(
 /// # Errors
 /// 400 for a path that climbs.
 pub(super) fn check_path(path: &str, provider: &'static str) -> Result<(), Error> {
-    if climbs(path) {
+    if has_dot_segment(path) {
         let message = "The path must not contain '.' or '..' as a segment.";
         return Err(Error::bad_request(message).with_provider(provider));
     }

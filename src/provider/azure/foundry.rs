@@ -10,11 +10,11 @@ use crate::api::operation::Operation;
 use crate::config::account::{Account, DeploymentType};
 use crate::error::Error;
 use crate::provider::anthropic::AnthropicChat;
-use crate::provider::grant::Grant;
-use crate::provider::openai_chat::{CHAT_MEND, OPENAI_CHAT, OpenAiChat, accents};
-use crate::provider::outgoing::Outgoing;
-use crate::provider::row::{CustomHost, Host, Row, ends_in_version, host_below};
-use crate::provider::way::{Target, Way};
+use crate::provider::grant::TokenExchange;
+use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat, accents};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::row::{CustomHost, Host, ProviderSpec, ends_in_version, host_below};
+use crate::provider::way::{Adapter, CallTarget};
 use crate::provider::{Call, Provider};
 use http::{HeaderMap, HeaderValue};
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub struct AzureAi;
 
 /// What it has in common with the others.
-pub static ROW: Row = Row {
+pub static SPEC: ProviderSpec = ProviderSpec {
     id: "azure-ai",
     host: Host::Below(DOMAINS),
     prefix: "",
@@ -35,7 +35,7 @@ pub static ROW: Row = Row {
            bearer and as api-key; Claude (model or URL say so) speaks Anthropic's shape and gets x-api-key. \
            Sign-in as with azure-openai",
     source: "https://learn.microsoft.com/azure/foundry/foundry-models/concepts/endpoints",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
 /// Foundry resources.
@@ -137,7 +137,7 @@ fn version(account: &Account) -> Version<'_> {
 
 fn missing(param: &'static str, what: &str) -> Error {
     let message = format!("azure-ai needs {param} {what}, or the Foundry URL as custom host.");
-    Error::invalid_request(param, message).with_provider(ROW.id)
+    Error::invalid_request(param, message).with_provider(SPEC.id)
 }
 
 /// A host made of the account's words, none of which can make it another one.
@@ -145,7 +145,7 @@ fn host(labels: &[(&'static str, &str)], domain: &str) -> Result<String, Error> 
     for (param, label) in labels {
         if label.contains('.') || host_below(label, &["x"]).is_none() {
             let message = format!("{param} must be letters, digits and hyphens: it is part of the host.");
-            return Err(Error::invalid_request(*param, message).with_provider(ROW.id));
+            return Err(Error::invalid_request(*param, message).with_provider(SPEC.id));
         }
     }
     let labels: Vec<String> = labels.iter().map(|(_, label)| label.to_ascii_lowercase()).collect();
@@ -169,7 +169,7 @@ fn prefix(api: Api, path: &str, account: &Account) -> &'static str {
 
 impl Provider for AzureAi {
     fn id(&self) -> &'static str {
-        ROW.id
+        SPEC.id
     }
 
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
@@ -189,7 +189,7 @@ impl Provider for AzureAi {
                 let labels = [("cloud_c_endpoint_name", name), ("cloud_c_region", region()?)];
                 Ok(Cow::Owned(format!("{}/score", host(&labels, "inference.ml.azure.com")?)))
             }
-            None if account.resource_name.is_some() => ROW.base_url(account),
+            None if account.resource_name.is_some() => SPEC.base_url(account),
             None => Err(missing("resource_name", "or cloud_c_deployment_type with its names")),
         }
     }
@@ -205,7 +205,7 @@ impl Provider for AzureAi {
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        address::check_path(call.path, ROW.id)?;
+        address::check_path(call.path, SPEC.id)?;
         let api = Api::from_call(call, account);
         let base_path = account.custom_host.as_deref().map(address::path_of).unwrap_or_default();
         let base_path = self.base_path(call, account, base_path);
@@ -223,23 +223,23 @@ impl Provider for AzureAi {
         Ok(target.write())
     }
 
-    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+    fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
         use Operation as O;
         let api = Api::from_call(call, account);
         let chat = chat_adapter(call.model, account);
         Ok(match (call.operation, api) {
             (O::ChatCompletions | O::Completions | O::Responses, Api::Claude) => {
-                Way::Chat(&AnthropicChat::OWN)
+                Adapter::Chat(&AnthropicChat::OWN)
             }
-            (O::ChatCompletions, _) => Way::Same(Some(&CHAT_MEND)),
-            (O::Messages | O::CountTokens, Api::OpenAi | Api::Inference) => Way::Chat(chat),
-            (O::Completions | O::Responses, Api::Inference) => Way::Chat(chat),
+            (O::ChatCompletions, _) => Adapter::Passthrough(Some(&CHAT_PATCH)),
+            (O::Messages | O::CountTokens, Api::OpenAi | Api::Inference) => Adapter::Chat(chat),
+            (O::Completions | O::Responses, Api::Inference) => Adapter::Chat(chat),
             (O::ResponsesGet | O::ResponsesDelete | O::ResponsesCancel | O::ResponsesInputItems, api)
                 if api != Api::OpenAi =>
             {
-                return Err(ROW.keeps_nothing(call));
+                return Err(SPEC.no_stored_responses(call));
             }
-            _ => Way::Same(None),
+            _ => Adapter::Passthrough(None),
         })
     }
 
@@ -251,8 +251,8 @@ impl Provider for AzureAi {
     fn edits(
         &self,
         body: &Body,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         let call = target.call;
         if call.operation != Operation::ChatCompletions {
@@ -262,24 +262,28 @@ impl Provider for AzureAi {
         let inference = Api::from_call(call, target.account) == Api::Inference;
         if drops && inference {
             for name in body.names().filter(|name| !INFERENCE_PARAMS.contains(name)) {
-                outgoing.warn(
+                notes.warn(
                     name,
                     "left out by Azure where the model inference API does not know it; cloud_c_extra_parameters \
                      pass-through hands it to the model",
                 );
             }
         }
-        Ok(chat_adapter(call.model, target.account).edits(body, outgoing))
+        Ok(chat_adapter(call.model, target.account).edits(body, notes))
     }
 
-    fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
-        sign_in::token_exchange(account, ROW.id)
+    fn token_exchange(
+        &self,
+        _call: &Call<'_>,
+        account: &Account,
+    ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
+        sign_in::token_exchange(account, SPEC.id)
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         let cloud = &account.cloud_c;
         if Api::from_call(call, account) == Api::Claude {
-            sign_in::authorize(ROW.id, KeyPlacement::XApiKey, account, headers)?;
+            sign_in::authorize(SPEC.id, KeyPlacement::XApiKey, account, headers)?;
             sign_in::write(
                 "anthropic-version",
                 "anthropic_version",
@@ -290,7 +294,7 @@ impl Provider for AzureAi {
             headers.entry("anthropic-version").or_insert(HeaderValue::from_static("2023-06-01"));
             return Ok(());
         }
-        sign_in::authorize(ROW.id, KeyPlacement::Both, account, headers)?;
+        sign_in::authorize(SPEC.id, KeyPlacement::Both, account, headers)?;
         let extra = cloud.extra_parameters.as_deref();
         sign_in::write("extra-parameters", "cloud_c_extra_parameters", extra, headers)?;
         if Api::from_call(call, account) == Api::Inference {

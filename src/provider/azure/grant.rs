@@ -6,7 +6,7 @@
 //! <https://learn.microsoft.com/azure/aks/workload-identity-overview>.
 
 use crate::config::secret::Secret;
-use crate::provider::grant::{Brought, Errand, Grant, Granted, Next};
+use crate::provider::grant::{Credentials, Step, TokenExchange, TokenRequest, TokenResponse};
 use http::{HeaderMap, HeaderValue, Method, header};
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub(super) struct Workload {
 /// How long a token is good when nobody says.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
-impl Grant for Entra {
+impl TokenExchange for Entra {
     fn key(&self) -> String {
         let digest = digest(&SHA256, self.client_secret.expose().as_bytes());
         let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -53,31 +53,31 @@ impl Grant for Entra {
         format!("entra|{:?}|{:?}|{:?}|{digest}", self.tenant, self.client_id, self.scope)
     }
 
-    fn what(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "the sign-in at Entra ID"
     }
 
-    fn next(&self, responses: &[Brought], _now: SystemTime) -> Result<Next, String> {
+    fn next_step(&self, responses: &[TokenResponse], _now: SystemTime) -> Result<Step, String> {
         match responses.last() {
             Some(response) => parse_token(response),
             None => {
                 let secret = ("client_secret", self.client_secret.expose());
-                Ok(Next::Ask(token_request(&self.tenant, &self.client_id, &self.scope, &[secret])))
+                Ok(Step::Request(token_request(&self.tenant, &self.client_id, &self.scope, &[secret])))
             }
         }
     }
 }
 
-impl Grant for Managed {
+impl TokenExchange for Managed {
     fn key(&self) -> String {
         format!("managed|{:?}|{:?}", self.client_id, self.scope)
     }
 
-    fn what(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "the machine's managed identity"
     }
 
-    fn next(&self, responses: &[Brought], _now: SystemTime) -> Result<Next, String> {
+    fn next_step(&self, responses: &[TokenResponse], _now: SystemTime) -> Result<Step, String> {
         if let Some(response) = responses.last() {
             return parse_token(response);
         }
@@ -89,7 +89,7 @@ impl Grant for Managed {
         }
         let mut headers = HeaderMap::new();
         headers.insert("metadata", HeaderValue::from_static("true"));
-        Ok(Next::Ask(Errand {
+        Ok(Step::Request(TokenRequest {
             method: Method::GET,
             url: format!("http://169.254.169.254/metadata/identity/oauth2/token?{}", query.finish()),
             headers,
@@ -99,16 +99,16 @@ impl Grant for Managed {
     }
 }
 
-impl Grant for Workload {
+impl TokenExchange for Workload {
     fn key(&self) -> String {
         format!("workload|{:?}|{:?}|{:?}", self.tenant, self.client_id, self.scope)
     }
 
-    fn what(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "the sign-in of this workload at Entra ID"
     }
 
-    fn next(&self, responses: &[Brought], _now: SystemTime) -> Result<Next, String> {
+    fn next_step(&self, responses: &[TokenResponse], _now: SystemTime) -> Result<Step, String> {
         match responses {
             [] => Ok(local_request("env:AZURE_FEDERATED_TOKEN_FILE".to_owned())),
             [file] => {
@@ -129,7 +129,7 @@ impl Grant for Workload {
                     client.ok_or("cloud_c_workload_client_id is missing, and AZURE_CLIENT_ID is not set")?;
                 let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
                 let proof = [("client_assertion_type", kind), ("client_assertion", assertion)];
-                Ok(Next::Ask(token_request(&tenant, client, &self.scope, &proof)))
+                Ok(Step::Request(token_request(&tenant, client, &self.scope, &proof)))
             }
             [.., response] => parse_token(response),
         }
@@ -154,7 +154,7 @@ fn authority(scope: &str) -> &'static str {
     }
 }
 
-fn token_request(tenant: &str, client_id: &str, scope: &str, proof: &[(&str, &str)]) -> Errand {
+fn token_request(tenant: &str, client_id: &str, scope: &str, proof: &[(&str, &str)]) -> TokenRequest {
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
     form.append_pair("client_id", client_id);
@@ -163,7 +163,7 @@ fn token_request(tenant: &str, client_id: &str, scope: &str, proof: &[(&str, &st
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-    Errand {
+    TokenRequest {
         method: Method::POST,
         url: format!("https://{}/{tenant}/oauth2/v2.0/token", authority(scope)),
         headers,
@@ -172,19 +172,19 @@ fn token_request(tenant: &str, client_id: &str, scope: &str, proof: &[(&str, &st
     }
 }
 
-fn local_request(url: String) -> Next {
+fn local_request(url: String) -> Step {
     let (headers, body) = (HeaderMap::new(), Vec::new());
-    Next::Ask(Errand { method: Method::GET, url, headers, body, is_metadata: true })
+    Step::Request(TokenRequest { method: Method::GET, url, headers, body, is_metadata: true })
 }
 
 /// What the environment or a file says, when it says something.
-fn local_value(response: &Brought) -> Option<&str> {
+fn local_value(response: &TokenResponse) -> Option<&str> {
     let text = std::str::from_utf8(&response.body).ok()?.trim();
     (response.status == 200 && !text.is_empty()).then_some(text)
 }
 
 /// Reads the answer of a token endpoint. The metadata server writes numbers as texts.
-fn parse_token(response: &Brought) -> Result<Next, String> {
+fn parse_token(response: &TokenResponse) -> Result<Step, String> {
     #[derive(Deserialize)]
     struct TokenBody {
         access_token: Option<String>,
@@ -201,7 +201,7 @@ fn parse_token(response: &Brought) -> Result<Next, String> {
             None => None,
         };
         let lifetime = seconds.map_or(DEFAULT_LIFETIME, Duration::from_secs);
-        return Ok(Next::Done(Granted::Bearer(Secret::new(token)), lifetime));
+        return Ok(Step::Done(Credentials::Bearer(Secret::new(token)), lifetime));
     }
     // The first line says what is wrong; the others are ids and times.
     let line = body.error_description.as_deref().and_then(|text| text.lines().next());

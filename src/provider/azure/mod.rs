@@ -15,8 +15,8 @@ mod grant;
 mod openai;
 mod sign_in;
 
-pub use foundry::{AzureAi, ROW as FOUNDRY_ROW};
-pub use openai::{AzureOpenAi, ROW as OPENAI_ROW};
+pub use foundry::{AzureAi, SPEC as FOUNDRY_ROW};
+pub use openai::{AzureOpenAi, SPEC as OPENAI_ROW};
 
 #[cfg(test)]
 mod tests;

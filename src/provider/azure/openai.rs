@@ -10,12 +10,12 @@ use crate::api::chat::{ChatRequest, Decoder};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, Deployment};
 use crate::error::Error;
-use crate::provider::grant::Grant;
+use crate::provider::grant::TokenExchange;
 use crate::provider::key::Key;
-use crate::provider::openai_chat::{CHAT_MEND, OPENAI_CHAT};
-use crate::provider::outgoing::Outgoing;
-use crate::provider::row::{CustomHost, Host, Own, Row, ends_in_version};
-use crate::provider::way::{Chat, Target, Way};
+use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::row::{CustomHost, Host, NativeApi, ProviderSpec, ends_in_version};
+use crate::provider::way::{Adapter, CallTarget, ChatAdapter};
 use crate::provider::{Call, Provider};
 use http::HeaderMap;
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub struct AzureOpenAi;
 
 /// What it has in common with the others.
-pub static ROW: Row = Row {
+pub static SPEC: ProviderSpec = ProviderSpec {
     id: "azure-openai",
     host: Host::Below(&[
         "openai.azure.com",
@@ -36,14 +36,14 @@ pub static ROW: Row = Row {
         "openai.azure.cn",
     ]),
     prefix: "/openai",
-    custom_host: CustomHost::Before("/openai"),
+    custom_host: CustomHost::Prefixed("/openai"),
     key: Key { header: "api-key", prefix: "", required: true },
-    own: &[Own::Completions, Own::StoredResponses],
+    native_apis: &[NativeApi::Completions, NativeApi::StoredResponses],
     note: "resource_name; deployment_id, deployments or the model asked for; api_version (v1 where none is \
            said). Or with a token: azure_ad_token, Entra ID, managed or workload identity. A custom host \
            with a path stands for the base URL",
     source: "https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
 /// Where a call goes: the deployment, as far as the account and the model asked for say, and the version.
@@ -78,7 +78,7 @@ impl<'a> DeploymentChoice<'a> {
                  or mark one with is_default.",
                 first.alias
             );
-            return Err(Error::invalid_request("model", message).with_provider(ROW.id));
+            return Err(Error::invalid_request("model", message).with_provider(SPEC.id));
         }
         // A call without a model (files, batches) takes the first one's version.
         let version = configured_version.or(list.first().map(|each| each.api_version.as_str()));
@@ -89,7 +89,7 @@ impl<'a> DeploymentChoice<'a> {
         self.deployment.filter(|deployment| !deployment.is_empty()).ok_or_else(|| {
             let message =
                 "azure-openai has the deployment in its path: give deployment_id, deployments or a model.";
-            Error::invalid_request("deployment_id", message).with_provider(ROW.id)
+            Error::invalid_request("deployment_id", message).with_provider(SPEC.id)
         })
     }
 }
@@ -124,34 +124,34 @@ fn custom_host_prefix(account: &Account) -> (bool, &'static str) {
 #[derive(Debug)]
 struct DeployedChat;
 
-impl Chat for DeployedChat {
+impl ChatAdapter for DeployedChat {
     fn write(
         &self,
         request: ChatRequest<'_>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
         let choice = DeploymentChoice::select(Some(target.model), target.account)?;
-        let target = Target { model: choice.deployment.unwrap_or(target.model), ..*target };
-        OPENAI_CHAT.write(request, &target, outgoing)
+        let target = CallTarget { model: choice.deployment.unwrap_or(target.model), ..*target };
+        OPENAI_CHAT.write(request, &target, notes)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
-        OPENAI_CHAT.reader(streamed)
+    fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
+        OPENAI_CHAT.decoder(streamed)
     }
 }
 
 impl Provider for AzureOpenAi {
     fn id(&self) -> &'static str {
-        ROW.id
+        SPEC.id
     }
 
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
-        ROW.base_url(account)
+        SPEC.base_url(account)
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        address::check_path(call.path, ROW.id)?;
+        address::check_path(call.path, SPEC.id)?;
         let choice = DeploymentChoice::select(call.model, account)?;
         let (ends_in_v1, prefix) = custom_host_prefix(account);
         // A client made for Azure writes the whole path itself.
@@ -174,7 +174,7 @@ impl Provider for AzureOpenAi {
             }
             Version::Undated(_) => Address::new(format!("{prefix}/v1/{path}"), call.query),
             Version::Dated(_) if is_inference(call.operation) => {
-                let deployment = address::segment("deployment_id", choice.deployment()?, ROW.id)?;
+                let deployment = address::segment("deployment_id", choice.deployment()?, SPEC.id)?;
                 Address::new(format!("{prefix}/deployments/{deployment}/{path}"), call.query)
             }
             Version::Dated(_) => Address::new(format!("{prefix}/{path}"), call.query),
@@ -201,13 +201,13 @@ impl Provider for AzureOpenAi {
         Ok(target.write())
     }
 
-    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+    fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
         // The model must be one of the aliases before anything is translated for it.
         DeploymentChoice::select(call.model, account)?;
         Ok(match call.operation {
-            Operation::Messages | Operation::CountTokens => Way::Chat(&DeployedChat),
-            Operation::ChatCompletions => Way::Same(Some(&CHAT_MEND)),
-            _ => Way::Same(None),
+            Operation::Messages | Operation::CountTokens => Adapter::Chat(&DeployedChat),
+            Operation::ChatCompletions => Adapter::Passthrough(Some(&CHAT_PATCH)),
+            _ => Adapter::Passthrough(None),
         })
     }
 
@@ -216,8 +216,8 @@ impl Provider for AzureOpenAi {
     fn edits(
         &self,
         body: &Body,
-        target: &Target<'_>,
-        _outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        _notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         let operation = target.call.operation;
         if !is_inference(operation) && operation != Operation::Responses {
@@ -232,12 +232,16 @@ impl Provider for AzureOpenAi {
         }
     }
 
-    fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
-        sign_in::token_exchange(account, ROW.id)
+    fn token_exchange(
+        &self,
+        _call: &Call<'_>,
+        account: &Account,
+    ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
+        sign_in::token_exchange(account, SPEC.id)
     }
 
     fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-        sign_in::authorize(ROW.id, KeyPlacement::ApiKey, account, headers)?;
+        sign_in::authorize(SPEC.id, KeyPlacement::ApiKey, account, headers)?;
         sign_in::write("openai-beta", "openai_beta", account.openai_beta.as_deref(), headers)
     }
 }

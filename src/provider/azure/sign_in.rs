@@ -4,7 +4,7 @@ use super::grant::{Entra, Managed, Workload};
 use crate::config::account::{Account, AuthModeC};
 use crate::config::secret::Secret;
 use crate::error::Error;
-use crate::provider::grant::Grant;
+use crate::provider::grant::TokenExchange;
 use crate::provider::key::{self, Key, bearer, header_value, secret_value};
 use http::{HeaderMap, HeaderName, header};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn mode(account: &Account) -> Option<AuthModeC> {
 pub(super) fn token_exchange(
     account: &Account,
     provider: &'static str,
-) -> Result<Option<Arc<dyn Grant>>, Error> {
+) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
     let cloud = &account.cloud_c;
     let scope = cloud.entra_scope.clone().unwrap_or_else(|| SCOPE.to_owned());
     let missing = |param: &'static str| {

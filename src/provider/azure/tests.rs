@@ -9,9 +9,9 @@ use crate::api::chat::ChatRequest;
 use crate::api::operation::Operation;
 use crate::config::account::{Account, AuthModeC, CloudC, Deployment};
 use crate::config::secret::Secret;
-use crate::provider::grant::{Brought, Errand, Grant, Granted, Next};
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Target, Way};
+use crate::provider::grant::{Credentials, Step, TokenExchange, TokenRequest, TokenResponse};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{Adapter, CallTarget};
 use crate::provider::{Call, Provider};
 use http::Method;
 use std::time::{Duration, SystemTime};
@@ -30,10 +30,10 @@ fn sent(
     let body = Body::parse(json.to_owned().into()).unwrap();
     let model = body.text("model").unwrap_or_default();
     let call = call(operation, &model);
-    let mut outgoing = Outgoing::default();
-    let target = Target { call: &call, account, model: &model };
-    let edits = provider.edits(&body, &target, &mut outgoing).unwrap();
-    (String::from_utf8(body.edit(&edits).to_vec()).unwrap(), outgoing.warnings)
+    let mut notes = TranslationNotes::default();
+    let target = CallTarget { call: &call, account, model: &model };
+    let edits = provider.edits(&body, &target, &mut notes).unwrap();
+    (String::from_utf8(body.edit(&edits).to_vec()).unwrap(), notes.warnings)
 }
 
 fn aliased() -> Account {
@@ -71,9 +71,9 @@ fn the_body_names_the_deployment_and_is_otherwise_unchanged() {
 fn clients_of_other_dialects_reach_the_deployment_too() {
     let account = aliased();
     let call = call(Operation::Messages, "fast");
-    let Way::Chat(chat) = AzureOpenAi.way(&call, &account).unwrap() else { panic!() };
-    let target = Target { call: &call, account: &account, model: "fast" };
-    let bytes = chat.write(ChatRequest::default(), &target, &mut Outgoing::default()).unwrap();
+    let Adapter::Chat(chat) = AzureOpenAi.adapter(&call, &account).unwrap() else { panic!() };
+    let target = CallTarget { call: &call, account: &account, model: "fast" };
+    let bytes = chat.write(ChatRequest::default(), &target, &mut TranslationNotes::default()).unwrap();
     let body = Body::parse(bytes.into()).unwrap();
     assert_eq!(body.text("model").as_deref(), Some("gpt-4o-mini"));
 }
@@ -94,38 +94,38 @@ fn parameters_azure_drops_are_warned_about() {
 #[test]
 fn claude_uses_the_anthropic_api() {
     let account = Account { resource_name: Some("r".into()), ..Account::default() };
-    let adapter = |operation, model| AzureAi.way(&call(operation, model), &account).unwrap();
+    let adapter = |operation, model| AzureAi.adapter(&call(operation, model), &account).unwrap();
     for operation in [Operation::ChatCompletions, Operation::Completions, Operation::Responses] {
-        assert!(matches!(adapter(operation, "claude-opus-4-1"), Way::Chat(_)), "{operation:?}");
+        assert!(matches!(adapter(operation, "claude-opus-4-1"), Adapter::Chat(_)), "{operation:?}");
     }
     for operation in [Operation::Messages, Operation::CountTokens, Operation::Models] {
-        assert!(matches!(adapter(operation, "claude-opus-4-1"), Way::Same(_)), "{operation:?}");
+        assert!(matches!(adapter(operation, "claude-opus-4-1"), Adapter::Passthrough(_)), "{operation:?}");
     }
     // Everybody else speaks OpenAI's chat, and resources have its responses.
     for operation in [Operation::ChatCompletions, Operation::Responses, Operation::Completions] {
-        assert!(matches!(adapter(operation, "gpt-5"), Way::Same(_)), "{operation:?}");
+        assert!(matches!(adapter(operation, "gpt-5"), Adapter::Passthrough(_)), "{operation:?}");
     }
     for operation in [Operation::Messages, Operation::CountTokens] {
-        assert!(matches!(adapter(operation, "gpt-5"), Way::Chat(_)), "{operation:?}");
+        assert!(matches!(adapter(operation, "gpt-5"), Adapter::Chat(_)), "{operation:?}");
     }
     let endpoint =
         Account { custom_host: Some("https://x.models.ai.azure.com".into()), ..Account::default() };
     for operation in [Operation::Messages, Operation::Responses, Operation::Completions] {
-        let adapter = AzureAi.way(&call(operation, "llama"), &endpoint).unwrap();
-        assert!(matches!(adapter, Way::Chat(_)), "{operation:?}");
+        let adapter = AzureAi.adapter(&call(operation, "llama"), &endpoint).unwrap();
+        assert!(matches!(adapter, Adapter::Chat(_)), "{operation:?}");
     }
-    assert_eq!(AzureAi.way(&call(Operation::ResponsesGet, ""), &endpoint).unwrap_err().status(), 400);
+    assert_eq!(AzureAi.adapter(&call(Operation::ResponsesGet, ""), &endpoint).unwrap_err().status(), 400);
 }
 
-fn token_request(exchange: &dyn Grant, responses: &[Brought]) -> Errand {
-    match exchange.next(responses, SystemTime::UNIX_EPOCH).unwrap() {
-        Next::Ask(request) => request,
-        Next::Done(..) => panic!("done already"),
+fn token_request(exchange: &dyn TokenExchange, responses: &[TokenResponse]) -> TokenRequest {
+    match exchange.next_step(responses, SystemTime::UNIX_EPOCH).unwrap() {
+        Step::Request(request) => request,
+        Step::Done(..) => panic!("done already"),
     }
 }
 
-fn token_response(status: u16, body: &str) -> Brought {
-    Brought { status, body: body.as_bytes().to_vec() }
+fn token_response(status: u16, body: &str) -> TokenResponse {
+    TokenResponse { status, body: body.as_bytes().to_vec() }
 }
 
 fn entra() -> Entra {
@@ -155,9 +155,9 @@ fn a_client_secret_is_exchanged_for_a_token() {
         (r#"{"expires_in":"86399","access_token":"t"}"#, 86399),
         (r#"{"access_token":"t"}"#, 300),
     ] {
-        let next = exchange.next(&[token_response(200, body)], SystemTime::UNIX_EPOCH).unwrap();
-        let Next::Done(credentials, lifetime) = next else { panic!("{body}") };
-        assert_eq!(credentials, Granted::Bearer(Secret::new("t")));
+        let next = exchange.next_step(&[token_response(200, body)], SystemTime::UNIX_EPOCH).unwrap();
+        let Step::Done(credentials, lifetime) = next else { panic!("{body}") };
+        assert_eq!(credentials, Credentials::Bearer(Secret::new("t")));
         assert_eq!(lifetime, Duration::from_secs(wanted));
     }
     for (status, body, why) in [
@@ -170,7 +170,7 @@ fn a_client_secret_is_exchanged_for_a_token() {
         (200, r#"{"access_token":""}"#, "its answer (status 200) is no token"),
         (502, "<html>", "its answer (status 502) is no token"),
     ] {
-        let error = exchange.next(&[token_response(status, body)], SystemTime::UNIX_EPOCH).unwrap_err();
+        let error = exchange.next_step(&[token_response(status, body)], SystemTime::UNIX_EPOCH).unwrap_err();
         assert_eq!(error, why);
     }
 }
@@ -230,8 +230,8 @@ fn managed_and_workload_identities_are_requested() {
     let form = String::from_utf8(request.body).unwrap();
     assert!(form.contains("client_id=client-1&") && form.ends_with("&client_assertion=jwt"), "{form}");
     responses[2] = token_response(200, "../evil");
-    assert!(exchange.next(&responses, SystemTime::UNIX_EPOCH).is_err());
-    assert!(exchange.next(&[token_response(404, "")], SystemTime::UNIX_EPOCH).is_err());
+    assert!(exchange.next_step(&responses, SystemTime::UNIX_EPOCH).is_err());
+    assert!(exchange.next_step(&[token_response(404, "")], SystemTime::UNIX_EPOCH).is_err());
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_tenant_is_one_segment() {
 fn the_account_selects_the_token_exchange() {
     let exchange_for = |cloud_c| {
         let account = Account { cloud_c, api_key: Some(Secret::new("k")), ..Account::default() };
-        AzureOpenAi.grant(&call(Operation::ChatCompletions, "m"), &account)
+        AzureOpenAi.token_exchange(&call(Operation::ChatCompletions, "m"), &account)
     };
     let complete = CloudC {
         entra_tenant_id: Some("t".into()),

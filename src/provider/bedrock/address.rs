@@ -1,6 +1,6 @@
 //! Where Bedrock is, and what its paths are made of.
 
-use super::ROW;
+use super::SPEC;
 use super::model::Model;
 use crate::api::operation::Operation;
 use crate::config::account::Account;
@@ -50,7 +50,7 @@ fn configured_region(account: &Account) -> Result<Option<&str>, Error> {
     match account.cloud_a.region.as_deref() {
         Some(region) if !is_region(region) => {
             let message = "cloud_a_region must be the name of a region, as us-east-1.";
-            Err(Error::invalid_request("cloud_a_region", message).with_provider(ROW.id))
+            Err(Error::invalid_request("cloud_a_region", message).with_provider(SPEC.id))
         }
         region => Ok(region),
     }
@@ -81,7 +81,7 @@ pub fn model_path(call: &Call<'_>, account: &Account, action: &str) -> Result<St
     let model = call.model.filter(|model| !model.is_empty()).ok_or_else(|| {
         let message =
             "bedrock has the model in its path: give a model (its id, an inference profile or an ARN).";
-        Error::invalid_request("model", message).with_provider(ROW.id)
+        Error::invalid_request("model", message).with_provider(SPEC.id)
     })?;
     // Tokens are counted for foundation models only, not for profiles of theirs.
     let model = if action == "count-tokens" { Model::resolve(model, account).id } else { model };

@@ -8,8 +8,8 @@ use crate::api::body::Body;
 use crate::api::chat::ProviderError;
 use crate::api::messages;
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use serde::Deserialize;
 
 /// The exchange.
@@ -22,15 +22,15 @@ struct TokenCount {
     input_tokens: Option<u64>,
 }
 
-impl Exchange for CountTokens {
+impl JsonAdapter for CountTokens {
     fn write(
         &self,
         body: Option<&Body>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
-        write(messages::read(body)?, target, RequestPurpose::TokenCount, outgoing).map(Some)
+        write(messages::read(body)?, target, RequestPurpose::TokenCount, notes).map(Some)
     }
 
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {

@@ -5,15 +5,15 @@
 //! <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-embed.html>,
 //! <https://docs.aws.amazon.com/nova/latest/userguide/embeddings-schema.html>.
 
-use super::ROW;
+use super::SPEC;
 use super::model::{Family, Model};
 use crate::api::body::Body;
 use crate::api::chat::{Json, ProviderError, Text};
 use crate::config::account::Account;
 use crate::error::Error;
 use crate::provider::Call;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -31,12 +31,12 @@ enum Kind {
     Cohere,
 }
 
-impl Exchange for Kind {
+impl JsonAdapter for Kind {
     fn write(
         &self,
         body: Option<&Body>,
-        _target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        _target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("Embeddings need a JSON body."))?;
         let request = EmbeddingRequest::read(body)?;
@@ -44,7 +44,7 @@ impl Exchange for Kind {
             Self::Titan => titan(request)?,
             Self::TitanMultimodal => titan_multimodal(request)?,
             Self::Nova => nova(request)?,
-            Self::Cohere => cohere(request, outgoing),
+            Self::Cohere => cohere(request, notes),
         };
         Ok(Some(written.into_bytes()))
     }
@@ -59,7 +59,7 @@ impl Exchange for Kind {
 ///
 /// # Errors
 /// 400 for a model without any, or one whose family its ARN does not tell.
-pub fn adapter(call: &Call<'_>, account: &Account) -> Result<&'static dyn Exchange, Error> {
+pub fn adapter(call: &Call<'_>, account: &Account) -> Result<&'static dyn JsonAdapter, Error> {
     let model = Model::resolve(call.model.unwrap_or_default(), account);
     match model.family {
         Family::Cohere => Ok(&Kind::Cohere),
@@ -69,11 +69,11 @@ pub fn adapter(call: &Call<'_>, account: &Account) -> Result<&'static dyn Exchan
         Family::Unknown => {
             let message = "bedrock's embeddings differ by model and this model's name does not tell which it is: \
                            say it in cloud_a_model_name.";
-            Err(Error::invalid_request("model", message).with_provider(ROW.id))
+            Err(Error::invalid_request("model", message).with_provider(SPEC.id))
         }
         _ => {
             let message = "This gateway knows embeddings of Amazon's and Cohere's models on bedrock.";
-            Err(Error::invalid_request("model", message).with_provider(ROW.id))
+            Err(Error::invalid_request("model", message).with_provider(SPEC.id))
         }
     }
 }
@@ -250,7 +250,7 @@ fn nova(mut request: EmbeddingRequest<'_>) -> Result<String, Error> {
     Ok(out.end(&request.rest))
 }
 
-fn cohere(mut request: EmbeddingRequest<'_>, outgoing: &mut Outgoing) -> String {
+fn cohere(mut request: EmbeddingRequest<'_>, notes: &mut TranslationNotes) -> String {
     let texts: Vec<&Json<'_>> = request.inputs.iter().filter_map(|input| input.text.as_ref()).collect();
     let images: Vec<&Json<'_>> = request.inputs.iter().filter_map(|input| input.image.as_ref()).collect();
     let mut out = Object::default();
@@ -263,7 +263,7 @@ fn cohere(mut request: EmbeddingRequest<'_>, outgoing: &mut Outgoing) -> String 
     let kind =
         request.rest.iter().position(|(name, _)| *name == "input_type").map(|at| request.rest.remove(at).1);
     if kind.is_none() {
-        outgoing.warn(
+        notes.warn(
             "input_type",
             "search_document was sent: the model needs one. For queries send search_query",
         );

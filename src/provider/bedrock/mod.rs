@@ -19,11 +19,11 @@ mod signing;
 pub(crate) mod testing;
 
 use super::anthropic::generation::Generation;
-use super::grant::{Grant, Granted};
+use super::grant::{Credentials, TokenExchange};
 use super::key::Key;
 use super::rescue::Prefill;
-use super::row::{CustomHost, Host, Row};
-use super::way::Way;
+use super::row::{CustomHost, Host, ProviderSpec};
+use super::way::Adapter;
 use super::{Call, Provider, Signing};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, AuthTypeA};
@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub struct Bedrock;
 
 /// What the documentation and its test want to know; address and key are decided in this file.
-pub static ROW: Row = Row {
+pub static SPEC: ProviderSpec = ProviderSpec {
     id: "bedrock",
     host: Host::Fixed("https://bedrock-runtime.us-east-1.amazonaws.com"),
     prefix: "",
@@ -47,7 +47,7 @@ pub static ROW: Row = Row {
     note: "region by `cloud_a_region`; signed with `cloud_a_access_key_id` and `cloud_a_secret_access_key`, an \
            assumed role or the machine's role; an API key goes as bearer",
     source: "https://docs.aws.amazon.com/bedrock/latest/APIReference/welcome.html",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
 /// The name of the service in signatures.
@@ -106,17 +106,17 @@ impl Auth {
 fn missing_credentials(param: &str) -> Error {
     let message = "No credentials for bedrock. Give cloud_a_access_key_id and cloud_a_secret_access_key, a \
                    Bedrock API key as api_key, or a role (cloud_a_auth_type).";
-    Error::unauthorized(message).with_param(param).with_provider(ROW.id)
+    Error::unauthorized(message).with_param(param).with_provider(SPEC.id)
 }
 
 fn incomplete_keys(param: &str) -> Error {
     let message = format!("{param} is missing: the two keys of cloud A go together.");
-    Error::invalid_request(param, message).with_provider(ROW.id)
+    Error::invalid_request(param, message).with_provider(SPEC.id)
 }
 
 impl Provider for Bedrock {
     fn id(&self) -> &'static str {
-        ROW.id
+        SPEC.id
     }
 
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
@@ -126,26 +126,26 @@ impl Provider for Bedrock {
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
         match address::action(call) {
             Some(action) => address::model_path(call, account, action),
-            None => ROW.path(call, account),
+            None => SPEC.path(call, account),
         }
     }
 
-    fn way(&self, call: &Call<'_>, account: &Account) -> Result<Way, Error> {
+    fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
         match call.operation {
-            Operation::Passthrough => Ok(Way::Same(None)),
+            Operation::Passthrough => Ok(Adapter::Passthrough(None)),
             Operation::ChatCompletions
             | Operation::Completions
             | Operation::Messages
-            | Operation::Responses => Ok(Way::Chat(&converse::Converse)),
-            Operation::Embeddings => embeddings::adapter(call, account).map(Way::Exchange),
-            Operation::CountTokens => Ok(Way::Exchange(&count_tokens::CountTokens)),
-            Operation::Rerank => Ok(Way::Exchange(&rerank::Rerank)),
+            | Operation::Responses => Ok(Adapter::Chat(&converse::Converse)),
+            Operation::Embeddings => embeddings::adapter(call, account).map(Adapter::Json),
+            Operation::CountTokens => Ok(Adapter::Json(&count_tokens::CountTokens)),
+            Operation::Rerank => Ok(Adapter::Json(&rerank::Rerank)),
             other => {
                 let message = format!(
                     "bedrock has no {} at the address this gateway knows of it. Choose another provider.",
                     other.label()
                 );
-                Err(Error::not_implemented(message).with_provider(ROW.id))
+                Err(Error::not_implemented(message).with_provider(SPEC.id))
             }
         }
     }
@@ -156,12 +156,16 @@ impl Provider for Bedrock {
     fn prefill(&self, model: &str) -> Prefill {
         let model = Model::from_name(model);
         match model.family {
-            Family::Anthropic => Generation::of(model.id).prefill(),
+            Family::Anthropic => Generation::from_model(model.id).prefill(),
             _ => Prefill::No,
         }
     }
 
-    fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
+    fn token_exchange(
+        &self,
+        _call: &Call<'_>,
+        account: &Account,
+    ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         match Auth::from_account(account)? {
             Auth::Temporary => grant::token_exchange(account).map(Some),
             Auth::Keys | Auth::ApiKey | Auth::Unauthenticated => Ok(None),
@@ -172,14 +176,14 @@ impl Provider for Bedrock {
         &self,
         signing: &Signing<'_>,
         account: &Account,
-        credentials: Option<&Granted>,
+        credentials: Option<&Credentials>,
         headers: &mut HeaderMap,
     ) -> Result<(), Error> {
         let keys = match credentials {
-            Some(Granted::Aws { access_key_id, secret_access_key, session_token }) => {
+            Some(Credentials::Aws { access_key_id, secret_access_key, session_token }) => {
                 signing::Keys::from_secrets(access_key_id, secret_access_key, session_token.as_ref())?
             }
-            Some(Granted::Bearer(token)) => {
+            Some(Credentials::Bearer(token)) => {
                 headers.insert(http::header::AUTHORIZATION, super::key::bearer(token)?);
                 return Ok(());
             }
@@ -205,9 +209,9 @@ impl Provider for Bedrock {
         });
         let key = Key { required: false, ..Key::BEARER };
         match Auth::from_account(account)? {
-            Auth::ApiKey => key.write(ROW.id, account, headers),
+            Auth::ApiKey => key.write(SPEC.id, account, headers),
             // Only takes out what the caller sent.
-            _ => key.write(ROW.id, &Account::default(), headers),
+            _ => key.write(SPEC.id, &Account::default(), headers),
         }
     }
 }

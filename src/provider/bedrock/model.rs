@@ -82,7 +82,9 @@ impl<'a> Model<'a> {
     pub fn has_structured_output(&self) -> bool {
         match self.family {
             // Opus 4.1 has it at Anthropic only.
-            Family::Anthropic => Generation::of(self.id).has_schemas() && !self.id.contains("opus-4-1"),
+            Family::Anthropic => {
+                Generation::from_model(self.id).has_schemas() && !self.id.contains("opus-4-1")
+            }
             Family::Amazon | Family::Cohere | Family::Ai21 => false,
             Family::OpenAi | Family::Qwen | Family::Unknown => true,
             Family::Other => {

@@ -2,13 +2,13 @@
 //!
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/userguide/rerank-supported.html>.
 
-use super::ROW;
+use super::SPEC;
 use super::model::{Family, Model};
 use crate::api::body::Body;
 use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use serde::{Deserialize, Serialize};
 
 /// The exchange.
@@ -34,15 +34,16 @@ struct Document<'a> {
     text: Option<Json<'a>>,
 }
 
-impl Exchange for Rerank {
+impl JsonAdapter for Rerank {
     fn write(
         &self,
         body: Option<&Body>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let missing =
-            |param: &str| Error::invalid_request(param, format!("{param} is missing.")).with_provider(ROW.id);
+        let missing = |param: &str| {
+            Error::invalid_request(param, format!("{param} is missing.")).with_provider(SPEC.id)
+        };
         let body = body.ok_or_else(|| missing("query"))?;
         let member = |name| body.raw(name).and_then(Json::parse).filter(|json| !json.is_null());
         let cohere = Model::resolve(target.model, target.account).family == Family::Cohere;
@@ -59,7 +60,7 @@ impl Exchange for Rerank {
         const SUPPORTED: [&str; 6] =
             ["model", "query", "documents", "top_n", "max_tokens_per_doc", "return_documents"];
         for name in body.names().filter(|name| !SUPPORTED.contains(name)) {
-            outgoing.drop_param(name, ROW.id);
+            notes.drop_param(name, SPEC.id);
         }
         Ok(Some(serde_json::to_vec(&request).unwrap_or_default()))
     }

@@ -5,8 +5,8 @@ use super::*;
 use crate::api::body::Body;
 use crate::config::account::CloudA;
 use crate::config::secret::Secret;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use http::{HeaderValue, Method};
 use std::time::SystemTime;
 
@@ -14,10 +14,16 @@ fn call(operation: Operation, model: &str) -> Call<'_> {
     Call { operation, method: &Method::POST, path: "x", query: None, model: Some(model), streamed: false }
 }
 
-fn written(adapter: &dyn Exchange, operation: Operation, model: &str, text: &str) -> (String, Vec<String>) {
-    let (call, account, mut outgoing) = (call(operation, model), Account::default(), Outgoing::default());
+fn written(
+    adapter: &dyn JsonAdapter,
+    operation: Operation,
+    model: &str,
+    text: &str,
+) -> (String, Vec<String>) {
+    let (call, account, mut outgoing) =
+        (call(operation, model), Account::default(), TranslationNotes::default());
     let body = Body::parse(bytes::Bytes::copy_from_slice(text.as_bytes())).unwrap();
-    let target = Target { call: &call, account: &account, model };
+    let target = CallTarget { call: &call, account: &account, model };
     let sent = adapter.write(Some(&body), &target, &mut outgoing).unwrap().unwrap();
     (String::from_utf8(sent).unwrap(), outgoing.warnings)
 }
@@ -64,13 +70,13 @@ fn count_tokens_wraps_the_converse_request() {
 
 #[test]
 fn unsupported_operations_give_501() {
-    let adapter = |operation| Bedrock.way(&call(operation, "m"), &Account::default());
+    let adapter = |operation| Bedrock.adapter(&call(operation, "m"), &Account::default());
     for operation in [Operation::Speech, Operation::ResponsesGet, Operation::FilesList, Operation::Models] {
         assert_eq!(adapter(operation).unwrap_err().status(), 501, "{operation:?}");
     }
-    assert!(matches!(adapter(Operation::Passthrough), Ok(Way::Same(None))));
+    assert!(matches!(adapter(Operation::Passthrough), Ok(Adapter::Passthrough(None))));
     for operation in [Operation::Messages, Operation::Responses, Operation::Completions] {
-        assert!(matches!(adapter(operation), Ok(Way::Chat(_))), "{operation:?}");
+        assert!(matches!(adapter(operation), Ok(Adapter::Chat(_))), "{operation:?}");
     }
 }
 
@@ -108,14 +114,16 @@ fn the_account_decides_how_calls_are_authorized() {
         headers.insert("authorization", HeaderValue::from_static("Bearer stale"));
         let got = match Bedrock.authorize(&call, &account, &mut headers) {
             Err(error) => error.status().to_string(),
-            Ok(()) => match (Bedrock.grant(&call, &account).unwrap().is_some(), Bedrock.signs(&account)) {
-                (true, true) => "grant".to_owned(),
-                (false, true) => "keys".to_owned(),
-                _ if headers.get("authorization").is_some_and(|value| value == "Bearer key") => {
-                    "bearer".to_owned()
+            Ok(()) => {
+                match (Bedrock.token_exchange(&call, &account).unwrap().is_some(), Bedrock.signs(&account)) {
+                    (true, true) => "grant".to_owned(),
+                    (false, true) => "keys".to_owned(),
+                    _ if headers.get("authorization").is_some_and(|value| value == "Bearer key") => {
+                        "bearer".to_owned()
+                    }
+                    other => format!("{other:?} {headers:?}"),
                 }
-                other => format!("{other:?} {headers:?}"),
-            },
+            }
         };
         assert_eq!(got, wanted, "{account:?}");
         assert!(got == "bearer" || got == "401" || headers.is_empty(), "{headers:?}");
@@ -128,7 +136,7 @@ fn fetched_credentials_take_precedence_over_the_accounts_keys() {
     let signing = Signing { method: &Method::POST, url, body: b"{}", now: SystemTime::UNIX_EPOCH };
     let account = account(None, true, true, false);
     let mut headers = HeaderMap::new();
-    let credentials = Granted::Aws {
+    let credentials = Credentials::Aws {
         access_key_id: Secret::new("ASIA"),
         secret_access_key: Secret::new("s"),
         session_token: Some(Secret::new("t")),

@@ -9,8 +9,8 @@ use super::told::UsageIn;
 use crate::api::body::Body;
 use crate::api::chat::{Json, Params, ProviderError, Text};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -20,12 +20,12 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub(super) struct Embed;
 
-impl Exchange for Embed {
+impl JsonAdapter for Embed {
     fn write(
         &self,
         body: Option<&Body>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         let (_, mut params) = body::members(body, target.model)?;
         if let Some(input) = params.take("input") {
@@ -36,14 +36,14 @@ impl Exchange for Embed {
         }
         if params.get("input_type").is_none() {
             let what = "search_document taken; say search_query, classification or clustering if it is that";
-            outgoing.warn("input_type", what);
+            notes.warn("input_type", what);
             params.set("input_type", Json::from_value("search_document"));
         }
         if let Some(dimensions) = params.take("dimensions") {
             params.set("output_dimension", dimensions);
         }
         if params.take("user").is_some() {
-            outgoing.drop_param("user", "cohere");
+            notes.drop_param("user", "cohere");
         }
         encoding(&mut params)?;
         body::request(&params)

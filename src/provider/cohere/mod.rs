@@ -14,9 +14,9 @@ mod told;
 mod words;
 
 use super::key::Key;
-use super::outgoing::Outgoing;
-use super::row::{Host, Row, climbs};
-use super::way::{Chat, Target, Way};
+use super::outgoing::TranslationNotes;
+use super::row::{Host, ProviderSpec, has_dot_segment};
+use super::way::{Adapter, CallTarget, ChatAdapter};
 use super::{Call, Provider};
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::api::operation::Operation;
@@ -30,31 +30,31 @@ use std::borrow::Cow;
 pub struct Cohere;
 
 /// What it has in common with the others.
-pub static ROW: Row = Row {
+pub static SPEC: ProviderSpec = ProviderSpec {
     id: "cohere",
     host: Host::Fixed("https://api.cohere.com"),
     prefix: "",
     note: "its own API (v2); a version at the end of a custom host is taken off; paths outside the endpoint list \
            go to /v1 unless they name a version",
     source: "https://docs.cohere.com/reference/chat",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
 /// `/v2/chat`.
 #[derive(Debug)]
 struct CohereChat;
 
-impl Chat for CohereChat {
+impl ChatAdapter for CohereChat {
     fn write(
         &self,
         request: ChatRequest<'_>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
-        request::write(request, target, outgoing)
+        request::write(request, target, notes)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
+    fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
         match streamed {
             true => Box::<stream::Stream>::default(),
             false => Box::<answer::Whole>::default(),
@@ -64,11 +64,11 @@ impl Chat for CohereChat {
 
 impl Provider for Cohere {
     fn id(&self) -> &'static str {
-        ROW.id
+        SPEC.id
     }
 
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
-        ROW.base_url(account)
+        SPEC.base_url(account)
     }
 
     /// Each path has its own version: the one at a custom host's end (as Cohere's clients want it) is taken
@@ -78,9 +78,9 @@ impl Provider for Cohere {
     }
 
     fn path(&self, call: &Call<'_>, _account: &Account) -> Result<String, Error> {
-        if climbs(call.path) {
+        if has_dot_segment(call.path) {
             let message = "The path must not contain '.' or '..' as a segment.";
-            return Err(Error::bad_request(message).with_provider(ROW.id));
+            return Err(Error::bad_request(message).with_provider(SPEC.id));
         }
         let query = call.query.map(|query| format!("?{query}")).unwrap_or_default();
         Ok(match call.operation {
@@ -98,31 +98,31 @@ impl Provider for Cohere {
         })
     }
 
-    fn way(&self, call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
+    fn adapter(&self, call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         match call.operation {
             Operation::ChatCompletions
             | Operation::Completions
             | Operation::Messages
             | Operation::CountTokens
-            | Operation::Responses => Ok(Way::Chat(&CohereChat)),
-            Operation::Embeddings => Ok(Way::Exchange(&embed::Embed)),
-            Operation::Rerank => Ok(Way::Exchange(&rerank::Rerank)),
-            Operation::Models => Ok(Way::Exchange(&models::Models)),
-            Operation::ModelsGet => Ok(Way::Exchange(&models::OneModel)),
-            Operation::Transcriptions | Operation::Passthrough => Ok(Way::Same(None)),
+            | Operation::Responses => Ok(Adapter::Chat(&CohereChat)),
+            Operation::Embeddings => Ok(Adapter::Json(&embed::Embed)),
+            Operation::Rerank => Ok(Adapter::Json(&rerank::Rerank)),
+            Operation::Models => Ok(Adapter::Json(&models::Models)),
+            Operation::ModelsGet => Ok(Adapter::Json(&models::OneModel)),
+            Operation::Transcriptions | Operation::Passthrough => Ok(Adapter::Passthrough(None)),
             Operation::ResponsesGet
             | Operation::ResponsesDelete
             | Operation::ResponsesCancel
-            | Operation::ResponsesInputItems => Err(ROW.keeps_nothing(call)),
+            | Operation::ResponsesInputItems => Err(SPEC.no_stored_responses(call)),
             other => {
                 let message = format!("cohere has no {}. Choose another provider.", other.label());
-                Err(Error::not_implemented(message).with_provider(ROW.id))
+                Err(Error::not_implemented(message).with_provider(SPEC.id))
             }
         }
     }
 
     fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-        Key::BEARER.write(ROW.id, account, headers)
+        Key::BEARER.write(SPEC.id, account, headers)
     }
 }
 

@@ -4,8 +4,8 @@ use super::body;
 use crate::api::body::Body;
 use crate::api::chat::{ProviderError, Text};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/models`.
@@ -49,12 +49,12 @@ impl<'a> From<&'a ModelIn<'_>> for ModelOut<'a> {
     }
 }
 
-impl Exchange for Models {
+impl JsonAdapter for Models {
     fn write(
         &self,
         _body: Option<&Body>,
-        _target: &Target<'_>,
-        _outgoing: &mut Outgoing,
+        _target: &CallTarget<'_>,
+        _notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         Ok(None)
     }
@@ -66,12 +66,12 @@ impl Exchange for Models {
     }
 }
 
-impl Exchange for OneModel {
+impl JsonAdapter for OneModel {
     fn write(
         &self,
         _body: Option<&Body>,
-        _target: &Target<'_>,
-        _outgoing: &mut Outgoing,
+        _target: &CallTarget<'_>,
+        _notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         Ok(None)
     }

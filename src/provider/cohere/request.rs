@@ -6,8 +6,8 @@
 use super::words::{self, MessageOut};
 use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::Target;
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::CallTarget;
 use http::{HeaderValue, header};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -44,8 +44,8 @@ struct Body<'a> {
 /// 400 that names the `param`.
 pub(super) fn write(
     request: ChatRequest<'_>,
-    target: &Target<'_>,
-    outgoing: &mut Outgoing,
+    target: &CallTarget<'_>,
+    notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
     let ChatRequest { messages, tools, mut params, .. } = request;
     let mut renamed = Params::default();
@@ -55,23 +55,23 @@ pub(super) fn write(
             renamed.set(native, value);
         }
     }
-    for (name, value) in outgoing.settle(params, "cohere")?.into_iter() {
+    for (name, value) in notes.filter_params(params, "cohere")?.into_iter() {
         renamed.set(name, value);
     }
     if request.parallel_tool_calls == Some(false) {
-        outgoing.drop_param("parallel_tool_calls", "cohere");
+        notes.drop_param("parallel_tool_calls", "cohere");
     }
     if request.stream {
         // Callers' clients ask for JSON even where they want a stream; Cohere takes them at their word and
         // sends lines of JSON instead of events.
-        outgoing.headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        notes.headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     }
     let (tools, tool_choice) = select_tools(tools, request.tool_choice)?;
     let body = Body {
         model: target.model,
-        messages: words::messages(messages, outgoing)?,
+        messages: words::messages(messages, notes)?,
         stream: request.stream,
-        strict_tools: strict(&tools, &renamed, outgoing),
+        strict_tools: strict(&tools, &renamed, notes),
         tools,
         tool_choice,
         response_format: request.response_format,
@@ -199,7 +199,7 @@ fn function(tool: Tool<'_>, index: usize) -> Result<ToolOut<'_>, Error> {
 }
 
 /// Cohere is strict with all tools or with none, and cannot be with a tool that requires no argument.
-fn strict(tools: &[ToolOut<'_>], params: &Params<'_>, outgoing: &mut Outgoing) -> bool {
+fn strict(tools: &[ToolOut<'_>], params: &Params<'_>, notes: &mut TranslationNotes) -> bool {
     #[derive(serde::Deserialize)]
     struct Schema<'a> {
         #[serde(borrow)]
@@ -214,7 +214,7 @@ fn strict(tools: &[ToolOut<'_>], params: &Params<'_>, outgoing: &mut Outgoing) -
     };
     let all = tools.iter().all(can);
     if !all {
-        outgoing.warn(
+        notes.warn(
             "tools[].function.strict",
             "dropped, cohere is strict with all tools or with none, and only where each requires an argument",
         );

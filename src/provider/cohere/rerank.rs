@@ -8,8 +8,8 @@ use super::told::UsageIn;
 use crate::api::body::Body;
 use crate::api::chat::{Json, ProviderError, Text};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -87,19 +87,19 @@ fn documents(body: &Body) -> Result<Vec<Cow<'_, str>>, Error> {
     })
 }
 
-impl Exchange for Rerank {
+impl JsonAdapter for Rerank {
     fn write(
         &self,
         body: Option<&Body>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         let (body, mut params) = body::members(body, target.model)?;
         params.set("documents", Json::from_value(&documents(body)?));
         params.take("return_documents");
         for param in ["rank_fields", "max_chunks_per_doc", "user"] {
             if params.take(param).is_some() {
-                outgoing.drop_param(param, "cohere");
+                notes.drop_param(param, "cohere");
             }
         }
         body::request(&params)

@@ -6,7 +6,7 @@ use super::*;
 use crate::api::body::Body;
 use crate::api::chat::{ChatResponse, Event, Finish, ProviderError};
 use crate::api::tap::Tap;
-use crate::provider::way::Exchange;
+use crate::provider::way::JsonAdapter;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn body(json: &Value) -> Body {
 }
 
 /// What goes upstream for a body, and the warnings.
-fn sent(exchange: &dyn Exchange, json: &Value) -> Result<(Value, Vec<String>), Error> {
+fn sent(exchange: &dyn JsonAdapter, json: &Value) -> Result<(Value, Vec<String>), Error> {
     let body = body(json);
     let (method, account) = (Method::POST, Account::default());
     let model = body.text("model").unwrap_or_default();
@@ -27,13 +27,13 @@ fn sent(exchange: &dyn Exchange, json: &Value) -> Result<(Value, Vec<String>), E
         model: Some(&model),
         streamed: false,
     };
-    let mut outgoing = Outgoing::default();
-    let target = Target { call: &call, account: &account, model: &model };
-    let bytes = exchange.write(Some(&body), &target, &mut outgoing)?.unwrap();
-    Ok((serde_json::from_slice(&bytes).unwrap(), outgoing.warnings))
+    let mut notes = TranslationNotes::default();
+    let target = CallTarget { call: &call, account: &account, model: &model };
+    let bytes = exchange.write(Some(&body), &target, &mut notes)?.unwrap();
+    Ok((serde_json::from_slice(&bytes).unwrap(), notes.warnings))
 }
 
-fn got(exchange: &dyn Exchange, request: &Value, response: &str) -> Value {
+fn got(exchange: &dyn JsonAdapter, request: &Value, response: &str) -> Value {
     let bytes = exchange.read(response.as_bytes(), Some(&body(request)), "m").unwrap();
     serde_json::from_slice(&bytes).unwrap()
 }
@@ -49,7 +49,7 @@ fn read(bytes: &[u8], streamed: bool, size: usize) -> (ChatResponse, Option<Prov
         }
         response.apply(&event);
     };
-    let mut decoder = CohereChat.reader(streamed);
+    let mut decoder = CohereChat.decoder(streamed);
     bytes.chunks(size.max(1)).for_each(|chunk| decoder.push(chunk, &mut sink));
     decoder.finish(&mut sink);
     (response, error, ended)
@@ -230,7 +230,7 @@ fn paths_keep_their_version_for_any_custom_host() {
         model: None,
         streamed: false,
     };
-    let refused = Cohere.way(&call(Operation::Speech), &Account::default()).unwrap_err();
+    let refused = Cohere.adapter(&call(Operation::Speech), &Account::default()).unwrap_err();
     assert_eq!(refused.status(), 501);
 }
 

@@ -5,7 +5,7 @@
 
 use crate::api::chat::{File, Message, Part, Role, Source, ToolCall};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -80,7 +80,7 @@ struct FunctionOut<'a> {
 /// 400 that names the part Cohere cannot take.
 pub(super) fn messages<'a>(
     messages: Vec<Message<'a>>,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Vec<MessageOut<'a>>, Error> {
     let mut dropped = Dropped::default();
     let each = messages.into_iter().enumerate();
@@ -88,11 +88,11 @@ pub(super) fn messages<'a>(
         each.map(|(index, message)| message_out(message, index, &mut dropped)).collect::<Result<_, _>>()?;
     for (param, found) in [("messages[].name", dropped.name), ("cache_control", dropped.cache_control)] {
         if found {
-            outgoing.drop_param(param, "cohere");
+            notes.drop_param(param, "cohere");
         }
     }
     if dropped.redacted {
-        outgoing.warn("messages", "redacted thinking dropped, only the provider that wrote it can read it");
+        notes.warn("messages", "redacted thinking dropped, only the provider that wrote it can read it");
     }
     Ok(out)
 }

@@ -4,7 +4,7 @@ use super::model::{Model, Thinking};
 use super::{Gemini, object, schema};
 use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Text};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use serde::Deserialize;
 
 /// OpenAI's parameters (and Gemini's own, as callers spell them) by Gemini's names.
@@ -31,7 +31,7 @@ pub(super) fn config<'a>(
     request: &mut ChatRequest<'a>,
     gemini: Gemini,
     model: Model,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Params<'a>, Error> {
     let mut config = Params::default();
     let params = &mut request.params;
@@ -52,7 +52,7 @@ pub(super) fn config<'a>(
         _ => {}
     }
     logprobs(params, &mut config);
-    output(params, &mut config, outgoing);
+    output(params, &mut config, notes);
     match request.response_format.take() {
         None | Some(ResponseFormat::Text) => {}
         Some(ResponseFormat::JsonObject) => {
@@ -65,7 +65,7 @@ pub(super) fn config<'a>(
     }
     let own = params.take("thinking_config").or_else(|| params.take("thinkingConfig"));
     let reasoning = std::mem::take(&mut request.reasoning);
-    if let Some(thinking) = own.or_else(|| thinking(&reasoning, gemini, model, outgoing)) {
+    if let Some(thinking) = own.or_else(|| thinking(&reasoning, gemini, model, notes)) {
         config.set("thinkingConfig", thinking);
     }
     // The caller's own words for it go over ours.
@@ -114,7 +114,7 @@ fn logprobs<'a>(params: &mut Params<'a>, config: &mut Params<'a>) {
 }
 
 /// `modalities` and `audio`.
-fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, outgoing: &mut Outgoing) {
+fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, notes: &mut TranslationNotes) {
     #[derive(Deserialize)]
     struct Audio<'a> {
         #[serde(borrow)]
@@ -138,7 +138,7 @@ fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, outgoing: &mut O
         config.set("speechConfig", object(&[("voiceConfig", voice)]));
     }
     if let Some(format) = audio.format.filter(|format| **format != *"pcm16") {
-        outgoing.warn("audio.format", format!("Gemini answers in PCM, not {}", &*format));
+        notes.warn("audio.format", format!("Gemini answers in PCM, not {}", &*format));
     }
 }
 
@@ -157,7 +157,7 @@ fn thinking(
     reasoning: &Reasoning<'_>,
     gemini: Gemini,
     model: Model,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Option<Json<'static>> {
     let (param, mut effort) = ("reasoning_effort", reasoning.effort.as_deref());
     let mut members: Vec<(&str, Json<'_>)> = Vec::new();
@@ -179,16 +179,16 @@ fn thinking(
     }
     if model.thinking == Thinking::None {
         if effort != Some("none") {
-            outgoing.warn(param, format!("dropped, this model of {} does not think", gemini.provider()));
+            notes.warn(param, format!("dropped, this model of {} does not think", gemini.provider()));
         }
         return None;
     }
     match effort {
         None | Some("auto" | "default") => {}
         Some(effort) if model.thinking == Thinking::Budget => {
-            members.push(("thinkingBudget", Json::from_value(&budget(effort, model, outgoing))));
+            members.push(("thinkingBudget", Json::from_value(&budget(effort, model, notes))));
         }
-        Some(effort) => members.push(("thinkingLevel", Json::from_value(level(effort, model, outgoing)))),
+        Some(effort) => members.push(("thinkingLevel", Json::from_value(level(effort, model, notes)))),
     }
     if show {
         members.push(("includeThoughts", Json::from_value(&true)));
@@ -196,10 +196,10 @@ fn thinking(
     (!members.is_empty()).then(|| object(&members))
 }
 
-fn budget(effort: &str, model: Model, outgoing: &mut Outgoing) -> u32 {
+fn budget(effort: &str, model: Model, notes: &mut TranslationNotes) -> u32 {
     match effort {
         "none" if model.is_pro => {
-            outgoing.warn("reasoning_effort", "this model always thinks: asked for the least");
+            notes.warn("reasoning_effort", "this model always thinks: asked for the least");
             128
         }
         "none" => 0,
@@ -209,9 +209,9 @@ fn budget(effort: &str, model: Model, outgoing: &mut Outgoing) -> u32 {
     }
 }
 
-fn level(effort: &str, model: Model, outgoing: &mut Outgoing) -> &'static str {
+fn level(effort: &str, model: Model, notes: &mut TranslationNotes) -> &'static str {
     if effort == "none" {
-        outgoing.warn("reasoning_effort", "this model always thinks: asked for the least");
+        notes.warn("reasoning_effort", "this model always thinks: asked for the least");
     }
     match effort {
         "none" | "minimal" if model.is_pro => "LOW",

@@ -7,7 +7,7 @@ use super::model::Model;
 use super::{Gemini, blocks, media, object};
 use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, ToolCall};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -109,7 +109,7 @@ pub(super) fn turns<'a>(
     messages: Vec<Message<'a>>,
     gemini: Gemini,
     model: Model,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Turns<'a>, Error> {
     let mut builder = ContentBuilder {
         gemini,
@@ -118,7 +118,7 @@ pub(super) fn turns<'a>(
         calls: Vec::new(),
         results: Vec::new(),
         turns: Turns::default(),
-        outgoing,
+        notes,
     };
     for (index, message) in messages.into_iter().enumerate() {
         builder.take(message, index)?;
@@ -158,7 +158,7 @@ struct ContentBuilder<'a, 'o> {
     /// Results for them, each with its call's place.
     results: Vec<(usize, FunctionResponse<'a>, Vec<PartOut<'a>>)>,
     turns: Turns<'a>,
-    outgoing: &'o mut Outgoing,
+    notes: &'o mut TranslationNotes,
 }
 
 impl<'a> ContentBuilder<'a, '_> {
@@ -287,7 +287,7 @@ impl<'a> ContentBuilder<'a, '_> {
             }
             Part::Reasoning { text, signature } => reasoning(text, signature, parts),
             Part::Redacted { .. } => {
-                self.outgoing.warn(at, "dropped, only the provider that sealed it can read it");
+                self.notes.warn(at, "dropped, only the provider that sealed it can read it");
             }
             Part::ToolCall(call) => parts.push(call_out(call)),
             Part::Other { kind, json } => self.other(&kind, &json, role, at, parts)?,
@@ -351,7 +351,7 @@ impl<'a> ContentBuilder<'a, '_> {
                     parts.push(part);
                 }
                 // A block of another provider's own tools: what it found stands in the text.
-                None => self.outgoing.warn(at, format!("dropped, {kind} is of another provider")),
+                None => self.notes.warn(at, format!("dropped, {kind} is of another provider")),
             }
             return Ok(());
         }

@@ -5,8 +5,8 @@ use crate::api::body::Body;
 use crate::api::chat::ProviderError;
 use crate::api::messages;
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use serde::Deserialize;
 
 /// Counts the tokens of a request on one of Gemini's hosts.
@@ -19,15 +19,15 @@ struct TokenCount {
     total_tokens: Option<u64>,
 }
 
-impl Exchange for Count {
+impl JsonAdapter for Count {
     fn write(
         &self,
         body: Option<&Body>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
-        request::write_count(messages::read(body)?, self.0, target.model, outgoing).map(Some)
+        request::write_count(messages::read(body)?, self.0, target.model, notes).map(Some)
     }
 
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
@@ -58,9 +58,10 @@ mod tests {
             model: Some("gemini-2.5-flash"),
             streamed: false,
         };
-        let target = Target { call: &call, account: &Account::default(), model: "gemini-2.5-flash" };
+        let target = CallTarget { call: &call, account: &Account::default(), model: "gemini-2.5-flash" };
         let sent = |gemini| {
-            let bytes = Count(gemini).write(Some(&body), &target, &mut Outgoing::default()).unwrap().unwrap();
+            let bytes =
+                Count(gemini).write(Some(&body), &target, &mut TranslationNotes::default()).unwrap().unwrap();
             String::from_utf8(bytes).unwrap()
         };
         let request = r#""contents":[{"role":"user","parts":[{"text":"Hi"}]}],"systemInstruction":{"parts":[{"text":"Be brief."}]}"#;

@@ -5,8 +5,8 @@ use super::object;
 use crate::api::body::Body;
 use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -81,12 +81,12 @@ fn content<'a>(input: &Json<'a>) -> Json<'a> {
     }
 }
 
-impl Exchange for Embeddings {
+impl JsonAdapter for Embeddings {
     fn write(
         &self,
         body: Option<&Body>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
         let inputs = inputs(body).map_err(|error| error.with_provider(self.provider()))?;
@@ -100,7 +100,7 @@ impl Exchange for Embeddings {
             take("autoTruncate", &["auto_truncate", "autoTruncate"]);
         }
         if member(body, &["user"]).is_some() {
-            outgoing.drop_param("user", self.provider());
+            notes.drop_param("user", self.provider());
         }
         let json = match self {
             Self::Batch => batch(&inputs, &options, target.model),
@@ -283,8 +283,8 @@ mod tests {
             model: Some(model),
             streamed: false,
         };
-        let target = Target { call: &call, account: &Account::default(), model };
-        let bytes = embeddings.write(Some(&body(json)), &target, &mut Outgoing::default())?;
+        let target = CallTarget { call: &call, account: &Account::default(), model };
+        let bytes = embeddings.write(Some(&body(json)), &target, &mut TranslationNotes::default())?;
         Ok(String::from_utf8(bytes.unwrap()).unwrap())
     }
 

@@ -3,8 +3,8 @@
 //! Spoken by two providers, [`super::google`] and [`super::vertex`]; where they are and how they are asked is
 //! theirs. Sources: <https://ai.google.dev/api/generate-content>, reference 12.6 and 12.7, and recorded traffic.
 
-use super::outgoing::Outgoing;
-use super::way::{Chat, Target};
+use super::outgoing::TranslationNotes;
+use super::way::{CallTarget, ChatAdapter};
 use crate::api::chat::{ChatRequest, Decoder, Json};
 use crate::error::Error;
 use model::Model;
@@ -49,17 +49,17 @@ impl Gemini {
     }
 }
 
-impl Chat for Gemini {
+impl ChatAdapter for Gemini {
     fn write(
         &self,
         request: ChatRequest<'_>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
-        request::write(request, *self, Model::from_name(target.model), outgoing)
+        request::write(request, *self, Model::from_name(target.model), notes)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
+    fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
         Box::new(reader::GeminiDecoder::new(streamed))
     }
 }

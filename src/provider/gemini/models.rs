@@ -3,8 +3,8 @@
 use crate::api::body::Body;
 use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -33,8 +33,13 @@ struct ListOut<'a> {
 
 struct Model<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
-impl Exchange for Listing {
-    fn write(&self, _: Option<&Body>, _: &Target<'_>, _: &mut Outgoing) -> Result<Option<Vec<u8>>, Error> {
+impl JsonAdapter for Listing {
+    fn write(
+        &self,
+        _: Option<&Body>,
+        _: &CallTarget<'_>,
+        _: &mut TranslationNotes,
+    ) -> Result<Option<Vec<u8>>, Error> {
         Ok(None)
     }
 
@@ -51,8 +56,13 @@ impl Exchange for Listing {
     }
 }
 
-impl Exchange for Single {
-    fn write(&self, _: Option<&Body>, _: &Target<'_>, _: &mut Outgoing) -> Result<Option<Vec<u8>>, Error> {
+impl JsonAdapter for Single {
+    fn write(
+        &self,
+        _: Option<&Body>,
+        _: &CallTarget<'_>,
+        _: &mut TranslationNotes,
+    ) -> Result<Option<Vec<u8>>, Error> {
         Ok(None)
     }
 

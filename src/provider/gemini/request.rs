@@ -5,7 +5,7 @@ use super::model::Model;
 use super::{Gemini, config, object, tools};
 use crate::api::chat::{ChatRequest, Json, Params};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use http::{HeaderName, HeaderValue};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -29,9 +29,9 @@ pub(super) fn write(
     request: ChatRequest<'_>,
     gemini: Gemini,
     model: Model,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
-    let body = body(request, gemini, model, outgoing)?;
+    let body = body(request, gemini, model, notes)?;
     written(&body)
 }
 
@@ -43,9 +43,9 @@ pub(super) fn write_count(
     request: ChatRequest<'_>,
     gemini: Gemini,
     name: &str,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
-    let mut body = body(request, gemini, Model::from_name(name), outgoing)?;
+    let mut body = body(request, gemini, Model::from_name(name), notes)?;
     if gemini.is_vertex() {
         (body.config, body.tool_config, body.rest) = (Params::default(), None, Params::default());
         return written(&body);
@@ -69,31 +69,30 @@ fn body<'a>(
     mut request: ChatRequest<'a>,
     gemini: Gemini,
     model: Model,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<BodyOut<'a>, Error> {
     if has_cache_marks(&request) {
-        outgoing.warn("cache_control", "dropped, Gemini caches by itself; see cached_content");
+        notes.warn("cache_control", "dropped, Gemini caches by itself; see cached_content");
     }
-    let config = config::config(&mut request, gemini, model, outgoing)?;
+    let config = config::config(&mut request, gemini, model, notes)?;
     if request.parallel_tool_calls == Some(false) {
-        outgoing.drop_param("parallel_tool_calls", gemini.provider());
+        notes.drop_param("parallel_tool_calls", gemini.provider());
     }
-    service_tier(&mut request.params, gemini, outgoing);
+    service_tier(&mut request.params, gemini, notes);
     let search = request.params.take("web_search_options");
     let own = request.params.take("tool_config").or_else(|| request.params.take("toolConfig"));
-    let mut offer = tools::offer(request.tools, request.tool_choice, own.as_ref(), gemini, outgoing)?;
+    let mut offer = tools::offer(request.tools, request.tool_choice, own.as_ref(), gemini, notes)?;
     if let Some(options) = search {
         if !options.get().trim_matches(['{', '}', ' ']).is_empty() {
-            outgoing
-                .warn("web_search_options", "Google's search has no such options, it searches all the same");
+            notes.warn("web_search_options", "Google's search has no such options, it searches all the same");
         }
         offer.tools.push(object(&[("googleSearch", object(&[]))]));
     }
-    let turns = turns(request.messages, gemini, model, outgoing)?;
+    let turns = turns(request.messages, gemini, model, notes)?;
     if turns.has_server_tools {
         offer.config = Some(with_server_tools(offer.config));
     }
-    let rest = outgoing.settle(request.params, gemini.provider())?;
+    let rest = notes.filter_params(request.params, gemini.provider())?;
     Ok(BodyOut {
         system: turns.system,
         contents: turns.contents,
@@ -123,7 +122,7 @@ fn has_cache_marks(request: &ChatRequest<'_>) -> bool {
 /// OpenAI's tiers that Google has, too: a member there, a header on Vertex.
 /// Sources: <https://ai.google.dev/gemini-api/docs/priority-inference>,
 /// <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/priority-paygo>.
-fn service_tier(params: &mut Params<'_>, gemini: Gemini, outgoing: &mut Outgoing) {
+fn service_tier(params: &mut Params<'_>, gemini: Gemini, notes: &mut TranslationNotes) {
     let Some(tier) = params.get("service_tier").and_then(Json::text).map(|tier| tier.into_owned()) else {
         return;
     };
@@ -133,7 +132,7 @@ fn service_tier(params: &mut Params<'_>, gemini: Gemini, outgoing: &mut Outgoing
         ("flex" | "priority", Gemini::Vertex) => {
             let value = if tier == "flex" { "flex" } else { "priority" };
             let name = HeaderName::from_static("x-vertex-ai-llm-shared-request-type");
-            outgoing.headers.insert(name, HeaderValue::from_static(value));
+            notes.headers.insert(name, HeaderValue::from_static(value));
         }
         // Another provider's: dropped with a warning, as every provider does.
         _ => return,

@@ -3,7 +3,7 @@
 use super::{Gemini, object, schema};
 use crate::api::chat::{Json, Params, Tool, ToolChoice};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -48,7 +48,7 @@ pub(super) fn offer<'a>(
     choice: Option<ToolChoice<'a>>,
     own: Option<&Json<'a>>,
     gemini: Gemini,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Offer<'a>, Error> {
     let mut offer = Offer::default();
     let mut functions = Vec::new();
@@ -63,7 +63,7 @@ pub(super) fn offer<'a>(
                     continue;
                 }
                 all_strict &= strict == Some(true);
-                warn_rest(&rest, index, gemini, outgoing);
+                warn_rest(&rest, index, gemini, notes);
                 let parameters_json_schema = parameters.as_ref().map(schema::tidy);
                 functions.push(Declaration { name, description, parameters_json_schema });
             }
@@ -169,8 +169,8 @@ fn native_tool<'a>(kind: &str, json: &Json<'a>, index: usize, gemini: Gemini) ->
     Err(Error::invalid_request(format!("tools[{index}].type"), message).with_provider(provider))
 }
 
-fn warn_rest(rest: &Params<'_>, index: usize, gemini: Gemini, outgoing: &mut Outgoing) {
+fn warn_rest(rest: &Params<'_>, index: usize, gemini: Gemini, notes: &mut TranslationNotes) {
     for (name, _) in rest.iter() {
-        outgoing.drop_param(&format!("tools[{index}].{name}"), gemini.provider());
+        notes.drop_param(&format!("tools[{index}].{name}"), gemini.provider());
     }
 }

@@ -4,23 +4,24 @@
 //! vendor cannot do gets the vendor's own words. Only what breaks a good request, or would silently mean
 //! something else, is changed. Sources stand with each.
 
-use super::{Documents, Effort, Limit, OpenAiChat, Rule, Thoughts};
+use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, ReasoningParam, Rule};
 
 /// Whoever is not known better: a host of open models.
-pub static PLAIN: OpenAiChat = OpenAiChat { developer: false, limit: Limit::Either, ..OpenAiChat::OPENAI };
+pub static PLAIN: OpenAiChat =
+    OpenAiChat { developer: false, max_tokens_param: MaxTokensParam::Both, ..OpenAiChat::OPENAI };
 
 /// A host whose documentation has `max_tokens` only.
-pub static OLD_LIMIT: OpenAiChat = OpenAiChat { limit: Limit::Old, ..PLAIN };
+pub static OLD_LIMIT: OpenAiChat = OpenAiChat { max_tokens_param: MaxTokensParam::MaxTokens, ..PLAIN };
 
 /// The same, and it takes earlier thinking back as `reasoning_content`.
 pub static THINKING_HOST: OpenAiChat =
-    OpenAiChat { thoughts: Thoughts::Member("reasoning_content"), ..OLD_LIMIT };
+    OpenAiChat { reasoning_field: ReasoningField::Member("reasoning_content"), ..OLD_LIMIT };
 
 /// <https://docs.mistral.ai/api>: what is not listed is refused with 422 (`extra_forbidden`); call ids must be
 /// nine letters and digits; thinking is a part of the content; usage is always told.
 pub static MISTRAL: OpenAiChat = OpenAiChat {
-    limit: Limit::Old,
-    thoughts: Thoughts::Parts,
+    max_tokens_param: MaxTokensParam::MaxTokens,
+    reasoning_field: ReasoningField::Parts,
     stream_options: false,
     documents: Documents::DocumentUrls,
     short_ids: true,
@@ -38,7 +39,7 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
     ],
     rules: &[
         ("seed", Rule::Name("random_seed")),
-        ("tool_choice", Rule::Words(&[("required", "any")])),
+        ("tool_choice", Rule::Values(&[("required", "any")])),
         ("stream_options", Rule::Drop),
         ("user", Rule::Drop),
         ("store", Rule::Drop),
@@ -54,8 +55,8 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
 /// <https://console.groq.com/docs/openai>: `messages[].name` is a 400, as is every member of a message it does
 /// not know. Its tiers: <https://console.groq.com/docs/service-tiers>.
 pub static GROQ: OpenAiChat = OpenAiChat {
-    limit: Limit::New,
-    thoughts: Thoughts::Member("reasoning"),
+    max_tokens_param: MaxTokensParam::MaxCompletionTokens,
+    reasoning_field: ReasoningField::Member("reasoning"),
     refuses: &[
         "name",
         "refusal",
@@ -68,7 +69,7 @@ pub static GROQ: OpenAiChat = OpenAiChat {
         "cache_control",
     ],
     rules: &[
-        ("service_tier", Rule::Words(&[("default", "on_demand"), ("priority", "performance")])),
+        ("service_tier", Rule::Values(&[("default", "on_demand"), ("priority", "performance")])),
         ("safety_identifier", Rule::Drop),
         ("prompt_cache_key", Rule::Drop),
         ("prompt_cache_retention", Rule::Drop),
@@ -79,8 +80,8 @@ pub static GROQ: OpenAiChat = OpenAiChat {
 
 /// <https://inference-docs.cerebras.ai/resources/openai> and /capabilities/reasoning.
 pub static CEREBRAS: OpenAiChat = OpenAiChat {
-    limit: Limit::New,
-    thoughts: Thoughts::Member("reasoning"),
+    max_tokens_param: MaxTokensParam::MaxCompletionTokens,
+    reasoning_field: ReasoningField::Member("reasoning"),
     refuses: &[
         "refusal",
         "annotations",
@@ -96,38 +97,38 @@ pub static CEREBRAS: OpenAiChat = OpenAiChat {
 /// <https://api-docs.deepseek.com/api/create-chat-completion> and /guides/thinking_mode: `max_tokens`, no
 /// `developer`, JSON without a schema, and the thinking of earlier turns with tools is wanted back.
 pub static DEEPSEEK: OpenAiChat = OpenAiChat {
-    limit: Limit::Old,
-    thoughts: Thoughts::Member("reasoning_content"),
-    effort: Effort::Thinking,
+    max_tokens_param: MaxTokensParam::MaxTokens,
+    reasoning_field: ReasoningField::Member("reasoning_content"),
+    reasoning_param: ReasoningParam::Thinking,
     schemas: false,
     ..PLAIN
 };
 
 /// <https://docs.z.ai/api-reference/llm/chat-completion>: roles system, user, assistant, tool; `max_tokens`; JSON
 /// without a schema; `thinking` switches.
-pub static ZAI: OpenAiChat = OpenAiChat { effort: Effort::Switch, ..DEEPSEEK };
+pub static ZAI: OpenAiChat = OpenAiChat { reasoning_param: ReasoningParam::Switch, ..DEEPSEEK };
 
 /// <https://platform.kimi.ai/docs/api/chat>.
 pub static MOONSHOT: OpenAiChat = OpenAiChat {
-    limit: Limit::Either,
-    thoughts: Thoughts::Member("reasoning_content"),
-    effort: Effort::Switch,
+    max_tokens_param: MaxTokensParam::Both,
+    reasoning_field: ReasoningField::Member("reasoning_content"),
+    reasoning_param: ReasoningParam::Switch,
     ..PLAIN
 };
 
 /// <https://docs.x.ai/developers/rest-api-reference/inference>: `developer` is another name of `system` there.
 pub static XAI: OpenAiChat = OpenAiChat {
     developer: true,
-    limit: Limit::New,
-    thoughts: Thoughts::Member("reasoning_content"),
+    max_tokens_param: MaxTokensParam::MaxCompletionTokens,
+    reasoning_field: ReasoningField::Member("reasoning_content"),
     ..PLAIN
 };
 
 /// <https://openrouter.ai/docs/use-cases/reasoning-tokens>, /features/multimodal/pdfs, /features/prompt-caching.
 pub static OPENROUTER: OpenAiChat = OpenAiChat {
     developer: true,
-    thoughts: Thoughts::Details,
-    effort: Effort::Reasoning,
+    reasoning_field: ReasoningField::Details,
+    reasoning_param: ReasoningParam::Reasoning,
     cache_control: true,
     documents: Documents::FilesOrUrls,
     ..PLAIN
@@ -136,32 +137,38 @@ pub static OPENROUTER: OpenAiChat = OpenAiChat {
 /// LiteLLM passes on what its own providers take.
 pub static LITELLM: OpenAiChat = OpenAiChat {
     developer: true,
-    thoughts: Thoughts::Member("reasoning_content"),
+    reasoning_field: ReasoningField::Member("reasoning_content"),
     cache_control: true,
     ..PLAIN
 };
 
 /// <https://www.alibabacloud.com/help/en/model-studio/use-qwen-by-calling-api>.
 pub static DASHSCOPE: OpenAiChat = OpenAiChat {
-    effort: Effort::Enable,
-    thoughts: Thoughts::Member("reasoning_content"),
+    reasoning_param: ReasoningParam::Enable,
+    reasoning_field: ReasoningField::Member("reasoning_content"),
     cache_control: true,
     ..OLD_LIMIT
 };
 
 /// <https://docs.fireworks.ai/api-reference/post-chatcompletions>: both names of the limit.
-pub static FIREWORKS: OpenAiChat = OpenAiChat { thoughts: Thoughts::Member("reasoning_content"), ..PLAIN };
+pub static FIREWORKS: OpenAiChat =
+    OpenAiChat { reasoning_field: ReasoningField::Member("reasoning_content"), ..PLAIN };
 
 /// <https://docs.together.ai/reference/chat-completions>.
-pub static TOGETHER: OpenAiChat = OpenAiChat { thoughts: Thoughts::Member("reasoning"), ..OLD_LIMIT };
+pub static TOGETHER: OpenAiChat =
+    OpenAiChat { reasoning_field: ReasoningField::Member("reasoning"), ..OLD_LIMIT };
 
 /// <https://docs.ollama.com/api/openai-compatibility>: `max_tokens`, `reasoning_effort`; what it does not know it
 /// passes over.
-pub static OLLAMA: OpenAiChat =
-    OpenAiChat { thoughts: Thoughts::Member("reasoning"), rules: &[("thinking", Rule::Effort)], ..OLD_LIMIT };
+pub static OLLAMA: OpenAiChat = OpenAiChat {
+    reasoning_field: ReasoningField::Member("reasoning"),
+    rules: &[("thinking", Rule::Effort)],
+    ..OLD_LIMIT
+};
 
 /// <https://docs.vllm.ai/en/stable/features/reasoning_outputs.html>: both names of the limit.
-pub static VLLM: OpenAiChat = OpenAiChat { thoughts: Thoughts::Member("reasoning"), ..PLAIN };
+pub static VLLM: OpenAiChat = OpenAiChat { reasoning_field: ReasoningField::Member("reasoning"), ..PLAIN };
 
 /// Snowflake and MiniMax: the newer name of the limit, the older one deprecated.
-pub static NEW_LIMIT: OpenAiChat = OpenAiChat { limit: Limit::New, ..PLAIN };
+pub static NEW_LIMIT: OpenAiChat =
+    OpenAiChat { max_tokens_param: MaxTokensParam::MaxCompletionTokens, ..PLAIN };

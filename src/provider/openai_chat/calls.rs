@@ -3,14 +3,14 @@
 //! Vendors disagree on how the pieces of a call are told to belong together: by `index` (OpenAI), by id with
 //! every index 0 (some Gemini proxies), or not at all. Some tell the id first and the name later.
 
-use super::chunk::{CallIn, FunctionIn, words};
+use super::chunk::{CallIn, FunctionIn, non_empty_text};
 use crate::api::chat::{Event, EventSink, Json};
 use std::borrow::Cow;
 
 /// More calls in one turn than any model makes.
-const MOST_CALLS: usize = 256;
+const MAX_CALLS: usize = 256;
 /// The most arguments held for a call whose name has not come, bytes.
-const MOST_HELD: usize = 1 << 20;
+const MAX_HELD_ARGUMENTS: usize = 1 << 20;
 
 /// The calls so far.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ struct Call {
     /// The vendor's index.
     key: Option<u64>,
     id: String,
-    told: bool,
+    emitted: bool,
     /// Arguments that came before the name.
     held: String,
     signature: Option<String>,
@@ -29,21 +29,21 @@ struct Call {
 
 impl Calls {
     /// Takes the calls of one message, or the pieces of one delta.
-    pub fn take(&mut self, choice: u32, calls: &Json<'_>, streamed: bool, tell: EventSink<'_>) {
+    pub fn take(&mut self, choice: u32, calls: &Json<'_>, streamed: bool, sink: EventSink<'_>) {
         let list: Vec<CallIn<'_>> = calls.read().unwrap_or_default();
         for call in &list {
             let function = call.function.as_ref().or(call.custom.as_ref());
-            let seal = call.extra_content.as_ref().and_then(|extra| extra.google.as_ref());
-            let seal = seal.and_then(|google| words(&google.thought_signature));
-            self.take_one((choice, streamed), call, function, seal, tell);
+            let signature = call.extra_content.as_ref().and_then(|extra| extra.google.as_ref());
+            let signature = signature.and_then(|google| non_empty_text(&google.thought_signature));
+            self.take_one((choice, streamed), call, function, signature, sink);
         }
     }
 
     /// OpenAI's retired way: one call without an id.
-    pub fn take_function(&mut self, choice: u32, function: &Json<'_>, streamed: bool, tell: EventSink<'_>) {
+    pub fn take_function(&mut self, choice: u32, function: &Json<'_>, streamed: bool, sink: EventSink<'_>) {
         if let Some(function) = function.read::<FunctionIn<'_>>() {
             let call = CallIn { index: Json::parse("0"), ..CallIn::default() };
-            self.take_one((choice, streamed), &call, Some(&function), None, tell);
+            self.take_one((choice, streamed), &call, Some(&function), None, sink);
         }
     }
 
@@ -52,30 +52,31 @@ impl Calls {
         (choice, streamed): (u32, bool),
         call: &CallIn<'_>,
         function: Option<&FunctionIn<'_>>,
-        seal: Option<Cow<'_, str>>,
-        tell: EventSink<'_>,
+        signature: Option<Cow<'_, str>>,
+        sink: EventSink<'_>,
     ) {
-        let id = words(&call.id).unwrap_or_default();
-        let name = function.and_then(|function| words(&function.name)).unwrap_or_default();
+        let id = non_empty_text(&call.id).unwrap_or_default();
+        let name = function.and_then(|function| non_empty_text(&function.name)).unwrap_or_default();
         let key = call.index.as_ref().and_then(|index| index.read::<u64>());
-        let known = if streamed { self.find(key, &id, &name) } else { None };
-        let at = match known {
+        let found = if streamed { self.find(key, &id, &name) } else { None };
+        let at = match found {
             Some(at) => at,
-            None if self.0.len() >= MOST_CALLS => return,
+            None if self.0.len() >= MAX_CALLS => return,
             None => {
                 self.0.push(Call { key, id: id.into_owned(), ..Call::default() });
                 self.0.len() - 1
             }
         };
-        let Some(known) = self.0.get_mut(at) else { return };
+        let Some(entry) = self.0.get_mut(at) else { return };
         let at = u32::try_from(at).unwrap_or(u32::MAX);
-        let seal = seal.or_else(|| function.and_then(|function| words(&function.thought_signature)));
-        known.signature = known.signature.take().or(seal.map(Cow::into_owned));
+        let signature =
+            signature.or_else(|| function.and_then(|function| non_empty_text(&function.thought_signature)));
+        entry.signature = entry.signature.take().or(signature.map(Cow::into_owned));
         if !name.is_empty() {
-            known.begin(choice, at, &name, tell);
+            entry.start(choice, at, &name, sink);
         }
         if let Some(fragment) = function.and_then(arguments) {
-            known.argue(choice, at, &fragment, tell);
+            entry.append_arguments(choice, at, &fragment, sink);
         }
     }
 
@@ -93,30 +94,30 @@ impl Calls {
     }
 
     /// The turn is over: tells of calls whose name never came.
-    pub fn close(&mut self, choice: u32, tell: EventSink<'_>) {
+    pub fn close(&mut self, choice: u32, sink: EventSink<'_>) {
         for (at, call) in self.0.iter_mut().enumerate() {
-            call.begin(choice, u32::try_from(at).unwrap_or(u32::MAX), "", tell);
+            call.start(choice, u32::try_from(at).unwrap_or(u32::MAX), "", sink);
         }
     }
 }
 
 impl Call {
-    fn begin(&mut self, choice: u32, index: u32, name: &str, tell: EventSink<'_>) {
+    fn start(&mut self, choice: u32, index: u32, name: &str, sink: EventSink<'_>) {
         // Some tell the name again with every piece.
-        if std::mem::replace(&mut self.told, true) {
+        if std::mem::replace(&mut self.emitted, true) {
             return;
         }
         let signature = self.signature.as_deref();
-        tell(Event::ToolCall { choice, index, id: &self.id, name, signature });
+        sink(Event::ToolCall { choice, index, id: &self.id, name, signature });
         if !self.held.is_empty() {
-            tell(Event::Arguments { choice, index, fragment: &std::mem::take(&mut self.held) });
+            sink(Event::Arguments { choice, index, fragment: &std::mem::take(&mut self.held) });
         }
     }
 
-    fn argue(&mut self, choice: u32, index: u32, fragment: &str, tell: EventSink<'_>) {
-        if self.told {
-            tell(Event::Arguments { choice, index, fragment });
-        } else if self.held.len() + fragment.len() <= MOST_HELD {
+    fn append_arguments(&mut self, choice: u32, index: u32, fragment: &str, sink: EventSink<'_>) {
+        if self.emitted {
+            sink(Event::Arguments { choice, index, fragment });
+        } else if self.held.len() + fragment.len() <= MAX_HELD_ARGUMENTS {
             self.held.push_str(fragment);
         }
     }
@@ -124,7 +125,7 @@ impl Call {
 
 /// Arguments as JSON text: a string as the standard has it, or the object itself.
 fn arguments<'f>(function: &'f FunctionIn<'_>) -> Option<Cow<'f, str>> {
-    if let Some(input) = words(&function.input) {
+    if let Some(input) = non_empty_text(&function.input) {
         return Some(Cow::Owned(serde_json::json!({ "input": input }).to_string()));
     }
     let json = function.arguments.as_ref().filter(|json| !json.is_null())?;

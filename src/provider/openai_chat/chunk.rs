@@ -117,6 +117,6 @@ pub(super) struct UrlIn<'a> {
 }
 
 /// The text of a JSON string that has any.
-pub(super) fn words<'j>(json: &'j Option<Json<'_>>) -> Option<std::borrow::Cow<'j, str>> {
+pub(super) fn non_empty_text<'j>(json: &'j Option<Json<'_>>) -> Option<std::borrow::Cow<'j, str>> {
     json.as_ref()?.text().filter(|text| !text.is_empty())
 }

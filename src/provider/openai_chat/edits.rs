@@ -4,35 +4,35 @@
 use super::parts::PartOut;
 use super::short_id::short_id;
 use super::splice::{Object, Splice};
-use super::write::{Thinking, schema_in_words};
-use super::{Documents, Limit, OpenAiChat, Rule, Thoughts};
+use super::write::{Thinking, schema_prompt};
+use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule};
 use crate::api::body::{Body, Edit};
 use crate::api::chat::Json;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use std::borrow::Cow;
 
 impl OpenAiChat {
     /// The changes of one request; none, nearly always.
-    pub fn edits(&self, body: &Body, outgoing: &mut Outgoing) -> Vec<Edit<'static>> {
+    pub fn edits(&self, body: &Body, notes: &mut TranslationNotes) -> Vec<Edit<'static>> {
         let mut edits = Vec::new();
-        if self.limit == Limit::Old {
+        if self.max_tokens_param == MaxTokensParam::MaxTokens {
             rename(body, "max_completion_tokens", "max_tokens", &mut edits);
         }
         for (name, rule) in self.rules {
-            follow(name, *rule, body, outgoing, &mut edits);
+            apply_rule(name, *rule, body, notes, &mut edits);
         }
         let schema = if self.schemas { None } else { schema(body) };
         if schema.is_some() {
             edits.push(Edit::Set("response_format", Cow::Borrowed(r#"{"type":"json_object"}"#)));
         }
-        if let Some(messages) = self.messages(body, schema.as_deref(), outgoing) {
+        if let Some(messages) = self.messages(body, schema.as_deref(), notes) {
             edits.push(Edit::Set("messages", Cow::Owned(messages)));
         }
         edits
     }
 
     /// The messages, where one of them must change.
-    fn messages(&self, body: &Body, schema: Option<&str>, outgoing: &mut Outgoing) -> Option<String> {
+    fn messages(&self, body: &Body, schema: Option<&str>, notes: &mut TranslationNotes) -> Option<String> {
         let text = body.raw("messages")?;
         if schema.is_none() && !self.may_change(text) {
             return None;
@@ -40,13 +40,13 @@ impl OpenAiChat {
         let list: Vec<Json<'_>> = serde_json::from_str(text).ok()?;
         let mut splice = Splice::new(text);
         for message in list.iter().filter_map(|json| Object::read(json.source()?)) {
-            self.message(&message, &mut splice, outgoing);
+            self.message(&message, &mut splice, notes);
         }
-        let changed = splice.done();
+        let changed = splice.finish();
         let Some(schema) = schema.and_then(Json::parse) else { return changed };
         let messages = changed.as_deref().unwrap_or(text);
-        let words = Json::from_value(&schema_in_words(&schema));
-        let instruction = format!(r#"{{"role":"system","content":{}}}"#, words.get());
+        let prompt = Json::from_value(&schema_prompt(&schema));
+        let instruction = format!(r#"{{"role":"system","content":{}}}"#, prompt.get());
         let rest = messages.strip_prefix('[')?;
         let comma = if list.is_empty() { "" } else { "," };
         Some(format!("[{instruction}{comma}{rest}"))
@@ -54,30 +54,30 @@ impl OpenAiChat {
 
     /// A quick look: most conversations hold nothing that any vendor minds.
     fn may_change(&self, text: &str) -> bool {
-        let has = |word: &str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
+        let has = |needle: &str| memchr::memmem::find(text.as_bytes(), needle.as_bytes()).is_some();
         (!self.developer && has("developer"))
-            || (self.thoughts != Thoughts::Nowhere && has("reasoning"))
+            || (self.reasoning_field != ReasoningField::Nowhere && has("reasoning"))
             || (self.short_ids && (has("tool_call_id") || has("tool_calls")))
             || (self.documents == Documents::DocumentUrls && (has("\"file\"") || has("input_audio")))
             || self.refuses.iter().any(|name| has(name))
     }
 
-    fn message<'t>(&self, message: &Object<'t>, splice: &mut Splice<'t>, outgoing: &mut Outgoing) {
-        let role = message.word("role").unwrap_or_default();
+    fn message<'t>(&self, message: &Object<'t>, splice: &mut Splice<'t>, notes: &mut TranslationNotes) {
+        let role = message.string("role").unwrap_or_default();
         if role == "developer" && !self.developer {
             splice.replace(message, "role", "\"system\"");
         }
         let parts = message.list("content");
         if role == "assistant" {
-            self.think(message, splice);
+            self.move_thinking(message, splice);
         } else if self.documents == Documents::DocumentUrls {
             parts.iter().for_each(|part| document(part, splice));
         }
         if self.refuses.contains(&"cache_control") {
             parts.iter().for_each(|part| splice.remove(part, |name, _| name == "cache_control"));
         }
-        if message.word("name").is_some() && self.refuses.contains(&"name") && role != "tool" {
-            outgoing.warn("messages", "name left out, this provider has no such member");
+        if message.string("name").is_some() && self.refuses.contains(&"name") && role != "tool" {
+            notes.warn("messages", "name left out, this provider has no such member");
         }
         splice.remove(message, |name, _| self.refuses.contains(&name));
         if self.short_ids {
@@ -87,23 +87,23 @@ impl OpenAiChat {
     }
 
     /// Earlier thinking goes where the vendor reads it.
-    fn think<'t>(&self, message: &Object<'t>, splice: &mut Splice<'t>) {
-        let told = ["reasoning_content", "reasoning"].into_iter().find_map(|name| {
-            let text = message.word(name).filter(|text| !text.is_empty())?;
-            Some((name, text, message.text_of(name)?))
+    fn move_thinking<'t>(&self, message: &Object<'t>, splice: &mut Splice<'t>) {
+        let thinking = ["reasoning_content", "reasoning"].into_iter().find_map(|name| {
+            let text = message.string(name).filter(|text| !text.is_empty())?;
+            Some((name, text, message.json_of(name)?))
         });
-        let Some((name, text, json)) = told else { return };
-        match self.thoughts {
-            Thoughts::Member(wanted) if name != wanted && !message.has(wanted) => {
+        let Some((name, text, json)) = thinking else { return };
+        match self.reasoning_field {
+            ReasoningField::Member(wanted) if name != wanted && !message.has(wanted) => {
                 splice.append(message, wanted, json);
             }
-            Thoughts::Parts => {
+            ReasoningField::Parts => {
                 let mut parts = vec![PartOut::thinking(&text)];
-                let said = message.word("content");
-                match said.as_deref() {
-                    Some(said) if !said.is_empty() => parts.push(PartOut::text(said, None)),
+                let content = message.string("content");
+                match content.as_deref() {
+                    Some(content) if !content.is_empty() => parts.push(PartOut::text(content, None)),
                     // A list has it already, or is the caller's own business.
-                    None if message.text_of("content").is_some_and(|content| content != "null") => return,
+                    None if message.json_of("content").is_some_and(|content| content != "null") => return,
                     _ => {}
                 }
                 let parts = Json::from_value(&parts);
@@ -118,30 +118,30 @@ impl OpenAiChat {
 }
 
 /// Follows one rule about a top-level member.
-pub fn follow(
+pub fn apply_rule(
     name: &'static str,
     rule: Rule,
     body: &Body,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
     edits: &mut Vec<Edit<'static>>,
 ) {
     let Some(value) = body.raw(name) else { return };
     match rule {
         Rule::Name(other) => rename(body, name, other, edits),
-        Rule::Words(words) => {
-            let word = body.text(name);
-            if let Some((_, to)) = words.iter().find(|(from, _)| word.as_deref() == Some(from)) {
+        Rule::Values(values) => {
+            let text = body.text(name);
+            if let Some((_, to)) = values.iter().find(|(from, _)| text.as_deref() == Some(from)) {
                 edits.push(Edit::Set(name, Cow::Owned(Json::from_value(to).get().to_owned())));
             }
         }
         Rule::Drop => {
             edits.push(Edit::Remove(name));
             if !matches!(value, "null" | "false") {
-                outgoing.drop_param(name, "this provider");
+                notes.drop_param(name, "this provider");
             }
         }
-        Rule::DropWord(word) => {
-            if body.text(name).as_deref() == Some(word) {
+        Rule::DropValue(dropped) => {
+            if body.text(name).as_deref() == Some(dropped) {
                 edits.push(Edit::Remove(name));
             }
         }
@@ -161,7 +161,7 @@ pub fn follow(
 fn rename(body: &Body, name: &'static str, other: &'static str, edits: &mut Vec<Edit<'static>>) {
     let Some(value) = body.raw(name) else { return };
     edits.push(Edit::Remove(name));
-    if value != "null" && body.raw(other).is_none_or(|known| known == "null") {
+    if value != "null" && body.raw(other).is_none_or(|existing| existing == "null") {
         edits.push(Edit::Set(other, Cow::Owned(value.to_owned())));
     }
 }
@@ -169,14 +169,14 @@ fn rename(body: &Body, name: &'static str, other: &'static str, edits: &mut Vec<
 /// The schema of `response_format`, where it is one.
 fn schema(body: &Body) -> Option<String> {
     let format = Object::read(body.raw("response_format")?)?;
-    if format.word("type")? != "json_schema" {
+    if format.string("type")? != "json_schema" {
         return None;
     }
-    Some(format.inner("json_schema")?.text_of("schema")?.to_owned())
+    Some(format.inner("json_schema")?.json_of("schema")?.to_owned())
 }
 
 fn shorten<'t>(object: &Object<'t>, name: &str, splice: &mut Splice<'t>) {
-    let Some(id) = object.word(name) else { return };
+    let Some(id) = object.string(name) else { return };
     if let Cow::Owned(short) = short_id(&id) {
         splice.replace(object, name, Json::from_value(&short).get());
     }
@@ -184,19 +184,19 @@ fn shorten<'t>(object: &Object<'t>, name: &str, splice: &mut Splice<'t>) {
 
 /// OpenAI's `file` and `input_audio` parts as Mistral has them.
 fn document<'t>(part: &Object<'t>, splice: &mut Splice<'t>) {
-    match part.word("type").as_deref() {
+    match part.string("type").as_deref() {
         Some("file") => {
             let Some(file) = part.inner("file") else { return };
-            let Some(data) = file.text_of("file_data") else { return };
+            let Some(data) = file.json_of("file_data") else { return };
             splice.replace(part, "type", "\"document_url\"");
             splice.remove(part, |name, _| name == "file");
             splice.append(part, "document_url", data);
-            if let Some(name) = file.text_of("filename") {
+            if let Some(name) = file.json_of("filename") {
                 splice.append(part, "document_name", name);
             }
         }
         Some("input_audio") => {
-            let data = part.inner("input_audio").and_then(|audio| audio.text_of("data"));
+            let data = part.inner("input_audio").and_then(|audio| audio.json_of("data"));
             if let Some(data) = data {
                 splice.replace(part, "input_audio", data);
             }

@@ -2,22 +2,22 @@
 //!
 //! Not failing statuses: those bodies are read by [`Fault::read`].
 
-use super::chunk::words;
+use super::chunk::non_empty_text;
 use crate::api::chat::{Finish, Json, ProviderError};
 use serde::Deserialize;
 
 /// How a choice ended.
 pub(super) enum Ending {
     Finish(Finish),
-    Fault(ProviderError),
+    Error(ProviderError),
 }
 
 /// What a `finish_reason` means. One nobody knows is taken for a stop: the turn is over, at any rate.
 pub(super) fn ending(reason: &str) -> Ending {
     let failed = |status: u16, message: &str| {
-        let mut fault = ProviderError::new(status, message).with_kind("server_error");
-        fault.code = Some(reason.to_owned());
-        Ending::Fault(fault)
+        let mut error = ProviderError::new(status, message).with_kind("server_error");
+        error.code = Some(reason.to_owned());
+        Ending::Error(error)
     };
     let lower = reason.to_ascii_lowercase();
     Ending::Finish(match lower.as_str() {
@@ -55,7 +55,7 @@ pub(super) fn ending(reason: &str) -> Ending {
 /// Members by which an answer without choices tells that it failed, or how.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Told<'a> {
+struct ErrorFields<'a> {
     #[serde(borrow)]
     error: Option<Json<'a>>,
     object: Option<Json<'a>>,
@@ -77,47 +77,49 @@ struct BaseResp<'a> {
 }
 
 /// The failure that one JSON object tells of, when it does.
-pub(super) fn told(text: &str) -> Option<ProviderError> {
+pub(super) fn error_in(text: &str) -> Option<ProviderError> {
     // A quick look first: nearly no piece of a stream has any of these.
-    let finder = |word: &str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
+    let finder = |needle: &str| memchr::memmem::find(text.as_bytes(), needle.as_bytes()).is_some();
     if !finder("error") && !finder("base_resp") {
         return None;
     }
     let json = Json::parse(text)?;
-    let told = json.read::<Told<'_>>()?;
+    let fields = json.read::<ErrorFields<'_>>()?;
     let is_error = |json: &Json<'_>| !matches!(json.get(), "null" | "{}" | "\"\"" | "false" | "[]");
-    if told.error.as_ref().is_some_and(is_error) {
-        return Some(fault(text, told.error.as_ref()));
+    if fields.error.as_ref().is_some_and(is_error) {
+        return Some(read_error(text, fields.error.as_ref()));
     }
-    if words(&told.object).as_deref() == Some("error") || words(&told.kind).as_deref() == Some("error") {
-        return Some(fault(text, None));
+    if non_empty_text(&fields.object).as_deref() == Some("error")
+        || non_empty_text(&fields.kind).as_deref() == Some("error")
+    {
+        return Some(read_error(text, None));
     }
-    told.base_resp.filter(|resp| resp.status_code != 0).map(|resp| resp.fault())
+    fields.base_resp.filter(|resp| resp.status_code != 0).map(|resp| resp.to_error())
 }
 
 /// The failure told by a piece of a stream that is no answer: words without the word error.
-pub(super) fn loose(text: &str) -> Option<ProviderError> {
-    let says = |name: &str| name == "message" || name == "detail" || name == "msg";
+pub(super) fn untyped_error(text: &str) -> Option<ProviderError> {
+    let is_message = |name: &str| name == "message" || name == "detail" || name == "msg";
     let members = Json::members(text)?;
-    members.iter().any(|(name, value)| says(name) && !value.is_null()).then(|| fault(text, None))
+    members.iter().any(|(name, value)| is_message(name) && !value.is_null()).then(|| read_error(text, None))
 }
 
 /// The failure told by `text`, which is one: an error event, or an answer that is none.
-pub(super) fn fault(text: &str, error: Option<&Json<'_>>) -> ProviderError {
-    let mut fault = ProviderError::read(502, text.as_bytes());
-    if fault.message == ProviderError::read(502, b"").message {
-        fault.message = ProviderError::unreadable("it is no chat completion").message;
+pub(super) fn read_error(text: &str, error: Option<&Json<'_>>) -> ProviderError {
+    let mut failure = ProviderError::read(502, text.as_bytes());
+    if failure.message == ProviderError::read(502, b"").message {
+        failure.message = ProviderError::unreadable("it is no chat completion").message;
     }
     let json = Json::parse(text);
-    let outer = json.as_ref().and_then(Json::read::<Told<'_>>);
-    let inner = error.or(outer.as_ref().and_then(|told| told.error.as_ref()));
-    let inner = inner.and_then(Json::read::<Told<'_>>);
-    let status = inner.and_then(|told| told.status()).or_else(|| outer.as_ref()?.status());
-    fault.status = status.unwrap_or(502);
-    fault
+    let outer = json.as_ref().and_then(Json::read::<ErrorFields<'_>>);
+    let inner = error.or(outer.as_ref().and_then(|fields| fields.error.as_ref()));
+    let inner = inner.and_then(Json::read::<ErrorFields<'_>>);
+    let status = inner.and_then(|fields| fields.status()).or_else(|| outer.as_ref()?.status());
+    failure.status = status.unwrap_or(502);
+    failure
 }
 
-impl Told<'_> {
+impl ErrorFields<'_> {
     /// The HTTP status that the error's words mean, where they mean one.
     fn status(&self) -> Option<u16> {
         let number = |json: &Option<Json<'_>>| {
@@ -125,10 +127,11 @@ impl Told<'_> {
             let number = json.read::<u16>().or_else(|| json.text()?.parse().ok())?;
             (400..600).contains(&number).then_some(number)
         };
-        let said = number(&self.status_code).or_else(|| number(&self.status)).or_else(|| number(&self.code));
-        let kinds = [words(&self.kind), words(&self.code)];
-        let has = |word: &str| kinds.iter().flatten().any(|kind| kind.to_ascii_lowercase().contains(word));
-        said.or_else(|| match () {
+        let status =
+            number(&self.status_code).or_else(|| number(&self.status)).or_else(|| number(&self.code));
+        let kinds = [non_empty_text(&self.kind), non_empty_text(&self.code)];
+        let has = |part: &str| kinds.iter().flatten().any(|kind| kind.to_ascii_lowercase().contains(part));
+        status.or_else(|| match () {
             () if has("rate_limit") || has("too_many") || has("quota") => Some(429),
             () if has("authentication") || has("api_key") => Some(401),
             () if has("permission") => Some(403),
@@ -142,7 +145,7 @@ impl Told<'_> {
 }
 
 impl BaseResp<'_> {
-    fn fault(&self) -> ProviderError {
+    fn to_error(&self) -> ProviderError {
         // <https://platform.minimax.io/docs/api-reference/errorcode>
         let status = match self.status_code {
             1002 | 1039 | 1041 | 2045 | 2056 => 429,
@@ -152,8 +155,8 @@ impl BaseResp<'_> {
             1001 => 504,
             _ => 502,
         };
-        let words = words(&self.status_msg);
-        let message = words.as_deref().unwrap_or("The provider failed and did not say why.");
+        let text = non_empty_text(&self.status_msg);
+        let message = text.as_deref().unwrap_or("The provider failed and did not say why.");
         ProviderError { code: Some(self.status_code.to_string()), ..ProviderError::new(status, message) }
     }
 }

@@ -8,68 +8,68 @@ use super::fault::{Ending, ending};
 use super::splice::{Object, Splice};
 use super::teller;
 use crate::api::chat::{Event, Json};
-use crate::provider::way::Mend;
+use crate::provider::way::ResponsePatch;
 
 /// For every vendor that speaks OpenAI's chat and is not OpenAI.
 #[derive(Debug)]
-pub struct ChatMend;
+pub struct ChatPatch;
 
 /// [`ChatMend`], for [`crate::provider::way::Way::Same`].
-pub static CHAT_MEND: ChatMend = ChatMend;
+pub static CHAT_PATCH: ChatPatch = ChatPatch;
 
-impl Mend for ChatMend {
-    fn mend(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>> {
+impl ResponsePatch for ChatPatch {
+    fn patch(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(data).ok()?.trim_start();
-        let answer = Object::read(text)?;
+        let response = Object::read(text)?;
         // An error is the provider's own; and what has no choices is no chat.
-        if !answer.has("choices") || answer.get("error").is_some_and(|error| !error.is_null()) {
+        if !response.has("choices") || response.get("error").is_some_and(|error| !error.is_null()) {
             return None;
         }
-        let mut mending = Mending { splice: Splice::new(text), streamed, answer };
-        mending.members();
-        for (position, choice) in mending.answer.list("choices").iter().enumerate() {
-            mending.choice(position, choice);
+        let mut patch = Patch { splice: Splice::new(text), streamed, response };
+        patch.members();
+        for (position, choice) in patch.response.list("choices").iter().enumerate() {
+            patch.choice(position, choice);
         }
-        mending.splice.done().map(String::into_bytes)
+        patch.splice.finish().map(String::into_bytes)
     }
 }
 
-struct Mending<'t> {
+struct Patch<'t> {
     splice: Splice<'t>,
     streamed: bool,
-    answer: Object<'t>,
+    response: Object<'t>,
 }
 
-impl<'t> Mending<'t> {
+impl<'t> Patch<'t> {
     /// The members beside the choices.
     fn members(&mut self) {
-        let answer = &self.answer;
-        if answer.word("object").is_none_or(|object| object.is_empty()) {
+        let response = &self.response;
+        if response.string("object").is_none_or(|object| object.is_empty()) {
             let object = if self.streamed { "\"chat.completion.chunk\"" } else { "\"chat.completion\"" };
-            put(&mut self.splice, answer, "object", object);
+            set(&mut self.splice, response, "object", object);
         }
-        if let Some(tier) = answer.word("service_tier")
+        if let Some(tier) = response.string("service_tier")
             && let Some(standard) = standard_tier(&tier)
         {
-            self.splice.replace(answer, "service_tier", Json::from_value(&standard).get());
-            self.splice.append(answer, "native_service_tier", Json::from_value(&*tier).get());
+            self.splice.replace(response, "service_tier", Json::from_value(&standard).get());
+            self.splice.append(response, "native_service_tier", Json::from_value(&*tier).get());
         }
-        let figures = match answer.inner("usage") {
+        let usage = match response.inner("usage") {
             Some(usage) => {
                 // The schema has these left out or objects.
                 let is_details = |name: &str| name.ends_with("_details");
                 self.splice.remove(&usage, |name, value| is_details(name) && value.is_null());
                 return;
             }
-            None => answer.inner("x_groq").and_then(|groq| groq.text_of("usage")),
+            None => response.inner("x_groq").and_then(|groq| groq.json_of("usage")),
         };
         // Moonshot's stands in the last choice.
-        let in_choice = |choice: Object<'t>| choice.text_of("usage");
-        let figures = figures.or_else(|| answer.list("choices").into_iter().find_map(in_choice));
-        match figures.filter(|figures| figures.starts_with('{')) {
-            Some(figures) => put(&mut self.splice, answer, "usage", figures),
+        let in_choice = |choice: Object<'t>| choice.json_of("usage");
+        let usage = usage.or_else(|| response.list("choices").into_iter().find_map(in_choice));
+        match usage.filter(|usage| usage.starts_with('{')) {
+            Some(usage) => set(&mut self.splice, response, "usage", usage),
             None if !self.streamed => {
-                self.splice.remove(answer, |name, value| name == "usage" && value.is_null());
+                self.splice.remove(response, |name, value| name == "usage" && value.is_null());
             }
             None => {}
         }
@@ -79,23 +79,23 @@ impl<'t> Mending<'t> {
         if !choice.has("index") {
             self.splice.append(choice, "index", &position.to_string());
         }
-        let said = choice.inner(if self.streamed { "delta" } else { "message" });
-        let called = said.as_ref().is_some_and(|said| !said.list("tool_calls").is_empty());
-        if let Some(said) = said {
-            self.said(&said, position);
+        let message = choice.inner(if self.streamed { "delta" } else { "message" });
+        let called = message.as_ref().is_some_and(|message| !message.list("tool_calls").is_empty());
+        if let Some(message) = message {
+            self.message(&message, position);
         }
         self.finish(choice, called);
     }
 
     fn finish(&mut self, choice: &Object<'t>, called: bool) {
-        let Some(reason) = choice.word("finish_reason") else {
+        let Some(reason) = choice.string("finish_reason") else {
             // Z.ai leaves it out of all pieces but the last.
             if self.streamed && !choice.has("finish_reason") {
                 self.splice.append(choice, "finish_reason", "null");
             }
             return;
         };
-        let word = match ending(&reason) {
+        let standard = match ending(&reason) {
             _ if reason.is_empty() && self.streamed => {
                 return self.splice.replace(choice, "finish_reason", "null");
             }
@@ -103,17 +103,17 @@ impl<'t> Mending<'t> {
             Ending::Finish(finish) if called && finish.as_str() == "stop" => "tool_calls",
             Ending::Finish(finish) => finish.as_str(),
             // A finish that is a failure becomes one: clients would take it for the end of a good answer.
-            Ending::Fault(fault) if self.streamed => {
+            Ending::Error(failure) if self.streamed => {
                 self.splice.replace(choice, "finish_reason", "null");
                 let error = serde_json::json!({
-                    "message": fault.message, "type": fault.kind, "param": null, "code": fault.code,
+                    "message": failure.message, "type": failure.kind, "param": null, "code": failure.code,
                 });
-                return put(&mut self.splice, &self.answer, "error", &error.to_string());
+                return set(&mut self.splice, &self.response, "error", &error.to_string());
             }
-            Ending::Fault(_) => return,
+            Ending::Error(_) => return,
         };
-        if word != reason {
-            self.splice.replace(choice, "finish_reason", Json::from_value(word).get());
+        if standard != reason {
+            self.splice.replace(choice, "finish_reason", Json::from_value(standard).get());
             if !choice.has("native_finish_reason") {
                 self.splice.append(choice, "native_finish_reason", Json::from_value(&*reason).get());
             }
@@ -121,36 +121,36 @@ impl<'t> Mending<'t> {
     }
 
     /// A message or a delta.
-    fn said(&mut self, said: &Object<'t>, position: usize) {
+    fn message(&mut self, message: &Object<'t>, position: usize) {
         let streamed = self.streamed;
         let unwanted = |name: &str, value: &Json<'t>| match name {
             "tool_calls" | "function_call" | "annotations" => value.is_null(),
             "role" => streamed && (value.is_null() || value.get() == "\"\""),
             _ => false,
         };
-        self.splice.remove(said, unwanted);
+        self.splice.remove(message, unwanted);
         let mut thoughts = None;
-        if said.text_of("content").is_some_and(|content| content.starts_with('[')) {
-            let (text, thinking) = parted(said);
+        if message.json_of("content").is_some_and(|content| content.starts_with('[')) {
+            let (text, thinking) = split_content(message);
             // A piece that is only thought says nothing.
             let text = Json::from_value(&Some(text).filter(|text| !streamed || !text.is_empty()));
-            self.splice.replace(said, "content", text.get());
+            self.splice.replace(message, "content", text.get());
             thoughts = Some(Json::from_value(&thinking).get().to_owned()).filter(|_| !thinking.is_empty());
         }
-        let reasoning = said.word("reasoning").filter(|text| !text.is_empty());
-        let reasoning = reasoning.and_then(|_| said.text_of("reasoning").map(str::to_owned));
+        let reasoning = message.string("reasoning").filter(|text| !text.is_empty());
+        let reasoning = reasoning.and_then(|_| message.json_of("reasoning").map(str::to_owned));
         if let Some(thoughts) = thoughts.or(reasoning)
-            && said.get("reasoning_content").is_none_or(Json::is_null)
+            && message.get("reasoning_content").is_none_or(Json::is_null)
         {
-            put(&mut self.splice, said, "reasoning_content", &thoughts);
+            set(&mut self.splice, message, "reasoning_content", &thoughts);
         }
-        for (index, call) in said.list("tool_calls").iter().enumerate() {
+        for (index, call) in message.list("tool_calls").iter().enumerate() {
             self.tool_call(call, (position, index));
         }
         if !streamed {
             for (name, json) in [("role", "\"assistant\""), ("content", "null"), ("refusal", "null")] {
-                if !said.has(name) {
-                    self.splice.append(said, name, json);
+                if !message.has(name) {
+                    self.splice.append(message, name, json);
                 }
             }
         }
@@ -170,15 +170,15 @@ impl<'t> Mending<'t> {
             if call.get("type").is_none_or(Json::is_null) && function.is_some() {
                 self.splice.append(call, "type", "\"function\"");
             }
-            if call.word("id").is_none_or(|id| id.is_empty()) {
-                let answer = self.answer.word("id").unwrap_or_default();
-                let id = format!("call_{answer}_{choice}_{index}");
-                put(&mut self.splice, call, "id", Json::from_value(&id).get());
+            if call.string("id").is_none_or(|id| id.is_empty()) {
+                let response_id = self.response.string("id").unwrap_or_default();
+                let id = format!("call_{response_id}_{choice}_{index}");
+                set(&mut self.splice, call, "id", Json::from_value(&id).get());
             }
         }
         let Some(function) = function else { return };
         // Of a stream the first piece of a call says so; OpenAI's clients for Node want it.
-        let begins = function.word("name").is_some_and(|name| !name.is_empty());
+        let begins = function.string("name").is_some_and(|name| !name.is_empty());
         if streamed && begins && call.get("type").is_none_or(Json::is_null) {
             self.splice.append(call, "type", "\"function\"");
         }
@@ -197,7 +197,7 @@ impl<'t> Mending<'t> {
 }
 
 /// Replaces a member's value, or adds the member.
-fn put<'t>(splice: &mut Splice<'t>, object: &Object<'t>, name: &str, json: &str) {
+fn set<'t>(splice: &mut Splice<'t>, object: &Object<'t>, name: &str, json: &str) {
     match object.has(name) {
         true => splice.replace(object, name, json),
         false => splice.append(object, name, json),
@@ -205,10 +205,10 @@ fn put<'t>(splice: &mut Splice<'t>, object: &Object<'t>, name: &str, json: &str)
 }
 
 /// Mistral's content in parts, as text and thinking.
-fn parted(said: &Object<'_>) -> (String, String) {
+fn split_content(message: &Object<'_>) -> (String, String) {
     let (mut text, mut thinking) = (String::new(), String::new());
-    if let Some(content) = said.get("content") {
-        teller::say_content(0, content, &mut |event| match event {
+    if let Some(content) = message.get("content") {
+        teller::emit_content(0, content, &mut |event| match event {
             Event::Text { text: more, .. } => text.push_str(more),
             Event::Reasoning { text: more, .. } => thinking.push_str(more),
             _ => {}

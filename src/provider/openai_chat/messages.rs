@@ -4,10 +4,10 @@
 
 use super::parts::PartOut;
 use super::short_id::short_id;
-use super::{OpenAiChat, Thoughts};
+use super::{OpenAiChat, ReasoningField};
 use crate::api::chat::{Json, Message, Part, Role, ToolCall};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -81,7 +81,7 @@ struct Shown<'a> {
 pub(super) fn messages<'a>(
     messages: &'a [Message<'a>],
     chat: &OpenAiChat,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Vec<MessageOut<'a>>, Error> {
     let mut out = Vec::with_capacity(messages.len());
     let mut shown: Vec<Shown<'a>> = Vec::new();
@@ -102,7 +102,7 @@ pub(super) fn messages<'a>(
             out.push(MessageOut::new("user", Some(Content::Parts(before))));
         }
         out.push(match message.role {
-            Role::Assistant => assistant(message, chat, outgoing, &at)?,
+            Role::Assistant => assistant(message, chat, notes, &at)?,
             _ => system(message, chat, &at)?,
         });
     }
@@ -180,7 +180,7 @@ fn content<'a>(
 ) -> Result<Content<'a>, Error> {
     let mut parts = before;
     for (index, part) in message.content.iter().enumerate() {
-        parts.extend(PartOut::of(part, chat, &format!("{at}.content[{index}]"))?);
+        parts.extend(PartOut::from_part(part, chat, &format!("{at}.content[{index}]"))?);
     }
     Ok(match parts.as_slice() {
         [] => Content::Text(Cow::Borrowed("")),
@@ -217,7 +217,7 @@ fn tool<'a>(
             Part::Other { json, .. } => {
                 pictures.push(PartOut::Made { kind: "text", text: json.get().to_owned() });
             }
-            _ => pictures.extend(PartOut::of(part, chat, &format!("{at}.content[{index}]"))?),
+            _ => pictures.extend(PartOut::from_part(part, chat, &format!("{at}.content[{index}]"))?),
         }
     }
     let mut text = joined(&message.content, "\n");
@@ -241,7 +241,7 @@ fn call_id<'a>(id: &'a str, chat: &OpenAiChat) -> Cow<'a, str> {
 fn assistant<'a>(
     message: &'a Message<'a>,
     chat: &OpenAiChat,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
     at: &str,
 ) -> Result<MessageOut<'a>, Error> {
     let mut out = MessageOut::new("assistant", None).named(message, chat);
@@ -253,20 +253,20 @@ fn assistant<'a>(
             Part::Refusal(text) => refusal.push_str(text),
             Part::Reasoning { text, signature } => {
                 thoughts.push_str(text);
-                if let (Thoughts::Details, Some(signature)) = (chat.thoughts, signature) {
+                if let (ReasoningField::Details, Some(signature)) = (chat.reasoning_field, signature) {
                     out.reasoning_details.push(Detail::Text { kind: "reasoning.text", text, signature });
                 }
             }
             Part::Redacted { data } => {
                 let detail = Json::parse(data).filter(Json::is_object);
-                if let (Thoughts::Details, Some(detail)) = (chat.thoughts, detail) {
+                if let (ReasoningField::Details, Some(detail)) = (chat.reasoning_field, detail) {
                     out.reasoning_details.push(Detail::Whole(detail));
                 }
             }
-            Part::ToolCall(call) => out.tool_calls.push(CallOut::of(call, chat)),
+            Part::ToolCall(call) => out.tool_calls.push(CallOut::new(call, chat)),
             // What another provider's own tools did: its text tells of it.
             Part::Other { kind, .. } => {
-                outgoing.warn(at, format!("{kind} left out, it is another provider's"));
+                notes.warn(at, format!("{kind} left out, it is another provider's"));
             }
             Part::Image(_) | Part::Audio { .. } | Part::File(_) => {
                 let message = format!("{at}: this provider takes text only in an assistant's message.");
@@ -281,22 +281,22 @@ fn assistant<'a>(
     }
     let mut text = joined(&message.content, "");
     text = if refusal.is_empty() { text } else { Cow::Owned(format!("{text}{refusal}")) };
-    let silent = text.is_empty() && (refused || !out.tool_calls.is_empty());
-    out.content = (!silent).then_some(Content::Text(text));
+    let no_content = text.is_empty() && (refused || !out.tool_calls.is_empty());
+    out.content = (!no_content).then_some(Content::Text(text));
     if !thoughts.is_empty() {
-        out.think(thoughts, &message.content, chat);
+        out.set_thinking(thoughts, &message.content, chat);
     }
     Ok(out)
 }
 
 impl<'a> MessageOut<'a> {
-    fn think(&mut self, thoughts: String, content: &'a [Part<'a>], chat: &OpenAiChat) {
-        match chat.thoughts {
-            Thoughts::Nowhere => {}
-            Thoughts::Details if !self.reasoning_details.is_empty() => {}
-            Thoughts::Member("reasoning_content") => self.reasoning_content = Some(thoughts),
-            Thoughts::Details | Thoughts::Member(_) => self.reasoning = Some(thoughts),
-            Thoughts::Parts => {
+    fn set_thinking(&mut self, thoughts: String, content: &'a [Part<'a>], chat: &OpenAiChat) {
+        match chat.reasoning_field {
+            ReasoningField::Nowhere => {}
+            ReasoningField::Details if !self.reasoning_details.is_empty() => {}
+            ReasoningField::Member("reasoning_content") => self.reasoning_content = Some(thoughts),
+            ReasoningField::Details | ReasoningField::Member(_) => self.reasoning = Some(thoughts),
+            ReasoningField::Parts => {
                 let parts = content.iter().filter_map(|part| match part {
                     Part::Reasoning { text, .. } if !text.is_empty() => Some(PartOut::thinking(text)),
                     Part::Text { text, .. } if !text.is_empty() => Some(PartOut::text(text, None)),
@@ -309,15 +309,16 @@ impl<'a> MessageOut<'a> {
 }
 
 impl<'a> CallOut<'a> {
-    fn of(call: &'a ToolCall<'a>, chat: &OpenAiChat) -> Self {
+    fn new(call: &'a ToolCall<'a>, chat: &OpenAiChat) -> Self {
         let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_ref() };
         // OpenRouter's Gemini models want their seal back.
-        let seal = call.signature.as_deref().filter(|_| chat.thoughts == Thoughts::Details);
+        let signature = call.signature.as_deref().filter(|_| chat.reasoning_field == ReasoningField::Details);
         Self {
             id: call_id(&call.id, chat),
             kind: "function",
             function: FunctionOut { name: &call.name, arguments },
-            extra_content: seal.map(|seal| serde_json::json!({"google": {"thought_signature": seal}})),
+            extra_content: signature
+                .map(|signature| serde_json::json!({"google": {"thought_signature": signature}})),
         }
     }
 }

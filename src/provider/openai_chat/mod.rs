@@ -7,8 +7,8 @@
 
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Chat, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, ChatAdapter};
 
 pub mod accents;
 mod calls;
@@ -25,18 +25,18 @@ mod teller;
 mod thinking;
 mod write;
 
-pub use mend::CHAT_MEND;
+pub use mend::CHAT_PATCH;
 
 /// How one vendor speaks OpenAI's chat completions.
 #[derive(Debug)]
 pub struct OpenAiChat {
     /// It takes the role `developer`; others get `system`, which says the same there.
     pub developer: bool,
-    pub limit: Limit,
+    pub max_tokens_param: MaxTokensParam,
     /// How thinking of earlier turns goes back.
-    pub thoughts: Thoughts,
+    pub reasoning_field: ReasoningField,
     /// How thinking is asked for.
-    pub effort: Effort,
+    pub reasoning_param: ReasoningParam,
     /// It takes `response_format.type` `json_schema`. Others get `json_object` and the schema in words.
     pub schemas: bool,
     /// It knows `stream_options`; others tell usage unasked.
@@ -54,18 +54,18 @@ pub struct OpenAiChat {
 
 /// The name of the limit on the answer's tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum MaxTokensParam {
     /// `max_completion_tokens`; the older name is refused by some models.
-    New,
+    MaxCompletionTokens,
     /// Both names are known, or nobody says: a caller's own stays, `max_tokens` is written.
-    Either,
+    Both,
     /// `max_tokens`; the newer name is refused or passed over.
-    Old,
+    MaxTokens,
 }
 
 /// Where an assistant's earlier thinking stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Thoughts {
+pub enum ReasoningField {
     /// Nowhere: it is left out.
     Nowhere,
     /// In this member of the message.
@@ -78,7 +78,7 @@ pub enum Thoughts {
 
 /// The words for thinking before the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effort {
+pub enum ReasoningParam {
     /// `reasoning_effort`.
     Effort,
     /// `thinking: {"type"}`, and `reasoning_effort` beside it.
@@ -108,11 +108,11 @@ pub enum Rule {
     /// It has another name.
     Name(&'static str),
     /// These words are others.
-    Words(&'static [(&'static str, &'static str)]),
+    Values(&'static [(&'static str, &'static str)]),
     /// It is refused there and harmless to leave out.
     Drop,
     /// This word says nothing new, and is refused.
-    DropWord(&'static str),
+    DropValue(&'static str),
     /// Anthropic's `thinking`, passed over there: `reasoning_effort` says it.
     Effort,
 }
@@ -123,9 +123,9 @@ pub static OPENAI_CHAT: OpenAiChat = OpenAiChat::OPENAI;
 impl OpenAiChat {
     pub const OPENAI: OpenAiChat = OpenAiChat {
         developer: true,
-        limit: Limit::New,
-        thoughts: Thoughts::Nowhere,
-        effort: Effort::Effort,
+        max_tokens_param: MaxTokensParam::MaxCompletionTokens,
+        reasoning_field: ReasoningField::Nowhere,
+        reasoning_param: ReasoningParam::Effort,
         schemas: true,
         stream_options: true,
         cache_control: false,
@@ -136,17 +136,17 @@ impl OpenAiChat {
     };
 }
 
-impl Chat for OpenAiChat {
+impl ChatAdapter for OpenAiChat {
     fn write(
         &self,
         request: ChatRequest<'_>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
-        write::write(self, request, target, outgoing)
+        write::write(self, request, target, notes)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
+    fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
         match streamed {
             true => Box::<reader::Stream>::default(),
             false => Box::<reader::Whole>::default(),

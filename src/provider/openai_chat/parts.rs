@@ -129,7 +129,7 @@ impl<'a> PartOut<'a> {
     ///
     /// # Errors
     /// 400 for what the vendor has no part for.
-    pub fn of(part: &'a Part<'a>, chat: &OpenAiChat, at: &str) -> Result<Option<Self>, Error> {
+    pub fn from_part(part: &'a Part<'a>, chat: &OpenAiChat, at: &str) -> Result<Option<Self>, Error> {
         let cache = |json: &'a Option<Json<'a>>| json.as_ref().filter(|_| chat.cache_control);
         Ok(Some(match part {
             Part::Text { text, .. } if text.is_empty() => return Ok(None),

@@ -28,26 +28,26 @@ impl<'t> Object<'t> {
 
     /// The object in a member, when it is one.
     pub fn inner(&self, name: &str) -> Option<Object<'t>> {
-        Self::read(self.text_of(name)?)
+        Self::read(self.json_of(name)?)
     }
 
     /// The objects in a member that is a list.
     pub fn list(&self, name: &str) -> Vec<Object<'t>> {
-        let list = self.text_of(name).and_then(|text| serde_json::from_str::<Vec<Json<'t>>>(text).ok());
+        let list = self.json_of(name).and_then(|text| serde_json::from_str::<Vec<Json<'t>>>(text).ok());
         list.unwrap_or_default().iter().filter_map(|json| Self::read(json.source()?)).collect()
     }
 
     pub fn get(&self, name: &str) -> Option<&Json<'t>> {
-        self.members.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        self.members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
     }
 
     /// The JSON text of a member.
-    pub fn text_of(&self, name: &str) -> Option<&'t str> {
+    pub fn json_of(&self, name: &str) -> Option<&'t str> {
         self.get(name)?.source()
     }
 
     /// The text of a member that is a string.
-    pub fn word(&self, name: &str) -> Option<Cow<'_, str>> {
+    pub fn string(&self, name: &str) -> Option<Cow<'_, str>> {
         self.get(name)?.text()
     }
 
@@ -69,7 +69,7 @@ impl<'t> Splice<'t> {
 
     /// Puts `json` in the place of a member's value.
     pub fn replace(&mut self, object: &Object<'t>, name: &str, json: impl Into<String>) {
-        if let Some(value) = object.text_of(name) {
+        if let Some(value) = object.json_of(name) {
             self.changes.push((self.place(value), json.into()));
         }
     }
@@ -116,7 +116,7 @@ impl<'t> Splice<'t> {
     }
 
     /// The text with all changes made; `None` when there are none.
-    pub fn done(mut self) -> Option<String> {
+    pub fn finish(mut self) -> Option<String> {
         if self.changes.is_empty() {
             return None;
         }
@@ -153,7 +153,7 @@ mod tests {
         }
         splice.replace(&whole, "a", "2");
         let wanted = r#"{ "a" : 2, "b":{ "d":"x","h":"new" } , "f":[{"g":1,"i":2},2,{"i":2}] }"#;
-        assert_eq!(splice.done().unwrap(), wanted);
-        assert!(Splice::new(text).done().is_none());
+        assert_eq!(splice.finish().unwrap(), wanted);
+        assert!(Splice::new(text).finish().is_none());
     }
 }

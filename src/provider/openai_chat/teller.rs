@@ -4,7 +4,7 @@
 //! follow it, and usage comes after it.
 
 use super::calls::Calls;
-use super::chunk::{AudioIn, ChoiceIn, MessageIn, PartIn, UrlIn, words};
+use super::chunk::{AudioIn, ChoiceIn, MessageIn, PartIn, UrlIn, non_empty_text};
 use super::fault::{self, Ending};
 use super::thinking;
 use crate::api::chat::{Event, EventSink, Finish, Json, ProviderError, Source, Start};
@@ -13,26 +13,26 @@ use serde::Deserialize;
 use std::borrow::Cow;
 
 /// More choices than anyone asks for.
-const MOST_CHOICES: u32 = 128;
+const MAX_CHOICES: u32 = 128;
 /// The most further members told.
-const MOST_MEMBERS: usize = 32;
+const MAX_MEMBERS: usize = 32;
 
 /// One answer so far.
 #[derive(Debug, Default)]
-pub(super) struct Teller {
+pub(super) struct EventEmitter {
     started: bool,
-    choices: Vec<Turn>,
+    choices: Vec<ChoiceState>,
     usage: Option<Usage>,
     /// Names of further members told.
     members: Vec<String>,
 }
 
 #[derive(Debug, Default)]
-struct Turn {
+struct ChoiceState {
     calls: Calls,
     finish: Option<(Finish, String)>,
     /// Something was said in pieces.
-    said: bool,
+    has_deltas: bool,
 }
 
 /// The members of an answer that concern more than one place here.
@@ -51,12 +51,12 @@ struct XGroq<'a> {
     usage: Option<Json<'a>>,
 }
 
-impl Teller {
+impl EventEmitter {
     /// Takes one JSON object; whether it was an answer or a piece of one.
     ///
     /// # Errors
     /// The failure it tells of, or that it cannot be read.
-    pub fn take(&mut self, text: &str, streamed: bool, tell: EventSink<'_>) -> Result<bool, ProviderError> {
+    pub fn take(&mut self, text: &str, streamed: bool, sink: EventSink<'_>) -> Result<bool, ProviderError> {
         let members = Json::members(text).ok_or_else(|| ProviderError::unreadable("it is not JSON"))?;
         let mut parts = Parts::default();
         let mut rest = Vec::new();
@@ -78,44 +78,44 @@ impl Teller {
             }
         }
         parts.usage = parts.usage.or_else(|| groq.and_then(|groq| groq.usage));
-        let failed = fault::told(text);
+        let failed = fault::error_in(text);
         // A piece of a stream may be nothing but figures.
-        let is_answer = parts.choices.is_some() || (streamed && parts.usage.is_some());
-        if is_answer {
-            self.start(&parts, tell);
-            let told = self.choices(&parts, streamed, tell);
+        let is_response = parts.choices.is_some() || (streamed && parts.usage.is_some());
+        if is_response {
+            self.start(&parts, sink);
+            let result = self.choices(&parts, streamed, sink);
             if let Some(usage) = &parts.usage {
-                self.tell_usage(usage, tell);
+                self.emit_usage(usage, sink);
             }
             if failed.is_none() {
-                told?;
-                self.tell_members(&rest, tell);
+                result?;
+                self.emit_members(&rest, sink);
             }
         }
         match failed {
-            Some(fault) => Err(fault),
-            None => Ok(is_answer),
+            Some(error) => Err(error),
+            None => Ok(is_response),
         }
     }
 
     /// The provider says that the answer is over.
-    pub fn end(&mut self, tell: EventSink<'_>) {
-        self.flush(tell);
-        tell(Event::End);
+    pub fn end(&mut self, sink: EventSink<'_>) {
+        self.flush(sink);
+        sink(Event::End);
     }
 
     /// Nothing more comes: tells what was held back.
-    pub fn flush(&mut self, tell: EventSink<'_>) {
-        for (choice, turn) in (0..).zip(&mut self.choices) {
-            turn.calls.close(choice, tell);
-            if let Some((reason, native)) = turn.finish.take() {
-                tell(Event::Finish { choice, reason, native: &native });
+    pub fn flush(&mut self, sink: EventSink<'_>) {
+        for (choice, state) in (0..).zip(&mut self.choices) {
+            state.calls.close(choice, sink);
+            if let Some((reason, native)) = state.finish.take() {
+                sink(Event::Finish { choice, reason, native: &native });
             }
         }
     }
 
-    fn start(&mut self, parts: &Parts<'_>, tell: EventSink<'_>) {
-        let (id, model) = (words(&parts.id), words(&parts.model));
+    fn start(&mut self, parts: &Parts<'_>, sink: EventSink<'_>) {
+        let (id, model) = (non_empty_text(&parts.id), non_empty_text(&parts.model));
         // Azure's first piece has neither id nor model, only what its filter says.
         let empty = id.is_none() && model.is_none() && parts.choices.as_ref().is_none_or(Vec::is_empty);
         if self.started || empty {
@@ -126,25 +126,25 @@ impl Teller {
         let created = parts.created.as_ref().and_then(seconds).filter(|seconds| *seconds >= 1.0);
         // Seconds with a fraction, now and then; `as` saturates.
         let created = created.map(|seconds| seconds as u64);
-        tell(Event::Start(Start { id: id.as_deref(), model: model.as_deref(), created }));
+        sink(Event::Start(Start { id: id.as_deref(), model: model.as_deref(), created }));
     }
 
     fn choices(
         &mut self,
         parts: &Parts<'_>,
         streamed: bool,
-        tell: EventSink<'_>,
+        sink: EventSink<'_>,
     ) -> Result<(), ProviderError> {
         let list = parts.choices.as_deref().unwrap_or_default();
         for (position, json) in (0_u32..).zip(list) {
             let choice = json.read::<ChoiceIn<'_>>();
             let choice = choice.ok_or_else(|| ProviderError::unreadable("a choice is no object"))?;
             let index = choice.index.as_ref().and_then(Json::read::<u32>).unwrap_or(position);
-            if index < MOST_CHOICES {
-                self.choice(index, &choice, streamed, tell)?;
+            if index < MAX_CHOICES {
+                self.choice(index, &choice, streamed, sink)?;
             }
             if let Some(usage) = choice.usage.filter(|_| parts.usage.is_none()) {
-                self.tell_usage(&usage, tell);
+                self.emit_usage(&usage, sink);
             }
         }
         Ok(())
@@ -155,84 +155,89 @@ impl Teller {
         index: u32,
         choice: &ChoiceIn<'_>,
         streamed: bool,
-        tell: EventSink<'_>,
+        sink: EventSink<'_>,
     ) -> Result<(), ProviderError> {
         let at = index as usize;
         if self.choices.len() <= at {
-            self.choices.resize_with(at + 1, Turn::default);
+            self.choices.resize_with(at + 1, ChoiceState::default);
         }
-        let Some(turn) = self.choices.get_mut(at) else { return Ok(()) };
+        let Some(state) = self.choices.get_mut(at) else { return Ok(()) };
         // Perplexity sends the whole message so far beside each delta.
-        let (said, in_pieces) = match (&choice.delta, &choice.message) {
+        let (message_json, in_chunks) = match (&choice.delta, &choice.message) {
             (Some(delta), _) => (Some(delta), streamed),
-            (None, message) => (message.as_ref().filter(|_| !turn.said), false),
+            (None, message) => (message.as_ref().filter(|_| !state.has_deltas), false),
         };
-        if let Some(message) = said.and_then(Json::read::<MessageIn<'_>>) {
-            turn.said |= in_pieces;
-            say(index, &message, (turn, in_pieces), tell);
+        if let Some(message) = message_json.and_then(Json::read::<MessageIn<'_>>) {
+            state.has_deltas |= in_chunks;
+            emit_message(index, &message, (state, in_chunks), sink);
         }
         if let Some(logprobs) = choice.logprobs.as_ref().filter(|json| json.is_object()) {
-            tell(Event::Logprobs { choice: index, json: logprobs.get() });
+            sink(Event::Logprobs { choice: index, json: logprobs.get() });
         }
         if let Some(error) = choice.error.as_ref().filter(|error| !error.is_null()) {
-            return Err(fault::fault(error.get(), None));
+            return Err(fault::read_error(error.get(), None));
         }
-        let Some(reason) = words(&choice.finish_reason) else { return Ok(()) };
+        let Some(reason) = non_empty_text(&choice.finish_reason) else { return Ok(()) };
         match fault::ending(&reason) {
             Ending::Finish(finish) => {
-                turn.finish.get_or_insert_with(|| (finish, reason.into_owned()));
+                state.finish.get_or_insert_with(|| (finish, reason.into_owned()));
                 Ok(())
             }
-            Ending::Fault(fault) => Err(fault),
+            Ending::Error(error) => Err(error),
         }
     }
 
-    fn tell_usage(&mut self, json: &Json<'_>, tell: EventSink<'_>) {
+    fn emit_usage(&mut self, json: &Json<'_>, sink: EventSink<'_>) {
         let usage = Usage::read(json.get().as_bytes());
         // Some repeat it with every piece.
         if let Some(usage) = usage.filter(|usage| self.usage != Some(*usage)) {
             self.usage = Some(usage);
-            tell(Event::Usage(usage));
+            sink(Event::Usage(usage));
         }
     }
 
-    fn tell_members(&mut self, rest: &[(Cow<'_, str>, Json<'_>)], tell: EventSink<'_>) {
+    fn emit_members(&mut self, rest: &[(Cow<'_, str>, Json<'_>)], sink: EventSink<'_>) {
         for (name, json) in rest {
-            let known = self.members.iter().any(|member| member == name);
-            if !known && self.members.len() < MOST_MEMBERS {
+            let emitted = self.members.iter().any(|member| member == name);
+            if !emitted && self.members.len() < MAX_MEMBERS {
                 self.members.push(name.clone().into_owned());
-                tell(Event::Member { name, json: json.get() });
+                sink(Event::Member { name, json: json.get() });
             }
         }
     }
 }
 
 /// Tells what one message or delta says, in the order a model says it.
-fn say(choice: u32, message: &MessageIn<'_>, (turn, streamed): (&mut Turn, bool), tell: EventSink<'_>) {
-    thinking::tell_thinking(choice, message, tell);
+fn emit_message(
+    choice: u32,
+    message: &MessageIn<'_>,
+    (state, streamed): (&mut ChoiceState, bool),
+    sink: EventSink<'_>,
+) {
+    thinking::emit_thinking(choice, message, sink);
     if let Some(content) = &message.content {
-        say_content(choice, content, tell);
+        emit_content(choice, content, sink);
     }
-    if let Some(text) = words(&message.refusal) {
-        tell(Event::Refusal { choice, text: &text });
+    if let Some(text) = non_empty_text(&message.refusal) {
+        sink(Event::Refusal { choice, text: &text });
     }
     for image in list(&message.images) {
-        say_content(choice, &image, tell);
+        emit_content(choice, &image, sink);
     }
     if let Some(audio) = message.audio.as_ref().and_then(Json::read::<AudioIn<'_>>) {
-        say_audio(choice, &audio, tell);
+        emit_audio(choice, &audio, sink);
     }
     if let Some(calls) = &message.tool_calls {
-        turn.calls.take(choice, calls, streamed, tell);
+        state.calls.take(choice, calls, streamed, sink);
     }
     if let Some(function) = &message.function_call {
-        turn.calls.take_function(choice, function, streamed, tell);
+        state.calls.take_function(choice, function, streamed, sink);
     }
     for annotation in list(&message.annotations) {
-        tell(Event::Annotation { choice, json: annotation.get() });
+        sink(Event::Annotation { choice, json: annotation.get() });
     }
     if let Some(executed) = message.executed_tools.as_ref().filter(|json| json.get() != "[]") {
-        tell(Event::Member { name: "executed_tools", json: executed.get() });
+        sink(Event::Member { name: "executed_tools", json: executed.get() });
     }
 }
 
@@ -242,58 +247,58 @@ fn list<'j>(json: &'j Option<Json<'_>>) -> Vec<Json<'j>> {
 }
 
 /// Text, one part, or a list of parts.
-pub(super) fn say_content(choice: u32, content: &Json<'_>, tell: EventSink<'_>) {
+pub(super) fn emit_content(choice: u32, content: &Json<'_>, sink: EventSink<'_>) {
     if let Some(text) = content.text() {
         if !text.is_empty() {
-            tell(Event::Text { choice, text: &text });
+            sink(Event::Text { choice, text: &text });
         }
         return;
     }
     if let Some(parts) = content.read::<Vec<Json<'_>>>() {
-        return parts.iter().for_each(|part| say_part(choice, part, tell));
+        return parts.iter().for_each(|part| emit_part(choice, part, sink));
     }
-    say_part(choice, content, tell);
+    emit_part(choice, content, sink);
 }
 
-fn say_part(choice: u32, json: &Json<'_>, tell: EventSink<'_>) {
+fn emit_part(choice: u32, json: &Json<'_>, sink: EventSink<'_>) {
     if let Some(text) = json.text() {
-        return tell(Event::Text { choice, text: &text });
+        return sink(Event::Text { choice, text: &text });
     }
-    if thinking::tell_block(choice, json, tell) {
+    if thinking::emit_block(choice, json, sink) {
         return;
     }
     let part = json.read::<PartIn<'_>>().unwrap_or_default();
-    if let Some(text) = words(&part.text) {
-        tell(Event::Text { choice, text: &text });
-    } else if let Some(text) = words(&part.refusal) {
-        tell(Event::Refusal { choice, text: &text });
+    if let Some(text) = non_empty_text(&part.text) {
+        sink(Event::Text { choice, text: &text });
+    } else if let Some(text) = non_empty_text(&part.refusal) {
+        sink(Event::Refusal { choice, text: &text });
     } else if let Some(image) = part.image_url {
         let inner = image.read::<UrlIn<'_>>().unwrap_or_default();
-        if let Some(url) = image.text().or_else(|| words(&inner.url)) {
-            say_image(choice, url, tell);
+        if let Some(url) = image.text().or_else(|| non_empty_text(&inner.url)) {
+            emit_image(choice, url, sink);
         }
     }
 }
 
 /// A picture in a `data:` URL, or one that stands elsewhere.
-fn say_image(choice: u32, url: Cow<'_, str>, tell: EventSink<'_>) {
+fn emit_image(choice: u32, url: Cow<'_, str>, sink: EventSink<'_>) {
     match Source::from_url(url) {
         Source::Data { media_type, data } => {
-            tell(Event::Media { choice, media_type: &media_type, data: &data });
+            sink(Event::Media { choice, media_type: &media_type, data: &data });
         }
         Source::Url { url, .. } => {
             let block = serde_json::json!({"type": "image", "source": {"type": "url", "url": url}});
-            tell(Event::Block { choice, json: &block.to_string() });
+            sink(Event::Block { choice, json: &block.to_string() });
         }
         Source::Text(_) | Source::Id(_) => {}
     }
 }
 
-fn say_audio(choice: u32, audio: &AudioIn<'_>, tell: EventSink<'_>) {
-    if let Some(text) = words(&audio.transcript) {
-        tell(Event::Text { choice, text: &text });
+fn emit_audio(choice: u32, audio: &AudioIn<'_>, sink: EventSink<'_>) {
+    if let Some(text) = non_empty_text(&audio.transcript) {
+        sink(Event::Text { choice, text: &text });
     }
-    if let Some(data) = words(&audio.data) {
+    if let Some(data) = non_empty_text(&audio.data) {
         // The answer does not say what it is; its first bytes do, in base64. Streams are pcm16.
         let media_type = match data.get(..4) {
             Some("UklG") => "audio/wav",
@@ -302,6 +307,6 @@ fn say_audio(choice: u32, audio: &AudioIn<'_>, tell: EventSink<'_>) {
             Some("ZkxhQ" | "Zkxh") => "audio/flac",
             _ => "audio/pcm",
         };
-        tell(Event::Media { choice, media_type, data: &data });
+        sink(Event::Media { choice, media_type, data: &data });
     }
 }

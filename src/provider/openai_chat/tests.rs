@@ -3,11 +3,11 @@
 //! The recordings stand beside the checkout or those tests are skipped. What they are held against is read from
 //! the recordings with plain JSON, on another way than the reader's.
 
-use super::{CHAT_MEND, OPENAI_CHAT, OpenAiChat};
+use super::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat};
 use crate::api::chat::answer::{ChatResponse, ContentPart};
 use crate::api::chat::{Event, ProviderError};
 use crate::api::usage::Usage;
-use crate::provider::way::{Chat, Mend};
+use crate::provider::way::{ChatAdapter, ResponsePatch};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,51 +30,51 @@ fn recordings() -> Vec<Recording> {
         return Vec::new();
     };
     let read = |line: &str| {
-        let told: Value = serde_json::from_str(line).unwrap();
-        let uri = told["uri"].as_str().unwrap();
-        if !uri.contains("chat/completions") || told["status"] != 200 {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        let uri = entry["uri"].as_str().unwrap();
+        if !uri.contains("chat/completions") || entry["status"] != 200 {
             return None;
         }
-        let sse = told["sse"].as_str().map(str::to_owned);
+        let sse = entry["sse"].as_str().map(str::to_owned);
         let streamed = sse.is_some();
-        let body = sse.unwrap_or_else(|| told["response"].to_string());
-        let word = |name: &str| told[name].as_str().unwrap().to_owned();
-        Some(Recording { id: word("id"), host: word("host"), body, streamed })
+        let body = sse.unwrap_or_else(|| entry["response"].to_string());
+        let text_of = |name: &str| entry[name].as_str().unwrap().to_owned();
+        Some(Recording { id: text_of("id"), host: text_of("host"), body, streamed })
     };
     text.lines().filter_map(read).collect()
 }
 
 /// What an answer told, put together.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
-    answer: ChatResponse,
+struct Decoded {
+    response: ChatResponse,
     error: Option<ProviderError>,
     ended: bool,
 }
 
-fn read(chat: &OpenAiChat, body: &[u8], streamed: bool, size: &mut dyn FnMut() -> usize) -> Told {
-    let mut told = Told::default();
-    let mut reader = chat.reader(streamed);
-    let mut tell = |event: Event<'_>| {
-        assert!(told.error.is_none() && !told.ended, "nothing comes behind an end: {event:?}");
+fn read(chat: &OpenAiChat, body: &[u8], streamed: bool, size: &mut dyn FnMut() -> usize) -> Decoded {
+    let mut decoded = Decoded::default();
+    let mut decoder = chat.decoder(streamed);
+    let mut sink = |event: Event<'_>| {
+        assert!(decoded.error.is_none() && !decoded.ended, "nothing comes behind an end: {event:?}");
         match &event {
-            Event::Error(fault) => told.error = Some((*fault).clone()),
-            Event::End => told.ended = true,
-            _ => told.answer.apply(&event),
+            Event::Error(error) => decoded.error = Some((*error).clone()),
+            Event::End => decoded.ended = true,
+            _ => decoded.response.apply(&event),
         }
     };
     let mut rest = body;
     while !rest.is_empty() {
-        let (piece, after) = rest.split_at(size().clamp(1, rest.len()));
-        reader.push(piece, &mut tell);
+        let (chunk, after) = rest.split_at(size().clamp(1, rest.len()));
+        decoder.push(chunk, &mut sink);
         rest = after;
     }
-    reader.finish(&mut tell);
-    told
+    decoder.finish(&mut sink);
+    decoded
 }
 
 /// Reads whole, byte by byte and at cuts that look random: always the same.
-fn read_all_ways(body: &[u8], streamed: bool) -> Told {
+fn read_at_all_cuts(body: &[u8], streamed: bool) -> Decoded {
     let whole = read(&OPENAI_CHAT, body, streamed, &mut || body.len());
     assert_eq!(whole, read(&OPENAI_CHAT, body, streamed, &mut || 1), "byte by byte");
     for mut seed in 1..=8_u64 {
@@ -101,7 +101,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(recording: &Recording) -> Self {
+    fn from_recording(recording: &Recording) -> Self {
         let mut wanted = Wanted::default();
         let mut calls: BTreeMap<u64, (String, String)> = BTreeMap::new();
         let chunks: Vec<Value> = match recording.streamed {
@@ -127,8 +127,8 @@ impl Wanted {
             self.usage = Usage::read(chunk["usage"].to_string().as_bytes());
         }
         let Some(choice) = chunk["choices"].get(0) else { return };
-        let said = choice.get("delta").unwrap_or(&choice["message"]);
-        match &said["content"] {
+        let message = choice.get("delta").unwrap_or(&choice["message"]);
+        match &message["content"] {
             Value::String(text) => self.text.push_str(text),
             Value::Array(parts) => parts.iter().for_each(|part| {
                 self.text.push_str(part["text"].as_str().unwrap_or_default());
@@ -138,29 +138,29 @@ impl Wanted {
             }),
             _ => {}
         }
-        let spelled = said["reasoning"].as_str().or(said["reasoning_content"].as_str());
+        let spelled = message["reasoning"].as_str().or(message["reasoning_content"].as_str());
         self.reasoning.push_str(spelled.unwrap_or_default());
-        for (position, call) in said["tool_calls"].as_array().into_iter().flatten().enumerate() {
+        for (position, call) in message["tool_calls"].as_array().into_iter().flatten().enumerate() {
             let index = call["index"].as_u64().filter(|_| choice.get("delta").is_some());
             let entry = calls.entry(index.unwrap_or(position as u64)).or_default();
             entry.0.push_str(call["function"]["name"].as_str().unwrap_or_default());
             entry.1.push_str(call["function"]["arguments"].as_str().unwrap_or_default());
         }
-        self.annotations += said["annotations"].as_array().map_or(0, Vec::len);
+        self.annotations += message["annotations"].as_array().map_or(0, Vec::len);
         if let Some(reason) = choice["finish_reason"].as_str() {
             self.finish = Some(reason.to_owned());
         }
     }
 
     /// The same of what the reader told.
-    fn read(told: &Told) -> Self {
-        let mut wanted = Wanted { usage: told.answer.usage, ..Wanted::default() };
-        wanted.error = told.error.as_ref().map(|fault| fault.message.clone());
-        let Some(choice) = told.answer.choices.first() else { return wanted };
+    fn read(decoded: &Decoded) -> Self {
+        let mut wanted = Wanted { usage: decoded.response.usage, ..Wanted::default() };
+        wanted.error = decoded.error.as_ref().map(|error| error.message.clone());
+        let Some(choice) = decoded.response.choices.first() else { return wanted };
         wanted.text = choice.text().unwrap_or_default();
         wanted.reasoning = choice.reasoning().unwrap_or_default();
-        for piece in &choice.parts {
-            if let ContentPart::ToolCall { name, arguments, .. } = piece {
+        for part in &choice.parts {
+            if let ContentPart::ToolCall { name, arguments, .. } = part {
                 let arguments = if arguments.is_empty() { "{}" } else { arguments };
                 wanted.calls.push((name.clone(), serde_json::from_str(arguments).unwrap()));
             }
@@ -172,18 +172,22 @@ impl Wanted {
 }
 
 #[test]
-fn every_recorded_answer_is_read_as_it_was_said() {
+fn every_recorded_response_is_decoded_exactly() {
     let mut counts: BTreeMap<(String, bool), usize> = BTreeMap::new();
     for recording in recordings() {
-        let told = read_all_ways(recording.body.as_bytes(), recording.streamed);
-        let mut wanted = Wanted::of(&recording);
+        let decoded = read_at_all_cuts(recording.body.as_bytes(), recording.streamed);
+        let mut wanted = Wanted::from_recording(&recording);
         if wanted.error.is_some() {
             // A finish before an error is none.
             wanted.finish = None;
         }
-        assert_eq!(Wanted::read(&told), wanted, "{}", recording.id);
-        assert_eq!(told.ended, wanted.error.is_none(), "{}", recording.id);
-        let start = (told.answer.id.is_some(), told.answer.model.is_some(), told.answer.created.is_some());
+        assert_eq!(Wanted::read(&decoded), wanted, "{}", recording.id);
+        assert_eq!(decoded.ended, wanted.error.is_none(), "{}", recording.id);
+        let start = (
+            decoded.response.id.is_some(),
+            decoded.response.model.is_some(),
+            decoded.response.created.is_some(),
+        );
         assert_eq!(start, (true, true, true), "{}", recording.id);
         *counts.entry((recording.host, recording.streamed)).or_default() += 1;
     }
@@ -191,22 +195,22 @@ fn every_recorded_answer_is_read_as_it_was_said() {
 }
 
 #[test]
-fn mended_answers_say_what_they_said() {
+fn patched_responses_keep_their_content() {
     let mut changed: BTreeMap<String, usize> = BTreeMap::new();
     for recording in recordings() {
         if !recording.streamed {
-            let Some(mended) = CHAT_MEND.mend(recording.body.as_bytes(), false) else { continue };
+            let Some(patched) = CHAT_PATCH.patch(recording.body.as_bytes(), false) else { continue };
             let before = read(&OPENAI_CHAT, recording.body.as_bytes(), false, &mut || 1 << 20);
-            let after = read(&OPENAI_CHAT, &mended, false, &mut || 1 << 20);
+            let after = read(&OPENAI_CHAT, &patched, false, &mut || 1 << 20);
             assert_eq!(Wanted::read(&before), Wanted::read(&after), "{}", recording.id);
-            assert!(CHAT_MEND.mend(&mended, false).is_none(), "{}: once is enough", recording.id);
+            assert!(CHAT_PATCH.patch(&patched, false).is_none(), "{}: once is enough", recording.id);
             *changed.entry(recording.host).or_default() += 1;
             continue;
         }
         for data in recording.body.lines().filter_map(|line| line.strip_prefix("data: ")) {
-            let Some(mended) = CHAT_MEND.mend(data.as_bytes(), true) else { continue };
-            serde_json::from_slice::<Value>(&mended).unwrap();
-            assert!(CHAT_MEND.mend(&mended, true).is_none(), "{}: once is enough", recording.id);
+            let Some(patched) = CHAT_PATCH.patch(data.as_bytes(), true) else { continue };
+            serde_json::from_slice::<Value>(&patched).unwrap();
+            assert!(CHAT_PATCH.patch(&patched, true).is_none(), "{}: once is enough", recording.id);
             *changed.entry(format!("{} (stream events)", recording.host)).or_default() += 1;
         }
     }
@@ -214,14 +218,14 @@ fn mended_answers_say_what_they_said() {
 }
 
 #[test]
-fn openais_own_answers_need_no_mending() {
+fn openai_responses_need_no_patch() {
     for recording in recordings().iter().filter(|recording| recording.host == "api.openai.com") {
         if recording.streamed {
             for data in recording.body.lines().filter_map(|line| line.strip_prefix("data: ")) {
-                assert!(CHAT_MEND.mend(data.as_bytes(), true).is_none(), "{}", recording.id);
+                assert!(CHAT_PATCH.patch(data.as_bytes(), true).is_none(), "{}", recording.id);
             }
         } else {
-            assert!(CHAT_MEND.mend(recording.body.as_bytes(), false).is_none(), "{}", recording.id);
+            assert!(CHAT_PATCH.patch(recording.body.as_bytes(), false).is_none(), "{}", recording.id);
         }
     }
 }

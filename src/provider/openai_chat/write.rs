@@ -1,11 +1,11 @@
 //! A chat request written as a chat completion.
 
 use super::messages::{self, MessageOut};
-use super::{Effort, Limit, OpenAiChat, Rule};
+use super::{MaxTokensParam, OpenAiChat, ReasoningParam, Rule};
 use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::Target;
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::CallTarget;
 use serde::Serialize;
 use serde_json::json;
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ const OPENAI_ONLY: &[&str] =
 struct Members<'o> {
     out: Vec<u8>,
     chat: &'o OpenAiChat,
-    outgoing: &'o mut Outgoing,
+    notes: &'o mut TranslationNotes,
 }
 
 impl Members<'_> {
@@ -26,17 +26,18 @@ impl Members<'_> {
     fn add<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
         let rule = self.chat.rules.iter().find(|(ruled, _)| *ruled == name).map(|(_, rule)| *rule);
         match rule {
-            Some(Rule::Drop) => self.outgoing.drop_param(name, "this provider"),
+            Some(Rule::Drop) => self.notes.drop_param(name, "this provider"),
             Some(Rule::Name(other)) => self.put(other, value),
-            Some(Rule::Words(words)) => {
-                let word = Json::from_value(value);
-                let other = words.iter().find(|(from, _)| word.text().is_some_and(|word| word == *from));
+            Some(Rule::Values(values)) => {
+                let json_value = Json::from_value(value);
+                let other =
+                    values.iter().find(|(from, _)| json_value.text().is_some_and(|text| text == *from));
                 match other {
                     Some((_, to)) => self.put(name, to),
-                    None => self.put(name, &word),
+                    None => self.put(name, &json_value),
                 }
             }
-            Some(Rule::DropWord(_) | Rule::Effort) | None => self.put(name, value),
+            Some(Rule::DropValue(_) | Rule::Effort) | None => self.put(name, value),
         }
     }
 
@@ -56,15 +57,15 @@ impl Members<'_> {
 pub(super) fn write(
     chat: &OpenAiChat,
     request: ChatRequest<'_>,
-    target: &Target<'_>,
-    outgoing: &mut Outgoing,
+    target: &CallTarget<'_>,
+    notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
-    let mut written = messages::messages(&request.messages, chat, outgoing)?;
+    let mut written = messages::messages(&request.messages, chat, notes)?;
     if let (false, Some(ResponseFormat::JsonSchema { schema, .. })) = (chat.schemas, &request.response_format)
     {
-        written.insert(0, MessageOut::instruction(schema_in_words(schema)));
+        written.insert(0, MessageOut::instruction(schema_prompt(schema)));
     }
-    let mut members = Members { out: Vec::with_capacity(1024), chat, outgoing };
+    let mut members = Members { out: Vec::with_capacity(1024), chat, notes };
     members.put("model", target.model);
     members.put("messages", &written);
     tools(&request, &mut members)?;
@@ -72,7 +73,11 @@ pub(super) fn write(
         response_format(format, &mut members);
     }
     if let Some(limit) = &request.max_tokens {
-        let name = if chat.limit == Limit::New { "max_completion_tokens" } else { "max_tokens" };
+        let name = if chat.max_tokens_param == MaxTokensParam::MaxCompletionTokens {
+            "max_completion_tokens"
+        } else {
+            "max_tokens"
+        };
         members.put(name, limit);
     }
     match request.stop.as_slice() {
@@ -94,7 +99,7 @@ pub(super) fn write(
 }
 
 /// The next best where JSON has no schema: the schema in words. JSON mode wants the word JSON said anyway.
-pub(super) fn schema_in_words(schema: &Json<'_>) -> String {
+pub(super) fn schema_prompt(schema: &Json<'_>) -> String {
     format!("Answer with one JSON object and nothing else. It must follow this JSON schema: {}", schema.get())
 }
 
@@ -121,7 +126,7 @@ struct FunctionOut<'a> {
 #[serde(untagged)]
 enum AnyTool<'a> {
     Function(ToolOut<'a>),
-    Own(&'a Json<'a>),
+    Native(&'a Json<'a>),
 }
 
 fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Error> {
@@ -136,12 +141,12 @@ fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Err
             Tool::Function { name, .. } if allowed.is_some_and(|allowed| !allowed.contains(name)) => {}
             Tool::Function { rest, .. } => {
                 for (name, _) in rest.iter() {
-                    members.outgoing.warn(&format!("tools[{index}].{name}"), "left out");
+                    members.notes.warn(&format!("tools[{index}].{name}"), "left out");
                 }
                 list.extend(function(tool, members.chat).map(AnyTool::Function));
             }
             // A vendor's own, in the way chat has them: `{"type": X, X: {..}}`.
-            Tool::Other { kind, json } if has_member(json, kind) => list.push(AnyTool::Own(json)),
+            Tool::Other { kind, json } if has_member(json, kind) => list.push(AnyTool::Native(json)),
             Tool::Other { kind, .. } => {
                 let at = format!("tools[{index}]");
                 let message =
@@ -192,7 +197,7 @@ fn function<'a>(tool: &'a Tool<'a>, chat: &OpenAiChat) -> Option<ToolOut<'a>> {
 
 fn has_member(json: &Json<'_>, name: &str) -> bool {
     let members = Json::members(json.get()).unwrap_or_default();
-    members.iter().any(|(known, _)| known == name)
+    members.iter().any(|(member, _)| member == name)
 }
 
 #[derive(Serialize)]
@@ -225,27 +230,27 @@ fn response_format(format: &ResponseFormat<'_>, members: &mut Members<'_>) {
     members.add("response_format", &FormatOut { kind, json_schema });
 }
 
-fn reasoning(asked: &Reasoning<'_>, members: &mut Members<'_>) {
-    let thinking = asked.thinking.as_ref().and_then(Thinking::read);
-    let effort = asked.effort.as_deref();
-    let effort_of_budget = || thinking.as_ref().and_then(Thinking::effort);
+fn reasoning(request: &Reasoning<'_>, members: &mut Members<'_>) {
+    let thinking = request.thinking.as_ref().and_then(Thinking::read);
+    let effort = request.effort.as_deref();
+    let budget_effort = || thinking.as_ref().and_then(Thinking::effort);
     let off = effort == Some("none") || thinking.as_ref().is_some_and(|thinking| thinking.off);
-    match members.chat.effort {
+    match members.chat.reasoning_param {
         _ if effort.is_none() && thinking.is_none() => {}
-        Effort::Effort => {
-            if let Some(effort) = effort.or_else(effort_of_budget) {
+        ReasoningParam::Effort => {
+            if let Some(effort) = effort.or_else(budget_effort) {
                 members.add("reasoning_effort", effort);
             }
         }
-        Effort::Thinking | Effort::Switch => {
+        ReasoningParam::Thinking | ReasoningParam::Switch => {
             members.put("thinking", &json!({"type": if off { "disabled" } else { "enabled" }}));
-            if let (Effort::Thinking, false, Some(effort)) =
-                (members.chat.effort, off, effort.or_else(effort_of_budget))
+            if let (ReasoningParam::Thinking, false, Some(effort)) =
+                (members.chat.reasoning_param, off, effort.or_else(budget_effort))
             {
                 members.add("reasoning_effort", effort);
             }
         }
-        Effort::Reasoning => {
+        ReasoningParam::Reasoning => {
             let budget = thinking.as_ref().and_then(|thinking| thinking.budget);
             members.put(
                 "reasoning",
@@ -257,7 +262,7 @@ fn reasoning(asked: &Reasoning<'_>, members: &mut Members<'_>) {
                 },
             );
         }
-        Effort::Enable => {
+        ReasoningParam::Enable => {
             members.put("enable_thinking", &!off);
             if let Some(budget) = thinking.and_then(|thinking| thinking.budget) {
                 members.put("thinking_budget", &budget);
@@ -275,7 +280,7 @@ pub(super) struct Thinking {
 impl Thinking {
     pub fn read(json: &Json<'_>) -> Option<Self> {
         let members = Json::members(json.get())?;
-        let member = |name: &str| members.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        let member = |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, value)| value);
         let off = member("type").and_then(Json::text).is_some_and(|kind| kind == "disabled");
         Some(Self { off, budget: member("budget_tokens").and_then(Json::read) })
     }
@@ -305,9 +310,9 @@ fn params(params: Params<'_>, members: &mut Members<'_>) -> Result<(), Error> {
                 return Err(Error::invalid_request("background", message));
             }
             "background" => {}
-            "store" if !members.chat.knows_openai() && !value.is_true() => {}
-            _ if OPENAI_ONLY.contains(&name.as_ref()) && !members.chat.knows_openai() => {
-                members.outgoing.drop_param(&name, "this provider");
+            "store" if !members.chat.accepts_all_openai_members() && !value.is_true() => {}
+            _ if OPENAI_ONLY.contains(&name.as_ref()) && !members.chat.accepts_all_openai_members() => {
+                members.notes.drop_param(&name, "this provider");
             }
             _ => members.add(&name, &value),
         }
@@ -317,7 +322,7 @@ fn params(params: Params<'_>, members: &mut Members<'_>) -> Result<(), Error> {
 
 impl OpenAiChat {
     /// It takes all of OpenAI's members: it is OpenAI, or passes them on.
-    fn knows_openai(&self) -> bool {
+    fn accepts_all_openai_members(&self) -> bool {
         self.developer
     }
 }

@@ -18,7 +18,7 @@ pub use told::{Transcript, TranscriptCall};
 use super::anthropic::AnthropicChat;
 use super::openai_chat::OPENAI_CHAT;
 use super::rewriter::Rewriter;
-use super::way::Chat;
+use super::way::ChatAdapter;
 use crate::api::chat::{Decoder, EncodeContext, Encoder, Event, ProviderError};
 use crate::api::operation::Operation;
 use crate::api::{chat_completions, messages};
@@ -27,8 +27,8 @@ use bytes::Bytes;
 /// A reader of answers in the caller's own shape; `None` for shapes that are not read.
 pub fn decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {
     match operation {
-        Operation::ChatCompletions => Some(OPENAI_CHAT.reader(streamed)),
-        Operation::Messages => Some(AnthropicChat::OWN.reader(streamed)),
+        Operation::ChatCompletions => Some(OPENAI_CHAT.decoder(streamed)),
+        Operation::Messages => Some(AnthropicChat::OWN.decoder(streamed)),
         _ => None,
     }
 }
@@ -53,7 +53,7 @@ pub fn from_sent_events(operation: Operation, setting: EncodeContext, sent: &[By
         _ => return None,
     };
     let mut rewriter = Rewriter::chat(decoder(operation, true)?, replay_encoder, &id);
-    rewriter.remember();
+    rewriter.keep_transcript();
     rewriter.hold_errors();
     // They went out already.
     let mut discarded = Vec::new();
@@ -62,11 +62,11 @@ pub fn from_sent_events(operation: Operation, setting: EncodeContext, sent: &[By
         discarded.clear();
     }
     rewriter.finish(&mut discarded);
-    if rewriter.is_complete() || rewriter.error().is_some() || !rewriter.told()?.can_resume() {
+    if rewriter.is_complete() || rewriter.error().is_some() || !rewriter.transcript()?.can_resume() {
         return None;
     }
     if let Some(encoder) = resumed_encoder {
-        rewriter.write_with(encoder);
+        rewriter.set_encoder(encoder);
     }
     Some(rewriter)
 }

@@ -24,7 +24,7 @@ pub fn mistral(model: &str) -> Prefill {
 /// "Assistant Prefill" at <https://openrouter.ai/docs/api-reference/overview>, for models whose makers know one.
 pub fn openrouter(model: &str) -> Prefill {
     match model.split_once('/') {
-        Some(("anthropic", name)) => Generation::of(name).prefill(),
+        Some(("anthropic", name)) => Generation::from_model(name).prefill(),
         Some(("mistralai", name)) if !name.starts_with("magistral") => Prefill::Plain,
         _ => Prefill::No,
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// An answer with a failing status: its words are kept, its shape becomes the caller's where it is not.
 #[derive(Debug, Clone)]
-pub struct Refusal {
+pub struct ErrorResponseTranslation {
     pub status: u16,
     pub dialect: Dialect,
     pub provider: &'static str,
@@ -15,10 +15,10 @@ pub struct Refusal {
 }
 
 /// The largest error body read, bytes.
-pub(super) const MOST_REFUSAL: usize = 1 << 20;
+pub(super) const MAX_ERROR_BODY: usize = 1 << 20;
 
 /// Whether an error body is in the caller's dialect already.
-pub(super) fn is_in(dialect: Dialect, body: &[u8]) -> bool {
+pub(super) fn is_in_dialect(dialect: Dialect, body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Outer<'a> {
         #[serde(borrow, rename = "type")]

@@ -7,7 +7,7 @@ use crate::config::account::Account;
 use crate::error::Error;
 use crate::provider::Call;
 use crate::provider::gemini::embeddings::Embeddings;
-use crate::provider::row::{climbs, encode_segment, ends_in_version};
+use crate::provider::row::{encode_segment, ends_in_version, has_dot_segment};
 use serde::Deserialize;
 
 /// The host of the account's region. Sources:
@@ -67,7 +67,7 @@ fn project(account: &Account) -> Result<String, Error> {
     let own = json.and_then(|json| serde_json::from_str::<ServiceAccount>(json.expose()).ok()?.project_id);
     let project = own.filter(|project| !project.is_empty()).or_else(|| account.cloud_b.project_id.clone());
     let project = project.ok_or_else(|| missing("cloud_b_project_id", "a project"))?;
-    if climbs(&project) {
+    if has_dot_segment(&project) {
         let message = "cloud_b_project_id must not contain '.' or '..' as a path segment.";
         return Err(Error::invalid_request("cloud_b_project_id", message).with_provider(ID));
     }
@@ -131,7 +131,7 @@ fn method(call: &Call<'_>, named: &ModelName<'_>) -> &'static str {
 
 /// What a caller asks by Vertex AI's own paths, with or without the version before it.
 fn passthrough_path(call: &Call<'_>, account: &Account) -> Result<String, Error> {
-    if climbs(call.path) {
+    if has_dot_segment(call.path) {
         let message = "The path must not contain '.' or '..' as a segment.";
         return Err(Error::bad_request(message).with_provider(ID));
     }
@@ -157,7 +157,7 @@ fn location_path(account: &Account) -> Result<String, Error> {
 
 /// A publisher or model as one segment; `@` before a version stays readable.
 fn segment(value: &str) -> Result<String, Error> {
-    if climbs(value) {
+    if has_dot_segment(value) {
         let message = "model must not contain '.' or '..' as a path segment.";
         return Err(Error::invalid_request("model", message).with_provider(ID));
     }

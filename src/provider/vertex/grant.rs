@@ -5,7 +5,7 @@ use super::ID;
 use crate::config::account::Account;
 use crate::config::secret::Secret;
 use crate::error::Error;
-use crate::provider::grant::{Brought, Errand, Grant, Granted, Next};
+use crate::provider::grant::{Credentials, Step, TokenExchange, TokenRequest, TokenResponse};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -148,16 +148,16 @@ impl fmt::Debug for ServiceAccount {
     }
 }
 
-impl Grant for ServiceAccount {
+impl TokenExchange for ServiceAccount {
     fn key(&self) -> String {
         self.key.clone()
     }
 
-    fn what(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "the sign-in of the service account at Google"
     }
 
-    fn next(&self, responses: &[Brought], now: SystemTime) -> Result<Next, String> {
+    fn next_step(&self, responses: &[TokenResponse], now: SystemTime) -> Result<Step, String> {
         if let Some(response) = responses.first() {
             return token(response);
         }
@@ -165,7 +165,7 @@ impl Grant for ServiceAccount {
         let grant_type = utf8_percent_encode(grant_type, NON_ALPHANUMERIC);
         let body = format!("grant_type={grant_type}&assertion={}", self.assertion(now)?);
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
-        Ok(Next::Ask(Errand {
+        Ok(Step::Request(TokenRequest {
             method: Method::POST,
             url: self.token_url.clone(),
             headers: HeaderMap::from_iter([(header::CONTENT_TYPE, form)]),
@@ -179,21 +179,21 @@ impl Grant for ServiceAccount {
 #[derive(Debug)]
 pub(super) struct Machine;
 
-impl Grant for Machine {
+impl TokenExchange for Machine {
     fn key(&self) -> String {
         "vertex-ai machine".to_owned()
     }
 
-    fn what(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "the sign-in of this machine at Google's metadata server"
     }
 
-    fn next(&self, responses: &[Brought], _now: SystemTime) -> Result<Next, String> {
+    fn next_step(&self, responses: &[TokenResponse], _now: SystemTime) -> Result<Step, String> {
         if let Some(response) = responses.first() {
             return token(response);
         }
         let flavor = (HeaderName::from_static("metadata-flavor"), HeaderValue::from_static("Google"));
-        Ok(Next::Ask(Errand {
+        Ok(Step::Request(TokenRequest {
             method: Method::GET,
             url: METADATA_URL.to_owned(),
             headers: HeaderMap::from_iter([flavor]),
@@ -204,7 +204,7 @@ impl Grant for Machine {
 }
 
 /// The token in an answer of either.
-fn token(response: &Brought) -> Result<Next, String> {
+fn token(response: &TokenResponse) -> Result<Step, String> {
     #[derive(Deserialize)]
     struct TokenDocument {
         access_token: Option<Box<str>>,
@@ -217,7 +217,7 @@ fn token(response: &Brought) -> Result<Next, String> {
         (response.status, &document)
     {
         let lifetime = Duration::from_secs(expires_in.unwrap_or(LIFETIME_SECONDS));
-        return Ok(Next::Done(Granted::Bearer(Secret::new(token.clone())), lifetime));
+        return Ok(Step::Done(Credentials::Bearer(Secret::new(token.clone())), lifetime));
     }
     let reason = document.and_then(|document| document.error_description.or(document.error));
     let reason: String = reason.unwrap_or_else(|| "and said no more".to_owned()).chars().take(300).collect();
@@ -250,7 +250,7 @@ mod tests {
         let service_account = ServiceAccount::from_account(&account(&json)).unwrap();
         assert!(!format!("{service_account:?} {}", service_account.key()).contains("PRIVATE"));
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        let Next::Ask(request) = service_account.next(&[], now).unwrap() else { panic!() };
+        let Step::Request(request) = service_account.next_step(&[], now).unwrap() else { panic!() };
         // Somebody else's address is not asked.
         assert_eq!((request.url.as_str(), request.is_metadata), (TOKEN_URL, false));
         let body = String::from_utf8(request.body).unwrap();
@@ -268,16 +268,21 @@ mod tests {
         let public = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, pair.public_key().as_ref());
         public.verify(signed.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).unwrap()).unwrap();
 
-        let response = |status, body: &str| Brought { status, body: body.into() };
+        let response = |status, body: &str| TokenResponse { status, body: body.into() };
         let good = response(200, r#"{"access_token":"t","expires_in":3599,"token_type":"Bearer"}"#);
-        let Next::Done(credentials, lifetime) = service_account.next(&[good], now).unwrap() else { panic!() };
-        assert_eq!((credentials, lifetime), (Granted::Bearer(Secret::new("t")), Duration::from_secs(3599)));
+        let Step::Done(credentials, lifetime) = service_account.next_step(&[good], now).unwrap() else {
+            panic!()
+        };
+        assert_eq!(
+            (credentials, lifetime),
+            (Credentials::Bearer(Secret::new("t")), Duration::from_secs(3599))
+        );
         let bad = response(400, r#"{"error":"invalid_grant","error_description":"Invalid JWT Signature."}"#);
         assert_eq!(
-            service_account.next(&[bad], now).unwrap_err(),
+            service_account.next_step(&[bad], now).unwrap_err(),
             "Google answered with status 400: Invalid JWT Signature."
         );
-        assert!(service_account.next(&[response(200, "<html>")], now).is_err());
+        assert!(service_account.next_step(&[response(200, "<html>")], now).is_err());
     }
 
     #[test]
@@ -323,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_metadata_server_is_queried_with_googles_header() {
-        let Next::Ask(request) = Machine.next(&[], UNIX_EPOCH).unwrap() else { panic!() };
+        let Step::Request(request) = Machine.next_step(&[], UNIX_EPOCH).unwrap() else { panic!() };
         assert!(request.is_metadata && request.url.starts_with("http://metadata.google.internal/"));
         assert_eq!(request.headers["metadata-flavor"], "Google");
     }

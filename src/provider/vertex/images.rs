@@ -5,8 +5,8 @@ use super::ID;
 use crate::api::body::Body;
 use crate::api::chat::{Json, Params, ProviderError, Text};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Exchange, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, JsonAdapter};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -37,12 +37,12 @@ impl Serialize for Members<'_> {
     }
 }
 
-impl Exchange for Imagen {
+impl JsonAdapter for Imagen {
     fn write(
         &self,
         body: Option<&Body>,
-        _: &Target<'_>,
-        outgoing: &mut Outgoing,
+        _: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
         let prompt = body.raw("prompt").and_then(Json::parse).filter(|prompt| prompt.text().is_some());
@@ -54,7 +54,7 @@ impl Exchange for Imagen {
             match name {
                 "model" | "prompt" | "response_format" => {}
                 "n" => parameters.set("sampleCount", value),
-                "size" => size(&value, &mut parameters, outgoing),
+                "size" => size(&value, &mut parameters, notes),
                 "output_format" => {
                     let format = value.text().unwrap_or_default().into_owned();
                     let kind = object("mimeType", &format!("image/{format}"));
@@ -65,7 +65,7 @@ impl Exchange for Imagen {
                     return Err(Error::invalid_request("stream", message).with_provider(ID));
                 }
                 "quality" | "style" | "user" | "background" | "moderation" | "output_compression"
-                | "partial_images" | "stream" => outgoing.drop_param(name, ID),
+                | "partial_images" | "stream" => notes.drop_param(name, ID),
                 // Imagen's own.
                 _ => parameters.set(name, value),
             }
@@ -110,7 +110,7 @@ fn object(name: &str, value: &str) -> Json<'static> {
 }
 
 /// Imagen knows shapes, not sizes.
-fn size<'a>(value: &Json<'a>, parameters: &mut Params<'a>, outgoing: &mut Outgoing) {
+fn size<'a>(value: &Json<'a>, parameters: &mut Params<'a>, notes: &mut TranslationNotes) {
     let size = value.text().unwrap_or_default().into_owned();
     let ratio = match size.as_str() {
         "auto" => return,
@@ -119,7 +119,7 @@ fn size<'a>(value: &Json<'a>, parameters: &mut Params<'a>, outgoing: &mut Outgoi
         "1024x1792" => "9:16",
         "1536x1024" => "4:3",
         "1024x1536" => "3:4",
-        _ => return outgoing.warn("size", "dropped, Imagen has 1:1, 3:4, 4:3, 9:16 and 16:9 (aspectRatio)"),
+        _ => return notes.warn("size", "dropped, Imagen has 1:1, 3:4, 4:3, 9:16 and 16:9 (aspectRatio)"),
     };
     parameters.set("aspectRatio", Json::from_value(ratio));
 }
@@ -183,14 +183,15 @@ mod tests {
         let path = "images/generations";
         let call =
             Call { operation: Operation::Images, method: &method, path, query: None, model, streamed: false };
-        let target = Target { call: &call, account: &Account::default(), model: "imagen-4.0-generate-001" };
-        let mut outgoing = Outgoing::default();
-        let sent = Imagen.write(Some(&body), &target, &mut outgoing).unwrap().unwrap();
+        let target =
+            CallTarget { call: &call, account: &Account::default(), model: "imagen-4.0-generate-001" };
+        let mut notes = TranslationNotes::default();
+        let sent = Imagen.write(Some(&body), &target, &mut notes).unwrap().unwrap();
         assert_eq!(
             String::from_utf8(sent).unwrap(),
             r#"{"instances":[{"prompt":"a cat"}],"parameters":{"sampleCount":2,"aspectRatio":"16:9","seed":7}}"#
         );
-        assert_eq!(outgoing.warnings.len(), 1);
+        assert_eq!(notes.warnings.len(), 1);
         let response = br#"{"predictions":[{"bytesBase64Encoded":"AA==","mimeType":"image/png"},{"raiFilteredReason":"no"}]}"#;
         let converted =
             |request| String::from_utf8(Imagen.read_at(response, request, "", 5).unwrap()).unwrap();

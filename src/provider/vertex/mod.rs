@@ -15,13 +15,13 @@ use super::anthropic::generation::Generation;
 use super::gemini::count::Count;
 use super::gemini::embeddings::Embeddings;
 use super::gemini::{Gemini, models};
-use super::grant::Grant;
+use super::grant::TokenExchange;
 use super::key::{Key, secret_value};
-use super::openai_chat::CHAT_MEND;
-use super::outgoing::Outgoing;
+use super::openai_chat::CHAT_PATCH;
+use super::outgoing::TranslationNotes;
 use super::rescue::Prefill;
-use super::row::{CustomHost, Host, Row};
-use super::way::{Target, Way};
+use super::row::{CustomHost, Host, ProviderSpec};
+use super::way::{Adapter, CallTarget};
 use super::{Call, Provider};
 use crate::api::body::{Body, Edit};
 use crate::api::chat::Json;
@@ -41,14 +41,14 @@ const ID: &str = "vertex-ai";
 pub struct Vertex;
 
 /// For the list of providers; the addresses are made in this folder.
-pub static ROW: Row = Row {
+pub static SPEC: ProviderSpec = ProviderSpec {
     id: ID,
     host: Host::Made("https://{cloud_b_region}-aiplatform.googleapis.com"),
     prefix: "",
-    custom_host: CustomHost::Before("/v1"),
+    custom_host: CustomHost::Prefixed("/v1"),
     note: "needs cloud_b_region and a project; key: a token, a service account or the machine's own identity",
     source: "https://docs.cloud.google.com/vertex-ai/docs/reference/rest",
-    ..Row::PLAIN
+    ..ProviderSpec::PLAIN
 };
 
 static CLAUDE: AnthropicChat = AnthropicChat::VERTEX;
@@ -92,25 +92,25 @@ impl Provider for Vertex {
         address::path(call, account)
     }
 
-    fn way(&self, call: &Call<'_>, _account: &Account) -> Result<Way, Error> {
+    fn adapter(&self, call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         let named = ModelName::parse(call.model.unwrap_or_default());
         let chats = matches!(
             call.operation,
             Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses
         );
         Ok(match (named.api, call.operation) {
-            (_, Operation::Passthrough) => Way::Same(None),
-            (_, Operation::Models) => Way::Exchange(&models::Listing),
-            (_, Operation::ModelsGet) => Way::Exchange(&models::Single),
-            (ModelApi::Gemini, _) if chats => Way::Chat(&Gemini::Vertex),
-            (ModelApi::Gemini, Operation::Embeddings) => Way::Exchange(Embeddings::on_vertex(named.name)),
-            (ModelApi::Gemini, Operation::CountTokens) => Way::Exchange(&COUNT),
-            (ModelApi::Gemini, Operation::Images) => Way::Exchange(&images::Imagen),
-            (ModelApi::Anthropic, Operation::Messages | Operation::CountTokens) => Way::Same(None),
-            (ModelApi::Anthropic, _) if chats => Way::Chat(&CLAUDE),
-            (_, Operation::ChatCompletions) => Way::Same(Some(&CHAT_MEND)),
+            (_, Operation::Passthrough) => Adapter::Passthrough(None),
+            (_, Operation::Models) => Adapter::Json(&models::Listing),
+            (_, Operation::ModelsGet) => Adapter::Json(&models::Single),
+            (ModelApi::Gemini, _) if chats => Adapter::Chat(&Gemini::Vertex),
+            (ModelApi::Gemini, Operation::Embeddings) => Adapter::Json(Embeddings::on_vertex(named.name)),
+            (ModelApi::Gemini, Operation::CountTokens) => Adapter::Json(&COUNT),
+            (ModelApi::Gemini, Operation::Images) => Adapter::Json(&images::Imagen),
+            (ModelApi::Anthropic, Operation::Messages | Operation::CountTokens) => Adapter::Passthrough(None),
+            (ModelApi::Anthropic, _) if chats => Adapter::Chat(&CLAUDE),
+            (_, Operation::ChatCompletions) => Adapter::Passthrough(Some(&CHAT_PATCH)),
             (api, operation) if chats || operation == Operation::CountTokens => {
-                Way::Chat(Partner::from_api(api))
+                Adapter::Chat(Partner::from_api(api))
             }
             (
                 _,
@@ -118,7 +118,7 @@ impl Provider for Vertex {
                 | Operation::ResponsesDelete
                 | Operation::ResponsesCancel
                 | Operation::ResponsesInputItems,
-            ) => return Err(ROW.keeps_nothing(call)),
+            ) => return Err(SPEC.no_stored_responses(call)),
             (_, operation) => {
                 let message = format!(
                     "vertex-ai has no {} for this model. Gemini and Claude have chats in every dialect, Google's \
@@ -133,8 +133,8 @@ impl Provider for Vertex {
     fn edits(
         &self,
         body: &Body,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         let named = ModelName::parse(target.model);
         let model = || Edit::Set("model", Cow::Owned(Json::from_value(&named.in_body()).get().to_owned()));
@@ -150,7 +150,7 @@ impl Provider for Vertex {
             }
             (ModelApi::Gemini, _) => Vec::new(),
             (api, _) => {
-                let mut edits = Partner::from_api(api).chat().edits(body, outgoing);
+                let mut edits = Partner::from_api(api).chat().edits(body, notes);
                 edits.push(model());
                 edits
             }
@@ -160,12 +160,16 @@ impl Provider for Vertex {
     fn prefill(&self, model: &str) -> Prefill {
         let named = ModelName::parse(model);
         match named.api {
-            ModelApi::Anthropic => Generation::of(named.name).prefill(),
+            ModelApi::Anthropic => Generation::from_model(named.name).prefill(),
             _ => Prefill::No,
         }
     }
 
-    fn grant(&self, _call: &Call<'_>, account: &Account) -> Result<Option<Arc<dyn Grant>>, Error> {
+    fn token_exchange(
+        &self,
+        _call: &Call<'_>,
+        account: &Account,
+    ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         Ok(match credential_source(account) {
             CredentialSource::Key | CredentialSource::Unauthenticated => None,
             CredentialSource::ServiceAccount => Some(Arc::new(grant::ServiceAccount::from_account(account)?)),

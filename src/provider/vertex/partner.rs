@@ -6,8 +6,8 @@ use super::model::{ModelApi, ModelName};
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
 use crate::provider::openai_chat::{OpenAiChat, accents};
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Chat, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, ChatAdapter};
 
 /// One way of speaking them.
 #[derive(Debug)]
@@ -28,18 +28,18 @@ impl Partner {
     }
 }
 
-impl Chat for Partner {
+impl ChatAdapter for Partner {
     fn write(
         &self,
         request: ChatRequest<'_>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
         let model = ModelName::parse(target.model).in_body();
-        self.chat.write(request, &Target { model: &model, ..*target }, outgoing)
+        self.chat.write(request, &CallTarget { model: &model, ..*target }, notes)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
-        self.chat.reader(streamed)
+    fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
+        self.chat.decoder(streamed)
     }
 }

@@ -103,7 +103,7 @@ fn headers_of(account: &Account) -> Vec<String> {
 #[test]
 fn calls_carry_one_kind_of_credentials() {
     let exchange_key = |account: &Account| {
-        let exchange = Vertex.grant(&call(Operation::ChatCompletions, "m", false), account).unwrap();
+        let exchange = Vertex.token_exchange(&call(Operation::ChatCompletions, "m", false), account).unwrap();
         exchange.map(|exchange| exchange.key())
     };
     let token = account("global");
@@ -158,11 +158,12 @@ fn bodies_that_keep_their_shape_are_edited() {
     ] {
         let body = Body::parse(body.into()).unwrap();
         let call = call(operation, model, false);
-        assert!(matches!(Vertex.way(&call, &Account::default()).unwrap(), Way::Same(_)));
-        let target = Target { call: &call, account: &Account::default(), model };
-        let edits = Vertex.edits(&body, &target, &mut Outgoing::default()).unwrap();
+        assert!(matches!(Vertex.adapter(&call, &Account::default()).unwrap(), Adapter::Passthrough(_)));
+        let target = CallTarget { call: &call, account: &Account::default(), model };
+        let edits = Vertex.edits(&body, &target, &mut TranslationNotes::default()).unwrap();
         assert_eq!(body.edit(&edits), wanted);
     }
-    let refused = Vertex.way(&call(Operation::Speech, "gemini-x", false), &Account::default()).unwrap_err();
+    let refused =
+        Vertex.adapter(&call(Operation::Speech, "gemini-x", false), &Account::default()).unwrap_err();
     assert_eq!(refused.status(), 501);
 }

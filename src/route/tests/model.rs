@@ -4,7 +4,7 @@
 //! forbid. Load balancing and conditions are left out: they only choose.
 
 use super::{Made, target, walk};
-use crate::route::outcome::{Outcome, Said};
+use crate::route::outcome::{ErrorClass, Outcome};
 use proptest::prelude::*;
 
 /// A config: targets with a retry count, or a fallback group with a list of statuses.
@@ -66,8 +66,8 @@ impl Model<'_> {
         let mut outcome = *self.outcomes.next()?;
         for _ in 0..attempts {
             let again = match outcome {
-                Outcome::Answered { said: Said::TooLong, .. } => false,
-                Outcome::Answered { status, said: Said::Refused, .. } => {
+                Outcome::Answered { said: ErrorClass::ContextTooLong, .. } => false,
+                Outcome::Answered { status, said: ErrorClass::ContentFiltered, .. } => {
                     statuses.is_some_and(|list| list.contains(&status))
                 }
                 Outcome::Answered { status, .. } => {
@@ -93,7 +93,7 @@ fn on(list: Option<&[u16]>, outcome: Outcome) -> bool {
     match (list, outcome) {
         (Some(list), Outcome::Answered { status, .. } | Outcome::Unfit(status)) => list.contains(&status),
         (Some(list), _) => !list.is_empty(),
-        (None, Outcome::Answered { said: Said::Refused, .. }) => false,
+        (None, Outcome::Answered { said: ErrorClass::ContentFiltered, .. }) => false,
         (None, Outcome::Answered { status, .. }) => !(200..300).contains(&status),
         (None, _) => true,
     }
@@ -113,11 +113,11 @@ fn shapes() -> impl Strategy<Value = Shape> {
 
 fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
     let status = prop::sample::select(vec![200_u16, 400, 401, 429, 500, 503]);
-    let said = prop_oneof![8 => Just(Said::Nothing), 1 => Just(Said::Refused)];
+    let said = prop_oneof![8 => Just(ErrorClass::Other), 1 => Just(ErrorClass::ContentFiltered)];
     let answered = (status, said).prop_map(|(status, said)| Outcome::Answered {
         status,
         // A good answer says nothing of the sort.
-        said: if status == 400 { said } else { Said::Nothing },
+        said: if status == 400 { said } else { ErrorClass::Other },
         wait: None,
     });
     let one = prop_oneof![

@@ -1,12 +1,12 @@
 //! How often, and after how long a wait.
 
-use crate::route::outcome::{Outcome, Said};
+use crate::route::outcome::{ErrorClass, Outcome};
 use crate::route::retry::{Again, Past, Rules};
 use proptest::prelude::*;
 use std::time::Duration;
 
 fn answered(status: u16, wait: Option<u64>) -> Outcome {
-    Outcome::Answered { status, said: Said::Nothing, wait: wait.map(Duration::from_millis) }
+    Outcome::Answered { status, said: ErrorClass::Other, wait: wait.map(Duration::from_millis) }
 }
 
 fn again(rules: &Rules, outcome: &Outcome, past: Past, draw: f64) -> Option<u64> {
@@ -56,8 +56,8 @@ fn what_is_worth_another_try() {
     let plain = Rules { attempts: 1, ..Rules::default() };
     let none = Rules { statuses: Some(Vec::new()), ..plain.clone() };
     let own = Rules { statuses: Some(vec![400, 401, 408]), ..plain.clone() };
-    let refused = Outcome::Answered { status: 400, said: Said::Refused, wait: None };
-    let long = Outcome::Answered { status: 400, said: Said::TooLong, wait: None };
+    let refused = Outcome::Answered { status: 400, said: ErrorClass::ContentFiltered, wait: None };
+    let long = Outcome::Answered { status: 400, said: ErrorClass::ContextTooLong, wait: None };
     let rows = [
         (&plain, answered(429, None), true),
         (&plain, answered(529, None), true),

@@ -1,7 +1,7 @@
 //! Outcomes in, targets out: one row per rule.
 
 use super::{Made, short, target, tree, walk};
-use crate::route::outcome::{Outcome, Said};
+use crate::route::outcome::{ErrorClass, Outcome};
 use crate::route::plan::{Plan, Why};
 use crate::route::tree::Branch;
 
@@ -9,7 +9,7 @@ fn status(status: u16) -> Outcome {
     Outcome::answered(status)
 }
 
-fn said(status: u16, said: Said) -> Outcome {
+fn said(status: u16, said: ErrorClass) -> Outcome {
     Outcome::Answered { status, said, wait: None }
 }
 
@@ -56,17 +56,18 @@ fn fallback_goes_on_by_the_rules() {
         (&repeated, vec![Silent, status(200)], "0 1 !", 0),
         (&repeated, vec![Cut, Cut, Cut, Cut], "0 1 2 2 2", 2),
         // Too long for one model: never the same again, the next.
-        (&repeated, vec![said(400, Said::TooLong), status(200)], "0 1 !", 0),
+        (&repeated, vec![said(400, ErrorClass::ContextTooLong), status(200)], "0 1 !", 0),
         // A refusal is propagated, unless the config names its status.
-        (&plain, vec![said(400, Said::Refused)], "0 !", 0),
-        (&repeated, vec![said(400, Said::Refused)], "0 !", 0),
+        (&plain, vec![said(400, ErrorClass::ContentFiltered)], "0 !", 0),
+        (&repeated, vec![said(400, ErrorClass::ContentFiltered)], "0 !", 0),
     ];
     for (config, outcomes, wanted, retries) in rows {
         let (tried, counted) = walk(config, &outcomes, &mut Made::default());
         assert_eq!((short(&tried).as_str(), counted), (wanted, retries), "{config} {outcomes:?}");
     }
     let named = fallback(r#","on_status_codes":[400]"#, "");
-    let (tried, _) = walk(&named, &[said(400, Said::Refused), status(200)], &mut Made::default());
+    let (tried, _) =
+        walk(&named, &[said(400, ErrorClass::ContentFiltered), status(200)], &mut Made::default());
     assert_eq!(short(&tried), "0 1 !");
 }
 
@@ -75,11 +76,12 @@ fn too_long_a_request_skips_targets_of_the_same_model() {
     let one = target(r#""override_params":{"model":"small"}"#);
     let large = target(r#""override_params":{"model":"large"}"#);
     let config = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{one},{one},{large}]}}"#);
-    let (tried, _) = walk(&config, &[said(400, Said::TooLong), status(200)], &mut Made::default());
+    let (tried, _) =
+        walk(&config, &[said(400, ErrorClass::ContextTooLong), status(200)], &mut Made::default());
     assert_eq!(short(&tried), "0 2 !");
     // Nothing but the same model is left: the provider's answer stands.
     let config = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{one},{one}]}}"#);
-    let (tried, _) = walk(&config, &[said(400, Said::TooLong)], &mut Made::default());
+    let (tried, _) = walk(&config, &[said(400, ErrorClass::ContextTooLong)], &mut Made::default());
     assert_eq!(short(&tried), "0 !");
 }
 

@@ -1,7 +1,7 @@
 //! When a grant is good, when it is to be renewed and when nobody should ask again. Time is an argument.
 
 use crate::error::Error;
-use crate::provider::grant::Granted;
+use crate::provider::grant::Credentials;
 use std::time::{Duration, SystemTime};
 
 /// A failure is told again for so long before the token server is asked again; twice as long after each
@@ -27,7 +27,7 @@ pub(super) struct Shelf {
 }
 
 struct Held {
-    granted: Granted,
+    granted: Credentials,
     got: SystemTime,
     life: Duration,
 }
@@ -41,9 +41,9 @@ struct Failure {
 /// How things stand at a moment.
 #[derive(Debug)]
 pub(super) enum Standing {
-    Good(Granted),
+    Good(Credentials),
     /// Good, and whoever hears this is to renew it: said once.
-    Ageing(Granted),
+    Ageing(Credentials),
     /// Asking again would do no good yet.
     Failed(Error),
     Absent,
@@ -66,7 +66,7 @@ impl Shelf {
         }
     }
 
-    pub(super) fn put(&mut self, granted: Granted, life: Duration, now: SystemTime) {
+    pub(super) fn put(&mut self, granted: Credentials, life: Duration, now: SystemTime) {
         let life = life.min(LONGEST_LIFE);
         *self = Self { held: Some(Held { granted, got: now, life }), ..Self::default() };
     }
@@ -116,8 +116,8 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
     }
 
-    fn token(text: &str) -> Granted {
-        Granted::Bearer(Secret::new(text))
+    fn token(text: &str) -> Credentials {
+        Credentials::Bearer(Secret::new(text))
     }
 
     fn word(shelf: &mut Shelf, seconds: u64) -> &'static str {

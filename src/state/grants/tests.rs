@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::secret::Secret;
-use crate::provider::grant::Errand;
+use crate::provider::grant::TokenRequest;
 use http::{HeaderMap, Method};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,21 +15,21 @@ struct Test {
     name: &'static str,
 }
 
-impl Grant for Test {
+impl TokenExchange for Test {
     fn key(&self) -> String {
         self.name.to_owned()
     }
 
-    fn what(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "the test's sign-in"
     }
 
-    fn next(&self, answers: &[Brought], _now: SystemTime) -> Result<Next, String> {
+    fn next_step(&self, answers: &[TokenResponse], _now: SystemTime) -> Result<Step, String> {
         if self.name == "incomplete" {
             return Err("half an account".to_owned());
         }
         let url = self.url.clone();
-        let errand = Errand {
+        let errand = TokenRequest {
             method: Method::POST,
             url,
             headers: HeaderMap::new(),
@@ -37,10 +37,10 @@ impl Grant for Test {
             is_metadata: true,
         };
         match answers {
-            [] | [_] => Ok(Next::Ask(errand)),
+            [] | [_] => Ok(Step::Request(errand)),
             [.., last] if last.status == 200 => {
                 let token = String::from_utf8(last.body.clone()).unwrap();
-                Ok(Next::Done(Granted::Bearer(Secret::new(token)), Duration::from_secs(3600)))
+                Ok(Step::Done(Credentials::Bearer(Secret::new(token)), Duration::from_secs(3600)))
             }
             _ => Err("it says no".to_owned()),
         }
@@ -96,8 +96,8 @@ impl Bench {
     async fn obtain(&self, seconds: u64) -> Result<(String, Renew), Error> {
         let found = self.grants.obtain(&self.grant, self.with(true), at(seconds)).await;
         found.map(|(granted, renew)| match granted {
-            Granted::Bearer(token) => (token.expose().to_owned(), renew),
-            Granted::Aws { .. } => unreachable!(),
+            Credentials::Bearer(token) => (token.expose().to_owned(), renew),
+            Credentials::Aws { .. } => unreachable!(),
         })
     }
 

@@ -5,7 +5,7 @@ use super::{NAME, object};
 use crate::api::chat::{ChatRequest, Json, Params, Text};
 use crate::error::Error;
 use crate::provider::bedrock::model::{Family, Model};
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use std::borrow::Cow;
 
 /// Collected while a request is written.
@@ -43,7 +43,7 @@ impl<'a> Fields<'a> {
 
     /// Takes out of the request what Bedrock has a word for. The caller may write snake case, as
     /// OpenAI's clients do, or Bedrock's own camel case.
-    pub fn take(&mut self, request: &mut ChatRequest<'a>, model: &Model<'_>, outgoing: &mut Outgoing) {
+    pub fn take(&mut self, request: &mut ChatRequest<'a>, model: &Model<'_>, notes: &mut TranslationNotes) {
         let params = &mut request.params;
         self.guardrail_config =
             either(params, "guardrail_config", "guardrailConfig").map(|json| in_camel_case(&json));
@@ -54,7 +54,7 @@ impl<'a> Fields<'a> {
             either(params, "additional_model_response_field_paths", "additionalModelResponseFieldPaths");
         self.output_config = params.take("outputConfig");
         let tier = either(params, "service_tier", "serviceTier");
-        self.service_tier = tier.and_then(|tier| service_tier(tier, outgoing));
+        self.service_tier = tier.and_then(|tier| service_tier(tier, notes));
         self.take_family_params(params, model.family);
         if self.request_metadata.is_none()
             && let Some(metadata) = params.get("metadata").filter(|metadata| fits_request_metadata(metadata))
@@ -106,8 +106,12 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// 400 that names what Bedrock cannot do.
-    pub fn settle(&mut self, request: &mut ChatRequest<'a>, outgoing: &mut Outgoing) -> Result<(), Error> {
-        let rest = outgoing.settle(std::mem::take(&mut request.params), NAME)?;
+    pub fn settle(
+        &mut self,
+        request: &mut ChatRequest<'a>,
+        notes: &mut TranslationNotes,
+    ) -> Result<(), Error> {
+        let rest = notes.filter_params(std::mem::take(&mut request.params), NAME)?;
         rest.into_iter().for_each(|(name, value)| self.add(name, value));
         Ok(())
     }
@@ -138,7 +142,7 @@ fn either<'a>(params: &mut Params<'a>, snake: &str, camel: &str) -> Option<Json<
 }
 
 /// OpenAI's word for the tier as Bedrock's object; an object passes.
-fn service_tier<'a>(tier: Json<'a>, outgoing: &mut Outgoing) -> Option<Json<'a>> {
+fn service_tier<'a>(tier: Json<'a>, notes: &mut TranslationNotes) -> Option<Json<'a>> {
     if tier.is_object() {
         return Some(tier);
     }
@@ -147,7 +151,7 @@ fn service_tier<'a>(tier: Json<'a>, outgoing: &mut Outgoing) -> Option<Json<'a>>
         Some("standard_only") => Some(object("type", "default")),
         Some(name @ ("default" | "priority" | "flex" | "reserved")) => Some(object("type", name)),
         _ => {
-            outgoing.warn("service_tier", "dropped, bedrock has default, priority, flex and reserved");
+            notes.warn("service_tier", "dropped, bedrock has default, priority, flex and reserved");
             None
         }
     }

@@ -9,7 +9,7 @@ use super::shape::{
 use crate::api::chat::{Image, Json, Message, Part, Role, Source as From, Text, ToolCall};
 use crate::error::Error;
 use crate::provider::bedrock::model::Model;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -20,11 +20,11 @@ use std::borrow::Cow;
 pub fn write<'a>(
     messages: &'a [Message<'a>],
     model: &Model<'_>,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<(Vec<Block<'a>>, Vec<Turn<'a>>), Error> {
     let mut system = Vec::new();
     let mut turns: Vec<Turn<'a>> = Vec::new();
-    let mut blocks = Blocks { model, outgoing, names: Names::default(), warned: Warned::default() };
+    let mut blocks = Blocks { model, notes, names: Names::default(), warned: Warned::default() };
     for (index, message) in messages.iter().enumerate() {
         let at = format!("messages[{index}]");
         let (role, content) = match message.role {
@@ -65,7 +65,7 @@ pub fn write<'a>(
     }
     if turns.is_empty() && !system.is_empty() {
         // OpenAI answers a system prompt alone; Bedrock wants somebody to speak.
-        outgoing.warn("messages", "no user speaks, the system prompt was sent as a user's message");
+        notes.warn("messages", "no user speaks, the system prompt was sent as a user's message");
         turns.push(Turn { role: "user", content: std::mem::take(&mut system) });
     }
     if let Some(Turn { role: "assistant", content }) = turns.last_mut()
@@ -89,7 +89,7 @@ fn turn<'t, 'a>(turns: &'t mut Vec<Turn<'a>>, role: &'static str) -> &'t mut Tur
 
 struct Blocks<'m, 'o> {
     model: &'m Model<'m>,
-    outgoing: &'o mut Outgoing,
+    notes: &'o mut TranslationNotes,
     names: Names,
     warned: Warned,
 }
@@ -106,7 +106,7 @@ struct Warned {
 impl Blocks<'_, '_> {
     fn warn_once(&mut self, flag: impl FnOnce(&mut Warned) -> &mut bool, param: &str, what: &str) {
         if !std::mem::replace(flag(&mut self.warned), true) {
-            self.outgoing.warn(param, what);
+            self.notes.warn(param, what);
         }
     }
 
@@ -210,7 +210,7 @@ impl Blocks<'_, '_> {
     fn tool_use<'a>(&mut self, call: &'a ToolCall<'a>, at: &str) -> ToolUse<'a> {
         let input = call.arguments().unwrap_or_else(|| {
             // What a model once wrote must not end its conversation; Bedrock takes objects only.
-            self.outgoing.warn(&format!("{at}.arguments"), "no JSON object, sent as {\"arguments\": <text>}");
+            self.notes.warn(&format!("{at}.arguments"), "no JSON object, sent as {\"arguments\": <text>}");
             super::object("arguments", call.arguments.as_ref())
         });
         ToolUse { tool_use_id: id(&call.id), name: &call.name, input, kind: None }

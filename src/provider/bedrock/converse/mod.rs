@@ -15,8 +15,8 @@ use super::answer::ConverseDecoder;
 use super::model::{Family, Model};
 use crate::api::chat::{ChatRequest, Decoder, Json, ResponseFormat};
 use crate::error::Error;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Chat, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, ChatAdapter};
 use fields::Fields;
 use serde::Serialize;
 use shape::{Block, Inference, Request};
@@ -28,17 +28,17 @@ pub struct Converse;
 /// What warnings and refusals call it.
 const NAME: &str = "bedrock";
 
-impl Chat for Converse {
+impl ChatAdapter for Converse {
     fn write(
         &self,
         request: ChatRequest<'_>,
-        target: &Target<'_>,
-        outgoing: &mut Outgoing,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
-        write(request, target, RequestPurpose::Chat, outgoing)
+        write(request, target, RequestPurpose::Chat, notes)
     }
 
-    fn reader(&self, streamed: bool) -> Box<dyn Decoder> {
+    fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
         Box::new(ConverseDecoder::new(streamed))
     }
 }
@@ -67,21 +67,20 @@ struct CountTokensInput<'a> {
 /// 400 that names the `param`.
 pub fn write(
     mut request: ChatRequest<'_>,
-    target: &Target<'_>,
+    target: &CallTarget<'_>,
     purpose: RequestPurpose,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
     let model = Model::resolve(target.model, target.account);
     if let Some(wanted) = request.parallel_tool_calls.take()
         && !wanted
         && !request.tools.is_empty()
     {
-        outgoing
-            .warn("parallel_tool_calls", "dropped, bedrock cannot keep a model from calling several tools");
+        notes.warn("parallel_tool_calls", "dropped, bedrock cannot keep a model from calling several tools");
     }
     let mut fields = Fields::from_client(&mut request)?;
-    thinking::write(&mut request, &model, &mut fields, outgoing)?;
-    fields.take(&mut request, &model, outgoing);
+    thinking::write(&mut request, &model, &mut fields, notes)?;
+    fields.take(&mut request, &model, notes);
     let searches_web = model.family == Family::Amazon && request.params.take("web_search_options").is_some();
     let (temperature, top_p) = (request.params.take("temperature"), request.params.take("top_p"));
     if let Some(betas) =
@@ -89,10 +88,10 @@ pub fn write(
     {
         fields.add("anthropic_beta", fields::betas(Json::from_value(betas)));
     }
-    fields.settle(&mut request, outgoing)?;
-    let tool_config = tools::write(&request, &model, &mut fields, searches_web, outgoing)?;
-    let (text_format, instruction) = structured::write(request.response_format.as_ref(), &model, outgoing);
-    let (mut system, turns) = messages::write(&request.messages, &model, outgoing)?;
+    fields.settle(&mut request, notes)?;
+    let tool_config = tools::write(&request, &model, &mut fields, searches_web, notes)?;
+    let (text_format, instruction) = structured::write(request.response_format.as_ref(), &model, notes);
+    let (mut system, turns) = messages::write(&request.messages, &model, notes)?;
     if let Some(instruction) = &instruction {
         system.push(Block::Text(instruction));
     }

@@ -5,7 +5,7 @@ use crate::api::chat::{Json, ResponseFormat};
 use crate::provider::anthropic::format::warn_moved;
 use crate::provider::anthropic::schema::fit;
 use crate::provider::bedrock::model::Model;
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -40,19 +40,19 @@ struct Schema<'a> {
 pub fn write(
     format: Option<&ResponseFormat<'_>>,
     model: &Model<'_>,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> (Option<Json<'static>>, Option<String>) {
     match format {
         None | Some(ResponseFormat::Text) => (None, None),
         Some(ResponseFormat::JsonObject) => {
-            outgoing.warn("response_format", "asked for in the system prompt: bedrock has no JSON mode");
+            notes.warn("response_format", "asked for in the system prompt: bedrock has no JSON mode");
             let instruction =
                 "Answer with one JSON object and nothing else: no words around it, no code fence.";
             (None, Some(instruction.to_owned()))
         }
         Some(ResponseFormat::JsonSchema { schema, description, .. }) if !model.has_structured_output() => {
             let what = "asked for in the system prompt: this model has no structured output";
-            outgoing.warn("response_format", what);
+            notes.warn("response_format", what);
             let description = description.as_ref().map(|text| format!(" It is: {text}.")).unwrap_or_default();
             let instruction = format!(
                 "Answer with JSON that is valid against this JSON schema, and with nothing else: no words around \
@@ -64,7 +64,7 @@ pub fn write(
         Some(ResponseFormat::JsonSchema { name, description, schema, .. }) => {
             // Bedrock's structured output knows what Anthropic's does, whoever made the model.
             let (schema, moved) = fit(schema);
-            warn_moved("response_format", &moved, NAME, outgoing);
+            warn_moved("response_format", &moved, NAME, notes);
             let json_schema = Schema { name, schema: schema.get(), description: description.as_deref() };
             let text_format = TextFormat { kind: "json_schema", structure: Structure { json_schema } };
             (Some(Json::from_value(&OutputConfig { text_format })), None)

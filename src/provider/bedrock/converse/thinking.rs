@@ -10,10 +10,10 @@ use super::{NAME, object};
 use crate::api::chat::{ChatRequest, Json, Message, Part, Reasoning, Role, Text, ToolChoice};
 use crate::error::Error;
 use crate::provider::anthropic::generation::Generation;
-use crate::provider::anthropic::sampling::settle;
+use crate::provider::anthropic::sampling::adjust;
 use crate::provider::anthropic::thinking::{Case, Thinking, decide};
 use crate::provider::bedrock::model::{Family, Model};
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use serde::Deserialize;
 
 /// Writes `reasoning_effort` and `thinking` into the additional fields; for a Claude also puts right what does
@@ -25,11 +25,11 @@ pub fn write<'a>(
     request: &mut ChatRequest<'a>,
     model: &Model<'_>,
     fields: &mut Fields<'a>,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<(), Error> {
     let reasoning = std::mem::take(&mut request.reasoning);
     match model.family {
-        Family::Anthropic => claude(reasoning, request, model, fields, outgoing)?,
+        Family::Anthropic => claude(reasoning, request, model, fields, notes)?,
         Family::Unknown => {
             // The caller knows what its profile leads to: its own words pass.
             if let Some(thinking) = reasoning.thinking {
@@ -42,7 +42,7 @@ pub fn write<'a>(
             let effort = reasoning.effort.as_deref().map(str::to_owned);
             let wanted = effort.or_else(|| reasoning.thinking.as_ref().and_then(as_effort));
             if let Some(wanted) = wanted {
-                write_effort(&wanted, family, model, fields, outgoing);
+                write_effort(&wanted, family, model, fields, notes);
             }
         }
     }
@@ -54,9 +54,9 @@ fn claude<'a>(
     request: &mut ChatRequest<'a>,
     model: &Model<'_>,
     fields: &mut Fields<'a>,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<(), Error> {
-    let generation = Generation::of(model.id);
+    let generation = Generation::from_model(model.id);
     let forces = matches!(request.tool_choice, Some(ToolChoice::Required | ToolChoice::Function(_)));
     let case = Case {
         model: generation,
@@ -65,8 +65,8 @@ fn claude<'a>(
         is_thoughtless: last_calls_lack_thinking(&request.messages),
         provider: NAME,
     };
-    let Thinking { thinking, effort, is_ours } = decide(reasoning, &case, outgoing)?;
-    settle(&mut request.params, generation, is_ours && thinking.is_some(), outgoing);
+    let Thinking { thinking, effort, is_ours } = decide(reasoning, &case, notes)?;
+    adjust(&mut request.params, generation, is_ours && thinking.is_some(), notes);
     if let Some(thinking) = thinking {
         fields.add("thinking", thinking);
     }
@@ -93,7 +93,7 @@ fn write_effort<'a>(
     family: Family,
     model: &Model<'_>,
     fields: &mut Fields<'a>,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) {
     // What they know of OpenAI's list.
     let level = match effort {
@@ -117,11 +117,11 @@ fn write_effort<'a>(
         // A model that does not think is as good as told not to.
         _ if level == "none" && family != Family::OpenAi && family != Family::Qwen => {}
         _ => {
-            return outgoing.warn("reasoning_effort", "dropped, this model cannot be told how much to think");
+            return notes.warn("reasoning_effort", "dropped, this model cannot be told how much to think");
         }
     }
     if !["none", level].contains(&effort) {
-        outgoing.warn("reasoning_effort", format!("{effort} became {level}, the nearest this model has"));
+        notes.warn("reasoning_effort", format!("{effort} became {level}, the nearest this model has"));
     }
 }
 

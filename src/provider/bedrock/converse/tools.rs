@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::provider::anthropic::format::warn_moved;
 use crate::provider::anthropic::schema::fit;
 use crate::provider::bedrock::model::{Family, Model};
-use crate::provider::outgoing::Outgoing;
+use crate::provider::outgoing::TranslationNotes;
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub fn write<'a>(
     model: &Model<'_>,
     fields: &mut Fields<'_>,
     searches_web: bool,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Option<ToolConfig<'a>>, Error> {
     let called = called(request);
     let mut tools = Vec::new();
@@ -37,12 +37,12 @@ pub fn write<'a>(
                 let wants_strict = *strict == Some(true);
                 let is_strict = wants_strict && model.has_structured_output();
                 if wants_strict && !is_strict && !std::mem::replace(&mut warned_strict, true) {
-                    outgoing.warn("tools.function.strict", "dropped, this model has no strict tools");
+                    notes.warn("tools.function.strict", "dropped, this model has no strict tools");
                 }
                 let mut json = schema(parameters.as_ref());
                 if is_strict {
                     let (fitting, moved) = fit(&json);
-                    warn_moved("tools.function.parameters", &moved, NAME, outgoing);
+                    warn_moved("tools.function.parameters", &moved, NAME, notes);
                     json = fitting;
                 }
                 tools.push(Tool::Spec(ToolSpec {
@@ -56,7 +56,7 @@ pub fn write<'a>(
                         Family::Anthropic | Family::Unknown => {
                             tools.push(Tool::CachePoint(cache_point(control)));
                         }
-                        _ => outgoing.warn("tools.cache_control", "dropped, this model caches no tools"),
+                        _ => notes.warn("tools.cache_control", "dropped, this model caches no tools"),
                     }
                 }
             }
@@ -74,8 +74,8 @@ pub fn write<'a>(
     if !anthropic_tools.is_empty() {
         fields.add("tools", Json::from_value(&anthropic_tools));
     }
-    add_called_tools(&called, &mut tools, request, outgoing);
-    let tool_choice = tool_choice(request, &called, &mut tools, outgoing)?;
+    add_called_tools(&called, &mut tools, request, notes);
+    let tool_choice = tool_choice(request, &called, &mut tools, notes)?;
     Ok((!tools.is_empty()).then_some(ToolConfig { tools, tool_choice }))
 }
 
@@ -98,14 +98,13 @@ fn add_called_tools<'a>(
     called: &[&'a str],
     tools: &mut Vec<Tool<'a>>,
     request: &ChatRequest<'_>,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) {
     let has_results = request.messages.iter().any(|message| message.role == Role::Tool);
     if !tools.is_empty() || called.is_empty() && !has_results {
         return;
     }
-    outgoing
-        .warn("tools", "bedrock wants tools where messages tell of calls: those called were added by name");
+    notes.warn("tools", "bedrock wants tools where messages tell of calls: those called were added by name");
     tools.extend(called.iter().map(|name| {
         let input_schema = InputSchema { json: schema(None) };
         Tool::Spec(ToolSpec { name, description: None, input_schema, strict: None })
@@ -116,7 +115,7 @@ fn tool_choice<'a>(
     request: &'a ChatRequest<'a>,
     called: &[&str],
     tools: &mut Vec<Tool<'a>>,
-    outgoing: &mut Outgoing,
+    notes: &mut TranslationNotes,
 ) -> Result<Option<Choice<'a>>, Error> {
     Ok(match &request.tool_choice {
         // The rest of `Allowed` is done by leaving the other tools out.
@@ -125,7 +124,7 @@ fn tool_choice<'a>(
         Some(ToolChoice::Required | ToolChoice::Allowed { required: true, .. }) => Some(Choice::Any {}),
         Some(ToolChoice::Function(name)) => {
             if is_shaped(request.response_format.as_ref()) {
-                outgoing.warn("tool_choice", "a forced call has no answer for response_format to shape");
+                notes.warn("tool_choice", "a forced call has no answer for response_format to shape");
             }
             Some(Choice::Tool(Named { name: Cow::Borrowed(name) }))
         }
@@ -136,7 +135,7 @@ fn tool_choice<'a>(
         Some(ToolChoice::None) => {
             let what =
                 "bedrock has no none, and wants the tools where messages tell of calls: the model may call";
-            outgoing.warn("tool_choice", what);
+            notes.warn("tool_choice", what);
             None
         }
         Some(ToolChoice::Other(_)) => {

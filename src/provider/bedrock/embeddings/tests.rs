@@ -8,7 +8,7 @@ fn body(text: &str) -> Body {
     Body::parse(bytes::Bytes::copy_from_slice(text.as_bytes())).unwrap()
 }
 
-fn with<T>(model: &str, then: impl FnOnce(&dyn Exchange, &Target<'_>) -> T) -> T {
+fn with<T>(model: &str, then: impl FnOnce(&dyn JsonAdapter, &CallTarget<'_>) -> T) -> T {
     let call = Call {
         operation: Operation::Embeddings,
         method: &Method::POST,
@@ -18,16 +18,16 @@ fn with<T>(model: &str, then: impl FnOnce(&dyn Exchange, &Target<'_>) -> T) -> T
         streamed: false,
     };
     let account = Account::default();
-    then(adapter(&call, &account).unwrap(), &Target { call: &call, account: &account, model })
+    then(adapter(&call, &account).unwrap(), &CallTarget { call: &call, account: &account, model })
 }
 
 /// What goes out and what is said aside; or the refusal.
 fn written(model: &str, text: &str) -> String {
     with(model, |adapter, target| {
-        let mut outgoing = Outgoing::default();
-        match adapter.write(Some(&body(text)), target, &mut outgoing) {
+        let mut notes = TranslationNotes::default();
+        match adapter.write(Some(&body(text)), target, &mut notes) {
             Ok(sent) => {
-                format!("{}{}", String::from_utf8(sent.unwrap()).unwrap(), outgoing.warnings.concat())
+                format!("{}{}", String::from_utf8(sent.unwrap()).unwrap(), notes.warnings.concat())
             }
             Err(error) => format!("{} {}", error.status(), error.param.unwrap_or_default()),
         }

@@ -8,7 +8,7 @@ use super::super::signing::{Keys, Scope, sign};
 use super::trail::{ExchangeReplay, Replayed, Stop};
 use super::{aws_credentials, remaining};
 use crate::provider::Signing;
-use crate::provider::grant::{Brought, Errand, Granted};
+use crate::provider::grant::{Credentials, TokenRequest, TokenResponse};
 use http::{HeaderMap, HeaderValue, Method, header};
 use std::time::{Duration, SystemTime};
 
@@ -32,7 +32,7 @@ pub fn fetch(
     keys: &Keys,
     region: &str,
     now: SystemTime,
-) -> Replayed<(Granted, Duration)> {
+) -> Replayed<(Credentials, Duration)> {
     let response = replay.exchange(|| {
         let mut fields = vec![("RoleArn", role.arn.as_str()), ("DurationSeconds", "3600")];
         fields.extend(role.external_id.as_deref().map(|id| ("ExternalId", id)));
@@ -50,18 +50,18 @@ pub fn fetch_by_token(
     (arn, token): (&str, &str),
     region: &str,
     now: SystemTime,
-) -> Replayed<(Granted, Duration)> {
+) -> Replayed<(Credentials, Duration)> {
     let fields = [("RoleArn", arn), ("WebIdentityToken", token), ("DurationSeconds", "3600")];
     let response = replay.exchange(|| Ok(token_request("AssumeRoleWithWebIdentity", &fields, region)))?;
     read(response, now)
 }
 
-fn token_request(action: &str, fields: &[(&str, &str)], region: &str) -> Errand {
+fn token_request(action: &str, fields: &[(&str, &str)], region: &str) -> TokenRequest {
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("Action", action).append_pair("Version", "2011-06-15");
     form.append_pair("RoleSessionName", SESSION).extend_pairs(fields);
     let kind = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
-    Errand {
+    TokenRequest {
         method: Method::POST,
         url: format!("https://sts.{region}.{}/", domain(region)),
         headers: HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]),
@@ -70,7 +70,7 @@ fn token_request(action: &str, fields: &[(&str, &str)], region: &str) -> Errand 
     }
 }
 
-fn read(response: &Brought, now: SystemTime) -> Replayed<(Granted, Duration)> {
+fn read(response: &TokenResponse, now: SystemTime) -> Replayed<(Credentials, Duration)> {
     let text = String::from_utf8_lossy(&response.body);
     let what = "The token service (STS)";
     if !(200..300).contains(&response.status) {

@@ -9,7 +9,7 @@
 use super::assume_role::fetch_by_token;
 use super::trail::{ExchangeReplay, Replayed, Stop};
 use super::{aws_credentials, remaining};
-use crate::provider::grant::{Brought, Granted};
+use crate::provider::grant::{Credentials, TokenResponse};
 use crate::provider::key::secret_value;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::Deserialize;
@@ -26,7 +26,7 @@ pub fn fetch(
     replay: &mut ExchangeReplay<'_>,
     region: &str,
     now: SystemTime,
-) -> Replayed<(Granted, Duration)> {
+) -> Replayed<(Credentials, Duration)> {
     if let Some(id) = replay.env("AWS_ACCESS_KEY_ID")?
         && let Some(secret) = replay.env("AWS_SECRET_ACCESS_KEY")?
     {
@@ -79,7 +79,11 @@ fn is_local_or_tls(url: &str) -> bool {
     }
 }
 
-fn container(replay: &mut ExchangeReplay<'_>, url: String, now: SystemTime) -> Replayed<(Granted, Duration)> {
+fn container(
+    replay: &mut ExchangeReplay<'_>,
+    url: String,
+    now: SystemTime,
+) -> Replayed<(Credentials, Duration)> {
     let token = match replay.env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")? {
         Some(file) => replay.local(format!("file:{file}"))?,
         None => replay.env("AWS_CONTAINER_AUTHORIZATION_TOKEN")?,
@@ -92,7 +96,7 @@ fn container(replay: &mut ExchangeReplay<'_>, url: String, now: SystemTime) -> R
     read("The container's credentials server", response, now)
 }
 
-fn instance(replay: &mut ExchangeReplay<'_>, now: SystemTime) -> Replayed<(Granted, Duration)> {
+fn instance(replay: &mut ExchangeReplay<'_>, now: SystemTime) -> Replayed<(Credentials, Duration)> {
     let what = "The instance's metadata server";
     let name = HeaderName::from_static("x-aws-ec2-metadata-token-ttl-seconds");
     let ttl_header = HeaderMap::from_iter([(name, HeaderValue::from_static("300"))]);
@@ -114,7 +118,7 @@ fn instance(replay: &mut ExchangeReplay<'_>, now: SystemTime) -> Replayed<(Grant
     read(what, response, now)
 }
 
-fn text(what: &str, response: &Brought) -> Replayed<String> {
+fn text(what: &str, response: &TokenResponse) -> Replayed<String> {
     match response.status {
         200 => Ok(String::from_utf8_lossy(&response.body).trim().to_owned()),
         status => Err(Stop::refused(what, status, Some("is this an instance with a role?"))),
@@ -132,7 +136,7 @@ struct CredentialsDocument {
     expiration: Option<String>,
 }
 
-fn read(what: &str, response: &Brought, now: SystemTime) -> Replayed<(Granted, Duration)> {
+fn read(what: &str, response: &TokenResponse, now: SystemTime) -> Replayed<(Credentials, Duration)> {
     let document = serde_json::from_slice::<CredentialsDocument>(&response.body).ok();
     let detail =
         document.as_ref().and_then(|document| document.message.as_deref().or(document.code.as_deref()));

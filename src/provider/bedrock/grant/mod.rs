@@ -11,7 +11,7 @@ use super::signing::Keys;
 use crate::config::account::{Account, AuthTypeA};
 use crate::config::secret::Secret;
 use crate::error::Error;
-use crate::provider::grant::{Brought, Grant, Granted, Next};
+use crate::provider::grant::{Credentials, Step, TokenExchange, TokenResponse};
 use assume_role::Role;
 use ring::digest::{SHA256, digest};
 use std::fmt::Write;
@@ -43,14 +43,14 @@ enum Source {
 ///
 /// # Errors
 /// 400 when the role is not named.
-pub fn token_exchange(account: &Account) -> Result<Arc<dyn Grant>, Error> {
+pub fn token_exchange(account: &Account) -> Result<Arc<dyn TokenExchange>, Error> {
     let cloud = &account.cloud_a;
     let region = address::region(account)?.into_owned();
     let role_arn = match cloud.auth_type {
         Some(AuthTypeA::ServiceRole) => None,
         Some(AuthTypeA::AssumedRole) if cloud.role_arn.is_none() => {
             let message = "cloud_a_role_arn is missing: it names the role to assume.";
-            return Err(Error::invalid_request("cloud_a_role_arn", message).with_provider(super::ROW.id));
+            return Err(Error::invalid_request("cloud_a_role_arn", message).with_provider(super::SPEC.id));
         }
         _ => cloud.role_arn.clone(),
     };
@@ -68,7 +68,7 @@ pub fn token_exchange(account: &Account) -> Result<Arc<dyn Grant>, Error> {
     Ok(Arc::new(TemporaryCredentials { source, role, region }))
 }
 
-impl Grant for TemporaryCredentials {
+impl TokenExchange for TemporaryCredentials {
     fn key(&self) -> String {
         let source = match &self.source {
             Source::Keys { name, .. } => name.as_str(),
@@ -78,30 +78,30 @@ impl Grant for TemporaryCredentials {
         format!("aws|{}|{:?}|{source}", self.region, self.role)
     }
 
-    fn next(&self, responses: &[Brought], now: SystemTime) -> Result<Next, String> {
+    fn next_step(&self, responses: &[TokenResponse], now: SystemTime) -> Result<Step, String> {
         match self.fetch(&mut ExchangeReplay::new(responses), now) {
-            Ok((credentials, lifetime)) => Ok(Next::Done(credentials, lifetime)),
-            Err(Stop::Request(request)) => Ok(Next::Ask(*request)),
+            Ok((credentials, lifetime)) => Ok(Step::Done(credentials, lifetime)),
+            Err(Stop::Request(request)) => Ok(Step::Request(*request)),
             Err(Stop::Failed(reason)) => Err(reason),
         }
     }
 
-    fn what(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "the sign-in at cloud A"
     }
 }
 
 impl TemporaryCredentials {
-    fn fetch(&self, replay: &mut ExchangeReplay<'_>, now: SystemTime) -> Replayed<(Granted, Duration)> {
+    fn fetch(&self, replay: &mut ExchangeReplay<'_>, now: SystemTime) -> Replayed<(Credentials, Duration)> {
         let keys = match (&self.source, &self.role) {
             (Source::Keys { keys, .. }, _) => keys.clone(),
             (Source::Machine, None) => return machine::fetch(replay, &self.region, now),
             (Source::Machine, Some(_)) => match machine::fetch(replay, &self.region, now)?.0 {
-                Granted::Aws { access_key_id, secret_access_key, session_token } => {
+                Credentials::Aws { access_key_id, secret_access_key, session_token } => {
                     Keys::from_secrets(&access_key_id, &secret_access_key, session_token.as_ref())
                         .map_err(Stop::from)?
                 }
-                Granted::Bearer(_) => return Err(Stop::failed("a token cannot assume a role")),
+                Credentials::Bearer(_) => return Err(Stop::failed("a token cannot assume a role")),
             },
         };
         match &self.role {
@@ -132,8 +132,8 @@ fn remaining(end: &str, now: SystemTime) -> Option<Duration> {
     SystemTime::from(end).duration_since(now).ok()
 }
 
-fn aws_credentials(id: &str, secret: &str, token: Option<&str>) -> Granted {
-    Granted::Aws {
+fn aws_credentials(id: &str, secret: &str, token: Option<&str>) -> Credentials {
+    Credentials::Aws {
         access_key_id: Secret::new(id),
         secret_access_key: Secret::new(secret),
         session_token: token.filter(|token| !token.is_empty()).map(Secret::new),

@@ -26,22 +26,22 @@ fn account(auth_type: Option<AuthTypeA>, role: Option<&str>, keys: bool) -> Acco
 
 /// What is asked on the way, and what comes of it; `answers` by the beginning of what is asked.
 fn run_exchange(
-    exchange: &dyn Grant,
+    exchange: &dyn TokenExchange,
     canned: &BTreeMap<&str, (u16, &str)>,
-) -> (Vec<String>, Result<Granted, String>) {
+) -> (Vec<String>, Result<Credentials, String>) {
     let (mut requests, mut responses) = (Vec::new(), Vec::new());
     loop {
-        match exchange.next(&responses, now()) {
+        match exchange.next_step(&responses, now()) {
             Err(reason) => return (requests, Err(reason)),
-            Ok(Next::Done(credentials, lifetime)) => {
+            Ok(Step::Done(credentials, lifetime)) => {
                 requests.push(format!("for {} s", lifetime.as_secs()));
                 return (requests, Ok(credentials));
             }
-            Ok(Next::Ask(request)) => {
+            Ok(Step::Request(request)) => {
                 let line = format!("{} {}", request.method, request.url);
                 let canned_response = canned.iter().find(|(start, _)| line.starts_with(*start));
                 let (status, body) = canned_response.map_or((404, ""), |(_, response)| *response);
-                responses.push(Brought { status, body: body.as_bytes().to_vec() });
+                responses.push(TokenResponse { status, body: body.as_bytes().to_vec() });
                 let metadata = if request.is_metadata { "" } else { " (outside)" };
                 requests.push(format!("{line}{metadata}"));
                 assert!(requests.len() < 20, "{requests:#?}");
@@ -50,7 +50,7 @@ fn run_exchange(
     }
 }
 
-fn aws(id: &str, secret: &str, token: Option<&str>) -> Result<Granted, String> {
+fn aws(id: &str, secret: &str, token: Option<&str>) -> Result<Credentials, String> {
     Ok(aws_credentials(id, secret, token))
 }
 
@@ -65,7 +65,7 @@ const MACHINE: &str = r#"{"Code":"Success","AccessKeyId":"ASIA2","SecretAccessKe
 fn a_role_is_assumed_with_the_accounts_keys() {
     let account = account(None, Some("arn:aws:iam::1:role/r"), true);
     let exchange = token_exchange(&account).unwrap();
-    let Ok(Next::Ask(request)) = exchange.next(&[], now()) else { panic!("nothing is asked") };
+    let Ok(Step::Request(request)) = exchange.next_step(&[], now()) else { panic!("nothing is asked") };
     assert_eq!(
         (request.method, request.url.as_str()),
         (Method::POST, "https://sts.eu-west-1.amazonaws.com/")
@@ -110,16 +110,16 @@ fn an_instance_is_queried_by_imds_v2() {
     let mut responses = Vec::new();
     let mut requests = Vec::new();
     let got = loop {
-        match exchange.next(&responses, now()).unwrap() {
-            Next::Done(credentials, lifetime) => break (credentials, lifetime.as_secs()),
-            Next::Ask(request) => {
+        match exchange.next_step(&responses, now()).unwrap() {
+            Step::Done(credentials, lifetime) => break (credentials, lifetime.as_secs()),
+            Step::Request(request) => {
                 let line = format!("{} {}", request.method, request.url);
                 let (status, body) = canned.get(line.as_str()).copied().unwrap_or((404, ""));
                 let sent_token =
                     request.headers.get("x-aws-ec2-metadata-token").map(|token| token.to_str().unwrap());
                 assert_eq!(sent_token, line.starts_with("GET http").then_some("tok"), "{line}");
                 assert!(request.is_metadata);
-                responses.push(Brought { status, body: body.as_bytes().to_vec() });
+                responses.push(TokenResponse { status, body: body.as_bytes().to_vec() });
                 requests.push(line);
             }
         }

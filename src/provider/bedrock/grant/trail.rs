@@ -2,19 +2,19 @@
 //! thing that has none is what to ask next.
 
 use crate::error::Error;
-use crate::provider::grant::{Brought, Errand};
+use crate::provider::grant::{TokenRequest, TokenResponse};
 use http::{HeaderMap, Method};
 
 /// The answers so far, in order.
 #[derive(Debug)]
 pub struct ExchangeReplay<'a> {
-    responses: std::slice::Iter<'a, Brought>,
+    responses: std::slice::Iter<'a, TokenResponse>,
 }
 
 /// Why the way does not go on.
 #[derive(Debug)]
 pub enum Stop {
-    Request(Box<Errand>),
+    Request(Box<TokenRequest>),
     /// In words for the caller, without secrets.
     Failed(String),
 }
@@ -42,13 +42,16 @@ impl From<Error> for Stop {
 }
 
 impl<'a> ExchangeReplay<'a> {
-    pub fn new(responses: &'a [Brought]) -> Self {
+    pub fn new(responses: &'a [TokenResponse]) -> Self {
         Self { responses: responses.iter() }
     }
 
     /// # Errors
     /// The errand, when it was not run yet.
-    pub fn exchange(&mut self, request: impl FnOnce() -> Replayed<Errand>) -> Replayed<&'a Brought> {
+    pub fn exchange(
+        &mut self,
+        request: impl FnOnce() -> Replayed<TokenRequest>,
+    ) -> Replayed<&'a TokenResponse> {
         match self.responses.next() {
             Some(response) => Ok(response),
             None => Err(Stop::Request(Box::new(request()?))),
@@ -59,8 +62,13 @@ impl<'a> ExchangeReplay<'a> {
     ///
     /// # Errors
     /// As [`Trail::ask`].
-    pub fn metadata(&mut self, method: Method, url: String, headers: HeaderMap) -> Replayed<&'a Brought> {
-        self.exchange(|| Ok(Errand { method, url, headers, body: Vec::new(), is_metadata: true }))
+    pub fn metadata(
+        &mut self,
+        method: Method,
+        url: String,
+        headers: HeaderMap,
+    ) -> Replayed<&'a TokenResponse> {
+        self.exchange(|| Ok(TokenRequest { method, url, headers, body: Vec::new(), is_metadata: true }))
     }
 
     /// An environment variable, or a file's content, where there is one.

@@ -1,9 +1,9 @@
 //! Answers no recording has: every vendor's way to tell a call, a thought, an end or a failure.
 
-use super::{CHAT_MEND, Told, read_all_ways};
+use super::{CHAT_PATCH, Decoded, read_at_all_cuts};
 use crate::api::chat::Finish;
 use crate::api::chat::answer::ContentPart;
-use crate::provider::way::Mend;
+use crate::provider::way::ResponsePatch;
 use serde_json::{Value, json};
 
 /// A stream of these JSON texts, and `[DONE]`.
@@ -13,19 +13,19 @@ fn stream(chunks: &[&str]) -> String {
 }
 
 /// A stream whose first choice has these deltas.
-fn deltas(deltas: &[&str]) -> Told {
+fn deltas(deltas: &[&str]) -> Decoded {
     let chunk = |delta: &&str| format!(r#"{{"id":"x","choices":[{{"index":0,"delta":{delta}}}]}}"#);
     let chunks: Vec<String> = deltas.iter().map(chunk).collect();
     let chunks: Vec<&str> = chunks.iter().map(String::as_str).collect();
-    read_all_ways(stream(&chunks).as_bytes(), true)
+    read_at_all_cuts(stream(&chunks).as_bytes(), true)
 }
 
-fn calls(told: &Told) -> Vec<(u32, &str, &str, &str)> {
-    let pieces = told.answer.choices.iter().flat_map(|choice| &choice.parts);
-    let call = |piece: &'_ ContentPart| matches!(piece, ContentPart::ToolCall { .. });
-    pieces
-        .filter(|piece| call(piece))
-        .filter_map(|piece| match piece {
+fn calls(decoded: &Decoded) -> Vec<(u32, &str, &str, &str)> {
+    let parts = decoded.response.choices.iter().flat_map(|choice| &choice.parts);
+    let call = |part: &'_ ContentPart| matches!(part, ContentPart::ToolCall { .. });
+    parts
+        .filter(|part| call(part))
+        .filter_map(|part| match part {
             ContentPart::ToolCall { index, id, name, arguments, .. } => {
                 Some((*index, id.as_str(), name.as_str(), arguments.as_str()))
             }
@@ -35,60 +35,60 @@ fn calls(told: &Told) -> Vec<(u32, &str, &str, &str)> {
 }
 
 #[test]
-fn pieces_of_calls_find_each_other() {
+fn call_fragments_are_joined() {
     // OpenAI's way, two calls in turn.
-    let told = deltas(&[
+    let decoded = deltas(&[
         r#"{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]}"#,
         r#"{"tool_calls":[{"index":0,"function":{"arguments":"{\"x\""}}]}"#,
         r#"{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}},{"index":0,"function":{"arguments":":1}"}}]}"#,
     ]);
-    assert_eq!(calls(&told), [(0, "a", "f", "{\"x\":1}"), (1, "b", "g", "{}")]);
+    assert_eq!(calls(&decoded), [(0, "a", "f", "{\"x\":1}"), (1, "b", "g", "{}")]);
     // The vendor's index begins anywhere; the name comes again, or empty.
-    let told = deltas(&[
+    let decoded = deltas(&[
         r#"{"tool_calls":[{"index":3,"id":"a","function":{"name":"f","arguments":null}}]}"#,
         r#"{"tool_calls":[{"index":3,"id":"","function":{"name":"","arguments":"{\"x\":"}}]}"#,
         r#"{"tool_calls":[{"index":3,"id":"a","function":{"name":"f","arguments":"2}"}}]}"#,
     ]);
-    assert_eq!(calls(&told), [(0, "a", "f", "{\"x\":2}")]);
+    assert_eq!(calls(&decoded), [(0, "a", "f", "{\"x\":2}")]);
     // No index: by id, or else the last one.
-    let told = deltas(&[
+    let decoded = deltas(&[
         r#"{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]}"#,
         r#"{"tool_calls":[{"function":{"arguments":"}"}}]}"#,
         r#"{"tool_calls":[{"id":"b","function":{"name":"g","arguments":"{"}}]}"#,
         r#"{"tool_calls":[{"id":"b","function":{"arguments":"}"}}]}"#,
     ]);
-    assert_eq!(calls(&told), [(0, "a", "f", "{}"), (1, "b", "g", "{}")]);
+    assert_eq!(calls(&decoded), [(0, "a", "f", "{}"), (1, "b", "g", "{}")]);
     // Every index 0, other ids: whole calls.
-    let told = deltas(&[
+    let decoded = deltas(&[
         r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}"#,
         r#"{"tool_calls":[{"index":0,"id":"b","function":{"name":"f","arguments":"{\"x\":2}"}}]}"#,
     ]);
-    assert_eq!(calls(&told), [(0, "a", "f", "{\"x\":1}"), (1, "b", "f", "{\"x\":2}")]);
+    assert_eq!(calls(&decoded), [(0, "a", "f", "{\"x\":1}"), (1, "b", "f", "{\"x\":2}")]);
     // The id first, the name later; neither id nor index; arguments as an object.
-    let told = deltas(&[
+    let decoded = deltas(&[
         r#"{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{"}}]}"#,
         r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}"#,
     ]);
-    assert_eq!(calls(&told), [(0, "a", "f", "{}")]);
-    let told = deltas(&[
+    assert_eq!(calls(&decoded), [(0, "a", "f", "{}")]);
+    let decoded = deltas(&[
         r#"{"tool_calls":[{"function":{"name":"f","arguments":{"x": 1.0}}},{"function":{"name":"g"}}]}"#,
     ]);
-    assert_eq!(calls(&told), [(0, "", "f", "{\"x\": 1.0}"), (1, "", "g", "")]);
+    assert_eq!(calls(&decoded), [(0, "", "f", "{\"x\": 1.0}"), (1, "", "g", "")]);
     // OpenAI's retired way.
-    let told = deltas(&[
+    let decoded = deltas(&[
         r#"{"function_call":{"name":"f","arguments":"{\"x\""}}"#,
         r#"{"function_call":{"arguments":":1}"}}"#,
     ]);
-    assert_eq!(calls(&told), [(0, "", "f", "{\"x\":1}")]);
+    assert_eq!(calls(&decoded), [(0, "", "f", "{\"x\":1}")]);
 }
 
 #[test]
 fn thinking_is_read_in_every_spelling() {
-    let pieces = |message: &str| {
+    let parts = |message: &str| {
         let body = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"stop"}}]}}"#);
-        let told = read_all_ways(body.as_bytes(), false);
-        assert!(told.ended && told.error.is_none());
-        told.answer.choices[0].parts.clone()
+        let decoded = read_at_all_cuts(body.as_bytes(), false);
+        assert!(decoded.ended && decoded.error.is_none());
+        decoded.response.choices[0].parts.clone()
     };
     let thought = |text: &str, seal: Option<&str>| ContentPart::Reasoning {
         text: text.to_owned(),
@@ -104,29 +104,29 @@ fn thinking_is_read_in_every_spelling() {
         r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"t"}]},{"type":"text","text":"c"}]}"#,
         r#"{"content":[{"type":"reasoning","summary":[{"type":"summary_text","text":"t"}]},{"type":"text","text":"c"}]}"#,
     ] {
-        assert_eq!(pieces(spelling), [thought("t", None), text("c")], "{spelling}");
+        assert_eq!(parts(spelling), [thought("t", None), text("c")], "{spelling}");
     }
     let sealed = r#"{"reasoning":"t","content":"c","reasoning_details":[{"type":"reasoning.text","text":"t","signature":"s"}]}"#;
-    assert_eq!(pieces(sealed), [thought("t", Some("s")), text("c")]);
+    assert_eq!(parts(sealed), [thought("t", Some("s")), text("c")]);
     let blocks = r#"{"reasoning_content":"t","thinking_blocks":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"redacted_thinking","data":"d"}],"content":"c"}"#;
-    assert_eq!(pieces(blocks), [thought("t", Some("s")), ContentPart::Redacted("d".into()), text("c")]);
+    assert_eq!(parts(blocks), [thought("t", Some("s")), ContentPart::Redacted("d".into()), text("c")]);
     let detail = r#"{"type":"reasoning.encrypted","data":"d","id":"r"}"#;
     let encrypted = format!(r#"{{"reasoning":"t","content":"c","reasoning_details":[{detail}]}}"#);
-    assert_eq!(pieces(&encrypted), [thought("t", None), ContentPart::Redacted(detail.into()), text("c")]);
+    assert_eq!(parts(&encrypted), [thought("t", None), ContentPart::Redacted(detail.into()), text("c")]);
     // Tags are text.
-    assert_eq!(pieces(r#"{"content":"<think>t</think>c"}"#), [text("<think>t</think>c")]);
+    assert_eq!(parts(r#"{"content":"<think>t</think>c"}"#), [text("<think>t</think>c")]);
 }
 
 #[test]
-fn every_word_for_an_end_is_understood() {
+fn every_finish_reason_is_understood() {
     let finish = |reason: &str| {
         let body = stream(&[&format!(
             r#"{{"choices":[{{"index":0,"delta":{{"content":"x"}},"finish_reason":"{reason}"}}]}}"#
         )]);
-        let told = read_all_ways(body.as_bytes(), true);
+        let decoded = read_at_all_cuts(body.as_bytes(), true);
         (
-            told.answer.choices[0].finish.clone().map(|(finish, _)| finish),
-            told.error.map(|fault| fault.status),
+            decoded.response.choices[0].finish.clone().map(|(finish, _)| finish),
+            decoded.error.map(|error| error.status),
         )
     };
     for (reason, wanted) in [
@@ -155,8 +155,8 @@ fn every_word_for_an_end_is_understood() {
 }
 
 #[test]
-fn failures_inside_an_answer_are_told_as_such() {
-    let said = r#"{"choices":[{"index":0,"delta":{"content":"x"}}]}"#;
+fn failures_inside_a_response_become_errors() {
+    let content_chunk = r#"{"choices":[{"index":0,"delta":{"content":"x"}}]}"#;
     for (event, status, message) in [
         (r#"data: {"error":{"message":"no","type":"server_error","code":500}}"#, 500, "no"),
         (r#"data: {"error":{"message":"no","type":"rate_limit_exceeded"}}"#, 429, "no"),
@@ -179,19 +179,19 @@ fn failures_inside_an_answer_are_told_as_such() {
         ("data: {\"choices\":[{", 502, "The provider's answer cannot be read: it is not JSON."),
         ("data: 17", 502, "The provider's answer cannot be read: it is not JSON."),
     ] {
-        let body = format!("data: {said}\n\n{event}\n\ndata: [DONE]\n\n");
-        let told = read_all_ways(body.as_bytes(), true);
-        let fault = told.error.unwrap_or_else(|| panic!("{event}"));
-        assert_eq!((fault.status, fault.message.as_str()), (status, message), "{event}");
-        assert_eq!(told.answer.choices[0].text().as_deref(), Some("x"), "{event}");
-        assert_eq!(told.answer.choices[0].finish, None, "{event}");
+        let body = format!("data: {content_chunk}\n\n{event}\n\ndata: [DONE]\n\n");
+        let decoded = read_at_all_cuts(body.as_bytes(), true);
+        let error = decoded.error.unwrap_or_else(|| panic!("{event}"));
+        assert_eq!((error.status, error.message.as_str()), (status, message), "{event}");
+        assert_eq!(decoded.response.choices[0].text().as_deref(), Some("x"), "{event}");
+        assert_eq!(decoded.response.choices[0].finish, None, "{event}");
     }
 }
 
 #[test]
-fn what_is_no_answer_is_a_failure() {
+fn a_body_that_is_no_response_is_an_error() {
     let page = "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>";
-    for (body, streamed, told) in [
+    for (body, streamed, expected) in [
         (page, false, "it is not JSON: 502 Bad Gateway nginx"),
         (page, true, "it is not JSON: 502 Bad Gateway nginx"),
         ("", false, "it is empty"),
@@ -204,20 +204,20 @@ fn what_is_no_answer_is_a_failure() {
         (r#"{"choices":null,"base_resp":{"status_code":1004,"status_msg":"no key"}}"#, false, "no key"),
         ("\u{0}\u{1}", false, "not JSON"),
     ] {
-        let fault = read_all_ways(body.as_bytes(), streamed).error.unwrap_or_else(|| panic!("{body:?}"));
-        assert!(fault.message.contains(told), "{body:?}: {}", fault.message);
+        let error = read_at_all_cuts(body.as_bytes(), streamed).error.unwrap_or_else(|| panic!("{body:?}"));
+        assert!(error.message.contains(expected), "{body:?}: {}", error.message);
     }
-    assert!(read_all_ways(b"\xff\xfe{", false).error.is_some());
+    assert!(read_at_all_cuts(b"\xff\xfe{", false).error.is_some());
     // A whole answer under a stream's content type is an answer.
     let whole = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
-    assert_eq!(read_all_ways(whole.as_bytes(), true).answer.choices[0].text().as_deref(), Some("hi"));
+    assert_eq!(read_at_all_cuts(whole.as_bytes(), true).response.choices[0].text().as_deref(), Some("hi"));
     // Nothing but signs of life, and a stream that was cut: no end is made up.
-    let none = read_all_ways(b": OPENROUTER PROCESSING\n\n", true);
+    let none = read_at_all_cuts(b": OPENROUTER PROCESSING\n\n", true);
     assert!(!none.ended && none.error.is_none());
     let cut =
         b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\ndata: {\"choices\":[{\"ind";
-    let cut = read_all_ways(cut, true);
-    assert!(!cut.ended && cut.error.is_none() && cut.answer.choices[0].finish.is_none());
+    let cut = read_at_all_cuts(cut, true);
+    assert!(!cut.ended && cut.error.is_none() && cut.response.choices[0].finish.is_none());
 }
 
 #[test]
@@ -230,13 +230,13 @@ fn usage_is_found_wherever_it_stands() {
         format!(r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"stop","usage":{figures}}}]}}"#),
         format!(r#"{{"choices":[],"x_groq":{{"id":"r","usage":{figures}}}}}"#),
     ] {
-        let usage = read_all_ways(stream(&[&chunk]).as_bytes(), true).answer.usage.unwrap();
+        let usage = read_at_all_cuts(stream(&[&chunk]).as_bytes(), true).response.usage.unwrap();
         assert_eq!((usage.input, usage.output, usage.total), (3, 4, 7), "{chunk}");
     }
 }
 
 #[test]
-fn several_choices_pictures_sound_and_further_members_are_told() {
+fn several_choices_pictures_sound_and_further_members_are_emitted() {
     let body = json!({
         "id": "i", "model": "m", "created": 5.7, "object": "chat.completion", "provider": "Google",
         "system_fingerprint": "fp", "citations": ["https://a"],
@@ -249,12 +249,12 @@ fn several_choices_pictures_sound_and_further_members_are_told() {
             }, "annotations": [{"type": "url_citation"}]}, "finish_reason": "stop"}
         ]
     });
-    let answer = read_all_ways(body.to_string().as_bytes(), false).answer;
-    assert_eq!(answer.created, Some(5));
-    let names: Vec<&str> = answer.members.iter().map(|(name, _)| name.as_str()).collect();
+    let response = read_at_all_cuts(body.to_string().as_bytes(), false).response;
+    assert_eq!(response.created, Some(5));
+    let names: Vec<&str> = response.members.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["citations", "system_fingerprint"]);
     let media = |kind: &str, data: &str| ContentPart::Media { media_type: kind.into(), data: data.into() };
-    let [first, second] = answer.choices.as_slice() else { panic!("two choices") };
+    let [first, second] = response.choices.as_slice() else { panic!("two choices") };
     assert_eq!(first.parts, [ContentPart::Text("one".into()), media("image/png", "AAAA")]);
     assert_eq!(first.logprobs.len(), 1);
     assert_eq!(
@@ -269,21 +269,21 @@ fn several_choices_pictures_sound_and_further_members_are_told() {
 }
 
 #[test]
-fn the_whole_message_beside_a_delta_is_told_once() {
+fn a_whole_message_with_each_delta_is_emitted_once() {
     // Perplexity.
     let chunk = |content: &str, so_far: &str| {
         json!({"choices": [{"index": 0, "delta": {"content": content}, "message": {"content": so_far}}]})
             .to_string()
     };
     let last = json!({"object": "chat.completion.done", "choices": [{"index": 0, "message": {"content": "ab"}, "finish_reason": "stop"}]});
-    let told =
-        read_all_ways(stream(&[&chunk("a", "a"), &chunk("b", "ab"), &last.to_string()]).as_bytes(), true);
-    assert_eq!(told.answer.choices[0].text().as_deref(), Some("ab"));
+    let decoded =
+        read_at_all_cuts(stream(&[&chunk("a", "a"), &chunk("b", "ab"), &last.to_string()]).as_bytes(), true);
+    assert_eq!(decoded.response.choices[0].text().as_deref(), Some("ab"));
 }
 
 #[test]
-fn what_breaks_openais_shape_is_mended() {
-    for (streamed, broken, mended) in [
+fn deviations_from_openais_shape_are_patched() {
+    for (streamed, broken, patched) in [
         (
             true,
             r#"{"id":"x", "object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"t"}]}]},"finish_reason":null}]}"#,
@@ -305,28 +305,28 @@ fn what_breaks_openais_shape_is_mended() {
             r#"{"id":"x","object":"chat.completion","service_tier":"default","choices":[{"index":0,"message":{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"},"type":"function"}],"content":null,"refusal":null},"finish_reason":"tool_calls","native_finish_reason":"stop"}],"usage":{"prompt_tokens":1},"native_service_tier":"on_demand"}"#,
         ),
     ] {
-        let got = String::from_utf8(CHAT_MEND.mend(broken.as_bytes(), streamed).unwrap()).unwrap();
-        assert_eq!(got, mended);
-        assert!(CHAT_MEND.mend(mended.as_bytes(), streamed).is_none(), "once is enough: {mended}");
+        let got = String::from_utf8(CHAT_PATCH.patch(broken.as_bytes(), streamed).unwrap()).unwrap();
+        assert_eq!(got, patched);
+        assert!(CHAT_PATCH.patch(patched.as_bytes(), streamed).is_none(), "once is enough: {patched}");
     }
     // A finish that is a failure is one.
     let failed =
         r#"{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"error"}]}"#;
-    let told: Value = serde_json::from_slice(&CHAT_MEND.mend(failed.as_bytes(), true).unwrap()).unwrap();
-    assert!(told["error"]["message"].is_string() && told["choices"][0]["finish_reason"].is_null());
+    let parsed: Value = serde_json::from_slice(&CHAT_PATCH.patch(failed.as_bytes(), true).unwrap()).unwrap();
+    assert!(parsed["error"]["message"].is_string() && parsed["choices"][0]["finish_reason"].is_null());
     for untouched in ["[DONE]", "", "nonsense", r#"{"error":{"message":"no"}}"#, r#"{"choices":null}"#, "[]"]
     {
         let object = r#"{"object":"chat.completion.chunk","choices":[]}"#;
-        assert!(CHAT_MEND.mend(object.as_bytes(), true).is_none());
+        assert!(CHAT_PATCH.patch(object.as_bytes(), true).is_none());
         assert_eq!(
-            CHAT_MEND.mend(untouched.as_bytes(), true).filter(|_| untouched != r#"{"choices":null}"#),
+            CHAT_PATCH.patch(untouched.as_bytes(), true).filter(|_| untouched != r#"{"choices":null}"#),
             None
         );
     }
 }
 
 #[test]
-fn damaged_answers_harm_nobody() {
+fn damaged_responses_do_not_panic() {
     let whole = r#"{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"content":[{"type":"thinking","thinking":[{"text":"t"}]}],"tool_calls":[{"id":"a","function":{"name":"f","arguments":{}}}],"reasoning_details":[{"type":"reasoning.text","text":"é"}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}"#;
     let streamed = stream(&[&whole.replace("\"message\"", "\"delta\""), whole]);
     let mut seed = 7_u64;
@@ -345,10 +345,10 @@ fn damaged_answers_harm_nobody() {
                     _ => body.truncate(at.max(1)),
                 }
             }
-            let told = super::read(&super::OPENAI_CHAT, &body, streamed, &mut || next(40) + 1);
-            assert!(streamed || told.ended != told.error.is_some(), "a whole answer ends or fails");
-            if let Some(mended) = CHAT_MEND.mend(&body, streamed) {
-                serde_json::from_slice::<Value>(&mended).unwrap();
+            let decoded = super::read(&super::OPENAI_CHAT, &body, streamed, &mut || next(40) + 1);
+            assert!(streamed || decoded.ended != decoded.error.is_some(), "a whole answer ends or fails");
+            if let Some(patched) = CHAT_PATCH.patch(&body, streamed) {
+                serde_json::from_slice::<Value>(&patched).unwrap();
             }
         }
     }

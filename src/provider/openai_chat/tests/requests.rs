@@ -13,8 +13,8 @@ use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
 use crate::provider::Call;
-use crate::provider::outgoing::Outgoing;
-use crate::provider::way::{Chat, Target};
+use crate::provider::outgoing::TranslationNotes;
+use crate::provider::way::{CallTarget, ChatAdapter};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -28,10 +28,10 @@ fn write(chat: &OpenAiChat, request: ChatRequest<'_>) -> Result<(Value, Vec<Stri
         model: Some("m"),
         streamed: request.stream,
     };
-    let mut outgoing = Outgoing::default();
-    let target = Target { call: &call, account: &account, model: "m" };
-    let body = chat.write(request, &target, &mut outgoing)?;
-    Ok((serde_json::from_slice(&body).unwrap(), outgoing.warnings))
+    let mut notes = TranslationNotes::default();
+    let target = CallTarget { call: &call, account: &account, model: "m" };
+    let body = chat.write(request, &target, &mut notes)?;
+    Ok((serde_json::from_slice(&body).unwrap(), notes.warnings))
 }
 
 fn part(text: &'static str) -> Part<'static> {
@@ -78,7 +78,7 @@ fn conversation() -> Vec<Message<'static>> {
     ]
 }
 
-fn asked() -> ChatRequest<'static> {
+fn sample_request() -> ChatRequest<'static> {
     ChatRequest {
         messages: conversation(),
         max_tokens: Json::parse("100"),
@@ -88,8 +88,8 @@ fn asked() -> ChatRequest<'static> {
 }
 
 #[test]
-fn openai_gets_the_conversation_in_its_words() {
-    let (body, warnings) = write(&OPENAI_CHAT, asked()).unwrap();
+fn openai_gets_the_conversation_in_its_format() {
+    let (body, warnings) = write(&OPENAI_CHAT, sample_request()).unwrap();
     let picture =
         json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}});
     let wanted = json!({
@@ -116,15 +116,15 @@ fn openai_gets_the_conversation_in_its_words() {
 }
 
 #[test]
-fn each_accent_has_its_own_words_for_the_same() {
-    let assistant = |chat: &OpenAiChat| write(chat, asked()).unwrap().0["messages"][2].clone();
+fn each_quirk_set_writes_its_own_fields() {
+    let assistant = |chat: &OpenAiChat| write(chat, sample_request()).unwrap().0["messages"][2].clone();
     assert_eq!(assistant(&accents::DEEPSEEK)["reasoning_content"], "hm");
     assert_eq!(assistant(&accents::GROQ)["reasoning"], "hm");
     assert_eq!(
         assistant(&accents::OPENROUTER)["reasoning_details"],
         json!([{"type": "reasoning.text", "text": "hm", "signature": "seal"}])
     );
-    let mistral = write(&accents::MISTRAL, asked()).unwrap().0;
+    let mistral = write(&accents::MISTRAL, sample_request()).unwrap().0;
     assert_eq!(
         mistral["messages"][2]["content"],
         json!([
@@ -140,8 +140,8 @@ fn each_accent_has_its_own_words_for_the_same() {
 }
 
 #[test]
-fn thinking_is_asked_for_in_each_vendors_way() {
-    let ask = |chat: &OpenAiChat, effort: Option<&'static str>, thinking: Option<&'static str>| {
+fn thinking_is_requested_in_each_vendors_format() {
+    let body_for = |chat: &OpenAiChat, effort: Option<&'static str>, thinking: Option<&'static str>| {
         let reasoning = Reasoning {
             effort: effort.map(Into::into),
             thinking: thinking.and_then(Json::parse),
@@ -155,23 +155,23 @@ fn thinking_is_asked_for_in_each_vendors_way() {
     };
     let budget = Some(r#"{"type":"enabled","budget_tokens":5000}"#);
     let off = Some(r#"{"type":"disabled"}"#);
-    assert_eq!(ask(&OPENAI_CHAT, Some("low"), None), json!({"reasoning_effort": "low"}));
-    assert_eq!(ask(&OPENAI_CHAT, None, budget), json!({"reasoning_effort": "medium"}));
-    assert_eq!(ask(&OPENAI_CHAT, None, off), json!({}));
+    assert_eq!(body_for(&OPENAI_CHAT, Some("low"), None), json!({"reasoning_effort": "low"}));
+    assert_eq!(body_for(&OPENAI_CHAT, None, budget), json!({"reasoning_effort": "medium"}));
+    assert_eq!(body_for(&OPENAI_CHAT, None, off), json!({}));
     assert_eq!(
-        ask(&accents::DEEPSEEK, Some("high"), None),
+        body_for(&accents::DEEPSEEK, Some("high"), None),
         json!({"thinking": {"type": "enabled"}, "reasoning_effort": "high"})
     );
-    assert_eq!(ask(&accents::DEEPSEEK, Some("none"), None), json!({"thinking": {"type": "disabled"}}));
-    assert_eq!(ask(&accents::ZAI, None, budget), json!({"thinking": {"type": "enabled"}}));
-    assert_eq!(ask(&accents::OPENROUTER, Some("high"), None), json!({"reasoning": {"effort": "high"}}));
-    assert_eq!(ask(&accents::OPENROUTER, None, budget), json!({"reasoning": {"max_tokens": 5000}}));
-    assert_eq!(ask(&accents::OPENROUTER, None, off), json!({"reasoning": {"enabled": false}}));
+    assert_eq!(body_for(&accents::DEEPSEEK, Some("none"), None), json!({"thinking": {"type": "disabled"}}));
+    assert_eq!(body_for(&accents::ZAI, None, budget), json!({"thinking": {"type": "enabled"}}));
+    assert_eq!(body_for(&accents::OPENROUTER, Some("high"), None), json!({"reasoning": {"effort": "high"}}));
+    assert_eq!(body_for(&accents::OPENROUTER, None, budget), json!({"reasoning": {"max_tokens": 5000}}));
+    assert_eq!(body_for(&accents::OPENROUTER, None, off), json!({"reasoning": {"enabled": false}}));
     assert_eq!(
-        ask(&accents::DASHSCOPE, None, budget),
+        body_for(&accents::DASHSCOPE, None, budget),
         json!({"enable_thinking": true, "thinking_budget": 5000})
     );
-    assert_eq!(ask(&accents::OLLAMA, None, None), json!({}));
+    assert_eq!(body_for(&accents::OLLAMA, None, None), json!({}));
 }
 
 #[test]
@@ -203,10 +203,9 @@ fn tools_formats_and_parameters_are_written() {
         model: None,
         streamed: false,
     };
-    let mut outgoing = Outgoing::default();
-    let target = Target { call: &call, account: &account, model: "m" };
-    let sent =
-        accents::MISTRAL.write(chat_completions::read(&body).unwrap(), &target, &mut outgoing).unwrap();
+    let mut notes = TranslationNotes::default();
+    let target = CallTarget { call: &call, account: &account, model: "m" };
+    let sent = accents::MISTRAL.write(chat_completions::read(&body).unwrap(), &target, &mut notes).unwrap();
     let sent = String::from_utf8(sent).unwrap();
     let wanted = concat!(
         r#"{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"b","description":"d","#,
@@ -215,7 +214,7 @@ fn tools_formats_and_parameters_are_written() {
         r#""stop":"x","random_seed":18446744073709551616,"top_p":1.0}"#
     );
     assert_eq!(sent, wanted);
-    let warned: Vec<&str> = outgoing.warnings.iter().filter_map(|each| each.split(':').next()).collect();
+    let warned: Vec<&str> = notes.warnings.iter().filter_map(|each| each.split(':').next()).collect();
     assert_eq!(warned, ["store", "user"]);
 
     let schema = || ResponseFormat::JsonSchema {
@@ -240,13 +239,13 @@ fn documents_and_sound_go_as_the_vendor_takes_them() {
     let data = || document(Source::Data { media_type: "application/pdf".into(), data: "JVBE".into() });
     let url = || document(Source::Url { url: "https://h/a.pdf".into(), media_type: None });
     let file = |data: &str| json!([{"type": "file", "file": {"filename": "a.pdf", "file_data": data}}]);
-    let of_mistral =
+    let mistral =
         |url: &str| json!([{"type": "document_url", "document_url": url, "document_name": "a.pdf"}]);
     assert_eq!(send(&OPENAI_CHAT, data()).unwrap(), file("data:application/pdf;base64,JVBE"));
     assert_eq!(send(&OPENAI_CHAT, url()).unwrap_err().param.as_deref(), Some("messages[0].content[0]"));
     assert_eq!(send(&accents::OPENROUTER, url()).unwrap(), file("https://h/a.pdf"));
-    assert_eq!(send(&accents::MISTRAL, url()).unwrap(), of_mistral("https://h/a.pdf"));
-    assert_eq!(send(&accents::MISTRAL, data()).unwrap(), of_mistral("data:application/pdf;base64,JVBE"));
+    assert_eq!(send(&accents::MISTRAL, url()).unwrap(), mistral("https://h/a.pdf"));
+    assert_eq!(send(&accents::MISTRAL, data()).unwrap(), mistral("data:application/pdf;base64,JVBE"));
     let id = document(Source::Id("file-1".into()));
     assert_eq!(send(&OPENAI_CHAT, id.clone()).unwrap()[0]["file"]["file_id"], "file-1");
     assert_eq!(send(&accents::MISTRAL, id).unwrap_err().status(), 400);
@@ -261,7 +260,7 @@ fn documents_and_sound_go_as_the_vendor_takes_them() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_by_name() {
+fn unsupported_features_are_refused_by_name() {
     let refused = |request: ChatRequest<'static>| write(&accents::PLAIN, request).unwrap_err().param.unwrap();
     let json = || Json::parse(r#"{"type":"web_search_20250305","name":"web_search"}"#).unwrap();
     let tool = Tool::Other { kind: "web_search_20250305".into(), json: json() };
@@ -275,7 +274,7 @@ fn what_cannot_be_done_is_refused_by_name() {
 }
 
 #[test]
-fn a_plain_request_is_untouched_in_every_accent() {
+fn a_plain_request_is_untouched_by_every_quirk_set() {
     let body = r#"{ "model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"developer, name, seed"}]},{"role":"assistant","content":"a"}],"max_tokens":1.0,"tools":[],"tool_choice":"auto","response_format":{"type":"json_object"},"made_up":[1.0] }"#;
     let body = Body::parse(body.into()).unwrap();
     for chat in [
@@ -289,8 +288,8 @@ fn a_plain_request_is_untouched_in_every_accent() {
         &accents::OPENROUTER,
         &accents::OLLAMA,
     ] {
-        let mut outgoing = Outgoing::default();
-        assert!(chat.edits(&body, &mut outgoing).is_empty(), "{chat:?}");
-        assert!(outgoing.warnings.is_empty());
+        let mut notes = TranslationNotes::default();
+        assert!(chat.edits(&body, &mut notes).is_empty(), "{chat:?}");
+        assert!(notes.warnings.is_empty());
     }
 }

@@ -82,7 +82,7 @@ fn run_resume(
 ) -> (String, String, bool) {
     let log = Plain::default();
     let mut rewriter = Rewriter::chat(Box::new(Script(first.to_vec())), Box::new(log.clone()), "7");
-    rewriter.remember();
+    rewriter.keep_transcript();
     let mut out = Vec::new();
     rewriter.push(b"", &mut out);
     let mut second = second.to_vec();
@@ -90,9 +90,9 @@ fn run_resume(
     rewriter.resume(Box::new(Script(second)), mode);
     rewriter.push(b"", &mut out);
     rewriter.finish(&mut out);
-    assert_ne!(rewriter.misfit(), rewriter.is_complete());
+    assert_ne!(rewriter.is_mismatch(), rewriter.is_complete());
     let log_text = log.0.lock().unwrap().clone();
-    (String::from_utf8(out).unwrap(), log_text, !rewriter.misfit())
+    (String::from_utf8(out).unwrap(), log_text, !rewriter.is_mismatch())
 }
 
 const RESTART: ResumeMode = ResumeMode::Restart;
@@ -226,7 +226,7 @@ fn incomparable_responses_are_mismatches() {
     // Nobody asked to remember.
     let mut rewriter = Rewriter::chat(Box::new(Script(vec![text("a")])), Box::new(Plain::default()), "7");
     rewriter.resume(Box::new(Script(vec![text("a")])), RESTART);
-    assert!(rewriter.misfit() && rewriter.told().is_none());
+    assert!(rewriter.is_mismatch() && rewriter.transcript().is_none());
     let mut out = Vec::new();
     rewriter.fail(&ProviderError::new(502, "no"), &mut out);
     assert!(rewriter.is_complete());

@@ -35,14 +35,14 @@ fn resume(
 ) -> Vec<u8> {
     let mut out = Vec::new();
     rewriter.resume(second.decoder(), mode);
-    assert!(!rewriter.misfit(), "{about}");
+    assert!(!rewriter.is_mismatch(), "{about}");
     for event in second.stream(sample) {
         rewriter.push(event.as_bytes(), &mut out);
-        assert!(!rewriter.misfit(), "{about}: {event}");
+        assert!(!rewriter.is_mismatch(), "{about}: {event}");
     }
     rewriter.finish(&mut out);
     assert!(rewriter.is_complete(), "{about}");
-    let summary = rewriter.learned().unwrap();
+    let summary = rewriter.summary().unwrap();
     let (model, output) = match second {
         Vendor::OpenAi => ("gpt", 11),
         Vendor::Anthropic => ("claude", 22),
@@ -89,13 +89,13 @@ fn translated(
 ) {
     let about = format!("{client:?} {first:?} {} {second:?} {mode:?} {sample:?}", sent.len());
     let mut rewriter = Rewriter::chat(first.decoder(), client.encoder(), "7");
-    rewriter.remember();
+    rewriter.keep_transcript();
     rewriter.hold_errors();
     let mut out = Vec::new();
     sent.iter().for_each(|event| rewriter.push(event.as_bytes(), &mut out));
     rewriter.finish(&mut out);
     if !rewriter.is_complete() {
-        let transcript = rewriter.told().unwrap();
+        let transcript = rewriter.transcript().unwrap();
         let more = match mode {
             ResumeMode::Continue if transcript.calls().is_empty() => rest(sample, transcript.text()),
             _ => rechunked(sample),
@@ -124,7 +124,7 @@ fn a_passthrough_stream_resumes_after_any_event() {
                         assert!(cut + 2 >= events.len(), "{about}");
                         continue;
                     };
-                    let transcript = rewriter.told().unwrap();
+                    let transcript = rewriter.transcript().unwrap();
                     let more = match mode {
                         ResumeMode::Continue if transcript.calls().is_empty() => {
                             rest(&sample, transcript.text())
@@ -170,7 +170,7 @@ fn a_third_response_resumes_when_the_second_breaks_too() {
     let sample = Sample::new(&[], &["One two ", "three four ", "five six ", "seven."], &[]);
     for client in CLIENTS {
         let mut rewriter = Rewriter::chat(Vendor::Anthropic.decoder(), client.encoder(), "7");
-        rewriter.remember();
+        rewriter.keep_transcript();
         rewriter.hold_errors();
         let mut out = Vec::new();
         for event in &Vendor::Anthropic.stream(&sample)[..3] {
@@ -186,7 +186,7 @@ fn a_third_response_resumes_when_the_second_breaks_too() {
         assert!(rewriter.error().is_none());
         rewriter.push(b"data: {\"error\":{\"message\":\"busy\",\"code\":503}}\n\n", &mut out);
         rewriter.finish(&mut out);
-        assert!(rewriter.error().is_some() && !rewriter.is_complete() && !rewriter.misfit());
+        assert!(rewriter.error().is_some() && !rewriter.is_complete() && !rewriter.is_mismatch());
         assert_eq!(out.len(), before);
         // One that tells something new is cut; what it told is known.
         rewriter.resume(Vendor::OpenAi.decoder(), ResumeMode::Restart);
@@ -195,7 +195,7 @@ fn a_third_response_resumes_when_the_second_breaks_too() {
         }
         rewriter.finish(&mut out);
         assert!(!rewriter.is_complete());
-        assert_eq!(rewriter.told().unwrap().text(), "One two three four five six ");
+        assert_eq!(rewriter.transcript().unwrap().text(), "One two three four five six ");
         let about = format!("{client:?}");
         out.extend(resume(&mut rewriter, Vendor::Gemini, &rechunked(&sample), ResumeMode::Restart, &about));
         client.check(&out, &sample, &about);

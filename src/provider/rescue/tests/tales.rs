@@ -9,7 +9,7 @@ use crate::provider::anthropic::AnthropicChat;
 use crate::provider::gemini::Gemini;
 use crate::provider::openai_chat::OPENAI_CHAT;
 use crate::provider::rescue;
-use crate::provider::way::Chat;
+use crate::provider::way::ChatAdapter;
 use serde_json::{Value, json};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,9 @@ impl Sample {
 impl Vendor {
     pub fn decoder(self) -> Box<dyn Decoder> {
         match self {
-            Self::OpenAi => OPENAI_CHAT.reader(true),
-            Self::Anthropic => AnthropicChat::OWN.reader(true),
-            Self::Gemini => Gemini::Studio.reader(true),
+            Self::OpenAi => OPENAI_CHAT.decoder(true),
+            Self::Anthropic => AnthropicChat::OWN.decoder(true),
+            Self::Gemini => Gemini::Studio.decoder(true),
         }
     }
 
