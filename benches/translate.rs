@@ -47,7 +47,7 @@ fn main() {
 /// A provider, a whole answer of its, and one text event of its streams.
 struct Vendor {
     id: &'static str,
-    answer: &'static str,
+    response: &'static str,
     start: &'static str,
     event: &'static str,
 }
@@ -55,31 +55,31 @@ struct Vendor {
 const VENDORS: &[Vendor] = &[
     Vendor {
         id: "anthropic",
-        answer: r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{"type":"text","text":"All work and no play makes a dull answer."},{"type":"tool_use","id":"toolu_1","name":"look","input":{"city":"Paris"}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":30,"output_tokens":12}}"#,
+        response: r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{"type":"text","text":"All work and no play makes a dull answer."},{"type":"tool_use","id":"toolu_1","name":"look","input":{"city":"Paris"}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":30,"output_tokens":12}}"#,
         start: "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"claude-x\",\"content\":[],\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
         event: "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" and no play\"}}\n\n",
     },
     Vendor {
         id: "google",
-        answer: r#"{"candidates":[{"content":{"parts":[{"text":"All work and no play makes a dull answer."},{"functionCall":{"name":"look","args":{"city":"Paris"}}}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":30,"candidatesTokenCount":12,"totalTokenCount":42},"modelVersion":"gemini-x","responseId":"r1"}"#,
+        response: r#"{"candidates":[{"content":{"parts":[{"text":"All work and no play makes a dull answer."},{"functionCall":{"name":"look","args":{"city":"Paris"}}}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":30,"candidatesTokenCount":12,"totalTokenCount":42},"modelVersion":"gemini-x","responseId":"r1"}"#,
         start: "",
         event: "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\" and no play\"}],\"role\":\"model\"},\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":30,\"candidatesTokenCount\":12,\"totalTokenCount\":42},\"modelVersion\":\"gemini-x\",\"responseId\":\"r1\"}\r\n\r\n",
     },
     Vendor {
         id: "bedrock",
-        answer: r#"{"metrics":{"latencyMs":9},"output":{"message":{"content":[{"text":"All work and no play makes a dull answer."},{"toolUse":{"input":{"city":"Paris"},"name":"look","toolUseId":"t1"}}],"role":"assistant"}},"stopReason":"tool_use","usage":{"inputTokens":30,"outputTokens":12,"totalTokens":42}}"#,
+        response: r#"{"metrics":{"latencyMs":9},"output":{"message":{"content":[{"text":"All work and no play makes a dull answer."},{"toolUse":{"input":{"city":"Paris"},"name":"look","toolUseId":"t1"}}],"role":"assistant"}},"stopReason":"tool_use","usage":{"inputTokens":30,"outputTokens":12,"totalTokens":42}}"#,
         start: "",
         event: r#"{"contentBlockIndex":0,"delta":{"text":" and no play"},"p":"abcdefgh"}"#,
     },
     Vendor {
         id: "cohere",
-        answer: r#"{"id":"c1","message":{"role":"assistant","content":[{"type":"text","text":"All work and no play makes a dull answer."}]},"finish_reason":"COMPLETE","usage":{"tokens":{"input_tokens":30,"output_tokens":12}}}"#,
+        response: r#"{"id":"c1","message":{"role":"assistant","content":[{"type":"text","text":"All work and no play makes a dull answer."}]},"finish_reason":"COMPLETE","usage":{"tokens":{"input_tokens":30,"output_tokens":12}}}"#,
         start: "",
         event: "event: content-delta\ndata: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"text\":\" and no play\"}}}}\n\n",
     },
     Vendor {
         id: "mistral-ai",
-        answer: r#"{"id":"m1","object":"chat.completion","created":1,"model":"mistral-x","choices":[{"index":0,"message":{"role":"assistant","tool_calls":null,"content":"All work and no play makes a dull answer."},"finish_reason":"stop"}],"usage":{"prompt_tokens":30,"completion_tokens":12,"total_tokens":42}}"#,
+        response: r#"{"id":"m1","object":"chat.completion","created":1,"model":"mistral-x","choices":[{"index":0,"message":{"role":"assistant","tool_calls":null,"content":"All work and no play makes a dull answer."},"finish_reason":"stop"}],"usage":{"prompt_tokens":30,"completion_tokens":12,"total_tokens":42}}"#,
         start: "",
         event: "data: {\"id\":\"m1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"mistral-x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" and no play\"},\"finish_reason\":null}]}\n\n",
     },
@@ -113,7 +113,7 @@ fn translations(timer: &Timer, path: &str, vendor: &Vendor) {
     timer.row(&format!("{name}: whole answer"), || {
         let mut out = Vec::with_capacity(1024);
         let mut rewriter = whole.rewriter(false, "trace", 1);
-        rewriter.push(black_box(vendor.answer).as_bytes(), &mut out);
+        rewriter.push(black_box(vendor.response).as_bytes(), &mut out);
         rewriter.finish(&mut out);
         out
     });

@@ -5,8 +5,8 @@
 //! Not the way through the gateway (`recordings.rs`). Skipped where the recordings do not stand beside the
 //! checkout.
 
-use crate::support::announce;
 use crate::support::recording::{self, Recording};
+use crate::support::report;
 use http::Method;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use turnpike::provider::{Call, find};
 
 /// What an answer says, in a shape both readings can be brought to.
 #[derive(Debug, Default, PartialEq)]
-struct Said {
+struct DecodedMessage {
     text: String,
     thinking: String,
     signatures: Vec<String>,
@@ -39,24 +39,24 @@ struct Said {
 }
 
 #[test]
-fn every_recorded_answer_is_read_as_it_was_said() {
+fn every_recorded_response_is_decoded_correctly() {
     let Some(recordings) = recordings() else { return };
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut differences = Vec::new();
-    let of_chats = |recording: &&Recording| {
+    let is_chat = |recording: &&Recording| {
         let path = recording.path.split('?').next().unwrap_or_default();
         recording.host == "api.anthropic.com" && path == "/v1/messages" && recording.status == 200
     };
-    for recording in recordings.iter().filter(of_chats) {
+    for recording in recordings.iter().filter(is_chat) {
         let chat = chat();
-        let told = told(recording, chat.decoder(recording.streamed), usize::MAX);
+        let decoded = decode(recording, chat.decoder(recording.streamed), usize::MAX);
         for size in [1, 7, 64, 1000] {
-            let again = self::told(recording, chat.decoder(recording.streamed), size);
-            assert_eq!(told.1, again.1, "{} in pieces of {size}", recording.id);
+            let decoded_in_chunks = self::decode(recording, chat.decoder(recording.streamed), size);
+            assert_eq!(decoded.1, decoded_in_chunks.1, "{} in pieces of {size}", recording.id);
         }
         let wanted = if recording.streamed { streamed(recording) } else { whole(recording) };
-        if told.0 != wanted {
-            differences.push(format!("{}\n  told   {:?}\n  wanted {wanted:?}", recording.id, told.0));
+        if decoded.0 != wanted {
+            differences.push(format!("{}\n  told   {:?}\n  wanted {wanted:?}", recording.id, decoded.0));
         }
         *counts.entry(if recording.streamed { "streamed" } else { "whole" }).or_default() += 1;
         *counts.entry("calls").or_default() += wanted.calls.len();
@@ -64,12 +64,12 @@ fn every_recorded_answer_is_read_as_it_was_said() {
         *counts.entry("own blocks").or_default() += wanted.blocks.len();
     }
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
-    announce(&format!("anthropic answers read without a difference: {counts:?}"));
+    report(&format!("anthropic answers read without a difference: {counts:?}"));
     assert!(counts.get("whole") > Some(&0) && counts.get("streamed") > Some(&0));
 }
 
 #[test]
-fn every_recorded_chat_completion_can_be_asked_of_anthropic_or_is_refused_by_name() {
+fn every_recorded_chat_completion_is_encoded_for_anthropic_or_refused_by_name() {
     let Some(recordings) = recordings() else { return };
     let (mut written, mut refused) = (0, BTreeMap::<String, usize>::new());
     for recording in recordings.iter().filter(|each| each.path.contains("chat/completions")) {
@@ -98,13 +98,13 @@ fn every_recorded_chat_completion_can_be_asked_of_anthropic_or_is_refused_by_nam
             }
         }
     }
-    announce(&format!("chat completions written for anthropic: {written}; refused: {refused:#?}"));
+    report(&format!("chat completions written for anthropic: {written}; refused: {refused:#?}"));
     assert!(written > 0);
 }
 
 fn recordings() -> Option<Vec<Recording>> {
     let Some(file) = recording::file() else {
-        announce("SKIPPED: anthropic answers: no ../shared/traffic/recorded.jsonl beside this checkout");
+        report("SKIPPED: anthropic answers: no ../shared/traffic/recorded.jsonl beside this checkout");
         return None;
     };
     Some(recording::all(&std::fs::read_to_string(file).unwrap()))
@@ -125,61 +125,61 @@ fn chat() -> &'static dyn ChatAdapter {
     let provider = find("anthropic").unwrap();
     match provider.adapter(&call(Operation::ChatCompletions), &Account::default()).unwrap() {
         Adapter::Chat(chat) => chat,
-        way => panic!("a chat goes {way:?}"),
+        kind => panic!("a chat goes {kind:?}"),
     }
 }
 
 /// What a reader tells of an answer that comes in pieces of `size`, and its events as text.
-fn told(recording: &Recording, mut reader: Box<dyn Decoder>, size: usize) -> (Said, Vec<String>) {
-    let mut answer = ChatResponse::default();
+fn decode(recording: &Recording, mut reader: Box<dyn Decoder>, size: usize) -> (DecodedMessage, Vec<String>) {
+    let mut response = ChatResponse::default();
     let mut events = Vec::new();
     let mut error = None;
     let mut take = |event: Event<'_>| {
         events.push(format!("{event:?}"));
-        if let Event::Error(fault) = event {
-            error = Some(fault.message.clone());
+        if let Event::Error(provider_error) = event {
+            error = Some(provider_error.message.clone());
         }
-        answer.apply(&event);
+        response.apply(&event);
     };
-    for piece in recording.body.chunks(size.min(recording.body.len()).max(1)) {
-        reader.push(piece, &mut take);
+    for chunk in recording.body.chunks(size.min(recording.body.len()).max(1)) {
+        reader.push(chunk, &mut take);
     }
     reader.finish(&mut take);
-    let mut said = Said { error, ..Said::default() };
-    if let Some(choice) = answer.choices.first() {
-        gather(choice, &mut said);
+    let mut message = DecodedMessage { error, ..DecodedMessage::default() };
+    if let Some(choice) = response.choices.first() {
+        gather(choice, &mut message);
     }
-    if let Some(usage) = answer.usage {
-        said.usage = [usage.input, usage.output, usage.cached, usage.cache_write, usage.reasoning];
+    if let Some(usage) = response.usage {
+        message.usage = [usage.input, usage.output, usage.cached, usage.cache_write, usage.reasoning];
     }
-    (said, events)
+    (message, events)
 }
 
-fn gather(choice: &Choice, said: &mut Said) {
-    for piece in &choice.parts {
-        match piece {
-            ContentPart::Text(text) => said.text.push_str(text),
+fn gather(choice: &Choice, message: &mut DecodedMessage) {
+    for part in &choice.parts {
+        match part {
+            ContentPart::Text(text) => message.text.push_str(text),
             ContentPart::Reasoning { text, signature } => {
-                said.thinking.push_str(text);
-                said.signatures.extend(signature.clone());
+                message.thinking.push_str(text);
+                message.signatures.extend(signature.clone());
             }
-            ContentPart::Redacted(data) => said.redacted.push(data.clone()),
+            ContentPart::Redacted(data) => message.redacted.push(data.clone()),
             ContentPart::ToolCall { id, name, arguments, .. } => {
                 let arguments = if arguments.is_empty() { "{}" } else { arguments };
-                said.calls.push((id.clone(), name.clone(), serde_json::from_str(arguments).unwrap()));
+                message.calls.push((id.clone(), name.clone(), serde_json::from_str(arguments).unwrap()));
             }
-            ContentPart::Block(json) => said.blocks.push(serde_json::from_str(json).unwrap()),
-            piece => panic!("Anthropic tells no {piece:?}"),
+            ContentPart::Block(json) => message.blocks.push(serde_json::from_str(json).unwrap()),
+            part => panic!("Anthropic tells no {part:?}"),
         }
     }
     for annotation in &choice.annotations {
         let annotation: Value = serde_json::from_str(annotation).unwrap();
         let citation = &annotation["url_citation"];
         let at = |name: &str| citation[name].as_u64().unwrap() as usize;
-        let text: String = said.text.chars().take(at("end_index")).skip(at("start_index")).collect();
-        said.cited.push(format!("{} for {text}", citation["url"].as_str().unwrap()));
+        let text: String = message.text.chars().take(at("end_index")).skip(at("start_index")).collect();
+        message.cited.push(format!("{} for {text}", citation["url"].as_str().unwrap()));
     }
-    said.finish = choice.finish.as_ref().map(|(finish, native)| {
+    message.finish = choice.finish.as_ref().map(|(finish, native)| {
         let wanted = match native.as_str() {
             "tool_use" => Finish::ToolCalls,
             "max_tokens" => Finish::Length,
@@ -192,12 +192,12 @@ fn gather(choice: &Choice, said: &mut Said) {
 }
 
 /// A plain reading of a whole answer.
-fn whole(recording: &Recording) -> Said {
+fn whole(recording: &Recording) -> DecodedMessage {
     read_message(&serde_json::from_slice(&recording.body).unwrap())
 }
 
 /// A plain reading of a stream: the message it adds up to, then as a whole one.
-fn streamed(recording: &Recording) -> Said {
+fn streamed(recording: &Recording) -> DecodedMessage {
     let text = std::str::from_utf8(&recording.body).unwrap();
     let mut message = Value::Null;
     let mut inputs: BTreeMap<usize, String> = BTreeMap::new();
@@ -245,31 +245,34 @@ fn streamed(recording: &Recording) -> Said {
     read_message(&message)
 }
 
-fn read_message(message: &Value) -> Said {
-    let mut said = Said::default();
+fn read_message(message: &Value) -> DecodedMessage {
+    let mut decoded = DecodedMessage::default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     for block in message["content"].as_array().unwrap() {
         match block["type"].as_str().unwrap() {
             "text" => {
-                said.text.push_str(&text(&block["text"]));
+                decoded.text.push_str(&text(&block["text"]));
                 for citation in block["citations"].as_array().into_iter().flatten() {
-                    said.cited.push(format!("{} for {}", text(&citation["url"]), text(&block["text"])));
+                    decoded.cited.push(format!("{} for {}", text(&citation["url"]), text(&block["text"])));
                 }
             }
             "thinking" => {
-                said.thinking.push_str(&text(&block["thinking"]));
-                said.signatures.push(text(&block["signature"]));
+                decoded.thinking.push_str(&text(&block["thinking"]));
+                decoded.signatures.push(text(&block["signature"]));
             }
-            "redacted_thinking" => said.redacted.push(text(&block["data"])),
-            "tool_use" => said.calls.push((text(&block["id"]), text(&block["name"]), block["input"].clone())),
-            _ => said.blocks.push(block.clone()),
+            "redacted_thinking" => decoded.redacted.push(text(&block["data"])),
+            "tool_use" => {
+                decoded.calls.push((text(&block["id"]), text(&block["name"]), block["input"].clone()))
+            }
+            _ => decoded.blocks.push(block.clone()),
         }
     }
-    said.finish = message["stop_reason"].as_str().map(str::to_owned);
+    decoded.finish = message["stop_reason"].as_str().map(str::to_owned);
     let usage = &message["usage"];
     let count = |name: &str| usage[name].as_u64().unwrap_or_default();
     let (cached, written) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
     let thought = usage["output_tokens_details"]["thinking_tokens"].as_u64().unwrap_or_default();
-    said.usage = [count("input_tokens") + cached + written, count("output_tokens"), cached, written, thought];
-    said
+    decoded.usage =
+        [count("input_tokens") + cached + written, count("output_tokens"), cached, written, thought];
+    decoded
 }

@@ -3,8 +3,8 @@
 //!
 //! Not the states and their clock, which unit tests pass through with a time of their own: 30 s is the least cooldown.
 
-use crate::faults::case::{Who, asked, body, send};
-use crate::faults::seen::Seen;
+use crate::faults::case::{PrimaryDialect, body, emulator_requests, send};
+use crate::faults::seen::ObservedResponse;
 use crate::support::client::{client, new_trace};
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::wait::until;
@@ -22,22 +22,22 @@ fn config(targets: &[Value]) -> Value {
 
 /// A target whose requests carry `trace-role`.
 fn target(trace: &str, role: &str, script: &str) -> Value {
-    Who::OpenAi.target(role, &format!("{script}&tag={trace}-{role}"))
+    PrimaryDialect::OpenAi.target(role, &format!("{script}&tag={trace}-{role}"))
 }
 
-async fn ask(gateway: &Gateway, config: &Value) -> Seen {
+async fn send_chat(gateway: &Gateway, config: &Value) -> ObservedResponse {
     send(gateway, &client(), &new_trace(), config, &body(false, false), false).await
 }
 
-async fn asks(gateway: &Gateway, trace: &str, role: &str) -> usize {
-    asked(gateway, &format!("{trace}-{role}")).await.len()
+async fn request_count(gateway: &Gateway, trace: &str, role: &str) -> usize {
+    emulator_requests(gateway, &format!("{trace}-{role}")).await.len()
 }
 
 /// The target of the control port's list whose model begins so.
 async fn shown(gateway: &Gateway, role: &str) -> Value {
     let url = format!("{}/v1/targets", gateway.control_url());
     let list: Value = client().get(url).send().await.unwrap().json().await.unwrap();
-    let model = Who::OpenAi.model(role);
+    let model = PrimaryDialect::OpenAi.model(role);
     let targets = list["targets"].as_array().unwrap().clone();
     let found =
         targets.into_iter().find(|target| target["model"].as_str().is_some_and(|it| it.starts_with(&model)));
@@ -49,11 +49,11 @@ async fn an_open_target_is_skipped_shown_and_reset() {
     let (gateway, trace) = (Gateway::start(STANDARD), new_trace());
     let targets = [target(&trace, "primary", "status=503&times=2"), target(&trace, "fallback", "")];
     let config = config(&targets);
-    for asks_of_primary in [1, 2, 2, 2] {
-        let seen = ask(&gateway, &config).await;
-        assert_eq!(seen.status, 200, "{}", seen.body);
-        assert_eq!(seen.header("x-gateway-last-used-option-index"), "config.targets[1]");
-        assert_eq!(asks(&gateway, &trace, "primary").await, asks_of_primary);
+    for primary_requests in [1, 2, 2, 2] {
+        let response = send_chat(&gateway, &config).await;
+        assert_eq!(response.status, 200, "{}", response.body);
+        assert_eq!(response.header("x-gateway-last-used-option-index"), "config.targets[1]");
+        assert_eq!(request_count(&gateway, &trace, "primary").await, primary_requests);
     }
     let open = shown(&gateway, "primary").await;
     assert_eq!((&open["state"], &open["index"]), (&json!("open"), &json!("config.targets[0]")), "{open}");
@@ -70,30 +70,30 @@ async fn an_open_target_is_skipped_shown_and_reset() {
     assert_eq!(reset.send().await.unwrap().json::<Value>().await.unwrap(), json!({"reset": 1}));
     assert_eq!(shown(&gateway, "primary").await["state"], "closed");
     assert_eq!(gauge("config.targets[0]").await.as_deref(), Some("0"));
-    let seen = ask(&gateway, &config).await;
-    assert_eq!(seen.header("x-gateway-last-used-option-index"), "config.targets[0]", "{}", seen.body);
+    let response = send_chat(&gateway, &config).await;
+    assert_eq!(response.header("x-gateway-last-used-option-index"), "config.targets[0]", "{}", response.body);
 }
 
 #[tokio::test]
-async fn when_all_are_open_the_least_bad_is_tried_and_this_is_said() {
+async fn when_all_are_open_the_least_bad_is_tried_and_reported() {
     let (gateway, trace) = (gateway(), new_trace());
     let targets = ["one", "two"].map(|role| target(&trace, role, "status=503"));
     let config = config(&targets);
     for _ in 0..2 {
-        assert_eq!(ask(&gateway, &config).await.status, 503);
+        assert_eq!(send_chat(&gateway, &config).await.status, 503);
     }
     let line_trace = new_trace();
-    let seen = send(&gateway, &client(), &line_trace, &config, &body(false, false), false).await;
-    assert_eq!(seen.status, 503, "{}", seen.body);
+    let response = send(&gateway, &client(), &line_trace, &config, &body(false, false), false).await;
+    assert_eq!(response.status, 503, "{}", response.body);
     // The one that opened first.
-    assert_eq!(seen.attempts().first().map(|(target, _)| target.as_str()), Some("config.targets[0]"));
-    assert!(asks(&gateway, &trace, "one").await == 3);
+    assert_eq!(response.attempts().first().map(|(target, _)| target.as_str()), Some("config.targets[0]"));
+    assert!(request_count(&gateway, &trace, "one").await == 3);
     let line = gateway.access_line(&line_trace).await;
     assert!(line.to_string().contains("least_bad"), "{line}");
 }
 
 #[tokio::test]
-async fn resets_time_outs_and_broken_answers_open_a_target() {
+async fn resets_timeouts_and_broken_responses_open_a_target() {
     let gateway = gateway();
     for (script, more) in [
         ("fault=eof", json!({})),
@@ -108,14 +108,14 @@ async fn resets_time_outs_and_broken_answers_open_a_target() {
         let mut config = config(&[target(&trace, "primary", script), target(&trace, "fallback", "")]);
         more.as_object().unwrap().iter().for_each(|(key, value)| config[key] = value.clone());
         for _ in 0..2 {
-            let seen = send(&gateway, &client(), &new_trace(), &config, &body(false, true), false).await;
-            assert_eq!((seen.status, seen.done), (200, true), "{script}: {}", seen.body);
+            let response = send(&gateway, &client(), &new_trace(), &config, &body(false, true), false).await;
+            assert_eq!((response.status, response.done), (200, true), "{script}: {}", response.body);
         }
-        let before = asks(&gateway, &trace, "primary").await;
-        let seen = ask(&gateway, &config).await;
-        assert_eq!(seen.status, 200, "{script}: {}", seen.body);
+        let before = request_count(&gateway, &trace, "primary").await;
+        let response = send_chat(&gateway, &config).await;
+        assert_eq!(response.status, 200, "{script}: {}", response.body);
         assert_eq!(
-            asks(&gateway, &trace, "primary").await,
+            request_count(&gateway, &trace, "primary").await,
             before,
             "{script}: asked though it should be open"
         );
@@ -123,28 +123,28 @@ async fn resets_time_outs_and_broken_answers_open_a_target() {
 }
 
 #[tokio::test]
-async fn what_is_not_the_targets_fault_does_not_open_it() {
+async fn client_errors_do_not_open_a_target() {
     let gateway = gateway();
     for script in ["status=400", "status=401", "status=429", "status=500", "error=context_length"] {
         let trace = new_trace();
         let config = config(&[target(&trace, "primary", script), target(&trace, "fallback", "")]);
-        for asks_of_primary in 1..=4 {
-            ask(&gateway, &config).await;
-            assert_eq!(asks(&gateway, &trace, "primary").await, asks_of_primary, "{script}");
+        for primary_requests in 1..=4 {
+            send_chat(&gateway, &config).await;
+            assert_eq!(request_count(&gateway, &trace, "primary").await, primary_requests, "{script}");
         }
     }
     // A list of its own decides alone.
     let trace = new_trace();
     let mut listed = config(&[target(&trace, "primary", "status=429"), target(&trace, "fallback", "")]);
     listed["cb_config"]["failure_status_codes"] = json!([429]);
-    for asks_of_primary in [1, 2, 2] {
-        ask(&gateway, &listed).await;
-        assert_eq!(asks(&gateway, &trace, "primary").await, asks_of_primary, "listed");
+    for primary_requests in [1, 2, 2] {
+        send_chat(&gateway, &listed).await;
+        assert_eq!(request_count(&gateway, &trace, "primary").await, primary_requests, "listed");
     }
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_does_not_open_a_target() {
+async fn a_client_disconnect_does_not_open_a_target() {
     let (gateway, trace) = (gateway(), new_trace());
     let script = format!("fault=hang&times=3&key={trace}");
     let config = config(&[target(&trace, "primary", &script), target(&trace, "fallback", "")]);
@@ -154,15 +154,15 @@ async fn a_caller_that_leaves_does_not_open_a_target() {
             .post(format!("{}/chat/completions", gateway.base_url()))
             .header("x-gateway-api-key", KEY);
         let call = call.header("x-gateway-config", config.to_string()).json(&body(false, true));
-        let caller = tokio::spawn(call.send());
+        let pending = tokio::spawn(call.send());
         until("the request at the primary", async || {
             let got: Vec<Value> = client().get(&log).send().await.unwrap().json().await.unwrap();
             (got.len() == left).then_some(())
         })
         .await;
-        caller.abort();
-        assert_eq!(asks(&gateway, &trace, "primary").await, left);
+        pending.abort();
+        assert_eq!(request_count(&gateway, &trace, "primary").await, left);
     }
-    let seen = ask(&gateway, &config).await;
-    assert_eq!(seen.header("x-gateway-last-used-option-index"), "config.targets[0]", "{}", seen.body);
+    let response = send_chat(&gateway, &config).await;
+    assert_eq!(response.header("x-gateway-last-used-option-index"), "config.targets[0]", "{}", response.body);
 }

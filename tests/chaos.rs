@@ -3,14 +3,14 @@
 //!
 //! Not one fault at a time (`faults`). The seeds are fixed; which request meets which fault is up to the scheduler.
 
-use crate::faults::case::{Who, body, send, story};
-use crate::faults::seen::Seen;
+use crate::faults::case::{PrimaryDialect, body, send, story};
+use crate::faults::seen::ObservedResponse;
 use crate::support::client::{fresh_client, new_trace};
 use crate::support::emulator::Emulator;
 use crate::support::settings::KEY;
-use crate::support::turn::turn;
+use crate::support::turn::exclusive;
 use crate::support::wait::until;
-use crate::support::{Gateway, announce};
+use crate::support::{Gateway, report};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -40,21 +40,21 @@ struct Tally {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_fails_every_caller_is_answered_cleanly_and_nothing_stays_behind() {
-    let _turn = turn().await;
+async fn every_failure_gets_a_clean_response_and_leaks_nothing() {
+    let _exclusive = exclusive().await;
     // A process of its own: what is measured is the gateway alone.
     let emulator = Emulator::start(None);
     let gateway = Gateway::start(&settings(emulator.port));
-    let (begun, mut tally) = (Instant::now(), Tally::default());
+    let (started, mut tally) = (Instant::now(), Tally::default());
     run(&gateway, 0..WARM, &mut tally).await;
     settle(&gateway).await;
     let (files, (memory, _)) = (gateway.open_files(), gateway.memory());
     run(&gateway, WARM..REQUESTS, &mut tally).await;
     settle(&gateway).await;
     let (files_then, (memory_then, _)) = (gateway.open_files(), gateway.memory());
-    announce(&format!(
+    report(&format!(
         "chaos: {REQUESTS} requests in {:?}: {} whole, {} refused, {} errors by status, {} by event; files {files} -> {files_then}, memory {memory} -> {memory_then} KiB",
-        begun.elapsed(),
+        started.elapsed(),
         tally.whole,
         tally.refused,
         tally.error_status,
@@ -86,8 +86,8 @@ custom_hosts: {{allow_private: true}}
 
 /// Two load balances in a fallback, four dialects, three in ten attempts a fault.
 fn config() -> Value {
-    let target = |who: Who, seed: usize| {
-        who.target("chaos", &format!("chaos=30&seed={seed}&key=chaos-{seed}&tokens={TOKENS}"))
+    let target = |dialect: PrimaryDialect, seed: usize| {
+        dialect.target("chaos", &format!("chaos=30&seed={seed}&key=chaos-{seed}&tokens={TOKENS}"))
     };
     let pair = |targets: [Value; 2]| json!({"strategy": {"mode": "loadbalance"}, "targets": targets});
     json!({
@@ -95,8 +95,8 @@ fn config() -> Value {
         "retry": {"attempts": 1, "backoff_ms": 10, "max_backoff_ms": 50, "budget_ms": 500},
         "time_limits": {"connect_ms": 1000, "first_byte_ms": 700, "first_token_ms": 700, "gap_ms": 700, "total_ms": 8000},
         "targets": [
-            pair([target(Who::OpenAi, 1), target(Who::Anthropic, 2)]),
-            pair([target(Who::Gemini, 3), target(Who::Bedrock, 4)]),
+            pair([target(PrimaryDialect::OpenAi, 1), target(PrimaryDialect::Anthropic, 2)]),
+            pair([target(PrimaryDialect::Gemini, 3), target(PrimaryDialect::Bedrock, 4)]),
         ],
     })
 }
@@ -104,45 +104,51 @@ fn config() -> Value {
 async fn run(gateway: &Gateway, numbers: std::ops::Range<usize>, tally: &mut Tally) {
     let client = fresh_client();
     let config = config();
-    let asks = stream::iter(numbers).map(|number| {
+    let requests = stream::iter(numbers).map(|number| {
         let (client, config) = (&client, &config);
         async move {
             let (streamed, messages) = (number % 2 == 0, number % 8 > 5);
             let trace = new_trace();
             let body = body(messages, streamed);
-            let asking = send(gateway, client, &trace, config, &body, messages);
-            let seen = tokio::time::timeout(HANGS, asking).await;
-            (trace.clone(), streamed, seen.unwrap_or_else(|_| panic!("{trace} hangs")))
+            let sending = send(gateway, client, &trace, config, &body, messages);
+            let response = tokio::time::timeout(HANGS, sending).await;
+            (trace.clone(), streamed, response.unwrap_or_else(|_| panic!("{trace} hangs")))
         }
     });
-    let mut asks = std::pin::pin!(asks.buffer_unordered(AT_ONCE));
-    while let Some((trace, streamed, seen)) = asks.next().await {
-        if let Err(why) = judge(streamed, &seen, tally) {
+    let mut requests = std::pin::pin!(requests.buffer_unordered(AT_ONCE));
+    while let Some((trace, streamed, response)) = requests.next().await {
+        if let Err(why) = check_response(streamed, &response, tally) {
             let line = gateway.access_line(&trace).await;
-            tally.wrong.push(format!("{why}: {line} {seen:?}"));
+            tally.wrong.push(format!("{why}: {line} {response:?}"));
         }
     }
 }
 
 /// Complete, or an error that says so: nothing between.
-fn judge(streamed: bool, seen: &Seen, tally: &mut Tally) -> Result<(), &'static str> {
-    if seen.broke.is_some() {
+fn check_response(
+    streamed: bool,
+    response: &ObservedResponse,
+    tally: &mut Tally,
+) -> Result<(), &'static str> {
+    if response.broken.is_some() {
         return Err("the connection or the dialect broke");
     }
-    let message = seen.error.as_ref().map(|error| error["message"].as_str().unwrap_or_default());
+    let message = response.error.as_ref().map(|error| error["message"].as_str().unwrap_or_default());
     if message.is_some_and(str::is_empty) {
         return Err("an error without words");
     }
-    match (seen.status, message) {
+    match (response.status, message) {
         (400..600, Some(_)) => tally.error_status += 1,
         // Google's way to refuse; told in words at `/v1/messages`.
-        (200, None) if seen.done && matches!(seen.finish.as_deref(), Some("content_filter" | "refusal")) => {
+        (200, None)
+            if response.done && matches!(response.finish.as_deref(), Some("content_filter" | "refusal")) =>
+        {
             tally.refused += 1;
         }
-        (200, _) if !story(TOKENS).starts_with(&seen.text) => return Err("words nobody said"),
-        (200, Some(_)) if streamed && !seen.done => tally.error_event += 1,
-        (200, None) if seen.done => match seen.finish.as_deref() {
-            Some("stop" | "end_turn") if seen.text == story(TOKENS) => tally.whole += 1,
+        (200, _) if !story(TOKENS).starts_with(&response.text) => return Err("words nobody said"),
+        (200, Some(_)) if streamed && !response.done => tally.error_event += 1,
+        (200, None) if response.done => match response.finish.as_deref() {
+            Some("stop" | "end_turn") if response.text == story(TOKENS) => tally.whole += 1,
             Some("stop" | "end_turn") => return Err("a part passed off as the whole"),
             _ => return Err("no end that means anything"),
         },

@@ -8,16 +8,16 @@ use crate::support::{gateway, raw};
 use serde_json::Value;
 
 #[tokio::test]
-async fn health_is_told_on_both_ports() {
+async fn health_is_reported_on_both_ports() {
     let gateway = gateway();
     for base in [gateway.data_url(), gateway.control_url()] {
         for (path, wanted) in
             [("/livez", "ok"), ("/readyz", "\"ready\""), ("/v1/health", "\"Server is healthy\"")]
         {
-            let answer =
+            let response =
                 client().get(format!("{base}{path}")).header("x-gateway-api-key", KEY).send().await.unwrap();
-            assert_eq!(answer.status(), 200, "{base}{path}");
-            let text = answer.text().await.unwrap();
+            assert_eq!(response.status(), 200, "{base}{path}");
+            let text = response.text().await.unwrap();
             assert!(text.contains(wanted), "{path}: {text}");
             let head =
                 client().head(format!("{base}{path}")).header("x-gateway-api-key", KEY).send().await.unwrap();
@@ -27,13 +27,13 @@ async fn health_is_told_on_both_ports() {
     }
     // A load balancer has no key.
     for path in ["/livez", "/readyz"] {
-        let answer = client().get(format!("{}{path}", gateway.data_url())).send().await.unwrap();
-        assert_eq!(answer.status(), 200, "{path} without a key");
+        let response = client().get(format!("{}{path}", gateway.data_url())).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path} without a key");
     }
 }
 
 #[tokio::test]
-async fn what_is_not_built_says_so_and_what_is_not_there_too() {
+async fn unimplemented_and_unknown_paths_say_so() {
     let gateway = gateway();
     for base in [gateway.data_url(), gateway.control_url()] {
         for path in [
@@ -49,17 +49,17 @@ async fn what_is_not_built_says_so_and_what_is_not_there_too() {
             for method in [reqwest::Method::GET, reqwest::Method::POST, reqwest::Method::DELETE] {
                 let trace = new_trace();
                 let call = client().request(method, format!("{base}{path}")).header("x-gateway-api-key", KEY);
-                let answer = call.header("x-gateway-trace-id", &trace).body("{}").send().await.unwrap();
-                assert_eq!(answer.status(), 501, "{base}{path}");
-                let body: Value = answer.json().await.unwrap();
+                let response = call.header("x-gateway-trace-id", &trace).body("{}").send().await.unwrap();
+                assert_eq!(response.status(), 501, "{base}{path}");
+                let body: Value = response.json().await.unwrap();
                 assert_eq!(body["error"]["code"], "not_implemented", "{body}");
             }
         }
     }
     for path in ["/", "/v1", "/v1/nothing", "/metricsx", "/v1/chat/completions"] {
-        let answer = client().get(format!("{}{path}", gateway.control_url())).send().await.unwrap();
-        assert_eq!(answer.status(), 404, "{path}");
-        let body: Value = answer.json().await.unwrap();
+        let response = client().get(format!("{}{path}", gateway.control_url())).send().await.unwrap();
+        assert_eq!(response.status(), 404, "{path}");
+        let body: Value = response.json().await.unwrap();
         assert_eq!(body["error"]["code"], "not_found", "{body}");
     }
     let wrong = client().post(format!("{}/metrics", gateway.control_url())).send().await.unwrap();
@@ -67,13 +67,13 @@ async fn what_is_not_built_says_so_and_what_is_not_there_too() {
 }
 
 #[tokio::test]
-async fn a_control_path_on_the_data_port_wants_a_key_and_leaves_a_line() {
+async fn a_control_path_on_the_data_port_needs_a_key_and_is_logged() {
     let gateway = gateway();
     let trace = new_trace();
     let call =
         || client().get(format!("{}/v1/prompts", gateway.data_url())).header("x-gateway-trace-id", &trace);
-    let answer = call().send().await.unwrap();
-    assert_eq!(answer.status(), 401);
+    let response = call().send().await.unwrap();
+    assert_eq!(response.status(), 401);
     assert_eq!(gateway.access_line(&trace).await["status"], 401);
     let trace = new_trace();
     let call =
@@ -91,7 +91,7 @@ async fn a_control_path_on_the_data_port_wants_a_key_and_leaves_a_line() {
 }
 
 #[tokio::test]
-async fn bad_callers_of_the_control_port_are_answered_and_let_go() {
+async fn malformed_control_requests_are_answered_and_closed() {
     let gateway = gateway();
     let port = gateway.ports.control;
     for (sent, wanted) in [
@@ -103,29 +103,29 @@ async fn bad_callers_of_the_control_port_are_answered_and_let_go() {
         ("POST /v1/feedback HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999\r\n\r\n".to_owned(), "413"),
         (format!("GET /livez HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(2 << 20)), "4"),
     ] {
-        let mut caller = raw::Raw::connect(port).await;
+        let mut connection = raw::Raw::connect(port).await;
         // A head without end may be refused before it is sent.
-        let _refused = caller.write(sent.as_bytes()).await;
-        let answer = String::from_utf8_lossy(&caller.read_to_end().await).into_owned();
-        let told = answer.split(' ').nth(1).unwrap_or_default();
-        let cut_off = sent.len() > 1 << 20 && answer.is_empty();
-        assert!(told.starts_with(wanted) || cut_off, "{:?} was answered {answer:?}", sent.get(..40));
+        let _refused = connection.write(sent.as_bytes()).await;
+        let response = String::from_utf8_lossy(&connection.read_to_end().await).into_owned();
+        let status_text = response.split(' ').nth(1).unwrap_or_default();
+        let cut_off = sent.len() > 1 << 20 && response.is_empty();
+        assert!(status_text.starts_with(wanted) || cut_off, "{:?} was answered {response:?}", sent.get(..40));
     }
     let h2 = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
-    let answer = h2.get(format!("{}/readyz", gateway.control_url())).send().await.unwrap();
-    assert_eq!((answer.status().as_u16(), answer.version()), (200, reqwest::Version::HTTP_2));
+    let response = h2.get(format!("{}/readyz", gateway.control_url())).send().await.unwrap();
+    assert_eq!((response.status().as_u16(), response.version()), (200, reqwest::Version::HTTP_2));
     assert_eq!(h2.get(format!("{}/metrics", gateway.control_url())).send().await.unwrap().status(), 200);
 }
 
 #[tokio::test]
-async fn silent_callers_of_the_control_port_do_not_keep_others_out() {
+async fn idle_control_connections_do_not_block_others() {
     let gateway = gateway();
-    let mut silent = Vec::new();
+    let mut idle_connections = Vec::new();
     for _ in 0..200 {
-        let mut caller = raw::Raw::connect(gateway.ports.control).await;
-        caller.write(b"GET /livez HT").await.unwrap();
-        silent.push(caller);
+        let mut connection = raw::Raw::connect(gateway.ports.control).await;
+        connection.write(b"GET /livez HT").await.unwrap();
+        idle_connections.push(connection);
     }
-    let answer = client().get(format!("{}/livez", gateway.control_url())).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
+    let response = client().get(format!("{}/livez", gateway.control_url())).send().await.unwrap();
+    assert_eq!(response.status(), 200);
 }

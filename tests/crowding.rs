@@ -8,16 +8,16 @@ use crate::support::wait::until;
 use crate::support::{Gateway, raw};
 
 #[tokio::test]
-async fn more_callers_than_allowed_are_told_so_and_operators_get_through() {
+async fn excess_connections_are_refused_and_operators_get_through() {
     let limited = Gateway::start(&format!("{STANDARD}limits: {{max_connections: 20}}\n"));
     let mut held = Vec::new();
     // The herald's own look at the port may still count.
     let refused = until("the twenty-first", async || {
-        let mut caller = raw::Raw::connect(limited.ports.data).await;
-        caller.write(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-        let answer = String::from_utf8_lossy(&caller.read_some().await).into_owned();
-        held.push(caller);
-        (!answer.starts_with("HTTP/1.1 200")).then_some(answer)
+        let mut connection = raw::Raw::connect(limited.ports.data).await;
+        connection.write(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let response = String::from_utf8_lossy(&connection.read_some().await).into_owned();
+        held.push(connection);
+        (!response.starts_with("HTTP/1.1 200")).then_some(response)
     })
     .await;
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("too_many_connections"), "{refused}");
@@ -26,8 +26,8 @@ async fn more_callers_than_allowed_are_told_so_and_operators_get_through() {
     assert_eq!(ready.status(), 200);
     drop(held);
     until("room again", async || {
-        let answer = client().get(format!("{}/livez", limited.data_url())).send().await.ok()?;
-        (answer.status() == 200).then_some(())
+        let response = client().get(format!("{}/livez", limited.data_url())).send().await.ok()?;
+        (response.status() == 200).then_some(())
     })
     .await;
     assert_eq!(

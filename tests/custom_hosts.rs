@@ -79,7 +79,7 @@ fn by_config(gateway: &Gateway, config: &Value) -> RequestBuilder {
 async fn listening() -> Upstream {
     Upstream::start(|mut line| async move {
         line.request().await;
-        line.answer("{\"reached\": true}").await;
+        line.send_json("{\"reached\": true}").await;
     })
     .await
 }
@@ -95,9 +95,9 @@ async fn private_hosts_are_refused_in_every_spelling_and_never_dialled() {
         let (_, request) = call.build_split();
         let mut request = request.unwrap();
         request.headers_mut().insert("x-gateway-custom-host", header);
-        let answer = client().execute(request).await.unwrap();
-        let status = answer.status();
-        let body: Value = answer.json().await.unwrap();
+        let response = client().execute(request).await.unwrap();
+        let status = response.status();
+        let body: Value = response.json().await.unwrap();
         assert_eq!(status, 400, "{host}: {body}");
         assert_eq!(body["error"]["param"], "x-gateway-custom-host", "{host}: {body}");
 
@@ -106,9 +106,9 @@ async fn private_hosts_are_refused_in_every_spelling_and_never_dialled() {
             json!({"strategy": {"mode": "single"}, "targets":
                 [{"provider": "openai", "api_key": "sk-1", "custom_host": url}]}),
         ] {
-            let answer = by_config(gateway, &config).send().await.unwrap();
-            let status = answer.status();
-            let body: Value = answer.json().await.unwrap();
+            let response = by_config(gateway, &config).send().await.unwrap();
+            let status = response.status();
+            let body: Value = response.json().await.unwrap();
             assert_eq!(
                 (status.as_u16(), &body["error"]["code"]),
                 (400, &json!("invalid_config")),
@@ -122,7 +122,7 @@ async fn private_hosts_are_refused_in_every_spelling_and_never_dialled() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_url_is_refused() {
+async fn non_http_urls_are_refused() {
     let gateway = gateway();
     for host in [
         "ftp://example.com",
@@ -133,9 +133,9 @@ async fn what_is_no_http_url_is_refused() {
         "unix:/x",
         "http://a b",
     ] {
-        let answer = by_header(gateway, host).send().await.unwrap();
-        let status = answer.status();
-        let body: Value = answer.json().await.unwrap();
+        let response = by_header(gateway, host).send().await.unwrap();
+        let status = response.status();
+        let body: Value = response.json().await.unwrap();
         assert_eq!(
             (status.as_u16(), &body["error"]["param"]),
             (400, &json!("x-gateway-custom-host")),
@@ -145,7 +145,7 @@ async fn what_is_no_http_url_is_refused() {
 }
 
 #[tokio::test]
-async fn the_allow_list_opens_what_it_names_and_nothing_beside_it() {
+async fn the_allow_list_opens_only_what_it_names() {
     let (open, other) = (listening().await, listening().await);
     // rule, host, whether it is reached
     let (port, elsewhere) = (open.port, other.port);
@@ -163,9 +163,9 @@ async fn the_allow_list_opens_what_it_names_and_nothing_beside_it() {
     ];
     for (rule, host, reached) in rows {
         let gateway = Gateway::start(&closed(&rule));
-        let answer = by_header(&gateway, &format!("http://{host}/v1")).send().await.unwrap();
-        let status = answer.status();
-        let text = answer.text().await.unwrap();
+        let response = by_header(&gateway, &format!("http://{host}/v1")).send().await.unwrap();
+        let status = response.status();
+        let text = response.text().await.unwrap();
         assert_eq!(status == 200 && text.contains("reached"), reached, "{rule} {host}: {status} {text}");
         assert_eq!(status == 400, !reached, "{rule} {host}: {status} {text}");
     }
@@ -176,18 +176,22 @@ async fn the_allow_list_opens_what_it_names_and_nothing_beside_it() {
 async fn a_reload_closes_what_it_opened() {
     let upstream = listening().await;
     let gateway = Gateway::start(STANDARD);
-    let ask = async || by_header(&gateway, &upstream.url()).send().await.unwrap().status().as_u16();
-    assert_eq!(ask().await, 200);
+    let status_of_request =
+        async || by_header(&gateway, &upstream.url()).send().await.unwrap().status().as_u16();
+    assert_eq!(status_of_request().await, 200);
     gateway.reload(&closed(""));
-    crate::support::wait::until("the closed rules", async || (ask().await == 400).then_some(())).await;
+    crate::support::wait::until("the closed rules", async || {
+        (status_of_request().await == 400).then_some(())
+    })
+    .await;
     let dialled = upstream.connections();
-    assert_eq!(ask().await, 400);
+    assert_eq!(status_of_request().await, 400);
     assert_eq!(upstream.connections(), dialled, "the pooled connection or a new one was used");
 }
 
 /// What stands in the operator's own file is trusted: stored providers and saved configs.
 #[tokio::test]
-async fn the_operators_own_hosts_are_trusted_and_the_callers_are_not() {
+async fn operator_hosts_are_trusted_and_client_hosts_are_not() {
     let upstream = listening().await;
     let saved = format!(
         "configs:\n  cf-own: {{provider: openai, api_key: sk-1, custom_host: '{}'}}\n",
@@ -206,7 +210,7 @@ async fn the_operators_own_hosts_are_trusted_and_the_callers_are_not() {
 
 /// An operator's key is never sent to a host its owner did not name.
 #[tokio::test]
-async fn a_stored_key_does_not_go_to_a_callers_host() {
+async fn a_stored_key_is_not_sent_to_a_clients_host() {
     let upstream = listening().await;
     let gateway = Gateway::start(STANDARD);
     let host = upstream.url();
@@ -228,9 +232,9 @@ async fn a_stored_key_does_not_go_to_a_callers_host() {
         let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&hello(false));
         let call = call.header("x-gateway-api-key", KEY).header("x-gateway-config", text);
         let call = host.into_iter().fold(call, |call, host| call.header("x-gateway-custom-host", host));
-        let answer = call.header("x-gateway-trace-id", new_trace()).send().await.unwrap();
-        let status = answer.status();
-        let body: Value = answer.json().await.unwrap();
+        let response = call.header("x-gateway-trace-id", new_trace()).send().await.unwrap();
+        let status = response.status();
+        let body: Value = response.json().await.unwrap();
         assert_eq!(status, 400, "{config}: {body}");
         assert!(body["error"]["message"].as_str().unwrap().contains("custom host"), "{config}: {body}");
     }

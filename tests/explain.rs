@@ -17,60 +17,60 @@ fn chat(config: &Value) -> Value {
 }
 
 /// The status and the answer to this question on the control port.
-async fn asked(gateway: &Gateway, question: &str) -> (u16, Value) {
+async fn post_explain(gateway: &Gateway, question: &str) -> (u16, Value) {
     let url = format!("{}/v1/explain", gateway.control_url());
-    let answer = client().post(url).body(question.to_owned()).send().await.unwrap();
-    (answer.status().as_u16(), answer.json().await.unwrap())
+    let response = client().post(url).body(question.to_owned()).send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
 }
 
 async fn explained(gateway: &Gateway, question: &Value) -> Value {
-    let (status, answer) = asked(gateway, &question.to_string()).await;
-    assert_eq!(status, 200, "{answer}");
-    let text = answer.to_string();
+    let (status, response) = post_explain(gateway, &question.to_string()).await;
+    assert_eq!(status, 200, "{response}");
+    let text = response.to_string();
     for secret in ["canary", KEY, PROVIDER_KEY, "AKIAEMULATOR"] {
         assert!(!text.contains(secret), "{secret} is in {text}");
     }
-    answer
+    response
 }
 
 #[tokio::test]
-async fn a_saved_config_is_explained_and_nobody_is_called() {
+async fn a_saved_config_is_explained_without_upstream_requests() {
     let gateway = gateway();
     let tag = new_trace();
     let mut question = chat(&json!("cf-fallback"));
     question["headers"]["x-emulator-tag"] = json!(tag);
-    let answer = explained(&gateway, &question).await;
-    assert_eq!((&answer["problems"], &answer["caller"]), (&json!([]), &json!("tests")), "{answer}");
+    let response = explained(&gateway, &question).await;
+    assert_eq!((&response["problems"], &response["caller"]), (&json!([]), &json!("tests")), "{response}");
     assert_eq!(
-        (&answer["operation"], &answer["config"]),
+        (&response["operation"], &response["config"]),
         (&json!("chat"), &json!("cf-fallback")),
-        "{answer}"
+        "{response}"
     );
-    assert_eq!(answer["first"]["index"], "config.targets[0]", "{answer}");
-    assert_eq!(answer["request"]["path"], "/v1/chat/completions", "{answer}");
-    let targets = answer["tree"]["targets"].as_array().unwrap();
+    assert_eq!(response["first"]["index"], "config.targets[0]", "{response}");
+    assert_eq!(response["request"]["path"], "/v1/chat/completions", "{response}");
+    let targets = response["tree"]["targets"].as_array().unwrap();
     assert_eq!(
         (&targets[0]["slug"], &targets[1]["provider"], &targets[0]["host"]),
         (&json!("emulator"), &json!("anthropic"), &Value::Null),
-        "an operator's host is not told: {answer}"
+        "an operator's host is not told: {response}"
     );
-    let tries = &answer["then"][0]["tries"];
-    assert_eq!(tries, &json!([{"index": "config.targets[1]", "why": "next"}]), "{answer}");
+    let tries = &response["then"][0]["tries"];
+    assert_eq!(tries, &json!([{"index": "config.targets[1]", "why": "next"}]), "{response}");
     assert_eq!(gateway.emulator_requests(&tag).await, Vec::<Value>::new(), "no provider is asked");
 }
 
 #[tokio::test]
-async fn problems_are_told_with_their_paths_and_the_status_is_200() {
+async fn problems_have_paths_and_status_200() {
     let gateway = gateway();
     let wrong = json!({"strategy": {"mode": "sometimes"}, "retry": {"attempts": "canary"},
                        "targets": [{"provider": "@emulator", "api_key": "canary-key", "weight": "x"}]});
-    let answer = explained(&gateway, &chat(&wrong)).await;
-    let problems = answer["problems"].as_array().unwrap();
+    let response = explained(&gateway, &chat(&wrong)).await;
+    let problems = response["problems"].as_array().unwrap();
     let paths: Vec<&str> = problems.iter().map(|problem| problem["path"].as_str().unwrap()).collect();
     for path in ["strategy.mode", "retry.attempts", "targets[0].weight"] {
         assert!(paths.contains(&path), "{path} is not in {paths:?}");
     }
-    assert!(answer.get("tree").is_none(), "{answer}");
+    assert!(response.get("tree").is_none(), "{response}");
     // What the data port would refuse for other reasons.
     let saved = |member: &str, value: Value| {
         let mut question = chat(&json!("cf-emulator"));
@@ -87,22 +87,22 @@ async fn problems_are_told_with_their_paths_and_the_status_is_200() {
         (saved("method", json!("PATCH")), 405, ""),
         (saved("headers", json!({"x-gateway-request-timeout": "canary"})), 400, "x-gateway-request-timeout"),
     ] {
-        let answer = explained(&gateway, &question).await;
-        let problem = &answer["problems"][0];
+        let response = explained(&gateway, &question).await;
+        let problem = &response["problems"][0];
         assert_eq!(
             (&problem["status"], &problem["path"]),
             (&json!(status), &json!(path)),
-            "{question} {answer}"
+            "{question} {response}"
         );
     }
     // Who asks without a service key learns the rest all the same.
-    let answer = explained(&gateway, &saved("headers", json!({"x-gateway-config": "cf-emulator"}))).await;
-    assert_eq!((&answer["caller"], &answer["problems"]), (&Value::Null, &json!([])), "{answer}");
-    assert!(answer["notes"][0].as_str().unwrap().contains("401"), "{answer}");
+    let response = explained(&gateway, &saved("headers", json!({"x-gateway-config": "cf-emulator"}))).await;
+    assert_eq!((&response["caller"], &response["problems"]), (&Value::Null, &json!([])), "{response}");
+    assert!(response["notes"][0].as_str().unwrap().contains("401"), "{response}");
 }
 
 #[tokio::test]
-async fn what_is_no_question_is_refused() {
+async fn malformed_questions_are_refused() {
     let gateway = gateway();
     for question in [
         "",
@@ -115,13 +115,13 @@ async fn what_is_no_question_is_refused() {
         "{\"headers\": {\"a\": null}}",
         "{\"headers\": {\"a\": \"canary\\n\"}}",
     ] {
-        let (status, answer) = asked(&gateway, question).await;
+        let (status, response) = post_explain(&gateway, question).await;
         assert_eq!(
-            (status, &answer["error"]["code"]),
+            (status, &response["error"]["code"]),
             (400, &json!("invalid_request")),
-            "{question} {answer}"
+            "{question} {response}"
         );
-        assert!(!answer.to_string().contains("canary"), "{question} {answer}");
+        assert!(!response.to_string().contains("canary"), "{question} {response}");
     }
     // On the data port it is some provider's path.
     let url = format!("{}/v1/explain", gateway.data_url());
@@ -140,7 +140,7 @@ async fn a_condition_is_held_against_metadata_and_headers() {
         "targets": [{"name": "cheap", "provider": "@emulator"}, {"name": "good", "provider": "@emulator"},
                     {"name": "noted", "provider": "@emulator"}],
     });
-    for (metadata, note, index, why, asks) in [
+    for (metadata, note, index, why, expected_notes) in [
         (json!({"plan": "canary-paid"}), "canary", 1, "condition", "condition 0 holds: metadata.plan $eq"),
         (json!({"plan": "free"}), "canary", 2, "condition", "condition 1 holds: headers.x-note $regex"),
         (json!({"plan": "free"}), "none", 0, "default", "no condition holds"),
@@ -148,19 +148,19 @@ async fn a_condition_is_held_against_metadata_and_headers() {
         let mut question = chat(&config);
         question["headers"]["x-gateway-metadata"] = metadata;
         question["headers"]["x-note"] = json!(note);
-        let answer = explained(&gateway, &question).await;
-        let first = &answer["first"];
+        let response = explained(&gateway, &question).await;
+        let first = &response["first"];
         assert_eq!(
             (&first["index"], &first["why"]),
             (&json!(format!("config.targets[{index}]")), &json!(why))
         );
-        assert!(first["because"][0].as_str().unwrap().ends_with(asks), "{answer}");
+        assert!(first["because"][0].as_str().unwrap().ends_with(expected_notes), "{response}");
     }
 }
 
 /// The process's own memory is looked at, and left as it is.
 #[tokio::test]
-async fn an_open_breaker_is_seen_and_explaining_leaves_no_trace() {
+async fn an_open_breaker_is_shown_and_explain_has_no_side_effects() {
     let gateway = Gateway::start(STANDARD);
     let config = json!({
         "strategy": {"mode": "fallback"}, "cb_config": {"failure_threshold": 1, "cooldown_interval": 60_000},
@@ -180,7 +180,7 @@ async fn an_open_breaker_is_seen_and_explaining_leaves_no_trace() {
     let call =
         client().post(url).header("x-gateway-api-key", KEY).header("x-gateway-config", config.to_string());
     let call = call.json(&chat(&config)["body"]);
-    let _answer_of_the_second = call.send().await.unwrap().bytes().await.unwrap();
+    let _second_response = call.send().await.unwrap().bytes().await.unwrap();
     let opened = async || {
         let targets = targets().await;
         targets["targets"].as_array()?.iter().any(|target| target["state"] == "open").then_some(())
@@ -194,7 +194,7 @@ async fn an_open_breaker_is_seen_and_explaining_leaves_no_trace() {
 }
 
 #[test]
-fn the_command_gives_the_same_answer_and_tells_problems_by_its_status() {
+fn the_command_prints_the_same_and_exits_1_on_problems() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("turnpike.yaml"), STANDARD.replace("EMULATOR_PORT", "1")).unwrap();
@@ -203,8 +203,8 @@ fn the_command_gives_the_same_answer_and_tells_problems_by_its_status() {
         turnpike(&["explain", "-c", &path("turnpike.yaml"), "--request", &path("question.json")])
     };
     let good = run(&chat(&json!("cf-fallback")).to_string());
-    let answer: Value = serde_json::from_str(&good.stdout).unwrap_or_else(|_| panic!("{good:?}"));
-    assert_eq!((good.code, &answer["first"]["index"]), (Some(0), &json!("config.targets[0]")), "{good:?}");
+    let response: Value = serde_json::from_str(&good.stdout).unwrap_or_else(|_| panic!("{good:?}"));
+    assert_eq!((good.code, &response["first"]["index"]), (Some(0), &json!("config.targets[0]")), "{good:?}");
     assert!(good.stdout.starts_with("{\n  \"caller\": \"tests\""), "{good:?}");
     assert!(!good.stdout.contains(PROVIDER_KEY) && !good.stdout.contains("canary"), "{good:?}");
 

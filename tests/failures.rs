@@ -5,7 +5,9 @@
 use crate::support::client::{client, hello, new_trace};
 use crate::support::gateway::Gateway;
 use crate::support::settings::{KEY, STANDARD};
-use crate::support::talk::{SPEECHES, Speech, WAYS, Way, ask, failed};
+use crate::support::talk::{
+    DIALECTS, Dialect, REQUEST_KINDS, RequestKind, assert_gateway_error, chat_request,
+};
 use crate::support::{gateway, ports};
 use futures_util::future::join_all;
 use std::time::{Duration, Instant};
@@ -19,33 +21,34 @@ const FAULTS: [(&str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn a_provider_that_does_not_answer_is_told_as_such_on_every_way() {
+async fn a_provider_that_does_not_respond_is_reported_for_every_request_kind() {
     let gateway = Gateway::start(STANDARD);
     let mut calls = Vec::new();
     for (fault, code) in FAULTS {
-        let ways = SPEECHES.iter().flat_map(|speech| WAYS.map(|way| (*speech, way)));
-        calls.extend(ways.map(|(speech, way)| tells_of(&gateway, fault, code, speech, way)));
+        let kinds = DIALECTS.iter().flat_map(|dialect| REQUEST_KINDS.map(|kind| (*dialect, kind)));
+        calls.extend(kinds.map(|(dialect, kind)| assert_reported(&gateway, fault, code, dialect, kind)));
     }
     join_all(calls).await;
     let counted = async |code: &str| {
         gateway.metric(&format!("turnpike_errors_total{{code=\"{code}\"}}")).await.unwrap_or_default()
     };
-    let told =
-        |code: &str| FAULTS.iter().filter(|(_, fault)| *fault == code).count() * SPEECHES.len() * WAYS.len();
+    let expected_count = |code: &str| {
+        FAULTS.iter().filter(|(_, fault)| *fault == code).count() * DIALECTS.len() * REQUEST_KINDS.len()
+    };
     for code in ["upstream_unreachable", "upstream_invalid_answer"] {
-        assert_eq!(counted(code).await, told(code) as f64, "{code}");
+        assert_eq!(counted(code).await, expected_count(code) as f64, "{code}");
     }
 }
 
-async fn tells_of(gateway: &Gateway, fault: &str, code: &str, speech: Speech, way: Way) {
+async fn assert_reported(gateway: &Gateway, fault: &str, code: &str, dialect: Dialect, kind: RequestKind) {
     let trace = new_trace();
-    let call = ask(gateway, speech, way, &format!("fault={fault}"));
-    let call = call.header("x-gateway-provider", speech.slug()).header("x-gateway-trace-id", &trace);
-    let answer = call.send().await.unwrap();
-    let what = format!("{fault} {speech:?} {way:?}");
-    assert_eq!(answer.status(), 502, "{what}");
-    assert_eq!(answer.headers()["x-gateway-last-used-option-index"], "config", "{what}");
-    let message = failed(answer, speech, &trace, 502, code).await;
+    let call = chat_request(gateway, dialect, kind, &format!("fault={fault}"));
+    let call = call.header("x-gateway-provider", dialect.slug()).header("x-gateway-trace-id", &trace);
+    let response = call.send().await.unwrap();
+    let what = format!("{fault} {dialect:?} {kind:?}");
+    assert_eq!(response.status(), 502, "{what}");
+    assert_eq!(response.headers()["x-gateway-last-used-option-index"], "config", "{what}");
+    let message = assert_gateway_error(response, dialect, &trace, 502, code).await;
     assert!(message.contains("ry again"), "{what}: no advice in {message:?}");
     let line = gateway.access_line(&trace).await;
     assert_eq!((&line["status"], &line["error_code"]), (&502.into(), &code.into()), "{what} {line}");
@@ -54,44 +57,44 @@ async fn tells_of(gateway: &Gateway, fault: &str, code: &str, speech: Speech, wa
 }
 
 #[tokio::test]
-async fn a_silent_provider_is_given_up_after_the_time_the_request_grants() {
+async fn a_hanging_provider_times_out_after_the_request_timeout() {
     let gateway = gateway();
     let mut calls = Vec::new();
-    for speech in SPEECHES {
-        for way in [Way::Plain, Way::Big, Way::Streamed] {
-            calls.extend([true, false].map(|by_header| gives_up(&gateway, speech, way, by_header)));
+    for dialect in DIALECTS {
+        for kind in [RequestKind::Plain, RequestKind::Big, RequestKind::Streamed] {
+            calls.extend([true, false].map(|by_header| assert_times_out(&gateway, dialect, kind, by_header)));
         }
     }
     join_all(calls).await;
 }
 
-async fn gives_up(gateway: &Gateway, speech: Speech, way: Way, by_header: bool) {
+async fn assert_times_out(gateway: &Gateway, dialect: Dialect, kind: RequestKind, by_header: bool) {
     let trace = new_trace();
-    let call = ask(gateway, speech, way, "fault=hang").header("x-gateway-trace-id", &trace);
-    let config = format!(r#"{{"provider": "{}", "request_timeout": 150}}"#, speech.slug());
+    let call = chat_request(gateway, dialect, kind, "fault=hang").header("x-gateway-trace-id", &trace);
+    let config = format!(r#"{{"provider": "{}", "request_timeout": 150}}"#, dialect.slug());
     let call = match by_header {
-        true => call.header("x-gateway-provider", speech.slug()).header("x-gateway-request-timeout", "150"),
+        true => call.header("x-gateway-provider", dialect.slug()).header("x-gateway-request-timeout", "150"),
         false => call.header("x-gateway-config", config),
     };
-    let begun = Instant::now();
-    let answer = call.send().await.unwrap();
-    assert!(begun.elapsed() >= Duration::from_millis(150), "{way:?} {by_header}");
-    let message = failed(answer, speech, &trace, 408, "request_timeout").await;
+    let started = Instant::now();
+    let response = call.send().await.unwrap();
+    assert!(started.elapsed() >= Duration::from_millis(150), "{kind:?} {by_header}");
+    let message = assert_gateway_error(response, dialect, &trace, 408, "request_timeout").await;
     assert_eq!(message, "Request exceeded the timeout sent in the request: 150ms");
     let line = gateway.access_line(&trace).await;
     assert_eq!(line["error_code"], "request_timeout", "{line}");
 }
 
 #[tokio::test]
-async fn the_time_limit_is_for_the_head_of_the_answer_only() {
+async fn the_request_timeout_covers_response_headers_only() {
     let gateway = gateway();
-    for way in [Way::Plain, Way::Streamed] {
-        let call = ask(&gateway, Speech::OpenAi, way, "ttft=600&tokens=3");
+    for kind in [RequestKind::Plain, RequestKind::Streamed] {
+        let call = chat_request(&gateway, Dialect::OpenAi, kind, "ttft=600&tokens=3");
         let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-request-timeout", "300");
-        let answer = call.send().await.unwrap();
-        assert_eq!(answer.status(), 200, "{way:?}");
-        let text = answer.text().await.unwrap();
-        assert!(text.contains("finish_reason"), "{way:?} {text}");
+        let response = call.send().await.unwrap();
+        assert_eq!(response.status(), 200, "{kind:?}");
+        let text = response.text().await.unwrap();
+        assert!(text.contains("finish_reason"), "{kind:?} {text}");
     }
 }
 
@@ -99,25 +102,26 @@ async fn the_time_limit_is_for_the_head_of_the_answer_only() {
 async fn the_operators_limits_hold_where_the_request_names_none() {
     let limits = "limits: {upstream_read_timeout_ms: 250}\n";
     let gateway = Gateway::start(&format!("{STANDARD}{limits}"));
-    for way in [Way::Plain, Way::Big, Way::Streamed] {
+    for kind in [RequestKind::Plain, RequestKind::Big, RequestKind::Streamed] {
         let trace = new_trace();
-        let call = ask(&gateway, Speech::OpenAi, way, "fault=hang").header("x-gateway-trace-id", &trace);
-        let answer = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
-        let message = failed(answer, Speech::OpenAi, &trace, 504, "upstream_timeout").await;
-        assert!(message.contains("upstream_read_timeout_ms"), "{way:?} {message:?}");
+        let call =
+            chat_request(&gateway, Dialect::OpenAi, kind, "fault=hang").header("x-gateway-trace-id", &trace);
+        let response = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
+        let message = assert_gateway_error(response, Dialect::OpenAi, &trace, 504, "upstream_timeout").await;
+        assert!(message.contains("upstream_read_timeout_ms"), "{kind:?} {message:?}");
     }
     gateway.reload(&format!("{STANDARD}limits: {{request_timeout_ms: 200}}\n"));
-    let said = async || {
-        let call = ask(&gateway, Speech::OpenAi, Way::Plain, "fault=hang");
+    let reloaded_message = async || {
+        let call = chat_request(&gateway, Dialect::OpenAi, RequestKind::Plain, "fault=hang");
         let call = call.header("x-gateway-provider", "@emulator");
         let call = call.timeout(Duration::from_secs(2));
         Some(call.send().await.ok()?.text().await.ok()?).filter(|text| text.contains("200ms"))
     };
-    crate::support::wait::until("the reloaded limit", said).await;
+    crate::support::wait::until("the reloaded limit", reloaded_message).await;
 }
 
 #[tokio::test]
-async fn a_provider_that_cannot_be_reached_is_told_with_the_reason() {
+async fn an_unreachable_provider_is_reported_with_the_reason() {
     let (closed, tls) = (ports::free(), ports::free());
     let gateway = start_with_dead_providers(closed, tls);
     // stored provider, what the message says
@@ -127,17 +131,19 @@ async fn a_provider_that_cannot_be_reached_is_told_with_the_reason() {
         ("@plain", "TLS"),
         ("@self-signed", "TLS"),
     ];
-    let calls = rows.iter().flat_map(|(slug, reason)| WAYS.map(|way| says_why(&gateway, slug, reason, way)));
+    let calls = rows
+        .iter()
+        .flat_map(|(slug, reason)| REQUEST_KINDS.map(|kind| assert_reason(&gateway, slug, reason, kind)));
     join_all(calls).await;
 }
 
-async fn says_why(gateway: &Gateway, slug: &str, reason: &str, way: Way) {
+async fn assert_reason(gateway: &Gateway, slug: &str, reason: &str, kind: RequestKind) {
     let trace = new_trace();
-    let call = ask(gateway, Speech::OpenAi, way, "").header("x-gateway-provider", slug);
-    let answer = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
-    let message = failed(answer, Speech::OpenAi, &trace, 502, "upstream_unreachable").await;
-    assert!(message.contains(reason), "{slug} {way:?}: {message:?}");
-    assert!(!message.contains("127.0.0.1"), "{slug} {way:?}: an address is told: {message:?}");
+    let call = chat_request(gateway, Dialect::OpenAi, kind, "").header("x-gateway-provider", slug);
+    let response = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
+    let message = assert_gateway_error(response, Dialect::OpenAi, &trace, 502, "upstream_unreachable").await;
+    assert!(message.contains(reason), "{slug} {kind:?}: {message:?}");
+    assert!(!message.contains("127.0.0.1"), "{slug} {kind:?}: an address is told: {message:?}");
     let line = gateway.access_line(&trace).await;
     assert_eq!(line["error_code"], "upstream_unreachable", "{line}");
     assert_eq!(line["attempts"][0]["error"], "upstream_unreachable", "{line}");
@@ -171,9 +177,9 @@ providers:
 }
 
 #[tokio::test]
-async fn what_the_caller_did_wrong_is_told_in_its_dialect_with_a_trace_id_of_ours() {
+async fn client_errors_are_reported_in_its_dialect_with_a_trace_id() {
     let gateway = gateway();
-    for (speech, path) in [(Speech::OpenAi, "chat/completions"), (Speech::Anthropic, "messages")] {
+    for (dialect, path) in [(Dialect::OpenAi, "chat/completions"), (Dialect::Anthropic, "messages")] {
         let url = format!("{}/{path}", gateway.base_url());
         let wrong_key = client().post(&url).header("x-gateway-api-key", "nobody").json(&hello(false));
         let no_provider = client().post(&url).header("x-gateway-api-key", KEY).json(&hello(false));
@@ -183,10 +189,10 @@ async fn what_the_caller_did_wrong_is_told_in_its_dialect_with_a_trace_id_of_our
             (no_provider, 400, "invalid_request"),
             (no_json, 400, "invalid_request"),
         ] {
-            let answer = call.send().await.unwrap();
-            let trace = answer.headers()["x-gateway-trace-id"].to_str().unwrap().to_owned();
+            let response = call.send().await.unwrap();
+            let trace = response.headers()["x-gateway-trace-id"].to_str().unwrap().to_owned();
             assert_eq!(trace.len(), 36, "a made id is a UUID: {trace}");
-            failed(answer, speech, &trace, status, code).await;
+            assert_gateway_error(response, dialect, &trace, status, code).await;
             let line = gateway.access_line(&trace).await;
             assert_eq!((&line["status"], &line["error_code"]), (&status.into(), &code.into()), "{line}");
         }

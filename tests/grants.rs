@@ -14,26 +14,26 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::Arc;
 
-const SAID: &str = r#"{"output":{"message":{"role":"assistant","content":[{"text":"Hello."}]}},"stopReason":"end_turn","usage":{"inputTokens":3,"outputTokens":2,"totalTokens":5}}"#;
+const CONVERSE_RESPONSE: &str = r#"{"output":{"message":{"role":"assistant","content":[{"text":"Hello."}]}},"stopReason":"end_turn","usage":{"inputTokens":3,"outputTokens":2,"totalTokens":5}}"#;
 
 /// A gateway on a machine with a role, Bedrock behind it, and what both servers were asked.
 struct Stage {
     gateway: Gateway,
     machine: Upstream,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Stage {
     /// `credentials`: what the machine's server answers, status line and body.
     async fn set(status: &'static str, credentials: Value) -> Self {
-        let asked = Arc::<Mutex<Vec<String>>>::default();
-        let seen = Arc::clone(&asked);
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let log = Arc::clone(&requests);
         let bedrock = Upstream::start(move |mut line| {
-            let seen = Arc::clone(&seen);
+            let log = Arc::clone(&log);
             async move {
                 while let Some(request) = line.request().await {
-                    seen.lock().push(request);
-                    line.answer(SAID).await;
+                    log.lock().push(request);
+                    line.send_json(CONVERSE_RESPONSE).await;
                 }
             }
         })
@@ -66,7 +66,7 @@ impl Stage {
             }
             command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", &address);
         });
-        Self { gateway, machine, asked }
+        Self { gateway, machine, requests }
     }
 
     async fn with_role() -> Self {
@@ -84,35 +84,35 @@ impl Stage {
     }
 }
 
-async fn answer(call: RequestBuilder) -> (u16, Value) {
-    let answer = call.send().await.unwrap();
-    (answer.status().as_u16(), answer.json().await.unwrap())
+async fn send(call: RequestBuilder) -> (u16, Value) {
+    let response = call.send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
 }
 
 #[tokio::test]
-async fn what_was_fetched_once_signs_every_call() {
+async fn fetched_credentials_are_cached_and_sign_every_call() {
     let stage = Stage::with_role().await;
     for (name, value) in [("provider", "@cloud"), ("config", "saved"), ("provider", "@cloud")] {
         let call = stage.call(&new_trace()).header(format!("x-gateway-{name}"), value);
-        let (status, said) = answer(call).await;
-        assert_eq!((status, &said["choices"][0]["message"]["content"]), (200, &json!("Hello.")), "{said}");
+        let (status, body) = send(call).await;
+        assert_eq!((status, &body["choices"][0]["message"]["content"]), (200, &json!("Hello.")), "{body}");
     }
     assert_eq!(stage.machine.connections(), 1);
     assert_eq!(stage.gateway.metric(r#"turnpike_grants_total{outcome="fetched"}"#).await, Some(1.0));
-    let asked = stage.asked.lock().clone();
-    assert_eq!(asked.len(), 3);
-    for request in asked {
+    let requests = stage.requests.lock().clone();
+    assert_eq!(requests.len(), 3);
+    for request in requests {
         let head = request.to_ascii_lowercase();
         assert!(head.contains("authorization: aws4-hmac-sha256 credential=akidtest/"), "{request}");
         assert!(head.contains("x-amz-security-token: canary-session\r\n"), "{request}");
         assert!(!request.contains("canary-secret") && !head.contains("x-gateway"), "{request}");
     }
-    let log = [stage.gateway.stdout.with("canary"), stage.gateway.stderr.with("canary")].concat();
+    let log = [stage.gateway.stdout.lines_with("canary"), stage.gateway.stderr.lines_with("canary")].concat();
     assert!(log.is_empty(), "{log:?}");
 }
 
 #[tokio::test]
-async fn a_caller_is_not_lent_the_machines_role() {
+async fn clients_cannot_use_the_machine_role() {
     let stage = Stage::with_role().await;
     let host = format!("http://127.0.0.1:{}", stage.machine.port);
     let config = json!({"provider": "bedrock", "cloud_a_auth_type": "serviceRole"}).to_string();
@@ -126,41 +126,42 @@ async fn a_caller_is_not_lent_the_machines_role() {
         stage.call(&new_trace()).header("x-gateway-config", "open").header("x-gateway-custom-host", &host),
     ];
     for call in calls {
-        let (status, said) = answer(call).await;
-        let message = said["error"]["message"].as_str().unwrap();
-        assert_eq!(status, 400, "{said}");
+        let (status, body) = send(call).await;
+        let message = body["error"]["message"].as_str().unwrap();
+        assert_eq!(status, 400, "{body}");
         assert!(message.contains("only accounts the operator wrote"), "{message}");
     }
-    assert_eq!((stage.machine.connections(), stage.asked.lock().len()), (0, 0));
+    assert_eq!((stage.machine.connections(), stage.requests.lock().len()), (0, 0));
 }
 
 #[tokio::test]
-async fn a_machine_without_a_role_is_told_and_not_asked_again_at_once() {
+async fn a_missing_machine_role_is_reported_and_not_refetched_at_once() {
     let stage = Stage::set("404 Not Found", json!({"message": "no role here"})).await;
     for _ in 0..2 {
         let trace = new_trace();
-        let (status, said) = answer(stage.call(&trace).header("x-gateway-provider", "@cloud")).await;
-        assert_eq!((status, &said["error"]["code"]), (502, &json!("upstream_grant_failed")), "{said}");
-        assert_eq!(said["provider"], "bedrock");
+        let (status, body) = send(stage.call(&trace).header("x-gateway-provider", "@cloud")).await;
+        assert_eq!((status, &body["error"]["code"]), (502, &json!("upstream_grant_failed")), "{body}");
+        assert_eq!(body["provider"], "bedrock");
         let line = stage.gateway.access_line(&trace).await;
         assert_eq!(line["attempts"][0]["error"], "upstream_grant_failed", "{line}");
     }
-    assert_eq!((stage.machine.connections(), stage.asked.lock().len()), (1, 0));
+    assert_eq!((stage.machine.connections(), stage.requests.lock().len()), (1, 0));
 }
 
 #[test]
-fn half_an_account_is_found_by_check() {
+fn incomplete_accounts_are_found_by_check() {
     let settings = "providers:\n  half: {provider: bedrock, cloud_a_access_key_id: AKID}\n  \
                     bad:\n    provider: vertex-ai\n    cloud_b_region: us-central1\n    \
                     vertex_service_account_json: {type: authorized_user, refresh_token: canary}\n";
-    let told = check(settings);
-    assert!(told.code != Some(0) && !told.stderr.contains("canary"), "{}", told.stderr);
+    let output = check(settings);
+    assert!(output.code != Some(0) && !output.stderr.contains("canary"), "{}", output.stderr);
     for (line, what) in [
         (2, "providers.half.cloud_a_secret_access_key: "),
         (6, "providers.bad.vertex_service_account_json: "),
     ] {
         let place = format!("turnpike.yaml:{line}:");
-        let found = told.stderr.lines().any(|said| said.contains(&place) && said.contains(what));
-        assert!(found, "{what}\n{}", told.stderr);
+        let found =
+            output.stderr.lines().any(|text_line| text_line.contains(&place) && text_line.contains(what));
+        assert!(found, "{what}\n{}", output.stderr);
     }
 }

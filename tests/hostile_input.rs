@@ -4,10 +4,10 @@
 //! Not a test of what the answer is, beyond that there is one where HTTP demands one. A failure names the seed and the
 //! bytes; the draws are the same on every run.
 
-use crate::support::draw::Draw;
+use crate::support::draw::Rng;
 use crate::support::message::Message;
 use crate::support::settings::{KEY, STANDARD};
-use crate::support::{Gateway, announce, raw};
+use crate::support::{Gateway, raw, report};
 use futures_util::{StreamExt, stream};
 use std::collections::BTreeMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -109,31 +109,31 @@ const PATHS: &[&str] = &[
 ];
 
 /// Sends one request of each case, `AT_ONCE` at a time, and holds the answers to the promise.
-async fn all(gateway: &Gateway, sort: &str, request: impl Fn(&mut Draw) -> Vec<u8>, must_answer: bool) {
+async fn all(gateway: &Gateway, sort: &str, request: impl Fn(&mut Rng) -> Vec<u8>, must_respond: bool) {
     let one = async |case: u64| {
-        let bytes = request(&mut Draw::new(sort, case));
-        let answer = raw::send(gateway.ports.data, &bytes).await;
-        let told = || {
-            let (bytes, answer) = (bytes.escape_ascii().to_string(), answer.escape_ascii().to_string());
-            format!("{sort} {case}:\n{bytes}\nwas answered\n{answer}")
+        let bytes = request(&mut Rng::new(sort, case));
+        let response = raw::send(gateway.ports.data, &bytes).await;
+        let describe = || {
+            let (bytes, response) = (bytes.escape_ascii().to_string(), response.escape_ascii().to_string());
+            format!("{sort} {case}:\n{bytes}\nwas answered\n{response}")
         };
-        let status = match Message::parse(&answer, true) {
-            Some((answer, _)) => answer.status(),
-            None if answer.starts_with(b"HTTP/1.1 ") => 200,
+        let status = match Message::parse(&response, true) {
+            Some((response, _)) => response.status(),
+            None if response.starts_with(b"HTTP/1.1 ") => 200,
             None => 0,
         };
-        assert!(status != 0 || !must_answer, "{}", told());
-        assert!(status != 500, "{}", told());
+        assert!(status != 0 || !must_respond, "{}", describe());
+        assert!(status != 500, "{}", describe());
         status
     };
-    let asked = std::env::var("HOSTILE_CASES").ok().and_then(|text| text.parse().ok());
-    let cases = stream::iter(0..asked.unwrap_or(CASES)).map(one);
+    let requested_cases = std::env::var("HOSTILE_CASES").ok().and_then(|text| text.parse().ok());
+    let cases = stream::iter(0..requested_cases.unwrap_or(CASES)).map(one);
     let mut counts = BTreeMap::<u16, usize>::new();
     for status in cases.buffer_unordered(AT_ONCE).collect::<Vec<u16>>().await {
         *counts.entry(status).or_default() += 1;
     }
-    if asked.is_some() {
-        announce(&format!("{sort}: status and how often: {counts:?}"));
+    if requested_cases.is_some() {
+        report(&format!("{sort}: status and how often: {counts:?}"));
     }
     // Draws that all end at the same door would prove little.
     assert!(counts.len() >= 3, "{sort}: {counts:?}");
@@ -143,9 +143,9 @@ async fn all(gateway: &Gateway, sort: &str, request: impl Fn(&mut Draw) -> Vec<u
 /// It still answers, and nothing in it panicked.
 async fn alive(gateway: &Gateway, sort: &str) {
     let request = post("chat/completions", "x-gateway-provider: @emulator\r\n", BODIES[0].as_bytes());
-    let answer = raw::send(gateway.ports.data, &request).await;
-    assert!(answer.starts_with(b"HTTP/1.1 200 "), "after {sort}: {}", answer.escape_ascii());
-    assert_eq!(gateway.stderr.with("panicked"), Vec::<String>::new(), "after {sort}");
+    let response = raw::send(gateway.ports.data, &request).await;
+    assert!(response.starts_with(b"HTTP/1.1 200 "), "after {sort}: {}", response.escape_ascii());
+    assert_eq!(gateway.stderr.lines_with("panicked"), Vec::<String>::new(), "after {sort}");
 }
 
 fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
@@ -173,33 +173,32 @@ fn with_headers(path: &str, headers: &[u8], body: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn odd_headers_configs_and_bodies_are_answered() {
     let gateway = Gateway::start(STANDARD);
-    let headers = |draw: &mut Draw| {
+    let headers = |rng: &mut Rng| {
         let mut headers = Vec::new();
-        for _ in 0..1 + draw.below(5) {
-            let name = draw.one(HEADERS);
-            let value =
-                if draw.below(2) == 0 { draw.one(VALUES).as_bytes().to_vec() } else { draw.bytes(80) };
+        for _ in 0..1 + rng.below(5) {
+            let name = rng.one(HEADERS);
+            let value = if rng.below(2) == 0 { rng.one(VALUES).as_bytes().to_vec() } else { rng.bytes(80) };
             headers.extend(header(name, &value));
         }
-        with_headers(draw.one(PATHS), &headers, draw.one(BODIES).as_bytes())
+        with_headers(rng.one(PATHS), &headers, rng.one(BODIES).as_bytes())
     };
     all(&gateway, "headers", headers, true).await;
-    let configs = |draw: &mut Draw| {
-        let config = draw.one(CONFIGS).as_bytes();
-        let config = header("config", &draw.mutated(config));
-        with_headers(draw.one(PATHS), &config, draw.one(BODIES).as_bytes())
+    let configs = |rng: &mut Rng| {
+        let config = rng.one(CONFIGS).as_bytes();
+        let config = header("config", &rng.mutated(config));
+        with_headers(rng.one(PATHS), &config, rng.one(BODIES).as_bytes())
     };
     all(&gateway, "configs", configs, true).await;
-    let bodies = |draw: &mut Draw| {
-        let good = draw.one(BODIES).as_bytes();
-        let body = if draw.below(4) == 0 { draw.bytes(200) } else { draw.mutated(good) };
-        post(draw.one(PATHS), "x-gateway-provider: @emulator\r\n", &body)
+    let bodies = |rng: &mut Rng| {
+        let good = rng.one(BODIES).as_bytes();
+        let body = if rng.below(4) == 0 { rng.bytes(200) } else { rng.mutated(good) };
+        post(rng.one(PATHS), "x-gateway-provider: @emulator\r\n", &body)
     };
     all(&gateway, "bodies", bodies, true).await;
 }
 
 #[tokio::test]
-async fn what_nests_too_deep_or_is_too_long_is_answered() {
+async fn deep_or_long_input_is_answered() {
     let gateway = Gateway::start(STANDARD);
     let deep = "[".repeat(200_000);
     let nested = format!("{{\"model\":\"m\",\"messages\":{}{}}}", "[".repeat(5_000), "]".repeat(5_000));
@@ -215,32 +214,32 @@ async fn what_nests_too_deep_or_is_too_long_is_answered() {
         ("long query", post(&format!("x?{}", "a=b&".repeat(5_000)), ours, b"{}")),
         ("many headers", post("x", &"x-a: b\r\n".repeat(2_000), b"{}")),
     ] {
-        let answer = raw::send(gateway.ports.data, &request).await;
-        let status = Message::parse(&answer, true).map_or(0, |(answer, _)| answer.status());
-        assert!((200..500).contains(&status), "{what}: {}", answer.escape_ascii());
+        let response = raw::send(gateway.ports.data, &request).await;
+        let status = Message::parse(&response, true).map_or(0, |(response, _)| response.status());
+        assert!((200..500).contains(&status), "{what}: {}", response.escape_ascii());
         alive(&gateway, what).await;
     }
 }
 
 #[tokio::test]
-async fn bytes_that_are_hardly_http_take_nothing_down() {
+async fn near_http_bytes_crash_nothing() {
     let gateway = Gateway::start(&format!(
         "{STANDARD}limits: {{header_timeout_ms: 300, body_timeout_ms: 300, idle_timeout_ms: 1000}}\n"
     ));
     let good = post("chat/completions", "x-gateway-provider: @emulator\r\n", BODIES[0].as_bytes());
-    let heads = |draw: &mut Draw| match draw.below(4) {
-        0 => [draw.bytes(300), b"\r\n\r\n".to_vec()].concat(),
+    let heads = |rng: &mut Rng| match rng.below(4) {
+        0 => [rng.bytes(300), b"\r\n\r\n".to_vec()].concat(),
         // Changed only in the head, so that the body is there in full.
         _ => {
             let at = memchr::memmem::find(&good, b"\r\n\r\n").unwrap();
-            [draw.mutated(&good[..at]), good[at..].to_vec()].concat()
+            [rng.mutated(&good[..at]), good[at..].to_vec()].concat()
         }
     };
     all(&gateway, "heads", heads, false).await;
 }
 
 #[tokio::test]
-async fn a_caller_that_is_still_there_is_told_what_is_wrong() {
+async fn malformed_requests_get_an_error_response() {
     const CHUNKED: &str = "transfer-encoding: chunked\r\n";
     let gateway = Gateway::start(STANDARD);
     let head = |path: &str, headers: &str| {
@@ -257,17 +256,17 @@ async fn a_caller_that_is_still_there_is_told_what_is_wrong() {
         ("a chunk longer than it says", head("chat/completions", CHUNKED) + "2\r\n{}{}\r\n0\r\n\r\n"),
         ("the same, unread", head("x", CHUNKED) + "2\r\n{}{}\r\n0\r\n\r\n"),
     ] {
-        let answer = raw::send(gateway.ports.data, request.as_bytes()).await;
-        let (answer, _) = Message::parse(&answer, true).unwrap_or_else(|| panic!("{what}: no answer"));
-        assert_eq!(answer.status(), 400, "{what}: {}", answer.text());
-        assert!(answer.text().contains("\"error\""), "{what}: {}", answer.text());
-        assert!(answer.header("x-gateway-trace-id").is_some(), "{what}");
+        let response = raw::send(gateway.ports.data, request.as_bytes()).await;
+        let (response, _) = Message::parse(&response, true).unwrap_or_else(|| panic!("{what}: no answer"));
+        assert_eq!(response.status(), 400, "{what}: {}", response.text());
+        assert!(response.text().contains("\"error\""), "{what}: {}", response.text());
+        assert!(response.header("x-gateway-trace-id").is_some(), "{what}");
     }
 }
 
 #[tokio::test]
-async fn odd_answers_of_providers_take_nothing_down() {
-    const ANSWERS: &[&str] = &[
+async fn odd_provider_responses_crash_nothing() {
+    const RESPONSES: &[&str] = &[
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 59\r\n\r\n{\"model\":\"m\",\"usage\":{\"prompt_tokens\":1},\"choices\":[{\"a\":1}]}",
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\n",
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n1a\r\nevent: message_start\ndata: {\r\n5\r\n}\n\n: \r\n0\r\n\r\n",
@@ -283,13 +282,13 @@ async fn odd_answers_of_providers_take_nothing_down() {
         while let Ok((mut stream, _)) = listener.accept().await {
             case += 1;
             tokio::spawn(async move {
-                let mut draw = Draw::new("answers", case);
+                let mut rng = Rng::new("answers", case);
                 // One read has the head, and these bodies with it: loopback, and less than a segment.
                 let mut request = vec![0; 64 << 10];
                 let _ = stream.read(&mut request).await;
-                let good = draw.one(ANSWERS).as_bytes();
-                let answer = if draw.below(8) == 0 { draw.bytes(500) } else { draw.mutated(good) };
-                let _ = stream.write_all(&answer).await;
+                let good = rng.one(RESPONSES).as_bytes();
+                let response = if rng.below(8) == 0 { rng.bytes(500) } else { rng.mutated(good) };
+                let _ = stream.write_all(&response).await;
                 let _ = stream.shutdown().await;
                 // What is left unread would turn the close into a reset.
                 while matches!(stream.read(&mut request).await, Ok(count) if count > 0) {}
@@ -299,9 +298,9 @@ async fn odd_answers_of_providers_take_nothing_down() {
     let ours = format!(
         "x-gateway-provider: openai\r\nauthorization: Bearer k\r\nx-gateway-custom-host: http://127.0.0.1:{port}/v1\r\n"
     );
-    let calls = |draw: &mut Draw| {
-        let path = draw.one(&["chat/completions", "messages", "responses", "embeddings", "proxy/x"]);
-        let stream = draw.below(2) == 0;
+    let calls = |rng: &mut Rng| {
+        let path = rng.one(&["chat/completions", "messages", "responses", "embeddings", "proxy/x"]);
+        let stream = rng.below(2) == 0;
         let body = format!(
             r#"{{"model":"m","stream":{stream},"max_tokens":9,"input":"a","messages":[{{"role":"user","content":"a"}}]}}"#
         );

@@ -164,7 +164,7 @@ fn statements(source: &Source) -> Vec<(usize, String)> {
 
 #[test]
 fn imports_point_left() {
-    let place = |room: &str| ROOMS.iter().position(|known| *known == room);
+    let place = |room: &str| ROOMS.iter().position(|listed| *listed == room);
     let mut offences = Vec::new();
     for source in sources(&["src"]) {
         let Some(room) = source.room() else { continue };
@@ -176,7 +176,7 @@ fn imports_point_left() {
                 used.extend(names_after(&statement, &up));
             }
             for name in used.iter().filter(|name| *name != room) {
-                let right = place(name).is_some_and(|there| there > here);
+                let right = place(name).is_some_and(|position| position > here);
                 let door_to_door = DOORS.contains(&room) && DOORS.contains(&name.as_str());
                 if right || door_to_door {
                     offences.push(format!("{}:{number}: {room} uses {name}", source.path));
@@ -221,7 +221,7 @@ fn the_pure_rooms_know_no_runtime_and_no_clock() {
 }
 
 #[test]
-fn every_file_says_what_it_is_and_keeps_under_the_ceiling() {
+fn every_file_has_a_module_doc_and_is_short_enough() {
     let mut offences = Vec::new();
     for Source { path, text } in sources(&["src", "tests", "benches"]) {
         if !text.starts_with("//! ") {
@@ -236,12 +236,12 @@ fn every_file_says_what_it_is_and_keeps_under_the_ceiling() {
 }
 
 #[test]
-fn names_say_something() {
+fn names_are_meaningful() {
     let mut offences = Vec::new();
     for Source { path, text } in sources(&["src", "tests", "benches"]) {
-        let mut words = path.trim_end_matches(".rs").split(['/', '_']);
-        if let Some(word) = words.find(|word| EMPTY_NAMES.contains(word)) {
-            offences.push(format!("{path}: `{word}` says nothing"));
+        let mut parts = path.trim_end_matches(".rs").split(['/', '_']);
+        if let Some(part) = parts.find(|part| EMPTY_NAMES.contains(part)) {
+            offences.push(format!("{path}: `{part}` says nothing"));
         }
         let mut is_traits = false;
         for (index, line) in text.lines().enumerate() {
@@ -274,7 +274,7 @@ fn no_room_is_empty_and_lib_lists_them_from_left_to_right() {
 }
 
 #[test]
-fn nothing_is_left_for_later() {
+fn no_todo_is_left() {
     // Written apart, so that this file does not offend itself.
     let marks =
         [concat!("to", "do!("), concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimpl", "emented!(")];
@@ -309,7 +309,7 @@ fn every_test_file_is_part_of_the_one_binary() {
 }
 
 #[test]
-fn the_lints_that_hold_the_promises_are_on() {
+fn required_lints_are_on() {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
     for lint in [
         "unsafe_code = \"forbid\"",
@@ -346,8 +346,8 @@ fn every_shipped_settings_file_loads() {
     for path in shipped {
         let check =
             Command::new(env!("CARGO_BIN_EXE_turnpike")).arg("check").arg("-c").arg(&path).output().unwrap();
-        let said = String::from_utf8_lossy(&check.stdout) + String::from_utf8_lossy(&check.stderr);
-        assert!(check.status.success(), "turnpike check -c {}:\n{said}", relative(&path));
-        assert!(!said.is_empty(), "turnpike check says what it found");
+        let output = String::from_utf8_lossy(&check.stdout) + String::from_utf8_lossy(&check.stderr);
+        assert!(check.status.success(), "turnpike check -c {}:\n{output}", relative(&path));
+        assert!(!output.is_empty(), "turnpike check says what it found");
     }
 }

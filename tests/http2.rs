@@ -4,7 +4,7 @@
 
 use crate::support::client::{install_ring, new_trace};
 use crate::support::settings::KEY;
-use crate::support::talk::{SPEECHES, WAYS, Way, ask};
+use crate::support::talk::{DIALECTS, REQUEST_KINDS, RequestKind, chat_request};
 use crate::support::{gateway, raw, sse};
 use reqwest::{Client, RequestBuilder, Version};
 use serde_json::Value;
@@ -21,19 +21,20 @@ fn through(client: &Client, call: RequestBuilder) -> RequestBuilder {
 }
 
 #[tokio::test]
-async fn conversations_of_every_way_share_one_connection() {
+async fn every_request_kind_shares_one_connection() {
     let (gateway, client) = (gateway(), h2c());
-    let talks = SPEECHES.iter().flat_map(|speech| WAYS.map(|way| (*speech, way)));
-    let talks = talks.map(|(speech, way)| {
-        let call = ask(&gateway, speech, way, "tokens=12").header("x-gateway-provider", speech.slug());
+    let talks = DIALECTS.iter().flat_map(|dialect| REQUEST_KINDS.map(|kind| (*dialect, kind)));
+    let talks = talks.map(|(dialect, kind)| {
+        let call =
+            chat_request(&gateway, dialect, kind, "tokens=12").header("x-gateway-provider", dialect.slug());
         let call = through(&client, call);
         async move {
-            let answer = call.send().await.unwrap();
-            let what = format!("{speech:?} {way:?}");
-            assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2), "{what}");
-            let text = answer.text().await.unwrap();
-            match way {
-                Way::Streamed => assert!(sse::events(&text).len() > 12, "{what}: {text}"),
+            let response = call.send().await.unwrap();
+            let what = format!("{dialect:?} {kind:?}");
+            assert_eq!((response.status().as_u16(), response.version()), (200, Version::HTTP_2), "{what}");
+            let text = response.text().await.unwrap();
+            match kind {
+                RequestKind::Streamed => assert!(sse::events(&text).len() > 12, "{what}: {text}"),
                 _ => assert!(serde_json::from_str::<Value>(&text).unwrap().is_object(), "{what}: {text}"),
             }
         }
@@ -42,17 +43,17 @@ async fn conversations_of_every_way_share_one_connection() {
 }
 
 #[tokio::test]
-async fn bodies_of_any_size_come_through_both_ways() {
+async fn bodies_of_any_size_pass_in_both_directions() {
     let (gateway, client) = (gateway(), h2c());
     let bytes = vec![7_u8; 5 << 20];
     let call = client.post(format!("{}/weather/upload?bytes=3000000", gateway.base_url()));
     let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
     let tag = new_trace();
-    let answer = call.header("x-emulator-tag", &tag).body(bytes.clone()).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    assert_eq!(answer.bytes().await.unwrap().len(), 3_000_000);
-    let seen = gateway.emulator_requests(&tag).await;
-    assert_eq!(seen[0]["body_bytes"], bytes.len(), "{seen:?}");
+    let response = call.header("x-emulator-tag", &tag).body(bytes.clone()).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.bytes().await.unwrap().len(), 3_000_000);
+    let requests = gateway.emulator_requests(&tag).await;
+    assert_eq!(requests[0]["body_bytes"], bytes.len(), "{requests:?}");
 
     let call = client.get(format!("{}/models", gateway.base_url()));
     let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
@@ -61,13 +62,13 @@ async fn bodies_of_any_size_come_through_both_ways() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_while_the_body_is_still_on_its_way() {
+async fn an_early_refusal_arrives_during_the_upload() {
     let (gateway, client) = (gateway(), h2c());
     let url = format!("{}/chat/completions", gateway.base_url());
-    let answer = client.post(url).header("x-gateway-api-key", "nobody").body(vec![b' '; 3 << 20]);
-    let answer = answer.send().await.unwrap();
-    assert_eq!(answer.status(), 401);
-    let body: Value = answer.json().await.unwrap();
+    let response = client.post(url).header("x-gateway-api-key", "nobody").body(vec![b' '; 3 << 20]);
+    let response = response.send().await.unwrap();
+    assert_eq!(response.status(), 401);
+    let body: Value = response.json().await.unwrap();
     assert_eq!(body["error"]["code"], "invalid_api_key");
 }
 
@@ -79,8 +80,8 @@ async fn a_short_request_on_the_same_port_is_not_taken_for_a_preface() {
         ["GET / HTTP/1.0\r\n\r\n", "PUT / HTTP/1.0\n\n", "P / HTTP/1.0\r\n\r\n", "PRI / HTTP/1.0\r\n\r\n"]
     {
         assert!(short.len() < 24);
-        let answer = raw::send(gateway.ports.data, short.as_bytes()).await;
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.starts_with("HTTP/1.1 4"), "{short:?}: {answer}");
+        let response = raw::send(gateway.ports.data, short.as_bytes()).await;
+        let response = String::from_utf8_lossy(&response);
+        assert!(response.starts_with("HTTP/1.1 4"), "{short:?}: {response}");
     }
 }

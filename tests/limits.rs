@@ -23,18 +23,21 @@ fn chunk(bytes: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_body_too_large_is_refused_and_the_caller_reads_why() {
+async fn an_oversized_body_is_refused_with_a_readable_error() {
     let gateway = Gateway::start(&format!("{STANDARD}{SMALL}"));
     let announced = format!("{}{}", head(KEY, "content-length: 200000\r\n"), " ".repeat(200_000));
     let chunked = format!("{}{}", head(KEY, "transfer-encoding: chunked\r\n"), chunk(15_000).repeat(10));
     for (what, request) in [("announced", announced), ("chunked", chunked)] {
-        let mut caller = Raw::connect(gateway.ports.data).await;
+        let mut connection = Raw::connect(gateway.ports.data).await;
         // It sends all it has before it reads, as many clients do; the gateway may have closed by then.
-        let _ = caller.write(request.as_bytes()).await;
-        let answer = caller.answer().await;
-        assert!(answer.starts_with("HTTP/1.1 413"), "{what}: {answer}");
-        assert!(answer.contains("20000 bytes") && answer.contains("max_body_bytes"), "{what}: {answer}");
-        assert!(answer.contains("body_too_large"), "{what}: {answer}");
+        let _ = connection.write(request.as_bytes()).await;
+        let response = connection.read_response().await;
+        assert!(response.starts_with("HTTP/1.1 413"), "{what}: {response}");
+        assert!(
+            response.contains("20000 bytes") && response.contains("max_body_bytes"),
+            "{what}: {response}"
+        );
+        assert!(response.contains("body_too_large"), "{what}: {response}");
     }
     // What fits to the byte is taken.
     let mut body = hello(false).to_string();
@@ -44,24 +47,25 @@ async fn a_body_too_large_is_refused_and_the_caller_reads_why() {
 }
 
 #[tokio::test]
-async fn nobodys_body_is_read_before_it_is_known_who_calls() {
+async fn no_body_is_read_before_authentication() {
     let gateway = Gateway::start(&format!("{STANDARD}{SMALL}"));
-    let answer = raw::send(gateway.ports.data, head("nobody", "content-length: 200000\r\n").as_bytes()).await;
-    let answer = String::from_utf8_lossy(&answer);
-    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    let response =
+        raw::send(gateway.ports.data, head("nobody", "content-length: 200000\r\n").as_bytes()).await;
+    let response = String::from_utf8_lossy(&response);
+    assert!(response.starts_with("HTTP/1.1 401"), "{response}");
 }
 
 #[tokio::test]
-async fn a_head_too_large_is_refused_and_the_caller_reads_why() {
+async fn oversized_headers_are_refused_with_a_readable_error() {
     let gateway = Gateway::start(&format!("{STANDARD}{SMALL}"));
     for name_bytes in [5_000, 300_000] {
         let long = format!("x-long: {}\r\ncontent-length: 0\r\n", "y".repeat(name_bytes));
-        let mut caller = Raw::connect(gateway.ports.data).await;
-        let _ = caller.write(head(KEY, &long).as_bytes()).await;
-        let answer = caller.answer().await;
-        assert!(answer.starts_with("HTTP/1.1 431"), "{name_bytes}: {answer}");
-        assert!(answer.contains("4096 bytes") && answer.contains("head_too_large"), "{answer}");
-        assert!(answer.contains("x-gateway-trace-id"), "{answer}");
+        let mut connection = Raw::connect(gateway.ports.data).await;
+        let _ = connection.write(head(KEY, &long).as_bytes()).await;
+        let response = connection.read_response().await;
+        assert!(response.starts_with("HTTP/1.1 431"), "{name_bytes}: {response}");
+        assert!(response.contains("4096 bytes") && response.contains("head_too_large"), "{response}");
+        assert!(response.contains("x-gateway-trace-id"), "{response}");
     }
     let counted = gateway.metric("turnpike_errors_total{code=\"head_too_large\"}").await;
     assert_eq!(counted, Some(2.0));
@@ -89,19 +93,19 @@ async fn malformed_http_is_answered_with_400_or_not_at_all() {
         format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip\r\n{key}\r\n{{}}"),
     ];
     for request in rows {
-        let mut caller = Raw::connect(gateway.ports.data).await;
-        caller.write(request.as_bytes()).await.unwrap();
-        caller.close_write().await;
-        let answer = String::from_utf8_lossy(&caller.read_to_end().await).into_owned();
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{request:?}: {answer}");
+        let mut connection = Raw::connect(gateway.ports.data).await;
+        connection.write(request.as_bytes()).await.unwrap();
+        connection.close_write().await;
+        let response = String::from_utf8_lossy(&connection.read_to_end().await).into_owned();
+        assert!(response.is_empty() || response.starts_with("HTTP/1.1 400"), "{request:?}: {response}");
     }
     assert_eq!(chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap().status(), 200);
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_json_object_is_told_where_it_is_wrong() {
+async fn invalid_json_bodies_are_refused_with_the_position() {
     let gateway = gateway();
-    for (body, said) in [
+    for (body, expected) in [
         ("", "empty"),
         ("hello", "column 1"),
         ("{\"model\": \"m\",\n  nope}", "line 2"),
@@ -111,11 +115,11 @@ async fn a_body_that_is_no_json_object_is_told_where_it_is_wrong() {
         ("{\"model\": \"\u{1}\"}", "column"),
     ] {
         let trace = new_trace();
-        let answer = chat(&gateway, &trace, &hello(false)).body(body).send().await.unwrap();
-        assert_eq!(answer.status(), 400, "{body:?}");
-        let told: Value = answer.json().await.unwrap();
-        let message = told["error"]["message"].as_str().unwrap();
-        assert!(message.contains("JSON object") && message.contains(said), "{body:?}: {message}");
+        let response = chat(&gateway, &trace, &hello(false)).body(body).send().await.unwrap();
+        assert_eq!(response.status(), 400, "{body:?}");
+        let error_body: Value = response.json().await.unwrap();
+        let message = error_body["error"]["message"].as_str().unwrap();
+        assert!(message.contains("JSON object") && message.contains(expected), "{body:?}: {message}");
     }
     let not_utf8 = chat(&gateway, &new_trace(), &hello(false)).body(vec![b'{', b'"', 0xff, b'"', b'}']);
     assert_eq!(not_utf8.send().await.unwrap().status(), 400);
@@ -125,19 +129,19 @@ async fn a_body_that_is_no_json_object_is_told_where_it_is_wrong() {
 async fn a_compressed_body_is_refused_where_it_would_have_to_be_read() {
     let gateway = gateway();
     let call = chat(&gateway, &new_trace(), &hello(false)).header("content-encoding", "gzip");
-    let answer = call.body(vec![0x1f, 0x8b, 8, 0]).send().await.unwrap();
-    assert_eq!(answer.status(), 400);
-    let told: Value = answer.json().await.unwrap();
-    assert_eq!(told["error"]["param"], "content-encoding", "{told}");
+    let response = call.body(vec![0x1f, 0x8b, 8, 0]).send().await.unwrap();
+    assert_eq!(response.status(), 400);
+    let error_body: Value = response.json().await.unwrap();
+    assert_eq!(error_body["error"]["param"], "content-encoding", "{error_body}");
     // Where it only passes it passes as it is.
     let tag = new_trace();
     let call = client().put(format!("{}/weather/blob", gateway.base_url()));
     let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
     let call = call.header("content-encoding", "gzip").header("x-emulator-tag", &tag);
     assert_eq!(call.body(vec![0x1f, 0x8b, 8, 0]).send().await.unwrap().status(), 200);
-    let seen = gateway.emulator_requests(&tag).await;
-    assert_eq!(seen[0]["body_bytes"], 4, "{seen:?}");
-    assert!(seen[0]["headers"].to_string().contains("gzip"), "{seen:?}");
+    let requests = gateway.emulator_requests(&tag).await;
+    assert_eq!(requests[0]["body_bytes"], 4, "{requests:?}");
+    assert!(requests[0]["headers"].to_string().contains("gzip"), "{requests:?}");
 }
 
 #[tokio::test]
@@ -151,62 +155,65 @@ async fn a_chunked_json_body_is_read_like_any_other() {
         first.len(),
         second.len()
     );
-    let mut caller = Raw::connect(gateway.ports.data).await;
-    caller.write(request.as_bytes()).await.unwrap();
-    let answer = caller.answer().await;
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("chat.completion"), "{answer}");
+    let mut connection = Raw::connect(gateway.ports.data).await;
+    connection.write(request.as_bytes()).await.unwrap();
+    let response = connection.read_response().await;
+    assert!(response.starts_with("HTTP/1.1 200") && response.contains("chat.completion"), "{response}");
 }
 
 #[tokio::test]
-async fn a_caller_that_asks_before_it_sends_is_told_to_go_on_or_why_not() {
+async fn expect_100_continue_is_answered() {
     let gateway = Gateway::start(&format!("{STANDARD}{SMALL}"));
     let body = hello(false).to_string();
     let expect = |key: &str, length: usize| {
         head(key, &format!("content-length: {length}\r\nexpect: 100-continue\r\n"))
     };
-    let mut caller = Raw::connect(gateway.ports.data).await;
-    caller.write(expect(KEY, body.len()).as_bytes()).await.unwrap();
-    let interim = caller.answer().await;
+    let mut connection = Raw::connect(gateway.ports.data).await;
+    connection.write(expect(KEY, body.len()).as_bytes()).await.unwrap();
+    let interim = connection.read_response().await;
     assert!(interim.starts_with("HTTP/1.1 100"), "{interim}");
-    caller.write(body.as_bytes()).await.unwrap();
-    let answer = caller.answer().await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    connection.write(body.as_bytes()).await.unwrap();
+    let response = connection.read_response().await;
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     for (request, status) in [(expect("nobody", body.len()), "401"), (expect(KEY, 200_000), "413")] {
-        let mut caller = Raw::connect(gateway.ports.data).await;
-        caller.write(request.as_bytes()).await.unwrap();
-        let answer = caller.answer().await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        let mut connection = Raw::connect(gateway.ports.data).await;
+        connection.write(request.as_bytes()).await.unwrap();
+        let response = connection.read_response().await;
+        assert!(response.starts_with(&format!("HTTP/1.1 {status}")), "{response}");
     }
 }
 
 #[tokio::test]
-async fn an_http_1_0_caller_gets_an_answer_it_can_read() {
+async fn an_http_1_0_client_gets_an_http_1_0_response() {
     let gateway = gateway();
     for stream in [false, true] {
         let body = hello(stream).to_string();
         let head = head(KEY, &format!("content-length: {}\r\n", body.len())).replace("HTTP/1.1", "HTTP/1.0");
-        let answer = raw::send(gateway.ports.data, format!("{head}{body}").as_bytes()).await;
-        let answer = String::from_utf8_lossy(&answer).into_owned();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(head.starts_with("HTTP/1.") && head[8..].starts_with(" 200"), "{answer}");
-        assert!(!head.to_lowercase().contains("chunked"), "{answer}");
+        let response = raw::send(gateway.ports.data, format!("{head}{body}").as_bytes()).await;
+        let response = String::from_utf8_lossy(&response).into_owned();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.") && head[8..].starts_with(" 200"), "{response}");
+        assert!(!head.to_lowercase().contains("chunked"), "{response}");
         match stream {
-            true => assert!(body.starts_with("data:") && body.trim_end().ends_with("[DONE]"), "{answer}"),
-            false => assert!(serde_json::from_str::<Value>(body).is_ok(), "{answer}"),
+            true => assert!(body.starts_with("data:") && body.trim_end().ends_with("[DONE]"), "{response}"),
+            false => assert!(serde_json::from_str::<Value>(body).is_ok(), "{response}"),
         }
     }
 }
 
 /// Not supported, and no trap either: the first is answered whole, the others are not half done.
 #[tokio::test]
-async fn of_pipelined_requests_the_first_is_answered_and_the_rest_can_be_sent_again() {
+async fn only_the_first_pipelined_request_is_answered() {
     let gateway = gateway();
     for stream in [false, true] {
         let body = hello(stream).to_string();
         let one = format!("{}{body}", head(KEY, &format!("content-length: {}\r\n", body.len())));
-        let answers = raw::send(gateway.ports.data, format!("{one}{one}{one}").as_bytes()).await;
-        let answers = String::from_utf8_lossy(&answers);
-        assert!(answers.starts_with("HTTP/1.1 200") && answers.contains("chat.completion"), "{answers}");
-        assert_eq!(answers.matches("HTTP/1.1").count(), 1, "{answers}");
+        let responses = raw::send(gateway.ports.data, format!("{one}{one}{one}").as_bytes()).await;
+        let responses = String::from_utf8_lossy(&responses);
+        assert!(
+            responses.starts_with("HTTP/1.1 200") && responses.contains("chat.completion"),
+            "{responses}"
+        );
+        assert_eq!(responses.matches("HTTP/1.1").count(), 1, "{responses}");
     }
 }

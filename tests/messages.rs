@@ -4,9 +4,9 @@
 //! Not through the running gateway, which passes Anthropic's own words on unread; and not in this repository: the recordings
 //! stand beside the checkout or the tests are skipped.
 
-use crate::support::announce;
-use crate::support::expected::{Said, Shape};
+use crate::support::expected::{ChatContent, Shape};
 use crate::support::recording::{self, Recording};
+use crate::support::report;
 use crate::support::sse::events;
 use crate::translations::HOSTS;
 use serde_json::{Value, json};
@@ -28,30 +28,30 @@ fn recordings() -> Option<Vec<Recording>> {
 }
 
 /// How often something was said: what it is, and its text.
-type Words = BTreeMap<(String, String), usize>;
+type TextCounts = BTreeMap<(String, String), usize>;
 
-fn say(said: &mut Words, kind: &str, text: impl Into<String>) {
+fn count_text(counts: &mut TextCounts, kind: &str, text: impl Into<String>) {
     let text = text.into();
     if !text.is_empty() {
-        *said.entry((kind.to_owned(), text)).or_default() += 1;
+        *counts.entry((kind.to_owned(), text)).or_default() += 1;
     }
 }
 
 /// Every text, id, name and byte in blocks as they were sent.
-fn sent(value: &Value, said: &mut Words) {
+fn sent(value: &Value, counts: &mut TextCounts) {
     match value {
-        Value::Array(list) => list.iter().for_each(|item| sent(item, said)),
+        Value::Array(list) => list.iter().for_each(|item| sent(item, counts)),
         Value::Object(members) => {
             for (name, value) in members {
                 match (name.as_str(), value) {
-                    ("input", value) => say(said, name, value.to_string()),
+                    ("input", value) => count_text(counts, name, value.to_string()),
                     (
                         "text" | "thinking" | "signature" | "data" | "url" | "file_id" | "id" | "name"
                         | "tool_use_id",
                         Value::String(text),
-                    ) => say(said, name, text.as_str()),
-                    ("content" | "system", Value::String(text)) => say(said, "text", text.as_str()),
-                    _ => sent(value, said),
+                    ) => count_text(counts, name, text.as_str()),
+                    ("content" | "system", Value::String(text)) => count_text(counts, "text", text.as_str()),
+                    _ => sent(value, counts),
                 }
             }
         }
@@ -60,62 +60,62 @@ fn sent(value: &Value, said: &mut Words) {
 }
 
 /// The same, of what was read.
-fn understood(request: &ChatRequest<'_>) -> Words {
-    let mut said = Words::new();
+fn understood(request: &ChatRequest<'_>) -> TextCounts {
+    let mut counts = TextCounts::new();
     for message in &request.messages {
         if let Some(id) = &message.tool_call_id {
             assert_eq!(message.role, Role::Tool);
-            say(&mut said, "tool_use_id", id.as_ref());
+            count_text(&mut counts, "tool_use_id", id.as_ref());
         }
         for part in &message.content {
             match part {
-                Part::Text { text, .. } => say(&mut said, "text", text.as_ref()),
+                Part::Text { text, .. } => count_text(&mut counts, "text", text.as_ref()),
                 Part::Reasoning { text, signature } => {
-                    say(&mut said, "thinking", text.as_ref());
-                    say(&mut said, "signature", signature.as_deref().unwrap_or_default());
+                    count_text(&mut counts, "thinking", text.as_ref());
+                    count_text(&mut counts, "signature", signature.as_deref().unwrap_or_default());
                 }
-                Part::Redacted { data } => say(&mut said, "data", data.as_ref()),
-                Part::Image(image) => source(&image.source, &mut said),
-                Part::File(file) => source(&file.source, &mut said),
+                Part::Redacted { data } => count_text(&mut counts, "data", data.as_ref()),
+                Part::Image(image) => source(&image.source, &mut counts),
+                Part::File(file) => source(&file.source, &mut counts),
                 Part::ToolCall(call) => {
-                    say(&mut said, "id", call.id.as_ref());
-                    say(&mut said, "name", call.name.as_ref());
+                    count_text(&mut counts, "id", call.id.as_ref());
+                    count_text(&mut counts, "name", call.name.as_ref());
                     let input: Value = serde_json::from_str(&call.arguments).unwrap();
-                    say(&mut said, "input", input.to_string());
+                    count_text(&mut counts, "input", input.to_string());
                 }
-                Part::Other { json, .. } => sent(&serde_json::from_str(json.get()).unwrap(), &mut said),
+                Part::Other { json, .. } => sent(&serde_json::from_str(json.get()).unwrap(), &mut counts),
                 part => panic!("no such part in this dialect: {part:?}"),
             }
         }
     }
-    said
+    counts
 }
 
-fn source(source: &Source<'_>, said: &mut Words) {
+fn source(source: &Source<'_>, counts: &mut TextCounts) {
     match source {
-        Source::Url { url, .. } => say(said, "url", url.as_ref()),
-        Source::Data { data, .. } | Source::Text(data) => say(said, "data", data.as_ref()),
-        Source::Id(id) => say(said, "file_id", id.as_ref()),
+        Source::Url { url, .. } => count_text(counts, "url", url.as_ref()),
+        Source::Data { data, .. } | Source::Text(data) => count_text(counts, "data", data.as_ref()),
+        Source::Id(id) => count_text(counts, "file_id", id.as_ref()),
     }
 }
 
 #[test]
 fn recorded_requests_are_read_without_loss() {
     let Some(recordings) = recordings() else {
-        return announce("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
+        return report("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
     };
     let (mut count, mut tools) = (0, 0);
     for recording in &recordings {
         let Some(text) = recording.request.clone().filter(|text| text.starts_with('{')) else { continue };
         let body = Body::parse(text.clone().into()).unwrap();
         let request = messages::read(&body).unwrap_or_else(|error| panic!("{}: {error}", recording.id));
-        let told: Value = serde_json::from_str(&text).unwrap();
-        let mut wanted = Words::new();
-        sent(&told["messages"], &mut wanted);
-        let system = serde_json::json!({"system": told["system"]});
+        let request_body: Value = serde_json::from_str(&text).unwrap();
+        let mut wanted = TextCounts::new();
+        sent(&request_body["messages"], &mut wanted);
+        let system = serde_json::json!({"system": request_body["system"]});
         sent(&system, &mut wanted);
         assert_eq!(understood(&request), wanted, "{}", recording.id);
-        let offered = told["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let offered = request_body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         assert_eq!(request.tools.len(), offered.len(), "{}", recording.id);
         for (tool, wanted) in request.tools.iter().zip(offered) {
             match tool {
@@ -131,7 +131,7 @@ fn recorded_requests_are_read_without_loss() {
         count += 1;
     }
     assert!(count > 150, "only {count} requests");
-    announce(&format!("messages: {count} recorded requests with {tools} tools read without loss"));
+    report(&format!("messages: {count} recorded requests with {tools} tools read without loss"));
 }
 
 /// The message a stream tells, put together as a client would.
@@ -240,11 +240,11 @@ fn essence(message: &Value) -> Value {
 }
 
 /// An answer read from Anthropic's words into events, and written from them again.
-fn travelled(answer: &[u8], from_stream: bool, to_stream: bool) -> Vec<u8> {
-    translated(chat("anthropic", "").unwrap().decoder(from_stream), answer, to_stream)
+fn round_trip(response: &[u8], from_stream: bool, to_stream: bool) -> Vec<u8> {
+    translated(chat("anthropic", "").unwrap().decoder(from_stream), response, to_stream)
 }
 
-fn translated(reader: Box<dyn Decoder>, answer: &[u8], to_stream: bool) -> Vec<u8> {
+fn translated(reader: Box<dyn Decoder>, response: &[u8], to_stream: bool) -> Vec<u8> {
     let setting = EncodeContext {
         id: "0".to_owned(),
         created: 0,
@@ -256,7 +256,7 @@ fn translated(reader: Box<dyn Decoder>, answer: &[u8], to_stream: bool) -> Vec<u
     };
     let mut rewriter = Rewriter::chat(reader, messages::encoder(to_stream, setting), "0");
     let mut out = Vec::new();
-    rewriter.push(answer, &mut out);
+    rewriter.push(response, &mut out);
     rewriter.finish(&mut out);
     if !rewriter.is_complete() {
         rewriter.fail(&ProviderError::unreadable("it is not complete"), &mut out);
@@ -265,29 +265,29 @@ fn translated(reader: Box<dyn Decoder>, answer: &[u8], to_stream: bool) -> Vec<u
 }
 
 #[test]
-fn recorded_answers_come_back_as_they_were_told() {
+fn recorded_responses_survive_a_round_trip() {
     let Some(recordings) = recordings() else {
-        return announce("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
+        return report("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
     };
     let (mut whole, mut streamed) = (0, 0);
     for recording in recordings.iter().filter(|one| one.status == 200 && !one.path.contains("count_tokens")) {
-        let told = match recording.streamed {
+        let original = match recording.streamed {
             true => gathered(&recording.body),
             false => serde_json::from_slice(&recording.body).unwrap(),
         };
-        let wanted = essence(&told);
+        let wanted = essence(&original);
         for to_stream in [false, true] {
-            let out = travelled(&recording.body, recording.streamed, to_stream);
-            let came = match to_stream {
+            let out = round_trip(&recording.body, recording.streamed, to_stream);
+            let translated_message = match to_stream {
                 true => gathered(&out),
                 false => serde_json::from_slice(&out).unwrap(),
             };
-            assert_eq!(essence(&came), wanted, "{} (to a stream: {to_stream})", recording.id);
+            assert_eq!(essence(&translated_message), wanted, "{} (to a stream: {to_stream})", recording.id);
         }
         *(if recording.streamed { &mut streamed } else { &mut whole }) += 1;
     }
     assert!(whole > 140 && streamed > 10, "only {whole} whole and {streamed} streamed answers");
-    announce(&format!(
+    report(&format!(
         "messages: {whole} whole and {streamed} streamed recorded answers came back as they were told"
     ));
 }
@@ -295,21 +295,21 @@ fn recorded_answers_come_back_as_they_were_told() {
 #[test]
 fn counts_are_estimated_about_right() {
     let Some(recordings) = recordings() else {
-        return announce("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
+        return report("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
     };
     let mut errors = Vec::new();
     for recording in &recordings {
         let Some(text) = recording.request.clone().filter(|text| text.starts_with('{')) else { continue };
-        let told = match recording.streamed {
+        let original = match recording.streamed {
             true => gathered(&recording.body),
             false => serde_json::from_slice(&recording.body).unwrap(),
         };
         // What the provider searched, ran or was asked to think about is counted, and is not in the request.
-        let asks_more = ["_20", "mcp_servers", "file_id", "\"url\"", "output_config", "\"thinking\""];
-        if asks_more.iter().any(|word| text.contains(word)) {
+        let excluded = ["_20", "mcp_servers", "file_id", "\"url\"", "output_config", "\"thinking\""];
+        if excluded.iter().any(|text_part| text.contains(text_part)) {
             continue;
         }
-        let usage = if told["usage"].is_object() { &told["usage"] } else { &told };
+        let usage = if original["usage"].is_object() { &original["usage"] } else { &original };
         let tokens = |name: &str| usage[name].as_u64().unwrap_or_default();
         let counted = tokens("input_tokens")
             + tokens("cache_read_input_tokens")
@@ -322,8 +322,9 @@ fn counts_are_estimated_about_right() {
     }
     errors.sort_by(|one, other| one.0.total_cmp(&other.0));
     let at = |share: f64| errors[(share * (errors.len() - 1) as f64) as usize].0 * 100.0;
-    let told: Vec<String> = [0.0, 0.1, 0.5, 0.9, 1.0].map(|share| format!("{:+.0} %", at(share))).to_vec();
-    announce(&format!("messages: estimates of {} requests are off by {}", errors.len(), told.join(", ")));
+    let deviations: Vec<String> =
+        [0.0, 0.1, 0.5, 0.9, 1.0].map(|share| format!("{:+.0} %", at(share))).to_vec();
+    report(&format!("messages: estimates of {} requests are off by {}", errors.len(), deviations.join(", ")));
     assert!(errors.len() > 60, "only {} requests", errors.len());
     assert!(errors.iter().all(|(error, _)| error.abs() < 0.6), "{errors:?}");
 }
@@ -344,21 +345,21 @@ fn chat(provider: &str, path: &str) -> Option<&'static dyn ChatAdapter> {
 }
 
 #[test]
-fn what_every_provider_said_is_told_in_anthropics_words() {
+fn every_provider_translates_to_anthropics_format() {
     let Some(file) = recording::file() else {
-        return announce("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
+        return report("SKIPPED: messages: no ../shared/traffic/recorded.jsonl beside this checkout");
     };
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut problems = Vec::new();
     for recording in recording::all(&std::fs::read_to_string(file).unwrap()) {
-        let on =
+        let is_host =
             |row: &&(&str, &str, _, _, _)| recording.host.ends_with(row.0) && recording.path.contains(row.1);
-        let Some(&(_, _, provider, shape, _)) = HOSTS.iter().find(on) else { continue };
+        let Some(&(_, _, provider, shape, _)) = HOSTS.iter().find(is_host) else { continue };
         let Some(chat) = chat(provider, &recording.path) else { continue };
         if recording.status != 200 || recording.path.contains("count_tokens") {
             continue;
         }
-        let wanted = Said::of(&recording, shape);
+        let wanted = ChatContent::from_recording(&recording, shape);
         for to_stream in [false, true] {
             let reader = chat.decoder(recording.streamed);
             let out = Recording {
@@ -372,7 +373,7 @@ fn what_every_provider_said_is_told_in_anthropics_words() {
                 content_type: String::new(),
                 status: 200,
             };
-            let mut got = Said::of(&out, Shape::Anthropic);
+            let mut got = ChatContent::from_recording(&out, Shape::Anthropic);
             // This dialect always tells figures, and a refusal's words (a blocked prompt's) are its text.
             got.tokens = got.tokens.filter(|_| wanted.tokens.is_some());
             if wanted.finish == "content_filter" && wanted.text.is_empty() {
@@ -389,5 +390,5 @@ fn what_every_provider_said_is_told_in_anthropics_words() {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
     let sum: usize = counts.values().sum();
     assert!(sum > 600, "only {sum} answers");
-    announce(&format!("messages: recorded answers told whole and streamed in Anthropic's words: {counts:?}"));
+    report(&format!("messages: recorded answers told whole and streamed in Anthropic's words: {counts:?}"));
 }

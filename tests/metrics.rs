@@ -78,10 +78,10 @@ impl Scrape {
 
     /// The sum of the series of this name whose labels hold all of these.
     fn sum(&self, name: &str, labels: &[&str]) -> f64 {
-        let of = |series: &str| {
+        let value_of = |series: &str| {
             series.split('{').next() == Some(name) && labels.iter().all(|label| series.contains(label))
         };
-        self.samples.iter().filter(|(series, _)| of(series)).map(|(_, value)| value).sum()
+        self.samples.iter().filter(|(series, _)| value_of(series)).map(|(_, value)| value).sum()
     }
 
     /// Distinct values of a label.
@@ -97,14 +97,14 @@ async fn scrape(gateway: &Gateway) -> Scrape {
 }
 
 #[tokio::test]
-async fn every_promised_family_is_there_and_counts() {
+async fn every_documented_family_is_exposed_and_counts() {
     let gateway = Gateway::start(STANDARD);
     for stream in [false, true] {
         let mut body = hello(stream);
         body["stream_options"] = if stream { json!({"include_usage": true}) } else { json!(null) };
-        let answer = chat(&gateway, &new_trace(), &body).send().await.unwrap();
-        assert_eq!(answer.status(), 200);
-        answer.bytes().await.unwrap();
+        let response = chat(&gateway, &new_trace(), &body).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.bytes().await.unwrap();
     }
     let mut body = hello(false);
     body["model"] = json!("gpt-4o-mini?status=599");
@@ -155,7 +155,7 @@ async fn every_promised_family_is_there_and_counts() {
 }
 
 #[tokio::test]
-async fn requests_under_way_are_counted_while_they_are() {
+async fn requests_in_flight_are_counted() {
     let gateway = Gateway::start(STANDARD);
     let in_flight = async || gateway.metric("turnpike_requests_in_flight").await.unwrap();
     assert_eq!(in_flight().await, 0.0);
@@ -173,9 +173,9 @@ async fn requests_under_way_are_counted_while_they_are() {
 }
 
 #[tokio::test]
-async fn what_callers_can_invent_does_not_become_series_without_end() {
+async fn client_supplied_values_do_not_create_unbounded_series() {
     let gateway = Gateway::start(STANDARD);
-    let callers = (0..8).map(|caller| {
+    let clients = (0..8).map(|client_number| {
         let (gateway, client) = (&gateway, client());
         let invent = move |method: reqwest::Method, path: String| {
             let call = client.request(method, format!("{}/{path}", gateway.base_url()));
@@ -184,15 +184,15 @@ async fn what_callers_can_invent_does_not_become_series_without_end() {
         async move {
             for number in 0..125 {
                 let mut body = hello(false);
-                body["model"] = json!(format!("invented-{caller}-{number}?tokens=1"));
+                body["model"] = json!(format!("invented-{client_number}-{number}?tokens=1"));
                 let call = invent(reqwest::Method::POST, "chat/completions".to_owned()).json(&body);
-                let answer = call
+                let response = call
                     .header("x-gateway-metadata", format!(r#"{{"k{number}":"v"}}"#))
                     .send()
                     .await
                     .unwrap();
-                assert_eq!(answer.status(), 200);
-                answer.bytes().await.unwrap();
+                assert_eq!(response.status(), 200);
+                response.bytes().await.unwrap();
             }
             for number in 0..5 {
                 invent(reqwest::Method::GET, format!("invented-{number}/path")).send().await.unwrap();
@@ -201,7 +201,7 @@ async fn what_callers_can_invent_does_not_become_series_without_end() {
             }
         }
     });
-    futures_util::future::join_all(callers).await;
+    futures_util::future::join_all(clients).await;
     let got = until("all of them", async || {
         let got = scrape(&gateway).await;
         (got.sum("turnpike_requests_total", &[]) >= 1_080.0).then_some(got)
@@ -220,14 +220,14 @@ async fn what_callers_can_invent_does_not_become_series_without_end() {
 #[tokio::test]
 async fn metrics_are_on_the_control_port_only() {
     let gateway = gateway();
-    let answer = client().get(format!("{}/metrics", gateway.control_url())).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    assert_eq!(answer.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
-    Scrape::read(&answer.text().await.unwrap());
+    let response = client().get(format!("{}/metrics", gateway.control_url())).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    Scrape::read(&response.text().await.unwrap());
     for path in ["/metrics", "/v1/metrics"] {
         let call = client().get(format!("{}{path}", gateway.data_url())).header("x-gateway-api-key", KEY);
-        let answer = call.send().await.unwrap();
-        assert!(answer.status().is_client_error(), "{path}: {}", answer.status());
-        assert!(!answer.text().await.unwrap().contains("turnpike_requests_total"), "{path}");
+        let response = call.send().await.unwrap();
+        assert!(response.status().is_client_error(), "{path}: {}", response.status());
+        assert!(!response.text().await.unwrap().contains("turnpike_requests_total"), "{path}");
     }
 }

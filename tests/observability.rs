@@ -106,7 +106,7 @@ async fn the_line_of_a_whole_chat_answer() {
 }
 
 #[tokio::test]
-async fn the_line_of_a_stream_tells_when_its_first_token_came() {
+async fn the_line_of_a_stream_has_the_time_to_first_token() {
     let (gateway, trace) = (gateway(), new_trace());
     let mut body = hello(true);
     body["model"] = json!("gpt-4o-mini?ttft=120&gap=4");
@@ -131,22 +131,22 @@ async fn the_line_of_a_stream_tells_when_its_first_token_came() {
 }
 
 #[tokio::test]
-async fn the_lines_of_failures_say_whose_they_are() {
+async fn access_lines_of_failures_name_the_origin() {
     let gateway = gateway();
-    let told = ["key", "provider", "slug", "model", "provider_error", "ttfb_ms", "ttft_ms"];
+    let optional_fields = ["key", "provider", "slug", "model", "provider_error", "ttfb_ms", "ttft_ms"];
     // The provider's own failure is an answer.
     let trace = new_trace();
     let mut body = hello(false);
     body["model"] = json!("gpt-4o-mini?status=503");
     assert_eq!(status(chat(&gateway, &trace, &body)).await, 503);
-    let line = line_with(&gateway, &trace, &told).await;
+    let line = line_with(&gateway, &trace, &optional_fields).await;
     assert_eq!((&line["status"], &line["attempts"][0]["status"]), (&json!(503), &json!(503)), "{line}");
 
     // Nobody there, and answers that are none: ours.
-    let nobody = format!("http://127.0.0.1:{}/v1", ports::free());
+    let unreachable = format!("http://127.0.0.1:{}/v1", ports::free());
     let emulator = format!("{}/v1", gateway.emulator_url());
     for (host, model, code) in [
-        (&nobody, "m", "upstream_unreachable"),
+        (&unreachable, "m", "upstream_unreachable"),
         (&emulator, "m?fault=reset", "upstream_unreachable"),
         (&emulator, "m?fault=garbage", "upstream_invalid_answer"),
     ] {
@@ -211,14 +211,14 @@ async fn the_lines_of_other_calls() {
 }
 
 #[tokio::test]
-async fn headers_tell_the_caller_what_happened() {
+async fn response_headers_report_what_happened() {
     let gateway = gateway();
     let trace = new_trace();
-    let header = |answer: &reqwest::Response, name: &str| {
-        answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    let header = |response: &reqwest::Response, name: &str| {
+        response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
     };
     for stream in [false, true] {
-        let answer = chat(&gateway, &trace, &hello(stream)).send().await.unwrap();
+        let response = chat(&gateway, &trace, &hello(stream)).send().await.unwrap();
         for (name, wanted) in [
             ("x-gateway-trace-id", trace.as_str()),
             ("x-gateway-provider", "openai"),
@@ -226,11 +226,11 @@ async fn headers_tell_the_caller_what_happened() {
             ("x-gateway-retry-attempt-count", "0"),
             ("x-gateway-cache-status", "DISABLED"),
         ] {
-            assert_eq!(header(&answer, name), wanted, "{name}");
+            assert_eq!(header(&response, name), wanted, "{name}");
         }
     }
-    let nobody = format!("http://127.0.0.1:{}/v1", ports::free());
-    let failed = chat_at(&gateway, &trace, &nobody, &hello(false)).send().await.unwrap();
+    let unreachable = format!("http://127.0.0.1:{}/v1", ports::free());
+    let failed = chat_at(&gateway, &trace, &unreachable, &hello(false)).send().await.unwrap();
     assert_eq!((failed.status().as_u16(), header(&failed, "x-gateway-trace-id")), (502, trace.clone()));
     assert_eq!(header(&failed, "x-gateway-provider"), "openai");
     assert_eq!(header(&failed, "x-gateway-last-used-option-index"), "config");
@@ -240,7 +240,7 @@ async fn headers_tell_the_caller_what_happened() {
 }
 
 #[tokio::test]
-async fn traceparent_is_taken_and_passed_on() {
+async fn traceparent_is_accepted_and_forwarded() {
     let gateway = gateway();
     let call = async |parent: &str| {
         let tag = new_trace();
@@ -248,11 +248,11 @@ async fn traceparent_is_taken_and_passed_on() {
         body["model"] = json!(format!("gpt-4o-mini?tag={tag}"));
         let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&body);
         let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
-        let answer = call.header("traceparent", parent).header("tracestate", "a=b").send().await.unwrap();
-        assert_eq!(answer.status(), 200);
+        let response = call.header("traceparent", parent).header("tracestate", "a=b").send().await.unwrap();
+        assert_eq!(response.status(), 200);
         let received = gateway.emulator_requests(&tag).await[0].to_string();
         assert!(received.contains(parent) && received.contains("a=b"), "{received}");
-        answer.headers()["x-gateway-trace-id"].to_str().unwrap().to_owned()
+        response.headers()["x-gateway-trace-id"].to_str().unwrap().to_owned()
     };
     let id = "4bf92f3577b34da6a3ce929d0e0e4736";
     assert_eq!(call(&format!("00-{id}-00f067aa0ba902b7-01")).await, id);

@@ -113,9 +113,9 @@ const HEADERS: &[(&str, &str)] = &[
     ("ETag", "W/\"1\""),
     ("X-Empty", ""),
 ];
-const ANSWER: &[u8] = b"{\"n\": 1.000, \"s\":\"\\u00e9\xC3\xA9\", \"raw\":\"\xFF\xFE\"}\r\n\r\n";
+const RESPONSE: &[u8] = b"{\"n\": 1.000, \"s\":\"\\u00e9\xC3\xA9\", \"raw\":\"\xFF\xFE\"}\r\n\r\n";
 
-fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+fn response_bytes(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("HTTP/1.1 {status}\r\n").into_bytes();
     for (name, value) in headers {
         bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -154,37 +154,37 @@ async fn call(
 
 /// What the provider said of its answer, without what is between two neighbours or the gateway's. `Date` is Pingora's: it
 /// writes its own over the provider's, and offers no way to say otherwise.
-fn told(answer: &Message) -> Vec<(&str, &str)> {
-    let mut told: Vec<(&str, &str)> =
-        answer.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
-    told.retain(|(name, _)| {
+fn passed_headers(response: &Message) -> Vec<(&str, &str)> {
+    let mut headers: Vec<(&str, &str)> =
+        response.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+    headers.retain(|(name, _)| {
         let name = name.to_ascii_lowercase();
         !name.starts_with("x-gateway-") && !matches!(&*name, "connection" | "content-length" | "date")
     });
-    told
+    headers
 }
 
 #[tokio::test]
-async fn every_operation_passes_both_ways_as_it_is() {
+async fn every_operation_passes_unchanged_in_both_directions() {
     let gateway = gateway();
-    let provider = Provider::start(|_| answer("200 OK", HEADERS, ANSWER)).await;
-    let (mut seen, mut told_later) = (0, Vec::new());
+    let provider = Provider::start(|_| response_bytes("200 OK", HEADERS, RESPONSE)).await;
+    let (mut request_count, mut expected_lines) = (0, Vec::new());
     for &(method, path, body, operation) in ROWS {
         for below in [path.to_owned(), format!("proxy/{path}")] {
             let trace = new_trace();
-            let answer = call(&gateway, &provider, &trace, (method, &below, body)).await;
+            let response = call(&gateway, &provider, &trace, (method, &below, body)).await;
             // What we understand comes with names in lower case, all else exactly as the provider spelled it.
             let proxied = below.starts_with("proxy/") || operation == "proxy";
             let spelled = |pairs: Vec<(&str, &str)>| -> Vec<(String, String)> {
                 let name = |name: &str| if proxied { name.to_owned() } else { name.to_ascii_lowercase() };
                 pairs.iter().map(|&(given, value)| (name(given), value.to_owned())).collect()
             };
-            assert_eq!(answer.status(), 200, "{method} {below}");
-            assert_eq!(spelled(told(&answer)), spelled(HEADERS.to_vec()), "{method} {below}");
-            assert_eq!(answer.body, ANSWER, "{method} {below}");
-            let got = provider.got();
-            seen += 1;
-            assert_eq!(got.len(), seen, "{method} {below}");
+            assert_eq!(response.status(), 200, "{method} {below}");
+            assert_eq!(spelled(passed_headers(&response)), spelled(HEADERS.to_vec()), "{method} {below}");
+            assert_eq!(response.body, RESPONSE, "{method} {below}");
+            let got = provider.received();
+            request_count += 1;
+            assert_eq!(got.len(), request_count, "{method} {below}");
             let got = got.last().unwrap();
             assert_eq!(got.start, format!("{method} /v1/{path} HTTP/1.1"), "{below}");
             assert_eq!(got.text(), body, "{method} {below}");
@@ -195,22 +195,23 @@ async fn every_operation_passes_both_ways_as_it_is() {
             let ours =
                 got.headers.iter().find(|(name, _)| name.to_ascii_lowercase().starts_with("x-gateway-"));
             assert_eq!(ours, None, "{method} {below}");
-            told_later.push((trace, operation));
+            expected_lines.push((trace, operation));
         }
     }
-    for (trace, operation) in told_later {
+    for (trace, operation) in expected_lines {
         assert_eq!(gateway.access_line(&trace).await["operation"], operation, "{trace}");
     }
 }
 
 #[tokio::test]
-async fn every_status_comes_back_as_it_is() {
+async fn every_status_is_returned_unchanged() {
     let gateway = gateway();
     let provider = Provider::start(|request| {
         let status = request.header("x-status").unwrap_or("200 OK").to_owned();
         let bodyless = status.starts_with("204") || status.starts_with("304");
         let body: &[u8] = if bodyless { b"" } else { b"{\"error\":{\"message\":\"as I say\"}}" };
-        let mut bytes = answer(&status, &[("content-type", "application/json"), ("x-request-id", "r")], body);
+        let mut bytes =
+            response_bytes(&status, &[("content-type", "application/json"), ("x-request-id", "r")], body);
         if bodyless {
             bytes = format!("HTTP/1.1 {status}\r\nx-request-id: r\r\n\r\n").into_bytes();
         }
@@ -257,19 +258,19 @@ async fn every_status_comes_back_as_it_is() {
                 body.len(),
             );
             let bytes = raw::send(gateway.ports.data, request.as_bytes()).await;
-            let (answer, _) = Message::parse(&bytes, true).unwrap_or_else(|| panic!("{status}: {bytes:?}"));
-            assert_eq!(answer.status().to_string(), status[..3], "{method}");
-            assert_eq!(answer.header("x-request-id"), Some("r"), "{method} {status}");
+            let (response, _) = Message::parse(&bytes, true).unwrap_or_else(|| panic!("{status}: {bytes:?}"));
+            assert_eq!(response.status().to_string(), status[..3], "{method}");
+            assert_eq!(response.header("x-request-id"), Some("r"), "{method} {status}");
             let empty = status.starts_with("204") || status.starts_with("304");
-            assert_eq!(answer.body.is_empty(), empty, "{method} {status}");
+            assert_eq!(response.body.is_empty(), empty, "{method} {status}");
         }
     }
 }
 
 #[tokio::test]
-async fn paths_that_climb_out_of_the_base_are_refused() {
+async fn paths_that_escape_the_base_are_refused() {
     let gateway = gateway();
-    let provider = Provider::start(|_| answer("200 OK", &[], b"{}")).await;
+    let provider = Provider::start(|_| response_bytes("200 OK", &[], b"{}")).await;
     for path in [
         "../admin",
         "a/../../admin",
@@ -286,26 +287,26 @@ async fn paths_that_climb_out_of_the_base_are_refused() {
         "responses/%2e%2e/cancel",
     ] {
         for method in ["GET", "POST"] {
-            let answer = call(&gateway, &provider, &new_trace(), (method, path, "")).await;
+            let response = call(&gateway, &provider, &new_trace(), (method, path, "")).await;
             assert!(
-                matches!(answer.status(), 400 | 404),
+                matches!(response.status(), 400 | 404),
                 "{method} {path}: {} {}",
-                answer.start,
-                answer.text()
+                response.start,
+                response.text()
             );
-            assert!(answer.text().contains("\"error\""), "{method} {path}: {}", answer.text());
+            assert!(response.text().contains("\"error\""), "{method} {path}: {}", response.text());
         }
     }
-    assert_eq!(provider.got(), []);
+    assert_eq!(provider.received(), []);
 }
 
 #[tokio::test]
 async fn other_methods_are_refused() {
     let gateway = gateway();
-    let provider = Provider::start(|_| answer("200 OK", &[], b"{}")).await;
+    let provider = Provider::start(|_| response_bytes("200 OK", &[], b"{}")).await;
     for method in ["PATCH", "OPTIONS", "TRACE", "BREW"] {
-        let answer = call(&gateway, &provider, &new_trace(), (method, "models", "")).await;
-        assert_eq!(answer.status(), 405, "{method}: {}", answer.text());
+        let response = call(&gateway, &provider, &new_trace(), (method, "models", "")).await;
+        assert_eq!(response.status(), 405, "{method}: {}", response.text());
     }
-    assert_eq!(provider.got(), []);
+    assert_eq!(provider.received(), []);
 }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[tokio::test]
-async fn a_file_is_opened_anew_on_usr1_and_no_line_is_lost() {
+async fn a_file_is_reopened_on_usr1_and_no_line_is_lost() {
     let yaml = format!("{STANDARD}access_log: {{output: file, path: access.log}}\n");
     let gateway = Arc::new(Gateway::start(&yaml));
     let sent = Arc::new(AtomicUsize::new(0));
-    let caller = {
+    let client_task = {
         let (gateway, sent) = (Arc::clone(&gateway), Arc::clone(&sent));
         tokio::spawn(async move {
             let client = client();
@@ -39,7 +39,7 @@ async fn a_file_is_opened_anew_on_usr1_and_no_line_is_lost() {
         gateway.signal("USR1");
         until("the new file", async || file.exists().then_some(())).await;
     }
-    caller.await.unwrap();
+    client_task.await.unwrap();
     let names = ["access.1", "access.2", "access.3", "access.log"];
     until("400 lines", async || {
         let read = |name: &&str| std::fs::read_to_string(gateway.folder().join(name)).unwrap();
@@ -57,11 +57,11 @@ async fn the_line_can_be_turned_off() {
     assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
     gateway.terminate();
     assert!(gateway.ended().await.success());
-    assert_eq!(gateway.stdout.with("").len(), 0, "{}", gateway.log());
+    assert_eq!(gateway.stdout.lines_with("").len(), 0, "{}", gateway.log());
 }
 
 #[tokio::test]
-async fn an_output_that_is_gone_is_told_and_counted() {
+async fn a_lost_output_is_reported_and_counted() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let gateway = Gateway::start_with(STANDARD, &|command| {
@@ -74,10 +74,10 @@ async fn an_output_that_is_gone_is_told_and_counted() {
         (gateway.metric("turnpike_access_lines_dropped_total").await == Some(3.0)).then_some(())
     })
     .await;
-    assert_eq!(gateway.stderr.with("access lines cannot be written").len(), 1, "told once");
+    assert_eq!(gateway.stderr.lines_with("access lines cannot be written").len(), 1, "told once");
     // A reload that names another output mends it.
     gateway.reload(&format!("{STANDARD}access_log: {{output: file, path: access.log}}\n"));
-    until("the reload", async || gateway.stderr.with("settings reloaded").first().cloned()).await;
+    until("the reload", async || gateway.stderr.lines_with("settings reloaded").first().cloned()).await;
     assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
     let file = gateway.folder().join("access.log");
     until("a line in the file", async || {
@@ -95,7 +95,7 @@ async fn an_output_that_hangs_holds_up_neither_requests_nor_the_end() {
     drop(writer);
     // Lines of over 4 KiB: 8 MiB of them wait, the rest is dropped.
     let metadata = format!(r#"{{"m":"{}"}}"#, "x".repeat(4_000));
-    let callers = (0..8).map(|_| async {
+    let clients = (0..8).map(|_| async {
         let client = client();
         for _ in 0..300 {
             let call = client.get(format!("{}/nothing", gateway.base_url())).header("x-gateway-api-key", KEY);
@@ -103,14 +103,14 @@ async fn an_output_that_hangs_holds_up_neither_requests_nor_the_end() {
             assert_eq!(status(call).await, 200);
         }
     });
-    futures_util::future::join_all(callers).await;
+    futures_util::future::join_all(clients).await;
     until("dropped lines", async || {
         (gateway.metric("turnpike_access_lines_dropped_total").await > Some(0.0)).then_some(())
     })
     .await;
     // A reload is not held up by it either, nor is the end.
     gateway.reload(&format!("{STANDARD}# again\n"));
-    until("the reload", async || gateway.stderr.with("settings reloaded").first().cloned()).await;
+    until("the reload", async || gateway.stderr.lines_with("settings reloaded").first().cloned()).await;
     gateway.terminate();
     assert!(gateway.ended().await.success());
     let mut written = Vec::new();

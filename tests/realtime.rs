@@ -20,7 +20,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, accept_async, connect_a
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 const BIG: usize = 8 << 20;
 /// How long providers here think before they upgrade. Pingora 0.9.1 hangs up on a websocket whose 101 has come before it
 /// went on from writing the request's head to reading: its note that a GET has no body is then taken for the caller's
@@ -37,11 +37,11 @@ async fn open(gateway: &Gateway, path: &str, headers: &[(&str, &str)]) -> Result
         request.headers_mut().append(name, value.parse().unwrap());
     }
     let config = WebSocketConfig::default().max_frame_size(Some(4 * BIG)).max_message_size(Some(4 * BIG));
-    tokio::time::timeout(PATIENCE, connect_async_with_config(request, Some(config), true)).await.unwrap()
+    tokio::time::timeout(READ_TIMEOUT, connect_async_with_config(request, Some(config), true)).await.unwrap()
 }
 
 async fn next(socket: &mut Socket) -> Message {
-    tokio::time::timeout(PATIENCE, socket.next()).await.expect("no message came").unwrap().unwrap()
+    tokio::time::timeout(READ_TIMEOUT, socket.next()).await.expect("no message came").unwrap().unwrap()
 }
 
 fn ours(trace: &str) -> [(&str, &str); 3] {
@@ -49,13 +49,13 @@ fn ours(trace: &str) -> [(&str, &str); 3] {
 }
 
 #[tokio::test]
-async fn messages_pass_both_ways() {
+async fn messages_pass_in_both_directions() {
     let (gateway, trace, tag) = (gateway(), new_trace(), new_trace());
     let headers =
         [&ours(&trace)[..], &[THINKS, ("x-emulator-tag", &*tag), ("openai-beta", "realtime=v1")]].concat();
-    let (mut socket, answer) = open(&gateway, "realtime?model=gpt-realtime", &headers).await.unwrap();
-    assert_eq!(answer.status(), 101);
-    assert_eq!(answer.headers()["x-gateway-trace-id"], &*trace);
+    let (mut socket, response) = open(&gateway, "realtime?model=gpt-realtime", &headers).await.unwrap();
+    assert_eq!(response.status(), 101);
+    assert_eq!(response.headers()["x-gateway-trace-id"], &*trace);
     // The provider speaks first.
     let created: Value = serde_json::from_str(next(&mut socket).await.to_text().unwrap()).unwrap();
     assert_eq!(
@@ -81,7 +81,7 @@ async fn messages_pass_both_ways() {
     socket.send(Message::text("{\"type\":\"emulator.close\",\"code\":4321}")).await.unwrap();
     let bye = CloseFrame { code: CloseCode::from(4321), reason: "as you wish".into() };
     assert_eq!(next(&mut socket).await, Message::Close(Some(bye)));
-    let ended = tokio::time::timeout(PATIENCE, socket.next()).await.unwrap();
+    let ended = tokio::time::timeout(READ_TIMEOUT, socket.next()).await.unwrap();
     assert!(ended.is_none() || ended.unwrap().is_err());
 
     let got = gateway.emulator_requests(&tag).await;
@@ -96,7 +96,7 @@ async fn messages_pass_both_ways() {
 }
 
 #[tokio::test]
-async fn the_callers_close_reaches_the_provider() {
+async fn a_client_close_reaches_the_provider() {
     let (gateway, trace, tag) = (gateway(), new_trace(), new_trace());
     let headers = [&ours(&trace)[..], &[THINKS, ("x-emulator-tag", &*tag)]].concat();
     let (mut socket, _) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
@@ -124,27 +124,27 @@ async fn a_handshake_without_a_key_is_refused() {
         (vec![("x-gateway-api-key", KEY)], 400),
         (vec![("x-gateway-api-key", KEY), ("x-gateway-provider", "@nobody")], 400),
     ] {
-        let Err(Error::Http(answer)) = open(&gateway, "realtime?model=m", &headers).await else {
+        let Err(Error::Http(response)) = open(&gateway, "realtime?model=m", &headers).await else {
             panic!("{headers:?} was let in");
         };
-        assert_eq!(answer.status(), wanted, "{headers:?}");
-        let body = String::from_utf8(answer.into_body().unwrap()).unwrap();
+        assert_eq!(response.status(), wanted, "{headers:?}");
+        let body = String::from_utf8(response.into_body().unwrap()).unwrap();
         assert!(body.contains("\"error\""), "{headers:?}: {body}");
     }
 }
 
 #[tokio::test]
-async fn what_a_provider_says_instead_of_an_upgrade_comes_back() {
+async fn a_refused_upgrade_is_returned_to_the_client() {
     let gateway = gateway();
     for status in [401, 404, 429, 503] {
         let script = format!("status={status}");
         let trace = new_trace();
         let headers = [&ours(&trace)[..], &[("x-emulator-script", &*script)]].concat();
-        let Err(Error::Http(answer)) = open(&gateway, "realtime?model=m", &headers).await else {
+        let Err(Error::Http(response)) = open(&gateway, "realtime?model=m", &headers).await else {
             panic!("{status} became an upgrade");
         };
-        assert_eq!(answer.status(), status);
-        let body: Value = serde_json::from_slice(answer.body().as_ref().unwrap()).unwrap();
+        assert_eq!(response.status(), status);
+        let body: Value = serde_json::from_slice(response.body().as_ref().unwrap()).unwrap();
         assert!(body["error"]["message"].as_str().unwrap().contains(&status.to_string()), "{body}");
     }
     // A provider that takes the request for a plain one.
@@ -156,10 +156,10 @@ async fn what_a_provider_says_instead_of_an_upgrade_comes_back() {
         ("authorization", "Bearer k"),
         ("x-gateway-custom-host", &host),
     ];
-    let Err(Error::Http(answer)) = open(&gateway, "realtime?model=m", &headers).await else {
+    let Err(Error::Http(response)) = open(&gateway, "realtime?model=m", &headers).await else {
         panic!("200 became an upgrade");
     };
-    assert_eq!(answer.status(), 200);
+    assert_eq!(response.status(), 200);
 }
 
 #[tokio::test]
@@ -170,8 +170,8 @@ async fn sub_protocols_and_the_upgrade_reach_the_provider_as_they_are() {
     let headers =
         [&ours(&trace)[..], &[THINKS, ("x-emulator-tag", &*tag), ("sec-websocket-protocol", protocols)]]
             .concat();
-    let (mut socket, answer) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
-    assert_eq!(answer.headers()["sec-websocket-protocol"], "realtime");
+    let (mut socket, response) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
+    assert_eq!(response.headers()["sec-websocket-protocol"], "realtime");
     next(&mut socket).await;
     drop(socket);
     let got = gateway.emulator_requests(&tag).await;
@@ -213,7 +213,7 @@ async fn any_path_may_be_a_websocket_and_the_provider_may_ping_first() {
     assert_eq!(next(&mut socket).await, Message::text("hello"));
     socket.send(Message::text("bye")).await.unwrap();
     socket.close(None).await.unwrap();
-    while let Ok(Some(Ok(_))) = tokio::time::timeout(PATIENCE, socket.next()).await {}
-    let got = tokio::time::timeout(PATIENCE, provider).await.unwrap().unwrap();
+    while let Ok(Some(Ok(_))) = tokio::time::timeout(READ_TIMEOUT, socket.next()).await {}
+    let got = tokio::time::timeout(READ_TIMEOUT, provider).await.unwrap().unwrap();
     assert_eq!(got, [Message::Pong("1".into()), Message::text("bye"), Message::Close(None)]);
 }

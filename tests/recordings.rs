@@ -9,7 +9,7 @@ use crate::support::expected::data;
 use crate::support::recording::{self, Recording};
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::wait::until;
-use crate::support::{Gateway, announce};
+use crate::support::{Gateway, report};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use reqwest::{Client, Method};
@@ -51,9 +51,9 @@ struct Trip<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn recorded_answers_come_through_byte_for_byte() {
+async fn recorded_responses_pass_byte_for_byte() {
     let Some(file) = recording::file() else {
-        return announce("SKIPPED: recordings: no ../shared/traffic/recorded.jsonl beside this checkout");
+        return report("SKIPPED: recordings: no ../shared/traffic/recorded.jsonl beside this checkout");
     };
     let recordings = recording::all(&std::fs::read_to_string(&file).unwrap());
     let emulator = Emulator::start(Some(&file));
@@ -67,7 +67,7 @@ async fn recorded_answers_come_through_byte_for_byte() {
     assert!(trips.len() > 1_000, "only {} trips were made", trips.len());
     let counted = trips.iter().filter(|trip| trip.recording.tokens().is_some()).count();
     assert!(counted > 1_000, "only {counted} trips told tokens");
-    announce(&told(&trips));
+    report(&summary(&trips));
 }
 
 fn settings(port: u16) -> String {
@@ -98,8 +98,8 @@ fn trips(recordings: &[Recording]) -> Vec<Trip<'_>> {
             cuts.extend([Some(("x-replay-chunk", "7")), Some(("x-replay-cuts", "11"))]);
             cuts.extend(small.then_some(Some(("x-replay-chunk", "1"))));
         }
-        let ways = cuts.iter().map(|cut| (path.to_owned(), *cut));
-        for (path, cut) in ways.chain([(format!("proxy/{path}"), None)]) {
+        let kinds = cuts.iter().map(|cut| (path.to_owned(), *cut));
+        for (path, cut) in kinds.chain([(format!("proxy/{path}"), None)]) {
             let trace = format!("recording-{}-end", trips.len());
             trips.push(Trip { recording, trace, provider, path, cut });
         }
@@ -121,14 +121,17 @@ async fn travel(client: &Client, gateway: &Gateway, emulator: u16, trip: &Trip<'
         Some((kind, body)) => call.header("content-type", *kind).body(body.clone()),
         None => call,
     };
-    let answer = call.send().await.unwrap();
-    let status = answer.status().as_u16();
-    let kind = answer.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
-    let body = answer.bytes().await.unwrap_or_else(|error| Bytes::from(format!("no whole answer: {error}")));
+    let response = call.send().await.unwrap();
+    let status = response.status().as_u16();
+    let kind = response.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
+    let body =
+        response.bytes().await.unwrap_or_else(|error| Bytes::from(format!("no whole answer: {error}")));
     let mut problems = Vec::new();
     if status != recording.status {
         problems.push(format!("status {status}, not {}: {}", recording.status, start(&body)));
-    } else if body != recording.body && !(path == "chat/completions" && is_mended(&body, recording)) {
+    } else if body != recording.body
+        && !(path == "chat/completions" && is_completed_by_gateway(&body, recording))
+    {
         let same = body.iter().zip(&recording.body).take_while(|(one, other)| one == other).count();
         let lengths = format!("{} bytes, not {}", body.len(), recording.body.len());
         problems.push(format!("{lengths}, other from {same} on: {}", start(&body[same..])));
@@ -145,7 +148,7 @@ async fn travel(client: &Client, gateway: &Gateway, emulator: u16, trip: &Trip<'
 /// Whether a chat answer differs only by what OpenAI's schemas demand and the vendor leaves out, or by a vendor's own
 /// word put into OpenAI's: members that were not there, a list of content as text, a finish reason. On the proxy route
 /// nothing may differ.
-fn is_mended(got: &[u8], recording: &Recording) -> bool {
+fn is_completed_by_gateway(got: &[u8], recording: &Recording) -> bool {
     let read = |bytes: &[u8]| match recording.streamed {
         true => data(bytes),
         false => vec![serde_json::from_slice(bytes).unwrap()],
@@ -159,15 +162,15 @@ fn holds(got: &Value, wanted: &Value, name: &str) -> bool {
     match (got, wanted) {
         (Value::Object(got), Value::Object(wanted)) => {
             // A word of the vendor's own stands beside the one OpenAI has for it.
-            let beside =
+            let ignored_members =
                 |name: &str, wanted: &Value| got.get(format!("native_{name}").as_str()) == Some(wanted);
-            let there = |(name, wanted): (&String, &Value)| match got.get(name) {
-                Some(_) if beside(name, wanted) => true,
+            let matches_member = |(name, wanted): (&String, &Value)| match got.get(name) {
+                Some(_) if ignored_members(name, wanted) => true,
                 Some(got) => holds(got, wanted, name),
                 // The schemas know no `"tool_calls": null`.
                 None => wanted.is_null(),
             };
-            wanted.iter().all(there)
+            wanted.iter().all(matches_member)
         }
         (Value::Array(got), Value::Array(wanted)) => {
             got.len() == wanted.len() && got.iter().zip(wanted).all(|(got, wanted)| holds(got, wanted, name))
@@ -205,11 +208,11 @@ fn body(recording: &Recording) -> Option<(&'static str, String)> {
 
 /// Holds the tokens of the access lines against what the recordings say.
 async fn token_problems(gateway: &Gateway, trips: &[Trip<'_>]) -> Vec<String> {
-    let all_there = async || {
-        let lines = gateway.stdout.with("\"recording-");
+    let complete_counts = async || {
+        let lines = gateway.stdout.lines_with("\"recording-");
         (lines.len() >= trips.len()).then_some(lines)
     };
-    let lines = until("an access line of every trip", all_there).await;
+    let lines = until("an access line of every trip", complete_counts).await;
     let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let lines: BTreeMap<String, Value> =
         lines.map(|line| (line["trace_id"].as_str().unwrap().to_owned(), line)).collect();
@@ -230,7 +233,7 @@ fn start(body: &[u8]) -> String {
 }
 
 /// What was seen, per host and kind.
-fn told(trips: &[Trip<'_>]) -> String {
+fn summary(trips: &[Trip<'_>]) -> String {
     let mut counts: BTreeMap<(&str, &str), [usize; 2]> = BTreeMap::new();
     for trip in trips {
         let kind = match trip.recording {

@@ -105,28 +105,28 @@ async fn post(path: &str, body: &str, tag: &str) -> (StatusCode, Value) {
     let call = client().post(format!("{}/{path}", gateway.base_url())).header("x-gateway-api-key", KEY);
     let call = call.header("x-gateway-provider", "@emulator").header("x-emulator-tag", tag);
     let call = call.header("content-type", "application/json").body(body.replace("USER", USER));
-    let answer = call.send().await.unwrap();
-    (answer.status(), answer.json().await.unwrap_or_default())
+    let response = call.send().await.unwrap();
+    (response.status(), response.json().await.unwrap_or_default())
 }
 
 #[tokio::test]
-async fn a_broken_rule_is_told_with_its_param_and_stays_here() {
+async fn a_broken_rule_names_its_param_and_is_not_forwarded() {
     let tag = new_trace();
     for (path, body, param) in REFUSED {
-        let (status, answer) = post(path, body, &tag).await;
-        assert_eq!(status, 400, "{path} {body}: {answer}");
-        assert_eq!(answer["error"]["param"], *param, "{path} {body}: {answer}");
-        assert_eq!(answer["error"]["type"], "invalid_request_error", "{path} {body}");
-        let message = answer["error"]["message"].as_str().unwrap();
+        let (status, response) = post(path, body, &tag).await;
+        assert_eq!(status, 400, "{path} {body}: {response}");
+        assert_eq!(response["error"]["param"], *param, "{path} {body}: {response}");
+        assert_eq!(response["error"]["type"], "invalid_request_error", "{path} {body}");
+        let message = response["error"]["message"].as_str().unwrap();
         assert!(message.len() > 20, "{path} {body}: {message}");
     }
     let messages = r#"{"model":"m","messages":USER}"#;
-    let (status, answer) = post("messages", messages, &tag).await;
+    let (status, response) = post("messages", messages, &tag).await;
     assert_eq!(
-        (status.as_u16(), &answer["type"], &answer["error"]["type"]),
+        (status.as_u16(), &response["type"], &response["error"]["type"]),
         (400, &"error".into(), &"invalid_request_error".into())
     );
-    assert!(answer["error"]["message"].as_str().unwrap().contains("max_tokens"), "{answer}");
+    assert!(response["error"]["message"].as_str().unwrap().contains("max_tokens"), "{response}");
     // The one that passes shows that the tag is told: nothing before it was.
     let (status, _) = post("embeddings", r#"{"model":"m","input":"a"}"#, &tag).await;
     assert_eq!(status, 200);
@@ -134,30 +134,30 @@ async fn a_broken_rule_is_told_with_its_param_and_stays_here() {
 }
 
 #[tokio::test]
-async fn a_query_that_breaks_a_rule_is_told_with_its_param() {
+async fn an_invalid_query_names_its_param() {
     let gateway = gateway();
     for (path, param) in REFUSED_QUERIES {
         let call = client().get(format!("{}/{path}", gateway.base_url())).header("x-gateway-api-key", KEY);
-        let answer = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
-        assert_eq!(answer.status(), 400, "{path}");
-        let answer: Value = answer.json().await.unwrap();
-        assert_eq!(answer["error"]["param"], *param, "{path}: {answer}");
+        let response = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
+        assert_eq!(response.status(), 400, "{path}");
+        let response: Value = response.json().await.unwrap();
+        assert_eq!(response["error"]["param"], *param, "{path}: {response}");
     }
 }
 
 #[tokio::test]
-async fn what_no_rule_names_passes() {
+async fn unlisted_fields_pass() {
     for (path, body) in PASSES {
         let tag = new_trace();
-        let (status, answer) = post(path, body, &tag).await;
-        assert_eq!(status, 200, "{path} {body}: {answer}");
+        let (status, response) = post(path, body, &tag).await;
+        assert_eq!(status, 200, "{path} {body}: {response}");
         let got = gateway().emulator_requests(&tag).await;
         assert_eq!(got[0]["body"], body.replace("USER", USER), "{path}");
     }
 }
 
 #[tokio::test]
-async fn the_proxy_route_judges_nothing() {
+async fn the_proxy_route_validates_nothing() {
     for (path, body, _) in REFUSED {
         let tag = new_trace();
         post(&format!("proxy/{path}"), body, &tag).await;
@@ -169,17 +169,17 @@ async fn the_proxy_route_judges_nothing() {
         let gateway = gateway();
         let url = format!("{}/proxy/{path}", gateway.base_url());
         let call = client().request(Method::GET, url).header("x-gateway-api-key", KEY);
-        let answer = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
+        let response = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
         assert!(
-            answer.headers().contains_key("x-gateway-last-used-option-index"),
+            response.headers().contains_key("x-gateway-last-used-option-index"),
             "{path}: {}",
-            answer.status()
+            response.status()
         );
     }
 }
 
 #[tokio::test]
-async fn what_the_config_sets_is_not_asked_of_the_body() {
+async fn fields_set_by_the_config_are_not_required_in_the_body() {
     let gateway = gateway();
     for (config, body) in [
         (r#"{"provider":"@emulator","override_params":{"model":"set"}}"#, r#"{"messages":USER}"#),
@@ -192,7 +192,7 @@ async fn what_the_config_sets_is_not_asked_of_the_body() {
             .post(format!("{}/chat/completions", gateway.base_url()))
             .header("x-gateway-api-key", KEY);
         let call = call.header("x-gateway-config", config).header("content-type", "application/json");
-        let answer = call.body(body.replace("USER", USER)).send().await.unwrap();
-        assert_eq!(answer.status(), 200, "{config} {body}: {}", answer.text().await.unwrap());
+        let response = call.body(body.replace("USER", USER)).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{config} {body}: {}", response.text().await.unwrap());
     }
 }

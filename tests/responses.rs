@@ -4,15 +4,15 @@
 //! Which providers those are is asked of the gateway's own list. The grammar of a stream is held in the dialect's unit
 //! tests. The recordings stand beside the checkout or the test is skipped.
 
-use crate::support::announce;
 use crate::support::client::client;
 use crate::support::emulator::Emulator;
-use crate::support::expected::{Said, data, message, parsed};
+use crate::support::expected::{ChatContent, data, message, parsed};
 use crate::support::recording;
+use crate::support::report;
 use crate::support::schemas::Strict;
 use crate::support::settings::KEY;
 use crate::support::{Gateway, gateway};
-use crate::translations::{HOSTS, Trip, compare, settings, told, trips};
+use crate::translations::{HOSTS, Trip, compare, settings, summary, trips};
 use futures_util::{StreamExt, stream};
 use http::Method;
 use reqwest::Client;
@@ -26,9 +26,9 @@ use turnpike::provider::{Call, find};
 const AT_ONCE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_recorded_providers_said_comes_through_as_responses() {
+async fn recorded_responses_translate_to_the_responses_api() {
     let Some(file) = recording::file() else {
-        return announce("SKIPPED: responses: no ../shared/traffic beside this checkout");
+        return report("SKIPPED: responses: no ../shared/traffic beside this checkout");
     };
     let recordings = recording::all(&std::fs::read_to_string(&file).unwrap());
     let schemas = Strict::load().unwrap();
@@ -42,7 +42,7 @@ async fn what_recorded_providers_said_comes_through_as_responses() {
     let count = problems.len();
     assert!(problems.is_empty(), "{count} problems in {} trips:\n{}", trips.len(), problems.join("\n"));
     assert!(trips.len() > 150, "only {} trips were made", trips.len());
-    announce(&told("responses", &trips));
+    report(&summary("responses", &trips));
 }
 
 /// Whether a provider is asked for a chat when a caller wants a response.
@@ -55,8 +55,8 @@ fn only_chats(provider: &str) -> bool {
         model: Some("m"),
         streamed: false,
     };
-    let way = find(provider).map(|provider| provider.adapter(&call, &Account::default()));
-    matches!(way, Some(Ok(Adapter::Chat(_))))
+    let kind = find(provider).map(|provider| provider.adapter(&call, &Account::default()));
+    matches!(kind, Some(Ok(Adapter::Chat(_))))
 }
 
 async fn travel(client: &Client, gateway: &Gateway, schemas: &Strict, trip: &Trip<'_>) -> Vec<String> {
@@ -68,10 +68,10 @@ async fn travel(client: &Client, gateway: &Gateway, schemas: &Strict, trip: &Tri
     let call = call.header("x-gateway-api-key", KEY).header("x-replay-id", &recording.id);
     let call = call.header("x-gateway-provider", format!("@recorded-{provider}"));
     let call = cut.iter().fold(call, |call, (name, value)| call.header(*name, *value));
-    let answer = call.json(&body).send().await.unwrap();
-    let status = answer.status().as_u16();
-    let body = answer.bytes().await.unwrap();
-    let wanted = Said::of(recording, *shape);
+    let http_response = call.json(&body).send().await.unwrap();
+    let status = http_response.status().as_u16();
+    let body = http_response.bytes().await.unwrap();
+    let wanted = ChatContent::from_recording(recording, *shape);
     let mut problems = Vec::new();
     if status != recording.status {
         problems.push(format!("status {status}, not {}", recording.status));
@@ -104,27 +104,27 @@ fn text(value: &Value) -> &str {
 }
 
 /// What a Response object says.
-fn read(response: &Value) -> Said {
-    let mut said = Said::default();
+fn read(response: &Value) -> ChatContent {
+    let mut content = ChatContent::default();
     for item in response["output"].as_array().into_iter().flatten() {
         for part in item["content"].as_array().into_iter().flatten() {
-            said.text += text(&part["text"]);
+            content.text += text(&part["text"]);
         }
         for part in item["summary"].as_array().into_iter().flatten() {
-            said.reasoning += text(&part["text"]);
+            content.reasoning += text(&part["text"]);
         }
         if item["type"] == "function_call" {
-            said.tools.push((text(&item["name"]).to_owned(), parsed(text(&item["arguments"]))));
+            content.tools.push((text(&item["name"]).to_owned(), parsed(text(&item["arguments"]))));
         }
     }
-    end(&mut said, response);
-    said
+    read_end(&mut content, response);
+    content
 }
 
 /// Why it ended, and the figures.
-fn end(said: &mut Said, response: &Value) {
-    said.finish = match (text(&response["status"]), text(&response["incomplete_details"]["reason"])) {
-        ("completed", _) if !said.tools.is_empty() => "tool_calls",
+fn read_end(content: &mut ChatContent, response: &Value) {
+    content.finish = match (text(&response["status"]), text(&response["incomplete_details"]["reason"])) {
+        ("completed", _) if !content.tools.is_empty() => "tool_calls",
         ("completed", _) => "stop",
         ("incomplete", "max_output_tokens") => "length",
         ("incomplete", other) => other,
@@ -133,29 +133,29 @@ fn end(said: &mut Said, response: &Value) {
     .to_owned();
     let usage = &response["usage"];
     let count = |name: &str| usage[name].as_u64();
-    said.tokens = count("input_tokens").zip(count("output_tokens"));
+    content.tokens = count("input_tokens").zip(count("output_tokens"));
 }
 
 /// What a stream's deltas say.
-fn gathered(events: &[Value]) -> Said {
-    let mut said = Said::default();
+fn gathered(events: &[Value]) -> ChatContent {
+    let mut content = ChatContent::default();
     for event in events {
         match text(&event["type"]) {
-            "response.output_text.delta" => said.text += text(&event["delta"]),
-            "response.reasoning_summary_text.delta" => said.reasoning += text(&event["delta"]),
+            "response.output_text.delta" => content.text += text(&event["delta"]),
+            "response.reasoning_summary_text.delta" => content.reasoning += text(&event["delta"]),
             "response.function_call_arguments.done" => {
-                said.tools.push((text(&event["name"]).to_owned(), parsed(text(&event["arguments"]))));
+                content.tools.push((text(&event["name"]).to_owned(), parsed(text(&event["arguments"]))));
             }
-            "response.completed" | "response.incomplete" => end(&mut said, &event["response"]),
-            "error" => said.error = Some(message(event)),
+            "response.completed" | "response.incomplete" => read_end(&mut content, &event["response"]),
+            "error" => content.error = Some(message(event)),
             _ => {}
         }
     }
-    said
+    content
 }
 
 #[tokio::test]
-async fn what_is_not_kept_can_neither_be_got_nor_gone_on_from() {
+async fn unstored_responses_can_be_neither_fetched_nor_continued() {
     let gateway = gateway();
     let client = client();
     let call = |method: Method, path: &str| {
@@ -168,20 +168,20 @@ async fn what_is_not_kept_can_neither_be_got_nor_gone_on_from() {
         (Method::POST, "responses/resp_1/cancel"),
         (Method::GET, "responses/resp_1/input_items"),
     ] {
-        let answer = call(method.clone(), path).send().await.unwrap();
-        assert_eq!(answer.status(), 400, "{method} {path}");
-        let body: Value = answer.json().await.unwrap();
+        let response = call(method.clone(), path).send().await.unwrap();
+        assert_eq!(response.status(), 400, "{method} {path}");
+        let body: Value = response.json().await.unwrap();
         assert!(text(&body["error"]["message"]).contains("keeps no responses"), "{body}");
     }
-    let again = json!({"model": "m", "input": "i", "previous_response_id": "resp_1"});
-    let answer = call(Method::POST, "responses").json(&again).send().await.unwrap();
-    assert_eq!(answer.status(), 400);
-    let body: Value = answer.json().await.unwrap();
+    let continuation = json!({"model": "m", "input": "i", "previous_response_id": "resp_1"});
+    let response = call(Method::POST, "responses").json(&continuation).send().await.unwrap();
+    assert_eq!(response.status(), 400);
+    let body: Value = response.json().await.unwrap();
     assert_eq!(body["error"]["param"], "previous_response_id");
     let long = json!({"model": "claude-sonnet-4-5", "input": "i", "truncation": "auto"});
-    let answer = call(Method::POST, "responses").json(&long).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    let warnings = answer.headers()["x-gateway-warnings"].to_str().unwrap().to_owned();
+    let response = call(Method::POST, "responses").json(&long).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let warnings = response.headers()["x-gateway-warnings"].to_str().unwrap().to_owned();
     assert!(warnings.contains("truncation"), "{warnings}");
     assert!(HOSTS.iter().any(|(_, _, provider, ..)| only_chats(provider)));
 }

@@ -3,8 +3,8 @@
 //!
 //! Not the faults of providers (`faults`) nor breakers; every rule of picking is a unit test's.
 
-use crate::faults::case::{Who, asked, body, send};
-use crate::faults::seen::Seen;
+use crate::faults::case::{PrimaryDialect, body, emulator_requests, send};
+use crate::faults::seen::ObservedResponse;
 use crate::support::client::{client, new_trace};
 use crate::support::provider::Provider;
 use crate::support::settings::KEY;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const INDEX: &str = "x-gateway-last-used-option-index";
 
 fn target(script: &str) -> Value {
-    Who::OpenAi.target("t", script)
+    PrimaryDialect::OpenAi.target("t", script)
 }
 
 /// A target with more keys.
@@ -27,7 +27,7 @@ fn with(script: &str, more: &Value) -> Value {
     target
 }
 
-async fn ask(gateway: &Gateway, config: &Value) -> Seen {
+async fn send_chat(gateway: &Gateway, config: &Value) -> ObservedResponse {
     send(gateway, &client(), &new_trace(), config, &body(false, false), false).await
 }
 
@@ -37,13 +37,13 @@ async fn index(gateway: &Gateway, config: &Value, headers: &[(&str, &str)], body
         client().post(format!("{}/chat/completions", gateway.base_url())).header("x-gateway-api-key", KEY);
     let call = call.header("x-gateway-config", config.to_string());
     let call = headers.iter().fold(call, |call, (name, value)| call.header(*name, *value));
-    let answer = call.json(body).send().await.unwrap();
-    let index = answer.headers().get(INDEX).map(|index| index.to_str().unwrap().to_owned());
-    index.unwrap_or_else(|| panic!("no index with status {}", answer.status()))
+    let response = call.json(body).send().await.unwrap();
+    let index = response.headers().get(INDEX).map(|index| index.to_str().unwrap().to_owned());
+    index.unwrap_or_else(|| panic!("no index with status {}", response.status()))
 }
 
 #[tokio::test]
-async fn shares_are_as_the_weights_and_none_is_none() {
+async fn shares_follow_the_weights_and_zero_is_never_chosen() {
     let (gateway, client) = (gateway(), client());
     let config = json!({"strategy": {"mode": "loadbalance"}, "targets": [
         with("tokens=1", &json!({"weight": 3})),
@@ -51,15 +51,15 @@ async fn shares_are_as_the_weights_and_none_is_none() {
         // Without a weight it is 1.
         with("tokens=1", &json!({})),
     ]});
-    let asks = stream::iter(0..200).map(|_| {
+    let requests = stream::iter(0..200).map(|_| {
         let (gateway, client, config) = (&gateway, &client, &config);
         async move { send(gateway, client, &new_trace(), config, &body(false, false), false).await }
     });
     let mut shares = BTreeMap::<String, usize>::new();
-    let seen: Vec<Seen> = asks.buffer_unordered(8).collect().await;
-    for seen in seen {
-        assert_eq!(seen.status, 200, "{}", seen.body);
-        *shares.entry(seen.header(INDEX).to_owned()).or_default() += 1;
+    let responses: Vec<ObservedResponse> = requests.buffer_unordered(8).collect().await;
+    for response in responses {
+        assert_eq!(response.status, 200, "{}", response.body);
+        *shares.entry(response.header(INDEX).to_owned()).or_default() += 1;
     }
     // 150 expected of 200, a standard deviation of 6: further off than five of them never happens.
     let share = |index: usize| shares.get(&format!("config.targets[{index}]")).copied().unwrap_or_default();
@@ -68,28 +68,33 @@ async fn shares_are_as_the_weights_and_none_is_none() {
 }
 
 #[tokio::test]
-async fn a_balanced_target_is_final_unless_a_fallback_stands_around_it() {
+async fn a_balanced_target_is_final_unless_inside_a_fallback() {
     let gateway = gateway();
     let group = json!({"strategy": {"mode": "loadbalance"}, "targets": [target("status=503")]});
-    let seen = ask(&gateway, &group).await;
-    assert_eq!((seen.status, seen.header(INDEX)), (503, "config.targets[0]"), "{}", seen.body);
+    let response = send_chat(&gateway, &group).await;
+    assert_eq!((response.status, response.header(INDEX)), (503, "config.targets[0]"), "{}", response.body);
     let config = json!({"strategy": {"mode": "fallback"}, "targets": [
         group,
         {"strategy": {"mode": "loadbalance"}, "targets": [with("", &json!({"weight": 0})), target("")]},
     ]});
-    let seen = ask(&gateway, &config).await;
-    assert_eq!((seen.status, seen.header(INDEX)), (200, "config.targets[1].targets[1]"), "{}", seen.body);
-    assert_eq!(seen.attempts()[0], ("config.targets[0].targets[0]".to_owned(), "503".to_owned()));
+    let response = send_chat(&gateway, &config).await;
+    assert_eq!(
+        (response.status, response.header(INDEX)),
+        (200, "config.targets[1].targets[1]"),
+        "{}",
+        response.body
+    );
+    assert_eq!(response.attempts()[0], ("config.targets[0].targets[0]".to_owned(), "503".to_owned()));
 }
 
 #[tokio::test]
-async fn the_same_caller_sticks_to_its_target() {
+async fn the_same_client_sticks_to_its_target() {
     let gateway = gateway();
     let marker = new_trace();
     let sticky = json!({"enabled": true, "hash_fields": ["metadata.user"], "ttl": 60});
     let targets: Vec<Value> = (0..4).map(|at| target(&format!("tokens={}&tag={marker}", at + 1))).collect();
     let config = json!({"strategy": {"mode": "loadbalance", "sticky": sticky}, "targets": targets});
-    let mut met = Vec::new();
+    let mut reached = Vec::new();
     for user in 0..12 {
         let metadata = json!({"user": format!("{marker}-{user}")}).to_string();
         let headers = [("x-gateway-metadata", metadata.as_str())];
@@ -97,11 +102,11 @@ async fn the_same_caller_sticks_to_its_target() {
         for _ in 0..4 {
             assert_eq!(index(&gateway, &config, &headers, &body(false, false)).await, first, "user {user}");
         }
-        met.push(first);
+        reached.push(first);
     }
-    met.sort();
-    met.dedup();
-    assert!(met.len() > 1, "twelve users all met {met:?}");
+    reached.sort();
+    reached.dedup();
+    assert!(reached.len() > 1, "twelve users all met {reached:?}");
 }
 
 #[tokio::test]
@@ -135,7 +140,7 @@ async fn conditions_choose_by_metadata_body_headers_and_path() {
 }
 
 #[tokio::test]
-async fn a_mistake_in_a_query_is_told_before_anyone_is_asked() {
+async fn an_invalid_condition_is_refused_without_upstream_requests() {
     let (gateway, trace) = (gateway(), new_trace());
     let config = json!({
         "strategy": {"mode": "conditional", "default": "d", "conditions": [
@@ -143,45 +148,57 @@ async fn a_mistake_in_a_query_is_told_before_anyone_is_asked() {
         ]},
         "targets": [with(&format!("tag={trace}"), &json!({"name": "d"}))],
     });
-    let seen = ask(&gateway, &config).await;
-    assert_eq!(seen.status, 400, "{}", seen.body);
+    let response = send_chat(&gateway, &config).await;
+    assert_eq!(response.status, 400, "{}", response.body);
     for path in ["strategy.conditions[0].query", "strategy.conditions[1].query"] {
-        assert!(seen.body.contains(path), "{path}: {}", seen.body);
+        assert!(response.body.contains(path), "{path}: {}", response.body);
     }
-    assert!(asked(&gateway, &trace).await.is_empty());
+    assert!(emulator_requests(&gateway, &trace).await.is_empty());
 }
 
 #[tokio::test]
-async fn when_all_fail_the_last_answer_is_the_callers_with_the_story_of_all() {
+async fn when_all_fail_the_last_response_lists_all_attempts() {
     let gateway = gateway();
     let config = json!({"strategy": {"mode": "fallback"}, "targets": [
         target("status=500"), target("fault=eof"), target("status=418"),
     ]});
     for streamed in [false, true] {
         let trace = new_trace();
-        let seen = send(&gateway, &client(), &trace, &config, &body(false, streamed), false).await;
-        assert_eq!((seen.status, seen.header(INDEX)), (418, "config.targets[2]"), "{}", seen.body);
-        assert!(seen.error.as_ref().unwrap()["message"].as_str().unwrap().contains("418"), "{}", seen.body);
-        let attempts = seen.attempts();
-        let told: Vec<(&str, &str)> =
+        let response = send(&gateway, &client(), &trace, &config, &body(false, streamed), false).await;
+        assert_eq!(
+            (response.status, response.header(INDEX)),
+            (418, "config.targets[2]"),
+            "{}",
+            response.body
+        );
+        assert!(
+            response.error.as_ref().unwrap()["message"].as_str().unwrap().contains("418"),
+            "{}",
+            response.body
+        );
+        let attempts = response.attempts();
+        let outcomes: Vec<(&str, &str)> =
             attempts.iter().map(|(target, what)| (target.as_str(), what.as_str())).collect();
-        assert_eq!(told[..2], [("config.targets[0]", "500"), ("config.targets[1]", "upstream_unreachable")]);
+        assert_eq!(
+            outcomes[..2],
+            [("config.targets[0]", "500"), ("config.targets[1]", "upstream_unreachable")]
+        );
         let line = gateway.access_line(&trace).await;
         assert_eq!(line["attempts"].as_array().unwrap().len(), 3, "{line}");
     }
     let config =
         json!({"strategy": {"mode": "fallback"}, "targets": [target("status=500"), target("fault=eof")]});
     // The last one gave no answer: the one before it did.
-    let seen = ask(&gateway, &config).await;
-    assert_eq!((seen.status, seen.header(INDEX)), (500, "config.targets[0]"));
+    let response = send_chat(&gateway, &config).await;
+    assert_eq!((response.status, response.header(INDEX)), (500, "config.targets[0]"));
     let config =
         json!({"strategy": {"mode": "fallback"}, "targets": [target("fault=reset"), target("fault=eof")]});
-    let seen = ask(&gateway, &config).await;
-    assert_eq!((seen.status, &seen.error.unwrap()["code"]), (502, &json!("upstream_unreachable")));
+    let response = send_chat(&gateway, &config).await;
+    assert_eq!((response.status, &response.error.unwrap()["code"]), (502, &json!("upstream_unreachable")));
 }
 
 #[tokio::test]
-async fn the_statuses_that_go_on_are_the_strategys_then_the_targets() {
+async fn fallback_statuses_are_the_strategys_then_the_targets() {
     let gateway = gateway();
     for (strategy, own, status, at) in [
         (json!(null), json!(null), 404, 1),
@@ -202,16 +219,16 @@ async fn the_statuses_that_go_on_are_the_strategys_then_the_targets() {
         if !own.is_null() {
             config["targets"][0]["on_status_codes"] = own.clone();
         }
-        let seen = ask(&gateway, &config).await;
-        assert_eq!(seen.header(INDEX), format!("config.targets[{at}]"), "{config}");
-        assert_eq!(seen.status, if at == 0 { status } else { 200 }, "{config}");
+        let response = send_chat(&gateway, &config).await;
+        assert_eq!(response.header(INDEX), format!("config.targets[{at}]"), "{config}");
+        assert_eq!(response.status, if at == 0 { status } else { 200 }, "{config}");
     }
 }
 
 #[tokio::test]
-async fn retries_are_counted_and_minus_one_says_they_were_used_up() {
+async fn retries_are_counted_and_minus_one_means_exhausted() {
     let gateway = gateway();
-    for (script, attempts, status, count, asks) in [
+    for (script, attempts, status, count, request_count) in [
         ("", 2, 200, "0", 1),
         ("status=500&times=1", 2, 200, "1", 2),
         ("status=500&times=2", 2, 200, "2", 3),
@@ -223,17 +240,21 @@ async fn retries_are_counted_and_minus_one_says_they_were_used_up() {
         let key = if script.contains("times") { format!("&key={trace}") } else { String::new() };
         let mut config = target(&format!("{script}{key}&tag={trace}"));
         config["retry"] = json!({"attempts": attempts, "backoff_ms": 10});
-        let seen = ask(&gateway, &config).await;
-        assert_eq!((seen.status, seen.header("x-gateway-retry-attempt-count")), (status, count), "{script}");
-        assert_eq!(asked(&gateway, &trace).await.len(), asks, "{script}");
+        let response = send_chat(&gateway, &config).await;
+        assert_eq!(
+            (response.status, response.header("x-gateway-retry-attempt-count")),
+            (status, count),
+            "{script}"
+        );
+        assert_eq!(emulator_requests(&gateway, &trace).await.len(), request_count, "{script}");
     }
 }
 
 #[tokio::test]
-async fn a_provider_says_how_long_to_wait_in_any_of_its_ways() {
+async fn retry_after_values_are_respected() {
     let gateway = gateway();
     // script, budget, at least, at most, status, asks
-    for (script, budget, least, most, status, asks) in [
+    for (script, budget, min_ms, max_ms, status, request_count) in [
         ("retry_after_ms=400", 60_000, 400, 3_000, 200, 2),
         ("retry_after=1", 60_000, 1_000, 4_000, 200, 2),
         // Longer than all waits may be together: told at once.
@@ -245,21 +266,21 @@ async fn a_provider_says_how_long_to_wait_in_any_of_its_ways() {
         config["retry"] = json!({
             "attempts": 1, "backoff_ms": 1, "budget_ms": budget, "use_retry_after_headers": true,
         });
-        let begun = Instant::now();
-        let seen = ask(&gateway, &config).await;
-        let took = begun.elapsed().as_millis() as u64;
+        let started = Instant::now();
+        let response = send_chat(&gateway, &config).await;
+        let elapsed = started.elapsed().as_millis() as u64;
         assert_eq!(
-            (seen.status, asked(&gateway, &trace).await.len()),
-            (status, asks),
+            (response.status, emulator_requests(&gateway, &trace).await.len()),
+            (status, request_count),
             "{script}: {}",
-            seen.body
+            response.body
         );
-        assert!((least..most).contains(&took), "{script}: {took} ms");
+        assert!((min_ms..max_ms).contains(&elapsed), "{script}: {elapsed} ms");
     }
 }
 
 #[tokio::test]
-async fn every_header_that_tells_a_wait_is_understood() {
+async fn every_retry_after_header_is_understood() {
     let gateway = gateway();
     let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(60);
     let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&soon).unwrap();
@@ -280,36 +301,41 @@ async fn every_header_that_tells_a_wait_is_understood() {
             "provider": "openai", "api_key": "k", "custom_host": provider.base_url(),
             "retry": {"attempts": 1, "backoff_ms": 1, "budget_ms": 30_000, "use_retry_after_headers": true},
         });
-        let seen = ask(&gateway, &config).await;
-        assert_eq!(seen.status, 429, "{name}: {value}: {}", seen.body);
-        assert_eq!(provider.got().len(), 1 + usize::from(waits.is_some()), "{name}: {value}");
+        let response = send_chat(&gateway, &config).await;
+        assert_eq!(response.status, 429, "{name}: {value}: {}", response.body);
+        assert_eq!(provider.received().len(), 1 + usize::from(waits.is_some()), "{name}: {value}");
         assert!(
-            seen.took >= Duration::from_millis(waits.unwrap_or_default()),
+            response.elapsed >= Duration::from_millis(waits.unwrap_or_default()),
             "{name}: {value}: {:?}",
-            seen.took
+            response.elapsed
         );
     }
 }
 
 #[tokio::test]
-async fn a_wait_longer_than_the_budget_goes_to_the_next_target_at_once() {
+async fn a_wait_beyond_the_budget_falls_back_at_once() {
     let (gateway, trace) = (gateway(), new_trace());
     let primary = target(&format!("status=429&retry_after=90&tag={trace}"));
-    for keeps in [true, false] {
+    for uses_header in [true, false] {
         let config = json!({
             "strategy": {"mode": "fallback"},
-            "retry": {"attempts": 3, "use_retry_after_headers": keeps},
+            "retry": {"attempts": 3, "use_retry_after_headers": uses_header},
             "targets": [primary, target("")],
         });
-        let seen = ask(&gateway, &config).await;
-        assert_eq!((seen.status, seen.header(INDEX)), (200, "config.targets[1]"), "{}", seen.body);
-        assert!(seen.took < Duration::from_secs(3), "{:?}", seen.took);
+        let response = send_chat(&gateway, &config).await;
+        assert_eq!(
+            (response.status, response.header(INDEX)),
+            (200, "config.targets[1]"),
+            "{}",
+            response.body
+        );
+        assert!(response.elapsed < Duration::from_secs(3), "{:?}", response.elapsed);
     }
-    assert_eq!(asked(&gateway, &trace).await.len(), 2);
+    assert_eq!(emulator_requests(&gateway, &trace).await.len(), 2);
 }
 
 #[tokio::test]
-async fn a_slow_target_is_raced_by_the_next_one_and_left_when_it_loses() {
+async fn a_slow_target_is_hedged_and_dropped_when_it_loses() {
     let gateway = gateway();
     for streamed in [true, false] {
         let trace = new_trace();
@@ -320,13 +346,13 @@ async fn a_slow_target_is_raced_by_the_next_one_and_left_when_it_loses() {
                 target(&format!("ttft=20000&tag={trace}-slow")), target(&format!("tokens=5&tag={trace}-quick")),
             ],
         });
-        let seen = send(&gateway, &client(), &new_trace(), &config, &body(false, streamed), false).await;
-        assert_eq!((seen.status, seen.done), (200, true), "{}", seen.body);
-        assert_eq!(seen.header(INDEX), "config.targets[1]", "{}", seen.body);
-        assert!(seen.took < Duration::from_secs(4), "{:?}", seen.took);
-        let slow = asked(&gateway, &format!("{trace}-slow")).await;
+        let response = send(&gateway, &client(), &new_trace(), &config, &body(false, streamed), false).await;
+        assert_eq!((response.status, response.done), (200, true), "{}", response.body);
+        assert_eq!(response.header(INDEX), "config.targets[1]", "{}", response.body);
+        assert!(response.elapsed < Duration::from_secs(4), "{:?}", response.elapsed);
+        let slow = emulator_requests(&gateway, &format!("{trace}-slow")).await;
         assert_eq!((slow.len(), &slow[0]["closed"]), (1, &json!("caller_left")), "the loser was not left");
-        assert_eq!(asked(&gateway, &format!("{trace}-quick")).await.len(), 1);
+        assert_eq!(emulator_requests(&gateway, &format!("{trace}-quick")).await.len(), 1);
     }
     let trace = new_trace();
     let config = json!({
@@ -334,7 +360,7 @@ async fn a_slow_target_is_raced_by_the_next_one_and_left_when_it_loses() {
         "hedge": {"after_ms": 200, "max_extra_ratio": 0.0},
         "targets": [target("ttft=600"), target(&format!("tag={trace}-quick"))],
     });
-    let seen = ask(&gateway, &config).await;
-    assert_eq!(seen.header(INDEX), "config.targets[0]", "hedged beyond the ratio");
-    assert!(asked(&gateway, &format!("{trace}-quick")).await.is_empty());
+    let response = send_chat(&gateway, &config).await;
+    assert_eq!(response.header(INDEX), "config.targets[0]", "hedged beyond the ratio");
+    assert!(emulator_requests(&gateway, &format!("{trace}-quick")).await.is_empty());
 }

@@ -6,7 +6,7 @@
 //! where it is not.
 
 use crate::support::settings::{KEY, STANDARD};
-use crate::support::{Gateway, announce, gateway};
+use crate::support::{Gateway, gateway, report};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,7 +19,7 @@ fn the_openai_sdk_works() {
 }
 
 #[test]
-fn the_openai_sdk_cannot_tell_a_translated_provider() {
+fn the_openai_sdk_works_with_a_translated_provider() {
     python("openai_translated.py", &gateway());
 }
 
@@ -29,7 +29,7 @@ fn the_anthropic_sdk_works() {
 }
 
 #[test]
-fn the_anthropic_sdk_cannot_tell_a_translated_provider() {
+fn the_anthropic_sdk_works_with_a_translated_provider() {
     python("anthropic_translated.py", &gateway());
 }
 
@@ -73,7 +73,7 @@ fn ready(script: &str, prepared: Result<PathBuf, String>) -> Option<PathBuf> {
         Ok(path) => Some(path),
         Err(why) if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) => panic!("no SDK: {why}"),
         Err(why) => {
-            announce(&format!("\n*** SKIPPED: {script} was NOT run: {why}"));
+            report(&format!("\n*** SKIPPED: {script} was NOT run: {why}"));
             None
         }
     }
@@ -91,8 +91,8 @@ fn run(script: &str, command: &mut Command, gateway: &Gateway) {
         .env("LANGSMITH_TRACING", "false")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    announce(&said);
+    let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    report(&printed);
     assert!(output.status.success(), "{script} failed, see above");
 }
 
@@ -123,11 +123,11 @@ fn node_modules() -> Result<PathBuf, String> {
     let _one = MAKING.lock();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sdk-node");
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/node");
-    let told = |error: std::io::Error| error.to_string();
-    std::fs::create_dir_all(&folder).map_err(told)?;
-    for entry in std::fs::read_dir(scripts).map_err(told)? {
-        let entry = entry.map_err(told)?;
-        std::fs::copy(entry.path(), folder.join(entry.file_name())).map_err(told)?;
+    let error_text = |error: std::io::Error| error.to_string();
+    std::fs::create_dir_all(&folder).map_err(error_text)?;
+    for entry in std::fs::read_dir(scripts).map_err(error_text)? {
+        let entry = entry.map_err(error_text)?;
+        std::fs::copy(entry.path(), folder.join(entry.file_name())).map_err(error_text)?;
     }
     let installed = folder.join("installed.json");
     if std::fs::read_to_string(&installed).is_ok_and(|text| text == PACKAGE) {
@@ -137,7 +137,7 @@ fn node_modules() -> Result<PathBuf, String> {
     npm.args(["install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--prefix"])
         .arg(&folder);
     step("npm install", npm.current_dir(&folder))?;
-    std::fs::write(installed, PACKAGE).map_err(told)?;
+    std::fs::write(installed, PACKAGE).map_err(error_text)?;
     Ok(folder)
 }
 

@@ -24,7 +24,7 @@ log: {level: LEVEL}
 ";
 
 /// What a caller may send that holds a secret: a header each, in a call that succeeds or fails.
-fn headers(emulator: &str, nobody: &str) -> Vec<Vec<(&'static str, String)>> {
+fn headers(emulator: &str, unreachable: &str) -> Vec<Vec<(&'static str, String)>> {
     let key = || ("x-gateway-api-key", "canary-service-key-1".to_owned());
     let bearer = || ("authorization", "Bearer canary-bearer-1".to_owned());
     let provider = |name: &str| ("x-gateway-provider", name.to_owned());
@@ -39,16 +39,16 @@ fn headers(emulator: &str, nobody: &str) -> Vec<Vec<(&'static str, String)>> {
         vec![key(), provider("@gone")],
         vec![key(), ("x-gateway-config", "saved".to_owned())],
         vec![key(), bearer(), provider("openai"), ("x-gateway-custom-host", emulator.to_owned())],
-        vec![key(), bearer(), provider("openai"), ("x-gateway-custom-host", nobody.to_owned())],
+        vec![key(), bearer(), provider("openai"), ("x-gateway-custom-host", unreachable.to_owned())],
         vec![key(), bearer(), provider("openai"), ("x-gateway-custom-host", "http://u:canary-password@127.0.0.1:1/".to_owned())],
-        vec![key(), bearer(), provider("openai"), ("x-gateway-custom-host", format!("{nobody}?key=canary-query"))],
+        vec![key(), bearer(), provider("openai"), ("x-gateway-custom-host", format!("{unreachable}?key=canary-query"))],
         vec![key(), bearer(), provider("unheard-of")],
         vec![key(), provider("@unknown-slug")],
         vec![key(), ("x-gateway-virtual-key", "unknown-slug".to_owned())],
         vec![("x-gateway-api-key", "canary-wrong-key".to_owned()), provider("@emulator")],
         vec![("authorization", "Bearer canary-wrong-bearer".to_owned()), provider("@emulator")],
         config(inline(emulator)),
-        config(inline(nobody)),
+        config(inline(unreachable)),
         config(inline(emulator).replace('}', ", ")),
         config(inline(emulator).replace("\"api_key\"", "\"apikey\"")),
         config(json!({"provider": "openai", "api_key": {"canary-in": "canary-object"}}).to_string()),
@@ -64,11 +64,11 @@ fn headers(emulator: &str, nobody: &str) -> Vec<Vec<(&'static str, String)>> {
 }
 
 fn calls(gateway: &Gateway) -> Vec<RequestBuilder> {
-    let nobody = format!("http://127.0.0.1:{}/v1", ports::free());
+    let unreachable = format!("http://127.0.0.1:{}/v1", ports::free());
     let emulator = format!("{}/v1", gateway.emulator_url());
     let client = client();
     let mut calls = Vec::new();
-    for headers in headers(&emulator, &nobody) {
+    for headers in headers(&emulator, &unreachable) {
         for (stream, model) in [(false, "m"), (true, "m"), (false, "m?status=401"), (true, "m?fault=cut")] {
             let mut body = hello(stream);
             body["model"] = json!(model);
@@ -102,20 +102,20 @@ fn calls(gateway: &Gateway) -> Vec<RequestBuilder> {
     calls
 }
 
-async fn nothing_is_written_of(level: &str) {
+async fn assert_no_secret_at(level: &str) {
     let gateway = Gateway::start(&SETTINGS.replace("LEVEL", level));
     let calls = calls(&gateway);
     let (count, mut failures) = (calls.len(), 0);
     for call in calls {
         let call = call.build().unwrap();
         let (name, sent) = (format!("{:?}", call.headers()), call.headers().clone());
-        let answer = client().execute(call).await.unwrap();
+        let response = client().execute(call).await.unwrap();
         let trace = sent["x-gateway-trace-id"].to_str().unwrap();
-        assert_eq!(answer.headers()["x-gateway-trace-id"], trace, "{name}");
-        let failed = !answer.status().is_success();
+        assert_eq!(response.headers()["x-gateway-trace-id"], trace, "{name}");
+        let failed = !response.status().is_success();
         failures += u32::from(failed);
         // A stream that is cut ends with an error of ours as well.
-        let text = answer.text().await.unwrap_or_default();
+        let text = response.text().await.unwrap_or_default();
         for secret in ["canary-provider-key", "canary-saved-key", "canary-service-key"] {
             assert!(!text.contains(secret), "{secret} in the answer to {name}:\n{text}");
         }
@@ -125,14 +125,14 @@ async fn nothing_is_written_of(level: &str) {
     gateway.reload(
         &SETTINGS.replace("LEVEL", level).replace("provider: anthropic", "provider: '${HOME}-canary'"),
     );
-    until("the refusal", async || gateway.stderr.with("settings not reloaded").first().cloned()).await;
+    until("the refusal", async || gateway.stderr.lines_with("settings not reloaded").first().cloned()).await;
     let metrics = gateway.metrics().await;
     gateway.terminate();
     assert!(gateway.ended().await.success());
-    assert_eq!(gateway.stdout.with("\"trace_id\"").len(), count, "a line for each call");
+    assert_eq!(gateway.stdout.lines_with("\"trace_id\"").len(), count, "a line for each call");
     for (what, lines) in [
-        ("access lines", gateway.stdout.with("canary")),
-        ("log", gateway.stderr.with("canary")),
+        ("access lines", gateway.stdout.lines_with("canary")),
+        ("log", gateway.stderr.lines_with("canary")),
         ("metrics", metrics.lines().filter(|line| line.contains("canary")).map(str::to_owned).collect()),
     ] {
         assert!(lines.is_empty(), "{} {what} with a secret:\n{}", lines.len(), lines.join("\n"));
@@ -141,10 +141,10 @@ async fn nothing_is_written_of(level: &str) {
 
 #[tokio::test]
 async fn no_secret_is_written() {
-    nothing_is_written_of("info").await;
+    assert_no_secret_at("info").await;
 }
 
 #[tokio::test]
 async fn no_secret_is_written_when_everything_is_logged() {
-    nothing_is_written_of("trace").await;
+    assert_no_secret_at("trace").await;
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const LAST: &str = "turnpike_settings_last_reload_successful";
 
 #[test]
-fn check_tells_every_problem_with_its_line_and_column() {
+fn check_reports_every_problem_with_line_and_column() {
     let bad = command::check(
         "server: {threads: none}
 listen:
@@ -61,7 +61,7 @@ fn a_file_that_is_no_yaml_or_cannot_be_read_is_named() {
     let missing = turnpike(&["check", "-c", path]);
     assert_eq!(missing.code, Some(1), "{missing:?}");
     assert!(missing.stderr.contains(&format!("{path}: No such file")), "{missing:?}");
-    for (content, said) in [
+    for (content, expected) in [
         (&b"auth:\n\t- tab"[..], "turnpike.yaml:2:"),
         (b"server: {threads: 1\n", "turnpike.yaml:"),
         (b"auth: \xff\n", "turnpike.yaml: "),
@@ -71,14 +71,14 @@ fn a_file_that_is_no_yaml_or_cannot_be_read_is_named() {
         std::fs::write(&file, content).unwrap();
         let bad = turnpike(&["check", "-c", path]);
         assert_eq!(bad.code, Some(1), "{bad:?}");
-        assert!(bad.stderr.contains(said), "{said} is not in {}", bad.stderr);
+        assert!(bad.stderr.contains(expected), "{expected} is not in {}", bad.stderr);
     }
     let folder = turnpike(&["check", "-c", folder.path().to_str().unwrap()]);
     assert!(folder.code == Some(1) && folder.stderr.contains("directory"), "{folder:?}");
 }
 
 #[test]
-fn secrets_come_from_outside_and_are_never_repeated() {
+fn secrets_are_read_from_outside_and_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("provider-key"), "canary-credential-1\n").unwrap();
@@ -109,20 +109,20 @@ default_config: 'credential:provider-key'
     let bad = turnpike_with(&["check", "-c", &path("bad.yaml")], &environment);
     assert_eq!(bad.code, Some(1), "{bad:?}");
     assert_eq!(bad.stderr.lines().count(), 7, "{}", bad.stderr);
-    for said in [good.stdout, bad.stdout, bad.stderr] {
-        assert!(!said.contains("canary"), "a secret was printed: {said}");
+    for output in [good.stdout, bad.stdout, bad.stderr] {
+        assert!(!output.contains("canary"), "a secret was printed: {output}");
     }
     let bare = turnpike_with(&["check", "-c", &path("good.yaml")], &[]);
     assert_eq!(bare.code, Some(1), "{bare:?}");
-    for said in
+    for expected in
         ["auth.keys[0].key", "SERVICE_KEY", "providers.openai.api_key", "LoadCredential=provider-key:FILE"]
     {
-        assert!(bare.stderr.contains(said), "{said} is not in {}", bare.stderr);
+        assert!(bare.stderr.contains(expected), "{expected} is not in {}", bare.stderr);
     }
 }
 
 #[tokio::test]
-async fn a_reload_counts_for_the_next_request_and_not_for_a_running_stream() {
+async fn a_reload_affects_new_requests_only() {
     let gateway = Gateway::start(STANDARD);
     let mut body = hello(true);
     body["model"] = json!("gpt-4o-mini?tokens=60&gap=25");
@@ -136,18 +136,18 @@ async fn a_reload_counts_for_the_next_request_and_not_for_a_running_stream() {
     let renewed = renewed.replace("provider: '@emulator'", "provider: '@second'");
     gateway.reload(&renewed);
     until("the new settings", async || {
-        let answer = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
-        (answer.status() == 401).then_some(())
+        let response = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
+        (response.status() == 401).then_some(())
     })
     .await;
     let call = |config: &str| {
         let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&hello(false));
         call.header("x-gateway-api-key", "tp-renewed-0123456789").header("x-gateway-config", config)
     };
-    let answer = call("cf-single").send().await.unwrap();
-    assert_eq!(answer.status(), 200, "a saved config that names the new provider");
-    let answer = call(r#"{"provider":"@emulator"}"#).send().await.unwrap();
-    assert_eq!(answer.status(), 400, "the old provider is gone: {}", answer.text().await.unwrap());
+    let response = call("cf-single").send().await.unwrap();
+    assert_eq!(response.status(), 200, "a saved config that names the new provider");
+    let response = call(r#"{"provider":"@emulator"}"#).send().await.unwrap();
+    assert_eq!(response.status(), 400, "the old provider is gone: {}", response.text().await.unwrap());
 
     let mut text = String::from_utf8(first.to_vec()).unwrap();
     while let Some(chunk) = stream.chunk().await.unwrap() {
@@ -159,7 +159,7 @@ async fn a_reload_counts_for_the_next_request_and_not_for_a_running_stream() {
 }
 
 #[tokio::test]
-async fn a_wrong_file_changes_nothing_and_is_told_on_stderr_and_in_the_metrics() {
+async fn an_invalid_file_changes_nothing_and_is_reported() {
     let gateway = Gateway::start(STANDARD);
     let hash = async || {
         let text = gateway.metrics().await;
@@ -172,15 +172,15 @@ async fn a_wrong_file_changes_nothing_and_is_told_on_stderr_and_in_the_metrics()
     gateway.reload(&format!("{STANDARD}limits: {{max_body_bytes: no}}\ncolour: red\n"));
     until("the refusal", async || (gateway.metric(LAST).await == Some(0.0)).then_some(())).await;
     assert_eq!(hash().await, started);
-    let said = until("the words about it", async || {
-        let said = gateway.stderr.with("settings not reloaded").join("\n");
-        (!said.is_empty()).then_some(said)
+    let log = until("the words about it", async || {
+        let text = gateway.stderr.lines_with("settings not reloaded").join("\n");
+        (!text.is_empty()).then_some(text)
     })
     .await;
     for named in ["turnpike.yaml:", "limits.max_body_bytes", "colour"] {
-        assert!(said.contains(named), "{named} is not in {said}");
+        assert!(log.contains(named), "{named} is not in {log}");
     }
-    assert!(!said.contains(KEY) && !said.contains(PROVIDER_KEY), "{said}");
+    assert!(!log.contains(KEY) && !log.contains(PROVIDER_KEY), "{log}");
 
     // Right as YAML, but its access log cannot be opened: nothing of it may come into force either.
     let unwritable = format!("{STANDARD}access_log: {{output: file, path: /no/such/folder/access.log}}\n");
@@ -191,12 +191,12 @@ async fn a_wrong_file_changes_nothing_and_is_told_on_stderr_and_in_the_metrics()
     })
     .await;
     assert_eq!(hash().await, started);
-    let answer = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
-    assert_eq!(answer.status(), 200, "the old key is still good");
+    let response = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
+    assert_eq!(response.status(), 200, "the old key is still good");
 
     std::fs::remove_file(gateway.folder().join("turnpike.yaml")).unwrap();
     gateway.signal("HUP");
-    until("the third refusal", async || gateway.stderr.with("No such file").first().cloned()).await;
+    until("the third refusal", async || gateway.stderr.lines_with("No such file").first().cloned()).await;
 
     gateway.reload(&format!("{STANDARD}# mended\n"));
     until("the good file", async || (gateway.metric(LAST).await == Some(1.0)).then_some(())).await;
@@ -204,21 +204,23 @@ async fn a_wrong_file_changes_nothing_and_is_told_on_stderr_and_in_the_metrics()
 }
 
 #[tokio::test]
-async fn what_waits_for_a_restart_is_said_at_each_reload() {
+async fn settings_that_need_a_restart_are_reported_on_reload() {
     let gateway = Gateway::start(STANDARD);
     let changed = STANDARD.replace("threads: 2", "threads: 1") + "log: {level: debug}\n";
     for count in 1..=2 {
         gateway.reload(&format!("{changed}# {count}\n"));
         until("the warning", async || {
-            let said = gateway.stderr.with("server, log wait for a restart");
-            (said.len() == count).then_some(())
+            let lines = gateway.stderr.lines_with("server, log wait for a restart");
+            (lines.len() == count).then_some(())
         })
         .await;
     }
     gateway.reload(&STANDARD.replace("attempts: 1", "attempts: 2"));
-    until("a quiet reload", async || (gateway.stderr.with("settings reloaded").len() == 3).then_some(()))
-        .await;
-    assert_eq!(gateway.stderr.with("wait for a restart").len(), 2);
+    until("a quiet reload", async || {
+        (gateway.stderr.lines_with("settings reloaded").len() == 3).then_some(())
+    })
+    .await;
+    assert_eq!(gateway.stderr.lines_with("wait for a restart").len(), 2);
 }
 
 #[tokio::test]
@@ -229,50 +231,51 @@ async fn the_access_log_moves_with_a_reload() {
     gateway.access_line(&before).await;
     let file = gateway.folder().join("access.log");
     gateway.reload(&format!("{STANDARD}access_log: {{output: file, path: {}}}\n", file.display()));
-    until("the reload", async || gateway.stderr.with("settings reloaded").first().cloned()).await;
+    until("the reload", async || gateway.stderr.lines_with("settings reloaded").first().cloned()).await;
     assert_eq!(chat(&gateway, &after, &hello(false)).send().await.unwrap().status(), 200);
     let written = until("the line in the file", async || {
         std::fs::read_to_string(&file).ok().filter(|text| text.contains(&after))
     })
     .await;
-    assert!(!written.contains(&before) && gateway.stdout.with(&after).is_empty());
+    assert!(!written.contains(&before) && gateway.stdout.lines_with(&after).is_empty());
 }
 
 #[tokio::test]
 async fn reloads_under_load_fail_no_request() {
     let gateway = Arc::new(Gateway::start(STANDARD));
-    let (over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let callers: Vec<_> = (0..4)
+    let (stopping, completed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<_> = (0..4)
         .map(|number| {
-            let (gateway, over, answered) = (Arc::clone(&gateway), Arc::clone(&over), Arc::clone(&answered));
+            let (gateway, stopping, completed) =
+                (Arc::clone(&gateway), Arc::clone(&stopping), Arc::clone(&completed));
             let client = client();
             tokio::spawn(async move {
-                while !over.load(Ordering::Relaxed) {
+                while !stopping.load(Ordering::Relaxed) {
                     let call = client.post(format!("{}/chat/completions", gateway.base_url()));
                     let call =
                         call.header("x-gateway-api-key", OTHER_KEY).header("x-gateway-config", "cf-emulator");
-                    let answer = call.json(&hello(number % 2 == 0)).send().await.unwrap();
-                    assert_eq!(answer.status(), 200);
-                    assert!(!answer.bytes().await.unwrap().is_empty());
-                    answered.fetch_add(1, Ordering::Relaxed);
+                    let response = call.json(&hello(number % 2 == 0)).send().await.unwrap();
+                    assert_eq!(response.status(), 200);
+                    assert!(!response.bytes().await.unwrap().is_empty());
+                    completed.fetch_add(1, Ordering::Relaxed);
                 }
             })
         })
         .collect();
     for count in 1..=30 {
-        let before = answered.load(Ordering::Relaxed);
+        let before = completed.load(Ordering::Relaxed);
         gateway.reload(&format!("{STANDARD}# {count}\n"));
         until("the reload, and answers after it", async || {
-            let reloaded = gateway.stderr.with("settings reloaded").len() >= count;
-            (reloaded && answered.load(Ordering::Relaxed) > before).then_some(())
+            let reloaded = gateway.stderr.lines_with("settings reloaded").len() >= count;
+            (reloaded && completed.load(Ordering::Relaxed) > before).then_some(())
         })
         .await;
     }
-    over.store(true, Ordering::Relaxed);
-    for caller in callers {
-        caller.await.unwrap();
+    stopping.store(true, Ordering::Relaxed);
+    for client_task in clients {
+        client_task.await.unwrap();
     }
-    assert!(answered.load(Ordering::Relaxed) >= 30);
+    assert!(completed.load(Ordering::Relaxed) >= 30);
     let failures = gateway.metrics().await;
     assert!(!failures.contains("\nturnpike_errors_total{"), "{failures}");
 }

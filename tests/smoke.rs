@@ -10,31 +10,31 @@ use serde_json::Value;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_whole_answer_comes_through() {
+async fn a_whole_response_passes() {
     let (gateway, trace) = (gateway(), new_trace());
-    let answer = chat(&gateway, &trace, &hello(false)).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    assert_eq!(answer.headers()["x-gateway-trace-id"], trace.as_str());
-    assert_eq!(answer.headers()["x-gateway-provider"], "openai");
-    let body: Value = answer.json().await.unwrap();
+    let response = chat(&gateway, &trace, &hello(false)).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["x-gateway-trace-id"], trace.as_str());
+    assert_eq!(response.headers()["x-gateway-provider"], "openai");
+    let body: Value = response.json().await.unwrap();
     assert_eq!(body["object"], "chat.completion");
     assert!(!body["choices"][0]["message"]["content"].as_str().unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn a_streamed_answer_comes_through() {
+async fn a_streamed_response_passes() {
     let (gateway, trace) = (gateway(), new_trace());
-    let answer = chat(&gateway, &trace, &hello(true)).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    let kind = answer.headers()["content-type"].to_str().unwrap();
+    let response = chat(&gateway, &trace, &hello(true)).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let kind = response.headers()["content-type"].to_str().unwrap();
     assert!(kind.starts_with("text/event-stream"), "{kind}");
-    let events = sse::events(&answer.text().await.unwrap());
+    let events = sse::events(&response.text().await.unwrap());
     assert_eq!(events.last().unwrap().data, "[DONE]");
     assert!(!sse::chat_text(&events).is_empty());
 }
 
 #[tokio::test]
-async fn the_access_line_tells_who_called_and_holds_no_secret() {
+async fn the_access_line_names_the_client_and_holds_no_secret() {
     let (gateway, trace) = (gateway(), new_trace());
     let call = chat(&gateway, &trace, &hello(false)).header("authorization", format!("Bearer {OTHER_KEY}"));
     assert_eq!(call.send().await.unwrap().status(), 200);
@@ -49,7 +49,7 @@ async fn the_access_line_tells_who_called_and_holds_no_secret() {
 }
 
 #[tokio::test]
-async fn the_provider_sees_its_own_key_and_nothing_of_ours() {
+async fn the_provider_gets_its_own_key_and_no_gateway_headers() {
     let (gateway, tag) = (gateway(), new_trace());
     let mut body = hello(false);
     body["model"] = format!("gpt-4o-mini?tag={tag}").into();
@@ -65,34 +65,34 @@ async fn the_provider_sees_its_own_key_and_nothing_of_ours() {
 }
 
 #[tokio::test]
-async fn without_a_service_key_there_is_no_answer() {
+async fn requests_without_a_service_key_are_refused() {
     let gateway = gateway();
     let call = client().post(format!("{}/chat/completions", gateway.base_url())).json(&hello(false));
-    let answer = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
-    assert_eq!(answer.status(), 401);
-    let body: Value = answer.json().await.unwrap();
+    let response = call.header("x-gateway-provider", "@emulator").send().await.unwrap();
+    assert_eq!(response.status(), 401);
+    let body: Value = response.json().await.unwrap();
     assert_eq!(body["error"]["code"], "invalid_api_key");
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_answered_and_closed() {
+async fn non_http_bytes_are_answered_and_closed() {
     let gateway = gateway();
-    let answer = raw::send(gateway.ports.data, b"\x16\x03\x01 hello\r\n\r\n").await;
-    let text = String::from_utf8_lossy(&answer);
+    let response = raw::send(gateway.ports.data, b"\x16\x03\x01 hello\r\n\r\n").await;
+    let text = String::from_utf8_lossy(&response);
     assert!(text.is_empty() || text.starts_with("HTTP/1.1 400"), "{text}");
 }
 
 #[tokio::test]
-async fn a_caller_too_slow_with_its_head_is_shown_out() {
+async fn a_client_with_slow_headers_is_refused() {
     let gateway = Gateway::start(&format!("{STANDARD}limits: {{header_timeout_ms: 300}}\n"));
-    let mut caller = raw::Raw::connect(gateway.ports.data).await;
+    let mut connection = raw::Raw::connect(gateway.ports.data).await;
     let head = format!("GET /v1/models HTTP/1.1\r\nhost: gateway\r\nx: {}", "y".repeat(400));
-    let let_in = caller.write_slowly(head.as_bytes(), Duration::from_millis(20)).await;
+    let let_in = connection.write_slowly(head.as_bytes(), Duration::from_millis(20)).await;
     assert!(!let_in, "the gateway read a head that took 8 s to send");
 }
 
 #[tokio::test]
-async fn a_reload_takes_a_good_file_and_refuses_a_bad_one() {
+async fn a_reload_accepts_a_valid_file_and_refuses_an_invalid_one() {
     const LAST: &str = "turnpike_settings_last_reload_successful";
     let gateway = Gateway::start(STANDARD);
     let status = async || chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap().status().as_u16();
@@ -109,7 +109,7 @@ async fn a_reload_takes_a_good_file_and_refuses_a_bad_one() {
 }
 
 #[tokio::test]
-async fn it_stops_cleanly_when_asked() {
+async fn it_stops_cleanly_on_sigterm() {
     // Pingora waits the whole grace period out.
     let gateway = Gateway::start(&STANDARD.replace("grace_period_seconds: 5", "grace_period_seconds: 1"));
     gateway.terminate();
@@ -118,12 +118,12 @@ async fn it_stops_cleanly_when_asked() {
 }
 
 #[test]
-fn check_says_what_is_wrong_and_where() {
+fn check_reports_what_is_wrong_and_where() {
     let good = command::check("listen: {control: '127.0.0.1:8788'}\n");
     assert_eq!(good.code, Some(0), "{good:?}");
     let bad = command::check("limits:\n  max_body_bytes: many\nlisten: {}\nno_such_key: 1\n");
     assert_eq!(bad.code, Some(1), "{bad:?}");
-    let said = bad.stdout + &bad.stderr;
-    assert!(said.contains("turnpike.yaml:2:") && said.contains("turnpike.yaml:4:1"), "{said}");
-    assert!(said.contains("max_body_bytes") && said.contains("no_such_key"), "{said}");
+    let output = bad.stdout + &bad.stderr;
+    assert!(output.contains("turnpike.yaml:2:") && output.contains("turnpike.yaml:4:1"), "{output}");
+    assert!(output.contains("max_body_bytes") && output.contains("no_such_key"), "{output}");
 }

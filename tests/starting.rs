@@ -12,18 +12,18 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 #[test]
-fn what_keeps_it_from_starting_is_said_and_it_ends() {
+fn a_start_failure_is_reported_and_ends_the_process() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
     let (data, control) = (ports::free(), ports::free());
     let listen = format!("listen: {{data: ['127.0.0.1:{data}'], control: '127.0.0.1:{control}'}}\n");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("turnpike.yaml");
-    let run = |yaml: &str, words: &[&str]| {
+    let run = |yaml: &str, arguments: &[&str]| {
         std::fs::write(&file, yaml).unwrap();
-        turnpike(&[&["run", "-c", file.to_str().unwrap()], words].concat())
+        turnpike(&[&["run", "-c", file.to_str().unwrap()], arguments].concat())
     };
-    for (yaml, said) in [
+    for (yaml, expected) in [
         (
             "colour: red\nlimits: {max_body_bytes: 1}\n".to_owned(),
             &["yaml:1:1: colour", "yaml:2:26: limits.max_body_bytes"][..],
@@ -55,7 +55,11 @@ fn what_keeps_it_from_starting_is_said_and_it_ends() {
     ] {
         let end = run(&yaml, &[]);
         assert_eq!(end.code, Some(1), "{yaml}\n{end:?}");
-        assert!(said.iter().all(|said| end.stderr.contains(said)), "{said:?} of {yaml}\n{}", end.stderr);
+        assert!(
+            expected.iter().all(|said| end.stderr.contains(said)),
+            "{expected:?} of {yaml}\n{}",
+            end.stderr
+        );
         assert!(!end.stderr.contains("panicked") && !end.stderr.contains("serving on"), "{}", end.stderr);
     }
     if !std::path::Path::new("/run/systemd/journal/socket").exists() {
@@ -82,7 +86,7 @@ impl Systemd {
     }
 
     /// The next notification that is not the watchdog's.
-    fn heard(&self) -> String {
+    fn receive(&self) -> String {
         let next = || {
             let text = self.next();
             (text != "WATCHDOG=1").then_some(text)
@@ -98,31 +102,31 @@ impl Systemd {
 }
 
 #[tokio::test]
-async fn systemd_hears_ready_reloading_watchdog_and_stopping() {
+async fn systemd_is_notified_of_ready_reloading_watchdog_and_stopping() {
     let (systemd, socket) = Systemd::listen();
     let gateway = Gateway::start_with(STANDARD, &|command| {
         command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "150000");
     });
-    assert_eq!(systemd.heard(), "READY=1\nSTATUS=serving");
-    let answer = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
-    assert_eq!(answer.status(), 200, "READY came when calls could be served");
+    assert_eq!(systemd.receive(), "READY=1\nSTATUS=serving");
+    let response = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
+    assert_eq!(response.status(), 200, "READY came when calls could be served");
     assert_eq!((systemd.next(), systemd.next()), ("WATCHDOG=1".to_owned(), "WATCHDOG=1".to_owned()));
 
     for yaml in [format!("{STANDARD}# changed\n"), "colour: red\n".to_owned()] {
         gateway.reload(&yaml);
-        let reloading = systemd.heard();
+        let reloading = systemd.receive();
         let at = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect(&reloading);
         assert!(at.parse::<u64>().unwrap() > 0, "{reloading}");
-        assert_eq!(systemd.heard(), "READY=1", "after a good file and after a wrong one");
+        assert_eq!(systemd.receive(), "READY=1", "after a good file and after a wrong one");
     }
 
     gateway.terminate();
-    assert_eq!(systemd.heard(), "STOPPING=1\nSTATUS=draining");
+    assert_eq!(systemd.receive(), "STOPPING=1\nSTATUS=draining");
     assert!(gateway.ended().await.success());
 }
 
 #[tokio::test]
-async fn it_does_not_call_itself_ready_before_every_listener_accepts() {
+async fn readiness_waits_for_every_listener() {
     // A successor without a predecessor waits for listeners that never come: it must not call itself ready, and ends.
     let gateway = Gateway::start(&STANDARD.replace("threads: 2", "threads: 2\n  upgrade_sock: upgrade.sock"));
     gateway.signal("KILL");
@@ -130,5 +134,5 @@ async fn it_does_not_call_itself_ready_before_every_listener_accepts() {
     let successor = gateway.successor();
     let end = until("its end", async || successor.exited()).await;
     assert!(!end.success(), "{end}");
-    assert!(successor.stderr.with("serving on").is_empty());
+    assert!(successor.stderr.lines_with("serving on").is_empty());
 }

@@ -29,13 +29,13 @@ async fn readiness_fails_first_and_calls_are_still_taken() {
     // Something must run, or the process is gone before we look.
     let running = chat(&gateway, &new_trace(), &slow(80, 25)).send().await.unwrap();
     gateway.terminate();
-    let seen = until("the failing readiness", async || {
-        let answer = client().get(format!("{}/readyz", gateway.control_url())).send().await.unwrap();
-        (answer.status() == 503).then_some(answer)
+    let readiness = until("the failing readiness", async || {
+        let response = client().get(format!("{}/readyz", gateway.control_url())).send().await.unwrap();
+        (response.status() == 503).then_some(response)
     })
     .await;
-    let seen: Value = seen.json().await.unwrap();
-    assert_eq!(seen["status"], "draining");
+    let readiness: Value = readiness.json().await.unwrap();
+    assert_eq!(readiness["status"], "draining");
     // The data port says so too, and closes what it answers.
     let late = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
     assert_eq!(late.status(), 200, "still accepting while the load balancer looks away");
@@ -46,7 +46,7 @@ async fn readiness_fails_first_and_calls_are_still_taken() {
 }
 
 #[tokio::test]
-async fn a_running_stream_ends_whole_and_the_process_goes_with_it() {
+async fn a_running_stream_completes_before_the_process_exits() {
     let gateway = Gateway::start(&with_grace(60));
     let (trace, h2_trace) = (new_trace(), new_trace());
     let mut stream = chat(&gateway, &trace, &slow(40, 40)).send().await.unwrap();
@@ -76,7 +76,7 @@ async fn a_running_stream_ends_whole_and_the_process_goes_with_it() {
 }
 
 #[tokio::test]
-async fn a_stream_past_the_grace_period_is_cut_with_a_word_in_its_dialect() {
+async fn a_stream_past_the_grace_period_is_cut_with_an_error_in_its_dialect() {
     let gateway = Gateway::start(&with_grace(1));
     let (trace, anthropic_trace, waiting_trace) = (new_trace(), new_trace(), new_trace());
     let mut stream = chat(&gateway, &trace, &slow(10_000, 50)).send().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_stream_past_the_grace_period_is_cut_with_a_word_in_its_dialect() {
     })
     .await;
 
-    let asked = Instant::now();
+    let signalled = Instant::now();
     gateway.terminate();
     let events = sse::events(&stream.text().await.unwrap());
     let last: Value = serde_json::from_str(&events.last().unwrap().data).unwrap();
@@ -107,24 +107,24 @@ async fn a_stream_past_the_grace_period_is_cut_with_a_word_in_its_dialect() {
     let last = events.last().unwrap();
     assert_eq!(last.name, "error");
     assert_eq!(serde_json::from_str::<Value>(&last.data).unwrap()["error"]["type"], "overloaded_error");
-    let answer = waiting.await.unwrap().expect("an answer for who still waited");
-    assert_eq!(answer.status(), 503);
+    let response = waiting.await.unwrap().expect("an answer for who still waited");
+    assert_eq!(response.status(), 503);
     assert!(gateway.ended().await.success());
-    assert!(asked.elapsed() < Duration::from_secs(6), "it took {:?}", asked.elapsed());
+    assert!(signalled.elapsed() < Duration::from_secs(6), "it took {:?}", signalled.elapsed());
     for trace in [&trace, &anthropic_trace, &waiting_trace] {
         assert_eq!(gateway.access_line(trace).await["error_code"], "draining");
     }
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_it_at_once_also_in_the_middle_of_a_stop() {
+async fn an_interrupt_ends_it_at_once_even_while_stopping() {
     for first in ["INT", "TERM"] {
         let gateway = Gateway::start(&with_grace(600));
         let trace = new_trace();
         assert_eq!(chat(&gateway, &trace, &hello(false)).send().await.unwrap().status(), 200);
         let mut stream = chat(&gateway, &new_trace(), &slow(10_000, 50)).send().await.unwrap();
         stream.chunk().await.unwrap().unwrap();
-        let asked = Instant::now();
+        let signalled = Instant::now();
         gateway.signal(first);
         if first == "TERM" {
             until("the closed listener", async || {
@@ -134,29 +134,30 @@ async fn an_interrupt_ends_it_at_once_also_in_the_middle_of_a_stop() {
             gateway.signal("INT");
         }
         assert!(gateway.ended().await.success(), "after {first}");
-        assert!(asked.elapsed() < Duration::from_secs(8), "{first}: {:?}", asked.elapsed());
+        assert!(signalled.elapsed() < Duration::from_secs(8), "{first}: {:?}", signalled.elapsed());
         assert_eq!(gateway.access_line(&trace).await["status"], 200);
     }
 }
 
 #[tokio::test]
-async fn a_hand_over_fails_no_request() {
+async fn an_upgrade_fails_no_request() {
     // The provider is another process: one inside would change hands too.
     let provider = format!("http://127.0.0.1:{}/v1", gateway().ports.emulator);
     let yaml = with_grace(30).replace("threads: 2", "threads: 2\n  upgrade_sock: upgrade.sock");
     let yaml = yaml.replace("http://127.0.0.1:EMULATOR_PORT/v1", &provider);
     let old = Arc::new(Gateway::start(&yaml));
-    let (over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let callers: Vec<_> = (0..2)
+    let (stopping, completed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<_> = (0..2)
         .map(|_| {
-            let (old, over, answered) = (Arc::clone(&old), Arc::clone(&over), Arc::clone(&answered));
+            let (old, stopping, completed) =
+                (Arc::clone(&old), Arc::clone(&stopping), Arc::clone(&completed));
             tokio::spawn(async move {
-                while !over.load(Ordering::Relaxed) {
+                while !stopping.load(Ordering::Relaxed) {
                     // A client, and so a connection, of its own for each.
-                    let answer = chat(&old, "hand-over", &hello(false)).send().await.unwrap();
-                    assert_eq!(answer.status(), 200);
-                    answer.bytes().await.unwrap();
-                    answered.fetch_add(1, Ordering::Relaxed);
+                    let response = chat(&old, "hand-over", &hello(false)).send().await.unwrap();
+                    assert_eq!(response.status(), 200);
+                    response.bytes().await.unwrap();
+                    completed.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             })
@@ -166,24 +167,24 @@ async fn a_hand_over_fails_no_request() {
     stream.chunk().await.unwrap().unwrap();
 
     old.signal("QUIT");
-    until("the refusal", async || old.stderr.with("SIGQUIT ignored").first().cloned()).await;
+    until("the refusal", async || old.stderr.lines_with("SIGQUIT ignored").first().cloned()).await;
     let new = old.successor();
     until("the meeting place", async || old.folder().join("upgrade.sock").exists().then_some(())).await;
     old.signal("QUIT");
-    until("the new process", async || new.stderr.with("serving on").first().cloned()).await;
+    until("the new process", async || new.stderr.lines_with("serving on").first().cloned()).await;
     assert!(sse::events(&stream.text().await.unwrap()).last().unwrap().data == "[DONE]");
     assert!(old.ended().await.success());
-    let before = answered.load(Ordering::Relaxed);
+    let before = completed.load(Ordering::Relaxed);
     until("answers of the new one alone", async || {
-        (answered.load(Ordering::Relaxed) > before + 10).then_some(())
+        (completed.load(Ordering::Relaxed) > before + 10).then_some(())
     })
     .await;
-    over.store(true, Ordering::Relaxed);
-    for caller in callers {
-        caller.await.unwrap();
+    stopping.store(true, Ordering::Relaxed);
+    for connection in clients {
+        connection.await.unwrap();
     }
-    let lines = old.stdout.with("hand-over").len() + new.stdout.with("hand-over").len();
-    assert!(!new.stdout.with("hand-over").is_empty() && lines > before, "{lines} lines");
+    let lines = old.stdout.lines_with("hand-over").len() + new.stdout.lines_with("hand-over").len();
+    assert!(!new.stdout.lines_with("hand-over").is_empty() && lines > before, "{lines} lines");
     new.terminate();
     assert!(new.ended().await.success());
 }

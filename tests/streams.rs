@@ -32,37 +32,37 @@ fn call(gateway: &Gateway, trace: &str, path: &str, body: &str) -> reqwest::Requ
 }
 
 #[tokio::test]
-async fn events_are_handed_on_as_they_come() {
+async fn events_are_forwarded_as_they_arrive() {
     let gateway = gateway();
     let watch = async |path: String, body: &str| {
         let body = body.replace("MODEL", &format!("m?tokens=8&gap={}", GAP.as_millis()));
-        let answer = call(&gateway, &new_trace(), &path, &body).send().await.unwrap();
-        assert_eq!(answer.status(), 200, "{path}");
-        let mut pieces = answer.bytes_stream();
+        let response = call(&gateway, &new_trace(), &path, &body).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        let mut chunks = response.bytes_stream();
         let mut times = Vec::new();
-        while let Some(piece) = pieces.next().await {
-            piece.unwrap();
+        while let Some(chunk) = chunks.next().await {
+            chunk.unwrap();
             times.push(Instant::now());
         }
         let between = times.last().unwrap().duration_since(times[0]);
         assert!(between > GAP * 5, "{path}: all {} pieces came within {between:?}", times.len());
         assert!(times.len() > 5, "{path}: {} pieces", times.len());
     };
-    let ways = DIALECTS
+    let requests = DIALECTS
         .iter()
         .flat_map(|(path, body)| [(*path).to_owned(), format!("proxy/{path}")].map(|path| watch(path, body)));
-    futures_util::future::join_all(ways).await;
+    futures_util::future::join_all(requests).await;
 }
 
 #[tokio::test]
-async fn the_line_tells_what_a_stream_cost_and_when_it_began() {
+async fn the_line_of_a_stream_has_its_tokens_and_timings() {
     let gateway = gateway();
     for (path, body) in DIALECTS {
         let trace = new_trace();
         let body = body.replace("MODEL", "m?tokens=12&ttft=50");
         let body = body.replace(r#""messages":"#, r#""stream_options":{"include_usage":true},"messages":"#);
-        let answer = call(&gateway, &trace, path, &body).send().await.unwrap();
-        let text = answer.text().await.unwrap();
+        let response = call(&gateway, &trace, path, &body).send().await.unwrap();
+        let text = response.text().await.unwrap();
         let line = gateway.access_line(&trace).await;
         assert_eq!((&line["status"], &line["stream"]), (&json!(200), &json!(true)), "{path}");
         if *path != "completions" {
@@ -148,7 +148,7 @@ fn canned() -> Vec<(&'static str, String, End)> {
 }
 
 #[tokio::test]
-async fn no_byte_of_a_stream_is_changed_and_its_end_is_told_honestly() {
+async fn no_byte_of_a_stream_is_changed_and_its_end_is_reported() {
     let gateway = gateway();
     for (path, stream, end) in canned() {
         let canned = stream.clone();
@@ -163,16 +163,16 @@ async fn no_byte_of_a_stream_is_changed_and_its_end_is_told_honestly() {
         let trace = new_trace();
         let body = r#"{"model":"m","stream":true,"max_tokens":9,"input":"a","messages":[{"role":"user","content":"a"}]}"#;
         let call = with_host(call(&gateway, &trace, path, body), &provider);
-        let answer = client().execute(call).await.unwrap();
-        let got = answer.text().await.unwrap();
-        let kept = match end {
+        let response = client().execute(call).await.unwrap();
+        let got = response.text().await.unwrap();
+        let expected = match end {
             End::Instead(claimed) => stream.strip_suffix(claimed).unwrap(),
             _ => &*stream,
         };
-        let tail = got.strip_prefix(kept).unwrap_or_else(|| panic!("{path}: {stream:?} became {got:?}"));
+        let tail = got.strip_prefix(expected).unwrap_or_else(|| panic!("{path}: {stream:?} became {got:?}"));
         let events = sse::events(tail);
-        let said = events.iter().filter_map(|event| serde_json::from_str::<Value>(&event.data).ok());
-        let told: Vec<Value> = said.collect();
+        let parsed = events.iter().filter_map(|event| serde_json::from_str::<Value>(&event.data).ok());
+        let payloads: Vec<Value> = parsed.collect();
         let line = gateway.access_line(&trace).await;
         match end {
             End::AsItIs => assert_eq!((tail, &line["error_code"]), ("", &Value::Null), "{path}: {stream:?}"),
@@ -180,8 +180,8 @@ async fn no_byte_of_a_stream_is_changed_and_its_end_is_told_honestly() {
                 assert_eq!((tail, &line["error_code"]), (missing, &Value::Null), "{path}: {stream:?}");
             }
             End::Error | End::Instead(_) => {
-                assert_eq!(told.len(), 1, "{path}: {stream:?} ended in {tail:?}");
-                let code = told[0].pointer("/error/code").or(told[0].get("code"));
+                assert_eq!(payloads.len(), 1, "{path}: {stream:?} ended in {tail:?}");
+                let code = payloads[0].pointer("/error/code").or(payloads[0].get("code"));
                 let named = code.and_then(Value::as_str).unwrap_or("upstream_invalid_answer");
                 assert_eq!(named, "upstream_invalid_answer", "{path}: {tail:?}");
                 assert_eq!(line["error_code"], "upstream_invalid_answer", "{path}: {stream:?}");
@@ -202,9 +202,9 @@ async fn nothing_is_added_to_a_compressed_stream() {
     let provider = provider.await;
     let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"a"}]}"#;
     let call = with_host(call(&gateway, &new_trace(), "chat/completions", body), &provider);
-    let answer = client().execute(call).await.unwrap();
-    assert_eq!(answer.headers()["content-encoding"], "gzip");
-    assert_eq!(answer.text().await.unwrap(), "zip!");
+    let response = client().execute(call).await.unwrap();
+    assert_eq!(response.headers()["content-encoding"], "gzip");
+    assert_eq!(response.text().await.unwrap(), "zip!");
 }
 
 /// The call, sent to the test's provider with the caller's own key.
@@ -241,7 +241,7 @@ async fn a_stream_that_is_cut_ends_in_an_error_event() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_streams_at_once_all_complete_and_leave_nothing_behind() {
+async fn two_hundred_concurrent_streams_complete_and_leak_nothing() {
     const STREAMS: usize = 200;
     let gateway = Gateway::start(STANDARD);
     let client = client();
@@ -249,9 +249,9 @@ async fn two_hundred_streams_at_once_all_complete_and_leave_nothing_behind() {
     body["model"] = "m?tokens=20&gap=10".into();
     let one = async |number: usize| {
         let call = chat(&gateway, &format!("many-{number}"), &body).build().unwrap();
-        let answer = client.execute(call).await.unwrap();
-        assert_eq!(answer.status(), 200);
-        answer.text().await.unwrap()
+        let response = client.execute(call).await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.text().await.unwrap()
     };
     let texts: Vec<String> = futures_util::future::join_all((0..STREAMS).map(one)).await;
     for text in &texts {
@@ -262,8 +262,8 @@ async fn two_hundred_streams_at_once_all_complete_and_leave_nothing_behind() {
     body["model"] = "m?tokens=100&gap=50".into();
     let leaving = async |number: usize| {
         let call = chat(&gateway, &format!("left-{number}"), &body).build().unwrap();
-        let mut pieces = client.execute(call).await.unwrap().bytes_stream();
-        pieces.next().await.unwrap().unwrap();
+        let mut chunks = client.execute(call).await.unwrap().bytes_stream();
+        chunks.next().await.unwrap().unwrap();
     };
     futures_util::future::join_all((0..STREAMS / 4).map(leaving)).await;
     let idle = async || (gateway.metric("turnpike_requests_in_flight").await == Some(0.0)).then_some(());
@@ -274,9 +274,9 @@ async fn two_hundred_streams_at_once_all_complete_and_leave_nothing_behind() {
         (stats["in_flight"] == 0).then_some(())
     })
     .await;
-    let left = async || (gateway.stdout.with("\"left-").len() == STREAMS / 4).then_some(());
+    let left = async || (gateway.stdout.lines_with("\"left-").len() == STREAMS / 4).then_some(());
     until("the line of every caller that left", left).await;
-    for line in gateway.stdout.with("\"left-") {
+    for line in gateway.stdout.lines_with("\"left-") {
         let line: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(line["error_code"], "caller_left", "{line}");
     }

@@ -3,7 +3,7 @@
 //! Not a run under systemd, which a test machine may not have: `systemd-analyze` is asked where it is installed, and the
 //! test says so where it is not. What the process notifies is tested with the process.
 
-use crate::support::announce;
+use crate::support::report;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -13,7 +13,7 @@ const GRACE_SECONDS: u64 = 30;
 /// What Pingora gives its runtimes to end after the grace period.
 const RUNTIME_SECONDS: u64 = 5;
 /// Overall exposure in tenths, as `systemd-analyze security` counts: 0 closed, 100 open. Measured 12 on systemd 252.
-const MOST_EXPOSED: &str = "15";
+const MAX_EXPOSURE: &str = "15";
 
 /// The values of a key; an empty assignment counts.
 fn values(key: &str) -> Vec<&'static str> {
@@ -27,15 +27,15 @@ fn value(key: &str) -> &'static str {
 }
 
 /// Runs systemd-analyze on the unit with this build's binary in it; `None`, loudly, where it is not installed.
-fn analyze(words: &[&str]) -> Option<Output> {
+fn analyze(arguments: &[&str]) -> Option<Output> {
     let folder = tempfile::tempdir().unwrap();
     let unit = folder.path().join("turnpike.service");
     let binary = env!("CARGO_BIN_EXE_turnpike");
     std::fs::write(&unit, UNIT.replace("/usr/local/bin/turnpike", binary)).unwrap();
-    match Command::new("systemd-analyze").args(words).arg(&unit).output() {
+    match Command::new("systemd-analyze").args(arguments).arg(&unit).output() {
         Ok(output) => Some(output),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            announce(&format!("*** SKIPPED: systemd-analyze is not installed, so {words:?} was NOT run"));
+            report(&format!("*** SKIPPED: systemd-analyze is not installed, so {arguments:?} was NOT run"));
             None
         }
         Err(error) => panic!("systemd-analyze: {error}"),
@@ -45,19 +45,19 @@ fn analyze(words: &[&str]) -> Option<Output> {
 #[test]
 fn systemd_accepts_the_unit() {
     let Some(output) = analyze(&["verify", "--man=no"]) else { return };
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output_text = String::from_utf8_lossy(&output.stderr);
     // It speaks of other units of the machine too.
-    let ours: Vec<&str> = said.lines().filter(|line| line.contains("turnpike")).collect();
-    assert!(output.status.success() && ours.is_empty(), "systemd-analyze verify:\n{said}");
+    let ours: Vec<&str> = output_text.lines().filter(|line| line.contains("turnpike")).collect();
+    assert!(output.status.success() && ours.is_empty(), "systemd-analyze verify:\n{output_text}");
 }
 
 #[test]
 fn the_unit_stays_as_closed_as_it_was() {
-    let Some(output) = analyze(&["security", "--offline=true", "--threshold", MOST_EXPOSED]) else { return };
-    let said = String::from_utf8_lossy(&output.stdout);
+    let Some(output) = analyze(&["security", "--offline=true", "--threshold", MAX_EXPOSURE]) else { return };
+    let output_text = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),
-        "systemd-analyze security:\n{said}{}",
+        "systemd-analyze security:\n{output_text}{}",
         String::from_utf8_lossy(&output.stderr)
     );
 }

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 async fn targets_are_listed_and_reset_on_the_control_port() {
     let gateway = gateway();
     let url = format!("{}/v1/targets", gateway.control_url());
-    let answer = client().get(&url).send().await.unwrap();
+    let response = client().get(&url).send().await.unwrap();
     assert_eq!(
-        (answer.status().as_u16(), &answer.headers()["content-type"]),
+        (response.status().as_u16(), &response.headers()["content-type"]),
         (200, &"application/json".parse().unwrap())
     );
-    let body: Value = answer.json().await.unwrap();
+    let body: Value = response.json().await.unwrap();
     for target in body["targets"].as_array().unwrap() {
         for field in [
             "config",
@@ -36,13 +36,16 @@ async fn targets_are_listed_and_reset_on_the_control_port() {
         }
     }
     // A config that nobody has, so that tests of breakers are left alone.
-    let nobody = json!({"config": "cf-nobody", "index": "config.targets[0]"}).to_string();
-    let answer = client().post(format!("{url}/reset")).body(nobody).send().await.unwrap();
-    assert_eq!((answer.status().as_u16(), answer.json::<Value>().await.unwrap()), (200, json!({"reset": 0})));
+    let unknown = json!({"config": "cf-nobody", "index": "config.targets[0]"}).to_string();
+    let response = client().post(format!("{url}/reset")).body(unknown).send().await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), response.json::<Value>().await.unwrap()),
+        (200, json!({"reset": 0}))
+    );
 }
 
 #[tokio::test]
-async fn what_cannot_be_meant_is_refused_in_the_usual_shape() {
+async fn invalid_resets_are_refused_in_the_usual_shape() {
     let url = format!("{}/v1/targets", gateway().control_url());
     for (method, path, body, status, code) in [
         (Method::POST, "/reset", "{", 400, "invalid_request"),
@@ -54,22 +57,22 @@ async fn what_cannot_be_meant_is_refused_in_the_usual_shape() {
         (Method::GET, "/cf-nobody", "", 404, "not_found"),
     ] {
         let call = client().request(method.clone(), format!("{url}{path}")).body(body);
-        let answer = call.send().await.unwrap();
-        assert_eq!(answer.status(), status, "{method} {path} {body}");
-        let answer: Value = answer.json().await.unwrap();
-        assert_eq!(answer["error"]["code"], code, "{method} {path} {body}: {answer}");
+        let response = call.send().await.unwrap();
+        assert_eq!(response.status(), status, "{method} {path} {body}");
+        let response: Value = response.json().await.unwrap();
+        assert_eq!(response["error"]["code"], code, "{method} {path} {body}: {response}");
     }
 }
 
 #[tokio::test]
-async fn the_data_port_takes_it_for_a_providers_path() {
+async fn the_data_port_treats_it_as_a_provider_path() {
     let gateway = gateway();
     for (method, path) in [(Method::GET, "/v1/targets"), (Method::POST, "/v1/targets/reset")] {
         let trace = new_trace();
         let call = client().request(method, format!("{}{path}", gateway.data_url()));
         let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
-        let answer = call.header("x-gateway-trace-id", &trace).body("{}").send().await.unwrap();
-        let text = answer.text().await.unwrap();
+        let response = call.header("x-gateway-trace-id", &trace).body("{}").send().await.unwrap();
+        let text = response.text().await.unwrap();
         assert!(!text.contains(r#""targets""#) && !text.contains(r#"{"reset""#), "{path}: {text}");
         let line = gateway.access_line(&trace).await;
         assert_eq!(line["operation"], "proxy", "{line}");

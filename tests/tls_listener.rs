@@ -55,9 +55,9 @@ async fn both_http_versions_are_spoken_over_tls() {
             let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
             let body =
                 json!({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": stream});
-            let answer = call.json(&body).send().await.unwrap();
-            assert_eq!((answer.status().as_u16(), answer.version()), (200, version), "{stream}");
-            let text = answer.text().await.unwrap();
+            let response = call.json(&body).send().await.unwrap();
+            assert_eq!((response.status().as_u16(), response.version()), (200, version), "{stream}");
+            let text = response.text().await.unwrap();
             assert_eq!(sse::events(&text).is_empty(), !stream, "{text}");
         }
     }
@@ -83,8 +83,8 @@ async fn a_renewed_certificate_is_served_without_a_restart_and_a_bad_one_is_not(
 
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
     until("the complaint about the bad pair", async || {
-        let said = gateway.stderr.with("certificate not renewed");
-        (!said.is_empty()).then_some(())
+        let lines = gateway.stderr.lines_with("certificate not renewed");
+        (!lines.is_empty()).then_some(())
     })
     .await;
     assert!(reaches(&new).await, "a bad pair replaced a good one");

@@ -6,7 +6,7 @@ use crate::support::client::{client, new_trace};
 use crate::support::emulator::Emulator;
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::wait::until;
-use crate::support::{Gateway, announce};
+use crate::support::{Gateway, report};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use reqwest::{Body, RequestBuilder};
@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 const MIB: usize = 1 << 20;
 /// What the gateway may need on top, however much passes, KiB.
-const MOST_KIB: u64 = 16 << 10;
+const MAX_KIB: u64 = 16 << 10;
 /// How many transfers run at once.
 const AT_ONCE: usize = 4;
 
@@ -33,19 +33,19 @@ fn call(gateway: &Gateway, method: &str, path: &str) -> RequestBuilder {
 }
 
 /// `count` MiB, one piece at a time.
-fn pieces(count: usize) -> impl futures_util::Stream<Item = Result<Bytes, std::io::Error>> {
-    let piece = Bytes::from(vec![b'x'; MIB]);
-    stream::iter((0..count).map(move |_| Ok(piece.clone())))
+fn chunks(count: usize) -> impl futures_util::Stream<Item = Result<Bytes, std::io::Error>> {
+    let chunk = Bytes::from(vec![b'x'; MIB]);
+    stream::iter((0..count).map(move |_| Ok(chunk.clone())))
 }
 
-const HEAD: &str = "--b\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n\
+const FORM_START: &str = "--b\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n\
     --b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"big.jsonl\"\r\n\r\n";
 const TAIL: &str = "\r\n--b--\r\n";
 
 fn form(count: usize) -> Body {
-    let head = stream::iter([Ok(Bytes::from_static(HEAD.as_bytes()))]);
+    let form_start = stream::iter([Ok(Bytes::from_static(FORM_START.as_bytes()))]);
     let tail = stream::iter([Ok(Bytes::from_static(TAIL.as_bytes()))]);
-    Body::wrap_stream(head.chain(pieces(count)).chain(tail))
+    Body::wrap_stream(form_start.chain(chunks(count)).chain(tail))
 }
 
 /// Holds the gateway's memory at its highest against what it was before.
@@ -53,9 +53,9 @@ fn hold(gateway: &Gateway, what: &str, before: u64) {
     let (_, peak) = gateway.memory();
     let grown = peak.saturating_sub(before);
     if std::env::var("TRANSFER_MIB").is_ok() {
-        announce(&format!("{what}: memory {before} KiB before, {peak} KiB at most"));
+        report(&format!("{what}: memory {before} KiB before, {peak} KiB at most"));
     }
-    assert!(grown < MOST_KIB, "{what}: memory grew by {grown} KiB");
+    assert!(grown < MAX_KIB, "{what}: memory grew by {grown} KiB");
 }
 
 /// A gateway with the emulator outside, whose memory is its own; a small call first, so that what every process needs
@@ -63,8 +63,8 @@ fn hold(gateway: &Gateway, what: &str, before: u64) {
 async fn warm() -> (Emulator, Gateway, u64) {
     let emulator = Emulator::start(None);
     let gateway = Gateway::start(&STANDARD.replace("EMULATOR_PORT", &emulator.port.to_string()));
-    let answer = call(&gateway, "GET", "proxy/x?bytes=1000000").send().await.unwrap();
-    assert_eq!(answer.bytes().await.unwrap().len(), 1_000_000);
+    let response = call(&gateway, "GET", "proxy/x?bytes=1000000").send().await.unwrap();
+    assert_eq!(response.bytes().await.unwrap().len(), 1_000_000);
     let (resident, _) = gateway.memory();
     (emulator, gateway, resident)
 }
@@ -73,15 +73,15 @@ async fn warm() -> (Emulator, Gateway, u64) {
 async fn uploads_pass_in_constant_memory() {
     let (_emulator, gateway, before) = warm().await;
     let size = mebibytes() * MIB;
-    let length = HEAD.len() + size + TAIL.len();
+    let length = FORM_START.len() + size + TAIL.len();
     let upload = async |number: usize| {
         let upload =
             call(&gateway, "POST", "files").header("content-type", "multipart/form-data; boundary=b");
         // Half with a length, half in chunks.
         let upload = if number.is_multiple_of(2) { upload.header("content-length", length) } else { upload };
-        let answer = upload.body(form(mebibytes())).send().await.unwrap();
-        assert_eq!(answer.status(), 200);
-        let file: Value = answer.json().await.unwrap();
+        let response = upload.body(form(mebibytes())).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let file: Value = response.json().await.unwrap();
         assert_eq!((&file["object"], &file["bytes"]), (&"file".into(), &size.into()), "{file}");
     };
     futures_util::future::join_all((0..AT_ONCE).map(upload)).await;
@@ -91,7 +91,7 @@ async fn uploads_pass_in_constant_memory() {
     let upload = async |kind: &str| {
         let upload = call(&gateway, "PUT", "blobs/1")
             .header("content-type", kind)
-            .body(Body::wrap_stream(pieces(mebibytes())));
+            .body(Body::wrap_stream(chunks(mebibytes())));
         let echo: Value = upload.send().await.unwrap().json().await.unwrap();
         assert_eq!(echo["body_bytes"], size, "{kind}: {echo}");
     };
@@ -104,7 +104,7 @@ async fn uploads_pass_in_constant_memory() {
 async fn uploads_of_attempts_pass_whole_and_in_constant_memory() {
     let (_emulator, gateway, before) = warm().await;
     let size = mebibytes() * MIB;
-    let length = HEAD.len() + size + TAIL.len();
+    let length = FORM_START.len() + size + TAIL.len();
     let config =
         r#"{"strategy":{"mode":"fallback"},"targets":[{"provider":"@emulator"},{"provider":"@emulator"}]}"#;
     let upload = async |number: usize| {
@@ -112,8 +112,8 @@ async fn uploads_of_attempts_pass_whole_and_in_constant_memory() {
         let call = call.header("x-gateway-api-key", KEY).header("x-gateway-config", config);
         let call = call.header("content-type", "multipart/form-data; boundary=b");
         let call = if number.is_multiple_of(2) { call.header("content-length", length) } else { call };
-        let answer = call.body(form(mebibytes())).send().await.unwrap();
-        let file: Value = answer.json().await.unwrap();
+        let response = call.body(form(mebibytes())).send().await.unwrap();
+        let file: Value = response.json().await.unwrap();
         assert_eq!((&file["object"], &file["bytes"]), (&"file".into(), &size.into()), "{number} {file}");
     };
     futures_util::future::join_all((0..AT_ONCE).map(upload)).await;
@@ -125,13 +125,13 @@ async fn downloads_pass_in_constant_memory() {
     let (_emulator, gateway, before) = warm().await;
     let size = mebibytes() * MIB;
     let download = async |path: &str| {
-        let answer = call(&gateway, "GET", &format!("{path}?bytes={size}")).send().await.unwrap();
-        assert_eq!(answer.status(), 200, "{path}");
-        assert_eq!(answer.content_length(), Some(size as u64), "{path}");
-        let mut pieces = answer.bytes_stream();
+        let response = call(&gateway, "GET", &format!("{path}?bytes={size}")).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(response.content_length(), Some(size as u64), "{path}");
+        let mut chunks = response.bytes_stream();
         let mut got = 0;
-        while let Some(piece) = pieces.next().await {
-            got += piece.unwrap_or_else(|error| panic!("{path}: after {got} bytes: {error}")).len();
+        while let Some(chunk) = chunks.next().await {
+            got += chunk.unwrap_or_else(|error| panic!("{path}: after {got} bytes: {error}")).len();
         }
         assert_eq!(got, size, "{path}");
     };
@@ -140,29 +140,29 @@ async fn downloads_pass_in_constant_memory() {
 }
 
 #[tokio::test]
-async fn a_caller_that_does_not_read_holds_the_provider_up() {
+async fn a_client_that_does_not_read_slows_the_provider_down() {
     let (_emulator, gateway, before) = warm().await;
-    let mut callers = Vec::new();
+    let mut clients = Vec::new();
     for path in ["GET /v1/blobs?bytes=100000000", "GET /v1/events?sse=1000000"] {
-        let mut caller = TcpStream::connect(("127.0.0.1", gateway.ports.data)).await.unwrap();
+        let mut connection = TcpStream::connect(("127.0.0.1", gateway.ports.data)).await.unwrap();
         let head = format!(
             "{path} HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {KEY}\r\nx-gateway-provider: @emulator\r\n\r\n"
         );
-        caller.write_all(head.as_bytes()).await.unwrap();
+        connection.write_all(head.as_bytes()).await.unwrap();
         let mut first = [0; 4096];
-        assert!(caller.read(&mut first).await.unwrap() > 0, "{path}");
-        callers.push(caller);
+        assert!(connection.read(&mut first).await.unwrap() > 0, "{path}");
+        clients.push(connection);
     }
     // An attempt: held by the orchestrator, not by Pingora.
-    let mut caller = TcpStream::connect(("127.0.0.1", gateway.ports.data)).await.unwrap();
+    let mut connection = TcpStream::connect(("127.0.0.1", gateway.ports.data)).await.unwrap();
     let body = r#"{"model":"m?tokens=900000","stream":true,"messages":[{"role":"user","content":"a"}]}"#;
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {KEY}\r\nx-gateway-provider: @emulator\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     );
-    caller.write_all(head.as_bytes()).await.unwrap();
-    callers.push(caller);
+    connection.write_all(head.as_bytes()).await.unwrap();
+    clients.push(connection);
     // Once everything between provider and caller is full, nothing moves any more.
     let (mut last, mut unmoved) = (0, 0);
     until("the transfers to come to a stop", async || {
@@ -176,22 +176,22 @@ async fn a_caller_that_does_not_read_holds_the_provider_up() {
 }
 
 #[tokio::test]
-async fn a_provider_that_does_not_read_holds_the_caller_up() {
+async fn a_provider_that_does_not_read_slows_the_client_down() {
     let (_emulator, gateway, before) = warm().await;
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let host = format!("http://{}/v1", listener.local_addr().unwrap());
     let accepted = tokio::spawn(async move { listener.accept().await.unwrap() });
-    let mut caller = TcpStream::connect(("127.0.0.1", gateway.ports.data)).await.unwrap();
+    let mut connection = TcpStream::connect(("127.0.0.1", gateway.ports.data)).await.unwrap();
     let head = format!(
         "POST /v1/files HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {KEY}\r\nx-gateway-provider: openai\r\n\
          authorization: Bearer k\r\nx-gateway-custom-host: {host}\r\ncontent-type: multipart/form-data; boundary=b\r\n\
          content-length: 10000000000\r\n\r\n"
     );
-    caller.write_all(head.as_bytes()).await.unwrap();
+    connection.write_all(head.as_bytes()).await.unwrap();
     let _unread = accepted.await.unwrap();
-    let piece = vec![b'x'; MIB];
+    let chunk = vec![b'x'; MIB];
     let mut sent = 0;
-    while let Ok(written) = tokio::time::timeout(Duration::from_millis(500), caller.write(&piece)).await {
+    while let Ok(written) = tokio::time::timeout(Duration::from_millis(500), connection.write(&chunk)).await {
         sent += written.unwrap();
         assert!(sent < 64 * MIB, "{sent} bytes were taken from the caller and read by nobody");
     }

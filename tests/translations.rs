@@ -6,11 +6,11 @@
 
 use crate::support::client::client;
 use crate::support::emulator::Emulator;
-use crate::support::expected::{Said, Shape, data, message, parsed};
+use crate::support::expected::{ChatContent, Shape, data, message, parsed};
 use crate::support::recording::{self, Recording};
 use crate::support::schemas::Schemas;
 use crate::support::settings::{KEY, STANDARD};
-use crate::support::{Gateway, announce};
+use crate::support::{Gateway, report};
 use futures_util::{StreamExt, stream};
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -54,9 +54,9 @@ pub(crate) struct Trip<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_recorded_providers_said_comes_through_in_openais_words() {
+async fn recorded_responses_translate_to_openais_format() {
     let Some(file) = recording::file() else {
-        return announce("SKIPPED: translations: no ../shared/traffic beside this checkout");
+        return report("SKIPPED: translations: no ../shared/traffic beside this checkout");
     };
     let recordings = recording::all(&std::fs::read_to_string(&file).unwrap());
     let schemas = Schemas::load(&recordings).unwrap();
@@ -74,7 +74,7 @@ async fn what_recorded_providers_said_comes_through_in_openais_words() {
         problems.join("\n")
     );
     assert!(trips.len() > 700, "only {} trips were made", trips.len());
-    announce(&told("translations", &trips));
+    report(&summary("translations", &trips));
 }
 
 pub(crate) fn settings(port: u16) -> String {
@@ -95,9 +95,9 @@ pub(crate) fn settings(port: u16) -> String {
 pub(crate) fn trips(recordings: &[Recording]) -> Vec<Trip<'_>> {
     let mut trips = Vec::new();
     for recording in recordings {
-        let on =
+        let is_host =
             |row: &&(&str, &str, _, _, _)| recording.host.ends_with(row.0) && recording.path.contains(row.1);
-        let Some(&(_, _, provider, shape, _)) = HOSTS.iter().find(on) else { continue };
+        let Some(&(_, _, provider, shape, _)) = HOSTS.iter().find(is_host) else { continue };
         if recording.path.contains("count_tokens") {
             continue;
         }
@@ -123,20 +123,21 @@ async fn travel(client: &Client, gateway: &Gateway, schemas: &Schemas, trip: &Tr
     let call = call.header("x-gateway-api-key", KEY).header("x-replay-id", &recording.id);
     let call = call.header("x-gateway-provider", format!("@recorded-{provider}"));
     let call = cut.iter().fold(call, |call, (name, value)| call.header(*name, *value));
-    let answer = call.json(&body).send().await.unwrap();
-    let status = answer.status().as_u16();
-    let body = answer.bytes().await.unwrap();
+    let response = call.json(&body).send().await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.bytes().await.unwrap();
     let mut problems = Vec::new();
     if status != recording.status {
         problems.push(format!("status {status}, not {}", recording.status));
     } else if status >= 400 {
-        let (got, wanted) = (Said::of(recording, *shape).error.unwrap(), serde_json::from_slice(&body));
+        let (got, wanted) =
+            (ChatContent::from_recording(recording, *shape).error.unwrap(), serde_json::from_slice(&body));
         let wanted: Value = wanted.unwrap_or_default();
         if message(&wanted) != got || !wanted["error"]["message"].is_string() {
             problems.push(format!("error {wanted}, not {got:?}"));
         }
     } else {
-        let wanted = Said::of(recording, *shape);
+        let wanted = ChatContent::from_recording(recording, *shape);
         problems.extend(compare(&read(&body, streamed), &wanted));
         problems.extend(schemas.problems(&body, streamed));
         // A stream that ends in an error must not look finished.
@@ -150,16 +151,16 @@ async fn travel(client: &Client, gateway: &Gateway, schemas: &Schemas, trip: &Tr
 }
 
 /// What the caller was told.
-fn read(body: &[u8], streamed: bool) -> Said {
-    let mut said = Said::default();
+fn read(body: &[u8], streamed: bool) -> ChatContent {
+    let mut content = ChatContent::default();
     let mut calls = BTreeMap::new();
     let events = if streamed { data(body) } else { vec![serde_json::from_slice(body).unwrap_or_default()] };
-    events.iter().for_each(|event| said.openai(event, &mut calls));
-    said.tools.extend(calls.into_values().map(|(name, arguments)| (name, parsed(&arguments))));
-    said
+    events.iter().for_each(|event| content.openai(event, &mut calls));
+    content.tools.extend(calls.into_values().map(|(name, arguments)| (name, parsed(&arguments))));
+    content
 }
 
-pub(crate) fn compare(got: &Said, wanted: &Said) -> Vec<String> {
+pub(crate) fn compare(got: &ChatContent, wanted: &ChatContent) -> Vec<String> {
     let mut problems = Vec::new();
     let mut differs = |what: &str, got: String, wanted: String| {
         if got != wanted {
@@ -176,7 +177,7 @@ pub(crate) fn compare(got: &Said, wanted: &Said) -> Vec<String> {
 }
 
 /// How many recordings of each provider came through.
-pub(crate) fn told(title: &str, trips: &[Trip<'_>]) -> String {
+pub(crate) fn summary(title: &str, trips: &[Trip<'_>]) -> String {
     let mut counts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     for Trip { recording, provider, cut, .. } in trips {
         let count = counts.entry(provider).or_default();

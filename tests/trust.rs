@@ -68,8 +68,10 @@ async fn a_provider_is_trusted_by_the_given_authorities_alone() {
     let plain = Gateway::start(&settings);
     assert_eq!(status(&plain).await, 502, "nobody the built-in authorities know");
     plain.reload(&trusting);
-    until("the warning", async || plain.stderr.with("changes of tls wait for a restart").first().cloned())
-        .await;
+    until("the warning", async || {
+        plain.stderr.lines_with("changes of tls wait for a restart").first().cloned()
+    })
+    .await;
 
     std::fs::write(&ca_file, "no certificate").unwrap();
     let file = folder.path().join("turnpike.yaml");
@@ -90,8 +92,8 @@ async fn a_renewed_certificate_is_served_without_a_restart() {
         reqwest::Client::builder().no_proxy().tls_certs_only([root]).build().unwrap()
     };
     let url = format!("https://127.0.0.1:{}/livez", gateway.ports.data);
-    let answer = trusting(&first).get(&url).send().await.unwrap();
-    assert_eq!((answer.status().as_u16(), answer.version()), (200, reqwest::Version::HTTP_2));
+    let response = trusting(&first).get(&url).send().await.unwrap();
+    assert_eq!((response.status().as_u16(), response.version()), (200, reqwest::Version::HTTP_2));
     assert!(trusting(&second).get(&url).send().await.is_err());
 
     second.issue(folder.path());
@@ -99,6 +101,7 @@ async fn a_renewed_certificate_is_served_without_a_restart() {
 
     // Half a renewal changes nothing.
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
-    until("the complaint", async || gateway.stderr.with("certificate not renewed").first().cloned()).await;
+    until("the complaint", async || gateway.stderr.lines_with("certificate not renewed").first().cloned())
+        .await;
     assert_eq!(trusting(&second).get(&url).send().await.unwrap().status(), 200);
 }

@@ -15,12 +15,12 @@ fn post(gateway: &Gateway, body: &Value) -> RequestBuilder {
 }
 
 async fn problem(call: RequestBuilder) -> (u16, Value) {
-    let answer = call.send().await.unwrap();
-    (answer.status().as_u16(), answer.json().await.unwrap())
+    let response = call.send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
 }
 
 #[tokio::test]
-async fn every_way_to_name_a_provider_arrives_there() {
+async fn every_form_of_provider_name_is_resolved() {
     let gateway = gateway();
     let by_model = json!({"model": "@emulator/gpt-4o-mini", "messages": [{"role": "user", "content": "Hi"}]});
     let by_override = r#"{"retry": {"attempts": 1}, "override_params": {"model": "@emulator/gpt-4o-mini"}}"#;
@@ -45,20 +45,20 @@ async fn every_way_to_name_a_provider_arrives_there() {
         let tag = new_trace();
         let call = post(&gateway, body).header("x-emulator-tag", &tag);
         let call = header.into_iter().fold(call, |call, (name, value)| call.header(name, value));
-        let answer = call.send().await.unwrap();
-        let status = answer.status();
-        let given = answer.headers().get("x-gateway-last-used-option-index").cloned();
-        assert_eq!(status, 200, "{what}: {}", answer.text().await.unwrap());
+        let response = call.send().await.unwrap();
+        let status = response.status();
+        let given = response.headers().get("x-gateway-last-used-option-index").cloned();
+        assert_eq!(status, 200, "{what}: {}", response.text().await.unwrap());
         assert_eq!(given.unwrap(), index, "{what}");
-        let seen = gateway.emulator_requests(&tag).await;
-        assert!(seen[0].to_string().contains(PROVIDER_KEY), "{what} {seen:?}");
-        let sent: Value = serde_json::from_str(seen[0]["body"].as_str().unwrap()).unwrap();
+        let requests = gateway.emulator_requests(&tag).await;
+        assert!(requests[0].to_string().contains(PROVIDER_KEY), "{what} {requests:?}");
+        let sent: Value = serde_json::from_str(requests[0]["body"].as_str().unwrap()).unwrap();
         assert_eq!(sent["model"], "gpt-4o-mini", "{what}");
     }
 }
 
 #[tokio::test]
-async fn what_names_no_provider_is_told_what_to_do() {
+async fn requests_without_a_provider_are_refused_with_advice() {
     let gateway = gateway();
     // header, what the message says, param
     let rows = [
@@ -75,19 +75,19 @@ async fn what_names_no_provider_is_told_what_to_do() {
         ),
         (Some(("x-gateway-provider", "openai")), "key", "authorization"),
     ];
-    for (header, said, _param) in rows {
+    for (header, expected, _param) in rows {
         let call = post(&gateway, &hello(false));
         let call = header.into_iter().fold(call, |call, (name, value)| call.header(name, value));
         let (status, body) = problem(call).await;
         let message = body["error"]["message"].as_str().unwrap_or_default();
-        assert!((400..=401).contains(&status) && message.contains(said), "{header:?} {status} {body}");
-        assert_eq!(status == 401, said == "key", "{header:?} {body}");
+        assert!((400..=401).contains(&status) && message.contains(expected), "{header:?} {status} {body}");
+        assert_eq!(status == 401, expected == "key", "{header:?} {body}");
         assert!(body["error"]["param"].is_string(), "{header:?} {body}");
     }
 }
 
 #[tokio::test]
-async fn all_problems_of_a_config_are_told_at_once_each_with_its_path() {
+async fn all_problems_of_a_config_are_reported_with_their_paths() {
     let gateway = gateway();
     let config = json!({
         "strategy": {"mode": "sometimes"},
@@ -109,7 +109,7 @@ async fn all_problems_of_a_config_are_told_at_once_each_with_its_path() {
 }
 
 #[tokio::test]
-async fn every_mode_chooses_a_target_and_says_which() {
+async fn every_mode_chooses_a_target_and_reports_it() {
     let gateway = gateway();
     let targets = r#""targets": [{"name": "a", "provider": "@emulator", "weight": 0}, {"name": "b", "provider": "@emulator"}]"#;
     for (mode, more, index) in [
@@ -123,23 +123,23 @@ async fn every_mode_chooses_a_target_and_says_which() {
         ),
     ] {
         let config = format!(r#"{{"strategy": {{"mode": "{mode}"{more}}}, {targets}}}"#);
-        let answer = post(&gateway, &hello(false)).header("x-gateway-config", config).send().await.unwrap();
-        assert_eq!(answer.status(), 200, "{mode}");
-        assert_eq!(answer.headers()["x-gateway-last-used-option-index"], index, "{mode}");
+        let response = post(&gateway, &hello(false)).header("x-gateway-config", config).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{mode}");
+        assert_eq!(response.headers()["x-gateway-last-used-option-index"], index, "{mode}");
     }
     let saved = post(&gateway, &hello(false)).header("x-gateway-config", "cf-fallback").send().await.unwrap();
     assert_eq!(saved.status(), 200);
 }
 
 #[tokio::test]
-async fn what_names_nothing_goes_by_the_default() {
+async fn requests_without_a_config_use_the_default() {
     for default in ["cf-override", "'@emulator'"] {
         let gateway = Gateway::start(&format!("{STANDARD}default_config: {default}\n"));
         let tag = new_trace();
         let call = post(&gateway, &hello(false)).header("x-emulator-tag", &tag);
         assert_eq!(call.send().await.unwrap().status(), 200, "{default}");
-        let seen = gateway.emulator_requests(&tag).await;
-        let sent: Value = serde_json::from_str(seen[0]["body"].as_str().unwrap()).unwrap();
+        let requests = gateway.emulator_requests(&tag).await;
+        let sent: Value = serde_json::from_str(requests[0]["body"].as_str().unwrap()).unwrap();
         assert_eq!(sent["temperature"].is_number(), default == "cf-override", "{default} {sent}");
         // Whoever names something is not overruled by it.
         let (status, body) =
@@ -150,16 +150,16 @@ async fn what_names_nothing_goes_by_the_default() {
 
 /// Only what must change changes: every other byte is the caller's.
 #[tokio::test]
-async fn the_slug_leaves_the_model_and_every_other_byte_stays() {
+async fn the_slug_is_removed_from_the_model_and_nothing_else_changes() {
     let gateway = gateway();
     let body = "{ \"messages\":[{\"role\":\"user\",\"content\":\"\\u00e4 \u{1F98A}\"}] ,\n\t\"model\" : \"@emulator/a/b@c\",\
                 \"temperature\":1.50e0,\"n\":1,\"new_field\":{\"z\":1,\"a\":[ ]} }";
     let tag = new_trace();
     let call = post(&gateway, &json!({})).header("x-emulator-tag", &tag).body(body);
-    let answer = call.send().await.unwrap();
-    assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
-    let seen = gateway.emulator_requests(&tag).await;
-    assert_eq!(seen[0]["body"], body.replace("@emulator/a/b@c", "a/b@c"));
+    let response = call.send().await.unwrap();
+    assert_eq!(response.status(), 200, "{}", response.text().await.unwrap());
+    let requests = gateway.emulator_requests(&tag).await;
+    assert_eq!(requests[0]["body"], body.replace("@emulator/a/b@c", "a/b@c"));
 
     // Workers AI's own names begin with an @ as well.
     let tag = new_trace();
@@ -170,7 +170,7 @@ async fn the_slug_leaves_the_model_and_every_other_byte_stays() {
 }
 
 #[tokio::test]
-async fn override_params_replace_and_add_members_on_every_way() {
+async fn override_params_replace_and_add_members_for_every_request_kind() {
     let gateway = gateway();
     for (stream, long) in [(false, false), (true, false), (false, true)] {
         let tag = new_trace();
@@ -187,12 +187,12 @@ async fn override_params_replace_and_add_members_on_every_way() {
         wanted["temperature"] = 0.5.into();
         wanted["user"] = "ü".into();
         wanted["stop"] = json!(["x"]);
-        let seen = gateway.emulator_requests(&tag).await;
+        let requests = gateway.emulator_requests(&tag).await;
         match long {
             // The log keeps 64 KiB only.
-            true => assert!(seen[0]["body_bytes"].as_u64().unwrap() > 100_000),
+            true => assert!(requests[0]["body_bytes"].as_u64().unwrap() > 100_000),
             false => {
-                let sent: Value = serde_json::from_str(seen[0]["body"].as_str().unwrap()).unwrap();
+                let sent: Value = serde_json::from_str(requests[0]["body"].as_str().unwrap()).unwrap();
                 assert_eq!(sent, wanted);
             }
         }
@@ -214,11 +214,14 @@ async fn any_path_reaches_the_provider_with_any_method() {
         let call = call.header("x-gateway-api-key", KEY).header("x-gateway-config", "cf-emulator");
         let call = call.header("x-emulator-tag", &tag).body("some text");
         assert_eq!(call.send().await.unwrap().status(), 200, "{method} {path}");
-        let seen = gateway.emulator_requests(&tag).await;
+        let requests = gateway.emulator_requests(&tag).await;
         let (wanted, query) = path.split_once('?').unwrap_or((path, ""));
         let wanted = wanted.strip_prefix("proxy/").unwrap_or(wanted);
-        assert_eq!(seen[0]["path"], format!("/v1/{wanted}"), "{method}");
-        assert_eq!(seen[0]["query"].as_str().unwrap_or_default(), query, "{method}");
-        assert_eq!((&seen[0]["method"], &seen[0]["body"]), (&json!(method.as_str()), &json!("some text")));
+        assert_eq!(requests[0]["path"], format!("/v1/{wanted}"), "{method}");
+        assert_eq!(requests[0]["query"].as_str().unwrap_or_default(), query, "{method}");
+        assert_eq!(
+            (&requests[0]["method"], &requests[0]["body"]),
+            (&json!(method.as_str()), &json!("some text"))
+        );
     }
 }

@@ -10,7 +10,7 @@ use memchr::memmem;
 #[derive(Debug, Clone, Copy, Default)]
 enum Framing {
     #[default]
-    HeadNotRead,
+    HeadersNotRead,
     Length(usize),
     Chunked,
     UntilClosed,
@@ -19,7 +19,7 @@ enum Framing {
 
 /// An answer being read; its buffers live as long as the connection.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     input: Vec<u8>,
     /// How much of `input` is used up.
     used: usize,
@@ -29,13 +29,13 @@ pub(crate) struct Answer {
     framing: Framing,
 }
 
-impl Answer {
+impl Response {
     /// Makes ready for the next answer on the same connection.
     pub(crate) fn restart(&mut self) {
         self.input.drain(..self.used);
         self.used = 0;
         self.body.clear();
-        self.framing = Framing::HeadNotRead;
+        self.framing = Framing::HeadersNotRead;
     }
 
     /// Where bytes from the socket go.
@@ -51,7 +51,7 @@ impl Answer {
         matches!(self.framing, Framing::Complete)
     }
 
-    pub(crate) fn keeps_alive(&self) -> bool {
+    pub(crate) fn is_keep_alive(&self) -> bool {
         !self.close
     }
 
@@ -60,11 +60,11 @@ impl Answer {
     /// # Errors
     /// What is not HTTP/1.1 as we know it.
     pub(crate) fn advance(&mut self) -> Result<(), Failure> {
-        if matches!(self.framing, Framing::HeadNotRead) {
-            self.read_head()?;
+        if matches!(self.framing, Framing::HeadersNotRead) {
+            self.read_headers()?;
         }
         match self.framing {
-            Framing::HeadNotRead | Framing::Complete => {}
+            Framing::HeadersNotRead | Framing::Complete => {}
             Framing::Length(length) => {
                 self.take(length - self.body.len());
                 if self.body.len() == length {
@@ -114,14 +114,14 @@ impl Answer {
     }
 
     /// Moves up to `most` bytes from the input to the body.
-    fn take(&mut self, most: usize) {
+    fn take(&mut self, limit: usize) {
         let rest = self.input.get(self.used..).unwrap_or_default();
-        let taken = rest.get(..most).unwrap_or(rest);
+        let taken = rest.get(..limit).unwrap_or(rest);
         self.body.extend_from_slice(taken);
         self.used += taken.len();
     }
 
-    fn read_head(&mut self) -> Result<(), Failure> {
+    fn read_headers(&mut self) -> Result<(), Failure> {
         let Some(end) = memmem::find(self.rest(), b"\r\n\r\n") else { return Ok(()) };
         let head = std::str::from_utf8(self.rest().get(..end).unwrap_or_default())?;
         let mut lines = head.split("\r\n");

@@ -150,12 +150,12 @@ impl Case {
         let cpu = || subject.proxy.as_ref().map_or(Ok(Duration::ZERO), Process::cpu);
         let before = cpu()?;
         let tally = drive(load).map_err(|failure| format!("{}, {:?}: {failure}", self.name, subject.path))?;
-        Ok(Figures::of(tally, cpu()? - before))
+        Ok(Figures::new(tally, cpu()? - before))
     }
 }
 
 impl Figures {
-    fn of(mut tally: Tally, cpu: Duration) -> Self {
+    fn new(mut tally: Tally, cpu: Duration) -> Self {
         let count = tally.whole.len().max(1) as f64;
         Self {
             per_second: count / tally.elapsed.as_secs_f64(),

@@ -4,7 +4,7 @@
 //! end of the HTTP body both came. Not a general client: no TLS, no redirects, no trailers.
 
 use super::Failure;
-use super::answer::Answer;
+use super::answer::Response;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -46,14 +46,14 @@ pub(crate) struct Tally {
 }
 
 /// An answer that is late by this is a failure of the run.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Drives `load` to its end.
 ///
 /// # Errors
 /// The first answer that was wrong, or missing: a figure with failures in it is no figure.
 pub(crate) fn drive(load: Load) -> Result<Tally, Failure> {
-    let limit = load.length + PATIENCE;
+    let limit = load.length + RESPONSE_TIMEOUT;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     local.block_on(&runtime, async {
@@ -64,10 +64,10 @@ pub(crate) fn drive(load: Load) -> Result<Tally, Failure> {
 }
 
 async fn drive_all(load: Rc<Load>) -> Result<Tally, Failure> {
-    let turn = Rc::new(Cell::new(0));
+    let ticket = Rc::new(Cell::new(0));
     let start = Instant::now();
     let workers: Vec<_> = (0..load.connections)
-        .map(|_| tokio::task::spawn_local(work(Rc::clone(&load), Rc::clone(&turn), start)))
+        .map(|_| tokio::task::spawn_local(work(Rc::clone(&load), Rc::clone(&ticket), start)))
         .collect();
     let mut tally = Tally::default();
     for worker in workers {
@@ -79,12 +79,12 @@ async fn drive_all(load: Rc<Load>) -> Result<Tally, Failure> {
     Ok(tally)
 }
 
-async fn work(load: Rc<Load>, turn: Rc<Cell<u32>>, start: Instant) -> Result<Tally, Failure> {
+async fn work(load: Rc<Load>, ticket: Rc<Cell<u32>>, start: Instant) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
     let mut connection: Option<Connection> = None;
     loop {
         if let Some(rate) = load.rate {
-            let due = Duration::from_secs_f64(f64::from(turn.replace(turn.get() + 1)) / rate);
+            let due = Duration::from_secs_f64(f64::from(ticket.replace(ticket.get() + 1)) / rate);
             if due >= load.length {
                 return Ok(tally);
             }
@@ -98,10 +98,10 @@ async fn work(load: Rc<Load>, turn: Rc<Cell<u32>>, start: Instant) -> Result<Tal
         };
         let sent = Instant::now();
         let first = open.exchange(&load.request, sent).await?;
-        open.answer.check(load.expect)?;
+        open.response.check(load.expect)?;
         tally.whole.push(nanoseconds(sent.elapsed()));
         tally.first.push(nanoseconds(first));
-        if open.answer.keeps_alive() {
+        if open.response.is_keep_alive() {
             connection = Some(open);
         }
     }
@@ -136,7 +136,7 @@ pub(crate) fn with_open_streams<T>(
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + RESPONSE_TIMEOUT;
         while opened.get() < count && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -151,48 +151,49 @@ pub(crate) fn with_open_streams<T>(
 
 async fn hold(load: &Load, opened: &Cell<usize>) -> Result<(), Failure> {
     let mut connection = Connection::open(load.address).await?;
-    connection.exchange_until(&load.request, |answer| answer.body().starts_with(b"data:")).await?;
+    connection.exchange_until(&load.request, |response| response.body().starts_with(b"data:")).await?;
     opened.set(opened.get() + 1);
-    connection.read_until(|answer| answer.is_complete()).await?;
+    connection.read_until(|response| response.is_complete()).await?;
     Err("a stream that was to stay open ended".into())
 }
 
 struct Connection {
     stream: TcpStream,
-    answer: Answer,
+    response: Response,
 }
 
 impl Connection {
     async fn open(address: SocketAddr) -> Result<Self, Failure> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, answer: Answer::default() })
+        Ok(Self { stream, response: Response::default() })
     }
 
     /// Sends `request`, reads the whole answer, returns the time to its first body byte.
     async fn exchange(&mut self, request: &[u8], sent: Instant) -> Result<Duration, Failure> {
-        self.exchange_until(request, |answer| !answer.body().is_empty() || answer.is_complete()).await?;
+        self.exchange_until(request, |response| !response.body().is_empty() || response.is_complete())
+            .await?;
         let first = sent.elapsed();
-        self.read_until(Answer::is_complete).await?;
+        self.read_until(Response::is_complete).await?;
         Ok(first)
     }
 
     async fn exchange_until(
         &mut self,
         request: &[u8],
-        done: impl Fn(&Answer) -> bool,
+        done: impl Fn(&Response) -> bool,
     ) -> Result<(), Failure> {
-        self.answer.restart();
+        self.response.restart();
         self.stream.write_all(request).await?;
         self.read_until(done).await
     }
 
-    async fn read_until(&mut self, done: impl Fn(&Answer) -> bool) -> Result<(), Failure> {
-        while !done(&self.answer) {
-            if self.stream.read_buf(self.answer.input()).await? == 0 {
-                return self.answer.closed();
+    async fn read_until(&mut self, done: impl Fn(&Response) -> bool) -> Result<(), Failure> {
+        while !done(&self.response) {
+            if self.stream.read_buf(self.response.input()).await? == 0 {
+                return self.response.closed();
             }
-            self.answer.advance()?;
+            self.response.advance()?;
         }
         Ok(())
     }

@@ -101,7 +101,7 @@ fn start_all(options: &Options, bench: &Bench, upstream: SocketAddr) -> Result<V
 }
 
 impl Options {
-    fn read(mut words: impl Iterator<Item = String>) -> Result<Self, Failure> {
+    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, Failure> {
         let mut options = Self {
             rounds: 5,
             length: Duration::from_secs(3),
@@ -112,9 +112,9 @@ impl Options {
             upstream: None,
             gateway: PathBuf::from(env!("CARGO_BIN_EXE_turnpike")),
         };
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or(format!("{word} needs a value"));
-            match word.as_str() {
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
+            match argument.as_str() {
                 // Cargo says so to every bench.
                 "--bench" => {}
                 "--quick" => (options.rounds, options.length) = (3, Duration::from_secs(1)),
@@ -126,7 +126,7 @@ impl Options {
                 "--gateway" => options.gateway = PathBuf::from(value()?),
                 _ => {
                     return Err(
-                        format!("{word} is not an option; see the top of benches/load/main.rs").into()
+                        format!("{argument} is not an option; see the top of benches/load/main.rs").into()
                     );
                 }
             }

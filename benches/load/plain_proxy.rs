@@ -24,8 +24,8 @@ impl ProxyHttp for Plain {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let [listen, upstream, threads] = words.as_slice() else {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [listen, upstream, threads] = arguments.as_slice() else {
         return Err("usage: plain_proxy LISTEN UPSTREAM THREADS".into());
     };
     let conf = ServerConf { threads: threads.parse()?, ..ServerConf::default() };

@@ -31,10 +31,11 @@ impl Process {
         while TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_err() {
             let ended = process.child.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {
-                let said = fs::read_to_string(log).unwrap_or_default();
-                return Err(
-                    format!("{name} does not listen on {address} ({ended:?}). It said: {said}").into()
-                );
+                let output_text = fs::read_to_string(log).unwrap_or_default();
+                return Err(format!(
+                    "{name} does not listen on {address} ({ended:?}). It said: {output_text}"
+                )
+                .into());
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -149,8 +150,8 @@ pub(crate) fn plain_proxy() -> Result<PathBuf, Failure> {
         let mut command = Command::new(cargo);
         // What cargo told us about our package it must not hear as its own environment: build scripts that
         // watch these names (ring's) would run again, and half the tree be built anew, on every bench.
-        let told = std::env::vars().map(|(name, _)| name);
-        for name in told.filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        let names = std::env::vars().map(|(name, _)| name);
+        for name in names.filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
         {
             command.env_remove(name);
         }
@@ -172,7 +173,8 @@ pub(crate) fn raise_file_limit(streams: usize) -> Result<(), Failure> {
     let wanted = streams * 2 + 500;
     let limits = fs::read_to_string("/proc/self/limits")?;
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap_or_default();
-    let soft: usize = line.split_whitespace().nth(3).and_then(|word| word.parse().ok()).unwrap_or(usize::MAX);
+    let soft: usize =
+        line.split_whitespace().nth(3).and_then(|field| field.parse().ok()).unwrap_or(usize::MAX);
     if soft >= wanted {
         return Ok(());
     }

@@ -107,13 +107,14 @@ impl Results {
     }
 
     fn case_rows(&self, case: &'static Case, rows: &mut Vec<Row>) {
-        let mut row = |what: &str, words: &str, figure: fn(&Figures) -> f64| {
-            let median_of = |path| median(self.of(case, path).map(|run| figure(&run.figures)).collect());
-            let (plain, gateway) = (median_of(Path::Plain), median_of(Path::Gateway));
+        let mut row = |what: &str, unit: &str, figure: fn(&Figures) -> f64| {
+            let median_for =
+                |path| median(self.runs_of(case, path).map(|run| figure(&run.figures)).collect());
+            let (plain, gateway) = (median_for(Path::Plain), median_for(Path::Gateway));
             rows.push(Row {
                 name: format!("{}.{what}", case.name),
-                title: format!("{}: {words}", case.title),
-                direct: median_of(Path::Direct).filter(|&value| value > 0.0),
+                title: format!("{}: {unit}", case.title),
+                direct: median_for(Path::Direct).filter(|&value| value > 0.0),
                 plain,
                 gateway,
                 ratio: median(self.ratios(case, figure)),
@@ -152,11 +153,11 @@ impl Results {
     }
 
     fn memory_row(&self, name: &str, title: &str, figure: fn(&Memory) -> f64, limit: f64) -> Row {
-        let median_of = |path| {
-            let of_path = self.memory.iter().filter(|(one, _)| *one == path);
-            median(of_path.map(|(_, memory)| figure(memory)).collect())
+        let median_for = |path| {
+            let figures_of_path = self.memory.iter().filter(|(one, _)| *one == path);
+            median(figures_of_path.map(|(_, memory)| figure(memory)).collect())
         };
-        let (plain, gateway) = (median_of(Path::Plain), median_of(Path::Gateway));
+        let (plain, gateway) = (median_for(Path::Plain), median_for(Path::Gateway));
         Row {
             name: name.to_owned(),
             title: title.to_owned(),
@@ -169,14 +170,14 @@ impl Results {
         }
     }
 
-    fn of<'a>(&'a self, case: &'a Case, path: Path) -> impl Iterator<Item = &'a Run> {
+    fn runs_of<'a>(&'a self, case: &'a Case, path: Path) -> impl Iterator<Item = &'a Run> {
         self.runs.iter().filter(move |run| run.case.name == case.name && run.path == path)
     }
 
     fn ratios(&self, case: &Case, figure: fn(&Figures) -> f64) -> Vec<f64> {
-        let gateways = self.of(case, Path::Gateway);
+        let gateways = self.runs_of(case, Path::Gateway);
         let pairs = gateways.filter_map(|gateway| {
-            let plain = self.of(case, Path::Plain).find(|plain| plain.round == gateway.round)?;
+            let plain = self.runs_of(case, Path::Plain).find(|plain| plain.round == gateway.round)?;
             Some(figure(&gateway.figures) / figure(&plain.figures))
         });
         pairs.collect()

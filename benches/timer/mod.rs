@@ -24,7 +24,7 @@ pub(crate) struct Timer {
 impl Timer {
     /// Prints the head of the table.
     pub(crate) fn start() -> Self {
-        let wanted = std::env::args().skip(1).find(|word| !word.starts_with("--"));
+        let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
         print("| | ns | allocations | bytes allocated |\n|---|---:|---:|---:|");
         Self { wanted }
     }

@@ -4,8 +4,8 @@
 
 use super::anthropic_stream;
 use super::call::Call;
-use super::reply::{Dialect, Refusal, Reply};
-use super::talk::{self, Asked, Format, Message, Tool, Turn};
+use super::reply::{ApiError, Dialect, Reply};
+use super::talk::{self, ChatInput, Completion, Format, Message, Tool};
 use super::words::{self, End, quote};
 use serde::Deserialize;
 use serde_json::json;
@@ -54,7 +54,7 @@ pub(super) enum Block {
 }
 
 /// What a whole and a streamed answer have in common.
-pub(super) struct Told {
+pub(super) struct Generated {
     pub(super) id: String,
     /// A JSON string.
     pub(super) model: String,
@@ -67,28 +67,28 @@ pub(super) struct Told {
 }
 
 impl Request<'_> {
-    fn messages(&self) -> Result<&[Message<'_>], Refusal> {
+    fn messages(&self) -> Result<&[Message<'_>], ApiError> {
         match self.messages.as_deref() {
-            Some([]) => Err(Refusal::bad("messages: at least one message is required").in_dialect(DIALECT)),
+            Some([]) => Err(ApiError::bad("messages: at least one message is required").in_dialect(DIALECT)),
             Some(messages) => Ok(messages),
-            None => Err(Refusal::bad("messages: Field required").in_dialect(DIALECT)),
+            None => Err(ApiError::bad("messages: Field required").in_dialect(DIALECT)),
         }
     }
 
     fn input_tokens(&self, messages: &[Message<'_>]) -> u64 {
-        let system = self.system.map_or(0, |system| words::count_words(system.get()));
+        let system = self.system.map_or(0, |system| words::estimate_tokens(system.get()));
         talk::prompt_tokens(messages) + system
     }
 }
 
-pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: Request<'_> = call.read(DIALECT)?;
     let (model, mut script) = call.model(request.model.as_deref(), DIALECT)?;
     let messages = request.messages()?;
     let Some(limit) = request.max_tokens.filter(|&limit| limit > 0) else {
-        return Err(Refusal::bad("max_tokens: Field required, at least 1").in_dialect(DIALECT));
+        return Err(ApiError::bad("max_tokens: Field required, at least 1").in_dialect(DIALECT));
     };
-    let turn = talk::turn(Asked {
+    let completion = talk::decide(ChatInput {
         model,
         messages,
         tools: request.tools.as_deref().unwrap_or_default(),
@@ -100,36 +100,45 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
         dialect: DIALECT,
     });
     let thinks = request.thinking.as_ref().is_some_and(|thinking| thinking.r#type != "disabled");
-    let told = told(call, model, turn, thinks, request.input_tokens(messages));
-    let reply =
-        if request.stream == Some(true) { anthropic_stream::reply(told) } else { Reply::json(whole(&told)) };
+    let generated = generate(call, model, completion, thinks, request.input_tokens(messages));
+    let reply = if request.stream == Some(true) {
+        anthropic_stream::reply(generated)
+    } else {
+        Reply::json(whole(&generated))
+    };
     Ok(reply.in_dialect(DIALECT).scripted(script))
 }
 
-pub(super) fn count_tokens(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn count_tokens(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: Request<'_> = call.read(DIALECT)?;
     let (_, script) = call.model(request.model.as_deref(), DIALECT)?;
     let tokens = request.input_tokens(request.messages()?);
     Ok(Reply::value(&json!({"input_tokens": tokens})).in_dialect(DIALECT).scripted(script))
 }
 
-fn told(call: &Call<'_>, model: &str, turn: Turn, thinks: bool, input_tokens: u64) -> Told {
+fn generate(
+    call: &Call<'_>,
+    model: &str,
+    completion: Completion,
+    thinks: bool,
+    input_tokens: u64,
+) -> Generated {
     let thought = if thinks { words::count(THOUGHT) } else { 0 };
-    let output_tokens = turn.tokens() + thought;
+    let output_tokens = completion.tokens() + thought;
     let mut blocks = Vec::new();
     if thinks {
         blocks.push(Block::Thinking);
     }
-    let (stop_reason, stop_sequence) = match turn {
-        Turn::Text(said) => {
-            blocks.push(Block::Text(said.text));
-            match said.end {
-                End::Said => ("end_turn", "null".to_owned()),
+    let (stop_reason, stop_sequence) = match completion {
+        Completion::Text(sample) => {
+            blocks.push(Block::Text(sample.text));
+            match sample.end {
+                End::Complete => ("end_turn", "null".to_owned()),
                 End::Length => ("max_tokens", "null".to_owned()),
                 End::Stop(stop) => ("stop_sequence", quote(&stop)),
             }
         }
-        Turn::Tools(calls) => {
+        Completion::Tools(calls) => {
             blocks.extend(calls.into_iter().map(|tool| Block::ToolUse {
                 id: call.state.id("toolu_", 24),
                 name: tool.name,
@@ -139,10 +148,10 @@ fn told(call: &Call<'_>, model: &str, turn: Turn, thinks: bool, input_tokens: u6
         }
     };
     let (id, model) = (call.state.id("msg_", 24), quote(model));
-    Told { id, model, blocks, stop_reason, stop_sequence, input_tokens, output_tokens }
+    Generated { id, model, blocks, stop_reason, stop_sequence, input_tokens, output_tokens }
 }
 
-fn whole(told: &Told) -> String {
+fn whole(generated: &Generated) -> String {
     let block = |block: &Block| match block {
         Block::Thinking => {
             format!(r#"{{"type":"thinking","thinking":{},"signature":"{SIGNATURE}"}}"#, quote(THOUGHT))
@@ -152,9 +161,9 @@ fn whole(told: &Told) -> String {
             format!(r#"{{"type":"tool_use","id":"{id}","name":{},"input":{input}}}"#, quote(name))
         }
     };
-    let content: Vec<String> = told.blocks.iter().map(block).collect();
+    let content: Vec<String> = generated.blocks.iter().map(block).collect();
     let content = content.join(",");
-    let Told { id, model, stop_reason, stop_sequence, input_tokens, output_tokens, .. } = told;
+    let Generated { id, model, stop_reason, stop_sequence, input_tokens, output_tokens, .. } = generated;
     format!(
         r#"{{"id":"{id}","type":"message","role":"assistant","model":{model},"content":[{content}],"stop_reason":"{stop_reason}","stop_sequence":{stop_sequence},"usage":{{"input_tokens":{input_tokens},"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":{output_tokens},"service_tier":"standard"}}}}"#
     )

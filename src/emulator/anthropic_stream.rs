@@ -1,13 +1,13 @@
 //! The events of a streamed message, `message_start` to `message_stop`.
 
-use super::anthropic::{Block, SIGNATURE, THOUGHT, Told};
+use super::anthropic::{Block, Generated, SIGNATURE, THOUGHT};
 use super::reply::{Event, Part, Reply};
-use super::words::{Pieces, quote};
+use super::words::{Tokens, quote};
 
-pub(super) fn reply(told: Told) -> Reply {
-    let Told { id, model, blocks, stop_reason, stop_sequence, input_tokens, output_tokens } = told;
+pub(super) fn reply(generated: Generated) -> Reply {
+    let Generated { id, model, blocks, stop_reason, stop_sequence, input_tokens, output_tokens } = generated;
     let start = Event::named(
-        Part::Piece,
+        Part::Content,
         "message_start",
         format_args!(
             r#"{{"type":"message_start","message":{{"id":"{id}","type":"message","role":"assistant","model":{model},"content":[],"stop_reason":null,"stop_sequence":null,"usage":{{"input_tokens":{input_tokens},"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":1,"service_tier":"standard"}}}}}}"#
@@ -40,20 +40,20 @@ fn block(index: usize, block: Block) -> impl Iterator<Item = Event> + Send {
         }
     };
     let start = Event::named(
-        Part::Piece,
+        Part::Content,
         "content_block_start",
         format_args!(r#"{{"type":"content_block_start","index":{index},"content_block":{opening}}}"#),
     );
-    let ping = (index == 0).then(|| Event::named(Part::Piece, "ping", r#"{"type": "ping"}"#));
-    let mut pieces = Pieces::new(text);
+    let ping = (index == 0).then(|| Event::named(Part::Content, "ping", r#"{"type": "ping"}"#));
+    let mut tokens = Tokens::new(text);
     let deltas = std::iter::from_fn(move || {
-        let piece = pieces.quoted()?;
-        Some(delta(index, format_args!(r#"{{"type":"{kind}","{field}":{piece}}}"#)))
+        let token = tokens.next_quoted()?;
+        Some(delta(index, format_args!(r#"{{"type":"{kind}","{field}":{token}}}"#)))
     });
     let signature = signed
         .then(|| delta(index, format_args!(r#"{{"type":"signature_delta","signature":"{SIGNATURE}"}}"#)));
     let stop = Event::named(
-        Part::Piece,
+        Part::Content,
         "content_block_stop",
         format_args!(r#"{{"type":"content_block_stop","index":{index}}}"#),
     );
@@ -62,7 +62,7 @@ fn block(index: usize, block: Block) -> impl Iterator<Item = Event> + Send {
 
 fn delta(index: usize, delta: std::fmt::Arguments<'_>) -> Event {
     Event::named(
-        Part::Piece,
+        Part::Content,
         "content_block_delta",
         format_args!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#),
     )

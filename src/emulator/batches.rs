@@ -3,7 +3,7 @@
 //! Not in time: nothing happens between two looks, so that tests need not wait.
 
 use super::call::Call;
-use super::reply::{Content, Dialect, Refusal, Reply};
+use super::reply::{ApiError, Content, Dialect, Reply};
 use super::state::now;
 use super::{chat, completions, embeddings, files, routes};
 use bytes::Bytes;
@@ -18,11 +18,11 @@ struct Request {
     metadata: Option<Value>,
 }
 
-pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: Request = call.read(Dialect::OpenAi)?;
-    let input = request.input_file_id.ok_or_else(|| Refusal::missing("input_file_id"))?;
-    let endpoint = request.endpoint.ok_or_else(|| Refusal::missing("endpoint"))?;
-    let window = request.completion_window.ok_or_else(|| Refusal::missing("completion_window"))?;
+    let input = request.input_file_id.ok_or_else(|| ApiError::missing("input_file_id"))?;
+    let endpoint = request.endpoint.ok_or_else(|| ApiError::missing("endpoint"))?;
+    let window = request.completion_window.ok_or_else(|| ApiError::missing("completion_window"))?;
     let (id, created) = (call.state.id("batch_", 32), now());
     let batch = json!({
         "id": id, "object": "batch", "endpoint": endpoint, "input_file_id": input, "errors": null,
@@ -36,13 +36,13 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::value(&batch))
 }
 
-pub(super) fn list(call: &Call<'_>) -> Result<Reply, Refusal> {
-    let (after, limit) = routes::page(call.head);
+pub(super) fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
+    let (after, limit) = routes::page(call.parts);
     let (data, has_more) = call.state.batches.page(after.as_deref(), limit);
     Ok(Reply::value(&files::listed(data, has_more)))
 }
 
-pub(super) fn one(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn one(call: &Call<'_>) -> Result<Reply, ApiError> {
     let text =
         |batch: &Value, key: &str| batch.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let batch = call.state.batches.find(call.id).ok_or_else(|| unknown(call.id))?.object;
@@ -71,7 +71,7 @@ pub(super) fn one(call: &Call<'_>) -> Result<Reply, Refusal> {
     changed(call, &change)
 }
 
-pub(super) fn cancel(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn cancel(call: &Call<'_>) -> Result<Reply, ApiError> {
     let batch = call.state.batches.find(call.id).ok_or_else(|| unknown(call.id))?.object;
     match batch.get("status").and_then(Value::as_str) {
         Some("validating" | "in_progress") => {
@@ -79,12 +79,12 @@ pub(super) fn cancel(call: &Call<'_>) -> Result<Reply, Refusal> {
         }
         status => {
             let status = status.unwrap_or_default();
-            Err(Refusal::bad(format!("Cannot cancel a batch with status '{status}'.")))
+            Err(ApiError::bad(format!("Cannot cancel a batch with status '{status}'.")))
         }
     }
 }
 
-fn changed(call: &Call<'_>, change: &Value) -> Result<Reply, Refusal> {
+fn changed(call: &Call<'_>, change: &Value) -> Result<Reply, ApiError> {
     let batch = call.state.batches.change(call.id, |batch| merge(batch, change));
     Ok(Reply::value(&batch.ok_or_else(|| unknown(call.id))?))
 }
@@ -96,8 +96,8 @@ pub(super) fn merge(object: &mut Value, change: &Value) {
     }
 }
 
-fn unknown(id: &str) -> Refusal {
-    Refusal::not_found(format!("No batch found with id '{id}'."))
+fn unknown(id: &str) -> ApiError {
+    ApiError::not_found(format!("No batch found with id '{id}'."))
 }
 
 fn lines(content: &Bytes) -> impl Iterator<Item = &[u8]> {
@@ -107,10 +107,10 @@ fn lines(content: &Bytes) -> impl Iterator<Item = &[u8]> {
 fn complete(call: &Call<'_>, input: &Bytes) -> Value {
     let (mut total, mut failed, mut output) = (0, 0, String::new());
     for line in lines(input) {
-        let (status, answer) = answer_line(call, line);
+        let (status, output_line) = run_line(call, line);
         total += 1;
         failed += u64::from(status != 200);
-        output.push_str(&answer.to_string());
+        output.push_str(&output_line.to_string());
         output.push('\n');
     }
     let length = output.len() as u64;
@@ -122,27 +122,27 @@ fn complete(call: &Call<'_>, input: &Bytes) -> Value {
 }
 
 /// What the endpoint answers to one line, as a line of the output file.
-fn answer_line(call: &Call<'_>, line: &[u8]) -> (u16, Value) {
+fn run_line(call: &Call<'_>, line: &[u8]) -> (u16, Value) {
     let line: Value = serde_json::from_slice(line).unwrap_or_default();
     let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
     let body = Bytes::from(line.get("body").unwrap_or(&Value::Null).to_string());
-    let asked = Call { body: &body, id: "", ..*call };
+    let line_call = Call { body: &body, id: "", ..*call };
     let reply = match text("url").trim_start_matches("/v1") {
-        "/chat/completions" => chat::answer(&asked),
-        "/completions" => completions::answer(&asked),
-        "/embeddings" => embeddings::answer(&asked),
-        url => Err(Refusal::invalid("url", format!("The emulator has no batches for '{url}'."))),
+        "/chat/completions" => chat::create(&line_call),
+        "/completions" => completions::create(&line_call),
+        "/embeddings" => embeddings::create(&line_call),
+        url => Err(ApiError::invalid("url", format!("The emulator has no batches for '{url}'."))),
     };
     let reply = reply.unwrap_or_else(Reply::from);
-    let answer = match reply.content {
+    let response_body = match reply.content {
         Content::Whole(text) => serde_json::from_slice(&text).unwrap_or_default(),
         // A streamed line makes no sense in a batch.
         Content::Events(..) => Value::Null,
     };
     let status = reply.script.status.unwrap_or(reply.status).as_u16();
-    let answered = json!({
+    let record = json!({
         "id": call.state.id("batch_req_", 24), "custom_id": text("custom_id"), "error": null,
-        "response": {"status_code": status, "request_id": call.state.id("req_", 24), "body": answer},
+        "response": {"status_code": status, "request_id": call.state.id("req_", 24), "body": response_body},
     });
-    (status, answered)
+    (status, record)
 }

@@ -5,9 +5,9 @@
 
 use super::bedrock_stream;
 use super::call::Call;
-use super::plain::{self, Plain};
-use super::reply::{Dialect, Refusal, Reply};
-use super::talk::Turn;
+use super::plain::{self, NormalizedRequest};
+use super::reply::{ApiError, Dialect, Reply};
+use super::talk::Completion;
 use super::words::{End, quote};
 use serde_json::{Value, json};
 
@@ -20,47 +20,47 @@ pub(super) enum Block {
 }
 
 /// What a whole and a streamed answer have in common.
-pub(super) struct Told {
+pub(super) struct Generated {
     pub(super) blocks: Vec<Block>,
     pub(super) stop_reason: &'static str,
     /// JSON.
     pub(super) usage: String,
 }
 
-pub(super) fn converse(call: &Call<'_>) -> Result<Reply, Refusal> {
-    answer(call, |told| Reply::json(whole(&told)))
+pub(super) fn converse(call: &Call<'_>) -> Result<Reply, ApiError> {
+    respond(call, |generated| Reply::json(whole(&generated)))
 }
 
-pub(super) fn converse_stream(call: &Call<'_>) -> Result<Reply, Refusal> {
-    answer(call, bedrock_stream::reply)
+pub(super) fn converse_stream(call: &Call<'_>) -> Result<Reply, ApiError> {
+    respond(call, bedrock_stream::reply)
 }
 
-pub(super) fn count_tokens(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn count_tokens(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: Value = call.read(DIALECT)?;
     let (model, mut script) = call.model(Some(call.id), DIALECT)?;
-    let asked = request.pointer("/input/converse").unwrap_or(&Value::Null);
-    let (_, input) = read(asked)?.turn(model, &mut script, DIALECT)?;
+    let converse = request.pointer("/input/converse").unwrap_or(&Value::Null);
+    let (_, input) = read(converse)?.decide(model, &mut script, DIALECT)?;
     Ok(Reply::value(&json!({"inputTokens": input})).in_dialect(DIALECT).scripted(script))
 }
 
-fn answer(call: &Call<'_>, given: fn(Told) -> Reply) -> Result<Reply, Refusal> {
+fn respond(call: &Call<'_>, render: fn(Generated) -> Reply) -> Result<Reply, ApiError> {
     let request: Value = call.read(DIALECT)?;
     let (model, mut script) = call.model(Some(call.id), DIALECT)?;
-    let (turn, input) = read(&request)?.turn(model, &mut script, DIALECT)?;
-    Ok(given(told(call, turn, input)).in_dialect(DIALECT).scripted(script))
+    let (completion, input) = read(&request)?.decide(model, &mut script, DIALECT)?;
+    Ok(render(generate(call, completion, input)).in_dialect(DIALECT).scripted(script))
 }
 
-fn read(request: &Value) -> Result<Plain, Refusal> {
-    let said = request.get("messages").and_then(Value::as_array).filter(|list| !list.is_empty());
-    let Some(said) = said else {
+fn read(request: &Value) -> Result<NormalizedRequest, ApiError> {
+    let conversation = request.get("messages").and_then(Value::as_array).filter(|list| !list.is_empty());
+    let Some(conversation) = conversation else {
         let why = "A conversation must start with a user message. Try again with a conversation that starts with a user message.";
-        return Err(Refusal::bad(why).in_dialect(DIALECT));
+        return Err(ApiError::bad(why).in_dialect(DIALECT));
     };
     let mut messages = Vec::new();
     if let Some(system) = request.get("system") {
         messages.push(plain::message("system", &plain::texts(system, "text"), false));
     }
-    for message in said {
+    for message in conversation {
         let content = message.get("content").unwrap_or(&Value::Null);
         let mut blocks = content.as_array().into_iter().flatten();
         let result = blocks.any(|block| block.get("toolResult").is_some());
@@ -74,7 +74,7 @@ fn read(request: &Value) -> Result<Plain, Refusal> {
     let schema = request.pointer("/outputConfig/textFormat/structure/jsonSchema/schema");
     // A schema is JSON text in a string.
     let schema = schema.and_then(Value::as_str).and_then(|schema| serde_json::from_str(schema).ok());
-    Ok(Plain {
+    Ok(NormalizedRequest {
         messages,
         tools: tools.collect(),
         choice: choice(request.pointer("/toolConfig/toolChoice").unwrap_or(&Value::Null)),
@@ -92,20 +92,20 @@ fn choice(choice: &Value) -> Value {
     }
 }
 
-fn told(call: &Call<'_>, turn: Turn, input: u64) -> Told {
-    let output = turn.tokens();
+fn generate(call: &Call<'_>, completion: Completion, input: u64) -> Generated {
+    let output = completion.tokens();
     let total = input + output;
     let usage = format!(r#"{{"inputTokens":{input},"outputTokens":{output},"totalTokens":{total}}}"#);
-    let (blocks, stop_reason) = match turn {
-        Turn::Text(said) => {
-            let reason = match said.end {
-                End::Said => "end_turn",
+    let (blocks, stop_reason) = match completion {
+        Completion::Text(sample) => {
+            let reason = match sample.end {
+                End::Complete => "end_turn",
                 End::Length => "max_tokens",
                 End::Stop(_) => "stop_sequence",
             };
-            (vec![Block::Text(said.text)], reason)
+            (vec![Block::Text(sample.text)], reason)
         }
-        Turn::Tools(calls) => {
+        Completion::Tools(calls) => {
             let blocks = calls.into_iter().map(|tool| Block::ToolUse {
                 id: call.state.id("tooluse_", 22),
                 name: tool.name,
@@ -114,18 +114,18 @@ fn told(call: &Call<'_>, turn: Turn, input: u64) -> Told {
             (blocks.collect(), "tool_use")
         }
     };
-    Told { blocks, stop_reason, usage }
+    Generated { blocks, stop_reason, usage }
 }
 
-fn whole(told: &Told) -> String {
+fn whole(generated: &Generated) -> String {
     let block = |block: &Block| match block {
         Block::Text(text) => format!(r#"{{"text":{}}}"#, quote(text)),
         Block::ToolUse { id, name, input } => {
             format!(r#"{{"toolUse":{{"toolUseId":"{id}","name":{},"input":{input}}}}}"#, quote(name))
         }
     };
-    let content = told.blocks.iter().map(block).collect::<Vec<_>>().join(",");
-    let Told { stop_reason, usage, .. } = told;
+    let content = generated.blocks.iter().map(block).collect::<Vec<_>>().join(",");
+    let Generated { stop_reason, usage, .. } = generated;
     format!(
         r#"{{"output":{{"message":{{"role":"assistant","content":[{content}]}}}},"stopReason":"{stop_reason}","usage":{usage},"metrics":{{"latencyMs":7}}}}"#
     )

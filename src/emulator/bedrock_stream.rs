@@ -1,17 +1,17 @@
 //! The frames of a streamed Converse answer, in Amazon's binary event stream.
 
-use super::bedrock::{Block, Told};
+use super::bedrock::{Block, Generated};
 use super::reply::{Content, Event, Part, Reply};
-use super::words::{Pieces, quote};
+use super::words::{Tokens, quote};
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use bytes::Bytes;
 
 const CONTENT_TYPE: http::HeaderValue = http::HeaderValue::from_static("application/vnd.amazon.eventstream");
 
-pub(super) fn reply(told: Told) -> Reply {
-    let Told { blocks, stop_reason, usage } = told;
-    let start = event(Part::Piece, "messageStart", r#"{"role":"assistant"}"#.to_owned());
+pub(super) fn reply(generated: Generated) -> Reply {
+    let Generated { blocks, stop_reason, usage } = generated;
+    let start = event(Part::Content, "messageStart", r#"{"role":"assistant"}"#.to_owned());
     let contents = blocks.into_iter().enumerate().flat_map(|(index, content)| block(index, content));
     let stop = event(Part::Finish, "messageStop", format!(r#"{{"stopReason":"{stop_reason}"}}"#));
     let metadata = format!(r#"{{"usage":{usage},"metrics":{{"latencyMs":7}}}}"#);
@@ -30,20 +30,20 @@ fn block(index: usize, block: Block) -> impl Iterator<Item = Event> + Send {
             let start = format!(
                 r#"{{"contentBlockIndex":{index},"start":{{"toolUse":{{"toolUseId":"{id}","name":{name}}}}}}}"#
             );
-            (Some(event(Part::Piece, "contentBlockStart", start)), input, true)
+            (Some(event(Part::Content, "contentBlockStart", start)), input, true)
         }
     };
-    let mut pieces = Pieces::new(text);
+    let mut tokens = Tokens::new(text);
     let deltas = std::iter::from_fn(move || {
-        let piece = pieces.quoted()?;
+        let token = tokens.next_quoted()?;
         let delta = match is_call {
-            true => format!(r#"{{"toolUse":{{"input":{piece}}}}}"#),
-            false => format!(r#"{{"text":{piece}}}"#),
+            true => format!(r#"{{"toolUse":{{"input":{token}}}}}"#),
+            false => format!(r#"{{"text":{token}}}"#),
         };
         let payload = format!(r#"{{"contentBlockIndex":{index},"delta":{delta}}}"#);
-        Some(event(Part::Piece, "contentBlockDelta", payload))
+        Some(event(Part::Content, "contentBlockDelta", payload))
     });
-    let stop = event(Part::Piece, "contentBlockStop", format!(r#"{{"contentBlockIndex":{index}}}"#));
+    let stop = event(Part::Content, "contentBlockStop", format!(r#"{{"contentBlockIndex":{index}}}"#));
     start.into_iter().chain(deltas).chain(std::iter::once(stop))
 }
 

@@ -4,7 +4,7 @@
 //! before its end, the caller has left.
 
 use super::playback::Playback;
-use super::watch::{Ended, Watch};
+use super::watch::{Ended, RequestGuard};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::fmt;
@@ -13,20 +13,20 @@ use std::task::{Context, Poll, ready};
 
 /// The connection is to be dropped without another byte. hyper does so when a service or a body fails.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub(super) struct Disconnect;
 
-impl fmt::Display for Gone {
+impl fmt::Display for Disconnect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the emulator breaks off, as its script says or because the caller did")
     }
 }
 
-impl std::error::Error for Gone {}
+impl std::error::Error for Disconnect {}
 
 /// A response body.
 pub(super) struct Body {
     kind: Kind,
-    watch: Option<Watch>,
+    guard: Option<RequestGuard>,
 }
 
 enum Kind {
@@ -36,8 +36,8 @@ enum Kind {
 }
 
 impl Body {
-    pub(super) fn whole(bytes: Bytes, watch: Option<Watch>) -> Self {
-        let mut body = Self { kind: Kind::Whole(bytes), watch };
+    pub(super) fn whole(bytes: Bytes, guard: Option<RequestGuard>) -> Self {
+        let mut body = Self { kind: Kind::Whole(bytes), guard };
         // hyper never asks an empty body for a frame.
         if body.is_end_stream() {
             body.end(Ended::Complete);
@@ -45,41 +45,41 @@ impl Body {
         body
     }
 
-    pub(super) fn played(playback: Playback, watch: Watch) -> Self {
-        Self { kind: Kind::Played(Box::new(playback)), watch: Some(watch) }
+    pub(super) fn played(playback: Playback, guard: RequestGuard) -> Self {
+        Self { kind: Kind::Played(Box::new(playback)), guard: Some(guard) }
     }
 
     pub(super) fn upgrade(body: axum::body::Body) -> Self {
-        Self { kind: Kind::Upgrade(body), watch: None }
+        Self { kind: Kind::Upgrade(body), guard: None }
     }
 
     fn end(&mut self, ended: Ended) {
-        if let Some(watch) = self.watch.take() {
-            watch.end(ended);
+        if let Some(guard) = self.guard.take() {
+            guard.end(ended);
         }
     }
 }
 
 impl HttpBody for Body {
     type Data = Bytes;
-    type Error = Gone;
+    type Error = Disconnect;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Disconnect>>> {
         let next = match &mut self.kind {
             Kind::Whole(bytes) if bytes.is_empty() => None,
             Kind::Whole(bytes) => Some(Ok(std::mem::take(bytes))),
             Kind::Played(playback) => ready!(playback.poll_next(cx)),
             Kind::Upgrade(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(cx));
-                return Poll::Ready(frame.map(|frame| frame.map_err(|_| Gone)));
+                return Poll::Ready(frame.map(|frame| frame.map_err(|_| Disconnect)));
             }
         };
         match &next {
             None => self.end(Ended::Complete),
-            Some(Err(Gone)) => self.end(Ended::Fault),
+            Some(Err(Disconnect)) => self.end(Ended::Fault),
             Some(Ok(_)) if self.is_end_stream() => self.end(Ended::Complete),
             Some(Ok(_)) => {}
         }

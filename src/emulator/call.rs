@@ -2,7 +2,7 @@
 //!
 //! Not for bodies that stream: files and unknown paths read those themselves.
 
-use super::reply::{Dialect, Refusal};
+use super::reply::{ApiError, Dialect};
 use super::script::Script;
 use super::state::State;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// What a dialect answers to.
 pub(super) struct Call<'a> {
     pub(super) state: &'a State,
-    pub(super) head: &'a Parts,
+    pub(super) parts: &'a Parts,
     pub(super) body: &'a Bytes,
     /// The object a path names, decoded; empty where it names none.
     pub(super) id: &'a str,
@@ -22,9 +22,9 @@ pub(super) struct Call<'a> {
 
 impl Call<'_> {
     /// The body as `T`.
-    pub(super) fn read<'a, T: Deserialize<'a>>(&'a self, dialect: Dialect) -> Result<T, Refusal> {
+    pub(super) fn read<'a, T: Deserialize<'a>>(&'a self, dialect: Dialect) -> Result<T, ApiError> {
         serde_json::from_slice(self.body).map_err(|error| {
-            Refusal::bad(format!("We could not parse the JSON body of your request: {error}"))
+            ApiError::bad(format!("We could not parse the JSON body of your request: {error}"))
                 .in_dialect(dialect)
         })
     }
@@ -34,12 +34,12 @@ impl Call<'_> {
         &self,
         model: Option<&'m str>,
         dialect: Dialect,
-    ) -> Result<(&'m str, Script), Refusal> {
+    ) -> Result<(&'m str, Script), ApiError> {
         let model = model.filter(|model| !model.is_empty());
-        let model = model.ok_or_else(|| Refusal::missing("model").in_dialect(dialect))?;
+        let model = model.ok_or_else(|| ApiError::missing("model").in_dialect(dialect))?;
         let (name, script) = model.split_once('?').unwrap_or((model, ""));
         if name.starts_with("missing-") {
-            return Err(Refusal::no_model(name, dialect));
+            return Err(ApiError::no_model(name, dialect));
         }
         if let Some(script) = self.script {
             return Ok((name, script.clone()));
@@ -48,18 +48,18 @@ impl Call<'_> {
             return Ok((name, Script::default()));
         }
         let script = Script::parse(script);
-        let script = script.map_err(|why| Refusal::invalid("model", why).in_dialect(dialect))?;
+        let script = script.map_err(|why| ApiError::invalid("model", why).in_dialect(dialect))?;
         Ok((name, self.state.spend(script)))
     }
 
     /// A parameter of the query, decoded.
     pub(super) fn query(&self, name: &str) -> Option<String> {
-        query(self.head, name)
+        query(self.parts, name)
     }
 }
 
 /// A parameter of the query, decoded.
-pub(super) fn query(head: &Parts, name: &str) -> Option<String> {
-    let pairs = url::form_urlencoded::parse(head.uri.query()?.as_bytes());
+pub(super) fn query(parts: &Parts, name: &str) -> Option<String> {
+    let pairs = url::form_urlencoded::parse(parts.uri.query()?.as_bytes());
     pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }

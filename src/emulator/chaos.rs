@@ -7,7 +7,7 @@ use super::script::Script;
 use super::words::scramble;
 
 /// What may strike, as scripts. Those that keep silent do so for longer than any caller waits.
-const WAYS: [&str; 22] = [
+const FAULT_SCRIPTS: [&str; 22] = [
     "status=429",
     "status=429&retry_after_ms=20",
     "status=500",
@@ -33,7 +33,7 @@ const WAYS: [&str; 22] = [
 ];
 
 /// Events before a fault within a stream, at most.
-const LATEST: u64 = 40;
+const MAX_AFTER: u64 = 40;
 
 /// What the `number`th request with this script gets; `percent` of them a fault.
 pub(super) fn drawn(script: Script, percent: u8, seed: u64, number: u32) -> Script {
@@ -42,10 +42,10 @@ pub(super) fn drawn(script: Script, percent: u8, seed: u64, number: u32) -> Scri
         return Script { latency: script.latency, gap: script.gap, ..script.spent() };
     }
     let draw = draw / 100;
-    let way = WAYS.get((draw % WAYS.len() as u64) as usize).copied().unwrap_or_default();
+    let text = FAULT_SCRIPTS.get((draw % FAULT_SCRIPTS.len() as u64) as usize).copied().unwrap_or_default();
     // The list is ours and read by a test.
-    let fault = Script::parse(way).unwrap_or_default();
-    let after = Some(draw / WAYS.len() as u64 % LATEST);
+    let fault = Script::parse(text).unwrap_or_default();
+    let after = Some(draw / FAULT_SCRIPTS.len() as u64 % MAX_AFTER);
     Script { tokens: script.tokens, gap: script.gap, tag: script.tag, after, ..fault }
 }
 
@@ -54,27 +54,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_is_a_script() {
-        for way in WAYS {
-            assert!(Script::parse(way).is_ok(), "{way}");
+    fn every_fault_script_parses() {
+        for text in FAULT_SCRIPTS {
+            assert!(Script::parse(text).is_ok(), "{text}");
         }
     }
 
     #[test]
-    fn as_many_as_asked_for_are_struck_and_a_seed_draws_the_same_again() {
+    fn faults_hit_the_given_share_and_a_seed_repeats_them() {
         let plain = Script::parse("tokens=7").unwrap();
         let draw =
             |percent, seed| (0..1000).map(|number| drawn(plain.clone(), percent, seed, number)).collect();
-        let struck = |scripts: &[Script]| scripts.iter().filter(|script| **script != plain).count();
+        let faulty = |scripts: &[Script]| scripts.iter().filter(|script| **script != plain).count();
         let (none, some, all): (Vec<_>, Vec<_>, Vec<_>) = (draw(0, 1), draw(30, 1), draw(100, 1));
-        assert_eq!((struck(&none), struck(&all)), (0, 1000));
-        assert!((250..350).contains(&struck(&some)), "{}", struck(&some));
+        assert_eq!((faulty(&none), faulty(&all)), (0, 1000));
+        assert!((250..350).contains(&faulty(&some)), "{}", faulty(&some));
         assert_eq!(some, draw(30, 1));
         assert_ne!(some, draw(30, 2));
-        for way in WAYS {
-            let way = Script::parse(way).unwrap();
-            let met = all.iter().any(|script| (script.fault, script.status) == (way.fault, way.status));
-            assert!(met, "{way:?}");
+        for text in FAULT_SCRIPTS {
+            let text = Script::parse(text).unwrap();
+            let present = all.iter().any(|script| (script.fault, script.status) == (text.fault, text.status));
+            assert!(present, "{text:?}");
         }
     }
 }

@@ -3,10 +3,10 @@
 //! Text is put together by hand: this is the upstream of the benches, and its answers have no surprises.
 
 use super::call::Call;
-use super::reply::{Dialect, Event, Part, Refusal, Reply};
+use super::reply::{ApiError, Dialect, Event, Part, Reply};
 use super::state::now;
-use super::talk::{self, Asked, Format, Message, Stop, Tool, ToolCall, Turn};
-use super::words::{End, Pieces, quote};
+use super::talk::{self, ChatInput, Completion, Format, Message, Stop, Tool, ToolCall};
+use super::words::{End, Tokens, quote};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -37,19 +37,19 @@ pub(super) struct StreamOptions {
 /// The most choices of one request.
 pub(super) const MAX_CHOICES: usize = 128;
 
-pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: Request<'_> = call.read(Dialect::OpenAi)?;
     let (model, mut script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
-    let messages = request.messages.ok_or_else(|| Refusal::missing("messages"))?;
+    let messages = request.messages.ok_or_else(|| ApiError::missing("messages"))?;
     if messages.is_empty() {
-        return Err(Refusal::invalid("messages", "Invalid 'messages': empty array. Expected at least one."));
+        return Err(ApiError::invalid("messages", "Invalid 'messages': empty array. Expected at least one."));
     }
     let n = request.n.unwrap_or(1);
     if n == 0 || n > MAX_CHOICES {
-        return Err(Refusal::invalid("n", "Invalid value for 'n': expected a number from 1 to 128."));
+        return Err(ApiError::invalid("n", "Invalid value for 'n': expected a number from 1 to 128."));
     }
     let tools = request.tools.unwrap_or_default();
-    let turn = talk::turn(Asked {
+    let completion = talk::decide(ChatInput {
         model,
         messages: &messages,
         tools: &tools,
@@ -60,12 +60,12 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
         script: &mut script,
         dialect: Dialect::OpenAi,
     });
-    let usage = usage(talk::prompt_tokens(&messages), turn.tokens() * n as u64);
+    let usage = usage(talk::prompt_tokens(&messages), completion.tokens() * n as u64);
     let reply = if request.stream == Some(true) {
         let with_usage = request.stream_options.and_then(|options| options.include_usage) == Some(true);
-        streamed(call, model, n, turn, with_usage.then_some(usage))
+        streamed(call, model, n, completion, with_usage.then_some(usage))
     } else {
-        whole(call, model, n, &turn, &usage)
+        whole(call, model, n, &completion, &usage)
     };
     Ok(reply.scripted(script))
 }
@@ -78,24 +78,24 @@ pub(super) fn usage(prompt: u64, completion: u64) -> String {
     )
 }
 
-fn finish(turn: &Turn) -> &'static str {
-    match turn {
-        Turn::Tools(_) => "tool_calls",
-        Turn::Text(said) if said.end == End::Length => "length",
-        Turn::Text(_) => "stop",
+fn finish(completion: &Completion) -> &'static str {
+    match completion {
+        Completion::Tools(_) => "tool_calls",
+        Completion::Text(sample) if sample.end == End::Length => "length",
+        Completion::Text(_) => "stop",
     }
 }
 
-fn whole(call: &Call<'_>, model: &str, n: usize, turn: &Turn, usage: &str) -> Reply {
-    let message = |_| match turn {
-        Turn::Text(said) => format!(r#""content":{}"#, quote(&said.text)),
-        Turn::Tools(calls) => {
+fn whole(call: &Call<'_>, model: &str, n: usize, completion: &Completion, usage: &str) -> Reply {
+    let message = |_| match completion {
+        Completion::Text(sample) => format!(r#""content":{}"#, quote(&sample.text)),
+        Completion::Tools(calls) => {
             let calls: Vec<String> =
                 calls.iter().map(|tool| tool_call(call, tool, &tool.arguments)).collect();
             format!(r#""content":null,"tool_calls":[{}]"#, calls.join(","))
         }
     };
-    let finish = finish(turn);
+    let finish = finish(completion);
     let choices: Vec<String> = (0..n)
         .map(|index| {
             let message = message(index);
@@ -118,61 +118,61 @@ fn tool_call(call: &Call<'_>, tool: &ToolCall, arguments: &str) -> String {
 
 /// What all chunks of a stream share.
 struct Frame {
-    head: String,
+    prefix: String,
     /// With `include_usage` all chunks but the last say `"usage":null`.
-    tail: &'static str,
+    suffix: &'static str,
 }
 
 impl Frame {
     fn event(&self, part: Part, index: usize, delta: &str, finish: &str) -> Event {
-        let Self { head, tail } = self;
+        let Self { prefix, suffix } = self;
         let choice =
             format_args!(r#"{{"index":{index},"delta":{delta},"logprobs":null,"finish_reason":{finish}}}"#);
-        Event::data(part, format_args!("{head}{choice}]{tail}}}"))
+        Event::data(part, format_args!("{prefix}{choice}]{suffix}}}"))
     }
 }
 
-fn streamed(call: &Call<'_>, model: &str, n: usize, turn: Turn, usage: Option<String>) -> Reply {
+fn streamed(call: &Call<'_>, model: &str, n: usize, completion: Completion, usage: Option<String>) -> Reply {
     let (id, created, model) = (call.state.id("chatcmpl-", 29), now(), quote(model));
-    let head = format!(
+    let prefix = format!(
         r#"{{"id":"{id}","object":"chat.completion.chunk","created":{created},"model":{model},"service_tier":"default","system_fingerprint":"fp_emulator","choices":["#
     );
-    let tail = if usage.is_some() { r#","usage":null"# } else { "" };
-    let frame = Arc::new(Frame { head, tail });
-    let finish = quote(finish(&turn));
+    let suffix = if usage.is_some() { r#","usage":null"# } else { "" };
+    let frame = Arc::new(Frame { prefix, suffix });
+    let finish = quote(finish(&completion));
     let usage =
-        usage.map(|usage| Event::data(Part::Piece, format_args!(r#"{}],"usage":{usage}}}"#, frame.head)));
-    let content = if matches!(turn, Turn::Text(_)) { "\"\"" } else { "null" };
+        usage.map(|usage| Event::data(Part::Content, format_args!(r#"{}],"usage":{usage}}}"#, frame.prefix)));
+    let content = if matches!(completion, Completion::Text(_)) { "\"\"" } else { "null" };
     let opening = format!(r#"{{"role":"assistant","content":{content},"refusal":null}}"#);
-    let deltas = std::iter::once(opening).chain(deltas(call, turn));
+    let deltas = std::iter::once(opening).chain(deltas(call, completion));
     let last = frame.clone();
     let events = deltas.flat_map(move |delta| {
         let frame = frame.clone();
-        (0..n).map(move |index| frame.event(Part::Piece, index, &delta, "null"))
+        (0..n).map(move |index| frame.event(Part::Content, index, &delta, "null"))
     });
     let ends = (0..n).map(move |index| last.event(Part::Finish, index, "{}", &finish));
     Reply::events(events.chain(ends).chain(usage).chain(std::iter::once_with(Event::done)))
 }
 
 /// The deltas of one choice, as JSON.
-fn deltas(call: &Call<'_>, turn: Turn) -> Box<dyn Iterator<Item = String> + Send> {
-    match turn {
-        Turn::Text(said) => {
-            let mut pieces = Pieces::new(said.text);
-            Box::new(std::iter::from_fn(move || Some(format!(r#"{{"content":{}}}"#, pieces.quoted()?))))
+fn deltas(call: &Call<'_>, completion: Completion) -> Box<dyn Iterator<Item = String> + Send> {
+    match completion {
+        Completion::Text(sample) => {
+            let mut tokens = Tokens::new(sample.text);
+            Box::new(std::iter::from_fn(move || Some(format!(r#"{{"content":{}}}"#, tokens.next_quoted()?))))
         }
-        Turn::Tools(calls) => {
+        Completion::Tools(calls) => {
             let opened = calls.into_iter().map(|tool| (tool_call(call, &tool, ""), tool.arguments));
             let opened: Vec<_> = opened.collect();
             Box::new(opened.into_iter().enumerate().flat_map(|(index, (open, arguments))| {
                 // The first delta of a call is the call itself, with its place in the list.
                 let first =
                     format!(r#"{{"tool_calls":[{{"index":{index},{}]}}"#, open.trim_start_matches('{'));
-                let mut pieces = Pieces::new(arguments);
+                let mut tokens = Tokens::new(arguments);
                 let rest = std::iter::from_fn(move || {
-                    let piece = pieces.quoted()?;
+                    let token = tokens.next_quoted()?;
                     Some(format!(
-                        r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":{piece}}}}}]}}"#
+                        r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":{token}}}}}]}}"#
                     ))
                 });
                 std::iter::once(first).chain(rest)

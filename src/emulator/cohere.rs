@@ -4,9 +4,9 @@
 
 use super::call::Call;
 use super::cohere_stream;
-use super::plain::{self, Plain};
-use super::reply::{Dialect, Refusal, Reply};
-use super::talk::Turn;
+use super::plain::{self, NormalizedRequest};
+use super::reply::{ApiError, Dialect, Reply};
+use super::talk::Completion;
 use super::words::{End, quote};
 use serde::Deserialize;
 use serde_json::Value;
@@ -29,7 +29,7 @@ struct Request {
 }
 
 /// What a whole and a streamed answer have in common.
-pub(super) struct Told {
+pub(super) struct Generated {
     pub(super) id: String,
     pub(super) content: Content,
     pub(super) finish: &'static str,
@@ -57,10 +57,10 @@ impl ToolUse {
     }
 }
 
-pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: Request = call.read(DIALECT)?;
     let (model, mut script) = call.model(request.model.as_deref(), DIALECT)?;
-    let bad = |why: &str| Refusal::bad(why).in_dialect(DIALECT);
+    let bad = |why: &str| ApiError::bad(why).in_dialect(DIALECT);
     let messages = request.messages.filter(|messages| !messages.is_empty());
     let messages = messages
         .ok_or_else(|| bad("invalid request: messages must be provided and contain at least one message."))?;
@@ -68,7 +68,7 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
         request.response_format.filter(|format| format.get("type").is_some_and(|kind| kind != "text"));
     let format =
         format.map(|format| plain::format(format.get("json_schema").or_else(|| format.get("schema"))));
-    let asked = Plain {
+    let normalized = NormalizedRequest {
         messages,
         tools: request.tools.unwrap_or_default(),
         choice: request.tool_choice.map(|choice| choice.to_lowercase().into()).unwrap_or_default(),
@@ -76,30 +76,30 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
         limit: request.max_tokens,
         stops: request.stop_sequences.unwrap_or_default(),
     };
-    let (turn, input) = asked.turn(model, &mut script, DIALECT)?;
-    let told = told(call, turn, input);
+    let (completion, input) = normalized.decide(model, &mut script, DIALECT)?;
+    let generated = generate(call, completion, input);
     let reply = match request.stream {
-        Some(true) => cohere_stream::reply(told),
-        _ => Reply::json(whole(&told)),
+        Some(true) => cohere_stream::reply(generated),
+        _ => Reply::json(whole(&generated)),
     };
     Ok(reply.in_dialect(DIALECT).scripted(script))
 }
 
-fn told(call: &Call<'_>, turn: Turn, input: u64) -> Told {
-    let output = turn.tokens();
+fn generate(call: &Call<'_>, completion: Completion, input: u64) -> Generated {
+    let output = completion.tokens();
     let usage = format!(
         r#"{{"billed_units":{{"input_tokens":{input},"output_tokens":{output}}},"tokens":{{"input_tokens":{input},"output_tokens":{output}}}}}"#
     );
-    let (content, finish) = match turn {
-        Turn::Text(said) => {
-            let finish = match said.end {
-                End::Said => "COMPLETE",
+    let (content, finish) = match completion {
+        Completion::Text(sample) => {
+            let finish = match sample.end {
+                End::Complete => "COMPLETE",
                 End::Length => "MAX_TOKENS",
                 End::Stop(_) => "STOP_SEQUENCE",
             };
-            (Content::Text(said.text), finish)
+            (Content::Text(sample.text), finish)
         }
-        Turn::Tools(calls) => {
+        Completion::Tools(calls) => {
             let calls = calls.into_iter().map(|tool| ToolUse {
                 id: call.state.id("call_", 12),
                 name: quote(&tool.name),
@@ -108,18 +108,18 @@ fn told(call: &Call<'_>, turn: Turn, input: u64) -> Told {
             (Content::Calls(calls.collect()), "TOOL_CALL")
         }
     };
-    Told { id: call.state.id("", 32), content, finish, usage }
+    Generated { id: call.state.id("", 32), content, finish, usage }
 }
 
-fn whole(told: &Told) -> String {
-    let content = match &told.content {
+fn whole(generated: &Generated) -> String {
+    let content = match &generated.content {
         Content::Text(text) => format!(r#""content":[{{"type":"text","text":{}}}]"#, quote(text)),
         Content::Calls(calls) => {
             let calls: Vec<String> = calls.iter().map(|tool| tool.json(&quote(&tool.arguments))).collect();
             format!(r#""tool_plan":"{PLAN}","tool_calls":[{}]"#, calls.join(","))
         }
     };
-    let Told { id, finish, usage, .. } = told;
+    let Generated { id, finish, usage, .. } = generated;
     format!(
         r#"{{"id":"{id}","finish_reason":"{finish}","message":{{"role":"assistant",{content}}},"usage":{usage}}}"#
     )

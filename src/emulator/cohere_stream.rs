@@ -1,21 +1,21 @@
 //! The events of a streamed Cohere answer, `message-start` to `message-end`.
 
-use super::cohere::{Content, PLAN, Told, ToolUse};
+use super::cohere::{Content, Generated, PLAN, ToolUse};
 use super::reply::{Event, Part, Reply};
-use super::words::{Pieces, quote};
+use super::words::{Tokens, quote};
 
-pub(super) fn reply(told: Told) -> Reply {
-    let Told { id, content, finish, usage } = told;
+pub(super) fn reply(generated: Generated) -> Reply {
+    let Generated { id, content, finish, usage } = generated;
     let start = Event::named(
-        Part::Piece,
+        Part::Content,
         "message-start",
         format_args!(
             r#"{{"id":"{id}","type":"message-start","delta":{{"message":{{"role":"assistant","content":[],"tool_plan":"","tool_calls":[],"citations":[]}}}}}}"#
         ),
     );
     let contents: Box<dyn Iterator<Item = Event> + Send> = match content {
-        Content::Text(text) => Box::new(said(text)),
-        Content::Calls(calls) => Box::new(called(calls)),
+        Content::Text(text) => Box::new(text_events(text)),
+        Content::Calls(calls) => Box::new(tool_call_events(calls)),
     };
     let end = Event::named(
         Part::Finish,
@@ -25,27 +25,27 @@ pub(super) fn reply(told: Told) -> Reply {
     Reply::events(std::iter::once(start).chain(contents).chain([end, Event::done()]))
 }
 
-fn said(text: String) -> impl Iterator<Item = Event> + Send {
+fn text_events(text: String) -> impl Iterator<Item = Event> + Send {
     let start = event("content-start", 0, r#""content":{"type":"text","text":""}"#);
-    let mut pieces = Pieces::new(text);
+    let mut tokens = Tokens::new(text);
     let deltas = std::iter::from_fn(move || {
-        Some(event("content-delta", 0, &format!(r#""content":{{"text":{}}}"#, pieces.quoted()?)))
+        Some(event("content-delta", 0, &format!(r#""content":{{"text":{}}}"#, tokens.next_quoted()?)))
     });
     std::iter::once(start).chain(deltas).chain(std::iter::once(end("content-end", 0)))
 }
 
-fn called(calls: Vec<ToolUse>) -> impl Iterator<Item = Event> + Send {
+fn tool_call_events(calls: Vec<ToolUse>) -> impl Iterator<Item = Event> + Send {
     let plan = Event::named(
-        Part::Piece,
+        Part::Content,
         "tool-plan-delta",
         format_args!(r#"{{"type":"tool-plan-delta","delta":{{"message":{{"tool_plan":{}}}}}}}"#, quote(PLAN)),
     );
     let calls = calls.into_iter().enumerate().flat_map(|(index, tool)| {
         let start = event("tool-call-start", index, &format!(r#""tool_calls":{}"#, tool.json("\"\"")));
-        let mut pieces = Pieces::new(tool.arguments);
+        let mut tokens = Tokens::new(tool.arguments);
         let deltas = std::iter::from_fn(move || {
-            let piece = pieces.quoted()?;
-            let delta = format!(r#""tool_calls":{{"function":{{"arguments":{piece}}}}}"#);
+            let token = tokens.next_quoted()?;
+            let delta = format!(r#""tool_calls":{{"function":{{"arguments":{token}}}}}"#);
             Some(event("tool-call-delta", index, &delta))
         });
         std::iter::once(start).chain(deltas).chain(std::iter::once(end("tool-call-end", index)))
@@ -55,12 +55,12 @@ fn called(calls: Vec<ToolUse>) -> impl Iterator<Item = Event> + Send {
 
 fn event(kind: &str, index: usize, message: &str) -> Event {
     Event::named(
-        Part::Piece,
+        Part::Content,
         kind,
         format_args!(r#"{{"type":"{kind}","index":{index},"delta":{{"message":{{{message}}}}}}}"#),
     )
 }
 
 fn end(kind: &str, index: usize) -> Event {
-    Event::named(Part::Piece, kind, format_args!(r#"{{"type":"{kind}","index":{index}}}"#))
+    Event::named(Part::Content, kind, format_args!(r#"{{"type":"{kind}","index":{index}}}"#))
 }

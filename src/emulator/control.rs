@@ -4,7 +4,7 @@
 
 use super::body::Body;
 use super::call::query;
-use super::serve::Answer;
+use super::serve::HttpResponse;
 use super::state::State;
 use bytes::Bytes;
 use http::request::Parts;
@@ -16,12 +16,12 @@ use std::time::Duration;
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Answers `what`, the path behind `/_emulator/`.
-pub(super) async fn answer(state: &State, head: &Parts, what: &str) -> Answer {
-    let tag = query(head, "tag");
+pub(super) async fn respond(state: &State, parts: &Parts, route: &str) -> HttpResponse {
+    let tag = query(parts, "tag");
     let tag = tag.as_deref();
-    let (status, body) = match (&head.method, what) {
+    let (status, body) = match (&parts.method, route) {
         (&Method::GET, "requests") => {
-            if let Some(ms) = query(head, "wait").and_then(|ms| ms.parse().ok()) {
+            if let Some(ms) = query(parts, "wait").and_then(|ms| ms.parse().ok()) {
                 state.journal.settled(tag, Duration::from_millis(ms).min(MAX_WAIT)).await;
             }
             (StatusCode::OK, state.journal.json(tag))

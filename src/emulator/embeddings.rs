@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::completions::Prompt;
-use super::reply::{Dialect, Refusal, Reply};
+use super::reply::{ApiError, Dialect, Reply};
 use super::words::{self, quote, scramble};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,21 +19,21 @@ struct Request {
     encoding_format: Option<String>,
 }
 
-pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: Request = call.read(Dialect::OpenAi)?;
     let (model, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
-    let texts = request.input.ok_or_else(|| Refusal::missing("input"))?.texts();
+    let texts = request.input.ok_or_else(|| ApiError::missing("input"))?.texts();
     if texts.is_empty() || texts.len() > 2048 {
-        return Err(Refusal::invalid("input", "'input' must have from 1 to 2048 items."));
+        return Err(ApiError::invalid("input", "'input' must have from 1 to 2048 items."));
     }
     let dimensions = request.dimensions.unwrap_or(DIMENSIONS);
     if dimensions == 0 || dimensions > 4096 {
-        return Err(Refusal::invalid("dimensions", "'dimensions' must be from 1 to 4096."));
+        return Err(ApiError::invalid("dimensions", "'dimensions' must be from 1 to 4096."));
     }
     let base64 = match request.encoding_format.as_deref() {
         None | Some("float") => false,
         Some("base64") => true,
-        Some(_) => return Err(Refusal::invalid("encoding_format", "Expected 'float' or 'base64'.")),
+        Some(_) => return Err(ApiError::invalid("encoding_format", "Expected 'float' or 'base64'.")),
     };
     let data: Vec<String> = texts
         .iter()
@@ -61,11 +61,11 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
 /// A unit vector: each word adds to or takes from eight places of its own.
 fn vector(text: &str, dimensions: usize) -> Vec<f32> {
     let mut vector = vec![0.0_f32; dimensions];
-    let words = text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    let terms = text.split(|letter: char| !letter.is_alphanumeric()).filter(|term| !term.is_empty());
     // A text without words has a direction too.
-    for word in words.map(str::to_lowercase).chain(std::iter::once(String::new())) {
-        let mut seed = word.bytes().fold(1, |seed, byte| scramble(seed ^ u64::from(byte)));
-        let weight = if word.is_empty() { 0.01 } else { 1.0 };
+    for term in terms.map(str::to_lowercase).chain(std::iter::once(String::new())) {
+        let mut seed = term.bytes().fold(1, |seed, byte| scramble(seed ^ u64::from(byte)));
+        let weight = if term.is_empty() { 0.01 } else { 1.0 };
         for _ in 0..8 {
             seed = scramble(seed);
             let sign = if seed >> 63 == 0 { weight } else { -weight };
@@ -85,15 +85,15 @@ fn vector(text: &str, dimensions: usize) -> Vec<f32> {
 mod tests {
     use super::*;
 
-    fn likeness(one: &str, other: &str) -> f32 {
+    fn similarity(one: &str, other: &str) -> f32 {
         vector(one, 256).iter().zip(vector(other, 256)).map(|(a, b)| a * b).sum()
     }
 
     #[test]
-    fn like_texts_have_like_vectors() {
-        assert!((likeness("a quick brown fox", "a quick brown fox") - 1.0).abs() < 1e-4);
-        let near = likeness("what is the capital of France", "What's the capital city of France?");
-        let far = likeness("what is the capital of France", "bake me an apple cake");
+    fn similar_texts_have_similar_vectors() {
+        assert!((similarity("a quick brown fox", "a quick brown fox") - 1.0).abs() < 1e-4);
+        let near = similarity("what is the capital of France", "What's the capital city of France?");
+        let far = similarity("what is the capital of France", "bake me an apple cake");
         assert!(near > 0.6 && far < 0.3, "{near} {far}");
     }
 }

@@ -2,16 +2,16 @@
 
 use super::call::Call;
 use super::multipart::Form;
-use super::reply::{Refusal, Reply};
+use super::reply::{ApiError, Reply};
 use super::routes;
 use super::state::now;
 use bytes::Bytes;
 use http::HeaderValue;
 use serde_json::{Value, json};
 
-pub(super) fn upload(call: &Call<'_>, form: &Form) -> Result<Reply, Refusal> {
-    let file = form.field("file").ok_or_else(|| Refusal::missing("file"))?;
-    let purpose = form.text("purpose").ok_or_else(|| Refusal::missing("purpose"))?;
+pub(super) fn upload(call: &Call<'_>, form: &Form) -> Result<Reply, ApiError> {
+    let file = form.field("file").ok_or_else(|| ApiError::missing("file"))?;
+    let purpose = form.text("purpose").ok_or_else(|| ApiError::missing("purpose"))?;
     let filename = file.filename.as_deref().unwrap_or("upload");
     let content = Bytes::copy_from_slice(&file.kept);
     Ok(Reply::value(&store(call, filename, purpose, file.length, content)))
@@ -28,8 +28,8 @@ pub(super) fn store(call: &Call<'_>, filename: &str, purpose: &str, length: u64,
     object
 }
 
-pub(super) fn list(call: &Call<'_>) -> Result<Reply, Refusal> {
-    let (after, limit) = routes::page(call.head);
+pub(super) fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
+    let (after, limit) = routes::page(call.parts);
     let (mut data, has_more) = call.state.files.page(after.as_deref(), limit);
     if let Some(purpose) = call.query("purpose") {
         data.retain(|file| file.get("purpose").and_then(Value::as_str) == Some(&purpose));
@@ -44,17 +44,17 @@ pub(super) fn listed(data: Vec<Value>, has_more: bool) -> Value {
     json!({"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more})
 }
 
-pub(super) fn one(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn one(call: &Call<'_>) -> Result<Reply, ApiError> {
     let file = call.state.files.find(call.id).ok_or_else(|| unknown(call.id))?;
     Ok(Reply::value(&file.object))
 }
 
-fn unknown(id: &str) -> Refusal {
-    Refusal::not_found(format!("No such File object: {id}"))
+fn unknown(id: &str) -> ApiError {
+    ApiError::not_found(format!("No such File object: {id}"))
 }
 
 /// The content; with `?bytes=N` so many bytes of any file, also one that was never uploaded.
-pub(super) fn content(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn content(call: &Call<'_>) -> Result<Reply, ApiError> {
     if let Some(length) = call.query("bytes").and_then(|bytes| bytes.parse().ok()) {
         return Ok(Reply::download(length));
     }
@@ -66,7 +66,7 @@ pub(super) fn content(call: &Call<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::whole(HeaderValue::from_static("application/octet-stream"), file.content))
 }
 
-pub(super) fn delete(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn delete(call: &Call<'_>) -> Result<Reply, ApiError> {
     if !call.state.files.remove(call.id) {
         return Err(unknown(call.id));
     }

@@ -5,7 +5,7 @@
 use super::batches::merge;
 use super::call::Call;
 use super::files::listed;
-use super::reply::{Dialect, Refusal, Reply};
+use super::reply::{ApiError, Dialect, Reply};
 use super::routes;
 use super::state::now;
 use bytes::Bytes;
@@ -23,10 +23,10 @@ struct Request {
     metadata: Option<Value>,
 }
 
-pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: Request = call.read(Dialect::OpenAi)?;
     let (model, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
-    let file = request.training_file.ok_or_else(|| Refusal::missing("training_file"))?;
+    let file = request.training_file.ok_or_else(|| ApiError::missing("training_file"))?;
     let id = call.state.id("ftjob-", 24);
     let job = json!({
         "id": id, "object": "fine_tuning.job", "created_at": now(), "error": null, "fine_tuned_model": null,
@@ -42,26 +42,26 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::value(&job).scripted(script))
 }
 
-pub(super) fn list(call: &Call<'_>) -> Result<Reply, Refusal> {
-    let (after, limit) = routes::page(call.head);
+pub(super) fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
+    let (after, limit) = routes::page(call.parts);
     let (data, has_more) = call.state.jobs.page(after.as_deref(), limit);
     Ok(Reply::value(&listed(data, has_more)))
 }
 
-fn job(call: &Call<'_>) -> Result<Value, Refusal> {
+fn job(call: &Call<'_>) -> Result<Value, ApiError> {
     let job = call.state.jobs.find(call.id);
     Ok(job.ok_or_else(|| unknown(call.id))?.object)
 }
 
-fn unknown(id: &str) -> Refusal {
-    Refusal::not_found(format!("Could not find fine tune: {id}"))
+fn unknown(id: &str) -> ApiError {
+    ApiError::not_found(format!("Could not find fine tune: {id}"))
 }
 
 fn text<'v>(job: &'v Value, key: &str) -> &'v str {
     job.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-pub(super) fn one(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn one(call: &Call<'_>) -> Result<Reply, ApiError> {
     let job = job(call)?;
     let change = match text(&job, "status") {
         "validating_files" => json!({"status": "running", "estimated_finish": now() + 60}),
@@ -75,22 +75,22 @@ pub(super) fn one(call: &Call<'_>) -> Result<Reply, Refusal> {
     changed(call, &change)
 }
 
-pub(super) fn cancel(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn cancel(call: &Call<'_>) -> Result<Reply, ApiError> {
     let job = job(call)?;
     match text(&job, "status") {
         "validating_files" | "running" => {
             changed(call, &json!({"status": "cancelled", "finished_at": now(), "estimated_finish": null}))
         }
-        status => Err(Refusal::bad(format!("Cannot cancel a job with status '{status}'."))),
+        status => Err(ApiError::bad(format!("Cannot cancel a job with status '{status}'."))),
     }
 }
 
-fn changed(call: &Call<'_>, change: &Value) -> Result<Reply, Refusal> {
+fn changed(call: &Call<'_>, change: &Value) -> Result<Reply, ApiError> {
     let job = call.state.jobs.change(call.id, |job| merge(job, change));
     Ok(Reply::value(&job.ok_or_else(|| unknown(call.id))?))
 }
 
-pub(super) fn events(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn events(call: &Call<'_>) -> Result<Reply, ApiError> {
     let job = job(call)?;
     let event = json!({
         "id": format!("ftevent-{}", call.id), "object": "fine_tuning.job.event", "type": "message", "data": {},
@@ -100,7 +100,7 @@ pub(super) fn events(call: &Call<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::value(&listed(vec![event], false)))
 }
 
-pub(super) fn checkpoints(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn checkpoints(call: &Call<'_>) -> Result<Reply, ApiError> {
     let job = job(call)?;
     let mut data = Vec::new();
     if text(&job, "status") == "succeeded" {

@@ -4,49 +4,51 @@
 
 use super::call::Call;
 use super::gemini_stream;
-use super::plain::{self, Plain};
-use super::reply::{Dialect, Refusal, Reply};
-use super::talk::Turn;
+use super::plain::{self, NormalizedRequest};
+use super::reply::{ApiError, Dialect, Reply};
+use super::talk::Completion;
 use super::words::{End, quote};
 use serde_json::{Value, json};
 
 const DIALECT: Dialect = Dialect::Gemini;
 
 /// What a whole and a streamed answer have in common.
-pub(super) struct Told {
-    pub(super) turn: Turn,
+pub(super) struct Generated {
+    pub(super) completion: Completion,
     pub(super) finish: &'static str,
     /// `usageMetadata` and what follows it, as members of a JSON object.
     pub(super) tail: String,
 }
 
-pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn respond(call: &Call<'_>) -> Result<Reply, ApiError> {
     let Some((model, method)) = call.id.rsplit_once(':') else {
         return Err(unknown("a path that names no method"));
     };
     let request: Value = call.read(DIALECT)?;
     let (model, mut script) = call.model(Some(model), DIALECT)?;
-    let asked = if method == "countTokens" && request.get("contents").is_none() {
+    let content_request = if method == "countTokens" && request.get("contents").is_none() {
         request.get("generateContentRequest").unwrap_or(&Value::Null)
     } else {
         &request
     };
-    let (turn, prompt) = read(asked)?.turn(model, &mut script, DIALECT)?;
+    let (completion, prompt) = read(content_request)?.decide(model, &mut script, DIALECT)?;
     if method == "countTokens" {
         let counted = json!({"totalTokens": prompt});
         return Ok(Reply::value(&counted).in_dialect(DIALECT).scripted(script));
     }
-    let told = told(call, model, turn, prompt);
+    let generated = generate(call, model, completion, prompt);
     let reply = match method {
-        "generateContent" => Reply::json(whole(&told)),
-        "streamGenerateContent" => gemini_stream::reply(told, call.query("alt").as_deref() == Some("sse")),
+        "generateContent" => Reply::json(whole(&generated)),
+        "streamGenerateContent" => {
+            gemini_stream::reply(generated, call.query("alt").as_deref() == Some("sse"))
+        }
         _ => return Err(unknown(method)),
     };
     Ok(reply.in_dialect(DIALECT).scripted(script))
 }
 
-fn unknown(what: &str) -> Refusal {
-    Refusal::not_found(format!("The emulator does not know {what}.")).in_dialect(DIALECT)
+fn unknown(what: &str) -> ApiError {
+    ApiError::not_found(format!("The emulator does not know {what}.")).in_dialect(DIALECT)
 }
 
 /// A member by its name in JSON, or as protobuf's JSON takes it too.
@@ -54,11 +56,11 @@ fn member<'a>(object: &'a Value, camel: &str, snake: &str) -> &'a Value {
     object.get(camel).or_else(|| object.get(snake)).unwrap_or(&Value::Null)
 }
 
-fn read(request: &Value) -> Result<Plain, Refusal> {
+fn read(request: &Value) -> Result<NormalizedRequest, ApiError> {
     let contents = request.get("contents").and_then(Value::as_array).filter(|list| !list.is_empty());
     let Some(contents) = contents else {
         let why = "* GenerateContentRequest.contents: contents is not specified\n";
-        return Err(Refusal::bad(why).in_dialect(DIALECT));
+        return Err(ApiError::bad(why).in_dialect(DIALECT));
     };
     let mut messages = Vec::new();
     let system = member(request, "systemInstruction", "system_instruction");
@@ -80,7 +82,7 @@ fn read(request: &Value) -> Result<Plain, Refusal> {
         .map(|(camel, snake)| member(config, camel, snake))
         .find(|schema| !schema.is_null())
         .map(lower_types);
-    Ok(Plain {
+    Ok(NormalizedRequest {
         messages,
         tools: tools(request),
         choice: choice(request),
@@ -134,23 +136,23 @@ fn lower_types(schema: &Value) -> Value {
     }
 }
 
-fn told(call: &Call<'_>, model: &str, turn: Turn, prompt: u64) -> Told {
-    let finish = match &turn {
-        Turn::Text(said) if said.end == End::Length => "MAX_TOKENS",
+fn generate(call: &Call<'_>, model: &str, completion: Completion, prompt: u64) -> Generated {
+    let finish = match &completion {
+        Completion::Text(sample) if sample.end == End::Length => "MAX_TOKENS",
         _ => "STOP",
     };
-    let output = turn.tokens();
+    let output = completion.tokens();
     let (id, model, total) = (call.state.id("", 22), quote(model), prompt + output);
     let tail = format!(
         r#""usageMetadata":{{"promptTokenCount":{prompt},"candidatesTokenCount":{output},"totalTokenCount":{total},"promptTokensDetails":[{{"modality":"TEXT","tokenCount":{prompt}}}]}},"modelVersion":{model},"responseId":"{id}""#
     );
-    Told { turn, finish, tail }
+    Generated { completion, finish, tail }
 }
 
-fn whole(told: &Told) -> String {
-    let parts: Vec<String> = match &told.turn {
-        Turn::Text(said) => vec![format!(r#"{{"text":{}}}"#, quote(&said.text))],
-        Turn::Tools(calls) => calls
+fn whole(generated: &Generated) -> String {
+    let parts: Vec<String> = match &generated.completion {
+        Completion::Text(sample) => vec![format!(r#"{{"text":{}}}"#, quote(&sample.text))],
+        Completion::Tools(calls) => calls
             .iter()
             .map(|tool| {
                 let (name, arguments) = (quote(&tool.name), &tool.arguments);
@@ -158,11 +160,11 @@ fn whole(told: &Told) -> String {
             })
             .collect(),
     };
-    piece(&parts.join(","), Some(told.finish), &told.tail)
+    chunk(&parts.join(","), Some(generated.finish), &generated.tail)
 }
 
 /// One `GenerateContentResponse`: all of an answer, or a piece of a stream.
-pub(super) fn piece(parts: &str, finish: Option<&str>, tail: &str) -> String {
+pub(super) fn chunk(parts: &str, finish: Option<&str>, tail: &str) -> String {
     let finish = finish.map(|finish| format!(r#""finishReason":"{finish}","#)).unwrap_or_default();
     format!(
         r#"{{"candidates":[{{"content":{{"parts":[{parts}],"role":"model"}},{finish}"index":0}}],{tail}}}"#

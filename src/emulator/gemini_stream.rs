@@ -2,26 +2,26 @@
 //!
 //! There is no end marker. With `alt=sse` they are events, without it the items of one JSON list. Calls come whole, as Gemini sends them.
 
-use super::gemini::{Told, piece};
+use super::gemini::{Generated, chunk};
 use super::reply::{Event, Part, Reply};
-use super::talk::Turn;
-use super::words::{Pieces, quote};
+use super::talk::Completion;
+use super::words::{Tokens, quote};
 use bytes::Bytes;
 
-pub(super) fn reply(told: Told, is_sse: bool) -> Reply {
-    let Told { turn, finish, tail } = told;
-    let parts: Box<dyn Iterator<Item = String> + Send> = match turn {
-        Turn::Text(said) => {
-            let mut pieces = Pieces::new(said.text);
-            Box::new(std::iter::from_fn(move || Some(format!(r#"{{"text":{}}}"#, pieces.quoted()?))))
+pub(super) fn reply(generated: Generated, is_sse: bool) -> Reply {
+    let Generated { completion, finish, tail } = generated;
+    let parts: Box<dyn Iterator<Item = String> + Send> = match completion {
+        Completion::Text(sample) => {
+            let mut tokens = Tokens::new(sample.text);
+            Box::new(std::iter::from_fn(move || Some(format!(r#"{{"text":{}}}"#, tokens.next_quoted()?))))
         }
-        Turn::Tools(calls) => Box::new(calls.into_iter().map(|tool| {
+        Completion::Tools(calls) => Box::new(calls.into_iter().map(|tool| {
             let (name, arguments) = (quote(&tool.name), tool.arguments);
             format!(r#"{{"functionCall":{{"name":{name},"args":{arguments}}}}}"#)
         })),
     };
-    let end = (Part::Finish, piece(r#"{"text":""}"#, Some(finish), &tail));
-    let responses = parts.map(move |part| (Part::Piece, piece(&part, None, &tail)));
+    let end = (Part::Finish, chunk(r#"{"text":""}"#, Some(finish), &tail));
+    let responses = parts.map(move |part| (Part::Content, chunk(&part, None, &tail)));
     let responses = responses.chain(std::iter::once(end));
     if is_sse {
         return Reply::events(responses.map(|(part, response)| Event::data(part, response)));

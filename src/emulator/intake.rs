@@ -2,48 +2,48 @@
 //!
 //! Bodies read piece by piece are never held: 1 GiB passes in constant memory.
 
-use super::body::Gone;
+use super::body::Disconnect;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use ring::digest::{Context, SHA256};
 
 /// How much of a body the log keeps, in bytes.
-const KEPT: usize = 64 * 1024;
+const MAX_LOGGED_BYTES: usize = 64 * 1024;
 
 /// A request body on its way in.
-pub(super) struct Intake {
+pub(super) struct RequestBody {
     incoming: Incoming,
     bytes: u64,
     observed: Option<Observed>,
 }
 
 struct Observed {
-    kept: Vec<u8>,
+    prefix: Vec<u8>,
     hash: Context,
 }
 
 /// Why a whole body could not be had.
-pub(super) enum Unread {
+pub(super) enum BodyError {
     TooLarge,
-    Gone,
+    Disconnected,
 }
 
-impl Intake {
+impl RequestBody {
     pub(super) fn new(incoming: Incoming) -> Self {
         Self { incoming, bytes: 0, observed: None }
     }
 
     /// From now on keeps the first 64 KiB and a hash, for the log.
     pub(super) fn observe(&mut self) {
-        self.observed = Some(Observed { kept: Vec::new(), hash: Context::new(&SHA256) });
+        self.observed = Some(Observed { prefix: Vec::new(), hash: Context::new(&SHA256) });
     }
 
     /// The next piece, `None` at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Gone> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Disconnect> {
         while let Some(frame) = self.incoming.frame().await {
             // Trailers are no data.
-            let Ok(bytes) = frame.map_err(|_| Gone)?.into_data() else { continue };
+            let Ok(bytes) = frame.map_err(|_| Disconnect)?.into_data() else { continue };
             self.note(&bytes);
             return Ok(Some(bytes));
         }
@@ -51,15 +51,17 @@ impl Intake {
     }
 
     /// The whole body, up to `limit` bytes.
-    pub(super) async fn whole(&mut self, limit: usize) -> Result<Bytes, Unread> {
+    pub(super) async fn whole(&mut self, limit: usize) -> Result<Bytes, BodyError> {
         if self.incoming.is_end_stream() {
             return Ok(Bytes::new());
         }
-        let Some(first) = self.next().await.map_err(|Gone| Unread::Gone)? else { return Ok(Bytes::new()) };
+        let Some(first) = self.next().await.map_err(|Disconnect| BodyError::Disconnected)? else {
+            return Ok(Bytes::new());
+        };
         let mut rest = BytesMut::new();
-        while let Some(bytes) = self.next().await.map_err(|Gone| Unread::Gone)? {
+        while let Some(bytes) = self.next().await.map_err(|Disconnect| BodyError::Disconnected)? {
             if self.bytes > limit as u64 {
-                return Err(Unread::TooLarge);
+                return Err(BodyError::TooLarge);
             }
             if rest.is_empty() {
                 let expected = self.incoming.size_hint().exact().unwrap_or_default() as usize;
@@ -72,15 +74,15 @@ impl Intake {
     }
 
     /// Reads to the end and keeps nothing. Returns the body's length.
-    pub(super) async fn drain(&mut self) -> Result<u64, Gone> {
+    pub(super) async fn drain(&mut self) -> Result<u64, Disconnect> {
         while self.next().await?.is_some() {}
         Ok(self.bytes)
     }
 
     /// What the log wants: text of the beginning, length, SHA-256 in hex.
-    pub(super) fn seen(&mut self) -> (Option<String>, u64, Option<String>) {
+    pub(super) fn take_summary(&mut self) -> (Option<String>, u64, Option<String>) {
         let Some(observed) = self.observed.take() else { return (None, self.bytes, None) };
-        let text = String::from_utf8_lossy(&observed.kept).into_owned();
+        let text = String::from_utf8_lossy(&observed.prefix).into_owned();
         (Some(text), self.bytes, Some(hex(observed.hash.finish().as_ref())))
     }
 
@@ -93,10 +95,10 @@ impl Intake {
 
     fn note(&mut self, bytes: &Bytes) {
         self.bytes += bytes.len() as u64;
-        if let Some(Observed { kept, hash }) = &mut self.observed {
+        if let Some(Observed { prefix, hash }) = &mut self.observed {
             hash.update(bytes);
-            let room = KEPT.saturating_sub(kept.len()).min(bytes.len());
-            kept.extend_from_slice(bytes.get(..room).unwrap_or_default());
+            let room = MAX_LOGGED_BYTES.saturating_sub(prefix.len()).min(bytes.len());
+            prefix.extend_from_slice(bytes.get(..room).unwrap_or_default());
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Not an access log of the gateway. Holds the last 1,000 entries and says when one has changed.
 
 use super::watch::Ended;
-use super::wire::Line;
+use super::wire::ConnectionHandle;
 use http::request::Parts;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -57,21 +57,21 @@ impl Journal {
     }
 
     /// Begins an entry and returns its number.
-    pub(super) fn open(&self, tag: Option<&str>, head: &Parts, line: &Line) -> u64 {
+    pub(super) fn open(&self, tag: Option<&str>, parts: &Parts, connection: &ConnectionHandle) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let lower = || {
             let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-            head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+            parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
         };
         let entry = Entry {
             id,
             tag: tag.map(str::to_owned),
             at_ms: self.now_ms(),
-            connection: line.number,
-            method: head.method.to_string(),
-            path: head.uri.path().to_owned(),
-            query: head.uri.query().map(str::to_owned),
-            headers: line.headers(head.method.as_str()).unwrap_or_else(lower),
+            connection: connection.number,
+            method: parts.method.to_string(),
+            path: parts.uri.path().to_owned(),
+            query: parts.uri.query().map(str::to_owned),
+            headers: connection.headers(parts.method.as_str()).unwrap_or_else(lower),
             body: None,
             body_bytes: 0,
             body_sha256: None,

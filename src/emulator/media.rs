@@ -3,7 +3,7 @@
 use super::batches::merge;
 use super::call::Call;
 use super::multipart::Form;
-use super::reply::{Dialect, Refusal, Reply};
+use super::reply::{ApiError, Dialect, Reply};
 use super::state::now;
 use super::words;
 use bytes::Bytes;
@@ -24,25 +24,25 @@ struct ImageRequest {
     response_format: Option<String>,
 }
 
-pub(super) fn images(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn images(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: ImageRequest = call.read(Dialect::OpenAi)?;
     // OpenAI does not insist on a model here.
     let (_, script) = call.model(request.model.as_deref().or(Some("emulator")), Dialect::OpenAi)?;
-    let prompt = request.prompt.ok_or_else(|| Refusal::missing("prompt"))?;
+    let prompt = request.prompt.ok_or_else(|| ApiError::missing("prompt"))?;
     let as_url = request.response_format.as_deref() == Some("url");
     Ok(pictures(request.n, as_url, &prompt)?.scripted(script))
 }
 
-pub(super) fn image_edits(_: &Call<'_>, form: &Form) -> Result<Reply, Refusal> {
-    form.field("image").or_else(|| form.field("image[]")).ok_or_else(|| Refusal::missing("image"))?;
+pub(super) fn image_edits(_: &Call<'_>, form: &Form) -> Result<Reply, ApiError> {
+    form.field("image").or_else(|| form.field("image[]")).ok_or_else(|| ApiError::missing("image"))?;
     let as_url = form.text("response_format") == Some("url");
     pictures(form.text("n").and_then(|n| n.parse().ok()), as_url, form.text("prompt").unwrap_or_default())
 }
 
-fn pictures(n: Option<usize>, as_url: bool, prompt: &str) -> Result<Reply, Refusal> {
+fn pictures(n: Option<usize>, as_url: bool, prompt: &str) -> Result<Reply, ApiError> {
     let n = n.unwrap_or(1);
     if n == 0 || n > 10 {
-        return Err(Refusal::invalid("n", "Invalid value for 'n': expected a number from 1 to 10."));
+        return Err(ApiError::invalid("n", "Invalid value for 'n': expected a number from 1 to 10."));
     }
     let picture =
         if as_url { json!({"url": "https://example.com/fox.png"}) } else { json!({"b64_json": PNG}) };
@@ -66,11 +66,11 @@ struct SpeechRequest {
 }
 
 /// Bytes that no text could be, about as many as speech of that length has.
-pub(super) fn speech(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn speech(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: SpeechRequest = call.read(Dialect::OpenAi)?;
     let (_, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
-    let input = request.input.ok_or_else(|| Refusal::missing("input"))?;
-    request.voice.ok_or_else(|| Refusal::missing("voice"))?;
+    let input = request.input.ok_or_else(|| ApiError::missing("input"))?;
+    request.voice.ok_or_else(|| ApiError::missing("voice"))?;
     let kind = match request.response_format.as_deref() {
         None | Some("mp3") => "audio/mpeg",
         Some("opus") => "audio/ogg",
@@ -78,7 +78,7 @@ pub(super) fn speech(call: &Call<'_>) -> Result<Reply, Refusal> {
         Some("flac") => "audio/flac",
         Some("wav") => "audio/wav",
         Some("pcm") => "audio/pcm",
-        Some(_) => return Err(Refusal::invalid("response_format", "No such audio format.")),
+        Some(_) => return Err(ApiError::invalid("response_format", "No such audio format.")),
     };
     let mut sound = b"ID3\x04\0\0\0\0\0\0".to_vec();
     let length = 1000 + input.len().min(4096) * 100;
@@ -86,8 +86,8 @@ pub(super) fn speech(call: &Call<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::whole(HeaderValue::from_static(kind), Bytes::from(sound)).scripted(script))
 }
 
-pub(super) fn transcribe(call: &Call<'_>, form: &Form) -> Result<Reply, Refusal> {
-    let file = form.field("file").ok_or_else(|| Refusal::missing("file"))?;
+pub(super) fn transcribe(call: &Call<'_>, form: &Form) -> Result<Reply, ApiError> {
+    let file = form.field("file").ok_or_else(|| ApiError::missing("file"))?;
     let (_, script) = call.model(form.text("model"), Dialect::OpenAi)?;
     let text = words::prose(script.tokens.unwrap_or(10));
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -113,7 +113,7 @@ struct ModerationRequest {
 }
 
 /// Flags what has the word "kill" in it, as violence.
-pub(super) fn moderate(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn moderate(call: &Call<'_>) -> Result<Reply, ApiError> {
     const KINDS: [&str; 13] = [
         "harassment",
         "harassment/threatening",
@@ -132,16 +132,16 @@ pub(super) fn moderate(call: &Call<'_>) -> Result<Reply, Refusal> {
     let request: ModerationRequest = call.read(Dialect::OpenAi)?;
     let model = request.model.as_deref().or(Some("omni-moderation-latest"));
     let (model, script) = call.model(model, Dialect::OpenAi)?;
-    let input = request.input.ok_or_else(|| Refusal::missing("input"))?;
+    let input = request.input.ok_or_else(|| ApiError::missing("input"))?;
     let inputs = match input {
         Value::Array(inputs) => inputs,
         input => vec![input],
     };
-    let judge = |input: &Value| {
+    let classify = |input: &Value| {
         let flagged = input.to_string().to_lowercase().contains("kill");
         let violent = |kind: &str| flagged && kind == "violence";
-        let by_kind = |of: &dyn Fn(&str) -> Value| {
-            Value::Object(KINDS.iter().map(|kind| ((*kind).to_owned(), of(kind))).collect())
+        let by_kind = |member_value: &dyn Fn(&str) -> Value| {
+            Value::Object(KINDS.iter().map(|kind| ((*kind).to_owned(), member_value(kind))).collect())
         };
         json!({
             "flagged": flagged,
@@ -150,9 +150,9 @@ pub(super) fn moderate(call: &Call<'_>) -> Result<Reply, Refusal> {
             "category_applied_input_types": by_kind(&|_| json!(["text"])),
         })
     };
-    let results: Vec<Value> = inputs.iter().map(judge).collect();
-    let answer = json!({"id": call.state.id("modr-", 29), "model": model, "results": results});
-    Ok(Reply::value(&answer).scripted(script))
+    let results: Vec<Value> = inputs.iter().map(classify).collect();
+    let response = json!({"id": call.state.id("modr-", 29), "model": model, "results": results});
+    Ok(Reply::value(&response).scripted(script))
 }
 
 #[derive(Deserialize)]
@@ -165,21 +165,21 @@ struct RerankRequest {
 }
 
 /// Scores documents by the share of the query's words they have.
-pub(super) fn rerank(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn rerank(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: RerankRequest = call.read(Dialect::OpenAi)?;
     let (model, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
-    let query = request.query.ok_or_else(|| Refusal::missing("query"))?;
-    let documents = request.documents.ok_or_else(|| Refusal::missing("documents"))?;
-    let words = |text: &str| -> HashSet<String> {
+    let query = request.query.ok_or_else(|| ApiError::missing("query"))?;
+    let documents = request.documents.ok_or_else(|| ApiError::missing("documents"))?;
+    let terms = |text: &str| -> HashSet<String> {
         let split = text.split(|letter: char| !letter.is_alphanumeric());
-        split.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+        split.filter(|term| !term.is_empty()).map(str::to_lowercase).collect()
     };
-    let wanted = words(&query);
+    let wanted = terms(&query);
     let mut scored: Vec<(usize, f64)> = documents
         .iter()
         .enumerate()
         .map(|(index, document)| {
-            let shared = words(&document.to_string()).intersection(&wanted).count();
+            let shared = terms(&document.to_string()).intersection(&wanted).count();
             (index, shared as f64 / wanted.len().max(1) as f64)
         })
         .collect();
@@ -197,9 +197,9 @@ pub(super) fn rerank(call: &Call<'_>) -> Result<Reply, Refusal> {
             result
         })
         .collect();
-    let answer = json!({
+    let response = json!({
         "id": call.state.id("rerank-", 24), "model": model, "results": results,
         "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}},
     });
-    Ok(Reply::value(&answer).scripted(script))
+    Ok(Reply::value(&response).scripted(script))
 }

@@ -1,14 +1,14 @@
 //! `GET /models` and `GET /models/{id}`, in OpenAI's shape, or Anthropic's where its version header is sent.
 
 use super::call::Call;
-use super::reply::{Dialect, Refusal, Reply};
+use super::reply::{ApiError, Dialect, Reply};
 use serde_json::{Value, json};
 
 const MODELS: [&str; 4] = ["emulator", "emulator-echo", "emulator-mini", "emulator-embedding"];
 const CREATED: u64 = 1_750_000_000;
 
 fn dialect(call: &Call<'_>) -> Dialect {
-    let anthropic = call.head.headers.contains_key("anthropic-version");
+    let anthropic = call.parts.headers.contains_key("anthropic-version");
     if anthropic { Dialect::Anthropic } else { Dialect::OpenAi }
 }
 
@@ -23,7 +23,7 @@ fn model(id: &str, dialect: Dialect) -> Value {
     }
 }
 
-pub(super) fn list(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let dialect = dialect(call);
     let data: Vec<Value> = MODELS.iter().map(|id| model(id, dialect)).collect();
     let list = match dialect {
@@ -38,7 +38,7 @@ pub(super) fn list(call: &Call<'_>) -> Result<Reply, Refusal> {
 }
 
 /// Any model exists, but for `missing-*`: tests make up names as they like.
-pub(super) fn one(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn one(call: &Call<'_>) -> Result<Reply, ApiError> {
     let dialect = dialect(call);
     let (id, script) = call.model(Some(call.id), dialect)?;
     Ok(Reply::value(&model(id, dialect)).in_dialect(dialect).scripted(script))

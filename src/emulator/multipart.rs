@@ -2,15 +2,15 @@
 //!
 //! Not a general MIME reader: no nested parts, no transfer encodings.
 
-use super::body::Gone;
-use super::intake::Intake;
-use super::reply::Refusal;
+use super::body::Disconnect;
+use super::intake::RequestBody;
+use super::reply::ApiError;
 use http::header;
 use http::request::Parts;
 use memchr::memmem;
 
 /// How much of a part is kept, in bytes. The rest is counted only.
-const KEPT: usize = 1 << 20;
+const MAX_KEPT_BYTES: usize = 1 << 20;
 const MAX_PARTS: usize = 64;
 const MAX_HEAD: usize = 8 * 1024;
 
@@ -42,23 +42,27 @@ impl Form {
 }
 
 /// Reads the body to its end, also when it turns out to be no form.
-pub(super) async fn read(head: &Parts, intake: &mut Intake) -> Result<Result<Form, Refusal>, Gone> {
-    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+pub(super) async fn read(
+    parts: &Parts,
+    request_body: &mut RequestBody,
+) -> Result<Result<Form, ApiError>, Disconnect> {
+    let kind =
+        parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let boundary = kind.split_once("boundary=").map(|(_, rest)| rest.split(';').next().unwrap_or(rest));
     let Some(boundary) = boundary.filter(|_| kind.starts_with("multipart/form-data")) else {
-        intake.drain().await?;
-        return Ok(Err(Refusal::bad("Expected a multipart/form-data body with a boundary.")));
+        request_body.drain().await?;
+        return Ok(Err(ApiError::bad("Expected a multipart/form-data body with a boundary.")));
     };
     let mut reader = Reader::new(boundary.trim().trim_matches('"'));
     let mut problem = None;
-    while let Some(bytes) = intake.next().await? {
+    while let Some(bytes) = request_body.next().await? {
         if problem.is_none() {
             problem = reader.push(&bytes).err();
         }
     }
     Ok(match problem.map_or_else(|| reader.finish(), Err) {
         Ok(form) => Ok(form),
-        Err(problem) => Err(Refusal::bad(format!("The multipart body is malformed: {problem}."))),
+        Err(problem) => Err(ApiError::bad(format!("The multipart body is malformed: {problem}."))),
     })
 }
 
@@ -67,7 +71,7 @@ enum Place {
     Preamble,
     /// Behind a boundary: either the head of a part or the end follows.
     Edge,
-    Head,
+    Headers,
     Content,
     End,
 }
@@ -105,7 +109,7 @@ impl Reader {
                 let found = memmem::find(&self.held, &self.delimiter);
                 let safe = found.unwrap_or((self.held.len() + 1).saturating_sub(self.delimiter.len()));
                 if self.place == Place::Content {
-                    self.keep(safe);
+                    self.keep_content(safe);
                 }
                 let used = if found.is_some() { safe + self.delimiter.len() } else { safe };
                 self.held.drain(..used);
@@ -118,23 +122,23 @@ impl Reader {
                 self.place = match self.held.get(..2) {
                     None => return Ok(false),
                     Some(b"--") => Place::End,
-                    Some(b"\r\n") => Place::Head,
+                    Some(b"\r\n") => Place::Headers,
                     Some(_) => return Err("a boundary is not followed by a line break"),
                 };
                 Ok(true)
             }
-            Place::Head => {
+            Place::Headers => {
                 let Some(end) = memmem::find(&self.held, b"\r\n\r\n") else {
                     let long = self.held.len() > MAX_HEAD;
                     return if long { Err("the head of a part is too long") } else { Ok(false) };
                 };
-                let head: Vec<u8> = self.held.drain(..end + 4).collect();
-                let head = String::from_utf8_lossy(&head).into_owned();
+                let parts: Vec<u8> = self.held.drain(..end + 4).collect();
+                let parts = String::from_utf8_lossy(&parts).into_owned();
                 if self.fields.len() == MAX_PARTS {
                     return Err("too many parts");
                 }
-                let name = attribute(&head, "name").ok_or("a part has no name")?;
-                let filename = attribute(&head, "filename");
+                let name = attribute(&parts, "name").ok_or("a part has no name")?;
+                let filename = attribute(&parts, "filename");
                 self.fields.push(Field { name, filename, length: 0, kept: Vec::new() });
                 self.place = Place::Content;
                 Ok(true)
@@ -146,10 +150,10 @@ impl Reader {
         }
     }
 
-    fn keep(&mut self, length: usize) {
+    fn keep_content(&mut self, length: usize) {
         let Some(field) = self.fields.last_mut() else { return };
         field.length += length as u64;
-        let room = KEPT.saturating_sub(field.kept.len()).min(length);
+        let room = MAX_KEPT_BYTES.saturating_sub(field.kept.len()).min(length);
         field.kept.extend_from_slice(self.held.get(..room).unwrap_or_default());
     }
 
@@ -159,8 +163,8 @@ impl Reader {
 }
 
 /// A quoted attribute of the Content-Disposition line.
-fn attribute(head: &str, name: &str) -> Option<String> {
-    let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("content-disposition:"))?;
+fn attribute(parts: &str, name: &str) -> Option<String> {
+    let line = parts.lines().find(|line| line.to_ascii_lowercase().starts_with("content-disposition:"))?;
     let (_, rest) =
         line.split_once(&format!(" {name}=\"")).or_else(|| line.split_once(&format!(";{name}=\"")))?;
     rest.split_once('"').map(|(value, _)| value.to_owned())
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn long_files_are_counted_and_not_kept() {
+    fn long_files_are_counted_but_truncated() {
         let mut reader = Reader::new("xx");
         reader.push(b"--xx\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n").unwrap();
         for _ in 0..64 {
@@ -204,11 +208,11 @@ mod tests {
         reader.push(b"\r\n--xx--").unwrap();
         let form = reader.finish().unwrap();
         let file = form.field("file").unwrap();
-        assert_eq!((file.length, file.kept.len()), (64 * 65536, KEPT));
+        assert_eq!((file.length, file.kept.len()), (64 * 65536, MAX_KEPT_BYTES));
     }
 
     #[test]
-    fn what_is_no_form_is_refused() {
+    fn malformed_forms_are_refused() {
         let unended = FORM.trim_end_matches("--xx--\r\n");
         for form in ["", "--xx", "--xx\r\nX: y\r\n\r\nz\r\n--xx--", "--xxyy\r\n", unended] {
             assert!(read(form, 1000).is_err(), "{form}");

@@ -1,8 +1,8 @@
 //! Any path the emulator does not know: says what came in, so that tests see what a gateway passed on.
 
-use super::body::Gone;
+use super::body::Disconnect;
 use super::call::query;
-use super::intake::Intake;
+use super::intake::RequestBody;
 use super::reply::{Event, Part, Reply};
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
@@ -13,33 +13,33 @@ use serde_json::{Value, json};
 const SHOWN: usize = 64 * 1024;
 
 /// Reads the body to its end, in constant memory, and answers.
-pub(super) async fn answer(head: &Parts, intake: &mut Intake) -> Result<Reply, Gone> {
+pub(super) async fn echo(parts: &Parts, request_body: &mut RequestBody) -> Result<Reply, Disconnect> {
     let mut shown = BytesMut::new();
     let mut length = 0;
-    while let Some(bytes) = intake.next().await? {
+    while let Some(bytes) = request_body.next().await? {
         length += bytes.len();
         if length <= SHOWN {
             shown.extend_from_slice(&bytes);
         }
     }
-    let number = |name: &str| query(head, name).and_then(|number| number.parse::<u64>().ok());
+    let number = |name: &str| query(parts, name).and_then(|number| number.parse::<u64>().ok());
     if let Some(bytes) = number("bytes") {
         return Ok(Reply::download(bytes));
     }
     if let Some(events) = number("sse") {
-        return Ok(Reply::events((0..events).map(|n| Event::data(Part::Piece, json!({"n": n})))));
+        return Ok(Reply::events((0..events).map(|n| Event::data(Part::Content, json!({"n": n})))));
     }
-    if head.method == Method::HEAD {
+    if parts.method == Method::HEAD {
         return Ok(Reply::whole(HeaderValue::from_static("application/json"), Bytes::new()));
     }
     let text = if length <= SHOWN { std::str::from_utf8(&shown).ok() } else { None };
-    let headers: Vec<Value> = head
+    let headers: Vec<Value> = parts
         .headers
         .iter()
         .map(|(name, value)| json!([name.as_str(), String::from_utf8_lossy(value.as_bytes())]))
         .collect();
     Ok(Reply::value(&json!({
-        "method": head.method.as_str(), "path": head.uri.path(), "query": head.uri.query(),
+        "method": parts.method.as_str(), "path": parts.uri.path(), "query": parts.uri.query(),
         "headers": headers, "body_bytes": length, "body_text": text,
     })))
 }

@@ -3,26 +3,26 @@
 //! The one place where a [`Reply`] becomes an HTTP response.
 
 use super::bedrock_stream;
-use super::body::{Body, Gone};
+use super::body::{Body, Disconnect};
 use super::playback::Playback;
-use super::published::Published;
+use super::published::PublishedError;
 use super::reply::{Content, Dialect, Event, Part, Reply};
 use super::script::{Cuts, Fault, Script};
-use super::watch::{Ended, Watch};
-use super::wire::Farewell;
+use super::watch::{Ended, RequestGuard};
+use super::wire::ConnectionAbort;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
 /// Answers, or fails where the connection is to break.
-pub(super) async fn perform(reply: Reply, watch: Watch) -> Result<Response<Body>, Gone> {
+pub(super) async fn into_response(reply: Reply, guard: RequestGuard) -> Result<Response<Body>, Disconnect> {
     if !reply.script.latency.is_zero() {
         tokio::time::sleep(reply.script.latency).await;
     }
-    let watch = before_head(&reply.script, watch).await?;
-    let Reply { status, content_type, content, dialect, script } = told(reply);
-    let mut head = Response::new(());
-    *head.status_mut() = status;
-    let headers = head.headers_mut();
+    let guard = before_headers(&reply.script, guard).await?;
+    let Reply { status, content_type, content, dialect, script } = apply_script(reply);
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
     headers.reserve(4);
     headers.insert(header::CONTENT_TYPE, content_type);
     let name = match dialect {
@@ -30,7 +30,7 @@ pub(super) async fn perform(reply: Reply, watch: Watch) -> Result<Response<Body>
         Dialect::Bedrock => HeaderName::from_static("x-amzn-requestid"),
         Dialect::Anthropic => HeaderName::from_static("request-id"),
     };
-    if let Ok(id) = HeaderValue::try_from(watch.state().id("req_", 24)) {
+    if let Ok(id) = HeaderValue::try_from(guard.state().id("req_", 24)) {
         headers.insert(name, id);
     }
     if dialect == Dialect::Bedrock && (status.is_client_error() || status.is_server_error()) {
@@ -39,32 +39,32 @@ pub(super) async fn perform(reply: Reply, watch: Watch) -> Result<Response<Body>
     }
     script_headers(headers, &script);
     let body = match content {
-        Content::Whole(bytes) => Body::whole(bytes, Some(watch)),
+        Content::Whole(bytes) => Body::whole(bytes, Some(guard)),
         Content::Events(events, length) => {
-            Body::played(Playback::new(events, length, &script, error_event(dialect)), watch)
+            Body::played(Playback::new(events, length, &script, error_event(dialect)), guard)
         }
     };
-    Ok(head.map(|()| body))
+    Ok(response.map(|()| body))
 }
 
 /// Faults that strike instead of an answer. Gives the watch back when none does.
-pub(super) async fn before_head(script: &Script, watch: Watch) -> Result<Watch, Gone> {
+pub(super) async fn before_headers(script: &Script, guard: RequestGuard) -> Result<RequestGuard, Disconnect> {
     match script.fault {
         Some(Fault::Hang) => std::future::pending::<()>().await,
-        Some(Fault::Reset) => watch.line().end_with(Farewell::Reset),
-        Some(Fault::Garbage) => watch.line().end_with(Farewell::Garbage),
-        Some(Fault::HalfHead) => watch.line().end_with(Farewell::HalfHead),
+        Some(Fault::Reset) => guard.connection().abort_with(ConnectionAbort::Reset),
+        Some(Fault::Garbage) => guard.connection().abort_with(ConnectionAbort::Garbage),
+        Some(Fault::HalfHead) => guard.connection().abort_with(ConnectionAbort::HalfHead),
         Some(Fault::Eof) => {}
-        _ => return Ok(watch),
+        _ => return Ok(guard),
     }
-    watch.end(Ended::Fault);
-    Err(Gone)
+    guard.end(Ended::Fault);
+    Err(Disconnect)
 }
 
 /// The answer with the script's status and the faults that change its body as a whole.
-fn told(mut reply: Reply) -> Reply {
+fn apply_script(mut reply: Reply) -> Reply {
     if let Some(published) = reply.script.error {
-        reply = refused(reply, published);
+        reply = with_published_error(reply, published);
     }
     if let Some(status) = reply.script.status {
         if status.is_client_error() || status.is_server_error() {
@@ -89,19 +89,19 @@ fn told(mut reply: Reply) -> Reply {
         _ => {}
     }
     reply.content = match reply.content {
-        Content::Whole(bytes) => staged(bytes, reply.dialect, &mut reply.script),
+        Content::Whole(bytes) => scripted_body(bytes, reply.dialect, &mut reply.script),
         events @ Content::Events(..) => events,
     };
     reply
 }
 
 /// The refusal in the place of the answer: an event where it has the status of a stream.
-fn refused(mut reply: Reply, published: Published) -> Reply {
-    let (status, body) = published.told(reply.dialect);
+fn with_published_error(mut reply: Reply, published: PublishedError) -> Reply {
+    let (status, body) = published.status_and_body(reply.dialect);
     reply.status = status;
     reply.content = match reply.content {
         Content::Events(..) if status.is_success() => {
-            Content::Events(Box::new(std::iter::once(Event::data(Part::Piece, body))), None)
+            Content::Events(Box::new(std::iter::once(Event::data(Part::Content, body))), None)
         }
         _ => {
             reply.content_type = HeaderValue::from_static("application/json");
@@ -112,7 +112,7 @@ fn refused(mut reply: Reply, published: Published) -> Reply {
 }
 
 /// A whole body as it is sent: at once, or in pieces where the script strikes within it.
-fn staged(bytes: Bytes, dialect: Dialect, script: &mut Script) -> Content {
+fn scripted_body(bytes: Bytes, dialect: Dialect, script: &mut Script) -> Content {
     let length = bytes.len() as u64;
     let half = bytes.len() / 2;
     match script.fault {
@@ -122,7 +122,7 @@ fn staged(bytes: Bytes, dialect: Dialect, script: &mut Script) -> Content {
         }
         Some(Fault::Cut | Fault::Truncate | Fault::Stall) if script.cuts.is_none() => {
             script.after = Some(1);
-            let halves = [bytes.slice(..half), bytes.slice(half..)].map(Event::piece);
+            let halves = [bytes.slice(..half), bytes.slice(half..)].map(Event::raw);
             return Content::Events(Box::new(halves.into_iter()), Some(length));
         }
         _ => {}
@@ -130,7 +130,7 @@ fn staged(bytes: Bytes, dialect: Dialect, script: &mut Script) -> Content {
     if script.ttft.is_zero() && script.cuts.is_none() {
         return Content::Whole(bytes);
     }
-    Content::Events(Box::new(std::iter::once(Event::piece(bytes))), Some(length))
+    Content::Events(Box::new(std::iter::once(Event::raw(bytes))), Some(length))
 }
 
 fn script_headers(headers: &mut HeaderMap, script: &Script) {

@@ -2,15 +2,15 @@
 //!
 //! For the dialects no bench runs on: it copies what it reads.
 
-use super::reply::{Dialect, Refusal};
+use super::reply::{ApiError, Dialect};
 use super::script::Script;
-use super::talk::{self, Asked, Message, Tool, Turn};
+use super::talk::{self, ChatInput, Completion, Message, Tool};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 /// What was said and what is wanted, as `POST /chat/completions` would write it.
 #[derive(Debug, Default)]
-pub(super) struct Plain {
+pub(super) struct NormalizedRequest {
     pub(super) messages: Vec<Value>,
     pub(super) tools: Vec<Value>,
     pub(super) choice: Value,
@@ -43,23 +43,23 @@ pub(super) fn strings(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
 }
 
-impl Plain {
+impl NormalizedRequest {
     /// What to answer, and the tokens of the prompt.
-    pub(super) fn turn(
+    pub(super) fn decide(
         self,
         model: &str,
         script: &mut Script,
         dialect: Dialect,
-    ) -> Result<(Turn, u64), Refusal> {
-        let unread =
-            |error: serde_json::Error| Refusal::bad(format!("Invalid request: {error}")).in_dialect(dialect);
+    ) -> Result<(Completion, u64), ApiError> {
+        let invalid =
+            |error: serde_json::Error| ApiError::bad(format!("Invalid request: {error}")).in_dialect(dialect);
         let messages = Value::Array(self.messages).to_string();
-        let messages: Vec<Message<'_>> = serde_json::from_str(&messages).map_err(unread)?;
+        let messages: Vec<Message<'_>> = serde_json::from_str(&messages).map_err(invalid)?;
         let tools = Value::Array(self.tools).to_string();
-        let tools: Vec<Tool<'_>> = serde_json::from_str(&tools).map_err(unread)?;
-        let choice: Box<RawValue> = to_raw_value(&self.choice).map_err(unread)?;
-        let format = self.format.map(serde_json::from_value).transpose().map_err(unread)?;
-        let turn = talk::turn(Asked {
+        let tools: Vec<Tool<'_>> = serde_json::from_str(&tools).map_err(invalid)?;
+        let choice: Box<RawValue> = to_raw_value(&self.choice).map_err(invalid)?;
+        let format = self.format.map(serde_json::from_value).transpose().map_err(invalid)?;
+        let completion = talk::decide(ChatInput {
             model,
             messages: &messages,
             tools: &tools,
@@ -70,6 +70,6 @@ impl Plain {
             script,
             dialect,
         });
-        Ok((turn, talk::prompt_tokens(&messages)))
+        Ok((completion, talk::prompt_tokens(&messages)))
     }
 }

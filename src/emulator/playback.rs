@@ -3,7 +3,7 @@
 //! Knows events, not dialects. Between two events it lets hyper write, so that each event is a write of its
 //! own, as a token stream would have it.
 
-use super::body::Gone;
+use super::body::Disconnect;
 use super::reply::{Event, Events, Part};
 use super::script::{Cuts, Fault, Script};
 use super::words::scramble;
@@ -63,11 +63,11 @@ impl Playback {
     }
 
     /// The next piece of the body; `Gone` when the connection is to break.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Gone>>> {
-        ready!(self.poll_pause(cx));
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Disconnect>>> {
+        ready!(self.poll_delay(cx));
         let struck = self.sent == self.after;
         match self.fault {
-            Some(Fault::Cut | Fault::Truncate) if struck => return Poll::Ready(Some(Err(Gone))),
+            Some(Fault::Cut | Fault::Truncate) if struck => return Poll::Ready(Some(Err(Disconnect))),
             // No waker: only the caller's leaving ends this.
             Some(Fault::Stall) if struck => return Poll::Pending,
             Some(Fault::ErrorEvent) if self.sent > self.after => return Poll::Ready(None),
@@ -76,7 +76,7 @@ impl Playback {
         let Some(event) = self.next_event() else {
             // The stream was shorter than `after`: a fault that was asked for is never left out.
             return match self.fault {
-                Some(Fault::Cut | Fault::Truncate) => Poll::Ready(Some(Err(Gone))),
+                Some(Fault::Cut | Fault::Truncate) => Poll::Ready(Some(Err(Disconnect))),
                 Some(Fault::Stall) => Poll::Pending,
                 _ => Poll::Ready(None),
             };
@@ -99,11 +99,11 @@ impl Playback {
         self.events.find(|event| match event.part {
             Part::Done => fault != Some(Fault::NoDone),
             Part::Finish => fault != Some(Fault::NoFinish),
-            Part::Piece => true,
+            Part::Content => true,
         })
     }
 
-    fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_delay(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.paused {
             return Poll::Ready(());
         }
@@ -118,7 +118,7 @@ impl Playback {
             let due = self.due.unwrap_or_else(Instant::now) + pause;
             self.due = Some(due);
             self.sleep = Some(Box::pin(sleep_until(due)));
-            return self.poll_pause(cx);
+            return self.poll_delay(cx);
         }
         self.paused = true;
         // The first event goes out with the head, unless a fault comes first: the head must be out by then.
@@ -166,7 +166,7 @@ impl Iterator for Recut {
             self.held.extend_from_slice(&event.bytes);
         }
         let size = size.min(self.held.len());
-        (size > 0).then(|| Event::piece(self.held.split_to(size).freeze()))
+        (size > 0).then(|| Event::raw(self.held.split_to(size).freeze()))
     }
 }
 
@@ -178,29 +178,29 @@ mod tests {
     /// Plays to the end; returns the pieces and how it ended.
     fn play(script: &str, events: u64) -> (Vec<String>, &'static str) {
         let script = Script::parse(script).unwrap();
-        let events = (0..events).map(|n| Event::data(Part::Piece, format!("{{\"number\":{n}}}")));
+        let events = (0..events).map(|n| Event::data(Part::Content, format!("{{\"number\":{n}}}")));
         let ends = [Event::data(Part::Finish, "{\"finish\":true}"), Event::done()];
         let mut playback =
             Playback::new(Box::new(events.chain(ends)), None, &script, Bytes::from_static(b"ERROR"));
         let mut cx = Context::from_waker(Waker::noop());
-        let (mut pieces, mut idle) = (Vec::new(), 0);
+        let (mut chunks, mut idle) = (Vec::new(), 0);
         loop {
             match playback.poll_next(&mut cx) {
                 Poll::Ready(Some(Ok(bytes))) => {
-                    pieces.push(String::from_utf8_lossy(&bytes).into_owned());
+                    chunks.push(String::from_utf8_lossy(&bytes).into_owned());
                     idle = 0;
                 }
-                Poll::Ready(Some(Err(Gone))) => return (pieces, "gone"),
-                Poll::Ready(None) => return (pieces, "end"),
-                Poll::Pending if idle == 100 => return (pieces, "silence"),
+                Poll::Ready(Some(Err(Disconnect))) => return (chunks, "gone"),
+                Poll::Ready(None) => return (chunks, "end"),
+                Poll::Pending if idle == 100 => return (chunks, "silence"),
                 Poll::Pending => idle += 1,
             }
         }
     }
 
     #[test]
-    fn faults_strike_where_they_should() {
-        for (script, pieces, end) in [
+    fn faults_occur_at_the_scripted_event() {
+        for (script, chunks, end) in [
             ("", 12, "end"),
             ("fault=cut&after=3", 3, "gone"),
             ("fault=cut&after=99", 12, "gone"),
@@ -212,15 +212,15 @@ mod tests {
             ("fault=error_event&after=4", 5, "end"),
         ] {
             let played = play(script, 10);
-            assert_eq!((played.0.len(), played.1), (pieces, end), "{script}");
+            assert_eq!((played.0.len(), played.1), (chunks, end), "{script}");
         }
     }
 
     #[test]
     fn broken_events_keep_their_frame() {
-        let (pieces, _) = play("fault=malformed&after=1", 2);
-        assert_eq!(pieces[0], "data: {\"number\":0}\n\n");
-        assert_eq!(pieces[1], "data: {\"numb\n\n".replace("numb", "number"), "a quarter of 18 bytes is gone");
+        let (chunks, _) = play("fault=malformed&after=1", 2);
+        assert_eq!(chunks[0], "data: {\"number\":0}\n\n");
+        assert_eq!(chunks[1], "data: {\"numb\n\n".replace("numb", "number"), "a quarter of 18 bytes is gone");
         assert_eq!(play("fault=error_event&after=1", 2).0[1], "ERROR");
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Why a vendor would not answer this prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Published {
+pub(super) enum PublishedError {
     /// The prompt is longer than the model's context.
     ContextLength,
     /// The prompt or the answer is against the vendor's rules.
@@ -20,13 +20,13 @@ pub(super) enum Published {
     TrailingSpace,
 }
 
-impl Published {
+impl PublishedError {
     /// What `error=NAME` can be.
     pub(super) const NAMES: [(&'static str, Self); 2] =
         [("context_length", Self::ContextLength), ("content_filter", Self::ContentFilter)];
 
     /// Status and body. Gemini answers a blocked prompt with a 200 that has no candidates.
-    pub(super) fn told(self, dialect: Dialect) -> (StatusCode, Value) {
+    pub(super) fn status_and_body(self, dialect: Dialect) -> (StatusCode, Value) {
         if (self, dialect) == (Self::ContentFilter, Dialect::Gemini) {
             let feedback = json!({
                 "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
@@ -41,11 +41,11 @@ impl Published {
             Self::ContentFilter => (Some("prompt"), Some("content_filter")),
             Self::Prefill | Self::TrailingSpace => (Some("messages"), None),
         };
-        (status, dialect.error(status, self.words(dialect), param, code))
+        (status, dialect.error(status, self.message(dialect), param, code))
     }
 
     /// Sources: the vendors' error pages and the messages their APIs are known to give.
-    fn words(self, dialect: Dialect) -> &'static str {
+    fn message(self, dialect: Dialect) -> &'static str {
         match (self, dialect) {
             (Self::ContextLength, Dialect::OpenAi) => {
                 "This model's maximum context length is 8192 tokens. However, your messages resulted in 10000 tokens. \
@@ -83,22 +83,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_vendor_has_its_own_words() {
-        for (published, dialect, status, pointer, words) in [
-            (Published::ContextLength, Dialect::OpenAi, 400, "/error/code", "context_length_exceeded"),
-            (Published::ContextLength, Dialect::Anthropic, 400, "/error/message", "prompt is too long"),
-            (Published::ContextLength, Dialect::Gemini, 400, "/error/status", "INVALID_ARGUMENT"),
-            (Published::ContextLength, Dialect::Bedrock, 400, "/message", "Input is too long"),
-            (Published::ContextLength, Dialect::Cohere, 400, "/message", "too many tokens"),
-            (Published::ContentFilter, Dialect::OpenAi, 400, "/error/code", "content_filter"),
-            (Published::ContentFilter, Dialect::Anthropic, 400, "/error/type", "invalid_request_error"),
-            (Published::ContentFilter, Dialect::Gemini, 200, "/promptFeedback/blockReason", "PROHIBITED"),
-            (Published::Prefill, Dialect::Anthropic, 400, "/error/message", "does not support assistant"),
+    fn each_vendor_has_its_own_message() {
+        for (published, dialect, status, pointer, message) in [
+            (PublishedError::ContextLength, Dialect::OpenAi, 400, "/error/code", "context_length_exceeded"),
+            (PublishedError::ContextLength, Dialect::Anthropic, 400, "/error/message", "prompt is too long"),
+            (PublishedError::ContextLength, Dialect::Gemini, 400, "/error/status", "INVALID_ARGUMENT"),
+            (PublishedError::ContextLength, Dialect::Bedrock, 400, "/message", "Input is too long"),
+            (PublishedError::ContextLength, Dialect::Cohere, 400, "/message", "too many tokens"),
+            (PublishedError::ContentFilter, Dialect::OpenAi, 400, "/error/code", "content_filter"),
+            (PublishedError::ContentFilter, Dialect::Anthropic, 400, "/error/type", "invalid_request_error"),
+            (
+                PublishedError::ContentFilter,
+                Dialect::Gemini,
+                200,
+                "/promptFeedback/blockReason",
+                "PROHIBITED",
+            ),
+            (
+                PublishedError::Prefill,
+                Dialect::Anthropic,
+                400,
+                "/error/message",
+                "does not support assistant",
+            ),
         ] {
-            let (told, body) = published.told(dialect);
-            assert_eq!(told, status, "{published:?} {dialect:?}");
+            let (actual_status, body) = published.status_and_body(dialect);
+            assert_eq!(actual_status, status, "{published:?} {dialect:?}");
             let found = body.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            assert!(found.starts_with(words) || found.contains(words), "{published:?} {dialect:?}: {body}");
+            assert!(
+                found.starts_with(message) || found.contains(message),
+                "{published:?} {dialect:?}: {body}"
+            );
         }
     }
 }

@@ -3,36 +3,43 @@
 //! Not a model that listens: `session.update` is answered with `session.updated`, a text message
 //! `{"type":"emulator.close","code":N}` makes the emulator close with that code.
 
-use super::body::{Body, Gone};
-use super::perform::{before_head, perform};
-use super::reply::{Refusal, Reply};
+use super::body::{Body, Disconnect};
+use super::perform::{before_headers, into_response};
+use super::reply::{ApiError, Reply};
 use super::script::Script;
-use super::serve::Answer;
-use super::watch::{Ended, Watch};
+use super::serve::HttpResponse;
+use super::watch::{Ended, RequestGuard};
 use axum::extract::FromRequestParts;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use http::request::Parts;
 use serde_json::{Value, json};
 
 /// Upgrades the connection; the websocket then lives in a task of its own.
-pub(super) async fn answer(head: &mut Parts, script: Option<Script>, watch: Watch) -> Result<Answer, Gone> {
+pub(super) async fn upgrade_connection(
+    parts: &mut Parts,
+    script: Option<Script>,
+    guard: RequestGuard,
+) -> Result<HttpResponse, Disconnect> {
     let script = script.unwrap_or_default();
     if !script.latency.is_zero() {
         tokio::time::sleep(script.latency).await;
     }
     if script.status.is_some() {
-        return perform(Reply::json("{}").scripted(Script { latency: Default::default(), ..script }), watch)
-            .await;
+        return into_response(
+            Reply::json("{}").scripted(Script { latency: Default::default(), ..script }),
+            guard,
+        )
+        .await;
     }
-    let watch = before_head(&script, watch).await?;
-    let model = super::call::query(head, "model").unwrap_or_else(|| "emulator".to_owned());
-    let Ok(upgrade) = WebSocketUpgrade::from_request_parts(head, &()).await else {
-        return perform(Refusal::bad("Expected a websocket upgrade.").into(), watch).await;
+    let guard = before_headers(&script, guard).await?;
+    let model = super::call::query(parts, "model").unwrap_or_else(|| "emulator".to_owned());
+    let Ok(upgrade) = WebSocketUpgrade::from_request_parts(parts, &()).await else {
+        return into_response(ApiError::bad("Expected a websocket upgrade.").into(), guard).await;
     };
-    let id = watch.state().id("sess_", 24);
+    let id = guard.state().id("sess_", 24);
     let upgraded = upgrade.protocols(["realtime"]).on_upgrade(move |socket| async move {
         let ended = converse(socket, &id, &model).await;
-        watch.end(ended);
+        guard.end(ended);
     });
     Ok(upgraded.map(Body::upgrade))
 }
@@ -44,12 +51,12 @@ async fn converse(mut socket: WebSocket, id: &str, model: &str) -> Ended {
         return Ended::CallerLeft;
     }
     while let Some(Ok(message)) = socket.recv().await {
-        let answer = match message {
+        let response = match message {
             Message::Text(text) => {
-                let said: Value = serde_json::from_str(&text).unwrap_or_default();
-                match said.get("type").and_then(Value::as_str) {
+                let command: Value = serde_json::from_str(&text).unwrap_or_default();
+                match command.get("type").and_then(Value::as_str) {
                     Some("emulator.close") => {
-                        let code = said.get("code").and_then(Value::as_u64).unwrap_or(1000) as u16;
+                        let code = command.get("code").and_then(Value::as_u64).unwrap_or(1000) as u16;
                         let reason = "as you wish".into();
                         // The caller may have closed at the same moment.
                         let _ = socket.send(Message::Close(Some(CloseFrame { code, reason }))).await;
@@ -68,7 +75,7 @@ async fn converse(mut socket: WebSocket, id: &str, model: &str) -> Ended {
                 return Ended::Complete;
             }
         };
-        if socket.send(answer).await.is_err() {
+        if socket.send(response).await.is_err() {
             break;
         }
     }

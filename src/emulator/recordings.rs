@@ -77,7 +77,7 @@ impl Recordings {
         let mut rest = recording.body.clone();
         let events = std::iter::from_fn(move || {
             let end = memchr::memmem::find(&rest, b"\n\n").map_or(rest.len(), |at| at + 2);
-            (end > 0).then(|| Event::piece(rest.split_to(end)))
+            (end > 0).then(|| Event::raw(rest.split_to(end)))
         });
         Some(Reply { content: Content::Events(Box::new(events), None), ..reply })
     }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_those_of_the_file() {
+    fn bodies_keep_their_bytes() {
         let line = r#"{"id":"a","status":200,"content_type":"application/json","response": {"n": 1.00, "a":[ ]},"sse":null}"#;
         let recordings = Recordings::parse(line).unwrap();
         let Some(Reply { content: Content::Whole(body), .. }) = recordings.reply("a") else { panic!() };
@@ -112,12 +112,12 @@ mod tests {
     }
 
     #[test]
-    fn streams_come_event_by_event_and_whole() {
+    fn streams_are_replayed_event_by_event() {
         let line = r#"{"id":"a","status":200,"content_type":"text/event-stream","response":null,"sse":"data: 1\n\ndata: 2\n\n: end"}"#;
         let reply = Recordings::parse(line).unwrap().reply("a").unwrap();
         let Content::Events(events, None) = reply.content else { panic!() };
-        let pieces: Vec<_> = events.map(|event| event.bytes).collect();
-        assert_eq!(pieces, ["data: 1\n\n", "data: 2\n\n", ": end"]);
+        let chunks: Vec<_> = events.map(|event| event.bytes).collect();
+        assert_eq!(chunks, ["data: 1\n\n", "data: 2\n\n", ": end"]);
     }
 
     #[test]

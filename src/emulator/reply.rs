@@ -85,7 +85,7 @@ impl Dialect {
 /// What an event is to its stream; scripts leave out some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    Piece,
+    Content,
     /// Says why the answer ended.
     Finish,
     /// Says that the stream ended.
@@ -115,8 +115,8 @@ impl Event {
         Self { part: Part::Done, bytes: Bytes::from_static(b"data: [DONE]\n\n") }
     }
 
-    pub(super) fn piece(bytes: Bytes) -> Self {
-        Self { part: Part::Piece, bytes }
+    pub(super) fn raw(bytes: Bytes) -> Self {
+        Self { part: Part::Content, bytes }
     }
 }
 
@@ -178,7 +178,7 @@ impl Reply {
         let blocks = std::iter::from_fn(move || {
             let size = left.min(block.len() as u64);
             left -= size;
-            (size > 0).then(|| Event::piece(block.slice(..size as usize)))
+            (size > 0).then(|| Event::raw(block.slice(..size as usize)))
         });
         let kind = HeaderValue::from_static("application/octet-stream");
         Self { content: Content::Events(Box::new(blocks), Some(length)), ..Self::whole(kind, Bytes::new()) }
@@ -197,7 +197,7 @@ impl Reply {
 
 /// A request a provider would not take.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct ApiError {
     status: StatusCode,
     dialect: Dialect,
     message: String,
@@ -205,7 +205,7 @@ pub(super) struct Refusal {
     code: Option<&'static str>,
 }
 
-impl Refusal {
+impl ApiError {
     fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, dialect: Dialect::OpenAi, message: message.into(), param: None, code: None }
     }
@@ -257,9 +257,9 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for Reply {
-    fn from(refusal: Refusal) -> Self {
-        let Refusal { status, dialect, message, param, code } = refusal;
+impl From<ApiError> for Reply {
+    fn from(refusal: ApiError) -> Self {
+        let ApiError { status, dialect, message, param, code } = refusal;
         let body = dialect.error(status, &message, param, code);
         Reply { status, ..Reply::value(&body).in_dialect(dialect) }
     }

@@ -5,10 +5,10 @@
 use super::batches::merge;
 use super::call::Call;
 use super::files::listed;
-use super::reply::{Dialect, Refusal, Reply};
+use super::reply::{ApiError, Dialect, Reply};
 use super::responses_stream;
 use super::state::now;
-use super::talk::{self, Asked, Format, Message, Tool, Turn};
+use super::talk::{self, ChatInput, Completion, Format, Message, Tool};
 use super::words::End;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -37,26 +37,26 @@ struct TextOptions {
     format: Option<Format>,
 }
 
-pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: Request<'_> = call.read(Dialect::OpenAi)?;
     let (model, mut script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
-    let input = request.input.ok_or_else(|| Refusal::missing("input"))?;
+    let input = request.input.ok_or_else(|| ApiError::missing("input"))?;
     if let Some(id) = &request.previous_response_id
         && call.state.responses.find(id).is_none()
     {
         let message = format!("Previous response with id '{id}' not found.");
-        return Err(Refusal::invalid("previous_response_id", message));
+        return Err(ApiError::invalid("previous_response_id", message));
     }
     let items = input_value(call, input)?;
     let text = serde_json::to_string(&items).unwrap_or_default();
     let messages: Vec<Message<'_>> = serde_json::from_str(&text)
-        .map_err(|error| Refusal::invalid("input", format!("Invalid 'input': {error}")))?;
+        .map_err(|error| ApiError::invalid("input", format!("Invalid 'input': {error}")))?;
     let tools: Vec<Tool<'_>> = match request.tools {
         None => Vec::new(),
         Some(tools) => serde_json::from_str(tools.get())
-            .map_err(|error| Refusal::invalid("tools", format!("Invalid 'tools': {error}")))?,
+            .map_err(|error| ApiError::invalid("tools", format!("Invalid 'tools': {error}")))?,
     };
-    let turn = talk::turn(Asked {
+    let completion = talk::decide(ChatInput {
         model,
         messages: &messages,
         tools: &tools,
@@ -67,7 +67,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
         script: &mut script,
         dialect: Dialect::OpenAi,
     });
-    let response = response(call, model, &turn, talk::prompt_tokens(&messages))?;
+    let response = response(call, model, &completion, talk::prompt_tokens(&messages))?;
     if request.store != Some(false) {
         let id = response.get("id").and_then(Value::as_str).unwrap_or_default();
         let mut stored = response.clone();
@@ -83,9 +83,9 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, Refusal> {
 }
 
 /// The input as items with ids, a bare text as one user message.
-fn input_value(call: &Call<'_>, input: &RawValue) -> Result<Value, Refusal> {
+fn input_value(call: &Call<'_>, input: &RawValue) -> Result<Value, ApiError> {
     let input: Value = serde_json::from_str(input.get())
-        .map_err(|error| Refusal::invalid("input", format!("Invalid 'input': {error}")))?;
+        .map_err(|error| ApiError::invalid("input", format!("Invalid 'input': {error}")))?;
     let mut items = match input {
         Value::String(text) => {
             vec![
@@ -93,7 +93,7 @@ fn input_value(call: &Call<'_>, input: &RawValue) -> Result<Value, Refusal> {
             ]
         }
         Value::Array(items) => items,
-        _ => return Err(Refusal::invalid("input", "Invalid 'input': expected a string or an array.")),
+        _ => return Err(ApiError::invalid("input", "Invalid 'input': expected a string or an array.")),
     };
     for item in &mut items {
         let kind = if item.get("role").is_some() { "message" } else { "item" };
@@ -109,27 +109,32 @@ fn input_value(call: &Call<'_>, input: &RawValue) -> Result<Value, Refusal> {
 }
 
 /// The response object, complete. What the request said is repeated in it, as OpenAI does.
-fn response(call: &Call<'_>, model: &str, turn: &Turn, input_tokens: u64) -> Result<Value, Refusal> {
-    let asked: Value = call.read(Dialect::OpenAi)?;
-    let said = |key: &str, default: Value| asked.get(key).cloned().unwrap_or(default);
-    let cut = matches!(turn, Turn::Text(said) if said.end == End::Length);
+fn response(
+    call: &Call<'_>,
+    model: &str,
+    completion: &Completion,
+    input_tokens: u64,
+) -> Result<Value, ApiError> {
+    let request: Value = call.read(Dialect::OpenAi)?;
+    let echoed = |key: &str, default: Value| request.get(key).cloned().unwrap_or(default);
+    let cut = matches!(completion, Completion::Text(said) if said.end == End::Length);
     let status = if cut { "incomplete" } else { "completed" };
     let details = if cut { json!({"reason": "max_output_tokens"}) } else { Value::Null };
-    let output_tokens = turn.tokens();
+    let output_tokens = completion.tokens();
     let text = json!({"format": {"type": "text"}, "verbosity": "medium"});
     Ok(json!({
         "id": call.state.id("resp_", 48), "object": "response", "created_at": now(), "status": status,
-        "background": said("background", false.into()), "completed_at": now(), "error": null,
-        "incomplete_details": details, "instructions": said("instructions", Value::Null),
-        "max_output_tokens": said("max_output_tokens", Value::Null), "max_tool_calls": null, "model": model,
-        "output": output(call, turn, status), "parallel_tool_calls": said("parallel_tool_calls", true.into()),
-        "previous_response_id": said("previous_response_id", Value::Null), "prompt_cache_key": null,
+        "background": echoed("background", false.into()), "completed_at": now(), "error": null,
+        "incomplete_details": details, "instructions": echoed("instructions", Value::Null),
+        "max_output_tokens": echoed("max_output_tokens", Value::Null), "max_tool_calls": null, "model": model,
+        "output": output(call, completion, status), "parallel_tool_calls": echoed("parallel_tool_calls", true.into()),
+        "previous_response_id": echoed("previous_response_id", Value::Null), "prompt_cache_key": null,
         "reasoning": {"effort": null, "summary": null}, "safety_identifier": null, "service_tier": "default",
-        "store": said("store", true.into()), "temperature": said("temperature", json!(1.0)),
-        "text": said("text", text), "tool_choice": said("tool_choice", "auto".into()),
-        "tools": said("tools", json!([])), "top_logprobs": 0, "top_p": said("top_p", json!(1.0)),
-        "truncation": said("truncation", "disabled".into()),
-        "metadata": said("metadata", json!({})),
+        "store": echoed("store", true.into()), "temperature": echoed("temperature", json!(1.0)),
+        "text": echoed("text", text), "tool_choice": echoed("tool_choice", "auto".into()),
+        "tools": echoed("tools", json!([])), "top_logprobs": 0, "top_p": echoed("top_p", json!(1.0)),
+        "truncation": echoed("truncation", "disabled".into()),
+        "metadata": echoed("metadata", json!({})),
         "usage": {
             "input_tokens": input_tokens, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
             "output_tokens": output_tokens, "output_tokens_details": {"reasoning_tokens": 0},
@@ -138,47 +143,47 @@ fn response(call: &Call<'_>, model: &str, turn: &Turn, input_tokens: u64) -> Res
     }))
 }
 
-fn output(call: &Call<'_>, turn: &Turn, status: &str) -> Vec<Value> {
-    match turn {
-        Turn::Text(said) => vec![json!({
+fn output(call: &Call<'_>, completion: &Completion, status: &str) -> Vec<Value> {
+    match completion {
+        Completion::Text(echoed) => vec![json!({
             "id": call.state.id("msg_", 48), "type": "message", "status": status, "role": "assistant",
-            "content": [{"type": "output_text", "annotations": [], "logprobs": [], "text": said.text}],
+            "content": [{"type": "output_text", "annotations": [], "logprobs": [], "text": echoed.text}],
         })],
-        Turn::Tools(calls) => calls.iter().map(|tool| json!({
+        Completion::Tools(calls) => calls.iter().map(|tool| json!({
             "id": call.state.id("fc_", 48), "type": "function_call", "status": status, "name": tool.name,
             "arguments": tool.arguments, "call_id": call.state.id("call_", 24),
         })).collect(),
     }
 }
 
-fn unknown(id: &str) -> Refusal {
-    Refusal::not_found(format!("Response with id '{id}' not found."))
+fn unknown(id: &str) -> ApiError {
+    ApiError::not_found(format!("Response with id '{id}' not found."))
 }
 
-pub(super) fn one(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn one(call: &Call<'_>) -> Result<Reply, ApiError> {
     let response = call.state.responses.find(call.id).ok_or_else(|| unknown(call.id))?.object;
     let streamed = call.query("stream").as_deref() == Some("true");
     Ok(if streamed { responses_stream::reply(response) } else { Reply::value(&response) })
 }
 
-pub(super) fn delete(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn delete(call: &Call<'_>) -> Result<Reply, ApiError> {
     if !call.state.responses.remove(call.id) {
         return Err(unknown(call.id));
     }
     Ok(Reply::value(&json!({"id": call.id, "object": "response", "deleted": true})))
 }
 
-pub(super) fn input_items(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn input_items(call: &Call<'_>) -> Result<Reply, ApiError> {
     let stored = call.state.responses.find(call.id).ok_or_else(|| unknown(call.id))?;
     let items: Vec<Value> = serde_json::from_slice(&stored.content).unwrap_or_default();
     Ok(Reply::value(&listed(items, false)))
 }
 
 /// Only what was asked for in the background can be cancelled; here it always is finished already.
-pub(super) fn cancel(call: &Call<'_>) -> Result<Reply, Refusal> {
+pub(super) fn cancel(call: &Call<'_>) -> Result<Reply, ApiError> {
     let response = call.state.responses.find(call.id).ok_or_else(|| unknown(call.id))?.object;
     if response.get("background") != Some(&Value::Bool(true)) {
-        return Err(Refusal::bad("Cannot cancel a synchronous response."));
+        return Err(ApiError::bad("Cannot cancel a synchronous response."));
     }
     let cancelled = call.state.responses.change(call.id, |response| {
         merge(response, &json!({"status": "cancelled", "completed_at": null}));

@@ -2,7 +2,7 @@
 
 use super::batches::merge;
 use super::reply::{Event, Part, Reply};
-use super::words::Pieces;
+use super::words::Tokens;
 use serde_json::{Value, json};
 
 /// An event before it has its number: the end is what `no_done` leaves out.
@@ -21,9 +21,9 @@ impl Step {
 }
 
 pub(super) fn reply(response: Value) -> Reply {
-    let mut begun = response.clone();
+    let mut started = response.clone();
     merge(
-        &mut begun,
+        &mut started,
         &json!({
             "status": "in_progress", "output": [], "usage": null, "incomplete_details": null, "completed_at": null,
         }),
@@ -33,13 +33,13 @@ pub(super) fn reply(response: Value) -> Reply {
         _ => "response.completed",
     };
     let outputs = response.get("output").and_then(Value::as_array).cloned().unwrap_or_default();
-    let begun = json!({"response": begun});
-    let opening = ["response.created", "response.in_progress"].map(|name| Step::new(name, &begun));
+    let started = json!({"response": started});
+    let opening = ["response.created", "response.in_progress"].map(|name| Step::new(name, &started));
     let items = outputs.into_iter().enumerate().flat_map(|(index, item)| steps(index, &item));
     let closing = Step::new(last, &json!({"response": response}));
     let steps = opening.into_iter().chain(items).chain(std::iter::once(closing));
     Reply::events(steps.enumerate().map(move |(number, Step { name, members })| {
-        let part = if name == last { Part::Done } else { Part::Piece };
+        let part = if name == last { Part::Done } else { Part::Content };
         let json = format_args!(r#"{{"type":"{name}","sequence_number":{number},{members}}}"#);
         Event::named(part, name, json)
     }))
@@ -47,31 +47,33 @@ pub(super) fn reply(response: Value) -> Reply {
 
 /// The events of one output item.
 fn steps(index: usize, item: &Value) -> Box<dyn Iterator<Item = Step> + Send> {
-    let mut begun = item.clone();
-    merge(&mut begun, &json!({"status": "in_progress"}));
+    let mut started = item.clone();
+    merge(&mut started, &json!({"status": "in_progress"}));
     let id = item.get("id").cloned().unwrap_or_default();
     let done = Step::new("response.output_item.done", &json!({"output_index": index, "item": item}));
     if item.get("type").and_then(Value::as_str) == Some("function_call") {
-        merge(&mut begun, &json!({"arguments": ""}));
+        merge(&mut started, &json!({"arguments": ""}));
         let at = json!({"item_id": id, "output_index": index});
         let full = item.get("arguments").cloned().unwrap_or_default();
         let ended = with(&at, &json!({"arguments": full, "name": item.get("name")}));
         let deltas = deltas("response.function_call_arguments.delta", &at, &full);
         let ended = [Step::new("response.function_call_arguments.done", &ended), done];
-        return Box::new(std::iter::once(added(index, &begun)).chain(deltas).chain(ended));
+        return Box::new(std::iter::once(added(index, &started)).chain(deltas).chain(ended));
     }
-    merge(&mut begun, &json!({"content": []}));
+    merge(&mut started, &json!({"content": []}));
     let at = json!({"item_id": id, "output_index": index, "content_index": 0});
     let part = item.pointer("/content/0").cloned().unwrap_or_default();
     let text = part.get("text").cloned().unwrap_or_default();
     let mut empty = part.clone();
     merge(&mut empty, &json!({"text": ""}));
-    let opening =
-        [added(index, &begun), Step::new("response.content_part.added", &with(&at, &json!({"part": empty})))];
-    let silent = with(&at, &json!({"logprobs": []}));
-    let deltas = deltas("response.output_text.delta", &silent, &text);
+    let opening = [
+        added(index, &started),
+        Step::new("response.content_part.added", &with(&at, &json!({"part": empty}))),
+    ];
+    let text_position = with(&at, &json!({"logprobs": []}));
+    let deltas = deltas("response.output_text.delta", &text_position, &text);
     let closing = [
-        Step::new("response.output_text.done", &with(&silent, &json!({"text": text}))),
+        Step::new("response.output_text.done", &with(&text_position, &json!({"text": text}))),
         Step::new("response.content_part.done", &with(&at, &json!({"part": part}))),
         done,
     ];
@@ -91,9 +93,9 @@ fn with(base: &Value, more: &Value) -> Value {
 /// The text, token by token.
 fn deltas(name: &'static str, at: &Value, text: &Value) -> impl Iterator<Item = Step> + Send + use<> {
     let at = Step::new(name, at).members;
-    let mut pieces = Pieces::new(text.as_str().unwrap_or_default().to_owned());
+    let mut tokens = Tokens::new(text.as_str().unwrap_or_default().to_owned());
     std::iter::from_fn(move || {
-        let piece = pieces.quoted()?;
-        Some(Step { name, members: format!(r#"{at},"delta":{piece}"#) })
+        let token = tokens.next_quoted()?;
+        Some(Step { name, members: format!(r#"{at},"delta":{token}"#) })
     })
 }

@@ -3,16 +3,16 @@
 //! Only the end of a path counts, so that every base URL works (`/v1`, `/openai/v1`, none). A path nobody
 //! knows is echoed by [`super::passthrough`].
 
-use super::body::Gone;
+use super::body::Disconnect;
 use super::call::{Call, query};
-use super::intake::{Intake, Unread};
+use super::intake::{BodyError, RequestBody};
 use super::multipart::{self, Form};
-use super::reply::{Refusal, Reply};
+use super::reply::{ApiError, Reply};
 use super::script::{Fault, Script};
-use super::serve::Answer;
+use super::serve::HttpResponse;
 use super::state::State;
-use super::watch::Watch;
-use super::wire::Line;
+use super::watch::RequestGuard;
+use super::wire::ConnectionHandle;
 use super::{
     anthropic, batches, bedrock, chat, cohere, completions, control, embeddings, files, fine_tuning, gemini,
     media, models, passthrough, perform, realtime, responses,
@@ -29,9 +29,9 @@ const MAX_JSON: usize = 64 << 20;
 
 enum Route<'a> {
     /// Reads the whole body; the second is the id in the path.
-    Json(fn(&Call<'_>) -> Result<Reply, Refusal>, &'a str),
+    Json(fn(&Call<'_>) -> Result<Reply, ApiError>, &'a str),
     /// Reads a form piece by piece.
-    Form(fn(&Call<'_>, &Form) -> Result<Reply, Refusal>),
+    Form(fn(&Call<'_>, &Form) -> Result<Reply, ApiError>),
     /// Websocket.
     Realtime,
     /// Reads anything piece by piece and says what it was.
@@ -40,28 +40,28 @@ enum Route<'a> {
     Replay(&'a str),
 }
 
-fn route(head: &Parts) -> Route<'_> {
-    if let Some(id) = head.headers.get("x-replay-id") {
+fn route(parts: &Parts) -> Route<'_> {
+    if let Some(id) = parts.headers.get("x-replay-id") {
         return Route::Replay(id.to_str().unwrap_or_default());
     }
-    let segments: Vec<&str> = head.uri.path().split('/').collect();
-    let json = |answer, id| Route::Json(answer, id);
-    match (head.method.as_str(), segments.as_slice()) {
-        ("POST", [.., "chat", "completions"]) => json(chat::answer, ""),
-        ("POST", [.., "completions"]) => json(completions::answer, ""),
-        ("POST", [.., "embeddings"]) => json(embeddings::answer, ""),
-        ("POST", [.., "messages"]) => json(anthropic::answer, ""),
+    let segments: Vec<&str> = parts.uri.path().split('/').collect();
+    let json = |respond, id| Route::Json(respond, id);
+    match (parts.method.as_str(), segments.as_slice()) {
+        ("POST", [.., "chat", "completions"]) => json(chat::create, ""),
+        ("POST", [.., "completions"]) => json(completions::create, ""),
+        ("POST", [.., "embeddings"]) => json(embeddings::create, ""),
+        ("POST", [.., "messages"]) => json(anthropic::create, ""),
         ("POST", [.., "messages", "count_tokens"]) => json(anthropic::count_tokens, ""),
         ("POST", [.., "responses"]) => json(responses::create, ""),
         ("GET", [.., "responses", id]) => json(responses::one, id),
         ("DELETE", [.., "responses", id]) => json(responses::delete, id),
         ("GET", [.., "responses", id, "input_items"]) => json(responses::input_items, id),
         ("POST", [.., "responses", id, "cancel"]) => json(responses::cancel, id),
-        ("POST", [.., "models", id]) => json(gemini::answer, id),
+        ("POST", [.., "models", id]) => json(gemini::respond, id),
         ("POST", [.., "model", id, "converse"]) => json(bedrock::converse, id),
         ("POST", [.., "model", id, "converse-stream"]) => json(bedrock::converse_stream, id),
         ("POST", [.., "model", id, "count-tokens"]) => json(bedrock::count_tokens, id),
-        ("POST", [.., "v2", "chat"]) => json(cohere::answer, ""),
+        ("POST", [.., "v2", "chat"]) => json(cohere::create, ""),
         ("GET", [.., "models"]) => json(models::list, ""),
         ("GET", [.., "models", id]) => json(models::one, id),
         ("POST", [.., "files"]) => Route::Form(files::upload),
@@ -91,105 +91,105 @@ fn route(head: &Parts) -> Route<'_> {
 }
 
 /// Answers one request; fails where the connection is to break.
-pub(super) async fn answer(
+pub(super) async fn serve_request(
     state: Arc<State>,
-    line: Arc<Line>,
+    connection: Arc<ConnectionHandle>,
     request: Request<Incoming>,
-) -> Result<Answer, Gone> {
-    let (mut head, incoming) = request.into_parts();
-    if let Some(what) = head.uri.path().strip_prefix("/_emulator/") {
-        return Ok(control::answer(&state, &head, what).await);
+) -> Result<HttpResponse, Disconnect> {
+    let (mut parts, incoming) = request.into_parts();
+    if let Some(what) = parts.uri.path().strip_prefix("/_emulator/") {
+        return Ok(control::respond(&state, &parts, what).await);
     }
-    let mut watch = Watch::new(state, line);
-    let mut intake = Intake::new(incoming);
-    let (script, refusal) = match header_script(watch.state(), &head) {
+    let mut guard = RequestGuard::new(state, connection);
+    let mut request_body = RequestBody::new(incoming);
+    let (script, refusal) = match header_script(guard.state(), &parts) {
         Ok(script) => (script, None),
         Err(refusal) => (None, Some(refusal)),
     };
-    let tag = head.headers.get("x-emulator-tag").and_then(|tag| tag.to_str().ok());
+    let tag = parts.headers.get("x-emulator-tag").and_then(|tag| tag.to_str().ok());
     let tag = tag.or_else(|| script.as_ref()?.tag.as_deref());
-    if tag.is_some() || watch.state().log_all {
-        watch.log(tag, &head);
-        intake.observe();
+    if tag.is_some() || guard.state().log_all {
+        guard.log(tag, &parts);
+        request_body.observe();
     }
-    let route = route(&head);
+    let route = route(&parts);
     if let (Route::Realtime, None) = (&route, &refusal) {
-        return realtime::answer(&mut head, script, watch).await;
+        return realtime::upgrade_connection(&mut parts, script, guard).await;
     }
     let reply = match refusal {
-        Some(refusal) => intake.drain().await.map(|_| refusal.into()),
-        None => reply(route, &head, script.as_ref(), &mut watch, &mut intake).await,
+        Some(refusal) => request_body.drain().await.map(|_| refusal.into()),
+        None => reply(route, &parts, script.as_ref(), &mut guard, &mut request_body).await,
     };
-    watch.log_body(&mut intake);
+    guard.log_body(&mut request_body);
     let mut reply = reply?;
     if let Some(script) = script {
         // A recording's own cuts stay where the script has none.
         let cuts = script.cuts.or(reply.script.cuts);
         reply.script = Script { cuts, ..script };
     }
-    perform::perform(reply, watch).await
+    perform::into_response(reply, guard).await
 }
 
-fn header_script(state: &State, head: &Parts) -> Result<Option<Script>, Refusal> {
-    let Some(text) = head.headers.get("x-emulator-script") else { return Ok(None) };
+fn header_script(state: &State, parts: &Parts) -> Result<Option<Script>, ApiError> {
+    let Some(text) = parts.headers.get("x-emulator-script") else { return Ok(None) };
     let script = Script::parse(text.to_str().unwrap_or("?"));
-    Ok(Some(state.spend(script.map_err(|why| Refusal::invalid("x-emulator-script", why))?)))
+    Ok(Some(state.spend(script.map_err(|why| ApiError::invalid("x-emulator-script", why))?)))
 }
 
 async fn reply(
     route: Route<'_>,
-    head: &Parts,
+    parts: &Parts,
     script: Option<&Script>,
-    watch: &mut Watch,
-    intake: &mut Intake,
-) -> Result<Reply, Gone> {
+    guard: &mut RequestGuard,
+    request_body: &mut RequestBody,
+) -> Result<Reply, Disconnect> {
     // Such a fault strikes an upload before it was read, as a provider that falls over would.
     let streamed = matches!(route, Route::Form(_) | Route::Passthrough);
-    if streamed && script.is_some_and(|script| script.fault.is_some_and(Fault::before_head)) {
+    if streamed && script.is_some_and(|script| script.fault.is_some_and(Fault::before_headers)) {
         return Ok(Reply::json(Bytes::new()));
     }
-    let state = watch.state().clone();
+    let state = guard.state().clone();
     match route {
-        Route::Json(answer, id) => {
-            let body = match intake.whole(MAX_JSON).await {
+        Route::Json(respond, id) => {
+            let body = match request_body.whole(MAX_JSON).await {
                 Ok(body) => body,
-                Err(Unread::Gone) => return Err(Gone),
-                Err(Unread::TooLarge) => return Ok(Refusal::too_large(MAX_JSON).into()),
+                Err(BodyError::Disconnected) => return Err(Disconnect),
+                Err(BodyError::TooLarge) => return Ok(ApiError::too_large(MAX_JSON).into()),
             };
             let id = percent_decode_str(id).decode_utf8_lossy();
-            let reply = answer(&Call { state: &state, head, body: &body, id: &id, script });
+            let reply = respond(&Call { state: &state, parts: parts, body: &body, id: &id, script });
             let reply = reply.unwrap_or_else(Reply::from);
-            if let Some(tag) = reply.script.tag.as_deref().filter(|_| !watch.logged()) {
-                watch.log(Some(tag), head);
-                intake.observe_late(&body);
+            if let Some(tag) = reply.script.tag.as_deref().filter(|_| !guard.logged()) {
+                guard.log(Some(tag), parts);
+                request_body.observe_late(&body);
             }
             Ok(reply)
         }
-        Route::Form(answer) => {
+        Route::Form(respond) => {
             let body = Bytes::new();
-            let call = Call { state: &state, head, body: &body, id: "", script };
-            let form = multipart::read(head, intake).await?;
-            Ok(form.and_then(|form| answer(&call, &form)).unwrap_or_else(Reply::from))
+            let call = Call { state: &state, parts: parts, body: &body, id: "", script };
+            let form = multipart::read(parts, request_body).await?;
+            Ok(form.and_then(|form| respond(&call, &form)).unwrap_or_else(Reply::from))
         }
         Route::Replay(id) => {
-            intake.drain().await?;
-            Ok(replay(&state, head, id))
+            request_body.drain().await?;
+            Ok(replay(&state, parts, id))
         }
-        Route::Passthrough | Route::Realtime => passthrough::answer(head, intake).await,
+        Route::Passthrough | Route::Realtime => passthrough::echo(parts, request_body).await,
     }
 }
 
-fn replay(state: &State, head: &Parts, id: &str) -> Reply {
+fn replay(state: &State, parts: &Parts, id: &str) -> Reply {
     let id = percent_decode_str(id).decode_utf8_lossy();
     let Some(mut reply) = state.recordings.as_ref().and_then(|recordings| recordings.reply(&id)) else {
-        return Refusal::not_found(format!("No recording with the id `{id}` is loaded.")).into();
+        return ApiError::not_found(format!("No recording with the id `{id}` is loaded.")).into();
     };
-    reply.script.cuts = perform::replay_cuts(&head.headers);
+    reply.script.cuts = perform::replay_cuts(&parts.headers);
     reply
 }
 
 /// `limit` and `after` of a list request.
-pub(super) fn page(head: &Parts) -> (Option<String>, usize) {
-    let limit = query(head, "limit").and_then(|limit| limit.parse().ok());
-    (query(head, "after"), limit.unwrap_or(20).clamp(1, 10_000))
+pub(super) fn page(parts: &Parts) -> (Option<String>, usize) {
+    let limit = query(parts, "limit").and_then(|limit| limit.parse().ok());
+    (query(parts, "after"), limit.unwrap_or(20).clamp(1, 10_000))
 }

@@ -3,7 +3,7 @@
 //! Only reading and meaning; [`super::perform`] and [`super::playback`] act on it. The table of keys and
 //! faults stands in the room's door plate, `mod.rs`.
 
-use super::published::Published;
+use super::published::PublishedError;
 use http::{HeaderValue, StatusCode};
 use percent_encoding::percent_decode_str;
 use std::str::FromStr;
@@ -49,7 +49,7 @@ const FAULTS: [(&str, Fault); 15] = [
 
 impl Fault {
     /// Whether it strikes before anything of an answer is made.
-    pub(super) fn before_head(self) -> bool {
+    pub(super) fn before_headers(self) -> bool {
         matches!(self, Fault::Reset | Fault::Eof | Fault::Hang | Fault::Garbage | Fault::HalfHead)
     }
 }
@@ -80,7 +80,7 @@ pub(super) struct Script {
     pub(super) location: Option<HeaderValue>,
     pub(super) fault: Option<Fault>,
     pub(super) after: Option<u64>,
-    pub(super) error: Option<Published>,
+    pub(super) error: Option<PublishedError>,
     pub(super) no_prefill: bool,
     pub(super) times: Option<u32>,
     pub(super) flap: Option<Duration>,
@@ -138,12 +138,12 @@ impl Script {
                 self.location = Some(location.map_err(|_| bad(key, value))?);
             }
             "fault" => {
-                let known = FAULTS.iter().find(|(name, _)| *name == value);
-                self.fault = Some(known.ok_or_else(|| bad(key, value))?.1);
+                let found = FAULTS.iter().find(|(name, _)| *name == value);
+                self.fault = Some(found.ok_or_else(|| bad(key, value))?.1);
             }
             "error" => {
-                let known = Published::NAMES.iter().find(|(name, _)| *name == value);
-                self.error = Some(known.ok_or_else(|| bad(key, value))?.1);
+                let found = PublishedError::NAMES.iter().find(|(name, _)| *name == value);
+                self.error = Some(found.ok_or_else(|| bad(key, value))?.1);
             }
             "no_prefill" => self.no_prefill = number::<u8>(key, value)? != 0,
             "after" => self.after = Some(number(key, value)?),
@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_has_its_name() {
+    fn every_fault_name_parses() {
         for (name, fault) in FAULTS {
             assert_eq!(Script::parse(&format!("fault={name}")).unwrap().fault, Some(fault));
         }
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn invalid_pairs_are_named() {
         for (text, named) in [
             ("latency", "`latency` is not key=value"),
             ("speed=1", "no key `speed`"),

@@ -6,7 +6,7 @@ use super::Options;
 use super::body::Body;
 use super::routes;
 use super::state::State;
-use super::wire::{Line, Wire};
+use super::wire::{ConnectionHandle, Socket};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -60,15 +60,15 @@ async fn connection(state: Arc<State>, tcp: TcpStream, mut closed: watch::Receiv
     if let Err(error) = tcp.set_nodelay(true) {
         log::debug!(target: "turnpike", "emulator: no TCP_NODELAY: {error}");
     }
-    let line = Arc::new(Line::new(state.stats.connected()));
-    let wire = Wire::new(tcp, line.clone(), state.clone());
-    let service = service_fn(move |request| routes::answer(state.clone(), line.clone(), request));
+    let handle = Arc::new(ConnectionHandle::new(state.stats.connected()));
+    let socket = Socket::new(tcp, handle.clone(), state.clone());
+    let service = service_fn(move |request| routes::serve_request(state.clone(), handle.clone(), request));
     let mut http = http1::Builder::new();
     // Tests hold connections open for as long as they like.
     http.header_read_timeout(None).max_headers(300);
-    let connection = http.serve_connection::<_, _>(TokioIo::new(wire), service).with_upgrades();
+    let connection = http.serve_connection::<_, _>(TokioIo::new(socket), service).with_upgrades();
     tokio::pin!(connection);
-    let ended = tokio::select! {
+    let result = tokio::select! {
         ended = connection.as_mut() => ended,
         // The sender is dropped, never used.
         _ = closed.changed() => {
@@ -77,10 +77,10 @@ async fn connection(state: Arc<State>, tcp: TcpStream, mut closed: watch::Receiv
         }
     };
     // Broken connections are what this server is for.
-    if let Err(error) = ended {
+    if let Err(error) = result {
         log::trace!(target: "turnpike", "emulator: a connection ended: {error}");
     }
 }
 
 /// Says what hyper needs to hear: the body type of every answer.
-pub(super) type Answer = http::Response<Body>;
+pub(super) type HttpResponse = http::Response<Body>;

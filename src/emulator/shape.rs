@@ -28,15 +28,15 @@ fn build(schema: &Value, root: &Value, depth: usize) -> Value {
         return build(choice, root, depth + 1);
     }
     let kind = schema.get("type").and_then(Value::as_str).or_else(|| first("type").and_then(Value::as_str));
-    let least = schema.get("minimum").filter(|least| least.is_number()).cloned();
+    let minimum = schema.get("minimum").filter(|minimum| minimum.is_number()).cloned();
     match kind {
         Some("array") => match schema.get("items") {
             Some(items) => json!([build(items, root, depth + 1)]),
             None => json!([]),
         },
         Some("string") => string(schema).into(),
-        Some("integer") => least.unwrap_or_else(|| json!(1)),
-        Some("number") => least.unwrap_or_else(|| json!(1.5)),
+        Some("integer") => minimum.unwrap_or_else(|| json!(1)),
+        Some("number") => minimum.unwrap_or_else(|| json!(1.5)),
         Some("boolean") => true.into(),
         Some("null") => Value::Null,
         _ => {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_holds_itself_ends() {
+    fn a_recursive_schema_terminates() {
         let schema = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
         assert!(example(&schema).to_string().len() < 200);
     }

@@ -19,12 +19,12 @@ pub(super) struct Item {
 
 /// Objects in the order they were put here. At most 1,000, and at most 64 MiB of content.
 #[derive(Debug, Default)]
-pub(super) struct Shelf(Mutex<VecDeque<Item>>);
+pub(super) struct ObjectStore(Mutex<VecDeque<Item>>);
 
 const MAX_ITEMS: usize = 1000;
 const MAX_CONTENT: usize = 64 << 20;
 
-impl Shelf {
+impl ObjectStore {
     /// Keeps an object, the oldest making room.
     pub(super) fn put(&self, id: &str, object: Value, content: Bytes) {
         let mut items = self.0.lock();
@@ -74,27 +74,27 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn pages_go_from_new_to_old() {
-        let shelf = Shelf::default();
+    fn pages_are_newest_first() {
+        let store = ObjectStore::default();
         for n in 0..5 {
-            shelf.put(&n.to_string(), json!(n), Bytes::new());
+            store.put(&n.to_string(), json!(n), Bytes::new());
         }
-        assert_eq!(shelf.page(None, 2), (vec![json!(4), json!(3)], true));
-        assert_eq!(shelf.page(Some("3"), 9), (vec![json!(2), json!(1), json!(0)], false));
-        assert!(shelf.remove("4") && !shelf.remove("4"));
-        assert_eq!(shelf.change("0", |value| *value = json!("new")), Some(json!("new")));
+        assert_eq!(store.page(None, 2), (vec![json!(4), json!(3)], true));
+        assert_eq!(store.page(Some("3"), 9), (vec![json!(2), json!(1), json!(0)], false));
+        assert!(store.remove("4") && !store.remove("4"));
+        assert_eq!(store.change("0", |value| *value = json!("new")), Some(json!("new")));
     }
 
     #[test]
     fn number_and_content_are_bounded() {
-        let shelf = Shelf::default();
+        let store = ObjectStore::default();
         for n in 0..=MAX_ITEMS {
-            shelf.put(&n.to_string(), json!(n), Bytes::new());
+            store.put(&n.to_string(), json!(n), Bytes::new());
         }
-        assert!(shelf.find("0").is_none() && shelf.find("1").is_some());
+        assert!(store.find("0").is_none() && store.find("1").is_some());
         let big = Bytes::from(vec![0; MAX_CONTENT / 2 + 1]);
-        shelf.put("big", json!(0), big.clone());
-        shelf.put("bigger", json!(0), big);
-        assert!(shelf.find("big").is_none() && shelf.find("bigger").is_some());
+        store.put("big", json!(0), big.clone());
+        store.put("bigger", json!(0), big);
+        assert!(store.find("big").is_none() && store.find("bigger").is_some());
     }
 }

@@ -4,7 +4,7 @@
 
 use super::journal::Journal;
 use super::script::Script;
-use super::shelf::Shelf;
+use super::shelf::ObjectStore;
 use super::{Options, Recordings, chaos, words};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -19,10 +19,10 @@ pub(super) struct State {
     pub(super) journal: Journal,
     pub(super) log_all: bool,
     pub(super) recordings: Option<Recordings>,
-    pub(super) files: Shelf,
-    pub(super) responses: Shelf,
-    pub(super) batches: Shelf,
-    pub(super) jobs: Shelf,
+    pub(super) files: ObjectStore,
+    pub(super) responses: ObjectStore,
+    pub(super) batches: ObjectStore,
+    pub(super) jobs: ObjectStore,
     counts: Counts,
     /// Seeds the ids; starts at the clock so that two emulators give different ones.
     serial: AtomicU64,
@@ -35,10 +35,10 @@ impl State {
             journal: Journal::new(),
             log_all: options.log_all,
             recordings: options.recordings,
-            files: Shelf::default(),
-            responses: Shelf::default(),
-            batches: Shelf::default(),
-            jobs: Shelf::default(),
+            files: ObjectStore::default(),
+            responses: ObjectStore::default(),
+            batches: ObjectStore::default(),
+            jobs: ObjectStore::default(),
             counts: Counts::default(),
             serial: AtomicU64::new(since_epoch().as_nanos() as u64),
         }

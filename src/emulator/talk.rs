@@ -2,11 +2,11 @@
 //!
 //! Reads only what decides that; message contents stay raw text until somebody must look inside.
 
-use super::published::Published;
+use super::published::PublishedError;
 use super::reply::Dialect;
 use super::script::Script;
 use super::shape;
-use super::words::{self, Said};
+use super::words::{self, SampleText};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ impl Message<'_> {
 
 /// Tokens of a prompt, roughly: words of the contents, and three for each message around them.
 pub(super) fn prompt_tokens(messages: &[Message<'_>]) -> u64 {
-    messages.iter().map(|message| words::count_words(message.raw()) + 3).sum()
+    messages.iter().map(|message| words::estimate_tokens(message.raw()) + 3).sum()
 }
 
 /// A tool as any dialect writes it.
@@ -161,7 +161,7 @@ impl Format {
 }
 
 /// What decides an answer.
-pub(super) struct Asked<'a> {
+pub(super) struct ChatInput<'a> {
     pub(super) model: &'a str,
     pub(super) messages: &'a [Message<'a>],
     pub(super) tools: &'a [Tool<'a>],
@@ -176,17 +176,17 @@ pub(super) struct Asked<'a> {
 
 /// The answer's substance.
 #[derive(Debug)]
-pub(super) enum Turn {
-    Text(Said),
+pub(super) enum Completion {
+    Text(SampleText),
     Tools(Vec<ToolCall>),
 }
 
-impl Turn {
+impl Completion {
     /// Tokens of the answer, for `usage`.
     pub(super) fn tokens(&self) -> u64 {
         match self {
-            Turn::Text(said) => said.tokens,
-            Turn::Tools(calls) => {
+            Completion::Text(sample) => sample.tokens,
+            Completion::Tools(calls) => {
                 calls.iter().map(|call| words::count(&call.name) + words::count(&call.arguments)).sum()
             }
         }
@@ -194,37 +194,37 @@ impl Turn {
 }
 
 /// Decides what to answer.
-pub(super) fn turn(asked: Asked<'_>) -> Turn {
-    let begun = begun(asked.messages, asked.script, asked.dialect);
-    let asked = &asked;
-    let calls = calls(asked);
+pub(super) fn decide(input: ChatInput<'_>) -> Completion {
+    let prefill = prefill(input.messages, input.script, input.dialect);
+    let input = &input;
+    let calls = calls(input);
     if !calls.is_empty() {
-        return Turn::Tools(calls);
+        return Completion::Tools(calls);
     }
-    let tokens = asked.script.tokens.unwrap_or(TOKENS);
-    let text = match asked.format.and_then(|format| format.text(tokens)) {
+    let tokens = input.script.tokens.unwrap_or(TOKENS);
+    let text = match input.format.and_then(|format| format.text(tokens)) {
         Some(text) => text,
-        None if asked.model == "emulator-echo" => last_user_text(asked.messages),
+        None if input.model == "emulator-echo" => last_user_text(input.messages),
         None => words::prose(tokens),
     };
-    let text = match text.strip_prefix(&begun) {
+    let text = match text.strip_prefix(&prefill) {
         Some(rest) => rest.to_owned(),
         // Not the beginning of ours: all of ours comes after it.
         None => format!(" {text}"),
     };
-    Turn::Text(words::say(text, asked.limit, asked.stops))
+    Completion::Text(words::truncate(text, input.limit, input.stops))
 }
 
 /// The text to go on from, where the last message is an assistant's and the dialect goes on from those.
-fn begun(messages: &[Message<'_>], script: &mut Script, dialect: Dialect) -> String {
+fn prefill(messages: &[Message<'_>], script: &mut Script, dialect: Dialect) -> String {
     let Some(last) = messages.last().filter(|last| last.role == Some(Role::Assistant)) else {
         return String::new();
     };
     let text = last.text();
     if script.no_prefill {
-        script.error = Some(Published::Prefill);
+        script.error = Some(PublishedError::Prefill);
     } else if dialect == Dialect::Anthropic && text.ends_with(char::is_whitespace) {
-        script.error = Some(Published::TrailingSpace);
+        script.error = Some(PublishedError::TrailingSpace);
     }
     match dialect {
         Dialect::Anthropic | Dialect::Bedrock => text,
@@ -235,31 +235,31 @@ fn begun(messages: &[Message<'_>], script: &mut Script, dialect: Dialect) -> Str
 }
 
 fn last_user_text(messages: &[Message<'_>]) -> String {
-    let said = messages.iter().rev().find(|message| message.role == Some(Role::User));
-    said.map(Message::text).unwrap_or_default()
+    let sample = messages.iter().rev().find(|message| message.role == Some(Role::User));
+    sample.map(Message::text).unwrap_or_default()
 }
 
 /// The tools to call: none after a tool's result, or a conversation would never end.
-fn calls(asked: &Asked<'_>) -> Vec<ToolCall> {
-    if asked.tools.is_empty() || asked.messages.last().is_some_and(Message::is_tool_result) {
+fn calls(input: &ChatInput<'_>) -> Vec<ToolCall> {
+    if input.tools.is_empty() || input.messages.last().is_some_and(Message::is_tool_result) {
         return Vec::new();
     }
-    let known = || asked.tools.iter().filter_map(Tool::call);
-    let choice = asked.tool_choice.and_then(|choice| serde_json::from_str(choice.get()).ok());
+    let callable = || input.tools.iter().filter_map(Tool::call);
+    let choice = input.tool_choice.and_then(|choice| serde_json::from_str(choice.get()).ok());
     let choice: Value = choice.unwrap_or(Value::Null);
     let named = choice.pointer("/function/name").or_else(|| choice.get("name")).and_then(Value::as_str);
     if let Some(named) = named {
-        return known().filter(|call| call.name == named).take(1).collect();
+        return callable().filter(|call| call.name == named).take(1).collect();
     }
     match choice.as_str().or_else(|| choice.get("type").and_then(Value::as_str)) {
         Some("none") => return Vec::new(),
-        Some("required" | "any") => return known().take(1).collect(),
+        Some("required" | "any") => return callable().take(1).collect(),
         _ => {}
     }
-    let wish = last_user_text(asked.messages).to_lowercase();
+    let wish = last_user_text(input.messages).to_lowercase();
     match () {
-        () if wish.contains("call the tools") => known().collect(),
-        () if wish.contains("call the tool") => known().take(1).collect(),
+        () if wish.contains("call the tools") => callable().collect(),
+        () if wish.contains("call the tool") => callable().take(1).collect(),
         () => Vec::new(),
     }
 }
@@ -274,7 +274,7 @@ mod tests {
             {"type":"function","name":"b","parameters":{}},{"name":"c","input_schema":{"type":"object"}}]"#;
         let tools: Vec<Tool<'_>> = serde_json::from_str(tools).unwrap();
         let choice = choice.map(|choice| RawValue::from_string(choice.to_owned()).unwrap());
-        let asked = Asked {
+        let input = ChatInput {
             model: "emulator",
             messages: &messages,
             tools: &tools,
@@ -285,14 +285,14 @@ mod tests {
             script: &mut Script::default(),
             dialect: Dialect::OpenAi,
         };
-        match turn(asked) {
-            Turn::Tools(calls) => calls.into_iter().map(|call| call.name).collect(),
-            Turn::Text(_) => Vec::new(),
+        match decide(input) {
+            Completion::Tools(calls) => calls.into_iter().map(|call| call.name).collect(),
+            Completion::Text(_) => Vec::new(),
         }
     }
 
     #[test]
-    fn tools_are_called_when_asked_for() {
+    fn tools_are_called_on_request() {
         let hello = r#"[{"role":"user","content":"hello"}]"#;
         let please = r#"[{"role":"user","content":[{"type":"text","text":"Call the tool"}]}]"#;
         let all = r#"[{"role":"user","content":"call the tools, please"}]"#;
@@ -318,9 +318,9 @@ mod tests {
     }
 
     #[test]
-    fn an_assistants_message_is_gone_on_from_where_the_dialect_does() {
+    fn prefills_are_continued_where_the_dialect_does() {
         let whole = "The quick brown fox jumps";
-        for (begun, script, dialect, text, error) in [
+        for (prefill, script, dialect, text, error) in [
             (r#"{"role":"assistant","content":"The quick"}"#, "", Dialect::OpenAi, whole, None),
             (
                 r#"{"role":"assistant","content":"The quick","prefix":true}"#,
@@ -350,21 +350,21 @@ mod tests {
                 "",
                 Dialect::Anthropic,
                 "brown fox jumps",
-                Some(Published::TrailingSpace),
+                Some(PublishedError::TrailingSpace),
             ),
             (
                 r#"{"role":"assistant","content":"The quick"}"#,
                 "no_prefill=1",
                 Dialect::Anthropic,
                 " brown fox jumps",
-                Some(Published::Prefill),
+                Some(PublishedError::Prefill),
             ),
             (r#"{"role":"user","content":"x"}"#, "no_prefill=1", Dialect::Anthropic, whole, None),
         ] {
-            let messages = format!(r#"[{{"role":"user","content":"hello"}},{begun}]"#);
+            let messages = format!(r#"[{{"role":"user","content":"hello"}},{prefill}]"#);
             let messages: Vec<Message<'_>> = serde_json::from_str(&messages).unwrap();
             let mut script = Script { tokens: Some(5), ..Script::parse(script).unwrap() };
-            let said = turn(Asked {
+            let sample = decide(ChatInput {
                 model: "emulator",
                 messages: &messages,
                 tools: &[],
@@ -375,8 +375,8 @@ mod tests {
                 script: &mut script,
                 dialect,
             });
-            let Turn::Text(said) = said else { panic!("{begun}") };
-            assert_eq!((said.text.as_str(), script.error), (text, error), "{begun}");
+            let Completion::Text(sample) = sample else { panic!("{prefill}") };
+            assert_eq!((sample.text.as_str(), script.error), (text, error), "{prefill}");
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Travels with the answer's body. Dropped before anyone called [`Watch::end`], it says that the caller left.
 
-use super::intake::Intake;
+use super::intake::RequestBody;
 use super::state::State;
-use super::wire::Line;
+use super::wire::ConnectionHandle;
 use http::request::Parts;
 use serde::Serialize;
 use std::sync::Arc;
@@ -22,26 +22,26 @@ pub(super) enum Ended {
 }
 
 /// See the file's doc.
-pub(super) struct Watch {
+pub(super) struct RequestGuard {
     state: Arc<State>,
-    line: Arc<Line>,
+    connection: Arc<ConnectionHandle>,
     /// Number of the log entry.
     entry: Option<u64>,
     ended: Ended,
 }
 
-impl Watch {
-    pub(super) fn new(state: Arc<State>, line: Arc<Line>) -> Self {
+impl RequestGuard {
+    pub(super) fn new(state: Arc<State>, connection: Arc<ConnectionHandle>) -> Self {
         state.stats.started();
-        Self { state, line, entry: None, ended: Ended::CallerLeft }
+        Self { state, connection, entry: None, ended: Ended::CallerLeft }
     }
 
     pub(super) fn state(&self) -> &Arc<State> {
         &self.state
     }
 
-    pub(super) fn line(&self) -> &Line {
-        &self.line
+    pub(super) fn connection(&self) -> &ConnectionHandle {
+        &self.connection
     }
 
     pub(super) fn logged(&self) -> bool {
@@ -49,16 +49,16 @@ impl Watch {
     }
 
     /// Begins a log entry.
-    pub(super) fn log(&mut self, tag: Option<&str>, head: &Parts) {
+    pub(super) fn log(&mut self, tag: Option<&str>, parts: &Parts) {
         if self.entry.is_none() {
-            self.entry = Some(self.state.journal.open(tag, head, &self.line));
+            self.entry = Some(self.state.journal.open(tag, parts, &self.connection));
         }
     }
 
     /// Adds what the request's body was.
-    pub(super) fn log_body(&self, intake: &mut Intake) {
+    pub(super) fn log_body(&self, request_body: &mut RequestBody) {
         if let Some(entry) = self.entry {
-            let (text, bytes, sha256) = intake.seen();
+            let (text, bytes, sha256) = request_body.take_summary();
             self.state.journal.body(entry, text, bytes, sha256);
         }
     }
@@ -69,9 +69,9 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.line.next();
+        self.connection.next_request();
         self.state.stats.ended();
         if let Some(entry) = self.entry {
             self.state.journal.close(entry, self.ended);

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 /// How the socket is to be closed, other than politely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Farewell {
+pub(super) enum ConnectionAbort {
     /// TCP reset.
     Reset = 1,
     /// Bytes that are no HTTP, then a close.
@@ -29,35 +29,35 @@ const MAX_HEAD: usize = 16 * 1024;
 
 /// What the requests of a connection share with its socket.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ConnectionHandle {
     /// 1 for the first connection of the process.
     pub(super) number: u64,
-    farewell: AtomicU8,
+    abort: AtomicU8,
     /// The first bytes read since the last answer ended.
-    seen: Mutex<Vec<u8>>,
+    received: Mutex<Vec<u8>>,
 }
 
-impl Line {
+impl ConnectionHandle {
     pub(super) fn new(number: u64) -> Self {
-        Self { number, farewell: AtomicU8::new(0), seen: Mutex::new(Vec::new()) }
+        Self { number, abort: AtomicU8::new(0), received: Mutex::new(Vec::new()) }
     }
 
     /// Says how the socket shall be closed once hyper lets go of it.
-    pub(super) fn end_with(&self, farewell: Farewell) {
-        self.farewell.store(farewell as u8, Ordering::Relaxed);
+    pub(super) fn abort_with(&self, abort: ConnectionAbort) {
+        self.abort.store(abort as u8, Ordering::Relaxed);
     }
 
     /// An answer has ended: what comes now is the next head.
-    pub(super) fn next(&self) {
-        self.seen.lock().clear();
+    pub(super) fn next_request(&self) {
+        self.received.lock().clear();
     }
 
     /// The headers of the request in the order and spelling they came in, when they are known.
     pub(super) fn headers(&self, method: &str) -> Option<Vec<(String, String)>> {
-        let seen = self.seen.lock();
-        let end = memchr::memmem::find(&seen, b"\r\n\r\n")?;
-        let head = String::from_utf8_lossy(seen.get(..end)?);
-        let mut lines = head.split("\r\n");
+        let received = self.received.lock();
+        let end = memchr::memmem::find(&received, b"\r\n\r\n")?;
+        let parts = String::from_utf8_lossy(received.get(..end)?);
+        let mut lines = parts.split("\r\n");
         // After an unread body or pipelining the bytes may not start with this request's head.
         lines.next()?.strip_prefix(method)?.starts_with(' ').then_some(())?;
         lines
@@ -65,37 +65,37 @@ impl Line {
             .collect()
     }
 
-    fn keep(&self, bytes: &[u8]) {
-        let mut seen = self.seen.lock();
-        let room = MAX_HEAD.saturating_sub(seen.len()).min(bytes.len());
-        seen.extend_from_slice(bytes.get(..room).unwrap_or_default());
+    fn keep_received(&self, bytes: &[u8]) {
+        let mut received = self.received.lock();
+        let room = MAX_HEAD.saturating_sub(received.len()).min(bytes.len());
+        received.extend_from_slice(bytes.get(..room).unwrap_or_default());
     }
 }
 
 /// The socket.
-pub(super) struct Wire {
+pub(super) struct Socket {
     tcp: TcpStream,
-    line: Arc<Line>,
+    connection: Arc<ConnectionHandle>,
     state: Arc<State>,
 }
 
-impl Wire {
-    pub(super) fn new(tcp: TcpStream, line: Arc<Line>, state: Arc<State>) -> Self {
-        Self { tcp, line, state }
+impl Socket {
+    pub(super) fn new(tcp: TcpStream, connection: Arc<ConnectionHandle>, state: Arc<State>) -> Self {
+        Self { tcp, connection, state }
     }
 }
 
-impl Drop for Wire {
+impl Drop for Socket {
     fn drop(&mut self) {
         self.state.stats.disconnected();
-        let farewell = self.line.farewell.load(Ordering::Relaxed);
+        let abort = self.connection.abort.load(Ordering::Relaxed);
         // The caller may be gone already; there is nobody to tell.
-        let _ = match farewell {
-            f if f == Farewell::Reset as u8 => self.tcp.set_zero_linger(),
-            f if f == Farewell::Garbage as u8 => {
+        let _ = match abort {
+            f if f == ConnectionAbort::Reset as u8 => self.tcp.set_zero_linger(),
+            f if f == ConnectionAbort::Garbage as u8 => {
                 self.tcp.try_write(b"\x16\x03\x01 this is not HTTP\r\n\r\n").map(drop)
             }
-            f if f == Farewell::HalfHead as u8 => {
+            f if f == ConnectionAbort::HalfHead as u8 => {
                 self.tcp.try_write(b"HTTP/1.1 200 OK\r\nContent-Ty").map(drop)
             }
             _ => Ok(()),
@@ -103,7 +103,7 @@ impl Drop for Wire {
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for Socket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -111,12 +111,12 @@ impl AsyncRead for Wire {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.tcp).poll_read(cx, buf))?;
-        self.line.keep(buf.filled().get(before..).unwrap_or_default());
+        self.connection.keep_received(buf.filled().get(before..).unwrap_or_default());
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.tcp).poll_write(cx, buf)
     }

@@ -9,19 +9,19 @@ const SENTENCE: [&str; 10] =
 /// `tokens` tokens of the sentence.
 pub(super) fn prose(tokens: usize) -> String {
     let mut text = String::with_capacity(tokens * 5);
-    for piece in SENTENCE.iter().cycle().take(tokens) {
-        text.push_str(if text.is_empty() { piece.trim_start() } else { piece });
+    for token in SENTENCE.iter().cycle().take(tokens) {
+        text.push_str(if text.is_empty() { token.trim_start() } else { token });
     }
     text
 }
 
 /// Bytes of the first token of `text`; 0 only for an empty text.
-fn piece_len(text: &str) -> usize {
-    let mut in_word = false;
+fn token_len(text: &str) -> usize {
+    let mut in_token = false;
     for (at, letter) in text.char_indices() {
         if letter.is_alphanumeric() {
-            in_word = true;
-        } else if in_word {
+            in_token = true;
+        } else if in_token {
             return at;
         } else if !letter.is_whitespace() {
             return at + letter.len_utf8();
@@ -32,22 +32,22 @@ fn piece_len(text: &str) -> usize {
 
 /// A text handed out token by token.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(super) struct Tokens {
     text: String,
     at: usize,
 }
 
-impl Pieces {
+impl Tokens {
     pub(super) fn new(text: String) -> Self {
         Self { text, at: 0 }
     }
 
     /// The next token, as a JSON string with its quotes.
-    pub(super) fn quoted(&mut self) -> Option<String> {
+    pub(super) fn next_quoted(&mut self) -> Option<String> {
         let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
-        let (piece, _) = rest.split_at(piece_len(rest));
-        self.at += piece.len();
-        Some(quote(piece))
+        let (token, _) = rest.split_at(token_len(rest));
+        self.at += token.len();
+        Some(quote(token))
     }
 }
 
@@ -55,42 +55,42 @@ impl Pieces {
 pub(super) fn count(mut text: &str) -> u64 {
     let mut tokens = 0;
     while !text.is_empty() {
-        text = text.split_at(piece_len(text)).1;
+        text = text.split_at(token_len(text)).1;
         tokens += 1;
     }
     tokens
 }
 
 /// Number of words in JSON text; quicker than [`count`], for prompts of any size.
-pub(super) fn count_words(json: &str) -> u64 {
-    let mut words = 1;
+pub(super) fn estimate_tokens(json: &str) -> u64 {
+    let mut total = 1;
     for byte in json.bytes() {
-        words += u64::from(byte == b' ');
+        total += u64::from(byte == b' ');
     }
-    words
+    total
 }
 
 /// Why a text ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    Said,
+    Complete,
     Length,
     Stop(String),
 }
 
 /// A text as it goes out, after `stop` and the token limit.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct SampleText {
     pub(super) text: String,
     pub(super) tokens: u64,
     pub(super) end: End,
 }
 
 /// Cuts `text` before the first of `stops` and after `limit` tokens.
-pub(super) fn say(mut text: String, limit: Option<u64>, stops: &[String]) -> Said {
+pub(super) fn truncate(mut text: String, limit: Option<u64>, stops: &[String]) -> SampleText {
     let found = stops.iter().filter(|stop| !stop.is_empty());
     let first = found.filter_map(|stop| Some((text.find(stop)?, stop))).min_by_key(|(at, _)| *at);
-    let mut end = End::Said;
+    let mut end = End::Complete;
     if let Some((at, stop)) = first {
         text.truncate(at);
         end = End::Stop(stop.clone());
@@ -103,10 +103,10 @@ pub(super) fn say(mut text: String, limit: Option<u64>, stops: &[String]) -> Sai
             end = End::Length;
             break;
         }
-        at += piece_len(rest);
+        at += token_len(rest);
         tokens += 1;
     }
-    Said { text, tokens, end }
+    SampleText { text, tokens, end }
 }
 
 /// A JSON string with its quotes.
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prose_has_as_many_tokens_as_asked() {
+    fn prose_has_the_requested_tokens() {
         for tokens in [0, 1, 9, 10, 11, 48, 1000] {
             assert_eq!(count(&prose(tokens)), tokens as u64, "{tokens}");
         }
@@ -136,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn pieces_put_together_are_the_text() {
+    fn tokens_concatenate_to_the_text() {
         for text in ["", "a", " , b", "{\"a\": [1, \"ü → é\"]}\n", "\u{1f98a}\u{1f98a} x", "  "] {
-            let mut pieces = Pieces::new(text.to_owned());
+            let mut tokens = Tokens::new(text.to_owned());
             let mut out = String::new();
-            while let Some(piece) = pieces.quoted() {
-                out.push_str(&serde_json::from_str::<String>(&piece).unwrap());
+            while let Some(token) = tokens.next_quoted() {
+                out.push_str(&serde_json::from_str::<String>(&token).unwrap());
             }
             assert_eq!(out, text);
         }
@@ -149,11 +149,11 @@ mod tests {
 
     #[test]
     fn limits_and_stops_cut() {
-        let said = say(prose(20), Some(3), &[]);
-        assert_eq!((said.text.as_str(), said.tokens, said.end), ("The quick brown", 3, End::Length));
-        let said = say(prose(20), Some(8), &["lazy".into(), " fox".into(), String::new()]);
-        assert_eq!((said.text.as_str(), said.end), ("The quick brown", End::Stop(" fox".into())));
-        let said = say(prose(10), Some(10), &["cat".into()]);
-        assert_eq!((said.tokens, said.end), (10, End::Said));
+        let sample = truncate(prose(20), Some(3), &[]);
+        assert_eq!((sample.text.as_str(), sample.tokens, sample.end), ("The quick brown", 3, End::Length));
+        let sample = truncate(prose(20), Some(8), &["lazy".into(), " fox".into(), String::new()]);
+        assert_eq!((sample.text.as_str(), sample.end), ("The quick brown", End::Stop(" fox".into())));
+        let sample = truncate(prose(10), Some(10), &["cat".into()]);
+        assert_eq!((sample.tokens, sample.end), (10, End::Complete));
     }
 }

@@ -3,7 +3,7 @@
 //! Not what must come of it (`courses`).
 
 use super::rows::{Fault, Form};
-use super::seen::Seen;
+use super::seen::ObservedResponse;
 use crate::support::Gateway;
 use crate::support::client::{client, fresh_client};
 use crate::support::settings::{KEY, STANDARD};
@@ -17,43 +17,44 @@ pub(crate) const TOKENS: u64 = 60;
 
 /// Whose dialect a target speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum PrimaryDialect {
     OpenAi,
     Anthropic,
     Gemini,
     Bedrock,
 }
 
-pub(crate) const WHOS: [Who; 4] = [Who::OpenAi, Who::Anthropic, Who::Gemini, Who::Bedrock];
+pub(crate) const PRIMARY_DIALECTS: [PrimaryDialect; 4] =
+    [PrimaryDialect::OpenAi, PrimaryDialect::Anthropic, PrimaryDialect::Gemini, PrimaryDialect::Bedrock];
 
-impl Who {
+impl PrimaryDialect {
     /// The stored provider of the standard settings.
     pub(crate) fn slug(self) -> &'static str {
         match self {
-            Who::OpenAi => "@emulator",
-            Who::Anthropic => "@anthropic-emulator",
-            Who::Gemini => "@google-emulator",
-            Who::Bedrock => "@bedrock-emulator",
+            PrimaryDialect::OpenAi => "@emulator",
+            PrimaryDialect::Anthropic => "@anthropic-emulator",
+            PrimaryDialect::Gemini => "@google-emulator",
+            PrimaryDialect::Bedrock => "@bedrock-emulator",
         }
     }
 
     /// The provider's id.
     pub(crate) fn id(self) -> &'static str {
         match self {
-            Who::OpenAi => "openai",
-            Who::Anthropic => "anthropic",
-            Who::Gemini => "google",
-            Who::Bedrock => "bedrock",
+            PrimaryDialect::OpenAi => "openai",
+            PrimaryDialect::Anthropic => "anthropic",
+            PrimaryDialect::Gemini => "google",
+            PrimaryDialect::Bedrock => "bedrock",
         }
     }
 
     /// A model that this provider has had; `role` makes it one of ours.
     pub(crate) fn model(self, role: &str) -> String {
         match self {
-            Who::OpenAi => format!("gpt-4o-mini-{role}"),
-            Who::Anthropic => format!("claude-3-5-haiku-20241022-{role}"),
-            Who::Gemini => format!("gemini-2.0-flash-{role}"),
-            Who::Bedrock => format!("anthropic.claude-3-haiku-20240307-{role}"),
+            PrimaryDialect::OpenAi => format!("gpt-4o-mini-{role}"),
+            PrimaryDialect::Anthropic => format!("claude-3-5-haiku-20241022-{role}"),
+            PrimaryDialect::Gemini => format!("gemini-2.0-flash-{role}"),
+            PrimaryDialect::Bedrock => format!("anthropic.claude-3-haiku-20240307-{role}"),
         }
     }
 
@@ -81,7 +82,7 @@ impl Bed {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
     pub(super) fault: &'static Fault,
-    pub(super) who: Who,
+    pub(super) dialect: PrimaryDialect,
     pub(super) form: Form,
     /// Asked for at `/v1/messages`.
     pub(super) messages: bool,
@@ -90,7 +91,7 @@ pub(super) struct Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.messages { "/messages" } else { "/chat/completions" };
-        write!(f, "{}: {:?} {:?} {path}", self.fault.name, self.who, self.form)
+        write!(f, "{}: {:?} {:?} {path}", self.fault.name, self.dialect, self.form)
     }
 }
 
@@ -100,8 +101,8 @@ impl Case {
     }
 
     /// The fallback's dialect: the caller's own.
-    pub(super) fn fallback(&self) -> Who {
-        if self.messages { Who::Anthropic } else { Who::OpenAi }
+    pub(super) fn fallback(&self) -> PrimaryDialect {
+        if self.messages { PrimaryDialect::Anthropic } else { PrimaryDialect::OpenAi }
     }
 
     /// The primary's script, with what every answer has.
@@ -116,8 +117,8 @@ impl Case {
     /// The plain config: these targets, two retries, half a minute.
     pub(super) fn config(&self, targets: &[Value]) -> Value {
         // A whole answer that never comes is given up after `request_timeout`: half a minute is too long for a test.
-        let silent = self.fault.name == "silence" && !self.is_streamed();
-        let timeout = if silent { 3_000 } else { 30_000 };
+        let needs_short_timeout = self.fault.name == "silence" && !self.is_streamed();
+        let timeout = if needs_short_timeout { 3_000 } else { 30_000 };
         json!({
             "strategy": {"mode": "fallback"},
             "retry": {"attempts": 2},
@@ -128,12 +129,18 @@ impl Case {
 
     /// Primary and fallback.
     pub(super) fn targets(&self, trace: &str) -> [Value; 2] {
-        let primary = self.who.target("primary", &self.script(trace));
+        let primary = self.dialect.target("primary", &self.script(trace));
         [primary, self.fallback().target("fallback", &format!("tokens={TOKENS}&tag={trace}-f"))]
     }
 
     /// Sends a request by this config and reads its answer to the end.
-    pub(super) async fn send(&self, gateway: &Gateway, client: &Client, trace: &str, config: &Value) -> Seen {
+    pub(super) async fn send(
+        &self,
+        gateway: &Gateway,
+        client: &Client,
+        trace: &str,
+        config: &Value,
+    ) -> ObservedResponse {
         send(gateway, client, trace, config, &body(self.messages, self.is_streamed()), self.messages).await
     }
 }
@@ -159,30 +166,42 @@ pub(crate) async fn send(
     config: &Value,
     body: &Value,
     messages: bool,
-) -> Seen {
+) -> ObservedResponse {
     let path = if messages { "messages" } else { "chat/completions" };
-    let begun = Instant::now();
+    let started = Instant::now();
     let call = client.post(format!("{}/{path}", gateway.base_url())).header("x-gateway-api-key", KEY);
     let call = call.header("x-gateway-trace-id", trace).header("x-gateway-config", config.to_string());
     match call.timeout(Duration::from_secs(60)).json(body).send().await {
-        Ok(answer) => Seen::read(answer, begun, messages).await,
-        Err(error) => Seen { broke: Some(format!("{error:?}")), took: begun.elapsed(), ..Seen::default() },
+        Ok(response) => ObservedResponse::read(response, started, messages).await,
+        Err(error) => ObservedResponse {
+            broken: Some(format!("{error:?}")),
+            elapsed: started.elapsed(),
+            ..ObservedResponse::default()
+        },
     }
 }
 
 /// What the emulator got with this tag, oldest first, when all of it has ended.
-pub(crate) async fn asked(gateway: &Gateway, tag: &str) -> Vec<Value> {
+pub(crate) async fn emulator_requests(gateway: &Gateway, tag: &str) -> Vec<Value> {
     let url = format!("{}/_emulator/requests?tag={tag}", gateway.emulator_url());
     let client = client();
     crate::support::wait::until(&format!("the end of what {tag} was asked"), async || {
-        let asked: Vec<Value> = client.get(&url).send().await.unwrap().json().await.unwrap();
-        asked.iter().all(|request| request["closed"].is_string()).then_some(asked)
+        let requests: Vec<Value> = client.get(&url).send().await.unwrap().json().await.unwrap();
+        requests.iter().all(|request| request["closed"].is_string()).then_some(requests)
     })
     .await
 }
 
 /// What the emulator says when it is asked for so many tokens.
 pub(crate) fn story(tokens: u64) -> String {
-    let words = [" The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."];
-    words.iter().cycle().take(tokens as usize).copied().collect::<String>().trim_start().to_owned()
+    let tokens_of_sentence =
+        [" The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."];
+    tokens_of_sentence
+        .iter()
+        .cycle()
+        .take(tokens as usize)
+        .copied()
+        .collect::<String>()
+        .trim_start()
+        .to_owned()
 }

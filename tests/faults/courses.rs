@@ -2,9 +2,9 @@
 //!
 //! The rows themselves stand in `rows`.
 
-use super::case::{Bed, Case, TOKENS, Who, asked, story};
-use super::rows::{Course, Served};
-use super::seen::Seen;
+use super::case::{Bed, Case, PrimaryDialect, TOKENS, emulator_requests, story};
+use super::rows::{Scenario, Served};
+use super::seen::ObservedResponse;
 use crate::support::client::new_trace;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -12,59 +12,59 @@ use std::time::{Duration, Instant};
 
 /// Runs a case to its end; panics where it fails.
 pub(super) async fn run(bed: &Bed, case: Case) {
-    match case.fault.course {
-        Course::Once => once(bed, case).await,
-        Course::TooLong => {
+    match case.fault.scenario {
+        Scenario::Once => once(bed, case).await,
+        Scenario::TooLong => {
             once(bed, case).await;
             same_model_is_skipped(bed, case).await;
         }
-        Course::Refused => refused(bed, case).await,
-        Course::NoPrefill => no_prefill(bed, case).await,
-        Course::Flapping => flapping(bed, case).await,
-        Course::Accounting => accounting(bed, case).await,
+        Scenario::Refused => refused(bed, case).await,
+        Scenario::NoPrefill => no_prefill(bed, case).await,
+        Scenario::Flapping => flapping(bed, case).await,
+        Scenario::Accounting => accounting(bed, case).await,
     }
 }
 
 async fn once(bed: &Bed, case: Case) {
     let trace = new_trace();
     let config = case.config(&case.targets(&trace));
-    let seen = case.send(&bed.gateway, &bed.client, &trace, &config).await;
-    is_whole(&case, &seen);
-    let primary = asked(&bed.gateway, &format!("{trace}-p")).await;
-    let fallback = asked(&bed.gateway, &format!("{trace}-f")).await;
+    let response = case.send(&bed.gateway, &bed.client, &trace, &config).await;
+    is_whole(&case, &response);
+    let primary = emulator_requests(&bed.gateway, &format!("{trace}-p")).await;
+    let fallback = emulator_requests(&bed.gateway, &format!("{trace}-f")).await;
     assert!(
-        case.fault.asked.contains(&primary.len()),
+        case.fault.primary_requests.contains(&primary.len()),
         "{case}: the primary was asked {} times",
         primary.len()
     );
     let served = served(&case);
     assert_eq!(fallback.len(), usize::from(served != Served::Primary), "{case}: asks of the fallback");
-    assert!(seen.took < Duration::from_secs(case.fault.patience), "{case}: {:?}", seen.took);
+    assert!(response.elapsed < Duration::from_secs(case.fault.max_seconds), "{case}: {:?}", response.elapsed);
     if case.fault.name.contains("Retry-After") {
         let waited = at(&primary[1]) - at(&primary[0]);
         assert!(waited >= 1_800, "{case}: asked again after {waited} ms");
     }
-    tells_who_served(&case, &seen, served);
+    assert_served_by(&case, &response, served);
     let line = bed.gateway.access_line(&trace).await;
-    let tried = line["attempts"].as_array().unwrap();
-    assert!(tried.len() >= 2 || primary.len() == 1 && fallback.is_empty(), "{case}: {line}");
+    let attempts = line["attempts"].as_array().unwrap();
+    assert!(attempts.len() >= 2 || primary.len() == 1 && fallback.is_empty(), "{case}: {line}");
     assert_eq!(line["status"], 200, "{case}: {line}");
 }
 
 /// A whole answer of either caller's dialect.
-fn is_whole(case: &Case, seen: &Seen) {
-    assert_eq!(seen.status, 200, "{case}: {}", seen.body);
-    assert_eq!(seen.broke, None, "{case}: {}", seen.body);
-    assert_eq!(seen.error, None, "{case}: {}", seen.body);
-    assert_eq!(seen.text, story(TOKENS), "{case}: {}", seen.body);
-    assert!(seen.done, "{case}: no end: {}", seen.body);
+fn is_whole(case: &Case, response: &ObservedResponse) {
+    assert_eq!(response.status, 200, "{case}: {}", response.body);
+    assert_eq!(response.broken, None, "{case}: {}", response.body);
+    assert_eq!(response.error, None, "{case}: {}", response.body);
+    assert_eq!(response.text, story(TOKENS), "{case}: {}", response.body);
+    assert!(response.done, "{case}: no end: {}", response.body);
     let finish = if case.messages { "end_turn" } else { "stop" };
-    assert_eq!(seen.finish.as_deref(), Some(finish), "{case}: {}", seen.body);
+    assert_eq!(response.finish.as_deref(), Some(finish), "{case}: {}", response.body);
     // Amazon tells the usage in the last event.
-    if case.fault.name == "no [DONE]" && case.who == Who::Bedrock {
+    if case.fault.name == "no [DONE]" && case.dialect == PrimaryDialect::Bedrock {
         return;
     }
-    let (_, output) = seen.tokens.unwrap_or_else(|| panic!("{case}: no usage: {}", seen.body));
+    let (_, output) = response.tokens.unwrap_or_else(|| panic!("{case}: no usage: {}", response.body));
     assert!((0..=TOKENS).contains(&output), "{case}: {output} tokens");
 }
 
@@ -76,27 +76,27 @@ fn served(case: &Case) -> Served {
 }
 
 /// The headers, the model and the usage of the one who served.
-fn tells_who_served(case: &Case, seen: &Seen, served: Served) {
-    let (who, index, role) = match served {
+fn assert_served_by(case: &Case, response: &ObservedResponse, served: Served) {
+    let (dialect, index, role) = match served {
         Served::Fallback => (case.fallback(), "config.targets[1]", "fallback"),
-        Served::Primary => (case.who, "config.targets[0]", "primary"),
+        Served::Primary => (case.dialect, "config.targets[0]", "primary"),
         // The head is the one it began with, which is either: what came at once with the break may have been held back.
         Served::Both => return,
     };
-    assert_eq!(seen.header("x-gateway-provider"), who.id(), "{case}");
-    assert_eq!(seen.header("x-gateway-last-used-option-index"), index, "{case}");
-    assert!(seen.model.starts_with(&who.model(role)), "{case}: {}", seen.model);
+    assert_eq!(response.header("x-gateway-provider"), dialect.id(), "{case}");
+    assert_eq!(response.header("x-gateway-last-used-option-index"), index, "{case}");
+    assert!(response.model.starts_with(&dialect.model(role)), "{case}: {}", response.model);
     let retries = match served {
-        Served::Primary => (case.fault.asked.end() - 1).to_string(),
+        Served::Primary => (case.fault.primary_requests.end() - 1).to_string(),
         _ => "0".to_owned(),
     };
-    assert_eq!(seen.header("x-gateway-retry-attempt-count"), retries, "{case}");
+    assert_eq!(response.header("x-gateway-retry-attempt-count"), retries, "{case}");
     if retries != "0" || served == Served::Fallback {
-        let attempts = seen.attempts();
+        let attempts = response.attempts();
         assert_eq!(attempts[0].0, "config.targets[0]", "{case}: {attempts:?}");
     }
-    if let Some((_, output)) = seen.tokens {
-        assert_eq!(output, TOKENS, "{case}: {}", seen.body);
+    if let Some((_, output)) = response.tokens {
+        assert_eq!(output, TOKENS, "{case}: {}", response.body);
     }
 }
 
@@ -109,54 +109,63 @@ async fn same_model_is_skipped(bed: &Bed, case: Case) {
     let trace = new_trace();
     let [primary, fallback] = case.targets(&trace);
     let config = case.config(&[primary.clone(), primary, fallback]);
-    let seen = case.send(&bed.gateway, &bed.client, &trace, &config).await;
-    is_whole(&case, &seen);
-    assert_eq!(seen.header("x-gateway-last-used-option-index"), "config.targets[2]", "{case}");
-    assert_eq!(asked(&bed.gateway, &format!("{trace}-p")).await.len(), 1, "{case}: the same model again");
+    let response = case.send(&bed.gateway, &bed.client, &trace, &config).await;
+    is_whole(&case, &response);
+    assert_eq!(response.header("x-gateway-last-used-option-index"), "config.targets[2]", "{case}");
+    assert_eq!(
+        emulator_requests(&bed.gateway, &format!("{trace}-p")).await.len(),
+        1,
+        "{case}: the same model again"
+    );
 }
 
 /// A content-policy refusal is the caller's to know.
 async fn refused(bed: &Bed, case: Case) {
     let trace = new_trace();
     let config = case.config(&case.targets(&trace));
-    let seen = case.send(&bed.gateway, &bed.client, &trace, &config).await;
-    assert_eq!(asked(&bed.gateway, &format!("{trace}-p")).await.len(), 1, "{case}: {}", seen.body);
-    assert!(
-        asked(&bed.gateway, &format!("{trace}-f")).await.is_empty(),
-        "{case}: routed around: {}",
-        seen.body
+    let response = case.send(&bed.gateway, &bed.client, &trace, &config).await;
+    assert_eq!(
+        emulator_requests(&bed.gateway, &format!("{trace}-p")).await.len(),
+        1,
+        "{case}: {}",
+        response.body
     );
-    assert_eq!(seen.header("x-gateway-last-used-option-index"), "config.targets[0]", "{case}");
+    assert!(
+        emulator_requests(&bed.gateway, &format!("{trace}-f")).await.is_empty(),
+        "{case}: routed around: {}",
+        response.body
+    );
+    assert_eq!(response.header("x-gateway-last-used-option-index"), "config.targets[0]", "{case}");
     // Google's refusal is an answer without candidates.
-    if case.who == Who::Gemini {
+    if case.dialect == PrimaryDialect::Gemini {
         assert_eq!(
-            (seen.status, seen.finish.as_deref()),
+            (response.status, response.finish.as_deref()),
             (200, Some("content_filter")),
             "{case}: {}",
-            seen.body
+            response.body
         );
         return;
     }
-    assert_eq!(seen.status, 400, "{case}: {}", seen.body);
-    let error = seen.error.unwrap_or_else(|| panic!("{case}: no error: {}", seen.body));
+    assert_eq!(response.status, 400, "{case}: {}", response.body);
+    let error = response.error.unwrap_or_else(|| panic!("{case}: no error: {}", response.body));
     let message = error["message"].as_str().unwrap_or_default();
     assert!(message.contains("content"), "{case}: the provider's words: {error}");
-    if case.who == Who::OpenAi {
+    if case.dialect == PrimaryDialect::OpenAi {
         assert_eq!(error["code"], "content_filter", "{case}");
     }
 }
 
 /// A cut stream whose fallback is asked to go on, refuses that, and is asked plainly.
 async fn no_prefill(bed: &Bed, case: Case) {
-    for (refuses, asks) in [(true, 2), (false, 1)] {
+    for (refuses, requests) in [(true, 2), (false, 1)] {
         let trace = new_trace();
         let [primary, _] = case.targets(&trace);
         let script = format!("tokens={TOKENS}&no_prefill={}&tag={trace}-f", u8::from(refuses));
-        let config = case.config(&[primary, Who::Anthropic.target("fallback", &script)]);
-        let seen = case.send(&bed.gateway, &bed.client, &trace, &config).await;
-        is_whole(&case, &seen);
-        let fallback = asked(&bed.gateway, &format!("{trace}-f")).await;
-        assert_eq!(fallback.len(), asks, "{case}: {refuses}");
+        let config = case.config(&[primary, PrimaryDialect::Anthropic.target("fallback", &script)]);
+        let response = case.send(&bed.gateway, &bed.client, &trace, &config).await;
+        is_whole(&case, &response);
+        let fallback = emulator_requests(&bed.gateway, &format!("{trace}-f")).await;
+        assert_eq!(fallback.len(), requests, "{case}: {refuses}");
         let ends_with = |request: &Value| {
             let body: Value = serde_json::from_str(request["body"].as_str().unwrap()).unwrap();
             body["messages"].as_array().unwrap().last().unwrap()["role"].as_str().unwrap().to_owned()
@@ -175,23 +184,23 @@ async fn flapping(bed: &Bed, case: Case) {
     let trace = new_trace();
     let config = case.config(&case.targets(&trace));
     // The first request starts the primary's clock.
-    let begun = Instant::now();
+    let started = Instant::now();
     let requests = (0..(3 * HALF + HALF / 2) / EVERY).map(|number| {
         let config = &config;
         async move {
             tokio::time::sleep(Duration::from_millis(number * EVERY)).await;
-            let after = begun.elapsed().as_millis() as u64;
+            let after = started.elapsed().as_millis() as u64;
             (after, case.send(&bed.gateway, &bed.client, &new_trace(), config).await)
         }
     });
-    let answers = join_all(requests).await;
+    let responses = join_all(requests).await;
     let (mut good, mut back) = (0, 0);
-    for (after, seen) in answers {
-        is_whole(&case, &seen);
+    for (after, response) in responses {
+        is_whole(&case, &response);
         // Half a second at either end for a busy machine.
         if after / HALF % 2 == 1 && (500..HALF - 500).contains(&(after % HALF)) {
             good += 1;
-            back += usize::from(seen.header("x-gateway-last-used-option-index") == "config.targets[0]");
+            back += usize::from(response.header("x-gateway-last-used-option-index") == "config.targets[0]");
         }
     }
     assert!(good > 2 && back == good, "{case}: {back} of {good} came back to the primary");
@@ -205,10 +214,10 @@ async fn accounting(bed: &Bed, case: Case) {
         let model = target["override_params"]["model"].as_str().unwrap().to_owned();
         target["override_params"]["model"] = json!(model.replacen(role, &format!("{role}-{trace}"), 1));
     }
-    let seen = case.send(&bed.counted, &bed.client, &trace, &case.config(&targets)).await;
-    is_whole(&case, &seen);
+    let response = case.send(&bed.counted, &bed.client, &trace, &case.config(&targets)).await;
+    is_whole(&case, &response);
     let fallback = case.fallback().model(&format!("fallback-{trace}"));
-    assert!(seen.model.starts_with(&fallback), "{case}: {}", seen.model);
+    assert!(response.model.starts_with(&fallback), "{case}: {}", response.model);
     let line = bed.counted.access_line(&trace).await;
     assert!(line["model"].as_str().unwrap().starts_with(&fallback), "{case}: {line}");
     assert_eq!(
@@ -216,15 +225,15 @@ async fn accounting(bed: &Bed, case: Case) {
         (&json!(case.fallback().id()), &json!(TOKENS)),
         "{line}"
     );
-    let tried: Vec<String> = line["attempts"]
+    let attempts: Vec<String> = line["attempts"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|tried| format!("{} {}", tried["target"].as_str().unwrap(), tried["status"]))
+        .map(|attempts| format!("{} {}", attempts["target"].as_str().unwrap(), attempts["status"]))
         .collect();
     let primary = "config.targets[0] 503".to_owned();
     let expected = [primary.clone(), primary.clone(), primary, "config.targets[1] 200".to_owned()];
-    assert_eq!(tried, expected, "{case}: {line}");
+    assert_eq!(attempts, expected, "{case}: {line}");
     let metrics = bed.counted.metrics().await;
     let completions = |model: &str| {
         let mut lines =

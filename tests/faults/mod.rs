@@ -11,8 +11,8 @@ mod limits_of_time;
 mod rows;
 pub(crate) mod seen;
 
-use crate::support::turn::turn;
-use crate::support::{Gateway, announce};
+use crate::support::turn::exclusive;
+use crate::support::{Gateway, report};
 use case::{Bed, Case};
 use futures_util::{FutureExt, StreamExt, stream};
 use rows::{FAULTS, Fault, Form};
@@ -23,29 +23,29 @@ use std::panic::AssertUnwindSafe;
 const AT_ONCE: usize = 40;
 
 /// The columns of the table: whose dialect the primary speaks, and how the answer comes.
-const COLUMNS: [(&str, case::Who, Form); 6] = [
-    ("OpenAI, streamed", case::Who::OpenAi, Form::Streamed),
-    ("OpenAI, whole", case::Who::OpenAi, Form::Whole),
-    ("Anthropic", case::Who::Anthropic, Form::Streamed),
-    ("Gemini", case::Who::Gemini, Form::Streamed),
-    ("Bedrock", case::Who::Bedrock, Form::Streamed),
-    ("Messages", case::Who::Anthropic, Form::Streamed),
+const COLUMNS: [(&str, case::PrimaryDialect, Form); 6] = [
+    ("OpenAI, streamed", case::PrimaryDialect::OpenAi, Form::Streamed),
+    ("OpenAI, whole", case::PrimaryDialect::OpenAi, Form::Whole),
+    ("Anthropic", case::PrimaryDialect::Anthropic, Form::Streamed),
+    ("Gemini", case::PrimaryDialect::Gemini, Form::Streamed),
+    ("Bedrock", case::PrimaryDialect::Bedrock, Form::Streamed),
+    ("Messages", case::PrimaryDialect::Anthropic, Form::Streamed),
 ];
 
 #[tokio::test]
 async fn every_fault_is_survived_on_a_plain_config() {
-    let _turn = turn().await;
+    let _exclusive = exclusive().await;
     let bed = &Bed::start();
     // Those that wait longest go first.
     let mut cases: Vec<Case> = FAULTS.iter().flat_map(cases).collect();
-    cases.sort_by_key(|case| std::cmp::Reverse(case.fault.patience));
+    cases.sort_by_key(|case| std::cmp::Reverse(case.fault.max_seconds));
     let verdicts = stream::iter(cases).map(|case| async move {
         // Caught, so that one case that panics is a mark in the table and not its end.
         let run = AssertUnwindSafe(courses::run(bed, case)).catch_unwind().await;
         (case, run.is_ok())
     });
     let verdicts: Vec<(Case, bool)> = verdicts.buffer_unordered(AT_ONCE).collect().await;
-    announce(&table(&verdicts));
+    report(&table(&verdicts));
     let failed: Vec<String> =
         verdicts.iter().filter(|(_, passed)| !passed).map(|(case, _)| case.to_string()).collect();
     assert!(failed.is_empty(), "{} of {} failed:\n{}", failed.len(), verdicts.len(), failed.join("\n"));
@@ -59,9 +59,9 @@ fn cases(fault: &'static Fault) -> Vec<Case> {
         if !fault.forms.contains(&form) {
             continue;
         }
-        cases.extend(case::WHOS.map(|who| Case { fault, who, form, messages: false }));
+        cases.extend(case::PRIMARY_DIALECTS.map(|dialect| Case { fault, dialect, form, messages: false }));
         if fault.messages {
-            cases.push(Case { fault, who: case::Who::Anthropic, form, messages: true });
+            cases.push(Case { fault, dialect: case::PrimaryDialect::Anthropic, form, messages: true });
         }
     }
     cases
@@ -76,11 +76,11 @@ fn table(verdicts: &[(Case, bool)]) -> String {
     out.push('\n');
     for fault in FAULTS {
         write!(out, "| {} |", fault.name).unwrap();
-        for (name, who, form) in COLUMNS {
+        for (name, dialect, form) in COLUMNS {
             let here = verdicts.iter().filter(|(case, _)| {
                 let column = case.messages == (name == "Messages");
-                let form = case.form == form || case.who != case::Who::OpenAi;
-                case.fault.name == fault.name && case.who == who && column && form
+                let form = case.form == form || case.dialect != case::PrimaryDialect::OpenAi;
+                case.fault.name == fault.name && case.dialect == dialect && column && form
             });
             let passed: Vec<bool> = here.map(|(_, passed)| *passed).collect();
             let mark = match (passed.is_empty(), passed.iter().all(|passed| *passed)) {

@@ -23,7 +23,7 @@ pub(super) enum Served {
 
 /// What happens in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Course {
+pub(super) enum Scenario {
     /// One request.
     Once,
     /// One request, and one with a target of the same model in between.
@@ -42,7 +42,7 @@ pub(super) enum Course {
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) name: &'static str,
-    pub(super) course: Course,
+    pub(super) scenario: Scenario,
     /// The primary's script: of a stream, of a whole answer.
     pub(super) scripts: [&'static str; 2],
     pub(super) forms: &'static [Form],
@@ -50,9 +50,9 @@ pub(super) struct Fault {
     pub(super) messages: bool,
     pub(super) served: Served,
     /// How often the primary is asked.
-    pub(super) asked: RangeInclusive<usize>,
+    pub(super) primary_requests: RangeInclusive<usize>,
     /// Seconds at most until the answer is whole.
-    pub(super) patience: u64,
+    pub(super) max_seconds: u64,
 }
 
 const BOTH: &[Form] = &[Form::Streamed, Form::Whole];
@@ -61,49 +61,53 @@ const STREAMED: &[Form] = &[Form::Streamed];
 const fn fault(name: &'static str, script: &'static str) -> Fault {
     Fault {
         name,
-        course: Course::Once,
+        scenario: Scenario::Once,
         scripts: [script, script],
         forms: BOTH,
         messages: false,
         served: Served::Fallback,
-        asked: 1..=1,
+        primary_requests: 1..=1,
         // Two waits of up to one and two seconds, on a busy machine.
-        patience: 9,
+        max_seconds: 9,
     }
 }
 
 pub(super) const FAULTS: &[Fault] = &[
     Fault {
         served: Served::Primary,
-        asked: 2..=2,
+        primary_requests: 2..=2,
         ..fault("429 with Retry-After 2, then fine", "status=429&retry_after=2&times=1")
     },
-    Fault { asked: 3..=3, ..fault("429 without end", "status=429") },
-    Fault { served: Served::Primary, asked: 2..=2, ..fault("one 500, then fine", "status=500&times=1") },
-    Fault { asked: 3..=3, ..fault("503 without end", "status=503") },
+    Fault { primary_requests: 3..=3, ..fault("429 without end", "status=429") },
+    Fault {
+        served: Served::Primary,
+        primary_requests: 2..=2,
+        ..fault("one 500, then fine", "status=500&times=1")
+    },
+    Fault { primary_requests: 3..=3, ..fault("503 without end", "status=503") },
     // Three tries, each with up to three more free of charge where a connection had been used before.
-    Fault { asked: 3..=4, ..fault("reset before the head", "fault=reset") },
-    Fault { patience: 15, ..fault("silence", "fault=hang") },
-    Fault { patience: 15, ..fault("head at once, first token after 20 s", "ttft=20000") },
+    Fault { primary_requests: 3..=4, ..fault("reset before the head", "fault=reset") },
+    Fault { max_seconds: 15, ..fault("silence", "fault=hang") },
+    Fault { max_seconds: 15, ..fault("head at once, first token after 20 s", "ttft=20000") },
     Fault {
         scripts: ["fault=cut&after=42", "fault=cut"],
         messages: true,
         served: Served::Both,
-        asked: 1..=3,
+        primary_requests: 1..=3,
         ..fault("cut after 40 of 60 tokens", "")
     },
     Fault {
         scripts: ["fault=stall&after=22", "fault=stall"],
         messages: true,
         served: Served::Both,
-        patience: 20,
+        max_seconds: 20,
         ..fault("stalled after 20 tokens", "")
     },
     Fault {
         scripts: ["fault=malformed&after=9", "fault=malformed"],
         messages: true,
         served: Served::Both,
-        asked: 1..=3,
+        primary_requests: 1..=3,
         ..fault("tenth event malformed", "")
     },
     Fault { forms: STREAMED, messages: true, served: Served::Primary, ..fault("no [DONE]", "fault=no_done") },
@@ -120,19 +124,27 @@ pub(super) const FAULTS: &[Fault] = &[
         served: Served::Both,
         ..fault("no finish reason", "fault=no_finish")
     },
-    Fault { course: Course::TooLong, ..fault("context length exceeded", "error=context_length") },
+    Fault { scenario: Scenario::TooLong, ..fault("context length exceeded", "error=context_length") },
     Fault {
-        course: Course::Refused,
+        scenario: Scenario::Refused,
         served: Served::Primary,
         ..fault("content filter", "error=content_filter")
     },
     Fault {
-        course: Course::NoPrefill,
+        scenario: Scenario::NoPrefill,
         forms: STREAMED,
         messages: true,
         served: Served::Both,
         ..fault("fallback that takes no prefill", "fault=cut&after=30")
     },
-    Fault { course: Course::Flapping, patience: 16, ..fault("primary that flaps", "status=503&flap=2000") },
-    Fault { course: Course::Accounting, asked: 3..=3, ..fault("accounting after failover", "status=503") },
+    Fault {
+        scenario: Scenario::Flapping,
+        max_seconds: 16,
+        ..fault("primary that flaps", "status=503&flap=2000")
+    },
+    Fault {
+        scenario: Scenario::Accounting,
+        primary_requests: 3..=3,
+        ..fault("accounting after failover", "status=503")
+    },
 ];

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 /// One answer, to its end.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     /// Until the last byte.
-    pub(crate) took: Duration,
+    pub(crate) elapsed: Duration,
     pub(crate) text: String,
     pub(crate) finish: Option<String>,
     /// Tokens in and out.
@@ -26,36 +26,39 @@ pub(crate) struct Seen {
     pub(crate) done: bool,
     pub(crate) error: Option<Value>,
     /// The connection or the framing broke, or no client could make sense of the events: the first such thing.
-    pub(crate) broke: Option<String>,
+    pub(crate) broken: Option<String>,
     pub(crate) body: String,
     /// Events, without comments.
     pub(crate) events: usize,
 }
 
-impl Seen {
-    pub(crate) async fn read(mut answer: Response, begun: Instant, messages: bool) -> Self {
-        let mut seen =
-            Self { status: answer.status().as_u16(), headers: answer.headers().clone(), ..Self::default() };
+impl ObservedResponse {
+    pub(crate) async fn read(mut response: Response, started: Instant, messages: bool) -> Self {
+        let mut observed = Self {
+            status: response.status().as_u16(),
+            headers: response.headers().clone(),
+            ..Self::default()
+        };
         let mut bytes = Vec::new();
         loop {
-            match answer.chunk().await {
+            match response.chunk().await {
                 Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
                 Ok(None) => break,
                 Err(error) => {
-                    seen.broke = Some(format!("{error:?}"));
+                    observed.broken = Some(format!("{error:?}"));
                     break;
                 }
             }
         }
-        seen.took = begun.elapsed();
-        seen.body = String::from_utf8(bytes).unwrap();
-        let streamed = seen.header("content-type").starts_with("text/event-stream");
+        observed.elapsed = started.elapsed();
+        observed.body = String::from_utf8(bytes).unwrap();
+        let streamed = observed.header("content-type").starts_with("text/event-stream");
         match (streamed, messages) {
-            (true, false) => seen.chunks(),
-            (true, true) => seen.message_events(),
-            (false, _) => seen.whole(messages),
+            (true, false) => observed.chunks(),
+            (true, true) => observed.message_events(),
+            (false, _) => observed.whole(messages),
         }
-        seen
+        observed
     }
 
     /// A header's text; empty where there is none.
@@ -65,18 +68,18 @@ impl Seen {
 
     /// Who was tried, as `x-gateway-attempts` tells it: target, what came of it.
     pub(crate) fn attempts(&self) -> Vec<(String, String)> {
-        let told = self.header("x-gateway-attempts").split(", ").filter(|told| !told.is_empty());
-        let one = |told: &str| {
-            let parts: Vec<&str> = told.split(':').collect();
-            assert!(parts.len() == 3 && parts[2].parse::<u64>().is_ok(), "x-gateway-attempts: {told}");
+        let attempts = self.header("x-gateway-attempts").split(", ").filter(|attempts| !attempts.is_empty());
+        let one = |attempt: &str| {
+            let parts: Vec<&str> = attempt.split(':').collect();
+            assert!(parts.len() == 3 && parts[2].parse::<u64>().is_ok(), "x-gateway-attempts: {attempt}");
             (parts[0].to_owned(), parts[1].to_owned())
         };
-        told.map(one).collect()
+        attempts.map(one).collect()
     }
 
     fn whole(&mut self, messages: bool) {
         let Ok(body) = serde_json::from_str::<Value>(&self.body) else { return };
-        self.done = self.broke.is_none();
+        self.done = self.broken.is_none();
         self.error = body.get("error").filter(|error| !error.is_null()).cloned();
         self.model = text(&body["model"]);
         if messages {
@@ -93,8 +96,8 @@ impl Seen {
 
     /// Notes what breaks the dialect's grammar.
     fn must(&mut self, holds: bool, what: &str) {
-        if !holds && self.broke.is_none() {
-            self.broke = Some(what.to_owned());
+        if !holds && self.broken.is_none() {
+            self.broken = Some(what.to_owned());
         }
     }
 
@@ -120,9 +123,9 @@ impl Seen {
             }
             self.usage(&chunk["usage"], "prompt_tokens", "completion_tokens");
             let choice = &chunk["choices"][0];
-            let said = text(&choice["delta"]["content"]);
-            self.must(said.is_empty() || self.finish.is_none(), "words behind the end");
-            self.text += &said;
+            let text_delta = text(&choice["delta"]["content"]);
+            self.must(text_delta.is_empty() || self.finish.is_none(), "words behind the end");
+            self.text += &text_delta;
             if let Some(finish) = choice["finish_reason"].as_str() {
                 self.must(self.finish.is_none(), "two ends");
                 self.finish = Some(finish.to_owned());
@@ -138,29 +141,29 @@ impl Seen {
         for event in &events {
             self.must(!self.done, "an event behind message_stop");
             self.must(self.error.is_none(), "an event behind an error");
-            let told: Value = serde_json::from_str(&event.data).unwrap_or_default();
-            self.must(told["type"] == event.name.as_str(), "an event that is not what its name says");
+            let payload: Value = serde_json::from_str(&event.data).unwrap_or_default();
+            self.must(payload["type"] == event.name.as_str(), "an event that is not what its name says");
             match event.name.as_str() {
                 "message_start" => {
                     self.must(self.model.is_empty(), "two starts");
-                    self.model = text(&told["message"]["model"]);
-                    self.usage(&told["message"]["usage"], "input_tokens", "output_tokens");
+                    self.model = text(&payload["message"]["model"]);
+                    self.usage(&payload["message"]["usage"], "input_tokens", "output_tokens");
                 }
                 "content_block_start" => {
-                    self.must(open.replace(told["index"].clone()).is_none(), "a block within a block");
+                    self.must(open.replace(payload["index"].clone()).is_none(), "a block within a block");
                 }
                 "content_block_delta" => {
-                    self.must(open.as_ref() == Some(&told["index"]), "a delta of no open block");
-                    self.text += &text(&told["delta"]["text"]);
+                    self.must(open.as_ref() == Some(&payload["index"]), "a delta of no open block");
+                    self.text += &text(&payload["delta"]["text"]);
                 }
                 "content_block_stop" => self.must(open.take().is_some(), "the end of no open block"),
                 "message_delta" => {
                     self.must(open.is_none(), "the end within a block");
-                    self.finish = told["delta"]["stop_reason"].as_str().map(str::to_owned);
-                    self.usage(&told["usage"], "input_tokens", "output_tokens");
+                    self.finish = payload["delta"]["stop_reason"].as_str().map(str::to_owned);
+                    self.usage(&payload["usage"], "input_tokens", "output_tokens");
                 }
                 "message_stop" => self.done = true,
-                "error" => self.error = Some(told["error"].clone()),
+                "error" => self.error = Some(payload["error"].clone()),
                 _ => {}
             }
         }

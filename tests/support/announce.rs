@@ -5,7 +5,7 @@
 use std::io::Write;
 
 /// Writes past the capture of the test runner, which would hide what a passing test prints.
-pub(crate) fn announce(text: &str) {
+pub(crate) fn report(text: &str) {
     let mut out = std::io::stderr().lock();
     out.write_all(format!("{}\n", text.trim_end()).as_bytes()).unwrap();
 }

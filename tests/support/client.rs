@@ -46,9 +46,9 @@ pub(crate) fn chat(gateway: &Gateway, trace: &str, body: &Value) -> RequestBuild
 
 /// Sends it and returns its status.
 pub(crate) async fn status(call: RequestBuilder) -> u16 {
-    let answer = call.send().await.unwrap();
-    let status = answer.status().as_u16();
-    answer.bytes().await.unwrap();
+    let response = call.send().await.unwrap();
+    let status = response.status().as_u16();
+    response.bytes().await.unwrap();
     status
 }
 

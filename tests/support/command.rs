@@ -13,14 +13,14 @@ pub(crate) struct Finished {
 }
 
 /// Runs `turnpike` with these words.
-pub(crate) fn turnpike(words: &[&str]) -> Finished {
-    turnpike_with(words, &[])
+pub(crate) fn turnpike(arguments: &[&str]) -> Finished {
+    turnpike_with(arguments, &[])
 }
 
 /// Runs `turnpike` with these words in this environment; nothing of ours is in it.
-pub(crate) fn turnpike_with(words: &[&str], environment: &[(&str, &str)]) -> Finished {
+pub(crate) fn turnpike_with(arguments: &[&str], environment: &[(&str, &str)]) -> Finished {
     let mut command = Command::new(env!("CARGO_BIN_EXE_turnpike"));
-    let output = command.args(words).env_clear().envs(environment.iter().copied()).output().unwrap();
+    let output = command.args(arguments).env_clear().envs(environment.iter().copied()).output().unwrap();
     Finished {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -3,9 +3,9 @@
 //! Not for cryptography, and not proptest: what is drawn here are bytes for a socket, which nobody shrinks.
 
 /// splitmix64: the same draws everywhere.
-pub(crate) struct Draw(u64);
+pub(crate) struct Rng(u64);
 
-impl Draw {
+impl Rng {
     /// The draws of one case of a sort.
     pub(crate) fn new(sort: &str, case: u64) -> Self {
         let seed = sort.bytes().fold(case, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
@@ -26,17 +26,17 @@ impl Draw {
     }
 
     /// One of these.
-    pub(crate) fn one<'a, T: ?Sized>(&mut self, of: &[&'a T]) -> &'a T {
-        of[self.below(of.len())]
+    pub(crate) fn one<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+        choices[self.below(choices.len())]
     }
 
     /// Up to `most` bytes, mostly printable.
-    pub(crate) fn bytes(&mut self, most: usize) -> Vec<u8> {
-        let length = self.below(most);
-        let byte = |draw: &mut Self| match draw.below(8) {
-            0 => draw.next() as u8,
-            1 => *draw.one(&[&b'"', &b'{', &b'}', &b'[', &b'\\', &b',', &b':', &b'@', &b'/', &b'%', &b'\t']),
-            _ => 0x20 + draw.below(0x5f) as u8,
+    pub(crate) fn bytes(&mut self, limit: usize) -> Vec<u8> {
+        let length = self.below(limit);
+        let byte = |rng: &mut Self| match rng.below(8) {
+            0 => rng.next() as u8,
+            1 => *rng.one(&[&b'"', &b'{', &b'}', &b'[', &b'\\', &b',', &b':', &b'@', &b'/', &b'%', &b'\t']),
+            _ => 0x20 + rng.below(0x5f) as u8,
         };
         (0..length).map(|_| byte(self)).collect()
     }
@@ -51,8 +51,8 @@ impl Draw {
                 0 if !bytes.is_empty() => bytes[at] = self.next() as u8,
                 1 => drop(bytes.drain(at..upto)),
                 2 => {
-                    let again = bytes[at..upto].to_vec();
-                    bytes.splice(at..at, again);
+                    let copy = bytes[at..upto].to_vec();
+                    bytes.splice(at..at, copy);
                 }
                 3 => {
                     let odd = self.one(&[

@@ -3,7 +3,7 @@
 //! Not the emulator inside the gateway, which most tests use. It dies with its guard, or by its guardian.
 
 use super::gateway::guardian;
-use super::logbook::Logbook;
+use super::logbook::ProcessOutput;
 use super::ports::free;
 use super::wait::until_blocking;
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 /// A running emulator.
 pub(crate) struct Emulator {
     pub(crate) port: u16,
-    stderr: Logbook,
+    stderr: ProcessOutput,
     process: Child,
     guardian: Child,
 }
@@ -30,7 +30,7 @@ impl Emulator {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let stderr = Logbook::follow(process.stderr.take().unwrap());
+        let stderr = ProcessOutput::follow(process.stderr.take().unwrap());
         let guardian = guardian(process.id());
         let emulator = Self { port, stderr, process, guardian };
         let listens = until_blocking(|| TcpStream::connect(("127.0.0.1", port)).ok());

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// What must come through.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct ChatContent {
     pub(crate) text: String,
     pub(crate) reasoning: String,
     /// Name and parsed arguments.
@@ -32,14 +32,14 @@ pub(crate) enum Shape {
     Cohere,
 }
 
-impl Said {
+impl ChatContent {
     /// Reads a recording in its vendor's shape.
-    pub(crate) fn of(recording: &Recording, shape: Shape) -> Self {
-        let mut said = Self::default();
+    pub(crate) fn from_recording(recording: &Recording, shape: Shape) -> Self {
+        let mut content = Self::default();
         if recording.status >= 400 {
             let json: Value = serde_json::from_slice(&recording.body).unwrap_or_default();
-            said.error = Some(message(&json));
-            return said;
+            content.error = Some(message(&json));
+            return content;
         }
         let mut calls = BTreeMap::new();
         let events = match recording.streamed {
@@ -49,20 +49,20 @@ impl Said {
         };
         for event in &events {
             match shape {
-                Shape::OpenAi => said.openai(event, &mut calls),
-                Shape::Anthropic => said.anthropic(event, &mut calls),
-                Shape::Gemini => said.gemini(event),
-                Shape::Converse => said.converse(event, &mut calls),
-                Shape::Cohere => said.cohere(event, &mut calls),
+                Shape::OpenAi => content.openai(event, &mut calls),
+                Shape::Anthropic => content.anthropic(event, &mut calls),
+                Shape::Gemini => content.gemini(event),
+                Shape::Converse => content.converse(event, &mut calls),
+                Shape::Cohere => content.cohere(event, &mut calls),
             }
         }
-        said.tools.extend(
+        content.tools.extend(
             calls.into_values().map(|(name, arguments): (String, String)| (name, parsed(&arguments))),
         );
-        if !said.tools.is_empty() && said.finish == "stop" {
-            said.finish = "tool_calls".to_owned();
+        if !content.tools.is_empty() && content.finish == "stop" {
+            content.finish = "tool_calls".to_owned();
         }
-        said
+        content
     }
 
     /// Reads OpenAI's shape, as a caller of the gateway does.
@@ -71,8 +71,8 @@ impl Said {
             self.error = Some(message(&json!({ "error": error })));
         }
         for choice in event["choices"].as_array().into_iter().flatten() {
-            let told = if choice["message"].is_object() { &choice["message"] } else { &choice["delta"] };
-            match &told["content"] {
+            let delta = if choice["message"].is_object() { &choice["message"] } else { &choice["delta"] };
+            match &delta["content"] {
                 Value::Array(parts) => parts.iter().for_each(|part| {
                     self.text += text(&part["text"]);
                     let thoughts = part["thinking"].as_array().into_iter().flatten();
@@ -80,15 +80,15 @@ impl Said {
                 }),
                 content => self.text += text(content),
             }
-            let reasoning = text(&told["reasoning_content"]);
-            self.reasoning += if reasoning.is_empty() { text(&told["reasoning"]) } else { reasoning };
-            for (at, call) in told["tool_calls"].as_array().into_iter().flatten().enumerate() {
+            let reasoning = text(&delta["reasoning_content"]);
+            self.reasoning += if reasoning.is_empty() { text(&delta["reasoning"]) } else { reasoning };
+            for (at, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
                 let index = call["index"].as_u64().unwrap_or(at as u64);
                 let entry = calls.entry(index).or_default();
                 entry.0 += text(&call["function"]["name"]);
                 entry.1 += text(&call["function"]["arguments"]);
             }
-            self.stop(&choice["finish_reason"]);
+            self.set_finish(&choice["finish_reason"]);
         }
         let usage = if event["usage"].is_object() { &event["usage"] } else { &event["x_groq"]["usage"] };
         if let Some(input) = usage["prompt_tokens"].as_u64() {
@@ -116,14 +116,14 @@ impl Said {
             "error" => self.error = Some(message(event)),
             _ => {}
         }
-        for told in [event, &event["delta"]] {
-            self.stop(&told["stop_reason"]);
+        for source in [event, &event["delta"]] {
+            self.set_finish(&source["stop_reason"]);
         }
         for usage in [&event["usage"], &event["message"]["usage"]] {
             let count = |name: &str| usage[name].as_u64();
             let Some(output) = count("output_tokens") else { continue };
-            let beside = ["cache_read_input_tokens", "cache_creation_input_tokens"];
-            let cached: u64 = beside.iter().filter_map(|name| count(name)).sum();
+            let cache_counters = ["cache_read_input_tokens", "cache_creation_input_tokens"];
+            let cached: u64 = cache_counters.iter().filter_map(|name| count(name)).sum();
             let input = count("input_tokens").map(|input| input + cached);
             self.tokens = Some((input.or(self.tokens.map(|(input, _)| input)).unwrap_or_default(), output));
         }
@@ -153,7 +153,7 @@ impl Said {
                 self.tools.push((text(&call["name"]).to_owned(), arguments));
             }
         }
-        self.stop(&candidate["finishReason"]);
+        self.set_finish(&candidate["finishReason"]);
         if event["promptFeedback"]["blockReason"].is_string() {
             self.finish = "content_filter".to_owned();
         }
@@ -182,7 +182,7 @@ impl Said {
         if let Some((_, arguments)) = calls.get_mut(&index) {
             *arguments += text(&event["delta"]["toolUse"]["input"]);
         }
-        self.stop(&event["stopReason"]);
+        self.set_finish(&event["stopReason"]);
         let usage = &event["usage"];
         let count = |name: &str| usage[name].as_u64().unwrap_or_default();
         if usage["inputTokens"].is_u64() {
@@ -211,9 +211,9 @@ impl Said {
             entry.0 += text(&function["name"]);
             entry.1 += text(&function["arguments"]);
         }
-        for told in [event, &event["delta"]] {
-            self.stop(&told["finish_reason"]);
-            let tokens = &told["usage"]["tokens"];
+        for source in [event, &event["delta"]] {
+            self.set_finish(&source["finish_reason"]);
+            let tokens = &source["usage"]["tokens"];
             if let Some(input) = tokens["input_tokens"].as_u64() {
                 self.tokens = Some((input, tokens["output_tokens"].as_u64().unwrap_or_default()));
             }
@@ -221,9 +221,9 @@ impl Said {
     }
 
     /// Takes a vendor's word for why it stopped (reference 12.3, and what the words say).
-    fn stop(&mut self, word: &Value) {
-        let Some(word) = word.as_str().filter(|word| !word.is_empty()) else { return };
-        self.finish = match word {
+    fn set_finish(&mut self, reason: &Value) {
+        let Some(reason) = reason.as_str().filter(|reason| !reason.is_empty()) else { return };
+        self.finish = match reason {
             "tool_use" | "tool_calls" | "TOOL_CALL" | "function_call" => "tool_calls",
             "max_tokens" | "length" | "MAX_TOKENS" | "model_length" | "model_context_window_exceeded" => {
                 "length"
@@ -261,11 +261,11 @@ pub(crate) fn message(json: &Value) -> String {
     let json = json.get(0).unwrap_or(json);
     let error = &json["error"];
     let raw = error["metadata"]["raw"].as_str();
-    let told = [&error["message"], error, &json["message"], &json["Message"], &json["detail"]];
-    let told = told.into_iter().find_map(Value::as_str).unwrap_or_default();
+    let text = [&error["message"], error, &json["message"], &json["Message"], &json["detail"]];
+    let text = text.into_iter().find_map(Value::as_str).unwrap_or_default();
     match raw {
-        Some(raw) => format!("{told}: {}", raw.trim()),
-        None => told.to_owned(),
+        Some(raw) => format!("{text}: {}", raw.trim()),
+        None => text.to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@
 //! test starts dies with its guard; one that outlives a crashed test process is killed by its guardian.
 
 use super::client::client;
-use super::logbook::Logbook;
+use super::logbook::ProcessOutput;
 use super::ports::Ports;
 use super::settings::LISTEN;
 use super::wait::{until, until_blocking};
@@ -24,9 +24,9 @@ const STARTS: usize = 3;
 pub(crate) struct Gateway {
     pub(crate) ports: Ports,
     /// Access lines.
-    pub(crate) stdout: Logbook,
+    pub(crate) stdout: ProcessOutput,
     /// The process's own log.
-    pub(crate) stderr: Logbook,
+    pub(crate) stderr: ProcessOutput,
     id: u32,
     process: Mutex<Child>,
     guardian: Mutex<Child>,
@@ -42,15 +42,15 @@ impl Gateway {
 
     /// As `start`, with a last word on its environment and its pipes. An output that is not a pipe of ours is not read.
     pub(crate) fn start_with(yaml: &str, prepare: &dyn Fn(&mut Command)) -> Self {
-        let mut said = String::new();
+        let mut last_log = String::new();
         for _ in 0..STARTS {
             match Self::try_start(yaml, prepare) {
                 Ok(gateway) => return gateway,
-                Err(log) if log.to_lowercase().contains("in use") => said = log,
+                Err(log) if log.to_lowercase().contains("in use") => last_log = log,
                 Err(log) => panic!("the gateway did not become ready\n{log}"),
             }
         }
-        panic!("the gateway found its ports taken {STARTS} times\n{said}");
+        panic!("the gateway found its ports taken {STARTS} times\n{last_log}");
     }
 
     fn try_start(yaml: &str, prepare: &dyn Fn(&mut Command)) -> Result<Self, String> {
@@ -77,18 +77,18 @@ impl Gateway {
     fn launch(
         ports: Ports,
         folder: Arc<tempfile::TempDir>,
-        words: &[&str],
+        arguments: &[&str],
         prepare: &dyn Fn(&mut Command),
     ) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_turnpike"));
-        command.args(["run", "-c", "turnpike.yaml"]).args(words).current_dir(folder.path());
+        command.args(["run", "-c", "turnpike.yaml"]).args(arguments).current_dir(folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         prepare(&mut command);
         let mut process = command.spawn().unwrap();
         Self {
             ports,
-            stdout: process.stdout.take().map(Logbook::follow).unwrap_or_default(),
-            stderr: process.stderr.take().map(Logbook::follow).unwrap_or_default(),
+            stdout: process.stdout.take().map(ProcessOutput::follow).unwrap_or_default(),
+            stderr: process.stderr.take().map(ProcessOutput::follow).unwrap_or_default(),
             id: process.id(),
             guardian: Mutex::new(guardian(process.id())),
             process: Mutex::new(process),
@@ -123,7 +123,7 @@ impl Gateway {
     pub(crate) async fn access_line(&self, trace_id: &str) -> Value {
         // The whole member: one id may be the beginning of another.
         let member = format!("\"trace_id\":{}", Value::from(trace_id));
-        let find = async || self.stdout.with(&member).first().cloned();
+        let find = async || self.stdout.lines_with(&member).first().cloned();
         let line = until(&format!("the access line of {trace_id}"), find).await;
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
     }
@@ -219,12 +219,12 @@ fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
 /// shared gateway is never dropped.
 pub(super) fn guardian(id: u32) -> Child {
     let script = format!("read -r _; kill -KILL {id} 2>/dev/null");
-    let silent = || Stdio::null();
+    let discarded = || Stdio::null();
     Command::new("sh")
         .args(["-c", &script])
         .stdin(Stdio::piped())
-        .stdout(silent())
-        .stderr(silent())
+        .stdout(discarded())
+        .stderr(discarded())
         .spawn()
         .unwrap()
 }

@@ -10,26 +10,26 @@ const SHOWN: usize = 100;
 
 /// The lines of one pipe so far.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Logbook {
+pub(crate) struct ProcessOutput {
     lines: Arc<Mutex<Vec<String>>>,
 }
 
-impl Logbook {
+impl ProcessOutput {
     /// Reads the pipe on a thread of its own until the process closes it: a full pipe would stop the process.
     pub(crate) fn follow(pipe: impl Read + Send + 'static) -> Self {
-        let book = Self::default();
-        let lines = Arc::clone(&book.lines);
+        let output = Self::default();
+        let lines = Arc::clone(&output.lines);
         std::thread::spawn(move || {
             for line in BufReader::new(pipe).split(b'\n') {
                 let Ok(line) = line else { break };
                 lines.lock().push(String::from_utf8_lossy(&line).into_owned());
             }
         });
-        book
+        output
     }
 
     /// Every line in which `text` stands.
-    pub(crate) fn with(&self, text: &str) -> Vec<String> {
+    pub(crate) fn lines_with(&self, text: &str) -> Vec<String> {
         self.lines.lock().iter().filter(|line| line.contains(text)).cloned().collect()
     }
 

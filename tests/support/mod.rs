@@ -25,6 +25,6 @@ pub(crate) mod turn;
 pub(crate) mod upstream;
 pub(crate) mod wait;
 
-pub(crate) use announce::announce;
+pub(crate) use announce::report;
 pub(crate) use gateway::Gateway;
 pub(crate) use shared::gateway;

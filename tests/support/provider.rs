@@ -9,27 +9,27 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-type Answers = dyn Fn(&Message) -> Vec<u8> + Send + Sync;
+type Responder = dyn Fn(&Message) -> Vec<u8> + Send + Sync;
 
 /// A listening provider.
 pub(crate) struct Provider {
     pub(crate) port: u16,
-    got: Arc<Mutex<Vec<Message>>>,
+    received: Arc<Mutex<Vec<Message>>>,
 }
 
 impl Provider {
     /// Answers each request with the bytes that `answer` makes of it; none: it closes the connection.
-    pub(crate) async fn start(answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(respond: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let got = Arc::<Mutex<Vec<Message>>>::default();
-        let (answer, log): (Arc<Answers>, _) = (Arc::new(answer), Arc::clone(&got));
+        let received = Arc::<Mutex<Vec<Message>>>::default();
+        let (respond, log): (Arc<Responder>, _) = (Arc::new(respond), Arc::clone(&received));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&answer), Arc::clone(&log)));
+                tokio::spawn(serve(stream, Arc::clone(&respond), Arc::clone(&log)));
             }
         });
-        Self { port, got }
+        Self { port, received }
     }
 
     /// Its base URL with the version segment, for `x-gateway-custom-host`.
@@ -38,17 +38,17 @@ impl Provider {
     }
 
     /// What it got so far, oldest first.
-    pub(crate) fn got(&self) -> Vec<Message> {
-        self.got.lock().clone()
+    pub(crate) fn received(&self) -> Vec<Message> {
+        self.received.lock().clone()
     }
 }
 
-async fn serve(mut stream: TcpStream, answer: Arc<Answers>, log: Arc<Mutex<Vec<Message>>>) {
+async fn serve(mut stream: TcpStream, respond: Arc<Responder>, log: Arc<Mutex<Vec<Message>>>) {
     let mut buffer = Vec::new();
     loop {
         while let Some((message, length)) = Message::parse(&buffer, false) {
             buffer.drain(..length);
-            let bytes = answer(&message);
+            let bytes = respond(&message);
             log.lock().push(message);
             if bytes.is_empty() || stream.write_all(&bytes).await.is_err() {
                 return;

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// No answer in this time is a failure of the test.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One connection.
 pub(crate) struct Raw(TcpStream);
@@ -47,8 +47,8 @@ impl Raw {
     /// Reads what is there, waiting for it; nothing when the other side has closed.
     pub(crate) async fn read_some(&mut self) -> Vec<u8> {
         let mut read = Vec::with_capacity(16 << 10);
-        let some = tokio::time::timeout(PATIENCE, self.0.read_buf(&mut read)).await;
-        assert!(some.is_ok(), "nothing within {PATIENCE:?}");
+        let some = tokio::time::timeout(READ_TIMEOUT, self.0.read_buf(&mut read)).await;
+        assert!(some.is_ok(), "nothing within {READ_TIMEOUT:?}");
         read
     }
 
@@ -56,8 +56,8 @@ impl Raw {
     pub(crate) async fn read_to_end(&mut self) -> Vec<u8> {
         let mut read = Vec::new();
         let reading = async { while matches!(self.0.read_buf(&mut read).await, Ok(count) if count > 0) {} };
-        let ended = tokio::time::timeout(PATIENCE, reading).await;
-        assert!(ended.is_ok(), "still open after {PATIENCE:?}");
+        let ended = tokio::time::timeout(READ_TIMEOUT, reading).await;
+        assert!(ended.is_ok(), "still open after {READ_TIMEOUT:?}");
         read
     }
 }
@@ -69,12 +69,12 @@ impl Raw {
     }
 
     /// Reads one answer: its head, and as much body as its framing says (none: until the other side closes).
-    pub(crate) async fn answer(&mut self) -> String {
-        self.answer_to("GET").await
+    pub(crate) async fn read_response(&mut self) -> String {
+        self.read_response_to("GET").await
     }
 
     /// The answer to a request of this method: to HEAD there is never a body.
-    pub(crate) async fn answer_to(&mut self, method: &str) -> String {
+    pub(crate) async fn read_response_to(&mut self, method: &str) -> String {
         let mut read = Vec::new();
         let reading = async {
             loop {
@@ -88,9 +88,9 @@ impl Raw {
                 }
             }
         };
-        let ended = tokio::time::timeout(PATIENCE, reading).await;
+        let ended = tokio::time::timeout(READ_TIMEOUT, reading).await;
         let read = String::from_utf8_lossy(&read).into_owned();
-        assert!(ended.is_ok(), "no whole answer after {PATIENCE:?}: {read}");
+        assert!(ended.is_ok(), "no whole answer after {READ_TIMEOUT:?}: {read}");
         read
     }
 }

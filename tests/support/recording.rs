@@ -81,19 +81,21 @@ impl Recording {
             true => text.lines().filter_map(|line| line.strip_prefix("data:")).collect(),
             false => vec![&text],
         };
-        let mut told = serde_json::Map::new();
+        let mut totals = serde_json::Map::new();
         for value in texts.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok()) {
             for usage in [&value["usage"], &value["response"]["usage"], &value["message"]["usage"]] {
-                let said = usage.as_object().into_iter().flatten();
-                told.extend(said.filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())));
+                let counters = usage.as_object().into_iter().flatten();
+                totals.extend(
+                    counters.filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())),
+                );
             }
         }
-        let count = |name: &str| told.get(name).and_then(Value::as_u64);
+        let count = |name: &str| totals.get(name).and_then(Value::as_u64);
         if let Some(input) = count("prompt_tokens") {
             return Some((input, count("completion_tokens").unwrap_or_default()));
         }
-        let beside = ["cache_read_input_tokens", "cache_creation_input_tokens"];
-        let cached: u64 = beside.iter().filter_map(|name| count(name)).sum();
+        let cache_counters = ["cache_read_input_tokens", "cache_creation_input_tokens"];
+        let cached: u64 = cache_counters.iter().filter_map(|name| count(name)).sum();
         count("input_tokens").map(|input| (input + cached, count("output_tokens").unwrap_or_default()))
     }
 }

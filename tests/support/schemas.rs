@@ -41,26 +41,26 @@ impl Schemas {
 
     /// Where a whole answer or a stream's chunks break the schemas, apart from where OpenAI does.
     pub(crate) fn problems(&self, body: &[u8], streamed: bool) -> Vec<String> {
-        let (validator, answers) = match streamed {
+        let (validator, values) = match streamed {
             true => (&self.chunk, data(body)),
             false => (&self.whole, vec![serde_json::from_slice(body).unwrap_or_default()]),
         };
         // An error in a stream is no chunk; the schemas have no word for it.
-        let answers = answers.iter().filter(|answer| answer.get("error").is_none_or(Value::is_null));
-        let problems = answers.flat_map(|answer| {
-            validator.iter_errors(answer).map(|error| {
+        let values = values.iter().filter(|value| value.get("error").is_none_or(Value::is_null));
+        let problems = values.flat_map(|value| {
+            validator.iter_errors(value).map(|error| {
                 let place = error.instance_path().to_string();
                 let place: String = place.chars().filter(|char| !char.is_ascii_digit()).collect();
-                let told: String = error.to_string().chars().take(300).collect();
-                let rule = told.rsplit(' ').next().unwrap_or_default().to_owned();
-                (format!("schema {place} {rule}"), told)
+                let detail: String = error.to_string().chars().take(300).collect();
+                let rule = detail.rsplit(' ').next().unwrap_or_default().to_owned();
+                (format!("schema {place} {rule}"), detail)
             })
         });
         let left = problems.filter(|(kind, _)| !self.tolerated.contains(kind));
         let left: BTreeSet<String> = left
-            .map(|(kind, told)| match self.tolerated.is_empty() {
+            .map(|(kind, detail)| match self.tolerated.is_empty() {
                 true => kind,
-                false => format!("{kind}: {told}"),
+                false => format!("{kind}: {detail}"),
             })
             .collect();
         left.into_iter().collect()
@@ -93,8 +93,8 @@ impl Strict {
         let document = document()?;
         let schemas = &document["components"]["schemas"];
         let mut by_type = BTreeMap::new();
-        for (list, of) in [("ResponseStreamEvent", "anyOf"), ("OutputItem", "oneOf")] {
-            for one in schemas[list][of].as_array().unwrap() {
+        for (list, keyword) in [("ResponseStreamEvent", "anyOf"), ("OutputItem", "oneOf")] {
+            for one in schemas[list][keyword].as_array().unwrap() {
                 let name = one["$ref"].as_str().unwrap().rsplit('/').next().unwrap();
                 let kind = &schemas[name]["properties"]["type"]["enum"][0];
                 if let Some(kind) = kind.as_str() {
@@ -123,20 +123,20 @@ impl Strict {
         problems
     }
 
-    fn typed(&self, told: &Value) -> Vec<String> {
-        match self.by_type.get(told["type"].as_str().unwrap_or_default()) {
-            Some(validator) => errors(validator, told),
-            None => vec![format!("schema: nothing has this type: {told}")],
+    fn typed(&self, value: &Value) -> Vec<String> {
+        match self.by_type.get(value["type"].as_str().unwrap_or_default()) {
+            Some(validator) => errors(validator, value),
+            None => vec![format!("schema: nothing has this type: {value}")],
         }
     }
 }
 
-fn errors(validator: &Validator, told: &Value) -> Vec<String> {
+fn errors(validator: &Validator, value: &Value) -> Vec<String> {
     let error = |error: jsonschema::ValidationError<'_>| {
-        let words: String = error.to_string().chars().take(300).collect();
-        format!("schema {}: {words}", error.instance_path())
+        let detail: String = error.to_string().chars().take(300).collect();
+        format!("schema {}: {detail}", error.instance_path())
     };
-    validator.iter_errors(told).map(error).collect()
+    validator.iter_errors(value).map(error).collect()
 }
 
 /// OpenAPI 3.0 says `nullable: true` where JSON schema says that `null` is a type.

@@ -38,6 +38,6 @@ fn event(block: &str) -> Option<Event> {
             _ => {}
         }
     }
-    let said = !data.is_empty() || !name.is_empty();
-    said.then(|| Event { name: name.to_owned(), data: data.join("\n") })
+    let has_fields = !data.is_empty() || !name.is_empty();
+    has_fields.then(|| Event { name: name.to_owned(), data: data.join("\n") })
 }

@@ -3,7 +3,7 @@
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Waits until no other test of the sort is running; the guard is held to the test's end.
-pub(crate) async fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    TURN.lock().await
+pub(crate) async fn exclusive() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::const_new(());
+    LOCK.lock().await
 }

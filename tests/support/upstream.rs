@@ -14,7 +14,7 @@ pub(crate) struct Upstream {
 }
 
 /// One accepted connection, counted from 0.
-pub(crate) struct Line {
+pub(crate) struct Connection {
     pub(crate) number: usize,
     tcp: TcpStream,
     read: Vec<u8>,
@@ -23,7 +23,7 @@ pub(crate) struct Line {
 impl Upstream {
     /// Serves every connection with `talk`; the connection closes when it returns.
     pub(crate) async fn start<F: Future<Output = ()> + Send + 'static>(
-        talk: impl Fn(Line) -> F + Send + Sync + 'static,
+        serve: impl Fn(Connection) -> F + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -32,7 +32,7 @@ impl Upstream {
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
                 let number = count.fetch_add(1, Ordering::SeqCst);
-                tokio::spawn(talk(Line { number, tcp, read: Vec::new() }));
+                tokio::spawn(serve(Connection { number, tcp, read: Vec::new() }));
             }
         });
         Self { port, connections }
@@ -49,7 +49,7 @@ impl Upstream {
     }
 }
 
-impl Line {
+impl Connection {
     /// Reads one request with its body (by Content-Length or chunked); `None` when the gateway closed.
     pub(crate) async fn request(&mut self) -> Option<String> {
         loop {
@@ -70,7 +70,7 @@ impl Line {
     }
 
     /// A 200 with this JSON, on a connection that may be used again.
-    pub(crate) async fn answer(&mut self, json: &str) {
+    pub(crate) async fn send_json(&mut self, json: &str) {
         let length = json.len();
         self.write(&format!(
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{json}"

@@ -5,27 +5,27 @@
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes on a busy two-core machine; a passing test never waits this long.
-const LONGEST: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Asks until there is an answer; `what` says in the failure what never came.
-pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
-        if let Some(answer) = ask().await {
-            return answer;
+        if let Some(value) = poll().await {
+            return value;
         }
-        assert!(start.elapsed() < LONGEST, "{what}: not within {LONGEST:?}");
+        assert!(start.elapsed() < MAX_WAIT, "{what}: not within {MAX_WAIT:?}");
         tokio::time::sleep(PAUSE).await;
     }
 }
 
 /// The same outside a runtime.
-pub(crate) fn until_blocking<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn until_blocking<T>(mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
-    while start.elapsed() < LONGEST {
-        if let Some(answer) = ask() {
-            return Some(answer);
+    while start.elapsed() < MAX_WAIT {
+        if let Some(value) = poll() {
+            return Some(value);
         }
         std::thread::sleep(PAUSE);
     }

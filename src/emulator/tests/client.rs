@@ -56,12 +56,12 @@ impl Server {
 
     /// Sends JSON and returns status and body.
     pub(super) async fn post(&self, path: &str, body: Value) -> (u16, String) {
-        let answer = self.http.post(self.url(path)).json(&body).send().await.unwrap();
-        (answer.status().as_u16(), answer.text().await.unwrap())
+        let response = self.http.post(self.url(path)).json(&body).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
     }
 
     /// Sends JSON and returns the JSON of a 200.
-    pub(super) async fn ask(&self, path: &str, body: Value) -> Value {
+    pub(super) async fn post_ok(&self, path: &str, body: Value) -> Value {
         let (status, text) = self.post(path, body).await;
         assert_eq!(status, 200, "{text}");
         serde_json::from_str(&text).expect(&text)
@@ -72,8 +72,8 @@ impl Server {
     }
 
     pub(super) async fn delete(&self, path: &str) -> (u16, Value) {
-        let answer = self.http.delete(self.url(path)).send().await.unwrap();
-        (answer.status().as_u16(), answer.json().await.unwrap())
+        let response = self.http.delete(self.url(path)).send().await.unwrap();
+        (response.status().as_u16(), response.json().await.unwrap())
     }
 
     pub(super) async fn connect(&self) -> TcpStream {
@@ -103,12 +103,12 @@ pub(super) fn chat_bytes(model: &str, stream: bool) -> Vec<u8> {
 pub(super) async fn exchange(
     tcp: &mut TcpStream,
     request: &[u8],
-    patience: Duration,
+    idle_timeout: Duration,
 ) -> (Vec<u8>, Option<io::Result<()>>) {
     tcp.write_all(request).await.unwrap();
     let mut got = Vec::new();
     loop {
-        match tokio::time::timeout(patience, tcp.read_buf(&mut got)).await {
+        match tokio::time::timeout(idle_timeout, tcp.read_buf(&mut got)).await {
             Err(_) => return (got, None),
             Ok(Ok(0)) => return (got, Some(Ok(()))),
             Ok(Ok(_)) => {}

@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 enum End {
     Closed,
     Reset,
-    Silence,
+    Idle,
 }
 
 async fn chat(server: &Server, model: &str, stream: bool) -> (String, End) {
     let mut tcp = server.connect().await;
     // Silence can only be told by waiting; nothing else here ever takes this long.
     let quiet = model.contains("hang") || model.contains("stall");
-    let patience = if quiet { Duration::from_millis(300) } else { LIMIT };
-    let (got, end) = exchange(&mut tcp, &chat_bytes(model, stream), patience).await;
+    let timeout = if quiet { Duration::from_millis(300) } else { LIMIT };
+    let (got, end) = exchange(&mut tcp, &chat_bytes(model, stream), timeout).await;
     let end = match end {
-        None => End::Silence,
+        None => End::Idle,
         Some(Ok(())) => End::Closed,
         Some(Err(error)) if error.kind() == ErrorKind::ConnectionReset => End::Reset,
         Some(Err(error)) => panic!("{error}"),
@@ -34,12 +34,12 @@ async fn streams_fail_as_scripted() {
     for (script, events, starts, contains, ends, end) in [
         ("fault=reset", 0, "", "", "", End::Reset),
         ("fault=eof", 0, "", "", "", End::Closed),
-        ("fault=hang", 0, "", "", "", End::Silence),
+        ("fault=hang", 0, "", "", "", End::Idle),
         ("fault=garbage", 0, "\u{16}", "not HTTP", "", End::Closed),
         ("fault=half_head", 0, "HTTP/1.1 200 OK\r\n", "", "Content-Ty", End::Closed),
         ("fault=cut&after=20", 20, "HTTP/1.1 200", "", "}\n\n\r\n", End::Closed),
         ("fault=cut&after=0", 0, "HTTP/1.1 200", "event-stream", "\r\n\r\n", End::Closed),
-        ("fault=stall&after=3", 3, "HTTP/1.1 200", "", "}\n\n\r\n", End::Silence),
+        ("fault=stall&after=3", 3, "HTTP/1.1 200", "", "}\n\n\r\n", End::Idle),
         ("fault=malformed&after=2", 51, "HTTP/1.1 200", "", "0\r\n\r\n", End::Closed),
         ("fault=error_event&after=2", 3, "HTTP/1.1 200", "told to fail", "0\r\n\r\n", End::Closed),
         ("fault=no_done", 50, "HTTP/1.1 200", "\"finish_reason\":\"stop\"", "0\r\n\r\n", End::Closed),
@@ -76,14 +76,14 @@ async fn streams_fail_as_scripted() {
 }
 
 #[tokio::test]
-async fn whole_answers_fail_as_scripted() {
+async fn whole_responses_fail_as_scripted() {
     let server = Server::start().await;
     let (good, _) = chat(&server, "emulator", false).await;
     let length = good.split_once("\r\n\r\n").unwrap().1.len();
     for (script, promised, sent, end) in [
         ("fault=truncate", length, length / 2, End::Closed),
         ("fault=cut", length, length / 2, End::Closed),
-        ("fault=stall", length, length / 2, End::Silence),
+        ("fault=stall", length, length / 2, End::Idle),
         ("fault=malformed", length / 2, length / 2, End::Closed),
         ("fault=empty", 0, 0, End::Closed),
         ("fault=slow_body&gap=1", length, length, End::Closed),
@@ -104,45 +104,49 @@ async fn the_header_wins_over_the_model() {
     let server = Server::start().await;
     let body = json!({"model": "m?status=500", "messages": [{"role": "user", "content": "x"}]});
     let request = || server.http.post(server.url("/v1/chat/completions")).json(&body);
-    let answer = request().header("x-emulator-script", "tokens=2").send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    assert!(answer.text().await.unwrap().contains("\"The quick\""));
-    let answer = server.http.get(server.url("/v1/models")).header("x-emulator-script", "status=503");
-    assert_eq!(answer.send().await.unwrap().status(), 503);
-    let answer = server.http.get(server.url("/v1/models")).header("x-emulator-script", "nonsense");
-    assert_eq!(answer.send().await.unwrap().status(), 400);
-    let answer = server.http.put(server.url("/upload")).header("x-emulator-script", "fault=reset").body("x");
-    assert!(answer.send().await.is_err());
+    let response = request().header("x-emulator-script", "tokens=2").send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert!(response.text().await.unwrap().contains("\"The quick\""));
+    let response = server.http.get(server.url("/v1/models")).header("x-emulator-script", "status=503");
+    assert_eq!(response.send().await.unwrap().status(), 503);
+    let response = server.http.get(server.url("/v1/models")).header("x-emulator-script", "nonsense");
+    assert_eq!(response.send().await.unwrap().status(), 400);
+    let response =
+        server.http.put(server.url("/upload")).header("x-emulator-script", "fault=reset").body("x");
+    assert!(response.send().await.is_err());
 }
 
 #[tokio::test]
 async fn times_counts_by_key() {
     let server = Server::start().await;
-    let ask = async |key: &str| {
+    let post_status = async |key: &str| {
         let model = format!("emulator?status=500&times=2&key={key}");
         let body = json!({"model": model, "messages": [{"role": "user", "content": "x"}]});
         server.post("/v1/chat/completions", body).await.0
     };
-    assert_eq!([ask("a").await, ask("a").await, ask("b").await, ask("a").await], [500, 500, 500, 200]);
+    assert_eq!(
+        [post_status("a").await, post_status("a").await, post_status("b").await, post_status("a").await],
+        [500, 500, 500, 200]
+    );
 }
 
 #[tokio::test]
-async fn every_dialect_refuses_in_its_own_words() {
+async fn every_dialect_has_its_own_error_messages() {
     let server = Server::start().await;
-    let said = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "The"}]);
+    let messages = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "The"}]);
     let parts =
         json!([{"role": "user", "parts": [{"text": "x"}]}, {"role": "model", "parts": [{"text": "The"}]}]);
     let blocks = json!([{"role": "user", "content": [{"text": "x"}]}, {"role": "assistant", "content": [{"text": "The"}]}]);
     for (path, body) in [
-        ("/v1/chat/completions", json!({"model": "m?SCRIPT", "messages": said})),
-        ("/v1/messages", json!({"model": "m?SCRIPT", "messages": said, "max_tokens": 9})),
-        ("/v2/chat", json!({"model": "m?SCRIPT", "messages": said})),
+        ("/v1/chat/completions", json!({"model": "m?SCRIPT", "messages": messages})),
+        ("/v1/messages", json!({"model": "m?SCRIPT", "messages": messages, "max_tokens": 9})),
+        ("/v2/chat", json!({"model": "m?SCRIPT", "messages": messages})),
         ("/v1beta/models/m%3FSCRIPT:generateContent", json!({"contents": parts})),
         ("/v1beta/models/m%3FSCRIPT:streamGenerateContent?alt=sse", json!({"contents": parts})),
         ("/model/m%3FSCRIPT/converse", json!({"messages": blocks})),
         ("/model/m%3FSCRIPT/converse-stream", json!({"messages": blocks})),
     ] {
-        for (script, status, words) in [
+        for (script, status, fragments) in [
             ("error=context_length", 400, ["too long", "token", "context_length"]),
             (
                 "error=content_filter",
@@ -152,35 +156,35 @@ async fn every_dialect_refuses_in_its_own_words() {
             ("no_prefill=1", 400, ["prefill"; 3]),
         ] {
             let body = serde_json::from_str(&body.to_string().replace("SCRIPT", script)).unwrap();
-            let (told, text) = server.post(&path.replace("SCRIPT", script), body).await;
-            assert_eq!(told, status, "{path} {script}: {text}");
-            assert!(words.iter().any(|word| text.contains(word)), "{path} {script}: {text}");
+            let (response_status, text) = server.post(&path.replace("SCRIPT", script), body).await;
+            assert_eq!(response_status, status, "{path} {script}: {text}");
+            assert!(fragments.iter().any(|word| text.contains(word)), "{path} {script}: {text}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_flapping_script_holds_and_does_not_by_turns() {
+async fn a_flapping_script_alternates() {
     let server = Server::start().await;
-    let ask = async || {
+    let post_status = async || {
         let body =
             json!({"model": "m?status=503&flap=300&key=f", "messages": [{"role": "user", "content": "x"}]});
         server.post("/v1/chat/completions", body).await.0
     };
-    assert_eq!(ask().await, 503);
-    let (begun, mut turns) = (Instant::now(), vec![503]);
-    while turns.len() < 4 {
-        let status = ask().await;
-        if turns.last() != Some(&status) {
-            turns.push(status);
+    assert_eq!(post_status().await, 503);
+    let (started, mut statuses) = (Instant::now(), vec![503]);
+    while statuses.len() < 4 {
+        let status = post_status().await;
+        if statuses.last() != Some(&status) {
+            statuses.push(status);
         }
-        assert!(begun.elapsed() < LIMIT, "{turns:?}");
+        assert!(started.elapsed() < LIMIT, "{statuses:?}");
     }
-    assert_eq!(turns, [503, 200, 503, 200]);
+    assert_eq!(statuses, [503, 200, 503, 200]);
 }
 
 #[tokio::test]
-async fn the_head_of_a_late_body_comes_at_once() {
+async fn headers_are_sent_before_a_late_body() {
     let server = Server::start().await;
     for stream in [true, false] {
         let mut tcp = server.connect().await;
@@ -195,7 +199,7 @@ async fn the_head_of_a_late_body_comes_at_once() {
 }
 
 #[tokio::test]
-async fn pace_is_kept() {
+async fn pacing_is_respected() {
     let server = Server::start().await;
     let started = Instant::now();
     let (text, _) = chat(&server, "emulator?latency=30&ttft=20&gap=5&tokens=8", true).await;

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_tungstenite::tungstenite::Message;
 
 #[tokio::test]
-async fn tagged_requests_are_logged_as_they_came() {
+async fn tagged_requests_are_logged_as_received() {
     let server = Server::start().await;
     let mut tcp = server.connect().await;
     for (number, header) in ["X-Fox: brown", "x-FOX:  red"].into_iter().enumerate() {
@@ -15,8 +15,8 @@ async fn tagged_requests_are_logged_as_they_came() {
             "PUT /any/path?q={number} HTTP/1.1\r\nHost: e\r\n{header}\r\nX-Emulator-Tag: t\r\nContent-Length: 3\r\n\r\nfox"
         );
         tcp.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = [0; 4096];
-        assert!(tcp.read(&mut answer).await.unwrap() > 0);
+        let mut response = [0; 4096];
+        assert!(tcp.read(&mut response).await.unwrap() > 0);
     }
     exchange(&mut server.connect().await, &chat_bytes("emulator", false), LIMIT).await;
     let log = server.log("t").await;
@@ -39,7 +39,7 @@ async fn tagged_requests_are_logged_as_they_came() {
 }
 
 #[tokio::test]
-async fn the_log_knows_who_ended_an_answer() {
+async fn the_log_records_how_a_response_ended() {
     let server = Server::start().await;
     for (script, read, closed) in [
         ("tag=whole", usize::MAX, "complete"),
@@ -95,9 +95,9 @@ async fn recordings_are_replayed_byte_for_byte() {
         ("s", ("x-emulator-script", "status=500&chunk=1"), 500, b"{\"error\":{\"code\":null,\"message\":\"The emulator was told to answer 500.\",\"param\":null,\"type\":\"server_error\"}}"),
     ] {
         let request = server.http.post(server.url("/v1/whatever")).header("x-replay-id", id).header(extra.0, extra.1);
-        let answer = request.body("{}").send().await.unwrap();
-        assert_eq!(answer.status(), status, "{id}");
-        assert_eq!(answer.bytes().await.unwrap(), body, "{id} {extra:?}");
+        let response = request.body("{}").send().await.unwrap();
+        assert_eq!(response.status(), status, "{id}");
+        assert_eq!(response.bytes().await.unwrap(), body, "{id} {extra:?}");
     }
     let unknown = server.http.get(server.url("/v1/models")).header("x-replay-id", "x").send().await.unwrap();
     assert_eq!(unknown.status(), 404);
@@ -125,7 +125,7 @@ async fn realtime_greets_echoes_and_closes() {
 }
 
 #[tokio::test]
-async fn shutting_down_lets_answers_end() {
+async fn shutdown_lets_responses_finish() {
     let mut server = Server::start().await;
     let mut tcp = server.connect().await;
     let mut idle = server.connect().await;
@@ -152,10 +152,10 @@ async fn every_recording_at_hand_loads() {
         let recording: Value = serde_json::from_str(line).unwrap();
         let id = recording["id"].as_str().unwrap();
         let request = server.http.post(server.url("/v1/x")).header("x-replay-id", id);
-        let answer = request.header("x-replay-cuts", "1").send().await.unwrap();
-        assert_eq!(answer.status().as_u16(), recording["status"].as_u64().unwrap() as u16);
-        assert_eq!(answer.headers()["content-type"], recording["content_type"].as_str().unwrap());
-        let body = answer.bytes().await.unwrap();
+        let response = request.header("x-replay-cuts", "1").send().await.unwrap();
+        assert_eq!(response.status().as_u16(), recording["status"].as_u64().unwrap() as u16);
+        assert_eq!(response.headers()["content-type"], recording["content_type"].as_str().unwrap());
+        let body = response.bytes().await.unwrap();
         if let Some(sse) = recording["sse"].as_str() {
             assert_eq!(body, sse.as_bytes(), "{id}");
         } else if recording["response"] != Value::Null {

@@ -11,7 +11,7 @@ async fn upload(server: &Server, name: &str, content: Vec<u8>) -> Value {
 }
 
 #[tokio::test]
-async fn files_come_and_go() {
+async fn files_are_created_and_deleted() {
     let server = Server::start().await;
     let file = upload(&server, "a.jsonl", b"{\"a\":1}\r\n\0".to_vec()).await;
     assert_eq!(
@@ -42,9 +42,9 @@ async fn big_bodies_pass() {
         format!("/v1/files/{}/content", file["id"].as_str().unwrap()),
         "/v1/files/any/content?bytes=8388608".into(),
     ] {
-        let answer = server.http.get(server.url(&path)).send().await.unwrap();
-        assert_eq!(answer.content_length(), Some(8 << 20));
-        let length = answer.bytes_stream().fold(0, async |sum, bytes| sum + bytes.unwrap().len());
+        let response = server.http.get(server.url(&path)).send().await.unwrap();
+        assert_eq!(response.content_length(), Some(8 << 20));
+        let length = response.bytes_stream().fold(0, async |sum, bytes| sum + bytes.unwrap().len());
         assert_eq!(length.await, 8 << 20);
     }
 }
@@ -53,7 +53,7 @@ async fn big_bodies_pass() {
 async fn responses_are_stored() {
     let server = Server::start().await;
     let body = json!({"model": "emulator", "input": "Hello", "instructions": "be brief", "metadata": {"a": "b"}, "max_output_tokens": 3});
-    let response = server.ask("/v1/responses", body).await;
+    let response = server.post_ok("/v1/responses", body).await;
     assert_eq!(response["status"], "incomplete");
     assert_eq!(response["incomplete_details"]["reason"], "max_output_tokens");
     assert_eq!(response["output"][0]["content"][0]["text"], "The quick brown");
@@ -65,16 +65,16 @@ async fn responses_are_stored() {
     assert_eq!(items["data"][0]["content"][0]["text"], "Hello");
     assert_eq!(server.post(&format!("{path}/cancel"), json!({})).await.0, 400);
     let body = json!({"model": "emulator", "input": "And?", "previous_response_id": id, "background": true});
-    let second = server.ask("/v1/responses", body.clone()).await;
+    let second = server.post_ok("/v1/responses", body.clone()).await;
     let second = format!("/v1/responses/{}/cancel", second["id"].as_str().unwrap());
-    assert_eq!(server.ask(&second, json!({})).await["status"], "cancelled");
+    assert_eq!(server.post_ok(&second, json!({})).await["status"], "cancelled");
     assert_eq!(server.delete(&path).await.1["deleted"], true);
     assert_eq!(server.delete(&path).await.0, 404);
     assert_eq!(server.post("/v1/responses", body).await.0, 400, "the previous response is gone");
 }
 
 #[tokio::test]
-async fn batches_answer_their_lines() {
+async fn batches_run_their_lines() {
     let server = Server::start().await;
     let line = |id: &str, model: &str| {
         let body = json!({"model": model, "messages": [{"role": "user", "content": "x"}]});
@@ -84,7 +84,7 @@ async fn batches_answer_their_lines() {
     let input = line("one", "emulator") + &line("two", "missing-x");
     let file = upload(&server, "in.jsonl", input.into_bytes()).await;
     let create = |file: &Value| json!({"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"});
-    let batch = server.ask("/v1/batches", create(&file["id"])).await;
+    let batch = server.post_ok("/v1/batches", create(&file["id"])).await;
     assert_eq!((&batch["object"], &batch["status"]), (&json!("batch"), &json!("validating")));
     let path = format!("/v1/batches/{}", batch["id"].as_str().unwrap());
     assert_eq!(server.fetch(&path).await["status"], "in_progress");
@@ -97,21 +97,21 @@ async fn batches_answer_their_lines() {
     assert_eq!(lines[0]["response"]["body"]["object"], "chat.completion");
     assert_eq!((&lines[1]["custom_id"], &lines[1]["response"]["status_code"]), (&json!("two"), &json!(404)));
 
-    let lost = server.ask("/v1/batches", create(&json!("file-lost"))).await;
-    let lost = format!("/v1/batches/{}", lost["id"].as_str().unwrap());
-    assert_eq!(server.fetch(&lost).await["errors"]["data"][0]["code"], "invalid_file");
-    let third = server.ask("/v1/batches", create(&file["id"])).await;
+    let failed_batch = server.post_ok("/v1/batches", create(&json!("file-lost"))).await;
+    let failed_batch = format!("/v1/batches/{}", failed_batch["id"].as_str().unwrap());
+    assert_eq!(server.fetch(&failed_batch).await["errors"]["data"][0]["code"], "invalid_file");
+    let third = server.post_ok("/v1/batches", create(&file["id"])).await;
     let third = format!("/v1/batches/{}", third["id"].as_str().unwrap());
-    assert_eq!(server.ask(&format!("{third}/cancel"), json!({})).await["status"], "cancelling");
+    assert_eq!(server.post_ok(&format!("{third}/cancel"), json!({})).await["status"], "cancelling");
     assert_eq!(server.fetch(&third).await["status"], "cancelled");
     assert_eq!(server.fetch("/v1/batches").await["data"].as_array().unwrap().len(), 3);
 }
 
 #[tokio::test]
-async fn fine_tuning_jobs_move_on() {
+async fn fine_tuning_jobs_advance() {
     let server = Server::start().await;
     let body = json!({"model": "emulator", "training_file": "file-a", "suffix": "mine"});
-    let job = server.ask("/v1/fine_tuning/jobs", body.clone()).await;
+    let job = server.post_ok("/v1/fine_tuning/jobs", body.clone()).await;
     assert_eq!((&job["object"], &job["status"]), (&json!("fine_tuning.job"), &json!("validating_files")));
     let path = format!("/v1/fine_tuning/jobs/{}", job["id"].as_str().unwrap());
     assert_eq!(server.fetch(&path).await["status"], "running");
@@ -123,7 +123,7 @@ async fn fine_tuning_jobs_move_on() {
     assert_eq!(server.fetch(&format!("{path}/checkpoints")).await["data"][0]["step_number"], 100);
     assert_eq!(server.fetch(&format!("{path}/events")).await["object"], "list");
     assert_eq!(server.post(&format!("{path}/cancel"), json!({})).await.0, 400);
-    let second = server.ask("/v1/fine_tuning/jobs", body).await;
+    let second = server.post_ok("/v1/fine_tuning/jobs", body).await;
     let second = format!("/v1/fine_tuning/jobs/{}/cancel", second["id"].as_str().unwrap());
-    assert_eq!(server.ask(&second, json!({})).await["status"], "cancelled");
+    assert_eq!(server.post_ok(&second, json!({})).await["status"], "cancelled");
 }

@@ -29,7 +29,7 @@ async fn a_chat_stream_has_fifty_events_and_done() {
     let text = joined(&chunks, "/choices/0/delta/content");
     let mut whole = body.clone();
     whole["stream"] = false.into();
-    let whole = server.ask("/v1/chat/completions", whole).await;
+    let whole = server.post_ok("/v1/chat/completions", whole).await;
     assert_eq!(whole["choices"][0]["message"]["content"], text.as_str());
 
     let mut counted = body;
