@@ -88,7 +88,7 @@ fn emulator(listen: SocketAddr, replay: Option<PathBuf>) -> ExitCode {
         let emulator = Emulator::new(Options { recordings, log_all: false });
         let listener = tokio::net::TcpListener::bind(listen).await?;
         log::info!(target: "turnpike", "emulator listens on {listen}");
-        emulator.serve(listener, stop::told()).await;
+        emulator.serve(listener, stop::shutdown_requested()).await;
         std::io::Result::Ok(())
     });
     match served {

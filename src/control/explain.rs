@@ -3,8 +3,8 @@
 //! Reads the question as the data port would read the request; what it comes to is `route::explain`'s to say.
 //! Nobody is called, and nothing is remembered.
 
-use super::failure::refused;
-use super::world::Seen;
+use super::failure::error_response;
+use super::world::ReadOnlyEnv;
 use super::{PATHS, SEGMENTS};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
@@ -12,13 +12,13 @@ use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
-use crate::route::explain::{Explained, Flaw, explain};
-use crate::route::told::Told;
+use crate::route::explain::{Explanation, Rejection, explain};
+use crate::route::told::RequestSnapshot;
 use crate::state::Shared;
-use crate::state::live::Live;
-use crate::state::sticky::Sticky;
-use crate::state::targets::Targets;
-use crate::state::who::{self, Who};
+use crate::state::live::SettingsSnapshot;
+use crate::state::sticky::StickySessions;
+use crate::state::targets::TargetRegistry;
+use crate::state::who::{self, ClientIdentity};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -34,7 +34,7 @@ use std::time::Instant;
 /// What is asked: a request to the data port.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Question {
+struct ExplainRequest {
     #[serde(default = "post")]
     method: String,
     #[serde(default = "chat")]
@@ -54,17 +54,17 @@ fn chat() -> String {
 
 /// What is answered.
 #[derive(Debug, Serialize)]
-pub struct Answer {
+pub struct ExplainResponse {
     /// The name of the service key shown.
     caller: Option<Arc<str>>,
     /// What was assumed to go on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
     #[serde(flatten)]
-    explained: Explained,
+    explained: Explanation,
 }
 
-impl Answer {
+impl ExplainResponse {
     /// Whether the request would be refused.
     pub fn has_problems(&self) -> bool {
         !self.explained.problems.is_empty()
@@ -77,127 +77,139 @@ pub(super) async fn route(
     headers: HeaderMap,
     body: axum::body::Bytes,
 ) -> Response {
-    let memory = Memory {
-        live: &shared.live_arc(),
+    let context = ExplainContext {
+        snapshot: &shared.settings_arc(),
         targets: &shared.targets,
-        sticky: &shared.sticky,
+        sticky: &shared.sticky_sessions,
         now: Instant::now(),
     };
-    match memory.answer(&body) {
-        Ok(answer) => Json(answer).into_response(),
-        Err(error) => refused(&error, &headers),
+    match context.explain(&body) {
+        Ok(response) => Json(response).into_response(),
+        Err(error) => error_response(&error, &headers),
     }
 }
 
 /// What an explanation may look at.
 #[derive(Debug)]
-pub struct Memory<'a> {
-    pub live: &'a Arc<Live>,
-    pub targets: &'a Targets,
-    pub sticky: &'a Sticky,
+pub struct ExplainContext<'a> {
+    pub snapshot: &'a Arc<SettingsSnapshot>,
+    pub targets: &'a TargetRegistry,
+    pub sticky: &'a StickySessions,
     pub now: Instant,
 }
 
 /// The question, read.
-struct Asking {
+struct ParsedRequest {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Option<Bytes>,
 }
 
-impl Memory<'_> {
+impl ExplainContext<'_> {
     /// Answers the question in `text`.
     ///
     /// # Errors
     /// 400 when it is no question; what is wrong with the request it asks about is in the answer.
-    pub fn answer(&self, text: &[u8]) -> Result<Answer, Error> {
-        let asking = Asking::read(text)?;
-        let (who, notes) = match who::find(&asking.headers, self.live) {
-            Ok(who) => (who, Vec::new()),
+    pub fn explain(&self, text: &[u8]) -> Result<ExplainResponse, Error> {
+        let parsed = ParsedRequest::read(text)?;
+        let (identity, notes) = match who::authenticate(&parsed.headers, self.snapshot) {
+            Ok(identity) => (identity, Vec::new()),
             Err(error) => {
                 let note = format!("the data port would answer {}: {}", error.status(), error.message);
-                (Who::default(), vec![note])
+                (ClientIdentity::default(), vec![note])
             }
         };
-        let caller = who.name.clone();
-        let place = Place::of(&asking.method, asking.uri.path());
-        let explained = self.explained(asking, who, &place).unwrap_or_else(|error| Explained {
-            problems: Flaw::of(&error),
-            ..Explained::nothing(place.operation)
+        let client = identity.name.clone();
+        let destination = Destination::new(&parsed.method, parsed.uri.path());
+        let explained = self.explained(parsed, identity, &destination).unwrap_or_else(|error| Explanation {
+            problems: Rejection::from_error(&error),
+            ..Explanation::empty(destination.operation)
         });
-        Ok(Answer { caller, notes, explained })
+        Ok(ExplainResponse { caller: client, notes, explained })
     }
 
     /// `Err`: the request would be refused before its config is read.
-    fn explained(&self, asking: Asking, who: Who, place: &Place) -> Result<Explained, Error> {
-        let Asking { method, uri, headers, body } = asking;
-        let Place { operation, below, is_proxied } = *place;
-        place.check(&method, uri.path())?;
+    fn explained(
+        &self,
+        parsed: ParsedRequest,
+        identity: ClientIdentity,
+        destination: &Destination,
+    ) -> Result<Explanation, Error> {
+        let ParsedRequest { method, uri, headers, body } = parsed;
+        let Destination { operation, path_offset, is_proxied } = *destination;
+        destination.check(&method, uri.path())?;
         let pathname = uri.path().to_owned();
-        let settings = &self.live.settings;
+        let settings = &self.snapshot.settings;
         let body = read(operation, is_proxied, body, settings.limits.max_body_bytes)?;
-        let mut request = Request::new(operation, method, uri, below, body.clone());
+        let mut request = Request::new(operation, method, uri, path_offset, body.clone());
         request.is_proxied = is_proxied;
-        let asked = GatewayHeaders::read(&headers, &settings.header_prefixes)?;
+        let gateway_headers = GatewayHeaders::read(&headers, &settings.header_prefixes)?;
         let sources = Sources {
             settings,
-            hosts: &self.live.hosts,
-            asked: &asked,
-            bearer: asked.bearer.filter(|_| !who.by_bearer),
+            hosts: &self.snapshot.hosts,
+            gateway_headers: &gateway_headers,
+            bearer: gateway_headers.bearer.filter(|_| !identity.by_bearer),
             model_slug: request.slug.as_deref(),
         };
-        let told = Told {
+        let request_snapshot = RequestSnapshot {
             headers: headers.clone(),
-            metadata: asked.metadata.map(str::to_owned),
+            metadata: gateway_headers.metadata.map(str::to_owned),
             pathname,
             body,
-            live: Arc::clone(self.live),
+            snapshot: Arc::clone(self.snapshot),
         };
-        let seen =
-            Seen { targets: self.targets, sticky: self.sticky, told, key: who.name.clone(), now: self.now };
-        Ok(explain(&sources, &request, &seen, self.now))
+        let env = ReadOnlyEnv {
+            targets: self.targets,
+            sticky: self.sticky,
+            request: request_snapshot,
+            key_name: identity.name.clone(),
+            now: self.now,
+        };
+        Ok(explain(&sources, &request, &env, self.now))
     }
 }
 
-impl Asking {
+impl ParsedRequest {
     fn read(text: &[u8]) -> Result<Self, Error> {
-        let question: Question = serde_json::from_slice(text).map_err(|why| unread(&why))?;
+        let explain_request: ExplainRequest =
+            serde_json::from_slice(text).map_err(|why| parse_error(&why))?;
         let wrong = |param: &str, what: &str| Error::invalid_request(param, format!("{param} {what}"));
-        let method = Method::from_bytes(question.method.as_bytes());
+        let method = Method::from_bytes(explain_request.method.as_bytes());
         let method = method.map_err(|_| wrong("method", "must be an HTTP method, such as POST."))?;
-        let uri = Some(question.path).filter(|path| path.starts_with('/'));
+        let uri = Some(explain_request.path).filter(|path| path.starts_with('/'));
         let uri = uri.and_then(|path| Uri::try_from(path).ok()).ok_or_else(|| {
             wrong("path", "must be a path with a leading slash, such as /v1/chat/completions.")
         })?;
         let mut headers = HeaderMap::new();
-        for (name, value) in question.headers {
+        for (name, value) in explain_request.headers {
             let param = format!("headers.{name}");
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| wrong(&param, "is no name of a header."))?;
-            for line in lines(value).ok_or_else(|| wrong(&param, LINES))? {
+            for line in lines(value).ok_or_else(|| wrong(&param, HEADER_VALUE_RULE))? {
                 let value = HeaderValue::from_bytes(line.as_bytes());
                 headers.append(&name, value.map_err(|_| wrong(&param, "cannot stand in a header."))?);
             }
         }
-        let body = question.body.filter(|body| body.get() != "null");
+        let body = explain_request.body.filter(|body| body.get() != "null");
         Ok(Self { method, uri, headers, body: body.map(|body| Bytes::from(body.get().to_owned())) })
     }
 }
 
 /// The text is no question. What serde says of a value of the wrong type quotes the value, which may be a key.
-fn unread(why: &serde_json::Error) -> Error {
-    let told = why.to_string();
-    let told = match told.starts_with("invalid ") {
+fn parse_error(why: &serde_json::Error) -> Error {
+    let detail = why.to_string();
+    let detail = match detail.starts_with("invalid ") {
         true => format!("a value of the wrong type at line {} column {}", why.line(), why.column()),
-        false => told,
+        false => detail,
     };
     Error::bad_request(format!(
-        "The body must be a JSON object with `method`, `path`, `headers` and `body`, all optional: {told}"
+        "The body must be a JSON object with `method`, `path`, `headers` and `body`, all optional: {detail}"
     ))
 }
 
-const LINES: &str = "must be a text, a list of texts (a line each), or an object (a config, metadata).";
+const HEADER_VALUE_RULE: &str =
+    "must be a text, a list of texts (a line each), or an object (a config, metadata).";
 
 /// The lines of one header.
 fn lines(value: Value) -> Option<Vec<String>> {
@@ -213,33 +225,33 @@ fn lines(value: Value) -> Option<Vec<String>> {
 }
 
 /// What the path is for.
-struct Place {
+struct Destination {
     operation: Operation,
     /// Where the path below the version segment, and below `proxy/`, begins.
-    below: usize,
+    path_offset: usize,
     is_proxied: bool,
 }
 
-impl Place {
-    fn of(method: &Method, path: &str) -> Self {
-        let below = path.strip_prefix("/v1/").unwrap_or_default();
-        let proxied = below.strip_prefix("proxy/");
-        let relative = proxied.unwrap_or(below);
+impl Destination {
+    fn new(method: &Method, path: &str) -> Self {
+        let relative_path = path.strip_prefix("/v1/").unwrap_or_default();
+        let proxied = relative_path.strip_prefix("proxy/");
+        let relative = proxied.unwrap_or(relative_path);
         Self {
             operation: Operation::find(method, relative),
-            below: path.len() - relative.len(),
+            path_offset: path.len() - relative.len(),
             is_proxied: proxied.is_some(),
         }
     }
 
     /// Whether the data port would take it to a provider.
     fn check(&self, method: &Method, path: &str) -> Result<(), Error> {
-        let segment = path.strip_prefix("/v1/").and_then(|below| below.split('/').next()).unwrap_or_default();
+        let segment = path.strip_prefix("/v1/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
         if PATHS.contains(&path) || SEGMENTS.contains(&segment) {
             let message = format!("{path} is answered by the control plane; no provider is asked.");
             return Err(Error::not_found(message));
         }
-        if self.below == path.len() {
+        if self.path_offset == path.len() {
             let message = format!(
                 "There is nothing at {path}. The API is below /v1, for example /v1/chat/completions."
             );
@@ -260,15 +272,15 @@ fn read(
     body: Option<Bytes>,
     limit: usize,
 ) -> Result<Option<Body>, Error> {
-    let passed_on = is_proxied || operation == Operation::Passthrough;
+    let is_passthrough = is_proxied || operation == Operation::Passthrough;
     match body {
         // What is only passed on streams by when it is too long.
-        Some(bytes) if bytes.len() > limit && passed_on => Ok(None),
+        Some(bytes) if bytes.len() > limit && is_passthrough => Ok(None),
         Some(bytes) if bytes.len() > limit => Err(Error::body_too_large(limit as u64)),
-        Some(bytes) if passed_on => {
+        Some(bytes) if is_passthrough => {
             Ok(Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes))))
         }
-        _ if passed_on || operation.body_kind() != BodyKind::Json => Ok(None),
+        _ if is_passthrough || operation.body_kind() != BodyKind::Json => Ok(None),
         None => Err(Error::bad_request("The request body must be a JSON object, and it is empty.")),
         Some(bytes) => Body::parse(bytes)
             .map(Some)

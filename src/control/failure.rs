@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 /// `error` as an answer to the request with these headers.
-pub(super) fn refused(error: &Error, headers: &HeaderMap) -> Response {
+pub(super) fn error_response(error: &Error, headers: &HeaderMap) -> Response {
     let trace_id = headers.get("x-gateway-trace-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
     let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::NOT_FOUND);
     let body = reply::error_body(error, Dialect::OpenAi, trace_id);
@@ -18,5 +18,5 @@ pub(super) fn refused(error: &Error, headers: &HeaderMap) -> Response {
 
 /// 405 for a path that has a route, but not with this method.
 pub(super) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    refused(&Error::method_not_allowed(format!("{} does not take {method}.", uri.path())), &headers)
+    error_response(&Error::method_not_allowed(format!("{} does not take {method}.", uri.path())), &headers)
 }

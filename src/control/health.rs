@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// `GET /livez`: 200 as long as anything answers at all.
-pub(super) async fn live() -> &'static str {
+pub(super) async fn livez() -> &'static str {
     "ok\n"
 }
 
 /// `GET /readyz`: 200 while serving; 503 before the listeners are up and from the moment of a stop on.
-pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, Json<Value>) {
-    let in_flight = shared.phase.in_flight();
-    let (code, status) = match (shared.phase.is_ready(), shared.phase.is_draining()) {
+pub(super) async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, Json<Value>) {
+    let in_flight = shared.lifecycle.in_flight();
+    let (code, status) = match (shared.lifecycle.is_ready(), shared.lifecycle.is_draining()) {
         (true, _) => (StatusCode::OK, "ready"),
         (_, true) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
         _ => (StatusCode::SERVICE_UNAVAILABLE, "starting"),

@@ -28,14 +28,14 @@ pub const PATHS: &[&str] = &["/livez", "/readyz"];
 /// All control routes.
 pub fn router(shared: Arc<Shared>) -> Router {
     Router::new()
-        .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready))
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::show))
         .route("/v1/health", get(health::health))
         .route("/v1/targets", get(targets::list))
         .route("/v1/targets/reset", post(targets::reset))
         .route("/v1/explain", post(explain::route))
         .method_not_allowed_fallback(failure::wrong_method)
-        .fallback(any(unbuilt::answer))
+        .fallback(any(unbuilt::respond))
         .with_state(shared)
 }

@@ -4,12 +4,12 @@
 //! Not a stub of those routes: it only says that they are not there.
 
 use super::SEGMENTS;
-use super::failure::refused;
+use super::failure::error_response;
 use crate::error::Error;
 use axum::response::Response;
 use http::{HeaderMap, Method, Uri};
 
-pub(super) async fn answer(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+pub(super) async fn respond(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     let first = path.strip_prefix("/v1/").and_then(|below| below.split('/').next()).unwrap_or_default();
     let error = match SEGMENTS.contains(&first) {
@@ -18,5 +18,5 @@ pub(super) async fn answer(method: Method, uri: Uri, headers: HeaderMap) -> Resp
         )),
         false => Error::not_found(format!("There is no control route at {path}.")),
     };
-    refused(&error, &headers)
+    error_response(&error, &headers)
 }

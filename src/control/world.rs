@@ -4,47 +4,47 @@
 
 use crate::config::balance::Sticky;
 use crate::config::query::Query;
-use crate::route::leaf::Leaf;
-use crate::route::told::Told;
-use crate::route::tree::Group;
-use crate::route::world::World;
-use crate::state::sticky::Sticky as Choices;
-use crate::state::targets::{Standing, Targets};
+use crate::route::leaf::Target;
+use crate::route::told::RequestSnapshot;
+use crate::route::tree::TargetGroup;
+use crate::route::world::RoutingEnv;
+use crate::state::sticky::StickySessions as Choices;
+use crate::state::targets::{CircuitStatus, TargetRegistry};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// See the module.
-pub(super) struct Seen<'a> {
-    pub targets: &'a Targets,
+pub(super) struct ReadOnlyEnv<'a> {
+    pub targets: &'a TargetRegistry,
     pub sticky: &'a Choices,
-    pub told: Told,
+    pub request: RequestSnapshot,
     /// The service key's name.
-    pub key: Option<Arc<str>>,
+    pub key_name: Option<Arc<str>>,
     pub now: Instant,
 }
 
-impl World for Seen<'_> {
-    fn draw(&mut self) -> f64 {
+impl RoutingEnv for ReadOnlyEnv<'_> {
+    fn random(&mut self) -> f64 {
         fastrand::f64()
     }
 
-    fn standing(&self, leaf: &Leaf) -> Standing {
-        let known = self.targets.look(&leaf.identity).filter(|_| leaf.breaker.is_some());
-        known.map_or(Standing::Closed, |target| target.standing(self.now))
+    fn circuit(&self, target: &Target) -> CircuitStatus {
+        let state = self.targets.get(&target.id).filter(|_| target.breaker.is_some());
+        state.map_or(CircuitStatus::Closed, |target| target.circuit(self.now))
     }
 
-    fn latency(&self, leaf: &Leaf) -> Option<Duration> {
-        self.targets.look(&leaf.identity)?.latency(self.now)
+    fn latency(&self, target: &Target) -> Option<Duration> {
+        self.targets.get(&target.id)?.latency(self.now)
     }
 
-    fn holds(&self, query: &Query) -> bool {
-        query.holds(&self.told.facts())
+    fn matches(&self, query: &Query) -> bool {
+        query.holds(&self.request.facts())
     }
 
-    fn stuck(&self, group: &Group, sticky: &Sticky) -> Option<usize> {
-        let key = self.told.sticky_key(self.key.as_deref(), group, sticky);
-        self.sticky.find(&key, self.now).and_then(|index| usize::try_from(index).ok())
+    fn sticky_choice(&self, group: &TargetGroup, sticky: &Sticky) -> Option<usize> {
+        let key = self.request.sticky_key(self.key_name.as_deref(), group, sticky);
+        self.sticky.get(&key, self.now).and_then(|index| usize::try_from(index).ok())
     }
 
-    fn stick(&self, _: &Group, _: &Sticky, _: usize) {}
+    fn remember_choice(&self, _: &TargetGroup, _: &Sticky, _: usize) {}
 }

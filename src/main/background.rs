@@ -20,30 +20,30 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use turnpike::emulator::Emulator;
 use turnpike::settings::Settings;
 use turnpike::state::Shared;
-use turnpike::state::live::Live;
+use turnpike::state::live::SettingsSnapshot;
 
 /// How long an access line may wait in memory.
-const FLUSH_EVERY: Duration = Duration::from_millis(50);
-const LOOK_AT_CERTIFICATES_EVERY: Duration = Duration::from_secs(2);
-const LOOK_FOR_ADDRESS_EVERY: Duration = Duration::from_millis(200);
+const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
+const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// All of them on one thread: none has more to do than to wait.
-pub struct Beside(pub Vec<Box<dyn BackgroundService + Send + Sync>>);
+pub struct BackgroundTasks(pub Vec<Box<dyn BackgroundService + Send + Sync>>);
 
 #[async_trait]
-impl BackgroundService for Beside {
+impl BackgroundService for BackgroundTasks {
     async fn start(&self, shutdown: ShutdownWatch) {
         join_all(self.0.iter().map(|task| task.start(shutdown.clone()))).await;
     }
 }
 
 /// Writes access lines out.
-pub struct Scribe(pub Arc<Shared>);
+pub struct AccessLogWriter(pub Arc<Shared>);
 
 #[async_trait]
-impl BackgroundService for Scribe {
+impl BackgroundService for AccessLogWriter {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        let mut tick = interval(FLUSH_EVERY);
+        let mut tick = interval(FLUSH_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut failing = false;
         let mut stopping = false;
@@ -70,17 +70,17 @@ impl BackgroundService for Scribe {
 }
 
 /// Re-reads the settings on SIGHUP and reopens the access log on SIGUSR1.
-pub struct Reloader {
+pub struct SettingsReloader {
     pub shared: Arc<Shared>,
     pub file: PathBuf,
     /// The settings the process was started with: some of them hold to its end.
-    pub started: Arc<Live>,
+    pub started: Arc<SettingsSnapshot>,
 }
 
 #[async_trait]
-impl BackgroundService for Reloader {
+impl BackgroundService for SettingsReloader {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        let (Ok(mut hangup), Ok(mut user)) =
+        let (Ok(mut sighup), Ok(mut sigusr1)) =
             (signal(SignalKind::hangup()), signal(SignalKind::user_defined1()))
         else {
             log::error!(target: "turnpike", "SIGHUP and SIGUSR1 cannot be heard");
@@ -88,21 +88,21 @@ impl BackgroundService for Reloader {
         };
         loop {
             tokio::select! {
-                Some(()) = hangup.recv() => self.reload(),
-                Some(()) = user.recv() => self.reopen(),
+                Some(()) = sighup.recv() => self.reload(),
+                Some(()) = sigusr1.recv() => self.reopen(),
                 _ = shutdown.changed() => return,
             }
         }
     }
 }
 
-impl Reloader {
+impl SettingsReloader {
     /// Puts the file in force as a whole, or leaves everything as it was and says why.
     fn reload(&self) {
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
         }
-        if let Err(why) = self.put_in_force() {
+        if let Err(why) = self.install() {
             self.shared.metrics.settings_refused();
             log::error!(target: "turnpike", "settings not reloaded, the last good ones stay:\n{why}");
         }
@@ -111,24 +111,24 @@ impl Reloader {
 
     /// # Errors
     /// Why the file is not in force.
-    fn put_in_force(&self) -> Result<(), String> {
-        let settings = read::settings(&self.file).map_err(|unread| read::told(&self.file, &unread))?;
-        let before = self.shared.live_arc();
+    fn install(&self) -> Result<(), String> {
+        let settings = read::settings(&self.file).map_err(|error| read::report(&self.file, &error))?;
+        let before = self.shared.settings_arc();
         let output = &settings.access_log;
         if *output != before.settings.access_log {
             self.shared.access_log.reopen(output).map_err(|why| format!("access_log: {why}"))?;
         }
-        let held = unchangeable(&settings, &self.started.settings);
-        if !held.is_empty() {
-            log::warn!(target: "turnpike", "settings: changes of {} wait for a restart", held.join(", "));
+        let unchangeable_sections = unchangeable(&settings, &self.started.settings);
+        if !unchangeable_sections.is_empty() {
+            log::warn!(target: "turnpike", "settings: changes of {} wait for a restart", unchangeable_sections.join(", "));
         }
         log::info!(target: "turnpike", "settings reloaded: {}", settings.hash);
-        self.shared.replace(Live::new(settings, before.generation + 1));
+        self.shared.install(SettingsSnapshot::new(settings, before.generation + 1));
         Ok(())
     }
 
     fn reopen(&self) {
-        match self.shared.access_log.reopen(&self.shared.live().settings.access_log) {
+        match self.shared.access_log.reopen(&self.shared.settings().settings.access_log) {
             Ok(()) => log::info!(target: "turnpike", "access log opened anew"),
             Err(error) => {
                 log::error!(target: "turnpike", "access log not opened anew, the old one stays: {error}")
@@ -150,12 +150,12 @@ fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
 }
 
 /// Puts renewed certificates in use.
-pub struct Renewal(pub Vec<Arc<Certificate>>);
+pub struct CertificateReloader(pub Vec<Arc<Certificate>>);
 
 #[async_trait]
-impl BackgroundService for Renewal {
+impl BackgroundService for CertificateReloader {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        let mut tick = interval(LOOK_AT_CERTIFICATES_EVERY);
+        let mut tick = interval(CERTIFICATE_CHECK_INTERVAL);
         loop {
             tokio::select! {
                 _ = tick.tick() => {}
@@ -175,32 +175,32 @@ impl BackgroundService for Renewal {
 }
 
 /// Says when the listeners accept, then keeps systemd's watchdog quiet.
-pub struct Herald {
+pub struct ReadinessNotifier {
     pub shared: Arc<Shared>,
     pub listeners: Vec<SocketAddr>,
 }
 
 #[async_trait]
-impl BackgroundService for Herald {
+impl BackgroundService for ReadinessNotifier {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         for &address in &self.listeners {
             while !accepts(address).await {
                 sleep(Duration::from_millis(10)).await;
             }
         }
-        self.shared.phase.serve();
+        self.shared.lifecycle.serve();
         let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
         log::info!(target: "turnpike", "serving on {:?}", self.listeners);
         let every = sd_notify::watchdog_enabled().map(|limit| limit / 3);
         loop {
-            let beat = async {
+            let watchdog_tick = async {
                 match every {
                     Some(every) => sleep(every).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = beat => {
+                () = watchdog_tick => {
                     let _ = sd_notify::notify(&[NotifyState::Watchdog]);
                 }
                 // While draining the watchdog goes on: a drain is no hang.
@@ -215,27 +215,27 @@ async fn accepts(address: SocketAddr) -> bool {
 }
 
 /// The built-in provider inside this process.
-pub struct Actor {
+pub struct EmulatorService {
     pub emulator: Emulator,
     pub listen: SocketAddr,
 }
 
 #[async_trait]
-impl BackgroundService for Actor {
+impl BackgroundService for EmulatorService {
     async fn start(&self, _shutdown: ShutdownWatch) {
-        let mut told = false;
+        let mut warned = false;
         loop {
             match TcpListener::bind(self.listen).await {
                 // It serves to the end of the process: draining requests still need their provider.
                 Ok(listener) => return self.emulator.serve(listener, std::future::pending()).await,
-                Err(error) if !told => {
+                Err(error) if !warned => {
                     log::warn!(target: "turnpike", "the emulator cannot listen on {}: {error}", self.listen)
                 }
                 Err(_) => {}
             }
             // After a hand-over the old process has the address until its last request has ended.
-            told = true;
-            sleep(LOOK_FOR_ADDRESS_EVERY).await;
+            warned = true;
+            sleep(BIND_RETRY_INTERVAL).await;
         }
     }
 }

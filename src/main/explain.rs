@@ -8,38 +8,39 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
-use turnpike::control::explain::Memory;
-use turnpike::state::live::Live;
-use turnpike::state::sticky::Sticky;
-use turnpike::state::targets::Targets;
+use turnpike::control::explain::ExplainContext;
+use turnpike::state::live::SettingsSnapshot;
+use turnpike::state::sticky::StickySessions;
+use turnpike::state::targets::TargetRegistry;
 
 /// Prints what would become of the request in `request`; exits 1 when it would be refused.
 pub fn run(file: &Path, request: &Path) -> ExitCode {
     let settings = match read::settings(file) {
         Ok(settings) => settings,
-        Err(unread) => {
-            return logging::fatal(&format!("the settings are not usable\n{}", read::told(file, &unread)));
+        Err(error) => {
+            return logging::fatal(&format!("the settings are not usable\n{}", read::report(file, &error)));
         }
     };
-    let text = match question(request) {
+    let text = match read_request(request) {
         Ok(text) => text,
         Err(error) => return logging::fatal(&format!("{}: {error}", request.display())),
     };
-    let live = Arc::new(Live::new(settings, 0));
-    let (targets, sticky) = (Targets::default(), Sticky::default());
-    let memory = Memory { live: &live, targets: &targets, sticky: &sticky, now: Instant::now() };
-    let answer = match memory.answer(&text) {
-        Ok(answer) => answer,
+    let snapshot = Arc::new(SettingsSnapshot::new(settings, 0));
+    let (targets, sticky) = (TargetRegistry::default(), StickySessions::default());
+    let context =
+        ExplainContext { snapshot: &snapshot, targets: &targets, sticky: &sticky, now: Instant::now() };
+    let response = match context.explain(&text) {
+        Ok(response) => response,
         Err(error) => return logging::fatal(&error.message),
     };
-    let printed = serde_json::to_string_pretty(&answer).map_err(io::Error::from);
+    let printed = serde_json::to_string_pretty(&response).map_err(io::Error::from);
     if let Err(error) = printed.and_then(|text| writeln!(io::stdout(), "{text}")) {
         return logging::fatal(&format!("standard output: {error}"));
     }
-    if answer.has_problems() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if response.has_problems() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn question(request: &Path) -> io::Result<Vec<u8>> {
+fn read_request(request: &Path) -> io::Result<Vec<u8>> {
     if request != Path::new("-") {
         return std::fs::read(request);
     }

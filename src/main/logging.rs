@@ -9,7 +9,7 @@ use turnpike::settings::{Log, LogFormat};
 
 /// Libraries that see heads and bodies, keys among them: below warnings they print whole requests, so that is as
 /// far as they go, whatever level is asked for.
-const INDISCREET: [&str; 9] = [
+const CONTENT_LOGGING_LIBRARIES: [&str; 9] = [
     "pingora",
     "pingora_core",
     "pingora_proxy",
@@ -21,7 +21,7 @@ const INDISCREET: [&str; 9] = [
     "tower",
 ];
 /// Libraries that tell each hiccup of a connection as an error; what matters of it is in the access line.
-const NOISY: [&str; 6] = [
+const NOISY_LIBRARIES: [&str; 6] = [
     "pingora_proxy",
     "pingora_core::connectors",
     "pingora_core::apps",
@@ -32,7 +32,7 @@ const NOISY: [&str; 6] = [
 
 /// One line in JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     ts: String,
     level: &'a str,
     target: &'a str,
@@ -43,11 +43,11 @@ struct Line<'a> {
 pub fn start(log: &Log) {
     let mut builder = env_logger::Builder::new();
     builder.filter_level(log.level);
-    for library in INDISCREET {
+    for library in CONTENT_LOGGING_LIBRARIES {
         builder.filter_module(library, log.level.min(LevelFilter::Warn));
     }
     if log.level < LevelFilter::Debug {
-        for library in NOISY {
+        for library in NOISY_LIBRARIES {
             builder.filter_module(library, LevelFilter::Off);
         }
     }
@@ -59,7 +59,7 @@ pub fn start(log: &Log) {
 }
 
 fn json(out: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
-    let line = Line {
+    let line = LogLine {
         ts: now(),
         level: record.level().as_str(),
         target: record.target(),

@@ -10,7 +10,7 @@ use turnpike::provider;
 use turnpike::settings::{SecretSources, Settings};
 
 /// Why there are no settings.
-pub enum Unread {
+pub enum SettingsError {
     File(io::Error),
     Problems(Vec<Problem>),
 }
@@ -19,15 +19,15 @@ pub enum Unread {
 ///
 /// # Errors
 /// When it cannot be read, or with every problem in it.
-pub fn settings(file: &Path) -> Result<Settings, Unread> {
-    let text = std::fs::read_to_string(file).map_err(Unread::File)?;
+pub fn settings(file: &Path) -> Result<Settings, SettingsError> {
+    let text = std::fs::read_to_string(file).map_err(SettingsError::File)?;
     let sources = SecretSources { env: &|name| std::env::var(name).ok(), credential: &credential };
     let checks =
-        Checks { provider: &known_provider, account: &provider::check_account, custom_host: &|_| Ok(()) };
-    Settings::parse(&text, &sources, &checks).map_err(Unread::Problems)
+        Checks { provider: &check_provider, account: &provider::check_account, custom_host: &|_| Ok(()) };
+    Settings::parse(&text, &sources, &checks).map_err(SettingsError::Problems)
 }
 
-fn known_provider(name: &str) -> Result<(), String> {
+fn check_provider(name: &str) -> Result<(), String> {
     match provider::find(name) {
         Some(_) => Ok(()),
         None => Err(provider::unknown(name)),
@@ -48,10 +48,12 @@ fn credential(name: &str) -> Result<String, String> {
 }
 
 /// All that is wrong, a line each: `FILE:LINE:COLUMN: path: message`.
-pub fn told(file: &Path, unread: &Unread) -> String {
-    match unread {
-        Unread::File(error) => format!("{}: {error}", file.display()),
-        Unread::Problems(problems) => turnpike::settings::report(&file.display().to_string(), problems),
+pub fn report(file: &Path, error: &SettingsError) -> String {
+    match error {
+        SettingsError::File(error) => format!("{}: {error}", file.display()),
+        SettingsError::Problems(problems) => {
+            turnpike::settings::report(&file.display().to_string(), problems)
+        }
     }
 }
 
@@ -63,6 +65,6 @@ pub fn check(file: &Path) -> ExitCode {
             println!("{}: ok", file.display());
             ExitCode::SUCCESS
         }
-        Err(unread) => logging::fatal(&format!("the settings are not usable\n{}", told(file, &unread))),
+        Err(error) => logging::fatal(&format!("the settings are not usable\n{}", report(file, &error))),
     }
 }

@@ -3,9 +3,12 @@
 //! The only place that knows how a Pingora server is built: its configuration is made from ours in code,
 //! nothing of it reads files or flags of its own.
 
-use super::background::{Actor, Beside, Herald, Reloader, Renewal, Scribe};
+use super::background::{
+    AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, ReadinessNotifier,
+    SettingsReloader,
+};
 use super::certificate::Certificate;
-use super::stop::{Drain, MARGIN, Watch};
+use super::stop::{DRAIN_MARGIN, Drain, ShutdownSignals};
 use super::{logging, read};
 use pingora_core::apps::HttpServerOptions;
 use pingora_core::listeners::tls::TlsSettings;
@@ -22,28 +25,28 @@ use std::sync::Arc;
 use turnpike::control;
 use turnpike::emulator::{Emulator, Options};
 use turnpike::net::bridge::{AxumApp, Limits};
-use turnpike::net::connections::Connections;
-use turnpike::net::doorway::Doorway;
-use turnpike::net::peer::Ca;
-use turnpike::proxy::{Front, Gateway, Handover};
+use turnpike::net::connections::Connector;
+use turnpike::net::doorway::H2cGuard;
+use turnpike::net::peer::TrustRoots;
+use turnpike::proxy::{ControlRoutes, DownstreamApp, Gateway};
 use turnpike::settings::{Listener, Settings};
 use turnpike::state::Shared;
 use turnpike::state::access_log::AccessLog;
-use turnpike::state::live::Live;
+use turnpike::state::live::SettingsSnapshot;
 use turnpike::state::metrics::Metrics;
 
 /// Serves until the process is told to stop.
 pub fn run(file: &Path, upgrade: bool) -> ExitCode {
     let settings = match read::settings(file) {
         Ok(settings) => settings,
-        Err(unread) => {
-            return logging::fatal(&format!("the settings are not usable\n{}", read::told(file, &unread)));
+        Err(error) => {
+            return logging::fatal(&format!("the settings are not usable\n{}", read::report(file, &error)));
         }
     };
     logging::start(&settings.log);
     match build(file, settings, upgrade) {
         Ok((server, shared)) => {
-            server.run(RunArgs { shutdown_signal: Box::new(Watch(shared)) });
+            server.run(RunArgs { shutdown_signal: Box::new(ShutdownSignals(shared)) });
             ExitCode::SUCCESS
         }
         Err(why) => logging::fatal(&why),
@@ -65,26 +68,26 @@ fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<
     let listen = settings.listen.clone();
     let grace = settings.server.grace_period;
     let emulator = settings.emulator.listen;
-    let shared = Arc::new(Shared::new(Live::new(settings, 0), metrics, access_log));
+    let shared = Arc::new(Shared::new(SettingsSnapshot::new(settings, 0), metrics, access_log));
 
     let mut certificates = Vec::new();
     let router = control::router(Arc::clone(&shared));
-    let handover = Handover::new(router.clone(), control::SEGMENTS, control::PATHS);
+    let control_routes = ControlRoutes::new(router.clone(), control::SEGMENTS, control::PATHS);
     // One service (and so one pool of upstream connections) for all listeners that speak alike.
     for h2 in [true, false] {
-        let alike: Vec<&Listener> = listen.data.iter().filter(|listener| listener.h2 == h2).collect();
-        if alike.is_empty() {
+        let same_protocol: Vec<&Listener> = listen.data.iter().filter(|listener| listener.h2 == h2).collect();
+        if same_protocol.is_empty() {
             continue;
         }
-        let mut service = data_service(&server, &shared, handover.clone(), h2);
-        for listener in alike {
+        let mut service = data_service(&server, &shared, control_routes.clone(), h2);
+        for listener in same_protocol {
             open(&mut service, listener, &mut certificates)?;
         }
         server.add_service(service);
     }
     let limits = Limits::default();
-    let patience = limits.head;
-    let app = Doorway::new(AxumApp::new(router, limits), patience);
+    let header_timeout = limits.header_timeout;
+    let app = H2cGuard::new(AxumApp::new(router, limits), header_timeout);
     let mut service = Service::new("control".to_owned(), app);
     service.threads = Some(1);
     open(&mut service, &listen.control, &mut certificates)?;
@@ -94,28 +97,37 @@ fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<
     addresses.push(listen.control.address);
     if let Some(listen) = emulator {
         addresses.push(listen);
-        let actor = Actor { emulator: Emulator::new(Options::default()), listen };
-        server.add_service(background_service("emulator", actor));
+        let emulator_service = EmulatorService { emulator: Emulator::new(Options::default()), listen };
+        server.add_service(background_service("emulator", emulator_service));
     }
     let tasks: Vec<Box<dyn BackgroundService + Send + Sync>> = vec![
-        Box::new(Scribe(Arc::clone(&shared))),
-        Box::new(Reloader { shared: Arc::clone(&shared), file: file.to_owned(), started: shared.live_arc() }),
-        Box::new(Renewal(certificates)),
-        Box::new(Herald { shared: Arc::clone(&shared), listeners: addresses }),
+        Box::new(AccessLogWriter(Arc::clone(&shared))),
+        Box::new(SettingsReloader {
+            shared: Arc::clone(&shared),
+            file: file.to_owned(),
+            started: shared.settings_arc(),
+        }),
+        Box::new(CertificateReloader(certificates)),
+        Box::new(ReadinessNotifier { shared: Arc::clone(&shared), listeners: addresses }),
         Box::new(Drain { shared: Arc::clone(&shared), grace }),
     ];
-    server.add_service(background_service("beside", Beside(tasks)));
+    server.add_service(background_service("beside", BackgroundTasks(tasks)));
     Ok((server, shared))
 }
 
-fn data_service(server: &Server, shared: &Arc<Shared>, handover: Handover, h2: bool) -> Service<Front> {
-    let gateway = Gateway::new(Arc::clone(shared), Connections::new(&server.configuration), handover);
+fn data_service(
+    server: &Server,
+    shared: &Arc<Shared>,
+    control_routes: ControlRoutes,
+    h2: bool,
+) -> Service<DownstreamApp> {
+    let gateway = Gateway::new(Arc::clone(shared), Connector::new(&server.configuration), control_routes);
     let mut proxy = http_proxy(&server.configuration, gateway.clone());
     let mut options = HttpServerOptions::default();
     options.h2c = h2;
-    options.h2_idle_timeout = Some(shared.live().settings.limits.idle_timeout);
+    options.h2_idle_timeout = Some(shared.settings().settings.limits.idle_timeout);
     proxy.server_options = Some(options);
-    Service::new("data".to_owned(), Front::new(Arc::new(proxy), gateway, h2))
+    Service::new("data".to_owned(), DownstreamApp::new(Arc::new(proxy), gateway, h2))
 }
 
 /// Pingora's configuration, from ours.
@@ -126,7 +138,7 @@ fn conf(settings: &Settings) -> ServerConf {
         threads: server.threads.unwrap_or(cores),
         work_stealing: server.work_stealing,
         upstream_keepalive_pool_size: server.upstream_pool_size,
-        grace_period_seconds: Some((server.grace_period + MARGIN).as_secs()),
+        grace_period_seconds: Some((server.grace_period + DRAIN_MARGIN).as_secs()),
         graceful_shutdown_timeout_seconds: Some(1),
         ..ServerConf::default()
     };
@@ -172,7 +184,7 @@ fn check_authorities(settings: &Settings) -> Result<(), String> {
     let Some(path) = &settings.tls.ca_file else { return Ok(()) };
     let wrong = |why: String| format!("tls.ca_file {}: {why}", path.display());
     let text = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
-    Ca::from_pem(&text).map(drop).map_err(wrong)
+    TrustRoots::from_pem(&text).map(drop).map_err(wrong)
 }
 
 /// Looks whether every address is free. Pingora tries for half a minute before it gives up, without a word to

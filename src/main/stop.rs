@@ -14,22 +14,22 @@ use tokio::time::{Instant, sleep, timeout};
 use turnpike::state::Shared;
 
 /// Between failing readiness and closing the listeners: time for one probe to notice.
-const NOTICE: Duration = Duration::from_millis(500);
+const READINESS_DELAY: Duration = Duration::from_millis(500);
 /// How long nothing may be under way before that counts as the end: a connection just taken has not shown its
 /// request yet, and the last frames of an HTTP/2 answer are written behind its end.
-const QUIET: Duration = Duration::from_millis(300);
+const QUIET_PERIOD: Duration = Duration::from_millis(300);
 /// For error events to reach their callers after the grace period.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const ERROR_EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// For the last access lines; an output that hangs must not hold up the end.
-const LAST_LINES: Duration = Duration::from_secs(2);
+const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// What Pingora is told to wait beyond our own drain, should that hang.
-pub const MARGIN: Duration = Duration::from_secs(5);
+pub const DRAIN_MARGIN: Duration = Duration::from_secs(5);
 
 /// Turns signals into Pingora's words, failing readiness first.
-pub struct Watch(pub Arc<Shared>);
+pub struct ShutdownSignals(pub Arc<Shared>);
 
 #[async_trait]
-impl ShutdownSignalWatch for Watch {
+impl ShutdownSignalWatch for ShutdownSignals {
     async fn recv(&self) -> ShutdownSignal {
         let (Ok(mut terminate), Ok(mut quit), Ok(mut interrupt)) =
             (signal(SignalKind::terminate()), signal(SignalKind::quit()), signal(SignalKind::interrupt()))
@@ -40,35 +40,35 @@ impl ShutdownSignalWatch for Watch {
         loop {
             tokio::select! {
                 _ = terminate.recv() => break,
-                _ = interrupt.recv() => return self.at_once().await,
+                _ = interrupt.recv() => return self.stop_immediately().await,
                 _ = quit.recv() => {
-                    if self.is_awaited() {
+                    if self.has_successor() {
                         log::info!(target: "turnpike", "handing the listeners over");
                         return ShutdownSignal::GracefulUpgrade;
                     }
                 }
             }
         }
-        self.0.phase.drain();
+        self.0.lifecycle.drain();
         let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("draining")]);
-        log::info!(target: "turnpike", "stopping: {} requests under way", self.0.phase.in_flight());
-        match timeout(NOTICE, interrupt.recv()).await {
-            Ok(_) => self.at_once().await,
+        log::info!(target: "turnpike", "stopping: {} requests under way", self.0.lifecycle.in_flight());
+        match timeout(READINESS_DELAY, interrupt.recv()).await {
+            Ok(_) => self.stop_immediately().await,
             Err(_) => ShutdownSignal::GracefulTerminate,
         }
     }
 }
 
-impl Watch {
-    async fn at_once(&self) -> ShutdownSignal {
+impl ShutdownSignals {
+    async fn stop_immediately(&self) -> ShutdownSignal {
         log::info!(target: "turnpike", "stopping at once");
-        last_lines(&self.0).await;
+        flush_access_log(&self.0).await;
         ShutdownSignal::FastShutdown
     }
 
     /// Whether a new process waits for our listeners. Pingora would stop in any case, and leave nobody listening.
-    fn is_awaited(&self) -> bool {
-        match &self.0.live().settings.server.upgrade_sock {
+    fn has_successor(&self) -> bool {
+        match &self.0.settings().settings.server.upgrade_sock {
             Some(path) if path.exists() => return true,
             Some(path) => log::error!(
                 target: "turnpike", "SIGQUIT ignored: no process waits on {}; start `turnpike run --upgrade` first",
@@ -83,10 +83,10 @@ impl Watch {
 }
 
 /// Writes the access lines that wait, for so long.
-async fn last_lines(shared: &Arc<Shared>) {
+async fn flush_access_log(shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     let written = tokio::task::spawn_blocking(move || shared.access_log.flush());
-    match timeout(LAST_LINES, written).await {
+    match timeout(FINAL_FLUSH_TIMEOUT, written).await {
         Ok(Ok(Ok(_))) => {}
         Ok(Ok(Err(error))) => log::error!(target: "turnpike", "access lines were lost: {error}"),
         Ok(Err(error)) => log::error!(target: "turnpike", "access lines were lost: {error}"),
@@ -105,17 +105,17 @@ impl BackgroundService for Drain {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let _ = shutdown.wait_for(|down| *down).await;
         // Said already, unless the listeners were handed over: their new owner is as ready as we were.
-        self.shared.phase.drain();
+        self.shared.lifecycle.drain();
         match signal(SignalKind::interrupt()) {
             Ok(mut interrupt) => {
                 tokio::select! {
                     () = self.finish() => {}
-                    () = heard(&mut interrupt) => log::info!(target: "turnpike", "stopping at once"),
+                    () = received(&mut interrupt) => log::info!(target: "turnpike", "stopping at once"),
                 }
             }
             Err(_) => self.finish().await,
         }
-        last_lines(&self.shared).await;
+        flush_access_log(&self.shared).await;
         log::info!(target: "turnpike", "stopped");
         std::process::exit(0);
     }
@@ -124,11 +124,11 @@ impl BackgroundService for Drain {
 impl Drain {
     async fn finish(&self) {
         self.until_quiet(Instant::now() + self.grace).await;
-        let left = self.shared.phase.in_flight();
+        let left = self.shared.lifecycle.in_flight();
         if left > 0 {
             log::warn!(target: "turnpike", "the grace period is over: {left} requests are cut");
-            self.shared.phase.cut();
-            self.until_quiet(Instant::now() + LAST_WORDS).await;
+            self.shared.lifecycle.abort();
+            self.until_quiet(Instant::now() + ERROR_EVENT_TIMEOUT).await;
         }
     }
 
@@ -137,12 +137,12 @@ impl Drain {
         let mut busy = Instant::now();
         loop {
             let now = Instant::now();
-            if self.shared.phase.in_flight() > 0 {
+            if self.shared.lifecycle.in_flight() > 0 {
                 busy = now;
                 if now >= deadline {
                     return;
                 }
-            } else if now - busy >= QUIET {
+            } else if now - busy >= QUIET_PERIOD {
                 return;
             }
             sleep(Duration::from_millis(10)).await;
@@ -151,10 +151,10 @@ impl Drain {
 }
 
 /// Resolves when the process is told to stop (for commands that serve without Pingora).
-pub async fn told() {
+pub async fn shutdown_requested() {
     let wait = |kind| async move {
         match signal(kind) {
-            Ok(mut signal) => heard(&mut signal).await,
+            Ok(mut signal) => received(&mut signal).await,
             Err(_) => std::future::pending().await,
         }
     };
@@ -164,6 +164,6 @@ pub async fn told() {
     }
 }
 
-async fn heard(signal: &mut Signal) {
+async fn received(signal: &mut Signal) {
     signal.recv().await;
 }

@@ -31,13 +31,13 @@ pub struct BridgeOutcome {
 ///
 /// # Errors
 /// The caller left, or stopped reading, before the answer was complete.
-pub async fn answer(
+pub async fn serve(
     session: &mut Session,
     router: &Router,
-    mark: Option<(HeaderName, HeaderValue)>,
+    extra_header: Option<(HeaderName, HeaderValue)>,
     max_body: usize,
 ) -> Result<BridgeOutcome, Box<pingora_core::Error>> {
-    exchange::exchange(session.as_downstream_mut(), router, mark, max_body, BODY_TIMEOUT).await
+    exchange::serve(session.as_downstream_mut(), router, extra_header, max_body, BODY_TIMEOUT).await
 }
 
 #[cfg(test)]

@@ -15,12 +15,12 @@ use pingora_core::{Error, ErrorType, OrErr, Result};
 use std::time::Duration;
 
 /// A connection that carries one request and its answer.
-pub enum Connection {
+pub enum UpstreamConnection {
     H1(Box<Http1Session>),
     H2(Box<Http2Session>),
 }
 
-impl Connection {
+impl UpstreamConnection {
     pub(super) fn h1(mut session: Http1Session, peer: &HttpPeer) -> Self {
         session.write_timeout = peer.options.write_timeout;
         Self::H1(Box::new(session))
@@ -43,19 +43,24 @@ impl Connection {
     ///
     /// # Errors
     /// The connection's, or a head that cannot be sent.
-    pub async fn send_head(&mut self, mut head: Box<RequestHeader>, over: bool, tls: bool) -> Result<()> {
+    pub async fn send_header(
+        &mut self,
+        mut header: Box<RequestHeader>,
+        end_of_stream: bool,
+        tls: bool,
+    ) -> Result<()> {
         match self {
             Self::H1(session) => {
-                head.set_version(Version::HTTP_11);
-                session.write_request_header(head).await?;
+                header.set_version(Version::HTTP_11);
+                session.write_request_header(header).await?;
             }
             Self::H2(session) => {
-                head.set_version(Version::HTTP_2);
-                head.remove_header(&header::TRANSFER_ENCODING);
-                let host = head.remove_header(&header::HOST);
+                header.set_version(Version::HTTP_2);
+                header.remove_header(&header::TRANSFER_ENCODING);
+                let host = header.remove_header(&header::HOST);
                 let host = host.ok_or_else(|| Error::explain(ErrorType::InvalidHTTPHeader, "no host"))?;
-                head.set_uri(absolute(&head.uri, host.as_bytes(), tls)?);
-                session.write_request_header(head, over)?;
+                header.set_uri(absolute_uri(&header.uri, host.as_bytes(), tls)?);
+                session.write_request_header(header, end_of_stream)?;
             }
         }
         Ok(())
@@ -90,62 +95,62 @@ impl Connection {
     ///
     /// # Errors
     /// The connection's, or an answer that is none.
-    pub async fn piece(&mut self) -> Result<HttpTask> {
-        let mut piece = match self {
+    pub async fn read_task(&mut self) -> Result<HttpTask> {
+        let mut task = match self {
             Self::H1(session) => session.read_response_task().await?,
-            Self::H2(session) => h2_piece(session).await?,
+            Self::H2(session) => read_h2_task(session).await?,
         };
-        if let HttpTask::Header(head, over) = &mut piece {
-            as_http11(head, *over)?;
+        if let HttpTask::Header(header, end_of_stream) = &mut task {
+            as_http11(header, *end_of_stream)?;
         }
-        Ok(piece)
+        Ok(task)
     }
 }
 
-async fn h2_piece(session: &mut Http2Session) -> Result<HttpTask> {
+async fn read_h2_task(session: &mut Http2Session) -> Result<HttpTask> {
     if session.response_header().is_none() {
         session.read_response_header().await?;
-        let over = session.check_response_end_or_error()?;
-        let head = session.response_header().cloned();
-        let head = head.ok_or_else(|| Error::explain(ErrorType::InvalidH2, "no head was read"))?;
-        let asked = session.request_header().map(|head| &head.method);
-        if over && asked != Some(&Method::HEAD) && promises_body(&head) {
+        let end_of_stream = session.check_response_end_or_error()?;
+        let header = session.response_header().cloned();
+        let header = header.ok_or_else(|| Error::explain(ErrorType::InvalidH2, "no head was read"))?;
+        let request_method = session.request_header().map(|header| &header.method);
+        if end_of_stream && request_method != Some(&Method::HEAD) && announces_body(&header) {
             return Err(Error::explain(ErrorType::H2Error, "the body that was promised is missing"));
         }
-        return Ok(HttpTask::Header(Box::new(head), over));
+        return Ok(HttpTask::Header(Box::new(header), end_of_stream));
     }
     loop {
         let Some(chunk) = session.read_response_body().await? else { return Ok(HttpTask::Done) };
-        let over = session.check_response_end_or_error()?;
-        if over || !chunk.is_empty() {
-            return Ok(HttpTask::Body(Some(chunk), over));
+        let end_of_stream = session.check_response_end_or_error()?;
+        if end_of_stream || !chunk.is_empty() {
+            return Ok(HttpTask::Body(Some(chunk), end_of_stream));
         }
     }
 }
 
 /// An answer's head as HTTP/1.1 has it: a body whose end is told by the connection, or by HTTP/2, goes on in chunks.
-fn as_http11(head: &mut ResponseHeader, over: bool) -> Result<()> {
-    head.set_version(Version::HTTP_11);
-    let has_body = !over
-        && !head.status.is_informational()
-        && !matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let is_framed = head.headers.contains_key(header::CONTENT_LENGTH)
-        || head.headers.contains_key(header::TRANSFER_ENCODING);
+fn as_http11(header: &mut ResponseHeader, end_of_stream: bool) -> Result<()> {
+    header.set_version(Version::HTTP_11);
+    let has_body = !end_of_stream
+        && !header.status.is_informational()
+        && !matches!(header.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let is_framed = header.headers.contains_key(header::CONTENT_LENGTH)
+        || header.headers.contains_key(header::TRANSFER_ENCODING);
     if has_body && !is_framed {
-        head.insert_header(header::TRANSFER_ENCODING, "chunked")?;
+        header.insert_header(header::TRANSFER_ENCODING, "chunked")?;
     }
     Ok(())
 }
 
 /// The h2 crate does not look when the head is all there is.
-fn promises_body(head: &ResponseHeader) -> bool {
-    let none = matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let length = head.headers.get(header::CONTENT_LENGTH);
-    !none && length.is_some_and(|length| length.as_bytes().iter().any(|digit| *digit != b'0'))
+fn announces_body(header: &ResponseHeader) -> bool {
+    let bodiless = matches!(header.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let length = header.headers.get(header::CONTENT_LENGTH);
+    !bodiless && length.is_some_and(|length| length.as_bytes().iter().any(|digit| *digit != b'0'))
 }
 
 /// HTTP/2 puts the host into the address.
-fn absolute(uri: &Uri, host: &[u8], tls: bool) -> Result<Uri> {
+fn absolute_uri(uri: &Uri, host: &[u8], tls: bool) -> Result<Uri> {
     let authority = Authority::try_from(host).or_err(ErrorType::InvalidHTTPHeader, "unusable host")?;
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let uri =
@@ -157,18 +162,18 @@ fn absolute(uri: &Uri, host: &[u8], tls: bool) -> Result<Uri> {
 mod tests {
     use super::*;
 
-    fn head(status: u16, name: &'static str) -> ResponseHeader {
-        let mut head = ResponseHeader::build(status, None).unwrap();
-        head.set_version(Version::HTTP_2);
+    fn response_header(status: u16, name: &'static str) -> ResponseHeader {
+        let mut header = ResponseHeader::build(status, None).unwrap();
+        header.set_version(Version::HTTP_2);
         if !name.is_empty() {
-            head.insert_header(name, "1").unwrap();
+            header.insert_header(name, "1").unwrap();
         }
-        head
+        header
     }
 
     #[test]
-    fn a_body_whose_end_nothing_tells_goes_on_in_chunks() {
-        for (status, name, over, chunked) in [
+    fn a_body_of_unknown_length_is_chunked() {
+        for (status, name, end_of_stream, chunked) in [
             (200, "", false, true),
             (500, "", false, true),
             (200, "content-length", false, false),
@@ -178,28 +183,36 @@ mod tests {
             (304, "", false, false),
             (103, "", false, false),
         ] {
-            let mut head = head(status, name);
-            as_http11(&mut head, over).unwrap();
-            let told = head.headers.get(header::TRANSFER_ENCODING).is_some_and(|value| value == "chunked");
-            assert_eq!((told, head.version), (chunked, Version::HTTP_11), "{status} {name} {over}");
+            let mut header = response_header(status, name);
+            as_http11(&mut header, end_of_stream).unwrap();
+            let is_chunked =
+                header.headers.get(header::TRANSFER_ENCODING).is_some_and(|value| value == "chunked");
+            assert_eq!(
+                (is_chunked, header.version),
+                (chunked, Version::HTTP_11),
+                "{status} {name} {end_of_stream}"
+            );
         }
     }
 
     #[test]
-    fn a_promised_body_is_missed() {
-        assert!(promises_body(&head(200, "content-length")));
-        assert!(!promises_body(&head(304, "content-length")));
-        assert!(!promises_body(&head(200, "")));
-        let mut none = head(200, "");
+    fn an_announced_body_is_detected() {
+        assert!(announces_body(&response_header(200, "content-length")));
+        assert!(!announces_body(&response_header(304, "content-length")));
+        assert!(!announces_body(&response_header(200, "")));
+        let mut none = response_header(200, "");
         none.insert_header("content-length", "00").unwrap();
-        assert!(!promises_body(&none));
+        assert!(!announces_body(&none));
     }
 
     #[test]
     fn http2_has_the_host_in_the_address() {
         let path = Uri::from_static("/v1/chat?a=b");
-        assert_eq!(absolute(&path, b"a.example:8443", true).unwrap(), "https://a.example:8443/v1/chat?a=b");
-        assert_eq!(absolute(&Uri::from_static("*"), b"a", false).unwrap().path(), "*");
-        assert!(absolute(&path, b"a b", true).is_err());
+        assert_eq!(
+            absolute_uri(&path, b"a.example:8443", true).unwrap(),
+            "https://a.example:8443/v1/chat?a=b"
+        );
+        assert_eq!(absolute_uri(&Uri::from_static("*"), b"a", false).unwrap().path(), "*");
+        assert!(absolute_uri(&path, b"a b", true).is_err());
     }
 }

@@ -9,7 +9,7 @@
 //! default, skips DNS, lets documentation and benchmarking ranges pass and refuses every IPv6 literal.
 
 use super::origin::{Host, Origin};
-use super::ranges::{Class, Ranges, carried};
+use super::ranges::{Class, Ranges, embedded_ipv4};
 use crate::settings::{AllowRule, CustomHosts};
 use std::net::IpAddr;
 
@@ -102,7 +102,7 @@ impl HostRules {
             Host::Name(name) => class != Class::Metadata && rule.matches_name(name),
             Host::Ip(_) => false,
         };
-        if self.rules_for(origin).any(|rule| holds(rule, ip) || named(rule)) {
+        if self.rules_for(origin).any(|rule| rule_covers(rule, ip) || named(rule)) {
             return Ok(());
         }
         Err(match &origin.host {
@@ -119,8 +119,8 @@ impl HostRules {
 }
 
 /// An IPv6 address that carries an IPv4 one is opened by either.
-fn holds(rule: &AllowRule, ip: IpAddr) -> bool {
-    rule.contains_address(ip) || carried(ip).is_some_and(|v4| rule.contains_address(IpAddr::V4(v4)))
+fn rule_covers(rule: &AllowRule, ip: IpAddr) -> bool {
+    rule.contains_address(ip) || embedded_ipv4(ip).is_some_and(|v4| rule.contains_address(IpAddr::V4(v4)))
 }
 
 fn is_local(name: &str) -> bool {

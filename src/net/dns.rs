@@ -9,8 +9,8 @@
 mod names;
 mod system;
 
-pub use names::Answer;
-use names::{Entry, Names};
+pub use names::LookupResult;
+use names::{Entry, NameCache};
 pub use system::SystemResolver;
 
 use super::custom_host::HostRules;
@@ -22,11 +22,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Most names remembered of either kind.
-const MOST_NAMES: u64 = 4096;
+const MAX_NAMES: u64 = 4096;
 
 /// Why a host has no address for us.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NetError {
+pub enum ResolveError {
     /// The rules for custom hosts forbid it; worded for the caller.
     Refused(String),
     /// DNS says there is no such name, or it has no address.
@@ -35,17 +35,17 @@ pub enum NetError {
     Failed(String),
 }
 
-impl fmt::Display for NetError {
+impl fmt::Display for ResolveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NetError::Refused(text) => f.write_str(text),
-            NetError::NotFound => f.write_str("the host name does not exist or has no address"),
-            NetError::Failed(cause) => write!(f, "the host name could not be resolved: {cause}"),
+            ResolveError::Refused(text) => f.write_str(text),
+            ResolveError::NotFound => f.write_str("the host name does not exist or has no address"),
+            ResolveError::Failed(cause) => write!(f, "the host name could not be resolved: {cause}"),
         }
     }
 }
 
-impl std::error::Error for NetError {}
+impl std::error::Error for ResolveError {}
 
 /// Something that resolves names: the system's DNS, or a script in tests.
 #[async_trait]
@@ -55,27 +55,27 @@ pub trait Resolve: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`NetError::NotFound`] or [`NetError::Failed`].
-    async fn resolve(&self, name: &str, search: bool) -> Result<Answer, NetError>;
+    async fn resolve(&self, name: &str, search: bool) -> Result<LookupResult, ResolveError>;
 }
 
 /// Resolves and remembers. Cheap to share; works from any runtime.
 #[derive(Debug)]
 pub struct Dns {
     resolver: Arc<dyn Resolve>,
-    operators: Arc<Names>,
-    callers: Arc<Names>,
+    operators: Arc<NameCache>,
+    clients: Arc<NameCache>,
 }
 
 /// Where a host can be reached, best address first.
 #[derive(Debug, Clone)]
 pub struct Addresses {
-    known: Known,
+    list: AddressList,
     first: usize,
     port: u16,
 }
 
 #[derive(Debug, Clone)]
-enum Known {
+enum AddressList {
     Literal(IpAddr),
     Resolved(Arc<Entry>),
 }
@@ -88,7 +88,11 @@ impl Dns {
 
     /// Another resolver than the system's.
     pub fn with_resolver(resolver: Arc<dyn Resolve>) -> Self {
-        Self { resolver, operators: Names::new(true, MOST_NAMES), callers: Names::new(false, MOST_NAMES) }
+        Self {
+            resolver,
+            operators: NameCache::new(true, MAX_NAMES),
+            clients: NameCache::new(false, MAX_NAMES),
+        }
     }
 
     /// The addresses `origin` may be reached at; never empty. One forbidden address refuses the host: a
@@ -97,7 +101,7 @@ impl Dns {
     /// # Errors
     /// [`NetError`]; a resolver that fails is covered up for a trusted origin while its last good
     /// addresses are not older than ten minutes.
-    pub async fn addresses(&self, origin: &Origin, rules: &HostRules) -> Result<Addresses, NetError> {
+    pub async fn addresses(&self, origin: &Origin, rules: &HostRules) -> Result<Addresses, ResolveError> {
         self.addresses_at(origin, rules, Instant::now()).await
     }
 
@@ -106,39 +110,41 @@ impl Dns {
         origin: &Origin,
         rules: &HostRules,
         now: Instant,
-    ) -> Result<Addresses, NetError> {
-        rules.check_name(origin).map_err(NetError::Refused)?;
+    ) -> Result<Addresses, ResolveError> {
+        rules.check_name(origin).map_err(ResolveError::Refused)?;
         let name = match &origin.host {
-            Host::Ip(ip) => return Ok(Addresses { known: Known::Literal(*ip), first: 0, port: origin.port }),
+            Host::Ip(ip) => {
+                return Ok(Addresses { list: AddressList::Literal(*ip), first: 0, port: origin.port });
+            }
             Host::Name(name) => name,
         };
-        let entry = self.names(origin).entry(name, &self.resolver, now).await?;
+        let entry = self.cache_for(origin).entry(name, &self.resolver, now).await?;
         // Judged on every use, not when stored: the rules may have been reloaded since.
         for ip in entry.ips() {
-            rules.check_address(origin, *ip).map_err(NetError::Refused)?;
+            rules.check_address(origin, *ip).map_err(ResolveError::Refused)?;
         }
         let first = entry.first();
-        Ok(Addresses { known: Known::Resolved(entry), first, port: origin.port })
+        Ok(Addresses { list: AddressList::Resolved(entry), first, port: origin.port })
     }
 
     /// Tells that connecting to `address` failed, so that the next call begins with another one.
-    pub fn failed(&self, origin: &Origin, address: SocketAddr) {
+    pub fn connect_failed(&self, origin: &Origin, address: SocketAddr) {
         if let Host::Name(name) = &origin.host {
-            self.names(origin).failed(name, address.ip());
+            self.cache_for(origin).connect_failed(name, address.ip());
         }
     }
 
-    fn names(&self, origin: &Origin) -> &Arc<Names> {
-        if origin.trusted { &self.operators } else { &self.callers }
+    fn cache_for(&self, origin: &Origin) -> &Arc<NameCache> {
+        if origin.trusted { &self.operators } else { &self.clients }
     }
 }
 
 impl Addresses {
     /// All addresses, the one to try first first.
     pub fn iter(&self) -> impl Iterator<Item = SocketAddr> {
-        let ips = match &self.known {
-            Known::Literal(ip) => std::slice::from_ref(ip),
-            Known::Resolved(entry) => entry.ips(),
+        let ips = match &self.list {
+            AddressList::Literal(ip) => std::slice::from_ref(ip),
+            AddressList::Resolved(entry) => entry.ips(),
         };
         let (front, back) = ips.split_at_checked(self.first).unwrap_or((ips, &[]));
         back.iter().chain(front).map(|ip| SocketAddr::new(*ip, self.port))

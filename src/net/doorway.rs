@@ -20,33 +20,33 @@ const PREFACE_LENGTH: usize = 24;
 
 /// An app behind its doorway; give it to `Service::new` in the app's place.
 #[derive(Debug)]
-pub struct Doorway<A> {
+pub struct H2cGuard<A> {
     app: Arc<A>,
-    plain: Arc<WithoutH2c<A>>,
-    patience: Duration,
+    http1_only: Arc<Http1Only<A>>,
+    first_byte_timeout: Duration,
 }
 
 /// The same app, told that plain connections speak HTTP/1.
 #[derive(Debug)]
-struct WithoutH2c<A> {
+struct Http1Only<A> {
     app: Arc<A>,
     options: Option<HttpServerOptions>,
 }
 
-impl<A: HttpServerApp> Doorway<A> {
+impl<A: HttpServerApp> H2cGuard<A> {
     /// `patience` is how long a plain connection may be silent before its first byte.
-    pub fn new(app: A, patience: Duration) -> Self {
+    pub fn new(app: A, first_byte_timeout: Duration) -> Self {
         let app = Arc::new(app);
         let options = app.server_options().cloned().map(|mut options| {
             options.h2c = false;
             options
         });
-        let plain = Arc::new(WithoutH2c { app: Arc::clone(&app), options });
-        Self { app, plain, patience }
+        let http1_only = Arc::new(Http1Only { app: Arc::clone(&app), options });
+        Self { app, http1_only, first_byte_timeout }
     }
 
     /// Whether the connection opens with HTTP/2; `None` when it says nothing in time, or goes.
-    async fn speaks_h2(&self, stream: &mut Stream, shutdown: &ShutdownWatch) -> Option<bool> {
+    async fn is_h2(&self, stream: &mut Stream, shutdown: &ShutdownWatch) -> Option<bool> {
         let mut shutdown = shutdown.clone();
         let peek = async {
             let mut start = PREFACE_START.map(|_| 0);
@@ -54,27 +54,27 @@ impl<A: HttpServerApp> Doorway<A> {
                 return Some(false);
             }
             // Whoever says PRI must say all of it in time, too: the app waits for it without a limit.
-            let mut whole = [0; PREFACE_LENGTH];
-            stream.try_peek(&mut whole).await.ok()
+            let mut preface = [0; PREFACE_LENGTH];
+            stream.try_peek(&mut preface).await.ok()
         };
         tokio::select! {
-            said = tokio::time::timeout(self.patience, peek) => said.ok().flatten(),
+            detected = tokio::time::timeout(self.first_byte_timeout, peek) => detected.ok().flatten(),
             _ = shutdown.wait_for(|stop| *stop) => None,
         }
     }
 }
 
 #[async_trait]
-impl<A: HttpServerApp + Send + Sync + 'static> ServerApp for Doorway<A> {
+impl<A: HttpServerApp + Send + Sync + 'static> ServerApp for H2cGuard<A> {
     async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
         let h2c = self.app.server_options().is_some_and(|options| options.h2c);
         if !h2c || stream.get_ssl_digest().is_some() {
             return self.app.process_new(stream, shutdown).await;
         }
-        if self.speaks_h2(&mut stream, shutdown).await? {
+        if self.is_h2(&mut stream, shutdown).await? {
             self.app.process_new(stream, shutdown).await
         } else {
-            self.plain.process_new(stream, shutdown).await
+            self.http1_only.process_new(stream, shutdown).await
         }
     }
 
@@ -84,7 +84,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> ServerApp for Doorway<A> {
 }
 
 #[async_trait]
-impl<A: HttpServerApp + Send + Sync + 'static> HttpServerApp for WithoutH2c<A> {
+impl<A: HttpServerApp + Send + Sync + 'static> HttpServerApp for Http1Only<A> {
     async fn process_new_http(
         self: &Arc<Self>,
         session: ServerSession,

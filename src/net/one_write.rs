@@ -17,16 +17,16 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The largest body that is put behind its head, bytes: a larger one is not worth the copy.
-const MOST_JOINED: usize = 16 << 10;
+const MAX_COALESCED: usize = 16 << 10;
 
 /// What most heads have room in, bytes.
-const MOST_HEADS: usize = 1 << 10;
+const HEADER_CAPACITY: usize = 1 << 10;
 
 /// A stream that may hold a head back.
 #[derive(Debug)]
-pub struct OneWrite {
+pub struct CoalescedWrite {
     stream: Stream,
-    held: Vec<u8>,
+    buffered: Vec<u8>,
     sent: usize,
     stage: Stage,
 }
@@ -34,22 +34,22 @@ pub struct OneWrite {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The head is being written.
-    Head,
+    Header,
     /// The head was flushed: what comes next is the body.
     Body,
     /// Nothing more is held back.
-    Through,
+    Passthrough,
 }
 
-impl OneWrite {
+impl CoalescedWrite {
     /// `body`: how much follows the head at once, bytes.
     pub fn new(stream: Stream, body: usize) -> Self {
-        let stage = if body == 0 || body > MOST_JOINED { Stage::Through } else { Stage::Head };
-        let held = match stage {
-            Stage::Through => Vec::new(),
-            _ => Vec::with_capacity(MOST_HEADS + body),
+        let stage = if body == 0 || body > MAX_COALESCED { Stage::Passthrough } else { Stage::Header };
+        let buffered = match stage {
+            Stage::Passthrough => Vec::new(),
+            _ => Vec::with_capacity(HEADER_CAPACITY + body),
         };
-        Self { stream, held, sent: 0, stage }
+        Self { stream, buffered, sent: 0, stage }
     }
 
     /// The connection itself, for the next request.
@@ -58,50 +58,50 @@ impl OneWrite {
     }
 
     /// Sends what was held back.
-    fn poll_held(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        while let Some(rest) = self.held.get(self.sent..).filter(|rest| !rest.is_empty()) {
+    fn poll_send_buffered(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        while let Some(rest) = self.buffered.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
                 0 => return Poll::Ready(Err(Error::from(ErrorKind::WriteZero))),
                 written => self.sent += written,
             }
         }
-        self.held.clear();
+        self.buffered.clear();
         self.sent = 0;
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncRead for OneWrite {
+impl AsyncRead for CoalescedWrite {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, into)
     }
 }
 
-impl AsyncWrite for OneWrite {
+impl AsyncWrite for CoalescedWrite {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        if self.stage == Stage::Head || (self.stage == Stage::Body && bytes.len() <= MOST_JOINED) {
-            self.held.extend_from_slice(bytes);
+        if self.stage == Stage::Header || (self.stage == Stage::Body && bytes.len() <= MAX_COALESCED) {
+            self.buffered.extend_from_slice(bytes);
             if self.stage == Stage::Body {
-                self.stage = Stage::Through;
+                self.stage = Stage::Passthrough;
             }
             return Poll::Ready(Ok(bytes.len()));
         }
-        self.stage = Stage::Through;
-        ready!(self.poll_held(cx))?;
+        self.stage = Stage::Passthrough;
+        ready!(self.poll_send_buffered(cx))?;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        if self.stage == Stage::Head {
+        if self.stage == Stage::Header {
             self.stage = Stage::Body;
             return Poll::Ready(Ok(()));
         }
-        ready!(self.poll_held(cx))?;
+        ready!(self.poll_send_buffered(cx))?;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        ready!(self.poll_held(cx))?;
+        ready!(self.poll_send_buffered(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 
@@ -110,27 +110,27 @@ impl AsyncWrite for OneWrite {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        if self.stage != Stage::Through {
+        if self.stage != Stage::Passthrough {
             let first = slices.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
             return self.poll_write(cx, first);
         }
-        ready!(self.poll_held(cx))?;
+        ready!(self.poll_send_buffered(cx))?;
         Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stage == Stage::Through && self.stream.is_write_vectored()
+        self.stage == Stage::Passthrough && self.stream.is_write_vectored()
     }
 }
 
 #[async_trait]
-impl Shutdown for OneWrite {
+impl Shutdown for CoalescedWrite {
     async fn shutdown(&mut self) {
         self.stream.shutdown().await;
     }
 }
 
-impl UniqueID for OneWrite {
+impl UniqueID for CoalescedWrite {
     fn id(&self) -> UniqueIDType {
         self.stream.id()
     }
@@ -138,23 +138,23 @@ impl UniqueID for OneWrite {
 
 // Nobody asks for what follows while a request is under way, and Pingora would copy it for each one.
 
-impl Ssl for OneWrite {}
+impl Ssl for CoalescedWrite {}
 
-impl Peek for OneWrite {}
+impl Peek for CoalescedWrite {}
 
-impl GetTimingDigest for OneWrite {
+impl GetTimingDigest for CoalescedWrite {
     fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
         Vec::new()
     }
 }
 
-impl GetProxyDigest for OneWrite {
+impl GetProxyDigest for CoalescedWrite {
     fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
         None
     }
 }
 
-impl GetSocketDigest for OneWrite {
+impl GetSocketDigest for CoalescedWrite {
     fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
         None
     }
@@ -168,7 +168,7 @@ mod tests {
     /// Writes a request as Pingora does; tells how much had left before the body was written, and all of it.
     async fn sent(body: usize) -> (usize, Vec<u8>) {
         let (near, mut far) = duplex(1 << 20);
-        let mut stream = OneWrite::new(Box::new(near), body);
+        let mut stream = CoalescedWrite::new(Box::new(near), body);
         stream.write_all(b"POST / HTTP/1.1\r\n\r\n").await.unwrap();
         stream.flush().await.unwrap();
         let mut early = vec![0; 64];
@@ -188,12 +188,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_small_body_leaves_with_its_head_and_nothing_is_lost_or_moved() {
-        for (body, waits) in
-            [(1, true), (500, true), (MOST_JOINED, true), (MOST_JOINED + 1, false), (0, false)]
+    async fn a_small_body_is_sent_with_its_header_and_bytes_keep_their_order() {
+        for (body, coalesced) in
+            [(1, true), (500, true), (MAX_COALESCED, true), (MAX_COALESCED + 1, false), (0, false)]
         {
             let (early, all) = sent(body).await;
-            assert_eq!(early == 0, waits, "{body}");
+            assert_eq!(early == 0, coalesced, "{body}");
             let mut whole = b"POST / HTTP/1.1\r\n\r\n".to_vec();
             whole.extend(vec![b'x'; body]);
             whole.extend(b"more");
@@ -202,16 +202,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_larger_than_was_said_still_follows_its_head() {
+    async fn a_body_larger_than_announced_still_follows_its_header() {
         let (near, mut far) = duplex(1 << 20);
-        let mut stream = OneWrite::new(Box::new(near), 10);
+        let mut stream = CoalescedWrite::new(Box::new(near), 10);
         stream.write_all(b"head").await.unwrap();
         stream.flush().await.unwrap();
-        stream.write_all(&vec![b'x'; MOST_JOINED + 1]).await.unwrap();
+        stream.write_all(&vec![b'x'; MAX_COALESCED + 1]).await.unwrap();
         stream.flush().await.unwrap();
         drop(stream);
         let mut all = String::new();
         far.read_to_string(&mut all).await.unwrap();
-        assert!(all.starts_with("headxxx") && all.len() == 4 + MOST_JOINED + 1);
+        assert!(all.starts_with("headxxx") && all.len() == 4 + MAX_COALESCED + 1);
     }
 }

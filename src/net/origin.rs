@@ -8,9 +8,9 @@ use std::net::IpAddr;
 use url::Url;
 
 /// Longer URLs are no base URLs.
-const LONGEST_URL: usize = 2048;
+const MAX_URL_LENGTH: usize = 2048;
 /// Most labels in a host that a caller names (reference section 11, rule 4).
-const MOST_LABELS: usize = 10;
+const MAX_LABELS: usize = 10;
 
 /// A host as written in a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ impl Origin {
     /// may carry a password.
     pub fn parse(url: &str, trusted: bool) -> Result<Self, String> {
         let text = url.trim_matches(' ');
-        refuse_text(text, trusted)?;
+        check_text(text, trusted)?;
         let parsed = Url::parse(text).map_err(|error| format!("is not a valid URL: {error}"))?;
         let tls = match parsed.scheme() {
             "https" => true,
@@ -89,12 +89,12 @@ impl Origin {
 }
 
 /// What can only be seen in the text as written, before the parser normalises it.
-fn refuse_text(text: &str, trusted: bool) -> Result<(), String> {
+fn check_text(text: &str, trusted: bool) -> Result<(), String> {
     if text.is_empty() {
         return Err("is empty".to_owned());
     }
-    if text.len() > LONGEST_URL {
-        return Err(format!("is longer than {LONGEST_URL} bytes"));
+    if text.len() > MAX_URL_LENGTH {
+        return Err(format!("is longer than {MAX_URL_LENGTH} bytes"));
     }
     // The parser silently drops tabs and line breaks: what the operator reads would not be what is used.
     if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
@@ -136,8 +136,8 @@ fn checked_name(name: &str, trusted: bool) -> Result<Box<str>, String> {
     if name.len() > 253 || name.split('.').any(|label| label.is_empty() || label.len() > 63) {
         return Err("has a host with an empty or too long label".to_owned());
     }
-    if !trusted && name.split('.').count() > MOST_LABELS {
-        return Err(format!("has a host with more than {MOST_LABELS} labels"));
+    if !trusted && name.split('.').count() > MAX_LABELS {
+        return Err(format!("has a host with more than {MAX_LABELS} labels"));
     }
     Ok(name.into())
 }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_a_base_url_says() {
+    fn parses_base_urls() {
         // URL, tls, sni, authority, port, base path
         let rows = [
             ("https://api.openai.com/v1", true, "api.openai.com", "api.openai.com", 443, "/v1"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_base_url_whoever_wrote_it() {
+    fn rejects_invalid_base_urls() {
         for url in [
             "",
             "   ",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn no_error_repeats_what_was_written() {
+    fn errors_do_not_repeat_the_url() {
         for url in ["https://user:s3cret@example.com", "s3cret", "https://s3cret.", "https://x/?key=s3cret"] {
             let error = Origin::parse(url, false).unwrap_err();
             assert!(!error.contains("s3cret"), "{error}");

@@ -33,33 +33,33 @@ pub enum Protocol {
 
 /// How to dial a peer.
 #[derive(Debug, Clone)]
-pub struct Dial {
+pub struct PeerOptions {
     pub protocol: Protocol,
     /// For the TCP handshake, and again for the TLS handshake.
-    pub connect: Duration,
+    pub connect_timeout: Duration,
     /// For both handshakes together.
-    pub total_connect: Duration,
+    pub total_connect_timeout: Duration,
     /// Longest silence while reading an answer; none by default, models think for minutes.
-    pub read: Option<Duration>,
+    pub read_timeout: Option<Duration>,
     /// Longest stall while writing a request.
-    pub write: Option<Duration>,
+    pub write_timeout: Option<Duration>,
     /// How long an idle connection stays in the pool.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// Whose connections these are: peers of different tenants never share one.
     pub tenant: u64,
     /// Trusted instead of the system's authorities.
-    pub ca: Option<Arc<Ca>>,
+    pub ca: Option<Arc<TrustRoots>>,
 }
 
-impl Default for Dial {
+impl Default for PeerOptions {
     fn default() -> Self {
         Self {
             protocol: Protocol::H2H1,
-            connect: Duration::from_secs(5),
-            total_connect: Duration::from_secs(10),
-            read: None,
-            write: Some(Duration::from_secs(60)),
-            idle: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(5),
+            total_connect_timeout: Duration::from_secs(10),
+            read_timeout: None,
+            write_timeout: Some(Duration::from_secs(60)),
+            idle_timeout: Duration::from_secs(60),
             tenant: 0,
             ca: None,
         }
@@ -70,12 +70,12 @@ impl Default for Dial {
 ///
 /// Each new connection of such a peer builds its TLS settings anew and resumes no session; use it where
 /// the system's authorities do not do.
-pub struct Ca {
+pub struct TrustRoots {
     certificates: Arc<[WrappedX509]>,
     digest: u64,
 }
 
-impl Ca {
+impl TrustRoots {
     /// Reads one or more PEM certificates.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Ca {
             let der = der.map_err(|error| format!("is not valid PEM: {error}"))?;
             roots.add(der.clone()).map_err(|error| format!("has an unusable certificate: {error}"))?;
             digest.update(&der);
-            certificates.push(wrapped(der.to_vec())?);
+            certificates.push(parse_certificate(der.to_vec())?);
         }
         if certificates.is_empty() {
             return Err("has no certificate".to_owned());
@@ -99,14 +99,14 @@ impl Ca {
     }
 }
 
-impl fmt::Debug for Ca {
+impl fmt::Debug for TrustRoots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Ca({} certificates, {:016x})", self.certificates.len(), self.digest)
     }
 }
 
 /// Pingora's parser panics on what it cannot read, and is pickier than rustls; this runs at start only.
-fn wrapped(der: Vec<u8>) -> Result<WrappedX509, String> {
+fn parse_certificate(der: Vec<u8>) -> Result<WrappedX509, String> {
     std::panic::catch_unwind(|| WrappedX509::new(der, parse_x509))
         .map_err(|_| "has a certificate that Pingora cannot read".to_owned())
 }
@@ -115,21 +115,21 @@ fn wrapped(der: Vec<u8>) -> Result<WrappedX509, String> {
 ///
 /// Always with a group key: Pingora's own pool key leaves out the authorities and ALPN, so a connection
 /// verified with one tenant's CA would be handed to another tenant.
-pub fn peer(origin: &Origin, address: SocketAddr, dial: &Dial) -> HttpPeer {
+pub fn peer(origin: &Origin, address: SocketAddr, peer_options: &PeerOptions) -> HttpPeer {
     // The name stands in plain peers, too: it is part of the pool key.
     let mut peer = HttpPeer::new(address, origin.tls, origin.sni().to_owned());
-    let h2 = origin.tls && dial.protocol == Protocol::H2H1;
-    peer.group_key = group_key(origin, dial, h2);
+    let h2 = origin.tls && peer_options.protocol == Protocol::H2H1;
+    peer.group_key = group_key(origin, peer_options, h2);
     let options = &mut peer.options;
     options.alpn = if h2 { ALPN::H2H1 } else { ALPN::H1 };
     options.max_h2_streams = if h2 { H2_STREAMS } else { 1 };
-    options.connection_timeout = Some(dial.connect);
-    options.total_connection_timeout = Some(dial.total_connect);
-    options.read_timeout = dial.read;
-    options.write_timeout = dial.write;
-    options.idle_timeout = Some(dial.idle);
+    options.connection_timeout = Some(peer_options.connect_timeout);
+    options.total_connection_timeout = Some(peer_options.total_connect_timeout);
+    options.read_timeout = peer_options.read_timeout;
+    options.write_timeout = peer_options.write_timeout;
+    options.idle_timeout = Some(peer_options.idle_timeout);
     if origin.tls {
-        options.ca = dial.ca.as_ref().map(|ca| Arc::clone(&ca.certificates));
+        options.ca = peer_options.ca.as_ref().map(|ca| Arc::clone(&ca.certificates));
     }
     options.tcp_keepalive = Some(TcpKeepalive {
         idle: Duration::from_secs(30),
@@ -142,12 +142,12 @@ pub fn peer(origin: &Origin, address: SocketAddr, dial: &Dial) -> HttpPeer {
     peer
 }
 
-fn group_key(origin: &Origin, dial: &Dial, h2: bool) -> u64 {
+fn group_key(origin: &Origin, peer_options: &PeerOptions, h2: bool) -> u64 {
     let mut hasher = DefaultHasher::new();
     origin.trusted.hash(&mut hasher);
     h2.hash(&mut hasher);
-    dial.tenant.hash(&mut hasher);
-    dial.ca.as_ref().filter(|_| origin.tls).map(|ca| ca.digest).hash(&mut hasher);
+    peer_options.tenant.hash(&mut hasher);
+    peer_options.ca.as_ref().filter(|_| origin.tls).map(|ca| ca.digest).hash(&mut hasher);
     hasher.finish()
 }
 

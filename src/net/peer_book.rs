@@ -6,7 +6,7 @@
 //! settings' business.
 
 use super::origin::Origin;
-use super::peer::{Dial, Protocol, peer};
+use super::peer::{PeerOptions, Protocol, peer};
 use parking_lot::Mutex;
 use pingora_core::upstreams::peer::{HttpPeer, Peer};
 use std::collections::HashMap;
@@ -14,96 +14,108 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Most callers' peers that may keep connections at a time.
-const MOST_POOLED: usize = 4096;
+const MAX_POOLED: usize = 4096;
 /// Most callers' peers that may ever speak HTTP/2 in this process.
-const MOST_H2: usize = 4096;
+const MAX_H2: usize = 4096;
 /// A peer unused for this long makes room; longer than any connection idles in the pool.
-const FORGET_AFTER: Duration = Duration::from_secs(600);
+const PEER_TTL: Duration = Duration::from_secs(600);
 /// Looking for room takes a walk over all peers: not more often than this.
-const WALK_EVERY: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Remembers callers' peers and makes those beyond the bound un-poolable.
 #[derive(Debug)]
-pub struct PeerBook {
-    known: Mutex<Known>,
-    most_pooled: usize,
-    most_h2: usize,
+pub struct PeerLimit {
+    table: Mutex<PeerTable>,
+    max_pooled: usize,
+    max_h2: usize,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    peers: HashMap<u64, Seen>,
-    h2_granted: usize,
-    walked: Option<Instant>,
+struct PeerTable {
+    peers: HashMap<u64, PeerEntry>,
+    h2_count: usize,
+    swept_at: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Seen {
-    last: Instant,
+struct PeerEntry {
+    last_used: Instant,
     h2: bool,
 }
 
 /// What a peer may keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Grant {
-    Everything,
+enum PoolingLevel {
+    Full,
     /// Connections are pooled, on HTTP/1.1 only: its pool nodes are given back.
     PooledH1,
     /// A new HTTP/1.1 connection each time.
-    Nothing,
+    Unpooled,
 }
 
-impl Default for PeerBook {
+impl Default for PeerLimit {
     fn default() -> Self {
-        Self { known: Mutex::default(), most_pooled: MOST_POOLED, most_h2: MOST_H2 }
+        Self { table: Mutex::default(), max_pooled: MAX_POOLED, max_h2: MAX_H2 }
     }
 }
 
-impl PeerBook {
+impl PeerLimit {
     /// Like [`peer`], within the bound. The first 4,096 peers of callers get all they ask for; beyond, they
     /// speak HTTP/1.1, and while 4,096 are in use a new one gets a fresh connection for each request.
-    pub fn peer(&self, origin: &Origin, address: SocketAddr, dial: &Dial, now: Instant) -> HttpPeer {
-        let wanted = peer(origin, address, dial);
+    pub fn peer(
+        &self,
+        origin: &Origin,
+        address: SocketAddr,
+        peer_options: &PeerOptions,
+        now: Instant,
+    ) -> HttpPeer {
+        let full_peer = peer(origin, address, peer_options);
         if origin.trusted {
-            return wanted;
+            return full_peer;
         }
-        let h2 = origin.tls && dial.protocol == Protocol::H2H1;
-        match self.grant(wanted.reuse_hash(), h2, now) {
-            Grant::Everything => wanted,
-            Grant::PooledH1 => peer(origin, address, &Dial { protocol: Protocol::H1, ..dial.clone() }),
-            Grant::Nothing => {
+        let h2 = origin.tls && peer_options.protocol == Protocol::H2H1;
+        match self.pooling_level(full_peer.reuse_hash(), h2, now) {
+            PoolingLevel::Full => full_peer,
+            PoolingLevel::PooledH1 => {
+                peer(origin, address, &PeerOptions { protocol: Protocol::H1, ..peer_options.clone() })
+            }
+            PoolingLevel::Unpooled => {
                 let idle = Duration::ZERO;
-                peer(origin, address, &Dial { protocol: Protocol::H1, idle, ..dial.clone() })
+                peer(
+                    origin,
+                    address,
+                    &PeerOptions { protocol: Protocol::H1, idle_timeout: idle, ..peer_options.clone() },
+                )
             }
         }
     }
 
-    fn grant(&self, key: u64, h2: bool, now: Instant) -> Grant {
-        let mut known = self.known.lock();
-        let known = &mut *known;
-        if let Some(seen) = known.peers.get_mut(&key) {
-            seen.last = now;
-            return if h2 && !seen.h2 { Grant::PooledH1 } else { Grant::Everything };
+    fn pooling_level(&self, key: u64, h2: bool, now: Instant) -> PoolingLevel {
+        let mut table = self.table.lock();
+        let table = &mut *table;
+        if let Some(entry) = table.peers.get_mut(&key) {
+            entry.last_used = now;
+            return if h2 && !entry.h2 { PoolingLevel::PooledH1 } else { PoolingLevel::Full };
         }
-        if known.peers.len() >= self.most_pooled && !known.make_room(self.most_pooled, now) {
-            return Grant::Nothing;
+        if table.peers.len() >= self.max_pooled && !table.make_room(self.max_pooled, now) {
+            return PoolingLevel::Unpooled;
         }
-        let h2_granted = h2 && known.h2_granted < self.most_h2;
-        known.h2_granted += usize::from(h2_granted);
-        known.peers.insert(key, Seen { last: now, h2: h2_granted });
-        if h2 && !h2_granted { Grant::PooledH1 } else { Grant::Everything }
+        let h2_allowed = h2 && table.h2_count < self.max_h2;
+        table.h2_count += usize::from(h2_allowed);
+        table.peers.insert(key, PeerEntry { last_used: now, h2: h2_allowed });
+        if h2 && !h2_allowed { PoolingLevel::PooledH1 } else { PoolingLevel::Full }
     }
 }
 
-impl Known {
+impl PeerTable {
     /// Forgets peers nobody used lately; whether there is room now.
-    fn make_room(&mut self, most: usize, now: Instant) -> bool {
-        if self.walked.is_some_and(|walked| now < walked + WALK_EVERY) {
+    fn make_room(&mut self, max_peers: usize, now: Instant) -> bool {
+        if self.swept_at.is_some_and(|swept_at| now < swept_at + SWEEP_INTERVAL) {
             return false;
         }
-        self.walked = Some(now);
-        self.peers.retain(|_, seen| now < seen.last + FORGET_AFTER);
-        self.peers.len() < most
+        self.swept_at = Some(now);
+        self.peers.retain(|_, entry| now < entry.last_used + PEER_TTL);
+        self.peers.len() < max_peers
     }
 }
 
@@ -112,57 +124,57 @@ mod tests {
     use super::*;
     use pingora_core::protocols::ALPN;
 
-    fn book(most_pooled: usize, most_h2: usize) -> PeerBook {
-        PeerBook { known: Mutex::default(), most_pooled, most_h2 }
+    fn limit(max_pooled: usize, max_h2: usize) -> PeerLimit {
+        PeerLimit { table: Mutex::default(), max_pooled, max_h2 }
     }
 
-    fn dial(book: &PeerBook, n: u8, trusted: bool, now: Instant) -> HttpPeer {
+    fn peer_for(limit: &PeerLimit, n: u8, trusted: bool, now: Instant) -> HttpPeer {
         let origin = Origin::parse(&format!("https://h{n}.example.com"), trusted).unwrap();
         let address = SocketAddr::from(([1, 1, 1, n], 443));
-        book.peer(&origin, address, &Dial::default(), now)
+        limit.peer(&origin, address, &PeerOptions::default(), now)
     }
 
-    fn kept(peer: &HttpPeer) -> (bool, bool) {
+    fn keeps(peer: &HttpPeer) -> (bool, bool) {
         (peer.options.idle_timeout != Some(Duration::ZERO), matches!(peer.options.alpn, ALPN::H2H1))
     }
 
     #[test]
-    fn callers_peers_beyond_the_bound_keep_no_connection() {
-        let book = book(2, 10);
+    fn client_peers_beyond_the_bound_keep_no_connection() {
+        let limit = limit(2, 10);
         let now = Instant::now();
-        assert_eq!(kept(&dial(&book, 1, false, now)), (true, true));
-        assert_eq!(kept(&dial(&book, 2, false, now)), (true, true));
-        assert_eq!(kept(&dial(&book, 3, false, now)), (false, false));
-        assert_eq!(kept(&dial(&book, 1, false, now)), (true, true), "a known peer keeps its place");
+        assert_eq!(keeps(&peer_for(&limit, 1, false, now)), (true, true));
+        assert_eq!(keeps(&peer_for(&limit, 2, false, now)), (true, true));
+        assert_eq!(keeps(&peer_for(&limit, 3, false, now)), (false, false));
+        assert_eq!(keeps(&peer_for(&limit, 1, false, now)), (true, true), "a known peer keeps its place");
         for n in 10..20 {
-            assert_eq!(kept(&dial(&book, n, true, now)), (true, true), "operators are not counted");
+            assert_eq!(keeps(&peer_for(&limit, n, true, now)), (true, true), "operators are not counted");
         }
-        assert_eq!(book.known.lock().peers.len(), 2);
+        assert_eq!(limit.table.lock().peers.len(), 2);
     }
 
     #[test]
     fn unused_peers_make_room() {
-        let book = book(2, 10);
+        let limit = limit(2, 10);
         let start = Instant::now();
-        dial(&book, 1, false, start);
-        dial(&book, 2, false, start);
-        let used = start + FORGET_AFTER - Duration::from_secs(1);
-        dial(&book, 2, false, used);
-        let later = start + FORGET_AFTER;
-        assert_eq!(kept(&dial(&book, 3, false, later)), (true, true));
-        assert_eq!(kept(&dial(&book, 1, false, later)), (false, false), "2 and 3 are in use");
+        peer_for(&limit, 1, false, start);
+        peer_for(&limit, 2, false, start);
+        let used = start + PEER_TTL - Duration::from_secs(1);
+        peer_for(&limit, 2, false, used);
+        let later = start + PEER_TTL;
+        assert_eq!(keeps(&peer_for(&limit, 3, false, later)), (true, true));
+        assert_eq!(keeps(&peer_for(&limit, 1, false, later)), (false, false), "2 and 3 are in use");
     }
 
     #[test]
-    fn http_2_is_granted_so_many_times_in_a_life() {
-        let book = book(10, 2);
+    fn http_2_is_allowed_for_a_bounded_number_of_peers() {
+        let limit = limit(10, 2);
         let now = Instant::now();
         for n in 1..=2 {
-            assert_eq!(kept(&dial(&book, n, false, now)), (true, true));
+            assert_eq!(keeps(&peer_for(&limit, n, false, now)), (true, true));
         }
         for _ in 0..2 {
-            assert_eq!(kept(&dial(&book, 3, false, now)), (true, false));
+            assert_eq!(keeps(&peer_for(&limit, 3, false, now)), (true, false));
         }
-        assert_eq!(kept(&dial(&book, 1, false, now)), (true, true));
+        assert_eq!(keeps(&peer_for(&limit, 1, false, now)), (true, true));
     }
 }

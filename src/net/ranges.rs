@@ -81,11 +81,11 @@ impl Default for Ranges {
 impl Ranges {
     /// What `ip` is when it is not on the public internet; `None` when it is.
     pub fn special(&self, ip: IpAddr) -> Option<(&'static str, Class)> {
-        let seen = carried(ip).map_or(ip, IpAddr::V4);
-        if let Some(&(_, what, class)) = self.rows.iter().find(|(net, ..)| net.contains(&seen)) {
+        let effective = embedded_ipv4(ip).map_or(ip, IpAddr::V4);
+        if let Some(&(_, what, class)) = self.rows.iter().find(|(net, ..)| net.contains(&effective)) {
             return Some((what, class));
         }
-        match seen {
+        match effective {
             IpAddr::V6(ip) if ip.segments()[0] & 0xe000 != 0x2000 => Some(("reserved", Reserved)),
             _ => None,
         }
@@ -93,7 +93,7 @@ impl Ranges {
 }
 
 /// The IPv4 address a packet to `ip` ends up at: v4-mapped, NAT64 (64:ff9b::/96) and 6to4 (2002::/16).
-pub fn carried(ip: IpAddr) -> Option<Ipv4Addr> {
+pub fn embedded_ipv4(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(v6) = ip else { return None };
     let [a, b, c, _, _, _, g, h] = v6.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::too_many_lines, reason = "a table")]
-    fn first_and_last_address_of_each_range_and_the_neighbours() {
+    fn range_boundaries_and_their_neighbours() {
         let rows = [
             ("0.0.0.0", Some(Reserved)),
             ("0.255.255.255", Some(Reserved)),

@@ -20,16 +20,16 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
 /// Token answers are a few kilobytes.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BODY_BYTES: usize = 64 << 10;
 /// The whole call, with all its body.
-const LIMIT: Duration = Duration::from_secs(10);
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Where there is no metadata server, packets to it vanish: nobody should wait long to learn that.
-const METADATA_CONNECT_LIMIT: Duration = Duration::from_secs(1);
+const METADATA_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why nothing was brought back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failed {
+pub enum FetchError {
     /// This address is not called for this account; worded for the caller.
     Refused(String),
     /// No answer we can use; for the log.
@@ -37,13 +37,13 @@ pub enum Failed {
 }
 
 /// Makes side calls. Cheap until the first one.
-pub struct SideCalls {
+pub struct TokenHttpClient {
     /// Authorities in place of the machine's, as for providers.
     ca_file: Option<PathBuf>,
     tls: OnceLock<Result<ClientConfig, String>>,
 }
 
-impl SideCalls {
+impl TokenHttpClient {
     pub fn new(ca_file: Option<PathBuf>) -> Self {
         Self { ca_file, tls: OnceLock::new() }
     }
@@ -55,38 +55,42 @@ impl SideCalls {
     /// [`Failed`]; no text holds a query, a header or a body.
     pub async fn run(
         &self,
-        errand: &TokenRequest,
+        token_request: &TokenRequest,
         by_operator: bool,
         dns: &Dns,
         rules: &HostRules,
-    ) -> Result<TokenResponse, Failed> {
-        if errand.is_metadata && !by_operator {
-            return Err(Failed::Refused(MACHINE.to_owned()));
+    ) -> Result<TokenResponse, FetchError> {
+        if token_request.is_metadata && !by_operator {
+            return Err(FetchError::Refused(MACHINE_IDENTITY_REFUSED.to_owned()));
         }
-        if errand.is_metadata
-            && let Some(local) = Local::of(&errand.url)
+        if token_request.is_metadata
+            && let Some(local) = LocalSource::parse(&token_request.url)
         {
             return local.read().await;
         }
-        let bounded = tokio::time::timeout(LIMIT, self.send(errand, by_operator, dns, rules));
-        bounded.await.unwrap_or_else(|_| Err(Failed::Broken(format!("no answer within {LIMIT:?}"))))
+        let bounded =
+            tokio::time::timeout(REQUEST_TIMEOUT, self.send(token_request, by_operator, dns, rules));
+        bounded
+            .await
+            .unwrap_or_else(|_| Err(FetchError::Broken(format!("no answer within {REQUEST_TIMEOUT:?}"))))
     }
 
     async fn send(
         &self,
-        errand: &TokenRequest,
+        token_request: &TokenRequest,
         by_operator: bool,
         dns: &Dns,
         rules: &HostRules,
-    ) -> Result<TokenResponse, Failed> {
-        let origin = origin(errand, by_operator)?;
+    ) -> Result<TokenResponse, FetchError> {
+        let origin = origin(token_request, by_operator)?;
         let addresses = dns.addresses(&origin, rules).await.map_err(|why| match why {
-            super::dns::NetError::Refused(why) => Failed::Refused(why),
-            other => Failed::Broken(format!("{}: {other}", origin.authority())),
+            super::dns::ResolveError::Refused(why) => FetchError::Refused(why),
+            other => FetchError::Broken(format!("{}: {other}", origin.authority())),
         })?;
         let addresses: Vec<_> = addresses.iter().collect();
-        let broken = |why: reqwest::Error| Failed::Broken(format!("{}: {}", origin.authority(), told(why)));
-        let connect = if errand.is_metadata { METADATA_CONNECT_LIMIT } else { CONNECT_LIMIT };
+        let broken =
+            |why: reqwest::Error| FetchError::Broken(format!("{}: {}", origin.authority(), error_chain(why)));
+        let connect = if token_request.is_metadata { METADATA_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT };
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(self.tls()?)
             .no_proxy()
@@ -99,16 +103,16 @@ impl SideCalls {
             .build()
             .map_err(broken)?;
         let request = client
-            .request(errand.method.clone(), &errand.url)
-            .headers(errand.headers.clone())
-            .body(errand.body.clone());
-        let mut answer = request.send().await.map_err(broken)?;
-        let status = answer.status().as_u16();
+            .request(token_request.method.clone(), &token_request.url)
+            .headers(token_request.headers.clone())
+            .body(token_request.body.clone());
+        let mut response = request.send().await.map_err(broken)?;
+        let status = response.status().as_u16();
         let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(broken)? {
-            if body.len() + chunk.len() > MOST_BYTES {
-                return Err(Failed::Broken(format!(
-                    "{}: the answer is over {MOST_BYTES} bytes",
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            if body.len() + chunk.len() > MAX_BODY_BYTES {
+                return Err(FetchError::Broken(format!(
+                    "{}: the answer is over {MAX_BODY_BYTES} bytes",
                     origin.authority()
                 )));
             }
@@ -118,8 +122,8 @@ impl SideCalls {
     }
 
     /// The same authorities that providers are trusted by.
-    fn tls(&self) -> Result<ClientConfig, Failed> {
-        let made = self.tls.get_or_init(|| {
+    fn tls(&self) -> Result<ClientConfig, FetchError> {
+        let config = self.tls.get_or_init(|| {
             let mut roots = RootCertStore::empty();
             match &self.ca_file {
                 Some(path) => load_ca_file_into_store(path, &mut roots),
@@ -132,34 +136,36 @@ impl SideCalls {
                 .map_err(|why| why.to_string())?;
             Ok(config.with_root_certificates(roots).with_no_client_auth())
         });
-        made.clone().map_err(|why| Failed::Broken(format!("authorities: {why}")))
+        config.clone().map_err(|why| FetchError::Broken(format!("authorities: {why}")))
     }
 }
 
-impl fmt::Debug for SideCalls {
+impl fmt::Debug for TokenHttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SideCalls").field("ca_file", &self.ca_file).finish_non_exhaustive()
     }
 }
 
 /// What a caller is told who would borrow the machine's identity.
-const MACHINE: &str = "This way of signing in uses an identity of the gateway's own machine, which only \
+const MACHINE_IDENTITY_REFUSED: &str = "This way of signing in uses an identity of the gateway's own machine, which only \
                        accounts the operator wrote may use: stored providers and saved configs, without a \
                        host named by the caller. Name one of these, or send credentials of your own.";
 
 /// Where the errand goes, when it may go there at all.
-fn origin(errand: &TokenRequest, by_operator: bool) -> Result<Origin, Failed> {
-    let bare = errand.url.split(['?', '#']).next().unwrap_or_default();
+fn origin(token_request: &TokenRequest, by_operator: bool) -> Result<Origin, FetchError> {
+    let bare = token_request.url.split(['?', '#']).next().unwrap_or_default();
     let origin = Origin::parse(bare, by_operator)
-        .map_err(|why| Failed::Refused(format!("The address of the token server {why}.")))?;
+        .map_err(|why| FetchError::Refused(format!("The address of the token server {why}.")))?;
     let loopback = matches!(origin.host, Host::Ip(ip) if ip.is_loopback());
-    if errand.is_metadata && !origin.tls && !loopback && !is_metadata(&origin.host) {
-        return Err(Failed::Broken(format!("{} is no metadata server", origin.authority())));
+    if token_request.is_metadata && !origin.tls && !loopback && !is_metadata(&origin.host) {
+        return Err(FetchError::Broken(format!("{} is no metadata server", origin.authority())));
     }
     // Plain HTTP would show credentials to the network; not on the machine itself.
-    let is_shown = !origin.tls && !errand.is_metadata;
+    let is_shown = !origin.tls && !token_request.is_metadata;
     if is_shown && !(by_operator && loopback) {
-        return Err(Failed::Refused("The address of the token server must begin with https://.".to_owned()));
+        return Err(FetchError::Refused(
+            "The address of the token server must begin with https://.".to_owned(),
+        ));
     }
     Ok(origin)
 }
@@ -177,29 +183,31 @@ fn is_metadata(host: &Host) -> bool {
 }
 
 /// What is found on the machine itself, without a network.
-enum Local<'a> {
+enum LocalSource<'a> {
     Variable(&'a str),
     File(&'a str),
 }
 
-impl<'a> Local<'a> {
-    fn of(url: &'a str) -> Option<Self> {
-        url.strip_prefix("env:").map(Local::Variable).or_else(|| url.strip_prefix("file:").map(Local::File))
+impl<'a> LocalSource<'a> {
+    fn parse(url: &'a str) -> Option<Self> {
+        url.strip_prefix("env:")
+            .map(LocalSource::Variable)
+            .or_else(|| url.strip_prefix("file:").map(LocalSource::File))
     }
 
     /// 404 where it is not there, as a server would say it.
-    async fn read(&self) -> Result<TokenResponse, Failed> {
+    async fn read(&self) -> Result<TokenResponse, FetchError> {
         let found = match self {
-            Local::Variable(name) => std::env::var(name).ok().map(String::into_bytes),
-            Local::File(path) => match tokio::fs::File::open(path).await {
+            LocalSource::Variable(name) => std::env::var(name).ok().map(String::into_bytes),
+            LocalSource::File(path) => match tokio::fs::File::open(path).await {
                 Ok(file) => {
                     let mut body = Vec::new();
-                    let read = file.take(MOST_BYTES as u64).read_to_end(&mut body).await;
-                    read.map_err(|why| Failed::Broken(format!("{path}: {why}")))?;
+                    let read = file.take(MAX_BODY_BYTES as u64).read_to_end(&mut body).await;
+                    read.map_err(|why| FetchError::Broken(format!("{path}: {why}")))?;
                     Some(body)
                 }
                 Err(why) if why.kind() == std::io::ErrorKind::NotFound => None,
-                Err(why) => return Err(Failed::Broken(format!("{path}: {why}"))),
+                Err(why) => return Err(FetchError::Broken(format!("{path}: {why}"))),
             },
         };
         Ok(found.map_or(TokenResponse { status: 404, body: Vec::new() }, |body| TokenResponse {
@@ -210,14 +218,14 @@ impl<'a> Local<'a> {
 }
 
 /// An error and what is behind it, without the URL: a query may hold a credential.
-fn told(error: reqwest::Error) -> String {
+fn error_chain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
-    let mut behind = error.source();
-    while let Some(cause) = behind {
+    let mut source = error.source();
+    while let Some(cause) = source {
         text.push_str(": ");
         text.push_str(&cause.to_string());
-        behind = cause.source();
+        source = cause.source();
     }
     text
 }

@@ -4,22 +4,22 @@
 //! Order is meaning: nobody's body is read before we know who sends it. What a step means lives in its own
 //! file or room; here is only the order, and what each step needs of the one before.
 
-use super::ctx::{Ctx, Errand, new_trace_id};
-use super::head::{Names, edit_request};
-use super::known::Known;
+use super::ctx::{AttemptHandle, Ctx, new_trace_id};
+use super::head::{HeaderCase, edit_request_headers};
+use super::known::RequestEnv;
 use super::{Gateway, answer, authorize, failure, handover, orchestrate, upstream};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
 use crate::api::trace::TraceParent;
 use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
-use crate::route::attempt::{Attempt, REPLAYED, Request};
+use crate::route::attempt::{Attempt, PINGORA_RETRY_BUFFER, Request};
 use crate::route::compile::{Sources, compile};
-use crate::route::leaf::Leaf;
-use crate::route::plan::{Plan, Why};
-use crate::route::told::Told;
-use crate::route::tree::Tree;
-use crate::state::live::Live;
+use crate::route::leaf::Target;
+use crate::route::plan::{Plan, Reason};
+use crate::route::told::RequestSnapshot;
+use crate::route::tree::CompiledConfig;
+use crate::state::live::SettingsSnapshot;
 use crate::state::who;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
@@ -30,81 +30,86 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The most of `x-gateway-metadata` an access line carries, bytes.
-const MOST_METADATA: usize = 4096;
+const MAX_METADATA_BYTES: usize = 4096;
 
 /// Takes a request in. `Ok(true)`: it was answered. `Ok(false)`: Pingora takes it upstream.
-pub(super) async fn request(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
-    begin(gateway, session, ctx);
-    let call = match door(gateway, session, ctx) {
-        Ok(Door::Control) => return Box::pin(handover::answer(gateway, session, ctx)).await,
-        Ok(Door::Data(call)) => call,
-        Err(error) => return Err(failure::of_ours(ctx, error)),
+pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    start(gateway, session, ctx);
+    let call = match classify(gateway, session, ctx) {
+        Ok(Plane::Control) => return Box::pin(handover::serve(gateway, session, ctx)).await,
+        Ok(Plane::Data(call)) => call,
+        Err(error) => return Err(failure::fail_request(ctx, error)),
     };
-    if let Err(error) = upstream::check_hop(&session.req_header().headers) {
+    if let Err(error) = upstream::check_connection_header(&session.req_header().headers) {
         session.set_keepalive(None);
-        return Err(failure::of_ours(ctx, error));
+        return Err(failure::fail_request(ctx, error));
     }
-    let mut read = match body(session, ctx, &call).await {
-        Ok(body) => request_of(session, call, body),
-        Err(error) => return Err(failure::of_ours(ctx, error)),
+    let mut request = match read_body(session, ctx, &call).await {
+        Ok(body) => build_request(session, call, body),
+        Err(error) => return Err(failure::fail_request(ctx, error)),
     };
-    let tree = match plan(gateway, session, ctx, &mut read) {
-        Ok(tree) => tree,
-        Err(error) => return Err(failure::of_ours(ctx, error)),
+    let config = match resolve_config(gateway, session, ctx, &mut request) {
+        Ok(config) => config,
+        Err(error) => return Err(failure::fail_request(ctx, error)),
     };
-    if let Err(error) = hold_upload(session, ctx, &tree, &mut read).await {
-        return Err(failure::of_ours(ctx, error));
+    if let Err(error) = buffer_upload(session, ctx, &config, &mut request).await {
+        return Err(failure::fail_request(ctx, error));
     }
-    if read.body.is_none() && !session.is_body_done() {
-        let told = welcome(session).await;
-        told.map_err(|error| failure::of_ours(ctx, error))?;
+    if request.body.is_none() && !session.is_body_done() {
+        let sent = send_continue(session).await;
+        sent.map_err(|error| failure::fail_request(ctx, error))?;
     }
-    let mut known = known(gateway, session, ctx, &tree, &read);
-    let mut plan = Plan::new(Arc::clone(&tree), read.model.clone());
-    let Some(first) = plan.first(&mut known) else {
-        return Err(failure::of_ours(ctx, Error::internal("a config without a target")));
+    let mut env = routing_env(gateway, session, ctx, &config, &request);
+    let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
+    let Some(first) = plan.first(&mut env) else {
+        return Err(failure::fail_request(ctx, Error::internal("a config without a target")));
     };
-    let drive = Drive { plan, request: read, known, first };
-    ctx.record.is_plain = tree.is_plain();
-    match tree.is_plain() || session.is_upgrade_req() {
-        true => plain(gateway, session, ctx, drive).await,
-        false => orchestrate(gateway, session, ctx, drive, None).await,
+    let admitted = Admitted { plan, request: request, env, first };
+    ctx.record.is_single_attempt = config.is_single_attempt();
+    match config.is_single_attempt() || session.is_upgrade_req() {
+        true => dispatch_single(gateway, session, ctx, admitted).await,
+        false => orchestrate(gateway, session, ctx, admitted, None).await,
     }
 }
 
 /// What is known when the first target is.
-struct Drive {
+struct Admitted {
     plan: Plan,
     request: Request,
-    known: Known,
-    first: (Arc<Leaf>, Why),
+    env: RequestEnv,
+    first: (Arc<Target>, Reason),
 }
 
 /// One target, one try: Pingora takes it there itself, unless the answer must be held.
-async fn plain(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx, drive: Drive) -> Result<bool> {
-    let attempt = match Attempt::new(Arc::clone(&drive.first.0), &drive.request) {
+async fn dispatch_single(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut Ctx,
+    admitted: Admitted,
+) -> Result<bool> {
+    let attempt = match Attempt::new(Arc::clone(&admitted.first.0), &admitted.request) {
         Ok(attempt) => attempt,
-        Err(error) => return Err(failure::of_ours(ctx, error)),
+        Err(error) => return Err(failure::fail_request(ctx, error)),
     };
-    if attempt.local.is_some() {
-        ctx.errand = Some(Errand::new(Arc::new(attempt)));
-        Box::pin(answer::local(session, ctx)).await?;
+    if attempt.local_response.is_some() {
+        ctx.attempt_handle = Some(AttemptHandle::new(Arc::new(attempt)));
+        Box::pin(answer::send_local(session, ctx)).await?;
         return Ok(true);
     }
-    if !goes_direct(session, &drive.request, &attempt) {
-        return orchestrate(gateway, session, ctx, drive, Some(attempt)).await;
+    if !is_passthrough(session, &admitted.request, &attempt) {
+        return orchestrate(gateway, session, ctx, admitted, Some(attempt)).await;
     }
-    let names = Names::of_request(ctx, &attempt.leaf, session.is_upgrade_req());
+    let case = HeaderCase::for_request(ctx, &attempt.target, session.is_upgrade_req());
     // Pingora copies the head it sends on. Written as a whole address, its target must stay as it was written.
-    if names == Names::Lower && session.req_header().raw_path().starts_with(b"/") {
-        edit_request(session.req_header_mut(), names, |_| {});
+    if case == HeaderCase::Lower && session.req_header().raw_path().starts_with(b"/") {
+        edit_request_headers(session.req_header_mut(), case, |_| {});
     }
-    let errand = Errand::new(Arc::new(attempt));
-    ctx.errand = Some(errand.clone());
+    let handle = AttemptHandle::new(Arc::new(attempt));
+    ctx.attempt_handle = Some(handle.clone());
     // An upgraded connection has no other way than the direct one.
-    match authorize::authorized(gateway, session, ctx, &errand, None).await {
+    match authorize::acquire_credentials(gateway, session, ctx, &handle, None).await {
         Ok(()) => Ok(false),
-        Err(error) => Err(failure::of_ours(ctx, error)),
+        Err(error) => Err(failure::fail_request(ctx, error)),
     }
 }
 
@@ -113,54 +118,65 @@ async fn orchestrate(
     gateway: &Gateway,
     session: &mut Session,
     ctx: &mut Ctx,
-    drive: Drive,
-    made: Option<Attempt>,
+    admitted: Admitted,
+    prepared: Option<Attempt>,
 ) -> Result<bool> {
-    let Drive { plan, request, known, first: (leaf, why) } = drive;
+    let Admitted { plan, request, env, first: (target, reason) } = admitted;
     let driver = orchestrate::Drive {
         gateway,
         session,
         ctx,
         plan,
         request,
-        known,
-        made: made.map(Box::new),
+        known: env,
+        made: prepared.map(Box::new),
         begun: false,
         rescue: None,
         stale: false,
     };
-    driver.run(orchestrate::Turn { leaf, wait: Duration::ZERO, why }).await?;
+    driver.run(orchestrate::Turn { leaf: target, wait: Duration::ZERO, why: reason }).await?;
     Ok(true)
 }
 
 /// What the plan may ask about.
-fn known(gateway: &Gateway, session: &Session, ctx: &Ctx, tree: &Tree, request: &Request) -> Known {
-    let live = ctx.live.as_ref().filter(|_| tree.asks_facts());
-    let told = live.map(|live| {
-        let head = session.req_header();
-        Box::new(Told {
-            live: Arc::clone(live),
-            headers: head.headers.clone(),
+fn routing_env(
+    gateway: &Gateway,
+    session: &Session,
+    ctx: &Ctx,
+    config: &CompiledConfig,
+    request: &Request,
+) -> RequestEnv {
+    let snapshot = ctx.snapshot.as_ref().filter(|_| config.uses_facts());
+    let request_snapshot = snapshot.map(|snapshot| {
+        let header = session.req_header();
+        Box::new(RequestSnapshot {
+            snapshot: Arc::clone(snapshot),
+            headers: header.headers.clone(),
             metadata: ctx.record.metadata.as_ref().map(|metadata| metadata.get().to_owned()),
-            pathname: head.uri.path().to_owned(),
+            pathname: header.uri.path().to_owned(),
             body: request.body.clone(),
         })
     });
-    Known { shared: Arc::clone(&gateway.shared), key: ctx.record.key.clone(), told }
+    RequestEnv {
+        shared: Arc::clone(&gateway.shared),
+        key_name: ctx.record.key.clone(),
+        request: request_snapshot,
+    }
 }
 
 /// An upload that could have to be sent twice is held, when it is not too large; what streams by can be sent
 /// once only.
-async fn hold_upload(
+async fn buffer_upload(
     session: &mut Session,
     ctx: &mut Ctx,
-    tree: &Tree,
+    config: &CompiledConfig,
     request: &mut Request,
 ) -> std::result::Result<(), Error> {
-    let limit = ctx.live.as_ref().map_or(0, |live| live.settings.limits.max_body_bytes);
+    let limit = ctx.snapshot.as_ref().map_or(0, |snapshot| snapshot.settings.limits.max_body_bytes);
     let length = content_length(&session.req_header().headers);
-    let holds = request.body.is_none() && tree.may_repeat() && length.is_some_and(|n| n > 0 && n <= limit);
-    if holds && !session.is_upgrade_req() {
+    let buffers =
+        request.body.is_none() && config.may_repeat() && length.is_some_and(|n| n > 0 && n <= limit);
+    if buffers && !session.is_upgrade_req() {
         let bytes = collect(session, length, limit).await?;
         ctx.record.bytes_in = bytes.len() as u64;
         request.body = Some(Body::opaque(bytes));
@@ -169,39 +185,39 @@ async fn hold_upload(
 }
 
 /// Which plane a request is for.
-enum Door {
+enum Plane {
     Control,
-    Data(Call),
+    Data(ApiCall),
 }
 
 /// What a request to the data plane is for.
-struct Call {
+struct ApiCall {
     operation: Operation,
     /// Where the path below the version segment, and below `proxy/`, begins.
-    below: usize,
+    path_offset: usize,
     /// It came by `/v1/proxy/`, which passes what it does not understand.
     is_proxied: bool,
 }
 
 /// Everything starts here: trace id, settings in force, the count of requests under way.
-fn begin(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
-    let live = gateway.shared.live_arc();
-    let head = session.req_header();
-    ctx.trace_id = trace_id(&head.headers, &live);
-    ctx.is_http10 = head.version == http::Version::HTTP_10;
-    ctx.under_way = Some(gateway.shared.phase.enter());
-    if gateway.shared.phase.is_draining() {
+fn start(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
+    let snapshot = gateway.shared.settings_arc();
+    let header = session.req_header();
+    ctx.trace_id = trace_id(&header.headers, &snapshot);
+    ctx.is_http10 = header.version == http::Version::HTTP_10;
+    ctx.in_flight = Some(gateway.shared.lifecycle.enter());
+    if gateway.shared.lifecycle.is_draining() {
         session.set_keepalive(None);
     }
     // HTTP/2 sessions do not come through the front: their time limits are set here.
-    session.set_read_timeout(Some(live.settings.limits.body_timeout));
-    session.set_write_timeout(Some(live.settings.limits.write_timeout));
-    ctx.live = Some(live);
+    session.set_read_timeout(Some(snapshot.settings.limits.body_timeout));
+    session.set_write_timeout(Some(snapshot.settings.limits.write_timeout));
+    ctx.snapshot = Some(snapshot);
 }
 
 /// The caller's trace id, the trace of its `traceparent`, or a new one.
-fn trace_id(headers: &HeaderMap, live: &Live) -> String {
-    let given = live.trace_headers.iter().find_map(|name| headers.get(name)?.to_str().ok());
+fn trace_id(headers: &HeaderMap, snapshot: &SettingsSnapshot) -> String {
+    let given = snapshot.trace_headers.iter().find_map(|name| headers.get(name)?.to_str().ok());
     if let Some(id) = given.filter(|id| !id.is_empty() && id.len() <= 256) {
         return id.to_owned();
     }
@@ -210,55 +226,59 @@ fn trace_id(headers: &HeaderMap, live: &Live) -> String {
 }
 
 /// Who calls, and what for.
-fn door(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result::Result<Door, Error> {
-    let Some(live) = &ctx.live else { return Err(Error::internal("no settings")) };
-    let head = session.req_header();
-    let path = head.uri.path();
-    let below = path.strip_prefix("/v1/");
+fn classify(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result::Result<Plane, Error> {
+    let Some(snapshot) = &ctx.snapshot else { return Err(Error::internal("no settings")) };
+    let header = session.req_header();
+    let path = header.uri.path();
+    let relative_path = path.strip_prefix("/v1/");
     // Dialect first: whatever fails from here on is told in it.
-    let proxied = below.and_then(|below| below.strip_prefix("proxy/"));
-    let relative = proxied.or(below);
+    let passthrough_path = relative_path.and_then(|rest| rest.strip_prefix("proxy/"));
+    let relative = passthrough_path.or(relative_path);
     if let Some(relative) = relative {
-        ctx.operation = Operation::find(&head.method, relative);
+        ctx.operation = Operation::find(&header.method, relative);
     }
-    if gateway.handover.owns_path(path) {
-        return Ok(Door::Control);
+    if gateway.control_routes.owns_path(path) {
+        return Ok(Plane::Control);
     }
-    let who = who::find(&head.headers, live)?;
-    ctx.record.key = who.name;
-    ctx.bearer_is_ours = who.by_bearer;
+    let identity = who::authenticate(&header.headers, snapshot)?;
+    ctx.record.key = identity.name;
+    ctx.bearer_is_service_key = identity.by_bearer;
     let Some(relative) = relative.filter(|relative| !relative.is_empty()) else {
         return Err(Error::not_found(format!(
             "There is nothing at {path}. The API is below /v1, for example /v1/chat/completions."
         )));
     };
-    if below.is_some_and(|below| gateway.handover.owns(below)) {
-        return Ok(Door::Control);
+    if relative_path.is_some_and(|rest| gateway.control_routes.owns(rest)) {
+        return Ok(Plane::Control);
     }
-    if !matches!(head.method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
+    if !matches!(header.method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
         return Err(Error::method_not_allowed(format!(
             "{} is not passed on. Use POST, GET, PUT or DELETE.",
-            head.method
+            header.method
         )));
     }
-    let is_proxied = proxied.is_some();
+    let is_proxied = passthrough_path.is_some();
     ctx.is_proxied = is_proxied;
-    let below = path.len() - relative.len();
-    Ok(Door::Data(Call { operation: ctx.operation, below, is_proxied }))
+    let path_offset = path.len() - relative.len();
+    Ok(Plane::Data(ApiCall { operation: ctx.operation, path_offset, is_proxied }))
 }
 
 /// Reads the body where it may choose the target; leaves it to stream where nothing needs it.
-async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result::Result<Option<Body>, Error> {
-    let limit = ctx.live.as_ref().map_or(0, |live| live.settings.limits.max_body_bytes);
-    let head = session.req_header();
-    let length = content_length(&head.headers);
-    let compressed = head.headers.contains_key(header::CONTENT_ENCODING);
+async fn read_body(
+    session: &mut Session,
+    ctx: &mut Ctx,
+    call: &ApiCall,
+) -> std::result::Result<Option<Body>, Error> {
+    let limit = ctx.snapshot.as_ref().map_or(0, |snapshot| snapshot.settings.limits.max_body_bytes);
+    let header = session.req_header();
+    let length = content_length(&header.headers);
+    let compressed = header.headers.contains_key(header::CONTENT_ENCODING);
     // Any other path: JSON is read so that @slug/model and override_params work there too; what is too long
     // to read streams through as it comes.
-    let passed_on = call.is_proxied || call.operation == Operation::Passthrough;
+    let is_passthrough = call.is_proxied || call.operation == Operation::Passthrough;
     let wanted = match call.operation.body_kind() {
-        _ if passed_on => {
-            is_json(&head.headers) && !compressed && length.is_some_and(|n| n > 0 && n <= limit)
+        _ if is_passthrough => {
+            is_json(&header.headers) && !compressed && length.is_some_and(|n| n > 0 && n <= limit)
         }
         kind => kind == BodyKind::Json,
     };
@@ -275,7 +295,7 @@ async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result:
     let waiting = Instant::now();
     // Only what passes as it is may go direct, and then Pingora replays what it buffered; a length that is not told
     // may be small.
-    if passed_on && length.is_none_or(|length| length <= REPLAYED) {
+    if is_passthrough && length.is_none_or(|length| length <= PINGORA_RETRY_BUFFER) {
         session.downstream_session.enable_retry_buffering();
     }
     let bytes = collect(session, length, limit).await?;
@@ -283,19 +303,19 @@ async fn body(session: &mut Session, ctx: &mut Ctx, call: &Call) -> std::result:
     ctx.record.bytes_in = bytes.len() as u64;
     match Body::parse(bytes.clone()) {
         Ok(body) => Ok(Some(body)),
-        Err(_) if passed_on => Ok(Some(Body::opaque(bytes))),
+        Err(_) if is_passthrough => Ok(Some(Body::opaque(bytes))),
         Err(_) if bytes.is_empty() => {
             Err(Error::bad_request("The request body must be a JSON object, and it is empty."))
         }
-        Err(why) => Err(Error::bad_request(format!("The request body must be a JSON object: {why}."))),
+        Err(reason) => Err(Error::bad_request(format!("The request body must be a JSON object: {reason}."))),
     }
 }
 
 /// Tells a caller that waits to be asked for its body to send it: the provider never hears of that.
-async fn welcome(session: &mut Session) -> std::result::Result<(), Error> {
+async fn send_continue(session: &mut Session) -> std::result::Result<(), Error> {
     if session.req_header().headers.contains_key(header::EXPECT) {
-        let told = session.downstream_session.write_continue_response().await;
-        told.map_err(|_| Error::client_closed())?;
+        let sent = session.downstream_session.write_continue_response().await;
+        sent.map_err(|_| Error::client_closed())?;
     }
     Ok(())
 }
@@ -306,83 +326,83 @@ async fn collect(
     length: Option<usize>,
     limit: usize,
 ) -> std::result::Result<Bytes, Error> {
-    welcome(session).await?;
+    send_continue(session).await?;
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
     loop {
-        let piece = match session.downstream_session.read_request_body().await {
-            Ok(piece) => piece,
+        let chunk = match session.downstream_session.read_request_body().await {
+            Ok(chunk) => chunk,
             Err(error) => {
                 // Where the body ends is unknown now: what follows must not be taken for a request.
                 session.set_keepalive(None);
                 return Err(failure::translate(&error.into_down(), None));
             }
         };
-        let Some(piece) = piece else { break };
-        if whole.len() + first.as_ref().map_or(0, Bytes::len) + piece.len() > limit {
+        let Some(chunk) = chunk else { break };
+        if whole.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > limit {
             return Err(Error::body_too_large(limit as u64));
         }
         match first.take() {
-            None if whole.is_empty() => first = Some(piece),
-            None => whole.extend_from_slice(&piece),
+            None if whole.is_empty() => first = Some(chunk),
+            None => whole.extend_from_slice(&chunk),
             Some(before) => {
-                whole.reserve(length.unwrap_or(2 * before.len()).max(before.len() + piece.len()));
+                whole.reserve(length.unwrap_or(2 * before.len()).max(before.len() + chunk.len()));
                 whole.extend_from_slice(&before);
-                whole.extend_from_slice(&piece);
+                whole.extend_from_slice(&chunk);
             }
         }
     }
     Ok(first.unwrap_or_else(|| whole.freeze()))
 }
 
-fn request_of(session: &Session, call: Call, body: Option<Body>) -> Request {
-    let head = session.req_header();
-    let Call { operation, below, is_proxied } = call;
-    let mut request = Request::new(operation, head.method.clone(), head.uri.clone(), below, body);
+fn build_request(session: &Session, call: ApiCall, body: Option<Body>) -> Request {
+    let header = session.req_header();
+    let ApiCall { operation, path_offset, is_proxied } = call;
+    let mut request = Request::new(operation, header.method.clone(), header.uri.clone(), path_offset, body);
     request.is_proxied = is_proxied;
     request
 }
 
 /// The tree the request asks for: remembered, or compiled now.
-fn plan(
+fn resolve_config(
     gateway: &Gateway,
     session: &Session,
     ctx: &mut Ctx,
     request: &mut Request,
-) -> std::result::Result<Arc<Tree>, Error> {
-    let Some(live) = ctx.live.clone() else { return Err(Error::internal("no settings")) };
+) -> std::result::Result<Arc<CompiledConfig>, Error> {
+    let Some(snapshot) = ctx.snapshot.clone() else { return Err(Error::internal("no settings")) };
     let headers = &session.req_header().headers;
-    let asked = GatewayHeaders::read(headers, &live.settings.header_prefixes)?;
-    let bearer = asked.bearer.filter(|_| !ctx.bearer_is_ours);
-    ctx.record.metadata = asked
+    let gateway_headers = GatewayHeaders::read(headers, &snapshot.settings.header_prefixes)?;
+    let bearer = gateway_headers.bearer.filter(|_| !ctx.bearer_is_service_key);
+    ctx.record.metadata = gateway_headers
         .metadata
-        .filter(|text| text.len() <= MOST_METADATA)
+        .filter(|text| text.len() <= MAX_METADATA_BYTES)
         .and_then(|text| RawValue::from_string(text.to_owned()).ok());
     let sources = Sources {
-        settings: &live.settings,
-        hosts: &live.hosts,
-        asked: &asked,
+        settings: &snapshot.settings,
+        hosts: &snapshot.hosts,
+        gateway_headers: &gateway_headers,
         bearer,
         model_slug: request.slug.as_deref(),
     };
-    let key = sources.key(live.generation);
-    let known = key.as_deref().and_then(|key| gateway.trees.find(key));
-    let tree = match known {
-        Some(tree) => tree,
+    let key = sources.key(snapshot.generation);
+    let cached = key.as_deref().and_then(|key| gateway.config_cache.get(key));
+    let config = match cached {
+        Some(config) => config,
         None => {
-            let tree = Arc::new(compile(&sources)?);
+            let config = Arc::new(compile(&sources)?);
             if let Some(key) = key {
-                gateway.trees.keep(key, &tree);
+                gateway.config_cache.insert(key, &config);
             }
-            tree
+            config
         }
     };
-    request.check(&tree)?;
-    Ok(tree)
+    request.check(&config)?;
+    Ok(config)
 }
 
 /// Whether Pingora may take the request upstream itself.
-fn goes_direct(session: &Session, request: &Request, attempt: &Attempt) -> bool {
+fn is_passthrough(session: &Session, request: &Request, attempt: &Attempt) -> bool {
     if session.is_upgrade_req() {
         return attempt.translation.is_none();
     }

@@ -3,8 +3,8 @@
 //! Bytes are changed only where an answer in the caller's shape has an accent, or an error has a shape of its
 //! own; whole translations are `translate`'s. What comes of the watching is read by `record`.
 
-use super::ctx::{Ctx, Errand};
-use super::head::{self, Names};
+use super::ctx::{AttemptHandle, Ctx};
+use super::head::{self, HeaderCase};
 use crate::api::chat::ProviderError;
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;
@@ -19,137 +19,140 @@ use pingora_proxy::Session;
 use std::time::Instant;
 
 /// Puts the gateway's headers on the final answer and starts watching its body.
-pub(super) fn head(answer: &mut ResponseHeader, ctx: &mut Ctx) {
-    if answer.status.is_informational() && answer.status != http::StatusCode::SWITCHING_PROTOCOLS {
+pub(super) fn response_filter(response: &mut ResponseHeader, ctx: &mut Ctx) {
+    if response.status.is_informational() && response.status != http::StatusCode::SWITCHING_PROTOCOLS {
         return;
     }
-    let media = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = response.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // A compressed answer tells nothing, and an event of ours inside it would only spoil it.
-    let readable = !answer.headers.contains_key(CONTENT_ENCODING);
+    let readable = !response.headers.contains_key(CONTENT_ENCODING);
     let streamed = readable && is_media(media, "text/event-stream");
     let json = readable && is_media(media, "application/json");
-    let length = answer.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let length = response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     ctx.record.streamed = streamed;
-    ctx.rewriter = if readable { rewriter(answer, ctx, streamed, length) } else { None };
+    ctx.rewriter = if readable { rewriter(response, ctx, streamed, length) } else { None };
     ctx.tap = (streamed || json).then(|| Tap::new(ctx.operation, streamed, json, length));
-    head::edit_answer(answer, Names::of_answer(ctx, answer), |headers| {
+    head::edit_response_headers(response, HeaderCase::for_response(ctx, response), |headers| {
         if ctx.rewriter.is_some() {
             headers.remove(CONTENT_LENGTH);
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
-        label(headers, ctx);
+        add_gateway_headers(headers, ctx);
     });
 }
 
 /// What an answer that keeps the provider's shape needs all the same: an error in a shape the caller does
 /// not know is put into one it does, and an accent is put right.
-fn rewriter(answer: &ResponseHeader, ctx: &Ctx, streamed: bool, length: Option<usize>) -> Option<Rewriter> {
-    let attempt = &ctx.errand.as_ref()?.attempt;
-    let status = answer.status.as_u16();
+fn rewriter(response: &ResponseHeader, ctx: &Ctx, streamed: bool, length: Option<usize>) -> Option<Rewriter> {
+    let attempt = &ctx.attempt_handle.as_ref()?.attempt;
+    let status = response.status.as_u16();
     if status >= 400 {
-        let plain = ctx.operation.is_unified() && ctx.operation != Operation::Realtime && !ctx.is_proxied;
-        let told = plain && length != Some(0) && !streamed;
-        let refusal = ErrorResponseTranslation {
+        let printable = ctx.operation.is_unified() && ctx.operation != Operation::Realtime && !ctx.is_proxied;
+        let translates = printable && length != Some(0) && !streamed;
+        let error_response = ErrorResponseTranslation {
             status,
             dialect: ctx.operation.dialect(),
-            provider: attempt.leaf.provider.id(),
+            provider: attempt.target.provider.id(),
             trace_id: ctx.trace_id.clone(),
         };
-        return told.then(|| Rewriter::error_response(refusal));
+        return translates.then(|| Rewriter::error_response(error_response));
     }
     let translation = attempt.translation.as_ref().filter(|translation| translation.is_patch())?;
     Some(translation.rewriter(streamed, &ctx.trace_id, 0))
 }
 
 /// The gateway's headers on an answer.
-pub(super) fn label(headers: &mut HeaderMap, ctx: &Ctx) {
-    if let Some(Errand { attempt, .. }) = &ctx.errand {
-        headers.insert(head::PROVIDER, HeaderValue::from_static(attempt.leaf.provider.id()));
-        head::put(headers, head::OPTION_INDEX, &attempt.leaf.index);
+pub(super) fn add_gateway_headers(headers: &mut HeaderMap, ctx: &Ctx) {
+    if let Some(AttemptHandle { attempt, .. }) = &ctx.attempt_handle {
+        headers.insert(head::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
+        head::insert_str(headers, head::OPTION_INDEX, &attempt.target.path);
         headers.insert(head::RETRIES, ctx.record.retries_text());
         headers.insert(head::CACHE_STATUS, HeaderValue::from_static("DISABLED"));
-        if ctx.record.is_a_story() {
-            head::put(headers, head::ATTEMPTS, &ctx.record.attempts_text());
+        if ctx.record.shows_attempts() {
+            head::insert_str(headers, head::ATTEMPTS, &ctx.record.attempts_text());
         }
         if !attempt.warnings.is_empty() {
-            head::put(headers, head::WARNINGS, &warnings(&attempt.warnings));
+            head::insert_str(headers, head::WARNINGS, &warnings(&attempt.warnings));
         }
     }
-    trace(headers, ctx);
+    add_trace_id(headers, ctx);
     if ctx.is_http10 {
         headers.remove(TRANSFER_ENCODING);
     }
 }
 
 /// Answers with what the gateway knows by itself.
-pub(super) async fn local(session: &mut Session, ctx: &mut Ctx) -> Result<()> {
-    let Some(body) = ctx.errand.as_ref().and_then(|errand| errand.attempt.local.clone()) else {
+pub(super) async fn send_local(session: &mut Session, ctx: &mut Ctx) -> Result<()> {
+    let Some(body) = ctx.attempt_handle.as_ref().and_then(|handle| handle.attempt.local_response.clone())
+    else {
         return Ok(());
     };
-    let mut head = ResponseHeader::build_no_case(http::StatusCode::OK, Some(8))?;
-    head::edit_answer(&mut head, Names::Lower, |headers| {
+    let mut response = ResponseHeader::build_no_case(http::StatusCode::OK, Some(8))?;
+    head::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_LENGTH, body.len().into());
-        label(headers, ctx);
+        add_gateway_headers(headers, ctx);
     });
     ctx.record.bytes_out = body.len() as u64;
     ctx.record.first_byte = Some(Instant::now());
-    session.write_response_header(Box::new(head), false).await?;
+    session.write_response_header(Box::new(response), false).await?;
     session.write_response_body(Some(body), true).await
 }
 
 /// The head of a stream that is begun before it is known what it will be.
-pub(super) fn early_head(ctx: &Ctx) -> Result<ResponseHeader> {
-    let mut head = ResponseHeader::build_no_case(http::StatusCode::OK, Some(6))?;
-    head::edit_answer(&mut head, Names::Lower, |headers| {
+pub(super) fn early_header(ctx: &Ctx) -> Result<ResponseHeader> {
+    let mut response = ResponseHeader::build_no_case(http::StatusCode::OK, Some(6))?;
+    head::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         if !ctx.is_http10 {
             headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
-        trace(headers, ctx);
+        add_trace_id(headers, ctx);
     });
-    Ok(head)
+    Ok(response)
 }
 
 /// A provider's error that came with a good status: told with the status its words mean.
-pub(super) fn refusal(
-    mut head: Box<ResponseHeader>,
-    fault: &ProviderError,
+pub(super) fn provider_error(
+    mut response: Box<ResponseHeader>,
+    provider_error: &ProviderError,
     ctx: &mut Ctx,
 ) -> Result<Vec<HttpTask>> {
-    let provider = ctx.errand.as_ref().map(|errand| errand.attempt.leaf.provider.id());
-    let body = Bytes::from(fault.body(ctx.operation.dialect(), provider, Some(&ctx.trace_id)));
-    head.set_status(http::StatusCode::from_u16(fault.status).unwrap_or(http::StatusCode::BAD_GATEWAY))?;
-    head::edit_answer(&mut head, Names::Lower, |headers| {
+    let provider = ctx.attempt_handle.as_ref().map(|handle| handle.attempt.target.provider.id());
+    let body = Bytes::from(provider_error.body(ctx.operation.dialect(), provider, Some(&ctx.trace_id)));
+    response.set_status(
+        http::StatusCode::from_u16(provider_error.status).unwrap_or(http::StatusCode::BAD_GATEWAY),
+    )?;
+    head::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
             headers.remove(name);
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_LENGTH, body.len().into());
-        label(headers, ctx);
+        add_gateway_headers(headers, ctx);
     });
     let mut tap = Tap::new(ctx.operation, false, true, Some(body.len()));
     tap.push(&body);
     ctx.tap = Some(tap);
-    Ok(vec![HttpTask::Header(head, false), HttpTask::Body(Some(body), true)])
+    Ok(vec![HttpTask::Header(response, false), HttpTask::Body(Some(body), true)])
 }
 
 /// Warnings as one header value: plain ASCII, at most 2 KiB.
-fn warnings(told: &[String]) -> String {
-    let plain = |char: char| if char.is_ascii() && !char.is_ascii_control() { char } else { '?' };
-    told.join("; ").chars().take(2048).map(plain).collect()
+fn warnings(messages: &[String]) -> String {
+    let printable = |char: char| if char.is_ascii() && !char.is_ascii_control() { char } else { '?' };
+    messages.join("; ").chars().take(2048).map(printable).collect()
 }
 
 /// The one header every answer has, the gateway's own failures among them.
-pub(super) fn trace(headers: &mut HeaderMap, ctx: &Ctx) {
+pub(super) fn add_trace_id(headers: &mut HeaderMap, ctx: &Ctx) {
     if !ctx.trace_id.is_empty() {
-        head::put(headers, head::TRACE_ID, &ctx.trace_id);
+        head::insert_str(headers, head::TRACE_ID, &ctx.trace_id);
     }
 }
 
 /// Puts a piece of the body right where that is needed, and watches it on its way to the caller.
-pub(super) fn body(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
+pub(super) fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
     if let Some(rewriter) = &mut ctx.rewriter {
         let mut out = Vec::new();
         rewriter.push(chunk.as_deref().unwrap_or_default(), &mut out);

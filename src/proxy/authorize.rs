@@ -4,13 +4,13 @@
 //! carry out. Fetched is before the attempt leaves; written when its head is otherwise complete.
 
 use super::Gateway;
-use super::ctx::{Ctx, Errand};
+use super::ctx::{AttemptHandle, Ctx};
 use crate::error::Error;
 use crate::provider::Signing;
 use crate::provider::grant::{Credentials, TokenExchange};
 use crate::state::Shared;
-use crate::state::grants::{Renew, With};
-use crate::state::live::Live;
+use crate::state::grants::{FetchContext, Refresh};
+use crate::state::live::SettingsSnapshot;
 use http::{HeaderMap, Method, header};
 use pingora_proxy::Session;
 use std::sync::Arc;
@@ -22,39 +22,46 @@ use tokio::time::timeout_at;
 ///
 /// # Errors
 /// Why the provider cannot be asked: 400 and 401 for the account, 408, 502 for the token server.
-pub(super) async fn authorized(
+pub(super) async fn acquire_credentials(
     gateway: &Gateway,
     session: &Session,
     ctx: &Ctx,
-    errand: &Errand,
+    handle: &AttemptHandle,
     deadline: Option<Instant>,
 ) -> Result<(), Error> {
-    let attempt = &errand.attempt;
-    let leaf = &attempt.leaf;
-    if !attempt.is_signed() {
+    let attempt = &handle.attempt;
+    let target = &attempt.target;
+    if !attempt.needs_credentials() {
         return Ok(());
     }
-    let Some(live) = &ctx.live else { return Err(Error::internal("no settings")) };
-    errand.marks.note(|noted| noted.begun = Some(Instant::now()));
-    if attempt.body.is_none() && leaf.provider.signs(&leaf.account) && has_body(&session.req_header().headers)
+    let Some(snapshot) = &ctx.snapshot else { return Err(Error::internal("no settings")) };
+    handle.state.update(|state| state.sent_at = Some(Instant::now()));
+    if attempt.body.is_none()
+        && target.provider.signs(&target.account)
+        && has_body(&session.req_header().headers)
     {
         return Err(Error::bad_request(
             "Requests to this provider are signed with their body, and this one could not be read. Send a \
              JSON object with Content-Type: application/json and a Content-Length.",
         ));
     }
-    let Some(grant) = &attempt.grant else { return Ok(()) };
+    let Some(token_exchange) = &attempt.token_exchange else { return Ok(()) };
     // Rare and large: every attempt would have room for it.
-    let obtained = Box::pin(obtained(&gateway.shared, live, Arc::clone(grant), leaf.by_operator));
-    let obtained = match deadline {
-        Some(at) => timeout_at(at.into(), obtained).await.unwrap_or_else(|_| {
-            let limit = leaf.request_timeout.unwrap_or_default();
+    let fetched = Box::pin(cached_or_fetched(
+        &gateway.shared,
+        snapshot,
+        Arc::clone(token_exchange),
+        target.operator_account,
+    ));
+    let fetched = match deadline {
+        Some(at) => timeout_at(at.into(), fetched).await.unwrap_or_else(|_| {
+            let limit = target.request_timeout.unwrap_or_default();
             Err(Error::request_timed_out(limit.as_millis() as u64))
         }),
-        None => obtained.await,
+        None => fetched.await,
     };
-    let granted = obtained.map_err(|error| error.with_provider(leaf.provider.id()))?;
-    errand.marks.note(|noted| noted.granted = Some(granted));
+    let credentials = fetched.map_err(|error| error.with_provider(target.provider.id()))?;
+    handle.state.update(|state| state.credentials = Some(credentials));
     Ok(())
 }
 
@@ -62,47 +69,57 @@ pub(super) async fn authorized(
 ///
 /// # Errors
 /// What the provider says about the account.
-pub(super) fn sign(method: &Method, headers: &mut HeaderMap, errand: &Errand) -> Result<(), Error> {
-    let attempt = &errand.attempt;
-    let leaf = &attempt.leaf;
-    if !attempt.is_signed() {
+pub(super) fn sign(method: &Method, headers: &mut HeaderMap, handle: &AttemptHandle) -> Result<(), Error> {
+    let attempt = &handle.attempt;
+    let target = &attempt.target;
+    if !attempt.needs_credentials() {
         return Ok(());
     }
-    let scheme = if leaf.origin.tls { "https" } else { "http" };
+    let scheme = if target.origin.tls { "https" } else { "http" };
     let signing = Signing {
         method,
-        url: &format!("{scheme}://{}{}", leaf.origin.authority(), attempt.path),
+        url: &format!("{scheme}://{}{}", target.origin.authority(), attempt.path),
         body: attempt.body.as_deref().unwrap_or_default(),
         now: SystemTime::now(),
     };
-    let granted = errand.marks.read(|noted| noted.granted.clone());
-    leaf.provider.sign(&signing, &leaf.account, granted.as_ref(), headers)
+    let credentials = handle.state.read(|state| state.credentials.clone());
+    target.provider.sign(&signing, &target.account, credentials.as_ref(), headers)
 }
 
 /// The provider answered 401 or 403: what was granted may be void.
-pub(super) fn doubted(gateway: &Gateway, errand: &Errand, status: u16) {
-    if let (Some(grant), 401 | 403) = (&errand.attempt.grant, status) {
-        gateway.shared.grants.doubt(&**grant, errand.attempt.leaf.by_operator, SystemTime::now());
+pub(super) fn invalidate(gateway: &Gateway, handle: &AttemptHandle, status: u16) {
+    if let (Some(token_exchange), 401 | 403) = (&handle.attempt.token_exchange, status) {
+        gateway.shared.credentials.invalidate(
+            &**token_exchange,
+            handle.attempt.target.operator_account,
+            SystemTime::now(),
+        );
     }
 }
 
 /// From memory, or fetched. What nears its end is renewed behind the caller's back.
-async fn obtained(
+async fn cached_or_fetched(
     shared: &Arc<Shared>,
-    live: &Arc<Live>,
-    grant: Arc<dyn TokenExchange>,
+    snapshot: &Arc<SettingsSnapshot>,
+    token_exchange: Arc<dyn TokenExchange>,
     by_operator: bool,
 ) -> Result<Credentials, Error> {
-    let with = With { hosts: &live.hosts, dns: &shared.dns, metrics: &shared.metrics, by_operator };
-    let (granted, renew) = shared.grants.obtain(&*grant, with, SystemTime::now()).await?;
-    if renew == Renew::Yes {
-        let (shared, live) = (Arc::clone(shared), Arc::clone(live));
+    let context =
+        FetchContext { hosts: &snapshot.hosts, dns: &shared.dns, metrics: &shared.metrics, by_operator };
+    let (credentials, refresh) = shared.credentials.get(&*token_exchange, context, SystemTime::now()).await?;
+    if refresh == Refresh::Yes {
+        let (shared, snapshot) = (Arc::clone(shared), Arc::clone(snapshot));
         tokio::spawn(async move {
-            let with = With { hosts: &live.hosts, dns: &shared.dns, metrics: &shared.metrics, by_operator };
-            shared.grants.renew(&*grant, with, SystemTime::now()).await;
+            let context = FetchContext {
+                hosts: &snapshot.hosts,
+                dns: &shared.dns,
+                metrics: &shared.metrics,
+                by_operator,
+            };
+            shared.credentials.refresh(&*token_exchange, context, SystemTime::now()).await;
         });
     }
-    Ok(granted)
+    Ok(credentials)
 }
 
 fn has_body(headers: &HeaderMap) -> bool {

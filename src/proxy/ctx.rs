@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::provider::grant::Credentials;
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
-use crate::state::live::Live;
-use crate::state::phase::UnderWay;
+use crate::state::live::SettingsSnapshot;
+use crate::state::phase::InFlightGuard;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ pub struct Ctx {
     pub trace_id: String,
     pub operation: Operation,
     /// The settings this request goes by, to its end.
-    pub live: Option<Arc<Live>>,
+    pub snapshot: Option<Arc<SettingsSnapshot>>,
     /// What is or was taken upstream: the direct way, or by an attempt.
-    pub errand: Option<Errand>,
+    pub attempt_handle: Option<AttemptHandle>,
     /// The caller speaks HTTP/1.0: chunks mean nothing to it, an answer ends with its connection.
     pub is_http10: bool,
     /// The service key came as the bearer, which must not travel on.
-    pub bearer_is_ours: bool,
+    pub bearer_is_service_key: bool,
     /// It came by `/v1/proxy/`: nothing of it is translated, errors included.
     pub is_proxied: bool,
     /// Watches an answer that passes.
@@ -40,69 +40,69 @@ pub struct Ctx {
     pub record: Record,
     /// The failure the caller is or was told.
     pub failure: Option<Error>,
-    pub under_way: Option<UnderWay>,
+    pub in_flight: Option<InFlightGuard>,
 }
 
 /// An attempt on its way.
 #[derive(Debug, Clone)]
-pub struct Errand {
+pub struct AttemptHandle {
     pub attempt: Arc<Attempt>,
-    pub marks: Arc<Marks>,
+    pub state: Arc<SharedAttemptState>,
 }
 
 /// Moments and findings of an attempt, noted where they happen and read by the record.
 #[derive(Debug, Default)]
-pub struct Marks(Mutex<Noted>);
+pub struct SharedAttemptState(Mutex<AttemptState>);
 
 /// See [`Marks`].
 #[derive(Debug, Default, Clone)]
-pub struct Noted {
+pub struct AttemptState {
     /// The gateway turned to the provider.
-    pub begun: Option<Instant>,
+    pub sent_at: Option<Instant>,
     /// The answer's head was there.
-    pub head: Option<Instant>,
+    pub header_at: Option<Instant>,
     /// The answer's last byte was there.
-    pub ended: Option<Instant>,
+    pub ended_at: Option<Instant>,
     pub status: Option<u16>,
     /// Checked addresses, in the order to try them, and how many were.
     pub addresses: Vec<SocketAddr>,
-    pub tried: usize,
+    pub addresses_tried: usize,
     /// A dead connection was met: what follows goes out on a new one.
-    pub fresh: bool,
+    pub bypass_pool: bool,
     /// What was fetched to authorize it.
-    pub granted: Option<Credentials>,
+    pub credentials: Option<Credentials>,
     /// What a hook found wrong; says more than Pingora's error.
     pub failure: Option<Error>,
 }
 
-impl Marks {
-    pub fn note(&self, change: impl FnOnce(&mut Noted)) {
+impl SharedAttemptState {
+    pub fn update(&self, change: impl FnOnce(&mut AttemptState)) {
         change(&mut self.0.lock());
     }
 
     /// The next checked address to try; starts over at the end.
     pub fn take_address(&self) -> Option<SocketAddr> {
-        let mut noted = self.0.lock();
-        let tried = noted.tried;
-        noted.tried += 1;
-        noted.addresses.get(tried % noted.addresses.len().max(1)).copied()
+        let mut state = self.0.lock();
+        let tried = state.addresses_tried;
+        state.addresses_tried += 1;
+        state.addresses.get(tried % state.addresses.len().max(1)).copied()
     }
 
     /// The address tried last.
     pub fn last_address(&self) -> Option<SocketAddr> {
-        let noted = self.0.lock();
-        let last = noted.tried.checked_sub(1)?;
-        noted.addresses.get(last % noted.addresses.len().max(1)).copied()
+        let state = self.0.lock();
+        let last = state.addresses_tried.checked_sub(1)?;
+        state.addresses.get(last % state.addresses.len().max(1)).copied()
     }
 
-    pub fn read<T>(&self, look: impl FnOnce(&Noted) -> T) -> T {
-        look(&self.0.lock())
+    pub fn read<T>(&self, view: impl FnOnce(&AttemptState) -> T) -> T {
+        view(&self.0.lock())
     }
 }
 
-impl Errand {
+impl AttemptHandle {
     pub fn new(attempt: Arc<Attempt>) -> Self {
-        Self { attempt, marks: Arc::default() }
+        Self { attempt, state: Arc::default() }
     }
 }
 
@@ -113,16 +113,16 @@ impl Ctx {
             started,
             trace_id: String::new(),
             operation: Operation::Passthrough,
-            live: None,
-            errand: None,
+            snapshot: None,
+            attempt_handle: None,
             is_http10: false,
-            bearer_is_ours: false,
+            bearer_is_service_key: false,
             is_proxied: false,
             tap: None,
             rewriter: None,
             record: Record::default(),
             failure: None,
-            under_way: None,
+            in_flight: None,
         }
     }
 }
@@ -130,12 +130,12 @@ impl Ctx {
 impl Ctx {
     /// Whether the request is for a path we know nothing of, or came by `/v1/proxy/`: it passes as it is, names of
     /// headers included.
-    pub fn passes_all(&self) -> bool {
+    pub fn is_passthrough(&self) -> bool {
         self.is_proxied || self.operation == Operation::Passthrough
     }
 
     /// What the answer told.
-    pub fn learned(&self) -> Option<&ResponseSummary> {
+    pub fn response_summary(&self) -> Option<&ResponseSummary> {
         let rewritten = self.rewriter.as_ref().and_then(Rewriter::summary);
         rewritten.or_else(|| self.tap.as_ref().map(Tap::summary))
     }

@@ -3,13 +3,13 @@
 //! On Pingora's connections, but not in its proxy loop: that would be a second session for each attempt, with a head
 //! written and parsed once more. Knows the provider only: what the pieces mean is `trial`'s and `relay`'s.
 
-use super::ctx::Errand;
+use super::ctx::AttemptHandle;
 use super::failure;
 use super::upstream;
-use crate::net::connection::Connection;
-use crate::net::connections::Connections;
+use crate::net::connection::UpstreamConnection;
+use crate::net::connections::Connector;
 use crate::state::Shared;
-use crate::state::live::Live;
+use crate::state::live::SettingsSnapshot;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use pingora::http::RequestHeader;
@@ -31,9 +31,9 @@ const MOST_WAITING_BYTES: usize = 64 << 10;
 /// Everything one attempt needs to be made.
 pub(super) struct Exchange {
     pub shared: Arc<Shared>,
-    pub connections: Arc<Connections>,
-    pub live: Arc<Live>,
-    pub errand: Errand,
+    pub connections: Arc<Connector>,
+    pub live: Arc<SettingsSnapshot>,
+    pub errand: AttemptHandle,
     /// Complete but for what the HTTP version asks for.
     pub head: RequestHeader,
     pub body: RequestBody,
@@ -109,12 +109,12 @@ impl Exchange {
         for _ in 0..MOST_CONNECTIONS {
             let peer = match upstream::peer(&self.shared, &self.errand, &self.live, false).await {
                 Ok(peer) => peer,
-                Err(error) => return Err(failure::of_attempt(&self.errand, error)),
+                Err(error) => return Err(failure::fail_attempt(&self.errand, error)),
             };
-            let (mut connection, reused) = match self.connections.open(&peer, body).await {
+            let (mut connection, reused) = match self.connections.get(&peer, body).await {
                 Ok(opened) => opened,
                 Err(error) => {
-                    let error = failure::connecting(&self.shared, error.into_up(), Some(&self.errand));
+                    let error = failure::fail_to_connect(&self.shared, error.into_up(), Some(&self.errand));
                     if !error.retry() {
                         return Err(error);
                     }
@@ -125,7 +125,7 @@ impl Exchange {
             match self.once(&mut connection, &peer).await {
                 Ok(can_be_used_again) => {
                     if can_be_used_again {
-                        self.connections.close(connection, &peer).await;
+                        self.connections.release(connection, &peer).await;
                     }
                     return Ok(());
                 }
@@ -133,12 +133,13 @@ impl Exchange {
                     if matches!(error.etype(), ErrorType::H2Downgrade | ErrorType::InvalidH2) {
                         self.connections.prefer_h1(&peer);
                     }
-                    if matches!(connection, Connection::H2(_)) {
+                    if matches!(connection, UpstreamConnection::H2(_)) {
                         // Other requests are on it.
-                        self.connections.close(connection, &peer).await;
+                        self.connections.release(connection, &peer).await;
                     }
                     let repeats = !matches!(self.body, RequestBody::Live(_));
-                    let error = failure::while_proxying(error.into_up(), Some(&self.errand), reused, repeats);
+                    let error =
+                        failure::error_while_proxy(error.into_up(), Some(&self.errand), reused, repeats);
                     if !error.retry() {
                         return Err(error);
                     }
@@ -150,12 +151,12 @@ impl Exchange {
     }
 
     /// One try on one connection; whether the connection is as good as new behind it.
-    async fn once(&mut self, connection: &mut Connection, peer: &HttpPeer) -> Result<bool> {
+    async fn once(&mut self, connection: &mut UpstreamConnection, peer: &HttpPeer) -> Result<bool> {
         if !self.is_timed {
             connection.set_read_timeout(peer.options.read_timeout);
         }
         let over = matches!(self.body, RequestBody::Nothing);
-        connection.send_head(Box::new(self.head.clone()), over, peer.is_tls()).await?;
+        connection.send_header(Box::new(self.head.clone()), over, peer.is_tls()).await?;
         let unsent = match &self.body {
             RequestBody::Nothing => None,
             // A provider may answer without having read it all.
@@ -163,7 +164,7 @@ impl Exchange {
             RequestBody::Live(_) => return Box::pin(self.both_ways(connection)).await,
         };
         loop {
-            match connection.piece().await {
+            match connection.read_task().await {
                 Ok(piece) => {
                     if self.tell(piece) {
                         return Ok(unsent.is_none());
@@ -176,13 +177,13 @@ impl Exchange {
     }
 
     /// The body goes out as it comes in, and the answer may begin before that is over.
-    async fn both_ways(&mut self, connection: &mut Connection) -> Result<bool> {
+    async fn both_ways(&mut self, connection: &mut UpstreamConnection) -> Result<bool> {
         let (mut sending, mut answering, mut unsent) = (true, true, None);
         let mut is_sent = false;
         while sending || answering {
             let RequestBody::Live(body) = &mut self.body else { break };
             tokio::select! {
-                piece = connection.piece(), if answering => match piece {
+                piece = connection.read_task(), if answering => match piece {
                     Ok(piece) => {
                         answering = !self.tell(piece);
                         // What is left of the body is not wanted any more: the caller is not made to send it.
@@ -209,11 +210,11 @@ impl Exchange {
     /// Puts a piece out; true when it was the last one.
     fn tell(&self, piece: HttpTask) -> bool {
         if let HttpTask::Header(head, _) = &piece {
-            upstream::answer_head(head, &self.errand);
+            upstream::mark_response_header(head, &self.errand);
         }
         let end = piece.is_end();
         if end {
-            upstream::answer_body(&self.errand);
+            upstream::mark_response_end(&self.errand);
         }
         self.outlet.put(piece);
         end

@@ -3,12 +3,12 @@
 //! The one place that writes a failure to a caller. It is logged once, by the access line.
 
 use super::answer;
-use super::ctx::{Ctx, Errand};
-use super::head::{self, Names};
+use super::ctx::{AttemptHandle, Ctx};
+use super::head::{self, HeaderCase};
 use crate::api::reply;
 use crate::error::{Error, Kind};
-use crate::net::dns::NetError;
-use crate::route::leaf::Leaf;
+use crate::net::dns::ResolveError;
+use crate::route::leaf::Target;
 use crate::state::Shared;
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -18,54 +18,57 @@ use pingora_proxy::{FailToProxy, Session};
 use std::time::Duration;
 
 /// Pingora's name for "one of our hooks refused": the error itself waits in the context.
-const OURS: ErrorType = ErrorType::new("GatewayError");
+const GATEWAY_ERROR: ErrorType = ErrorType::new("GatewayError");
 /// How much of an unread body is taken in so that the caller reads our answer before it sees a reset.
 const DRAIN_BYTES: usize = 256 << 10;
 const DRAIN_TIME: Duration = Duration::from_millis(500);
 
 /// Notes an error of ours and gives Pingora one to stop at.
-pub(super) fn of_ours(ctx: &mut Ctx, error: Error) -> Box<PingoraError> {
+pub(super) fn fail_request(ctx: &mut Ctx, error: Error) -> Box<PingoraError> {
     ctx.failure = Some(error);
-    PingoraError::explain(OURS, "see the access line")
+    PingoraError::explain(GATEWAY_ERROR, "see the access line")
 }
 
 /// Notes an error of ours that ends an attempt only.
-pub(super) fn of_attempt(errand: &Errand, error: Error) -> Box<PingoraError> {
-    errand.marks.note(|marks| marks.failure = Some(error));
-    PingoraError::explain(OURS, "see the errand")
+pub(super) fn fail_attempt(handle: &AttemptHandle, error: Error) -> Box<PingoraError> {
+    handle.state.update(|state| state.failure = Some(error));
+    PingoraError::explain(GATEWAY_ERROR, "see the errand")
 }
 
 /// The provider's host has no address we may connect to.
-pub(super) fn no_address(leaf: &Leaf, why: NetError) -> Error {
-    let who = leaf.spoken();
+pub(super) fn dns_error(target: &Target, why: ResolveError) -> Error {
+    let provider = target.display_name();
     let error = match why {
-        NetError::Refused(why) => Error::bad_request(why).with_param("x-gateway-custom-host"),
-        NetError::NotFound => Error::unreachable(
-            format!("The host of provider {who} does not exist (DNS). Check the provider or custom host."),
+        ResolveError::Refused(why) => Error::bad_request(why).with_param("x-gateway-custom-host"),
+        ResolveError::NotFound => Error::unreachable(
+            format!(
+                "The host of provider {provider} does not exist (DNS). Check the provider or custom host."
+            ),
             "dns: no such name",
         ),
-        NetError::Failed(cause) => Error::unreachable(
-            format!("The host of provider {who} could not be looked up (DNS). Try again."),
+        ResolveError::Failed(cause) => Error::unreachable(
+            format!("The host of provider {provider} could not be looked up (DNS). Try again."),
             format!("dns: {cause}"),
         ),
     };
-    error.with_provider(leaf.provider.id())
+    error.with_provider(target.provider.id())
 }
 
 /// A connection could not be made: other addresses are tried first. Not where TLS failed: that is no matter
 /// of the address, and the failure of a further one would hide the reason.
-pub(super) fn connecting(
+pub(super) fn fail_to_connect(
     shared: &Shared,
     mut error: Box<PingoraError>,
-    errand: Option<&Errand>,
+    handle: Option<&AttemptHandle>,
 ) -> Box<PingoraError> {
-    if let Some(errand) = errand
-        && let Some(address) = errand.marks.last_address()
+    if let Some(handle) = handle
+        && let Some(address) = handle.state.last_address()
     {
         // Later requests begin with another address.
-        shared.dns.failed(&errand.attempt.leaf.origin, address);
+        shared.dns.connect_failed(&handle.attempt.target.origin, address);
     }
-    let more = errand.is_some_and(|errand| errand.marks.read(|noted| noted.tried < noted.addresses.len()));
+    let more =
+        handle.is_some_and(|handle| handle.state.read(|state| state.addresses_tried < state.addresses.len()));
     error.set_retry(more && !is_tls(error.etype()));
     error
 }
@@ -84,29 +87,29 @@ fn is_tls(error: &ErrorType) -> bool {
 /// in practice the provider had closed it before our request came. (One that reads a request and closes
 /// without a byte sees that request twice.) Once, and with a new connection: the pool may be full of dead
 /// ones. `repeats`: the request can be sent once more.
-pub(super) fn while_proxying(
+pub(super) fn error_while_proxy(
     mut error: Box<PingoraError>,
-    errand: Option<&Errand>,
+    handle: Option<&AttemptHandle>,
     reused: bool,
-    repeats: bool,
+    may_repeat: bool,
 ) -> Box<PingoraError> {
-    let untouched =
-        errand.is_some_and(|errand| errand.marks.read(|noted| noted.head.is_none() && !noted.fresh));
+    let is_unanswered = handle
+        .is_some_and(|handle| handle.state.read(|state| state.header_at.is_none() && !state.bypass_pool));
     let broken = matches!(
         error.etype(),
         ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError | ErrorType::H2Error
     );
     let from_upstream = *error.esource() == ErrorSource::Upstream;
-    let again = reused && untouched && broken && from_upstream && repeats;
-    if let (Some(errand), true) = (errand, again) {
-        errand.marks.note(|noted| noted.fresh = true);
+    let retry = reused && is_unanswered && broken && from_upstream && may_repeat;
+    if let (Some(handle), true) = (handle, retry) {
+        handle.state.update(|state| state.bypass_pool = true);
     }
-    error.set_retry(again);
+    error.set_retry(retry);
     error
 }
 
 /// Ours for what Pingora says. `None` for the leaf when nothing was sent yet.
-pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
+pub(super) fn translate(error: &PingoraError, target: Option<&Target>) -> Error {
     if *error.esource() == ErrorSource::Downstream {
         return match error.etype() {
             ErrorType::ReadTimedout => Error::slow_client(
@@ -123,27 +126,31 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
             _ => Error::client_closed(),
         };
     }
-    let Some(leaf) = leaf else { return Error::internal(error.to_string()) };
-    let who = leaf.spoken();
+    let Some(target) = target else { return Error::internal(error.to_string()) };
+    let provider = target.display_name();
     let cause = error.to_string();
-    let said = match error.etype() {
+    let translated = match error.etype() {
         ErrorType::ConnectTimedout => Error::unreachable(
-            format!("The provider {who} did not accept a connection in time. Try again or another provider."),
+            format!(
+                "The provider {provider} did not accept a connection in time. Try again or another provider."
+            ),
             cause,
         ),
         ErrorType::ConnectRefused | ErrorType::ConnectNoRoute | ErrorType::ConnectError => {
             Error::unreachable(
-                format!("The provider {who} refuses connections. Check its address, or that it runs."),
+                format!("The provider {provider} refuses connections. Check its address, or that it runs."),
                 cause,
             )
         }
         kind if is_tls(kind) => Error::unreachable(
-            format!("No trusted TLS connection to the provider {who}. Check its certificate and host name."),
+            format!(
+                "No trusted TLS connection to the provider {provider}. Check its certificate and host name."
+            ),
             cause,
         ),
         ErrorType::ReadTimedout | ErrorType::WriteTimedout => Error::upstream_timeout(
             format!(
-                "The provider {who} went silent. Try again or another provider; the operator bounds the \
+                "The provider {provider} went silent. Try again or another provider; the operator bounds the \
                  silence with limits.upstream_read_timeout_ms."
             ),
             cause,
@@ -154,29 +161,34 @@ pub(super) fn translate(error: &PingoraError, leaf: Option<&Leaf>) -> Error {
         | ErrorType::H2Error
         | ErrorType::H2Downgrade => Error::invalid_response(
             format!(
-                "The provider {who} answered something that is no HTTP answer. Try again or another provider."
+                "The provider {provider} answered something that is no HTTP answer. Try again or another provider."
             ),
             cause,
         ),
         _ => Error::unreachable(
-            format!("The connection to the provider {who} broke before the answer was complete. Try again."),
+            format!(
+                "The connection to the provider {provider} broke before the answer was complete. Try again."
+            ),
             cause,
         ),
     };
-    said.with_provider(leaf.provider.id())
+    translated.with_provider(target.provider.id())
 }
 
 /// The last word on a request that failed: answers the caller while there is nothing sent yet.
-pub(super) async fn at_last(session: &mut Session, error: &PingoraError, ctx: &mut Ctx) -> FailToProxy {
-    let noted = ctx.errand.as_ref().and_then(|errand| errand.marks.read(|noted| noted.failure.clone()));
-    let hooks = ctx.failure.take().or(noted);
-    let told = hooks.unwrap_or_else(|| {
-        let leaf = ctx.errand.as_ref().map(|errand| errand.attempt.leaf.as_ref());
-        translate(error, leaf)
+pub(super) async fn fail_to_proxy(session: &mut Session, error: &PingoraError, ctx: &mut Ctx) -> FailToProxy {
+    let attempt_failure = ctx
+        .attempt_handle
+        .as_ref()
+        .and_then(|handle| handle.state.read(|attempt_failure| attempt_failure.failure.clone()));
+    let noted_failure = ctx.failure.take().or(attempt_failure);
+    let reported = noted_failure.unwrap_or_else(|| {
+        let target = ctx.attempt_handle.as_ref().map(|handle| handle.attempt.target.as_ref());
+        translate(error, target)
     });
-    let status = told.status();
-    let reuse = write(session, &told, ctx).await;
-    ctx.failure = Some(told);
+    let status = reported.status();
+    let reuse = write(session, &reported, ctx).await;
+    ctx.failure = Some(reported);
     FailToProxy { error_code: status, can_reuse_downstream: reuse }
 }
 
@@ -200,22 +212,22 @@ pub(super) async fn write(session: &mut Session, error: &Error, ctx: &mut Ctx) -
 }
 
 async fn respond(session: &mut Session, error: &Error, ctx: &Ctx, body: Bytes) -> pingora_core::Result<()> {
-    let mut answer = ResponseHeader::build_no_case(error.status(), Some(8))?;
-    head::edit_answer(&mut answer, Names::Lower, |headers| {
+    let mut response = ResponseHeader::build_no_case(error.status(), Some(8))?;
+    head::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CONTENT_LENGTH, body.len().into());
-        answer::trace(headers, ctx);
-        if let Some(errand) = &ctx.errand {
-            let leaf = &errand.attempt.leaf;
-            head::put(headers, head::PROVIDER, leaf.provider.id());
-            head::put(headers, head::OPTION_INDEX, &leaf.index);
+        answer::add_trace_id(headers, ctx);
+        if let Some(handle) = &ctx.attempt_handle {
+            let target = &handle.attempt.target;
+            head::insert_str(headers, head::PROVIDER, target.provider.id());
+            head::insert_str(headers, head::OPTION_INDEX, &target.path);
             headers.insert(head::RETRIES, ctx.record.retries_text());
-            if ctx.record.is_a_story() {
-                head::put(headers, head::ATTEMPTS, &ctx.record.attempts_text());
+            if ctx.record.shows_attempts() {
+                head::insert_str(headers, head::ATTEMPTS, &ctx.record.attempts_text());
             }
         }
     });
-    session.write_response_header(Box::new(answer), false).await?;
+    session.write_response_header(Box::new(response), false).await?;
     session.write_response_body(Some(body), true).await
 }
 

@@ -3,10 +3,10 @@
 //! Nothing is made of what is heard here. Two attempts can be in the air at once; the caller is listened to
 //! apart from them ([`Upload`]).
 
-use super::ctx::{Ctx, Errand};
+use super::ctx::{AttemptHandle, Ctx};
 use super::exchange::{Exchange, Outlet, RequestBody};
 use super::inline_task::InlineTask;
-use super::lasting_timer::LastingTimer;
+use super::lasting_timer::ReusableTimer;
 use super::{Gateway, failure, upstream};
 use crate::error::Error;
 use bytes::Bytes;
@@ -37,7 +37,7 @@ const MOST_UPLOADED: usize = 4;
 /// It runs only while somebody waits for its next piece, in the task of who waits: no second task need be made, woken
 /// and scheduled, and what the caller does not take is not read.
 pub(super) struct Flight {
-    pub errand: Errand,
+    pub errand: AttemptHandle,
     outlet: Arc<Outlet>,
     running: InlineTask,
     /// Whether the request body comes from the caller as it flies: it can be sent once only.
@@ -45,7 +45,7 @@ pub(super) struct Flight {
     /// The answer is all there: what is left to do is to put the connection back.
     landed: bool,
     /// Of the waits for its pieces.
-    timer: LastingTimer,
+    timer: ReusableTimer,
     /// The longest wait for a piece, where the connection itself has no limit; and since when one is waited for.
     silence: Option<Duration>,
     waits: Option<Instant>,
@@ -69,7 +69,12 @@ pub(super) struct Upload {
 
 impl Flight {
     /// Starts the attempt. What keeps it from starting is heard as its end.
-    pub fn launch(gateway: &Gateway, session: &mut Session, ctx: &Ctx, errand: Errand) -> (Self, Upload) {
+    pub fn launch(
+        gateway: &Gateway,
+        session: &mut Session,
+        ctx: &Ctx,
+        errand: AttemptHandle,
+    ) -> (Self, Upload) {
         let unread = !session.is_body_done();
         let outlet = Arc::<Outlet>::default();
         let (body, tx) = match errand.attempt.body.clone() {
@@ -87,8 +92,8 @@ impl Flight {
             RequestBody::Held(body) => body.len() <= SENT_AT_ONCE,
             RequestBody::Live(_) => false,
         };
-        let made = match &ctx.live {
-            Some(live) => upstream::attempt_head(session.req_header(), ctx, &errand, live, feeds_live)
+        let made = match &ctx.snapshot {
+            Some(live) => upstream::attempt_header(session.req_header(), ctx, &errand, live, feeds_live)
                 .map(|head| (head, Arc::clone(live))),
             None => Err(Error::internal("no settings")),
         };
@@ -98,7 +103,7 @@ impl Flight {
                 silence = Some(live.settings.limits.upstream_read_timeout).filter(|_| is_timed);
                 let exchange = Exchange {
                     shared: Arc::clone(&gateway.shared),
-                    connections: Arc::clone(&gateway.connections),
+                    connections: Arc::clone(&gateway.connector),
                     live,
                     errand: errand.clone(),
                     head,
@@ -109,11 +114,11 @@ impl Flight {
                 InlineTask::new(exchange.run())
             }
             Err(error) => {
-                outlet.put(HttpTask::Failed(failure::of_attempt(&errand, error)));
+                outlet.put(HttpTask::Failed(failure::fail_attempt(&errand, error)));
                 InlineTask::new(std::future::ready(()))
             }
         };
-        let timer = LastingTimer::default();
+        let timer = ReusableTimer::default();
         let flight = Self {
             errand,
             outlet,
@@ -147,7 +152,7 @@ impl Flight {
         let since = *waits.get_or_insert(now);
         let silent = silence.map(|silence| since + silence);
         let task = match deadline.into_iter().chain(silent).min() {
-            Some(until) => match timer.within(until.saturating_duration_since(now), piece).await {
+            Some(until) => match timer.timeout(until.saturating_duration_since(now), piece).await {
                 Some(task) => task,
                 None if silent == Some(until) => {
                     let error = PingoraError::explain(ErrorType::ReadTimedout, "nothing was heard");

@@ -15,7 +15,7 @@ use pingora_proxy::Session;
 
 /// The control plane as the data plane sees it.
 #[derive(Clone)]
-pub struct Handover {
+pub struct ControlRoutes {
     router: Router,
     /// First segments below `/v1` that are control routes.
     segments: &'static [&'static str],
@@ -23,7 +23,7 @@ pub struct Handover {
     paths: &'static [&'static str],
 }
 
-impl Handover {
+impl ControlRoutes {
     pub fn new(router: Router, segments: &'static [&'static str], paths: &'static [&'static str]) -> Self {
         Self { router, segments, paths }
     }
@@ -41,19 +41,19 @@ impl Handover {
 }
 
 /// Lets the control plane answer.
-pub(super) async fn answer(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
-    ctx.record.by_control = true;
+pub(super) async fn serve(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    ctx.record.is_control = true;
     let trace_id = HeaderValue::from_str(&ctx.trace_id).ok();
-    let mark = trace_id.map(|id| (HeaderName::from_static("x-gateway-trace-id"), id));
-    let most = ctx.live.as_ref().map_or(0, |live| live.settings.limits.max_body_bytes);
-    match bridge::answer(session, &gateway.handover.router, mark, most).await {
+    let extra_header = trace_id.map(|id| (HeaderName::from_static("x-gateway-trace-id"), id));
+    let max_body = ctx.snapshot.as_ref().map_or(0, |snapshot| snapshot.settings.limits.max_body_bytes);
+    match bridge::serve(session, &gateway.control_routes.router, extra_header, max_body).await {
         Ok(sent) => {
             ctx.record.bytes_out = sent.body_bytes;
             Ok(true)
         }
         Err(error) => {
             let error = failure::translate(&error.into_down(), None);
-            Err(failure::of_ours(
+            Err(failure::fail_request(
                 ctx,
                 match error.kind {
                     crate::error::Kind::ClientClosed => error,

@@ -5,7 +5,7 @@
 //! Only how a head is edited; what stands in it is decided by `answer` and `upstream`.
 
 use super::ctx::Ctx;
-use crate::route::leaf::Leaf;
+use crate::route::leaf::Target;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request, response};
 use pingora::http::{RequestHeader, ResponseHeader};
 
@@ -19,73 +19,81 @@ pub(super) const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace
 
 /// What becomes of the names in a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Names {
+pub(super) enum HeaderCase {
     /// They stay as they were spelled.
-    Spelled,
+    Preserved,
     /// They are in lower case, but for those Pingora writes in capitals.
     Lower,
 }
 
-impl Names {
+impl HeaderCase {
     /// Of a request to this target.
-    pub fn of_request(ctx: &Ctx, leaf: &Leaf, is_upgrade: bool) -> Self {
-        match ctx.passes_all() || is_upgrade || !leaf.forward_headers.is_empty() {
-            true => Self::Spelled,
+    pub fn for_request(ctx: &Ctx, target: &Target, is_upgrade: bool) -> Self {
+        match ctx.is_passthrough() || is_upgrade || !target.forward_headers.is_empty() {
+            true => Self::Preserved,
             false => Self::Lower,
         }
     }
 
     /// Of an answer; where protocols are switched, some clients look for a spelling.
-    pub fn of_answer(ctx: &Ctx, answer: &ResponseHeader) -> Self {
-        let switches = answer.status == StatusCode::SWITCHING_PROTOCOLS;
-        if ctx.passes_all() || switches { Self::Spelled } else { Self::Lower }
+    pub fn for_response(ctx: &Ctx, response: &ResponseHeader) -> Self {
+        let switches = response.status == StatusCode::SWITCHING_PROTOCOLS;
+        if ctx.is_passthrough() || switches { Self::Preserved } else { Self::Lower }
     }
 }
 
 /// Edits an answer's headers.
-pub(super) fn edit_answer(answer: &mut ResponseHeader, names: Names, change: impl FnOnce(&mut HeaderMap)) {
-    if names == Names::Spelled {
-        let mut headers = answer.headers.clone();
+pub(super) fn edit_response_headers(
+    response: &mut ResponseHeader,
+    case: HeaderCase,
+    change: impl FnOnce(&mut HeaderMap),
+) {
+    if case == HeaderCase::Preserved {
+        let mut headers = response.headers.clone();
         change(&mut headers);
-        for name in changed(&answer.headers, &headers) {
-            answer.remove_header(&name);
+        for name in changed(&response.headers, &headers) {
+            response.remove_header(&name);
             for value in headers.get_all(&name) {
                 // It stands in a header map: it can stand in this one.
-                let _ = answer.append_header(&name, value.clone());
+                let _ = response.append_header(&name, value.clone());
             }
         }
         return;
     }
     // A reason phrase of the provider's own.
-    let reason = answer.get_reason_phrase();
-    let reason = reason.filter(|_| reason != answer.status.canonical_reason()).map(str::to_owned);
-    let (nothing, ()) = http::Response::new(()).into_parts();
-    let mut parts = response::Parts::from(std::mem::replace(answer, ResponseHeader::from(nothing)));
+    let reason = response.get_reason_phrase();
+    let reason = reason.filter(|_| reason != response.status.canonical_reason()).map(str::to_owned);
+    let (empty, ()) = http::Response::new(()).into_parts();
+    let mut parts = response::Parts::from(std::mem::replace(response, ResponseHeader::from(empty)));
     change(&mut parts.headers);
-    *answer = ResponseHeader::from(parts);
+    *response = ResponseHeader::from(parts);
     if reason.is_some() {
-        let _ = answer.set_reason_phrase(reason.as_deref());
+        let _ = response.set_reason_phrase(reason.as_deref());
     }
 }
 
 /// Edits a request's headers. Its target must be its URI by now: one that was written as a whole address is kept
 /// apart by Pingora, and lost here.
-pub(super) fn edit_request(head: &mut RequestHeader, names: Names, change: impl FnOnce(&mut HeaderMap)) {
-    if names == Names::Spelled {
-        let mut headers = head.headers.clone();
+pub(super) fn edit_request_headers(
+    request: &mut RequestHeader,
+    case: HeaderCase,
+    change: impl FnOnce(&mut HeaderMap),
+) {
+    if case == HeaderCase::Preserved {
+        let mut headers = request.headers.clone();
         change(&mut headers);
-        for name in changed(&head.headers, &headers) {
-            head.remove_header(&name);
+        for name in changed(&request.headers, &headers) {
+            request.remove_header(&name);
             for value in headers.get_all(&name) {
-                let _ = head.append_header(&name, value.clone());
+                let _ = request.append_header(&name, value.clone());
             }
         }
         return;
     }
-    let (nothing, ()) = http::Request::new(()).into_parts();
-    let mut parts = request::Parts::from(std::mem::replace(head, RequestHeader::from(nothing)));
+    let (empty, ()) = http::Request::new(()).into_parts();
+    let mut parts = request::Parts::from(std::mem::replace(request, RequestHeader::from(empty)));
     change(&mut parts.headers);
-    *head = RequestHeader::from(parts);
+    *request = RequestHeader::from(parts);
 }
 
 /// The names whose values differ.
@@ -95,7 +103,7 @@ fn changed(before: &HeaderMap, after: &HeaderMap) -> Vec<HeaderName> {
 }
 
 /// Puts in a text that may hold what no header can: it is left out then.
-pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+pub(super) fn insert_str(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
     }

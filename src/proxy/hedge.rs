@@ -8,7 +8,7 @@ use super::orchestrate::{Drive, Running, Turn};
 use super::trial::Lost;
 use crate::config::rescue::Hedge;
 use crate::error::Error;
-use crate::route::plan::Why;
+use crate::route::plan::Reason;
 use pingora_core::Result;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -33,20 +33,20 @@ impl Drive<'_> {
         upload: &mut Upload,
         hedge: Hedge,
     ) -> Result<Won> {
-        self.gateway.shared.hedges.asked();
+        self.gateway.shared.hedge_budget.deposit();
         let happened = {
             let ready = first.trial.ready();
             tokio::select! {
                 biased;
                 outcome = ready => Happened::First(outcome),
                 () = upload.watch(self.session, self.ctx) => Happened::Left,
-                () = self.gateway.shared.phase.until_cut() => Happened::Draining,
+                () = self.gateway.shared.lifecycle.aborted() => Happened::Draining,
                 () = sleep(Duration::from_millis(hedge.after_ms)) => Happened::Slow,
             }
         };
         match happened {
             Happened::First(outcome) => return Ok((first, outcome)),
-            Happened::Left => return Err(failure::of_ours(self.ctx, Error::client_closed())),
+            Happened::Left => return Err(failure::fail_request(self.ctx, Error::client_closed())),
             Happened::Draining => return Ok((first, Err(Lost::OutOfTime(Error::draining())))),
             Happened::Slow | Happened::Second(_) => {}
         }
@@ -54,7 +54,7 @@ impl Drive<'_> {
             Some(second) => self.both(first, second, upload).await,
             None => {
                 let errand = first.trial.flight.errand.clone();
-                self.ctx.errand = Some(errand);
+                self.ctx.attempt_handle = Some(errand);
                 self.wait_for(first, upload).await
             }
         }
@@ -65,12 +65,12 @@ impl Drive<'_> {
         if !self.plan.can_hedge(&self.known) {
             return Ok(None);
         }
-        if !self.gateway.shared.hedges.may(hedge.max_extra_ratio) {
-            self.gateway.shared.metrics.hedged("refused");
+        if !self.gateway.shared.hedge_budget.try_withdraw(hedge.max_extra_ratio) {
+            self.gateway.shared.metrics.record_hedge("refused");
             return Ok(None);
         }
-        let Some(leaf) = self.plan.beside(&mut self.known) else { return Ok(None) };
-        let turn = Turn { leaf, wait: Duration::ZERO, why: Why::Hedge };
+        let Some(leaf) = self.plan.hedge_target(&mut self.known) else { return Ok(None) };
+        let turn = Turn { leaf, wait: Duration::ZERO, why: Reason::Hedge };
         Ok(self.launch(&turn).await?.ok().map(|(running, _)| running))
     }
 
@@ -83,35 +83,35 @@ impl Drive<'_> {
                 outcome = &mut one => Happened::First(outcome),
                 outcome = &mut other => Happened::Second(outcome),
                 () = upload.watch(self.session, self.ctx) => Happened::Left,
-                () = self.gateway.shared.phase.until_cut() => Happened::Draining,
+                () = self.gateway.shared.lifecycle.aborted() => Happened::Draining,
             }
         };
         match happened {
             Happened::First(Ok(())) => {
-                self.gateway.shared.metrics.hedged("lost");
-                self.ctx.record.outrun(&second.trial.flight.errand, second.why);
+                self.gateway.shared.metrics.record_hedge("lost");
+                self.ctx.record.lost_race(&second.trial.flight.errand, second.why);
                 Ok((first, Ok(())))
             }
             Happened::Second(Ok(())) => {
-                self.gateway.shared.metrics.hedged("won");
-                self.ctx.record.outrun(&first.trial.flight.errand, first.why);
+                self.gateway.shared.metrics.record_hedge("won");
+                self.ctx.record.lost_race(&first.trial.flight.errand, first.why);
                 let ahead = second.trial.begun().saturating_duration_since(first.trial.begun());
-                self.ctx.record.waited(ahead);
-                self.plan.took(&second.trial.flight.errand.attempt.leaf);
+                self.ctx.record.add_wait(ahead);
+                self.plan.set_current(&second.trial.flight.errand.attempt.target);
                 Ok((second, Ok(())))
             }
             // One of them failed: it is the other's now.
             Happened::First(Err(lost)) => {
                 self.forget(first, lost);
-                self.plan.took(&second.trial.flight.errand.attempt.leaf);
+                self.plan.set_current(&second.trial.flight.errand.attempt.target);
                 self.wait_for(second, upload).await
             }
             Happened::Second(Err(lost)) => {
                 self.forget(second, lost);
-                self.ctx.errand = Some(first.trial.flight.errand.clone());
+                self.ctx.attempt_handle = Some(first.trial.flight.errand.clone());
                 self.wait_for(first, upload).await
             }
-            Happened::Left => Err(failure::of_ours(self.ctx, Error::client_closed())),
+            Happened::Left => Err(failure::fail_request(self.ctx, Error::client_closed())),
             Happened::Draining | Happened::Slow => Ok((first, Err(Lost::OutOfTime(Error::draining())))),
         }
     }

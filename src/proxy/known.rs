@@ -3,62 +3,62 @@
 
 use crate::config::balance::Sticky;
 use crate::config::query::Query;
-use crate::route::leaf::Leaf;
-use crate::route::told::Told;
-use crate::route::tree::Group;
-use crate::route::world::World;
+use crate::route::leaf::Target;
+use crate::route::told::RequestSnapshot;
+use crate::route::tree::TargetGroup;
+use crate::route::world::RoutingEnv;
 use crate::state::Shared;
-use crate::state::targets::{Standing, Target};
+use crate::state::targets::{CircuitStatus, TargetState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// See the module.
-pub(super) struct Known {
+pub(super) struct RequestEnv {
     pub shared: Arc<Shared>,
     /// The service key's name.
-    pub key: Option<Arc<str>>,
+    pub key_name: Option<Arc<str>>,
     /// `None` where no strategy asks for them.
-    pub told: Option<Box<Told>>,
+    pub request: Option<Box<RequestSnapshot>>,
 }
 
-impl Known {
+impl RequestEnv {
     /// What the process remembers of a target.
-    pub fn target<'l>(&self, leaf: &'l Leaf) -> &'l Arc<Target> {
-        leaf.memory.get_or_init(|| self.shared.targets.find(&leaf.identity, leaf.breaker.as_ref()))
+    pub fn target_state<'l>(&self, target: &'l Target) -> &'l Arc<TargetState> {
+        target.state.get_or_init(|| self.shared.targets.get_or_insert(&target.id, target.breaker.as_ref()))
     }
 
-    fn sticky_key(&self, group: &Group, sticky: &Sticky) -> Option<[u8; 32]> {
-        Some(self.told.as_ref()?.sticky_key(self.key.as_deref(), group, sticky))
+    fn sticky_key(&self, group: &TargetGroup, sticky: &Sticky) -> Option<[u8; 32]> {
+        Some(self.request.as_ref()?.sticky_key(self.key_name.as_deref(), group, sticky))
     }
 }
 
-impl World for Known {
-    fn draw(&mut self) -> f64 {
+impl RoutingEnv for RequestEnv {
+    fn random(&mut self) -> f64 {
         fastrand::f64()
     }
 
-    fn standing(&self, leaf: &Leaf) -> Standing {
-        match leaf.breaker {
-            Some(_) => self.target(leaf).standing(Instant::now()),
-            None => Standing::Closed,
+    fn circuit(&self, target: &Target) -> CircuitStatus {
+        match target.breaker {
+            Some(_) => self.target_state(target).circuit(Instant::now()),
+            None => CircuitStatus::Closed,
         }
     }
 
-    fn latency(&self, leaf: &Leaf) -> Option<Duration> {
-        self.target(leaf).latency(Instant::now())
+    fn latency(&self, target: &Target) -> Option<Duration> {
+        self.target_state(target).latency(Instant::now())
     }
 
-    fn holds(&self, query: &Query) -> bool {
-        self.told.as_ref().is_some_and(|told| query.holds(&told.facts()))
+    fn matches(&self, query: &Query) -> bool {
+        self.request.as_ref().is_some_and(|request| query.holds(&request.facts()))
     }
 
-    fn stuck(&self, group: &Group, sticky: &Sticky) -> Option<usize> {
+    fn sticky_choice(&self, group: &TargetGroup, sticky: &Sticky) -> Option<usize> {
         let key = self.sticky_key(group, sticky)?;
-        self.shared.sticky.find(&key, Instant::now()).and_then(|index| usize::try_from(index).ok())
+        self.shared.sticky_sessions.get(&key, Instant::now()).and_then(|index| usize::try_from(index).ok())
     }
 
-    fn stick(&self, group: &Group, sticky: &Sticky, child: usize) {
+    fn remember_choice(&self, group: &TargetGroup, sticky: &Sticky, child: usize) {
         let (Some(key), Ok(index)) = (self.sticky_key(group, sticky), u32::try_from(child)) else { return };
-        self.shared.sticky.keep(&key, index, Duration::from_secs(sticky.ttl), Instant::now());
+        self.shared.sticky_sessions.insert(&key, index, Duration::from_secs(sticky.ttl), Instant::now());
     }
 }

@@ -11,20 +11,20 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The timer. Made when it is first needed.
 #[derive(Debug, Default)]
-pub(super) struct LastingTimer {
+pub(super) struct ReusableTimer {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl LastingTimer {
+impl ReusableTimer {
     /// Waits for `work`, at most so long; `None` when that was not enough. Work that is done costs no timer.
-    pub async fn within<T>(&mut self, most: Duration, work: impl Future<Output = T>) -> Option<T> {
+    pub async fn timeout<T>(&mut self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         let mut deadline = None;
         poll_fn(|cx| {
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(Some(done));
             }
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + most);
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
             let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
             // Armed by a wait before this one, it goes off early; never late, unless the limit was lowered.
             if timer.deadline() > deadline {
@@ -49,21 +49,21 @@ mod tests {
     use tokio::task::yield_now;
 
     #[tokio::test]
-    async fn every_wait_has_the_whole_time() {
+    async fn every_timeout_has_its_full_duration() {
         let (short, long) = (Duration::from_millis(1), Duration::from_millis(20));
-        let mut timer = LastingTimer::default();
-        assert_eq!(timer.within(short, async { 1 }).await, Some(1));
-        assert_eq!(timer.within(short, yield_now()).await, Some(()));
+        let mut timer = ReusableTimer::default();
+        assert_eq!(timer.timeout(short, async { 1 }).await, Some(1));
+        assert_eq!(timer.timeout(short, yield_now()).await, Some(()));
         // The timer of the wait before goes off while this one lasts.
-        let begun = Instant::now();
-        assert_eq!(timer.within(long, pending::<()>()).await, None);
-        assert!(begun.elapsed() >= long);
+        let started = Instant::now();
+        assert_eq!(timer.timeout(long, pending::<()>()).await, None);
+        assert!(started.elapsed() >= long);
     }
 
     #[tokio::test]
-    async fn a_shorter_limit_counts_at_once() {
-        let mut timer = LastingTimer::default();
-        assert_eq!(timer.within(Duration::from_secs(3600), yield_now()).await, Some(()));
-        assert_eq!(timer.within(Duration::from_millis(1), pending::<()>()).await, None);
+    async fn a_shorter_timeout_takes_effect_immediately() {
+        let mut timer = ReusableTimer::default();
+        assert_eq!(timer.timeout(Duration::from_secs(3600), yield_now()).await, Some(()));
+        assert_eq!(timer.timeout(Duration::from_millis(1), pending::<()>()).await, None);
     }
 }

@@ -20,12 +20,12 @@ pub(super) use key;
 pub(super) struct Key(pub(super) &'static str);
 
 /// An open JSON object.
-pub(super) struct Line<'a> {
+pub(super) struct JsonLine<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
 }
 
-impl<'a> Line<'a> {
+impl<'a> JsonLine<'a> {
     pub fn open(out: &'a mut Vec<u8>) -> Self {
         out.push(b'{');
         Self { out, first: true }
@@ -46,7 +46,7 @@ impl<'a> Line<'a> {
     }
 
     /// Nothing at all where there is no text.
-    pub fn maybe(&mut self, name: Key, text: Option<&str>) {
+    pub fn optional_text(&mut self, name: Key, text: Option<&str>) {
         if let Some(text) = text {
             self.text(name, text);
         }
@@ -85,21 +85,21 @@ impl<'a> Line<'a> {
         self.name(name).extend_from_slice(json.as_bytes());
     }
 
-    pub fn object(&mut self, name: Key, fill: impl FnOnce(&mut Line<'_>)) {
-        let mut inner = Line::open(self.name(name));
+    pub fn object(&mut self, name: Key, fill: impl FnOnce(&mut JsonLine<'_>)) {
+        let mut inner = JsonLine::open(self.name(name));
         fill(&mut inner);
         inner.close();
     }
 
     /// A list of objects.
-    pub fn list<T>(&mut self, name: Key, items: &[T], fill: impl Fn(&mut Line<'_>, &T)) {
+    pub fn list<T>(&mut self, name: Key, items: &[T], fill: impl Fn(&mut JsonLine<'_>, &T)) {
         let out = self.name(name);
         out.push(b'[');
         for (index, item) in items.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
             }
-            let mut inner = Line::open(out);
+            let mut inner = JsonLine::open(out);
             fill(&mut inner, item);
             inner.close();
         }
@@ -141,12 +141,12 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_is_written_is_the_json_that_was_meant() {
+    fn written_lines_are_valid_json() {
         let mut out = Vec::new();
-        let mut line = Line::open(&mut out);
+        let mut line = JsonLine::open(&mut out);
         line.text(key!("plain"), "a b");
         line.text(key!("odd"), "\"\\\u{1}ü\n");
-        line.maybe(key!("absent"), None);
+        line.optional_text(key!("absent"), None);
         line.number(key!("zero"), 0);
         line.number(key!("most"), u64::MAX);
         line.address(key!("v4"), IpAddr::from([127, 0, 10, 255]));

@@ -28,11 +28,11 @@ mod shortcut;
 mod trial;
 mod upstream;
 
-pub use front::Front;
-pub use handover::Handover;
+pub use front::DownstreamApp;
+pub use handover::ControlRoutes;
 
-use crate::net::connections::Connections;
-use crate::route::trees::Trees;
+use crate::net::connections::Connector;
+use crate::route::trees::ConfigCache;
 use crate::state::Shared;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -48,14 +48,14 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Gateway {
     shared: Arc<Shared>,
-    trees: Trees,
-    connections: Arc<Connections>,
-    handover: Handover,
+    config_cache: ConfigCache,
+    connector: Arc<Connector>,
+    control_routes: ControlRoutes,
 }
 
 impl Gateway {
-    pub fn new(shared: Arc<Shared>, connections: Connections, handover: Handover) -> Self {
-        Self { shared, trees: Trees::default(), connections: Arc::new(connections), handover }
+    pub fn new(shared: Arc<Shared>, connector: Connector, control_routes: ControlRoutes) -> Self {
+        Self { shared, config_cache: ConfigCache::default(), connector: Arc::new(connector), control_routes }
     }
 }
 
@@ -69,7 +69,7 @@ impl ProxyHttp for Gateway {
     }
 
     async fn request_filter(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<bool> {
-        admit::request(self, session, ctx).await
+        admit::admit(self, session, ctx).await
     }
 
     async fn upstream_peer(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<Box<HttpPeer>> {
@@ -82,7 +82,7 @@ impl ProxyHttp for Gateway {
         request: &mut RequestHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        upstream::direct_head(session, request, ctx)
+        upstream::direct_header(session, request, ctx)
     }
 
     async fn request_body_filter(
@@ -99,11 +99,11 @@ impl ProxyHttp for Gateway {
     async fn upstream_response_filter(
         &self,
         _session: &mut Session,
-        answer: &mut ResponseHeader,
+        response: &mut ResponseHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        if let Some(errand) = &ctx.errand {
-            upstream::answer_head(answer, errand);
+        if let Some(handle) = &ctx.attempt_handle {
+            upstream::mark_response_header(response, handle);
         }
         Ok(())
     }
@@ -115,8 +115,8 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
-        if let (Some(errand), true) = (&ctx.errand, end) {
-            upstream::answer_body(errand);
+        if let (Some(handle), true) = (&ctx.attempt_handle, end) {
+            upstream::mark_response_end(handle);
         }
         Ok(None)
     }
@@ -124,10 +124,10 @@ impl ProxyHttp for Gateway {
     async fn response_filter(
         &self,
         _session: &mut Session,
-        answer: &mut ResponseHeader,
+        response: &mut ResponseHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        answer::head(answer, ctx);
+        answer::response_filter(response, ctx);
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
-        answer::body(body, end, ctx);
+        answer::response_body_filter(body, end, ctx);
         Ok(None)
     }
 
@@ -150,8 +150,8 @@ impl ProxyHttp for Gateway {
         ctx: &mut Self::CTX,
         reused: bool,
     ) -> Box<Error> {
-        let repeats = !session.as_ref().retry_buffer_truncated();
-        failure::while_proxying(error, ctx.errand.as_ref(), reused, repeats)
+        let may_repeat = !session.as_ref().retry_buffer_truncated();
+        failure::error_while_proxy(error, ctx.attempt_handle.as_ref(), reused, may_repeat)
     }
 
     fn fail_to_connect(
@@ -161,11 +161,11 @@ impl ProxyHttp for Gateway {
         ctx: &mut Self::CTX,
         error: Box<Error>,
     ) -> Box<Error> {
-        failure::connecting(&self.shared, error, ctx.errand.as_ref())
+        failure::fail_to_connect(&self.shared, error, ctx.attempt_handle.as_ref())
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Self::CTX) -> FailToProxy {
-        failure::at_last(session, error, ctx).await
+        failure::fail_to_proxy(session, error, ctx).await
     }
 
     fn suppress_error_log(&self, _session: &Session, _ctx: &Self::CTX, _error: &Error) -> bool {

@@ -4,10 +4,10 @@
 //! none is left. Sending it is `relay`'s, going on in a broken stream `rescue`'s, a second attempt beside a
 //! slow one `hedge`'s.
 
-use super::ctx::{Ctx, Errand};
+use super::ctx::{AttemptHandle, Ctx};
 use super::flight::{Flight, Upload};
 use super::incoming::Expected;
-use super::known::Known;
+use super::known::RequestEnv;
 use super::rescue::Rescue;
 use super::trial::{Last, Lost, Trial};
 use super::{Gateway, answer, authorize, failure};
@@ -15,11 +15,11 @@ use crate::api::operation::Operation;
 use crate::config::rescue::StreamRescue;
 use crate::error::{Error, Kind};
 use crate::route::attempt::{Attempt, Request};
-use crate::route::leaf::Leaf;
+use crate::route::leaf::Target;
 use crate::route::outcome::Outcome;
-use crate::route::patience::{Patience, Waited};
-use crate::route::plan::{Plan, Step, Why};
-use crate::state::targets::{Ended, Visit};
+use crate::route::patience::{Deadlines, TimeoutKind};
+use crate::route::plan::{Decision, Plan, Reason};
+use crate::state::targets::{BreakerSignal, Permit};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use pingora_core::Result;
@@ -42,7 +42,7 @@ pub(super) struct Drive<'a> {
     pub ctx: &'a mut Ctx,
     pub plan: Plan,
     pub request: Request,
-    pub known: Known,
+    pub known: RequestEnv,
     /// The first attempt, where it was made already. Boxed, as what follows is: both are rare, and a drive is moved.
     pub made: Option<Box<Attempt>>,
     /// The caller has the head of its answer.
@@ -56,9 +56,9 @@ pub(super) struct Drive<'a> {
 /// The next try.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
-    pub leaf: Arc<Leaf>,
+    pub leaf: Arc<Target>,
     pub wait: Duration,
-    pub why: Why,
+    pub why: Reason,
 }
 
 /// What became of a turn.
@@ -77,8 +77,8 @@ pub(super) enum Came {
 pub(super) struct Running {
     /// Boxed: it goes through many hands, and a future keeps room for it at each.
     pub trial: Box<Trial>,
-    pub visit: Option<Visit>,
-    pub why: Why,
+    pub visit: Option<Permit>,
+    pub why: Reason,
 }
 
 impl Drive<'_> {
@@ -98,7 +98,7 @@ impl Drive<'_> {
             {
                 return Box::pin(self.tell(Last::Error(error))).await;
             }
-            self.ctx.record.retries = self.plan.retries();
+            self.ctx.record.retries = self.plan.retry_count();
             let (outcome, last) = match Box::pin(self.attempt(&turn)).await? {
                 Came::Told => return Ok(()),
                 Came::Again(next) => {
@@ -110,22 +110,26 @@ impl Drive<'_> {
             };
             let retries = self.ctx.record.retries;
             let step = self.plan.next(&outcome, &mut self.known);
-            self.ctx.record.retries = self.plan.retries();
+            self.ctx.record.retries = self.plan.retry_count();
             match step {
-                Step::Try { leaf, wait, why } => turn = Turn { leaf, wait, why },
-                Step::Keep => return Box::pin(self.tell_last(last, answered)).await,
+                Decision::Attempt { target: leaf, wait, reason: why } => turn = Turn { leaf, wait, why },
+                Decision::Return => return Box::pin(self.tell_last(last, answered)).await,
             }
             if !matches!(last, Last::Error(_)) {
-                answered = Some((last, self.ctx.errand.clone(), retries));
+                answered = Some((last, self.ctx.attempt_handle.clone(), retries));
             }
         }
     }
 
     /// The last word is a provider's, where one of them had any.
-    async fn tell_last(&mut self, last: Last, answered: Option<(Last, Option<Errand>, i32)>) -> Result<()> {
+    async fn tell_last(
+        &mut self,
+        last: Last,
+        answered: Option<(Last, Option<AttemptHandle>, i32)>,
+    ) -> Result<()> {
         match answered {
             Some((answer, errand, retries)) if matches!(last, Last::Error(_)) && !self.begun => {
-                (self.ctx.errand, self.ctx.record.retries) = (errand, retries);
+                (self.ctx.attempt_handle, self.ctx.record.retries) = (errand, retries);
                 self.tell(answer).await
             }
             _ => self.tell(last).await,
@@ -134,19 +138,19 @@ impl Drive<'_> {
 
     /// The failure, when the next try could not even begin before the request must be over.
     fn past_total(&self, turn: &Turn) -> Option<Error> {
-        let patience = Patience::of(&turn.leaf, self.ctx.started, false, false);
-        let late = patience.total.is_some_and(|total| Instant::now() + turn.wait >= total);
-        late.then(|| patience.error(Waited::Total, &turn.leaf, self.ctx.started))
+        let patience = Deadlines::new(&turn.leaf, self.ctx.started, false, false);
+        let late = patience.total_deadline.is_some_and(|total| Instant::now() + turn.wait >= total);
+        late.then(|| patience.timeout_error(TimeoutKind::Total, &turn.leaf, self.ctx.started))
     }
 
     /// Waits, while the caller does. `Some`: why nothing more may be tried.
     async fn pause(&mut self, wait: Duration) -> Result<Option<Error>> {
-        self.gateway.shared.metrics.retry_waited(wait);
-        self.ctx.record.waited(wait);
+        self.gateway.shared.metrics.record_retry_wait(wait);
+        self.ctx.record.add_wait(wait);
         tokio::select! {
             () = sleep(wait) => Ok(None),
-            () = super::flight::stays(self.session) => Err(failure::of_ours(self.ctx, Error::client_closed())),
-            () = self.gateway.shared.phase.until_cut() => Ok(Some(Error::draining())),
+            () = super::flight::stays(self.session) => Err(failure::fail_request(self.ctx, Error::client_closed())),
+            () = self.gateway.shared.lifecycle.aborted() => Ok(Some(Error::draining())),
         }
     }
 
@@ -164,12 +168,12 @@ impl Drive<'_> {
             Some(hedge) => Box::pin(self.race(running, &mut upload, hedge)).await?,
             None => self.wait_for(running, &mut upload).await?,
         };
-        self.stale |= running.trial.flight.errand.marks.read(|noted| noted.fresh);
+        self.stale |= running.trial.flight.errand.state.read(|noted| noted.bypass_pool);
         match outcome {
             Ok(()) => self.relay(running, upload).await,
             Err(Lost::Failed(outcome, last)) => Ok(self.lost(running, outcome, last)),
             Err(Lost::OutOfTime(error)) => {
-                self.ctx.record.tried(&running.trial.flight.errand, running.why, Some(&error));
+                self.ctx.record.attempt_finished(&running.trial.flight.errand, running.why, Some(&error));
                 self.give_back(running.trial);
                 Ok(Came::End(Last::Error(error)))
             }
@@ -183,18 +187,19 @@ impl Drive<'_> {
             Ok(errand) => errand,
             Err(came) => return Ok(Err(came)),
         };
-        if errand.attempt.local.is_some() {
-            Box::pin(answer::local(self.session, self.ctx)).await?;
+        if errand.attempt.local_response.is_some() {
+            Box::pin(answer::send_local(self.session, self.ctx)).await?;
             return Ok(Err(Came::Told));
         }
-        let visit = turn.leaf.breaker.as_ref().map(|_| self.known.target(&turn.leaf).enter(Instant::now()));
+        let visit =
+            turn.leaf.breaker.as_ref().map(|_| self.known.target_state(&turn.leaf).enter(Instant::now()));
         let (flight, upload) = Flight::launch(self.gateway, self.session, self.ctx, errand);
         let trial = self.trial(flight, &turn.leaf);
         Ok(Ok((Running { trial: Box::new(trial), visit, why: turn.why }, upload)))
     }
 
     /// Makes the attempt from the request, and fetches what it needs.
-    async fn prepare(&mut self, turn: &Turn) -> Result<std::result::Result<Errand, Came>> {
+    async fn prepare(&mut self, turn: &Turn) -> Result<std::result::Result<AttemptHandle, Came>> {
         let made = match &mut self.rescue {
             Some(rescue) => rescue.attempt(&turn.leaf, &self.request),
             None => match self.made.take() {
@@ -204,53 +209,53 @@ impl Drive<'_> {
         };
         let errand = match made {
             Ok(mut attempt) => {
-                if self.plan.all_were_open() {
+                if self.plan.all_circuits_open() {
                     attempt
                         .warnings
                         .push("cb_config: every circuit is open, the least bad target was tried".to_owned());
                 }
-                Errand::new(Arc::new(attempt))
+                AttemptHandle::new(Arc::new(attempt))
             }
             // What the caller hears of is the break, not that nobody could mend it.
             Err(error) if self.rescue.is_some() => {
                 let broke = self.rescue.as_ref().map_or(error, |rescue| rescue.error());
-                return Ok(Err(Came::To(Outcome::Unfit(broke.status()), Last::Error(broke))));
+                return Ok(Err(Came::To(Outcome::Unsupported(broke.status()), Last::Error(broke))));
             }
             Err(error) => {
-                self.ctx.record.refused(&turn.leaf, turn.why, &error);
-                self.ctx.errand = None;
-                return Ok(Err(Came::To(Outcome::Unfit(error.status()), Last::Error(error))));
+                self.ctx.record.attempt_unsupported(&turn.leaf, turn.why, &error);
+                self.ctx.attempt_handle = None;
+                return Ok(Err(Came::To(Outcome::Unsupported(error.status()), Last::Error(error))));
             }
         };
-        errand.marks.note(|noted| noted.fresh = self.stale);
-        self.ctx.errand = Some(errand.clone());
-        let total = Patience::of(&turn.leaf, self.ctx.started, false, false).total;
+        errand.state.update(|noted| noted.bypass_pool = self.stale);
+        self.ctx.attempt_handle = Some(errand.clone());
+        let total = Deadlines::new(&turn.leaf, self.ctx.started, false, false).total_deadline;
         let limit =
             turn.leaf.request_timeout.map(|limit| Instant::now() + limit).into_iter().chain(total).min();
-        match authorize::authorized(self.gateway, self.session, self.ctx, &errand, limit).await {
+        match authorize::acquire_credentials(self.gateway, self.session, self.ctx, &errand, limit).await {
             Ok(()) => Ok(Ok(errand)),
             Err(error) => {
-                self.ctx.record.tried(&errand, turn.why, Some(&error));
+                self.ctx.record.attempt_finished(&errand, turn.why, Some(&error));
                 let outcome = match error.kind {
-                    Kind::RequestTimeout => Outcome::Silent,
-                    Kind::CredentialsUnavailable | Kind::Unreachable => Outcome::Broken,
-                    _ => Outcome::Unfit(error.status()),
+                    Kind::RequestTimeout => Outcome::TimedOut,
+                    Kind::CredentialsUnavailable | Kind::Unreachable => Outcome::Failed,
+                    _ => Outcome::Unsupported(error.status()),
                 };
                 Ok(Err(Came::To(outcome, Last::Error(error))))
             }
         }
     }
 
-    fn trial(&mut self, flight: Flight, leaf: &Leaf) -> Trial {
+    fn trial(&mut self, flight: Flight, leaf: &Target) -> Trial {
         let has_other = !flight.feeds_live && self.plan.has_other(&self.known);
-        let has_more = !flight.feeds_live && self.plan.has_more(&self.known);
+        let has_more = !flight.feeds_live && self.plan.may_continue(&self.known);
         let streamed = self.request.body.as_ref().is_some_and(|body| body.is_true("stream"));
-        let patience = Patience::of(leaf, self.ctx.started, has_other, streamed);
+        let patience = Deadlines::new(leaf, self.ctx.started, has_other, streamed);
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let expected = Expected {
             operation: self.ctx.operation,
             is_proxied: self.ctx.is_proxied,
-            careful: self.plan.is_careful() || leaf.time_limits.first_token.is_some(),
+            careful: self.plan.may_repeat() || leaf.time_limits.first_token.is_some(),
             choices: self.request.body.as_ref().and_then(|body| body.read("n")).unwrap_or(1),
             keeps: has_more && streamed && patience.rescue == StreamRescue::Resume,
             trace_id: self.ctx.trace_id.clone(),
@@ -280,9 +285,9 @@ impl Drive<'_> {
                     biased;
                     outcome = &mut ready => break outcome,
                     () = upload.watch(self.session, self.ctx) => {
-                        return Err(failure::of_ours(self.ctx, Error::client_closed()));
+                        return Err(failure::fail_request(self.ctx, Error::client_closed()));
                     }
-                    () = self.gateway.shared.phase.until_cut() => {
+                    () = self.gateway.shared.lifecycle.aborted() => {
                         break Err(Lost::OutOfTime(Error::draining()));
                     }
                     () = beats.next() => Box::pin(self.beat_early()).await?,
@@ -300,20 +305,20 @@ impl Drive<'_> {
             Last::Error(error) => Some(error),
             _ => None,
         };
-        self.ctx.record.tried(errand, why, error);
+        self.ctx.record.attempt_finished(errand, why, error);
         if let Last::Fault(_, fault) = last {
-            self.ctx.record.failed_inside(fault.status);
+            self.ctx.record.error_in_success(fault.status);
         }
-        if let (Some(target), false) = (errand.attempt.leaf.memory.get(), outcome.is_good()) {
+        if let (Some(target), false) = (errand.attempt.target.state.get(), outcome.is_success()) {
             // Or a target that only fails would look quicker than one that answers.
             let now = Instant::now();
             target.first_token(now.saturating_duration_since(trial.begun()) + FAILED, now);
         }
-        if let Outcome::Answered { status, .. } = outcome {
-            authorize::doubted(self.gateway, errand, status);
+        if let Outcome::Response { status, .. } = outcome {
+            authorize::invalidate(self.gateway, errand, status);
         }
         if let Some(visit) = visit {
-            visit.ended(blame(&errand.attempt.leaf, &outcome), Instant::now());
+            visit.finish(blame(&errand.attempt.target, &outcome), Instant::now());
         }
         trial
     }
@@ -324,11 +329,11 @@ impl Drive<'_> {
         let errand = trial.flight.errand.clone();
         let once = trial.flight.feeds_live;
         self.give_back(trial);
-        if let (Some(rescue), Outcome::Answered { status, .. }) = (&mut self.rescue, &outcome)
+        if let (Some(rescue), Outcome::Response { status, .. }) = (&mut self.rescue, &outcome)
             && rescue.was_refused(*status)
         {
-            let leaf = Arc::clone(&errand.attempt.leaf);
-            return Came::Again(Turn { leaf, wait: Duration::ZERO, why: Why::Retry });
+            let leaf = Arc::clone(&errand.attempt.target);
+            return Came::Again(Turn { leaf, wait: Duration::ZERO, why: Reason::Retry });
         }
         if once { Came::End(last) } else { Came::To(outcome, last) }
     }
@@ -344,7 +349,7 @@ impl Drive<'_> {
     pub async fn beat_early(&mut self) -> Result<()> {
         let mut tasks = Vec::with_capacity(2);
         if !self.begun {
-            let head = answer::early_head(self.ctx)?;
+            let head = answer::early_header(self.ctx)?;
             tasks.push(HttpTask::Header(Box::new(head), false));
             self.begun = true;
             self.ctx.record.streamed = true;
@@ -365,7 +370,7 @@ impl Drive<'_> {
             Ok(_) => Ok(()),
             Err(error) => {
                 let error = failure::translate(&error.into_down(), None);
-                Err(failure::of_ours(self.ctx, error))
+                Err(failure::fail_request(self.ctx, error))
             }
         }
     }
@@ -376,21 +381,21 @@ impl Drive<'_> {
             return self.end_with(last.into_fault()).await;
         }
         match last {
-            Last::Error(error) => Err(failure::of_ours(self.ctx, error)),
+            Last::Error(error) => Err(failure::fail_request(self.ctx, error)),
             Last::Answer { mut head, body } => {
                 // It may have been given up before its end.
                 head.remove_header(&TRANSFER_ENCODING);
                 head.insert_header(CONTENT_LENGTH, body.len())?;
-                answer::head(&mut head, self.ctx);
+                answer::response_filter(&mut head, self.ctx);
                 let mut body = Some(body);
-                answer::body(&mut body, true, self.ctx);
+                answer::response_body_filter(&mut body, true, self.ctx);
                 self.session
                     .write_response_tasks(vec![HttpTask::Header(head, false), HttpTask::Body(body, true)])
                     .await?;
                 Ok(())
             }
             Last::Fault(head, fault) => {
-                let tasks = answer::refusal(head, &fault, self.ctx)?;
+                let tasks = answer::provider_error(head, &fault, self.ctx)?;
                 self.write(tasks).await
             }
         }
@@ -398,15 +403,15 @@ impl Drive<'_> {
 }
 
 /// Whether a failure is the target's: not what the caller did wrong, not our own limits.
-pub(super) fn blame(leaf: &Leaf, outcome: &Outcome) -> Ended {
+pub(super) fn blame(leaf: &Target, outcome: &Outcome) -> BreakerSignal {
     match outcome {
-        _ if outcome.is_good() => Ended::Well,
-        Outcome::Answered { status, .. } => match &leaf.breaker {
-            Some(rules) if rules.blames(*status) => Ended::Badly,
-            _ => Ended::Neither,
+        _ if outcome.is_success() => BreakerSignal::Success,
+        Outcome::Response { status, .. } => match &leaf.breaker {
+            Some(rules) if rules.is_failure(*status) => BreakerSignal::Failure,
+            _ => BreakerSignal::Ignored,
         },
-        Outcome::Silent | Outcome::Broken | Outcome::Cut => Ended::Badly,
-        Outcome::Unfit(_) => Ended::Neither,
+        Outcome::TimedOut | Outcome::Failed | Outcome::Interrupted => BreakerSignal::Failure,
+        Outcome::Unsupported(_) => BreakerSignal::Ignored,
     }
 }
 
@@ -419,7 +424,7 @@ pub(super) struct Beats {
 impl Beats {
     /// `streamed`: the caller asked for a stream, nobody else can be sent comments; `begun`: it has got
     /// some of it.
-    pub fn new(patience: &Patience, streamed: bool, begun: bool) -> Self {
+    pub fn new(patience: &Deadlines, streamed: bool, begun: bool) -> Self {
         let every = patience.heartbeat.filter(|_| streamed && (begun || patience.early_heartbeat));
         Self { every, at: Instant::now() + every.unwrap_or_default() }
     }

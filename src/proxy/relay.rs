@@ -6,7 +6,7 @@
 use super::answer;
 use super::failure;
 use super::flight::{AT_ONCE, Flight, Heard, Upload};
-use super::head::{Names, edit_answer};
+use super::head::{HeaderCase, edit_response_headers};
 use super::incoming::{Incoming, Shape, Trouble};
 use super::orchestrate::{Came, Drive, HEARTBEAT, Running, Turn, blame};
 use super::rescue::Rescue;
@@ -15,9 +15,9 @@ use crate::api::chat::ProviderError;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
 use crate::route::outcome::Outcome;
-use crate::route::patience::{Patience, Waited};
-use crate::route::plan::{Step, Why};
-use crate::state::targets::{Ended, Visit};
+use crate::route::patience::{Deadlines, TimeoutKind};
+use crate::route::plan::{Decision, Reason};
+use crate::state::targets::{BreakerSignal, Permit};
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
@@ -32,9 +32,9 @@ const FINISHED: Duration = Duration::from_secs(2);
 /// An answer that is being handed on.
 struct Passing {
     flight: Flight,
-    patience: Patience,
+    patience: Deadlines,
     incoming: Incoming,
-    visit: Option<Visit>,
+    visit: Option<Permit>,
     /// When something was last heard of the provider, and last told to the caller.
     heard: Instant,
     told: Instant,
@@ -53,11 +53,11 @@ impl Drive<'_> {
     pub(super) async fn relay(&mut self, running: Running, mut upload: Upload) -> Result<Came> {
         let Running { trial, visit, why } = running;
         let errand = trial.flight.errand.clone();
-        self.ctx.errand = Some(errand.clone());
-        self.ctx.record.tried(&errand, why, None);
-        self.remember_latency(&errand.attempt.leaf, trial.begun());
+        self.ctx.attempt_handle = Some(errand.clone());
+        self.ctx.record.attempt_finished(&errand, why, None);
+        self.remember_latency(&errand.attempt.target, trial.begun());
         let Some((flight, patience, head, incoming)) = trial.into_parts() else {
-            return Err(failure::of_ours(
+            return Err(failure::fail_request(
                 self.ctx,
                 Error::internal("an answer without a head was committed"),
             ));
@@ -86,14 +86,14 @@ impl Drive<'_> {
         match end {
             End::Whole => {
                 if let Some(visit) = passing.visit.take() {
-                    visit.ended(Ended::Well, Instant::now());
+                    visit.finish(BreakerSignal::Success, Instant::now());
                 }
                 if !passing.incoming.has_ended() {
                     passing.flight.settle();
                 }
                 (self.ctx.tap, self.ctx.rewriter) = passing.incoming.into_watchers();
                 if let Some(rescue) = &self.rescue {
-                    self.gateway.shared.metrics.rescued(rescue.word());
+                    self.gateway.shared.metrics.record_rescue(rescue.word());
                 }
                 Ok(Came::Told)
             }
@@ -112,8 +112,8 @@ impl Drive<'_> {
         };
         self.ctx.record.streamed = streams;
         let ctx = &*self.ctx;
-        let names = Names::of_answer(ctx, &head);
-        edit_answer(&mut head, names, |headers| {
+        let names = HeaderCase::for_response(ctx, &head);
+        edit_response_headers(&mut head, names, |headers| {
             if translated {
                 let media = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
                 for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
@@ -128,7 +128,7 @@ impl Drive<'_> {
                     false => headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
                 };
             }
-            answer::label(headers, ctx);
+            answer::add_gateway_headers(headers, ctx);
         });
         *head
     }
@@ -174,7 +174,7 @@ impl Drive<'_> {
     /// Waits for the next piece; keeps a silent stream's caller with comments.
     async fn listen(&mut self, passing: &mut Passing, upload: &mut Upload) -> Result<Option<End>> {
         loop {
-            let (deadline, why) = passing.patience.next(passing.heard);
+            let (deadline, why) = passing.patience.idle_deadline(passing.heard);
             let finished = passing.incoming.may_end();
             let deadline = if finished { Some(passing.heard + FINISHED) } else { deadline };
             // What is only passed on stays as it is.
@@ -187,9 +187,9 @@ impl Drive<'_> {
                 biased;
                 heard = passing.flight.next(until) => heard,
                 () = upload.watch(self.session, self.ctx) => {
-                    return Err(failure::of_ours(self.ctx, Error::client_closed()));
+                    return Err(failure::fail_request(self.ctx, Error::client_closed()));
                 }
-                () = self.gateway.shared.phase.until_cut() => return Ok(Some(End::Stopped(Error::draining()))),
+                () = self.gateway.shared.lifecycle.aborted() => return Ok(Some(End::Stopped(Error::draining()))),
             };
             match heard {
                 Heard::Task(task) => {
@@ -213,9 +213,9 @@ impl Drive<'_> {
                     self.write(vec![HttpTask::Body(Some(HEARTBEAT), false)]).await?;
                 }
                 Heard::TimedOut => {
-                    let leaf = &passing.flight.errand.attempt.leaf;
-                    let error = passing.patience.error(why, leaf, self.ctx.started);
-                    let ours = why == Waited::Total;
+                    let leaf = &passing.flight.errand.attempt.target;
+                    let error = passing.patience.timeout_error(why, leaf, self.ctx.started);
+                    let ours = why == TimeoutKind::Total;
                     return Ok(Some(if ours { End::Stopped(error) } else { End::Broken(error) }));
                 }
                 heard => return Ok(Some(End::Broken(explain(&passing.flight.errand, heard)))),
@@ -224,7 +224,7 @@ impl Drive<'_> {
     }
 
     fn explained(&self, trouble: &Trouble, passing: &Passing) -> Error {
-        let leaf = &passing.flight.errand.attempt.leaf;
+        let leaf = &passing.flight.errand.attempt.target;
         let error = match trouble {
             Trouble::Error(fault, _) => {
                 let message = format!("The provider broke its answer off: {}", fault.message);
@@ -252,15 +252,15 @@ impl Drive<'_> {
         let errand = flight.errand.clone();
         drop(flight);
         if let Some(visit) = visit.filter(|_| providers) {
-            visit.ended(blame(&errand.attempt.leaf, &Outcome::Cut), Instant::now());
+            visit.finish(blame(&errand.attempt.target, &Outcome::Interrupted), Instant::now());
         }
-        self.ctx.record.broke(&error);
+        self.ctx.record.response_broke(&error);
         let misfit = matches!(incoming.trouble(), Some(Trouble::Misfit));
         let may = self.ctx.record.streamed && !misfit && providers && patience.rescue == StreamRescue::Resume;
         if may && Rescue::is_possible(&incoming, self.ctx.operation) {
-            let step = self.plan.next(&Outcome::Cut, &mut self.known);
-            if let Step::Try { leaf, wait, why } = step {
-                let why = if why == Why::Retry { why } else { Why::Rescue };
+            let step = self.plan.next(&Outcome::Interrupted, &mut self.known);
+            if let Decision::Attempt { target: leaf, wait, reason: why } = step {
+                let why = if why == Reason::Retry { why } else { Reason::Rescue };
                 let rescue = Rescue::new(
                     incoming,
                     self.ctx,
@@ -277,13 +277,13 @@ impl Drive<'_> {
         }
         if !self.ctx.record.streamed {
             // Nothing can be said any more: the connection breaks, so that a part is not taken for the whole.
-            return Err(failure::of_ours(self.ctx, error));
+            return Err(failure::fail_request(self.ctx, error));
         }
         if self.rescue.is_some() {
-            self.gateway.shared.metrics.rescued("failed");
+            self.gateway.shared.metrics.record_rescue("failed");
         }
         let dialect = self.ctx.operation.dialect();
-        let event = incoming.fail(&ProviderError::from(&error), dialect, errand.attempt.leaf.provider.id());
+        let event = incoming.fail(&ProviderError::from(&error), dialect, errand.attempt.target.provider.id());
         (self.ctx.tap, self.ctx.rewriter) = incoming.into_watchers();
         self.close_with(event, Some(error)).await.map(|()| Came::Told)
     }
@@ -294,12 +294,13 @@ impl Drive<'_> {
         let mut out = Vec::new();
         match self.rescue.as_mut().and_then(|rescue| rescue.rewriter()) {
             Some(mut rewriter) => {
-                self.gateway.shared.metrics.rescued("failed");
+                self.gateway.shared.metrics.record_rescue("failed");
                 rewriter.fail(&fault, &mut out);
                 self.ctx.rewriter = Some(rewriter);
             }
             None => {
-                let provider = self.ctx.errand.as_ref().map(|errand| errand.attempt.leaf.provider.id());
+                let provider =
+                    self.ctx.attempt_handle.as_ref().map(|errand| errand.attempt.target.provider.id());
                 fault.event(dialect, provider, 0, &mut out);
             }
         }
@@ -315,8 +316,8 @@ impl Drive<'_> {
     }
 
     /// Notes how soon the target had something to say.
-    fn remember_latency(&self, leaf: &crate::route::leaf::Leaf, begun: Instant) {
-        if let Some(target) = leaf.memory.get() {
+    fn remember_latency(&self, leaf: &crate::route::leaf::Target, begun: Instant) {
+        if let Some(target) = leaf.state.get() {
             let now = Instant::now();
             target.first_token(now.saturating_duration_since(begun), now);
         }

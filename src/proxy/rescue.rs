@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::provider::rescue::{self, Prefill, ResumeMode};
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::{Attempt, Request};
-use crate::route::leaf::Leaf;
+use crate::route::leaf::Target;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,7 +22,7 @@ pub(super) struct Rescue {
     /// Targets that refused a prefill, by index path.
     refused: Vec<String>,
     /// The target asked last.
-    last: Option<Arc<Leaf>>,
+    last: Option<Arc<Target>>,
     /// What broke the stream.
     error: Error,
 }
@@ -49,8 +49,8 @@ impl Rescue {
                     id: ctx.trace_id.clone(),
                     created,
                     model: attempt.model.clone().unwrap_or_default(),
-                    provider: attempt.leaf.provider.id(),
-                    strict: attempt.leaf.strict,
+                    provider: attempt.target.provider.id(),
+                    strict: attempt.target.strict,
                     include_usage: asks_for_usage(attempt),
                     request: None,
                 };
@@ -72,7 +72,7 @@ impl Rescue {
     ///
     /// # Errors
     /// As [`Attempt::new`]; 400 where the answer could not be read into the caller's stream.
-    pub fn attempt(&mut self, leaf: &Arc<Leaf>, request: &Request) -> Result<Attempt, Error> {
+    pub fn attempt(&mut self, leaf: &Arc<Target>, request: &Request) -> Result<Attempt, Error> {
         self.last = Some(Arc::clone(leaf));
         self.asked = ResumeMode::Restart;
         if let Some(prefilled) = self.prefilled(leaf, request)
@@ -96,8 +96,8 @@ impl Rescue {
         Ok(attempt)
     }
 
-    fn prefilled(&self, leaf: &Arc<Leaf>, request: &Request) -> Option<Request> {
-        if self.refused.contains(&leaf.index) {
+    fn prefilled(&self, leaf: &Arc<Target>, request: &Request) -> Option<Request> {
+        if self.refused.contains(&leaf.path) {
             return None;
         }
         let body = request.body.as_ref()?;
@@ -143,7 +143,7 @@ impl Rescue {
         if self.asked != ResumeMode::Continue || !matches!(status, 400 | 422) {
             return false;
         }
-        self.refused.push(leaf.index.clone());
+        self.refused.push(leaf.path.clone());
         true
     }
 }

@@ -15,21 +15,21 @@ use pingora_proxy::{ProxyHttp, Session};
 
 /// Whether a request, by its raw head, is one whose body is read and whose attempts are the gateway's own. Not one
 /// that would switch protocols.
-pub(super) fn is_for(head: &[u8]) -> bool {
+pub(super) fn applies_to(head: &[u8]) -> bool {
     let Some(target) = head.strip_prefix(b"POST /v1/") else { return false };
     let end = memchr::memchr3(b' ', b'?', b'\n', target).unwrap_or(target.len());
     let Some(Ok(path)) = target.get(..end).map(std::str::from_utf8) else { return false };
-    Operation::find(&Method::POST, path).body_kind() == BodyKind::Json && !switches(target)
+    Operation::find(&Method::POST, path).body_kind() == BodyKind::Json && !is_upgrade(target)
 }
 
 /// Whether one of the lines below the first is an `Upgrade`.
-fn switches(head: &[u8]) -> bool {
+fn is_upgrade(head: &[u8]) -> bool {
     let lines = memchr::memchr_iter(b'\n', head).filter_map(|end| head.get(end + 1..end + 8));
     lines.into_iter().any(|name| name.eq_ignore_ascii_case(b"upgrade"))
 }
 
 /// Leads a request through the hooks; gives its connection back when that may carry another.
-pub(super) async fn lead(gateway: &Gateway, mut session: Session) -> Option<Stream> {
+pub(super) async fn serve(gateway: &Gateway, mut session: Session) -> Option<Stream> {
     match session.downstream_session.read_request().await {
         Ok(true) => {}
         Ok(false) => return None,
@@ -45,15 +45,15 @@ pub(super) async fn lead(gateway: &Gateway, mut session: Session) -> Option<Stre
     let mut ctx = gateway.new_ctx();
     let failed = match gateway.request_filter(&mut session, &mut ctx).await {
         Ok(true) => None,
-        Ok(false) => Some(failure::of_ours(&mut ctx, Error::internal("nobody answered the request"))),
+        Ok(false) => Some(failure::fail_request(&mut ctx, Error::internal("nobody answered the request"))),
         Err(error) => Some(error),
     };
-    let may_go_on = match &failed {
+    let may_reuse = match &failed {
         Some(error) => gateway.fail_to_proxy(&mut session, error, &mut ctx).await.can_reuse_downstream,
         None => true,
     };
     gateway.logging(&mut session, failed.as_deref(), &mut ctx).await;
-    if !may_go_on {
+    if !may_reuse {
         return None;
     }
     let (stream, _) = session.downstream_session.finish().await.ok()??.into_parts();
@@ -65,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_and_attempted_is_told_by_the_head() {
+    fn requests_are_selected_by_their_head() {
         for head in [
             "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\n\r\n",
             "POST /v1/embeddings?x=1 HTTP/1.0\r\n\r\n",
             "POST /v1/messages HTTP/1.1\nhost: a\n\n",
             "POST /v1/audio/speech HTTP/1.1\r\nx-note: upgrade\r\n\r\n",
         ] {
-            assert!(is_for(head.as_bytes()), "{head}");
+            assert!(applies_to(head.as_bytes()), "{head}");
         }
         for head in [
             "GET /v1/models HTTP/1.1\r\n\r\n",
@@ -86,7 +86,7 @@ mod tests {
             "\r\nPOST /v1/chat/completions HTTP/1.1\r\n\r\n",
             "",
         ] {
-            assert!(!is_for(head.as_bytes()), "{head}");
+            assert!(!applies_to(head.as_bytes()), "{head}");
         }
     }
 }

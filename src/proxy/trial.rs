@@ -3,7 +3,7 @@
 //! Waits for the provider only: whoever drives it listens to the caller meanwhile, and may have two of them
 //! in the air. Writes nothing to the caller.
 
-use super::ctx::Errand;
+use super::ctx::AttemptHandle;
 use super::failure;
 use super::flight::{AT_ONCE, Flight, Heard};
 use super::incoming::{Broken, Expected, Incoming, Shape, Trouble};
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::provider::rewriter::Rewriter;
 use crate::provider::said::ErrorClass;
 use crate::route::outcome::Outcome;
-use crate::route::patience::{Patience, Waited};
+use crate::route::patience::{Deadlines, TimeoutKind};
 use bytes::{Bytes, BytesMut};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
@@ -33,7 +33,7 @@ const MOST_HELD: usize = 64 << 20;
 /// An attempt whose answer is awaited.
 pub(super) struct Trial {
     pub flight: Flight,
-    pub patience: Patience,
+    pub patience: Deadlines,
     pub started: Instant,
     begun: Instant,
     head_at: Instant,
@@ -75,7 +75,7 @@ pub(super) enum Last {
 
 impl Trial {
     /// `started`: the request.
-    pub fn new(flight: Flight, patience: Patience, expected: Expected, started: Instant) -> Self {
+    pub fn new(flight: Flight, patience: Deadlines, expected: Expected, started: Instant) -> Self {
         let now = Instant::now();
         Self {
             flight,
@@ -130,11 +130,11 @@ impl Trial {
                     "The provider's answer is over 64 MiB, more than this gateway holds.",
                     "answer too long",
                 );
-                return Err(Lost::Failed(Outcome::Broken, Last::Error(self.signed(error))));
+                return Err(Lost::Failed(Outcome::Failed, Last::Error(self.signed(error))));
             }
             let (deadline, why) = match incoming.has_content() {
-                true => self.patience.next(self.heard),
-                false => self.patience.first(self.begun, self.head_at, self.heard),
+                true => self.patience.idle_deadline(self.heard),
+                false => self.patience.first_token_deadline(self.begun, self.head_at, self.heard),
             };
             match self.flight.next(deadline).await {
                 Heard::Task(task) => self.take(task).await,
@@ -187,7 +187,7 @@ impl Trial {
 
     async fn head(&mut self) -> Result<(), Lost> {
         let head = loop {
-            let (deadline, why) = self.patience.head(self.begun);
+            let (deadline, why) = self.patience.header_deadline(self.begun);
             match self.flight.next(deadline).await {
                 // 100 and 103 are between the provider and us.
                 Heard::Task(HttpTask::Header(head, _)) if head.status.is_informational() => {}
@@ -238,7 +238,7 @@ impl Trial {
                             ),
                             "failing answer too long",
                         );
-                        return Lost::Failed(Outcome::answered(status), Last::Error(self.signed(error)));
+                        return Lost::Failed(Outcome::from_status(status), Last::Error(self.signed(error)));
                     }
                 }
                 // The status is what counts; the words are as far as they came.
@@ -251,7 +251,10 @@ impl Trial {
         let body = body.freeze();
         let said = ErrorClass::classify(status, &body);
         let wait = retry_after::retry_delay(&head.headers, status == 429, SystemTime::now());
-        Lost::Failed(Outcome::Answered { status, said, wait }, Last::Answer { head, body })
+        Lost::Failed(
+            Outcome::Response { status, class: said, retry_after: wait },
+            Last::Answer { head, body },
+        )
     }
 
     fn lost(&mut self, trouble: &Trouble) -> Lost {
@@ -259,8 +262,11 @@ impl Trial {
             Trouble::Error(fault, _) => {
                 let status = if fault.status < 400 { 502 } else { fault.status };
                 let body = fault.body(crate::api::Dialect::OpenAi, None, None);
-                let outcome =
-                    Outcome::Answered { status, said: ErrorClass::classify(status, &body), wait: None };
+                let outcome = Outcome::Response {
+                    status,
+                    class: ErrorClass::classify(status, &body),
+                    retry_after: None,
+                };
                 let last = match self.head.take() {
                     Some(head) => Last::Fault(head, ProviderError { status, ..fault.clone() }),
                     None => Last::Error(self.early()),
@@ -270,9 +276,9 @@ impl Trial {
             Trouble::Malformed(cause) => {
                 let message = "The provider's answer is not what was asked for. Try again.";
                 let error = Error::invalid_response(message, *cause);
-                Lost::Failed(Outcome::Broken, Last::Error(self.signed(error)))
+                Lost::Failed(Outcome::Failed, Last::Error(self.signed(error)))
             }
-            Trouble::Early | Trouble::Misfit => Lost::Failed(Outcome::Broken, Last::Error(self.early())),
+            Trouble::Early | Trouble::Misfit => Lost::Failed(Outcome::Failed, Last::Error(self.early())),
         }
     }
 
@@ -283,12 +289,12 @@ impl Trial {
         ))
     }
 
-    fn silent(&self, why: Waited) -> Lost {
-        let leaf = &self.flight.errand.attempt.leaf;
-        let error = self.patience.error(why, leaf, self.started);
+    fn silent(&self, why: TimeoutKind) -> Lost {
+        let leaf = &self.flight.errand.attempt.target;
+        let error = self.patience.timeout_error(why, leaf, self.started);
         match why {
-            Waited::Total => Lost::OutOfTime(error),
-            _ => Lost::Failed(Outcome::Silent, Last::Error(error)),
+            TimeoutKind::Total => Lost::OutOfTime(error),
+            _ => Lost::Failed(Outcome::TimedOut, Last::Error(error)),
         }
     }
 
@@ -298,12 +304,12 @@ impl Trial {
             error.etype(),
             E::ConnectTimedout | E::TLSHandshakeTimedout | E::ReadTimedout | E::WriteTimedout
         ));
-        let outcome = if silent { Outcome::Silent } else { Outcome::Broken };
+        let outcome = if silent { Outcome::TimedOut } else { Outcome::Failed };
         Lost::Failed(outcome, Last::Error(explain(&self.flight.errand, heard)))
     }
 
     fn signed(&self, error: Error) -> Error {
-        error.with_provider(self.flight.errand.attempt.leaf.provider.id())
+        error.with_provider(self.flight.errand.attempt.target.provider.id())
     }
 
     /// What writes on in the caller's stream, of an attempt to rescue it.
@@ -316,7 +322,7 @@ impl Trial {
     }
 
     /// The answer, ready to be committed. `None` before [`Trial::ready`].
-    pub fn into_parts(self) -> Option<(Flight, Patience, Box<ResponseHeader>, Incoming)> {
+    pub fn into_parts(self) -> Option<(Flight, Deadlines, Box<ResponseHeader>, Incoming)> {
         Some((self.flight, self.patience, self.head?, self.incoming?))
     }
 }
@@ -346,11 +352,11 @@ fn told(fault: &ProviderError) -> Error {
 }
 
 /// Ours for what was heard instead of an answer.
-pub(super) fn explain(errand: &Errand, heard: Heard) -> Error {
-    if let Some(error) = errand.marks.read(|noted| noted.failure.clone()) {
+pub(super) fn explain(errand: &AttemptHandle, heard: Heard) -> Error {
+    if let Some(error) = errand.state.read(|noted| noted.failure.clone()) {
         return error;
     }
-    let leaf = Some(errand.attempt.leaf.as_ref());
+    let leaf = Some(errand.attempt.target.as_ref());
     match heard {
         Heard::Failed(error) => failure::translate(&error, leaf),
         _ => {

@@ -8,24 +8,24 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// What is asked for beside the caller's own headers.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct VendorHeaders {
     /// By the body, as its translation found it.
     content: HeaderMap,
     /// By the account: a config, a stored provider or a header under a prefix of ours.
     account: HeaderMap,
 }
 
-impl Asked {
+impl VendorHeaders {
     /// # Errors
     /// 400 where the account holds text that cannot stand in a header.
     pub fn new(content: HeaderMap, account: &Account) -> Result<Self, Error> {
-        let said = [
+        let fields = [
             ("openai-beta", "openai_beta", &account.openai_beta),
             ("anthropic-beta", "anthropic_beta", &account.anthropic_beta),
             ("anthropic-version", "anthropic_version", &account.anthropic_version),
         ];
         let mut account = HeaderMap::new();
-        for (name, param, value) in said {
+        for (name, param, value) in fields {
             let Some(value) = value else { continue };
             let value = HeaderValue::from_str(value).map_err(|_| {
                 Error::bad_request(format!("{param} must be text that can stand in a header."))
@@ -39,16 +39,16 @@ impl Asked {
     /// The headers to set at the provider, given what the caller sent. Lists of betas are joined, the
     /// caller's first; of anything else the body's word goes before the caller's header and that before
     /// the account's. Where the caller's header is all there is, it stays as it came.
-    pub fn over(&self, callers: &HeaderMap) -> HeaderMap {
+    pub fn merge_over(&self, client_headers: &HeaderMap) -> HeaderMap {
         let mut set = HeaderMap::new();
         for name in self.account.keys().chain(self.content.keys()) {
             if is_list(name) {
-                if let Some(value) = joined(name, [callers, &self.content, &self.account]) {
+                if let Some(value) = joined(name, [client_headers, &self.content, &self.account]) {
                     set.insert(name, value);
                 }
             } else if let Some(value) = self.content.get(name) {
                 set.insert(name, value.clone());
-            } else if let (Some(value), false) = (self.account.get(name), callers.contains_key(name)) {
+            } else if let (Some(value), false) = (self.account.get(name), client_headers.contains_key(name)) {
                 set.insert(name, value.clone());
             }
         }
@@ -98,44 +98,48 @@ mod tests {
     }
 
     #[test]
-    fn betas_of_caller_body_and_account_are_joined_without_doubles() {
+    fn betas_of_client_body_and_account_are_joined_without_duplicates() {
         let content = headers(&[("anthropic-beta", "body-1,both-1")]);
-        let asked = Asked::new(content, &account()).unwrap();
-        let callers = headers(&[
+        let vendor_headers = VendorHeaders::new(content, &account()).unwrap();
+        let client_headers = headers(&[
             ("anthropic-beta", "caller-1, caller-2"),
             ("anthropic-beta", "both-1,"),
             ("openai-beta", "assistants=v2"),
         ]);
-        let set = asked.over(&callers);
+        let set = vendor_headers.merge_over(&client_headers);
         assert_eq!(set["anthropic-beta"], "caller-1,caller-2,both-1,body-1,account-1");
         assert_eq!(set["openai-beta"], "assistants=v2");
         assert_eq!(set.get_all("anthropic-beta").iter().count(), 1);
     }
 
     #[test]
-    fn a_version_the_caller_sent_wins_over_the_accounts_and_the_bodys_over_both() {
-        let version = |content: &[(&'static str, &str)], callers: &[(&'static str, &str)]| {
-            let asked = Asked::new(headers(content), &account()).unwrap();
-            asked.over(&headers(callers)).get("anthropic-version").cloned()
+    fn the_body_version_wins_over_the_client_version_and_that_over_the_account_version() {
+        let version = |content: &[(&'static str, &str)], client_headers: &[(&'static str, &str)]| {
+            let vendor_headers = VendorHeaders::new(headers(content), &account()).unwrap();
+            vendor_headers.merge_over(&headers(client_headers)).get("anthropic-version").cloned()
         };
         let body = [("anthropic-version", "body")];
-        let caller = [("anthropic-version", "caller")];
+        let client_version = [("anthropic-version", "caller")];
         assert_eq!(version(&[], &[]).unwrap(), "account");
-        assert_eq!(version(&[], &caller), None, "the caller's stays as it came");
-        assert_eq!(version(&body, &caller).unwrap(), "body");
+        assert_eq!(version(&[], &client_version), None, "the caller's stays as it came");
+        assert_eq!(version(&body, &client_version).unwrap(), "body");
         assert_eq!(version(&body, &[]).unwrap(), "body");
     }
 
     #[test]
-    fn what_only_the_caller_sent_is_left_alone() {
-        let asked = Asked::new(HeaderMap::new(), &Account::default()).unwrap();
-        assert!(asked.over(&headers(&[("anthropic-beta", "a, a"), ("openai-beta", "b")])).is_empty());
+    fn headers_only_the_client_sent_are_left_alone() {
+        let vendor_headers = VendorHeaders::new(HeaderMap::new(), &Account::default()).unwrap();
+        assert!(
+            vendor_headers
+                .merge_over(&headers(&[("anthropic-beta", "a, a"), ("openai-beta", "b")]))
+                .is_empty()
+        );
     }
 
     #[test]
-    fn an_account_with_text_no_header_can_hold_is_refused_by_its_key() {
+    fn an_account_value_invalid_in_a_header_is_rejected_by_its_key() {
         let account = Account { openai_beta: Some("a\nb".to_owned()), ..Account::default() };
-        let error = Asked::new(HeaderMap::new(), &account).unwrap_err();
+        let error = VendorHeaders::new(HeaderMap::new(), &account).unwrap_err();
         assert_eq!(error.param.as_deref(), Some("openai_beta"));
     }
 }

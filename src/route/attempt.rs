@@ -2,10 +2,10 @@
 //!
 //! Not the sending itself (`proxy` does that) and not the choice of the target (`plan` does that).
 
-use super::asked::Asked;
+use super::asked::VendorHeaders;
 use super::compile::split_slug;
-use super::leaf::Leaf;
-use super::tree::Tree;
+use super::leaf::Target;
+use super::tree::CompiledConfig;
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::api::rules;
@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Pingora replays a body it read for us only up to this size, in bytes.
-pub const REPLAYED: usize = 64 << 10;
+pub const PINGORA_RETRY_BUFFER: usize = 64 << 10;
 
 /// The caller's request, as far as an attempt is made from it.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub struct Request {
     /// As the caller wrote it.
     pub uri: Uri,
     /// Where the path below the version segment begins in it.
-    pub below: usize,
+    pub path_offset: usize,
     /// The body, when it was read; `None` when it streams through unread.
     pub body: Option<Body>,
     /// The model the caller names, without a `@slug/` before it.
@@ -43,25 +43,31 @@ pub struct Request {
 
 impl Request {
     /// `below`: where the path below the version segment begins in the URI. Not a proxied one.
-    pub fn new(operation: Operation, method: Method, uri: Uri, below: usize, body: Option<Body>) -> Self {
-        let named = body.as_ref().and_then(|body| body.text("model")).map(Cow::into_owned);
-        let (slug, model) = match named.as_deref().and_then(split_slug) {
+    pub fn new(
+        operation: Operation,
+        method: Method,
+        uri: Uri,
+        path_offset: usize,
+        body: Option<Body>,
+    ) -> Self {
+        let full_model = body.as_ref().and_then(|body| body.text("model")).map(Cow::into_owned);
+        let (slug, model) = match full_model.as_deref().and_then(split_slug) {
             Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
-            None => (None, named),
+            None => (None, full_model),
         };
-        Self { operation, is_proxied: false, method, uri, below, body, model, slug }
+        Self { operation, is_proxied: false, method, uri, path_offset, body, model, slug }
     }
 
     /// Holds it against the rules of its operation; what came by `/v1/proxy/` is the provider's to judge.
     ///
     /// # Errors
     /// 400 that names the first field at fault.
-    pub fn check(&self, tree: &Tree) -> Result<(), Error> {
+    pub fn check(&self, config: &CompiledConfig) -> Result<(), Error> {
         if self.is_proxied {
             return Ok(());
         }
         if let Some(body) = &self.body {
-            rules::check(self.operation, body, &|name| tree.all_set(name))?;
+            rules::check(self.operation, body, &|name| config.all_set(name))?;
         }
         rules::check_query(self.operation, self.uri.query())
     }
@@ -72,24 +78,24 @@ impl Request {
     }
 
     /// Whether it is for a path we know nothing of, or came by `/v1/proxy/`: it passes as it is.
-    pub fn passes_all(&self) -> bool {
+    pub fn is_passthrough(&self) -> bool {
         self.is_proxied || self.operation == Operation::Passthrough
     }
 
     /// Relative to the version segment, without a leading slash.
     pub fn path(&self) -> &str {
-        self.uri.path().get(self.below..).unwrap_or_default()
+        self.uri.path().get(self.path_offset..).unwrap_or_default()
     }
 
     /// Whether the slug before the model is this target's own: only then is it an address and not a part of
     /// the model's name.
-    fn names(&self, leaf: &Leaf) -> bool {
-        self.slug.is_some() && self.slug == leaf.slug
+    fn slug_is(&self, target: &Target) -> bool {
+        self.slug.is_some() && self.slug == target.slug
     }
 
-    fn model_for(&self, leaf: &Leaf) -> Option<String> {
+    fn model_for(&self, target: &Target) -> Option<String> {
         match &self.slug {
-            Some(slug) if !self.names(leaf) => {
+            Some(slug) if !self.slug_is(target) => {
                 Some(format!("@{slug}/{}", self.model.as_deref().unwrap_or_default()))
             }
             _ => self.model.clone(),
@@ -100,7 +106,7 @@ impl Request {
 /// One try: where it goes and what it carries.
 #[derive(Debug)]
 pub struct Attempt {
-    pub leaf: Arc<Leaf>,
+    pub target: Arc<Target>,
     /// Path and query at the upstream.
     pub path: String,
     /// The body to send; `None` when the caller's body streams through as it comes.
@@ -112,15 +118,15 @@ pub struct Attempt {
     /// The provider's auth headers for this call.
     pub auth: Arc<HeaderMap>,
     /// What must be fetched before it can go out.
-    pub grant: Option<Arc<dyn TokenExchange>>,
+    pub token_exchange: Option<Arc<dyn TokenExchange>>,
     /// Headers that are asked for beside the caller's own.
-    pub asked: Asked,
+    pub vendor_headers: VendorHeaders,
     /// What was left out or changed on the way into the provider's words.
     pub warnings: Vec<String>,
     /// What the answer needs to become the caller's; `None` when it passes as it comes.
     pub translation: Option<Translation>,
     /// The answer, where nobody need be asked: a JSON body.
-    pub local: Option<Bytes>,
+    pub local_response: Option<Bytes>,
 }
 
 impl Attempt {
@@ -128,8 +134,8 @@ impl Attempt {
     ///
     /// # Errors
     /// What the provider says about an incomplete account or call (400, 401), or what it cannot do (400).
-    pub fn new(leaf: Arc<Leaf>, request: &Request) -> Result<Self, Error> {
-        let model = leaf.model().map(str::to_owned).or_else(|| request.model_for(&leaf));
+    pub fn new(target: Arc<Target>, request: &Request) -> Result<Self, Error> {
+        let model = target.model().map(str::to_owned).or_else(|| request.model_for(&target));
         let call = Call {
             operation: request.operation,
             method: &request.method,
@@ -138,55 +144,72 @@ impl Attempt {
             model: model.as_deref(),
             streamed: request.is_streamed(),
         };
-        let edited = edited(&leaf, request);
+        let edited = edited_body(&target, request);
         let body = edited.as_ref().or(request.body.as_ref());
         let mut notes = TranslationNotes::default();
-        let ready = prepare(&leaf, &call, request, body, &mut notes)?;
-        let call_there = Call { operation: ready.operation, ..call };
-        let path = match leaf.provider.base_path(&call_there, &leaf.account, &leaf.origin.base_path) {
+        let ready = prepare(&target, &call, request, body, &mut notes)?;
+        let upstream_call = Call { operation: ready.operation, ..call };
+        let path = match target.provider.base_path(&upstream_call, &target.account, &target.origin.base_path)
+        {
             "" => ready.path,
             base => [base, &ready.path].concat(),
         };
-        let auth = leaf.auth(&call_there)?;
-        let grant = leaf.grant(&call_there)?;
+        let auth = target.auth(&upstream_call)?;
+        let token_exchange = target.token_exchange(&upstream_call)?;
         let body_changed = edited.is_some() || ready.body.is_some();
         let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
         let TranslationNotes { headers, warnings } = notes;
-        let asked = Asked::new(headers, &leaf.account)?;
+        let vendor_headers = VendorHeaders::new(headers, &target.account)?;
         let translation = ready.translation;
-        let local = ready.local_response.map(Bytes::from);
-        Ok(Self { leaf, path, body, body_changed, model, auth, grant, asked, warnings, translation, local })
+        let local_response = ready.local_response.map(Bytes::from);
+        Ok(Self {
+            target,
+            path,
+            body,
+            body_changed,
+            model,
+            auth,
+            token_exchange,
+            vendor_headers,
+            warnings,
+            translation,
+            local_response,
+        })
     }
 
     /// Whether Pingora may take it upstream by itself, where one try at one target is all there is: what was not
     /// read, and what passes as it is. All else is an attempt of ours, which costs less than Pingora's own loop. Not
     /// for upgrades, which have no other way.
     pub fn goes_direct(&self, request: &Request) -> bool {
-        if self.translation.is_some() || self.is_signed() {
+        if self.translation.is_some() || self.needs_credentials() {
             return false;
         }
         match &request.body {
-            Some(body) => request.passes_all() && body.bytes().len() <= REPLAYED && !request.is_streamed(),
+            Some(body) => {
+                request.is_passthrough()
+                    && body.bytes().len() <= PINGORA_RETRY_BUFFER
+                    && !request.is_streamed()
+            }
             None => true,
         }
     }
 
     /// Whether a token or a signature must be had before it goes out.
-    pub fn is_signed(&self) -> bool {
-        self.grant.is_some() || self.leaf.provider.signs(&self.leaf.account)
+    pub fn needs_credentials(&self) -> bool {
+        self.token_exchange.is_some() || self.target.provider.signs(&self.target.account)
     }
 }
 
 /// What came by `/v1/proxy/` is the provider's to judge: nothing is translated.
 fn prepare(
-    leaf: &Leaf,
+    target: &Target,
     call: &Call<'_>,
     request: &Request,
     body: Option<&Body>,
     notes: &mut TranslationNotes,
 ) -> Result<PreparedRequest, Error> {
     if request.is_proxied {
-        let path = leaf.provider.path(call, &leaf.account)?;
+        let path = target.provider.path(call, &target.account)?;
         return Ok(PreparedRequest {
             path,
             body: None,
@@ -195,20 +218,20 @@ fn prepare(
             local_response: None,
         });
     }
-    translation::prepare(leaf.provider, call, &leaf.account, body, leaf.strict, notes)
+    translation::prepare(target.provider, call, &target.account, body, target.strict, notes)
 }
 
 /// The caller's body with `override_params` merged in and the slug taken off the model; `None` when that
 /// changes nothing.
-fn edited(leaf: &Leaf, request: &Request) -> Option<Body> {
+fn edited_body(target: &Target, request: &Request) -> Option<Body> {
     let body = request.body.as_ref()?;
-    let mut edits: Vec<Edit<'_>> = leaf
+    let mut edits: Vec<Edit<'_>> = target
         .override_params
         .iter()
         .map(|(name, value)| Edit::Set(name.as_str(), Cow::Borrowed(value.as_ref())))
         .collect();
-    let overridden = leaf.override_params.iter().any(|(name, _)| name == "model");
-    if request.names(leaf) && !overridden {
+    let overridden = target.override_params.iter().any(|(name, _)| name == "model");
+    if request.slug_is(target) && !overridden {
         let model = serde_json::Value::from(request.model.as_deref().unwrap_or_default());
         edits.push(Edit::Set("model", Cow::Owned(model.to_string())));
     }

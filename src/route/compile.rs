@@ -3,10 +3,10 @@
 //! Decides which provider, whose account and which address each target means (reference 2.5 and 4.2), and
 //! refuses what must not be: a caller's host with an operator's key.
 
-use super::inherit::Inherited;
-use super::leaf::Leaf;
+use super::inherit::Policies;
+use super::leaf::Target;
 use super::retry;
-use super::tree::{Branch, Child, Choose, Group, Tree};
+use super::tree::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
 use crate::config::account::Account;
 use crate::config::headers::GatewayHeaders;
 use crate::config::secret::Secret;
@@ -17,7 +17,7 @@ use crate::net::custom_host::HostRules;
 use crate::net::origin::Origin;
 use crate::provider::{self, Provider};
 use crate::settings::{DefaultConfig, Settings};
-use crate::state::targets::Identity;
+use crate::state::targets::TargetId;
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,7 +29,7 @@ use std::time::Duration;
 pub struct Sources<'a> {
     pub settings: &'a Settings,
     pub hosts: &'a HostRules,
-    pub asked: &'a GatewayHeaders<'a>,
+    pub gateway_headers: &'a GatewayHeaders<'a>,
     /// The provider key the caller shows, when the bearer is not a service key.
     pub bearer: Option<&'a str>,
     /// The `@slug` of the body's model.
@@ -40,38 +40,38 @@ impl Sources<'_> {
     /// The key a compiled tree is remembered by: every word it is made from. `None` when cloud credentials
     /// come in headers; such requests are compiled anew.
     pub fn key(&self, generation: u64) -> Option<String> {
-        let asked = self.asked;
-        if asked.account.is_some() {
+        let gateway_headers = self.gateway_headers;
+        if gateway_headers.account.is_some() {
             return None;
         }
-        let words = [
-            asked.config,
-            asked.provider,
-            asked.virtual_key,
-            asked.custom_host,
+        let parts = [
+            gateway_headers.config,
+            gateway_headers.provider,
+            gateway_headers.virtual_key,
+            gateway_headers.custom_host,
             self.bearer,
             self.model_slug,
         ];
-        let length: usize = words.iter().flatten().map(|word| word.len()).sum();
+        let length: usize = parts.iter().flatten().map(|part| part.len()).sum();
         let mut key = String::with_capacity(length + 64);
-        for word in words {
+        for part in parts {
             // Absent and empty differ; no header value holds a line feed.
-            key.push_str(if word.is_some() { "+" } else { "-" });
-            key.push_str(word.unwrap_or_default());
+            key.push_str(if part.is_some() { "+" } else { "-" });
+            key.push_str(part.unwrap_or_default());
             key.push('\n');
         }
-        for name in asked.forward_headers.iter().flatten() {
+        for name in gateway_headers.forward_headers.iter().flatten() {
             key.push_str(name.as_str());
             key.push(',');
         }
-        key.push_str(if asked.forward_headers.is_some() { "\n+" } else { "\n-" });
-        key.push_str(match asked.strict_std_compliance {
+        key.push_str(if gateway_headers.forward_headers.is_some() { "\n+" } else { "\n-" });
+        key.push_str(match gateway_headers.strict_std_compliance {
             None => "\n-\n",
             Some(false) => "\n0\n",
             Some(true) => "\n1\n",
         });
         // Writing into a String cannot fail.
-        if let Some(timeout) = asked.request_timeout {
+        if let Some(timeout) = gateway_headers.request_timeout {
             let _ = write!(key, "{timeout}");
         }
         key.push('\n');
@@ -81,7 +81,7 @@ impl Sources<'_> {
 }
 
 /// A config and who wrote it: the operator's hosts and keys are treated differently from a caller's.
-struct Written<'a> {
+struct ConfigSource<'a> {
     config: Cow<'a, Config>,
     by_operator: bool,
 }
@@ -91,49 +91,56 @@ struct Written<'a> {
 /// # Errors
 /// 400 with all problems of an inline config; 400 for unknown slugs, ids and providers; 501 for what is
 /// not built yet.
-pub fn compile(sources: &Sources<'_>) -> Result<Tree, Error> {
-    let written = written(sources)?;
-    unbuilt(&written.config)?;
+pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
+    let source = config_source(sources)?;
+    reject_unsupported(&source.config)?;
     let hash = fingerprint(sources);
-    let named = match sources.asked.config.filter(|text| !text.trim_start().starts_with('{')) {
+    let config_name = match sources.gateway_headers.config.filter(|text| !text.trim_start().starts_with('{'))
+    {
         Some(id) => id.to_owned(),
         None => format!("inline-{:08x}", hash as u32),
     };
-    let making = Making { sources, by_operator: written.by_operator, named, hash };
-    let above = Inherited { time_limits: sources.settings.time_limits, ..Inherited::default() };
-    let root = making.branch(&written.config, &above, "config".to_owned())?;
-    Ok(Tree::new(root))
+    let compiler = Compiler { sources, by_operator: source.by_operator, config_name, hash };
+    let inherited = Policies { time_limits: sources.settings.time_limits, ..Policies::default() };
+    let root = compiler.node(&source.config, &inherited, "config".to_owned())?;
+    Ok(CompiledConfig::new(root))
 }
 
 /// A number over what a config is compiled from: memory of its targets is kept under it.
 fn fingerprint(sources: &Sources<'_>) -> u64 {
-    let asked = sources.asked;
+    let gateway_headers = sources.gateway_headers;
     let mut hasher = DefaultHasher::new();
-    let words = [asked.config, asked.provider, asked.virtual_key, asked.custom_host, sources.bearer];
-    (words, sources.model_slug).hash(&mut hasher);
+    let parts = [
+        gateway_headers.config,
+        gateway_headers.provider,
+        gateway_headers.virtual_key,
+        gateway_headers.custom_host,
+        sources.bearer,
+    ];
+    (parts, sources.model_slug).hash(&mut hasher);
     hasher.finish()
 }
 
 /// One compilation.
-struct Making<'a> {
+struct Compiler<'a> {
     sources: &'a Sources<'a>,
     by_operator: bool,
     /// What the config is called in metrics and on the control port.
-    named: String,
+    config_name: String,
     hash: u64,
 }
 
-impl Making<'_> {
-    fn branch(&self, config: &Config, above: &Inherited, index: String) -> Result<Branch, Error> {
-        let inherited = above.below(config);
+impl Compiler<'_> {
+    fn node(&self, config: &Config, inherited: &Policies, path: String) -> Result<Node, Error> {
+        let policies = inherited.inherit(config);
         match &config.strategy {
             Some(strategy) if !config.targets.is_empty() => {
-                let group = self.group(config, strategy, &inherited, index)?;
-                Ok(Branch::Group(Box::new(group)))
+                let group = self.group(config, strategy, &policies, path)?;
+                Ok(Node::Group(Box::new(group)))
             }
             _ => {
-                let inherited = inherited.under(self.sources.asked);
-                Ok(Branch::Leaf(Arc::new(leaf(self, config, inherited, index)?)))
+                let policies = policies.with_headers(self.sources.gateway_headers);
+                Ok(Node::Target(Arc::new(compile_target(self, config, policies, path)?)))
             }
         }
     }
@@ -142,16 +149,16 @@ impl Making<'_> {
         &self,
         config: &Config,
         strategy: &Strategy,
-        inherited: &Inherited,
-        index: String,
-    ) -> Result<Group, Error> {
-        let mut children = Vec::with_capacity(config.targets.len());
+        policies: &Policies,
+        path: String,
+    ) -> Result<TargetGroup, Error> {
+        let mut members = Vec::with_capacity(config.targets.len());
         // `single` asks the first target only: the others need not even be there.
-        let used = if strategy.mode == Mode::Single { 1 } else { config.targets.len() };
-        for (number, target) in config.targets.iter().take(used).enumerate() {
+        let used_count = if strategy.mode == Mode::Single { 1 } else { config.targets.len() };
+        for (number, target) in config.targets.iter().take(used_count).enumerate() {
             let price = target.price.map_or(f64::INFINITY, |price| price.input + price.output);
-            children.push(Child {
-                branch: self.branch(target, inherited, format!("{index}.targets[{number}]"))?,
+            members.push(Member {
+                node: self.node(target, policies, format!("{path}.targets[{number}]"))?,
                 name: target.name.clone(),
                 weight: target.weight.unwrap_or(1.0),
                 price,
@@ -159,24 +166,24 @@ impl Making<'_> {
             });
         }
         let on_status_codes = strategy.on_status_codes.clone();
-        let choose = choose(strategy, &children)?;
-        Ok(Group { index, choose, children, on_status_codes, hedge: config.hedge })
+        let group_strategy = group_strategy(strategy, &members)?;
+        Ok(TargetGroup { path, strategy: group_strategy, members, on_status_codes, hedge: config.hedge })
     }
 }
 
-impl Making<'_> {
+impl Compiler<'_> {
     /// Who the target is, for the process's memory of it.
-    fn identity(
+    fn target_id(
         &self,
         provider: &'static str,
-        index: &str,
+        path: &str,
         slug: Option<&str>,
-        inherited: &Inherited,
-    ) -> Identity {
-        let model = inherited.override_params.iter().find(|(name, _)| name == "model");
-        Identity {
-            config: self.named.clone(),
-            index: index.to_owned(),
+        policies: &Policies,
+    ) -> TargetId {
+        let model = policies.override_params.iter().find(|(name, _)| name == "model");
+        TargetId {
+            config: self.config_name.clone(),
+            index: path.to_owned(),
             provider,
             slug: slug.map(str::to_owned),
             model: model.and_then(|(_, json)| serde_json::from_str(json).ok()),
@@ -185,24 +192,27 @@ impl Making<'_> {
     }
 }
 
-fn choose(strategy: &Strategy, children: &[Child]) -> Result<Choose, Error> {
+fn group_strategy(strategy: &Strategy, members: &[Member]) -> Result<GroupStrategy, Error> {
     Ok(match strategy.mode {
-        Mode::Single => Choose::First,
-        Mode::Fallback => Choose::InOrder,
-        Mode::LoadBalance => Choose::Balance { by: strategy.by, sticky: strategy.sticky.clone() },
+        Mode::Single => GroupStrategy::Single,
+        Mode::Fallback => GroupStrategy::Fallback,
+        Mode::LoadBalance => GroupStrategy::LoadBalance { by: strategy.by, sticky: strategy.sticky.clone() },
         Mode::Conditional => {
             let rule = |condition: &Condition| {
-                Ok((condition.query.clone(), called(children, Some(&condition.then))?))
+                Ok((condition.query.clone(), member_by_name(members, Some(&condition.then))?))
             };
             let rules = strategy.conditions.iter().map(rule).collect::<Result<_, Error>>()?;
-            Choose::Conditional { rules, default: called(children, strategy.default.as_deref())? }
+            GroupStrategy::Conditional {
+                rules,
+                default: member_by_name(members, strategy.default.as_deref())?,
+            }
         }
     })
 }
 
 /// The child of that name. Validation has seen to it that there is one.
-fn called(children: &[Child], name: Option<&str>) -> Result<usize, Error> {
-    let found = children.iter().position(|child| name.is_some() && child.name.as_deref() == name);
+fn member_by_name(members: &[Member], name: Option<&str>) -> Result<usize, Error> {
+    let found = members.iter().position(|member| name.is_some() && member.name.as_deref() == name);
     found.ok_or_else(|| {
         let name = name.unwrap_or_default();
         Error::bad_request(format!("Invalid target name found in the query router: {name}"))
@@ -211,26 +221,26 @@ fn called(children: &[Child], name: Option<&str>) -> Result<usize, Error> {
 }
 
 /// The config a request brings or names; an empty one when headers say it all.
-fn written<'a>(sources: &Sources<'a>) -> Result<Written<'a>, Error> {
-    let asked = sources.asked;
-    let Some(text) = asked.config else {
-        let nothing_named = asked.provider.is_none()
-            && asked.virtual_key.is_none()
-            && asked.custom_host.is_none()
+fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
+    let gateway_headers = sources.gateway_headers;
+    let Some(text) = gateway_headers.config else {
+        let no_provider_named = gateway_headers.provider.is_none()
+            && gateway_headers.virtual_key.is_none()
+            && gateway_headers.custom_host.is_none()
             && sources.model_slug.is_none();
         return match &sources.settings.default_config {
-            Some(DefaultConfig::Saved(id)) if nothing_named => saved(sources.settings, id),
-            Some(DefaultConfig::Slug(slug)) if nothing_named => {
+            Some(DefaultConfig::Saved(id)) if no_provider_named => saved(sources.settings, id),
+            Some(DefaultConfig::Slug(slug)) if no_provider_named => {
                 let config = Config { provider: Some(format!("@{slug}")), ..Config::default() };
-                Ok(Written { config: Cow::Owned(config), by_operator: true })
+                Ok(ConfigSource { config: Cow::Owned(config), by_operator: true })
             }
-            _ => Ok(Written { config: Cow::Owned(Config::default()), by_operator: false }),
+            _ => Ok(ConfigSource { config: Cow::Owned(Config::default()), by_operator: false }),
         };
     };
     if !text.trim_start().starts_with('{') {
         return saved(sources.settings, text);
     }
-    let provider = |name: &str| known_provider(sources.settings, name);
+    let provider = |name: &str| check_provider(sources.settings, name);
     let custom_host = |host: &str| {
         let origin = Origin::parse(host, false)?;
         sources.hosts.check_name(&origin)
@@ -238,12 +248,14 @@ fn written<'a>(sources: &Sources<'a>) -> Result<Written<'a>, Error> {
     let checks = Checks { provider: &provider, account: &provider::check_account, custom_host: &custom_host };
     let config = Config::from_json(text.as_bytes(), &checks)
         .map_err(|problems| Error::invalid_config("x-gateway-config", problems))?;
-    Ok(Written { config: Cow::Owned(config), by_operator: false })
+    Ok(ConfigSource { config: Cow::Owned(config), by_operator: false })
 }
 
-fn saved<'a>(settings: &'a Settings, id: &str) -> Result<Written<'a>, Error> {
-    let found =
-        settings.configs.get(id).map(|config| Written { config: Cow::Borrowed(config), by_operator: true });
+fn saved<'a>(settings: &'a Settings, id: &str) -> Result<ConfigSource<'a>, Error> {
+    let found = settings
+        .configs
+        .get(id)
+        .map(|config| ConfigSource { config: Cow::Borrowed(config), by_operator: true });
     found.ok_or_else(|| {
         let message = format!(
             "Invalid config id passed: there is no saved config {id:?}. Send a JSON object, or an id from \
@@ -254,7 +266,7 @@ fn saved<'a>(settings: &'a Settings, id: &str) -> Result<Written<'a>, Error> {
 }
 
 /// Whether a config may name this provider; the text says what it may name.
-pub fn known_provider(settings: &Settings, name: &str) -> Result<(), String> {
+pub fn check_provider(settings: &Settings, name: &str) -> Result<(), String> {
     if let Some(slug) = name.strip_prefix('@') {
         let slug = slug.split('/').next().unwrap_or(slug);
         return match settings.providers.contains_key(slug) {
@@ -270,56 +282,56 @@ pub fn known_provider(settings: &Settings, name: &str) -> Result<(), String> {
 
 /// What a config asks for and nobody would notice missing: a guardrail that is not there must not pass for
 /// one that found nothing.
-fn unbuilt(config: &Config) -> Result<(), Error> {
-    fn asks<T>(list: &Option<Vec<T>>) -> bool {
+fn reject_unsupported(config: &Config) -> Result<(), Error> {
+    fn is_requested<T>(list: &Option<Vec<T>>) -> bool {
         list.as_ref().is_some_and(|list| !list.is_empty())
     }
-    let asked = [
-        (asks(&config.before_request_hooks), "before_request_hooks"),
-        (asks(&config.after_request_hooks), "after_request_hooks"),
-        (asks(&config.input_guardrails), "input_guardrails"),
-        (asks(&config.output_guardrails), "output_guardrails"),
+    let requested = [
+        (is_requested(&config.before_request_hooks), "before_request_hooks"),
+        (is_requested(&config.after_request_hooks), "after_request_hooks"),
+        (is_requested(&config.input_guardrails), "input_guardrails"),
+        (is_requested(&config.output_guardrails), "output_guardrails"),
         (config.prompt_id.is_some(), "prompt_id"),
     ];
-    if let Some((_, key)) = asked.into_iter().find(|(asked, _)| *asked) {
+    if let Some((_, key)) = requested.into_iter().find(|(requested, _)| *requested) {
         let message = format!("{key} is not available in this version of the gateway. Leave it out.");
         return Err(Error::not_implemented(message).with_param(key));
     }
-    config.targets.iter().try_for_each(unbuilt)
+    config.targets.iter().try_for_each(reject_unsupported)
 }
 
 /// Makes the target callable.
-fn leaf(
-    making: &Making<'_>,
+fn compile_target(
+    compiler: &Compiler<'_>,
     config: &Config,
-    mut inherited: Inherited,
-    index: String,
-) -> Result<Leaf, Error> {
-    let (sources, by_operator) = (making.sources, making.by_operator);
-    let named = name_of(sources, config, &mut inherited.override_params)?;
-    let (provider, mut account, slug) = match named {
-        Named::Slug(slug) => {
-            stored(sources, &slug, &mut inherited).map_err(|error| match index.as_str() {
+    mut policies: Policies,
+    path: String,
+) -> Result<Target, Error> {
+    let (sources, by_operator) = (compiler.sources, compiler.by_operator);
+    let provider_ref = provider_ref(sources, config, &mut policies.override_params)?;
+    let (provider, mut account, slug) = match provider_ref {
+        ProviderRef::Slug(slug) => {
+            stored(sources, &slug, &mut policies).map_err(|error| match path.as_str() {
                 "config" => error,
                 // A target has a place; the header may not even have been sent.
-                index => error.with_param(format!("{index}.provider")),
+                path => error.with_param(format!("{path}.provider")),
             })?
         }
-        Named::Plain(name) => plain(sources, config, &name)?,
+        ProviderRef::Plain(name) => unstored(sources, config, &name)?,
     };
-    let vendor_host = match (&sources.asked.account, &slug, &config.provider) {
+    let vendor_host = match (&sources.gateway_headers.account, &slug, &config.provider) {
         (Some(headers), None, None) => headers.custom_host.as_deref(),
         _ => None,
     };
-    let caller_host = sources.asked.custom_host.or(vendor_host).or(match by_operator {
+    let client_host = sources.gateway_headers.custom_host.or(vendor_host).or(match by_operator {
         true => None,
-        false => inherited.custom_host.as_deref(),
+        false => policies.custom_host.as_deref(),
     });
     // Who lends a machine's identity: a config that leaves the provider to a header leaves the account, too.
     let operators_account = slug.is_some() || (by_operator && config.provider.is_some());
-    let by_operator_alone = operators_account && caller_host.is_none();
+    let by_operator_alone = operators_account && client_host.is_none();
     let operator_key = slug.is_some() || (by_operator && config.account.holds_secret());
-    let origin = match caller_host {
+    let origin = match client_host {
         Some(_) if operator_key => {
             return Err(Error::bad_request(
                 "A custom host cannot be combined with a stored provider or a saved key: the key would be \
@@ -330,66 +342,66 @@ fn leaf(
         }
         Some(host) => {
             account.custom_host = Some(host.to_owned());
-            callers_origin(sources, host)?
+            client_origin(sources, host)?
         }
-        None => own_origin(provider, &mut account, inherited.custom_host.take())?,
+        None => provider_origin(provider, &mut account, policies.custom_host.take())?,
     };
-    let timeout = inherited.request_timeout.map(Duration::from_millis);
-    Ok(Leaf {
-        identity: making.identity(provider.id(), &index, slug.as_deref(), &inherited),
-        breaker: inherited.breaker(),
-        memory: OnceLock::new(),
-        retry: inherited.retry.as_ref().map(retry::Rules::from).unwrap_or_default(),
-        time_limits: inherited.time_limits,
-        rescue: inherited.rescue,
-        index,
+    let timeout = policies.request_timeout.map(Duration::from_millis);
+    Ok(Target {
+        id: compiler.target_id(provider.id(), &path, slug.as_deref(), &policies),
+        breaker: policies.breaker(),
+        state: OnceLock::new(),
+        retry: policies.retry.as_ref().map(retry::RetryPolicy::from).unwrap_or_default(),
+        time_limits: policies.time_limits,
+        rescue: policies.rescue,
+        path,
         provider,
         slug,
         origin,
         account,
-        override_params: inherited.override_params,
-        forward_headers: inherited.forward_headers.unwrap_or_default(),
-        strict: inherited.strict.unwrap_or(true),
+        override_params: policies.override_params,
+        forward_headers: policies.forward_headers.unwrap_or_default(),
+        strict: policies.strict.unwrap_or(true),
         request_timeout: timeout.or(sources.settings.limits.request_timeout),
-        by_operator: by_operator_alone,
+        operator_account: by_operator_alone,
         auth: OnceLock::new(),
-        grant: OnceLock::new(),
+        token_exchange: OnceLock::new(),
     })
 }
 
 /// How a target names its provider.
-enum Named {
+enum ProviderRef {
     Slug(String),
     Plain(String),
 }
 
-fn name_of(
+fn provider_ref(
     sources: &Sources<'_>,
     config: &Config,
     override_params: &mut [(String, Box<str>)],
-) -> Result<Named, Error> {
-    let of = |name: &str| match name.strip_prefix('@') {
-        Some(slug) => Named::Slug(slug.split('/').next().unwrap_or(slug).to_owned()),
-        None => Named::Plain(name.to_owned()),
+) -> Result<ProviderRef, Error> {
+    let parse = |name: &str| match name.strip_prefix('@') {
+        Some(slug) => ProviderRef::Slug(slug.split('/').next().unwrap_or(slug).to_owned()),
+        None => ProviderRef::Plain(name.to_owned()),
     };
     if let Some(name) = &config.provider {
-        return Ok(of(name));
+        return Ok(parse(name));
     }
     if let Some(key) = &config.virtual_key {
-        return Ok(Named::Slug(key.trim_start_matches('@').to_owned()));
+        return Ok(ProviderRef::Slug(key.trim_start_matches('@').to_owned()));
     }
     if let Some(slug) = slug_in_override(override_params) {
-        return Ok(Named::Slug(slug));
+        return Ok(ProviderRef::Slug(slug));
     }
-    let asked = sources.asked;
-    if let Some(name) = asked.provider {
-        return Ok(of(name));
+    let gateway_headers = sources.gateway_headers;
+    if let Some(name) = gateway_headers.provider {
+        return Ok(parse(name));
     }
-    if let Some(key) = asked.virtual_key {
-        return Ok(Named::Slug(key.trim_start_matches('@').to_owned()));
+    if let Some(key) = gateway_headers.virtual_key {
+        return Ok(ProviderRef::Slug(key.trim_start_matches('@').to_owned()));
     }
     match sources.model_slug {
-        Some(slug) => Ok(Named::Slug(slug.to_owned())),
+        Some(slug) => Ok(ProviderRef::Slug(slug.to_owned())),
         None => Err(Error::bad_request(
             "No provider was named. Send x-gateway-provider (a provider's name with its key as bearer, or \
              @slug), x-gateway-config, or a model written as @slug/model.",
@@ -414,10 +426,10 @@ pub fn split_slug(model: &str) -> Option<(&str, &str)> {
     (!matches!(slug, "cf" | "hf") && !slug.is_empty() && !rest.is_empty()).then_some((slug, rest))
 }
 
-type Found = (&'static dyn Provider, Account, Option<String>);
+type ResolvedProvider = (&'static dyn Provider, Account, Option<String>);
 
 /// A stored provider: its account, and its own settings under those of the config.
-fn stored(sources: &Sources<'_>, slug: &str, inherited: &mut Inherited) -> Result<Found, Error> {
+fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<ResolvedProvider, Error> {
     let stored = sources.settings.providers.get(slug).ok_or_else(|| {
         Error::bad_request(format!(
             "Following keys are not valid: {slug}. There is no stored provider of that name in the settings' \
@@ -425,25 +437,25 @@ fn stored(sources: &Sources<'_>, slug: &str, inherited: &mut Inherited) -> Resul
         ))
         .with_param("x-gateway-provider")
     })?;
-    let provider = find(&stored.provider)?;
+    let provider = find_provider(&stored.provider)?;
     for (name, value) in &stored.override_params {
-        if !inherited.override_params.iter().any(|(known, _)| known == name) {
-            inherited.override_params.push((name.clone(), value.clone()));
+        if !policies.override_params.iter().any(|(key, _)| key == name) {
+            policies.override_params.push((name.clone(), value.clone()));
         }
     }
-    if inherited.forward_headers.is_none() {
-        inherited.forward_headers = Some(stored.forward_headers.clone());
+    if policies.forward_headers.is_none() {
+        policies.forward_headers = Some(stored.forward_headers.clone());
     }
-    if inherited.request_timeout.is_none() {
-        inherited.request_timeout = stored.request_timeout.map(|limit| limit.as_millis() as u64);
+    if policies.request_timeout.is_none() {
+        policies.request_timeout = stored.request_timeout.map(|limit| limit.as_millis() as u64);
     }
     Ok((provider, stored.account.clone(), Some(slug.to_owned())))
 }
 
 /// A plain provider: the config's account, filled up with the caller's key and cloud headers.
-fn plain(sources: &Sources<'_>, config: &Config, name: &str) -> Result<Found, Error> {
-    let provider = find(name)?;
-    let mut account = match (&sources.asked.account, config.provider.is_some()) {
+fn unstored(sources: &Sources<'_>, config: &Config, name: &str) -> Result<ResolvedProvider, Error> {
+    let provider = find_provider(name)?;
+    let mut account = match (&sources.gateway_headers.account, config.provider.is_some()) {
         (Some(headers), false) => (**headers).clone(),
         _ => config.account.clone(),
     };
@@ -453,7 +465,7 @@ fn plain(sources: &Sources<'_>, config: &Config, name: &str) -> Result<Found, Er
     Ok((provider, account, None))
 }
 
-fn find(name: &str) -> Result<&'static dyn Provider, Error> {
+fn find_provider(name: &str) -> Result<&'static dyn Provider, Error> {
     provider::find(name).ok_or_else(|| {
         let message = format!("Invalid provider passed: {name:?} {}", provider::unknown(name));
         Error::bad_request(message).with_param("x-gateway-provider")
@@ -461,17 +473,17 @@ fn find(name: &str) -> Result<&'static dyn Provider, Error> {
 }
 
 /// A host the caller named: judged now by name, and again by its addresses when they are known.
-fn callers_origin(sources: &Sources<'_>, host: &str) -> Result<Origin, Error> {
+fn client_origin(sources: &Sources<'_>, host: &str) -> Result<Origin, Error> {
     let origin = Origin::parse(host, false);
-    let judged = origin.and_then(|origin| sources.hosts.check_name(&origin).map(|()| origin));
-    judged.map_err(|why| {
+    let checked = origin.and_then(|origin| sources.hosts.check_name(&origin).map(|()| origin));
+    checked.map_err(|why| {
         let why = why.strip_prefix("Invalid custom host: ").unwrap_or(&why);
         Error::bad_request(format!("Invalid custom host: {why}")).with_param("x-gateway-custom-host")
     })
 }
 
 /// The provider's own address, or the one the operator stored.
-fn own_origin(
+fn provider_origin(
     provider: &'static dyn Provider,
     account: &mut Account,
     operators_host: Option<String>,

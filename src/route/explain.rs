@@ -12,48 +12,48 @@ mod tests;
 
 use super::attempt::{Attempt, Request};
 use super::compile::{Sources, compile};
-use super::leaf::Leaf;
+use super::leaf::Target;
 use super::outcome::{ErrorClass, Outcome};
-use super::plan::{Plan, Step, Why};
-use super::retry::Again;
-use super::tree::{Branch, Choose, Group, Tree};
-use super::world::World;
+use super::plan::{Decision, Plan, Reason};
+use super::retry::RetryDecision;
+use super::tree::{CompiledConfig, GroupStrategy, Node, TargetGroup};
+use super::world::RoutingEnv;
 use crate::api::operation::Operation;
 use crate::config::balance::{BalanceBy, Sticky};
 use crate::config::query::Query;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
-use crate::state::targets::Standing;
+use crate::state::targets::CircuitStatus;
 use serde::Serialize;
-use shown::{Node, Showing};
+use shown::{NodeView, ViewBuilder};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Steps told of one walk at most.
-const MOST_STEPS: usize = 100;
+const MAX_STEPS: usize = 100;
 
 /// The whole story; `docs/control.md` says what the fields are.
 #[derive(Debug, Serialize)]
-pub struct Explained {
+pub struct Explanation {
     /// What the caller would be refused for; empty where nothing is wrong.
-    pub problems: Vec<Flaw>,
+    pub problems: Vec<Rejection>,
     pub operation: &'static str,
     /// What the config is called in metrics and on the control port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tree: Option<Node>,
+    pub tree: Option<NodeView>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub first: Option<First>,
+    pub first: Option<FirstChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub request: Option<Sent>,
+    pub request: Option<AttemptView>,
     /// What follows when every attempt ends in the same way.
-    pub then: Vec<Walk>,
+    pub then: Vec<FailurePath>,
 }
 
 /// Something the caller would be refused for.
 #[derive(Debug, Serialize)]
-pub struct Flaw {
+pub struct Rejection {
     /// HTTP status of the answer.
     pub status: u16,
     /// Path in the config, field of the body, or header; empty where none is to blame.
@@ -63,7 +63,7 @@ pub struct Flaw {
 
 /// The first choice.
 #[derive(Debug, Serialize)]
-pub struct First {
+pub struct FirstChoice {
     pub index: String,
     pub why: &'static str,
     /// A sentence for each group on the way down.
@@ -72,7 +72,7 @@ pub struct First {
 
 /// What the first target would be sent.
 #[derive(Debug, Serialize)]
-pub struct Sent {
+pub struct AttemptView {
     pub index: String,
     /// Path and query, without the values of the caller's own query.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,15 +88,15 @@ pub struct Sent {
     pub warnings: Vec<String>,
     /// Why it cannot be made.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<Flaw>,
+    pub error: Option<Rejection>,
 }
 
 /// One sort of failure, again and again.
 #[derive(Debug, Serialize)]
-pub struct Walk {
+pub struct FailurePath {
     pub when: &'static str,
     /// The tries after the first one. After the last the caller gets what is at hand.
-    pub tries: Vec<Try>,
+    pub tries: Vec<FurtherAttempt>,
     /// There are more than are told.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
@@ -104,7 +104,7 @@ pub struct Walk {
 
 /// One further try.
 #[derive(Debug, Serialize)]
-pub struct Try {
+pub struct FurtherAttempt {
     pub index: String,
     pub why: &'static str,
     /// Least and most, milliseconds; absent where there is no wait.
@@ -112,9 +112,9 @@ pub struct Try {
     pub wait_ms: Option<(u64, u64)>,
 }
 
-impl Explained {
+impl Explanation {
     /// A request that goes nowhere.
-    pub fn nothing(operation: Operation) -> Self {
+    pub fn empty(operation: Operation) -> Self {
         Self {
             problems: Vec::new(),
             operation: operation.label(),
@@ -127,161 +127,163 @@ impl Explained {
     }
 }
 
-impl Flaw {
+impl Rejection {
     /// What an error tells: each problem of a config by itself.
-    pub fn of(error: &Error) -> Vec<Self> {
+    pub fn from_error(error: &Error) -> Vec<Self> {
         let status = error.status();
         if error.problems.is_empty() {
             let path = error.param.clone().unwrap_or_default();
             return vec![Self { status, path, message: error.message.clone() }];
         }
-        let of = |problem: &crate::error::Problem| Self {
+        let from_problem = |problem: &crate::error::Problem| Self {
             status,
             path: problem.path.clone(),
             message: problem.message.clone(),
         };
-        error.problems.iter().map(of).collect()
+        error.problems.iter().map(from_problem).collect()
     }
 }
 
 /// A world in which chance falls in the middle, and which nothing is written to.
-struct Middle<'w>(&'w dyn World);
+struct FixedChanceEnv<'w>(&'w dyn RoutingEnv);
 
 const MIDDLE: f64 = 0.5;
 
-impl World for Middle<'_> {
-    fn draw(&mut self) -> f64 {
+impl RoutingEnv for FixedChanceEnv<'_> {
+    fn random(&mut self) -> f64 {
         MIDDLE
     }
 
-    fn standing(&self, leaf: &Leaf) -> Standing {
-        self.0.standing(leaf)
+    fn circuit(&self, target: &Target) -> CircuitStatus {
+        self.0.circuit(target)
     }
 
-    fn latency(&self, leaf: &Leaf) -> Option<Duration> {
-        self.0.latency(leaf)
+    fn latency(&self, target: &Target) -> Option<Duration> {
+        self.0.latency(target)
     }
 
-    fn holds(&self, query: &Query) -> bool {
-        self.0.holds(query)
+    fn matches(&self, query: &Query) -> bool {
+        self.0.matches(query)
     }
 
-    fn stuck(&self, group: &Group, sticky: &Sticky) -> Option<usize> {
-        self.0.stuck(group, sticky)
+    fn sticky_choice(&self, group: &TargetGroup, sticky: &Sticky) -> Option<usize> {
+        self.0.sticky_choice(group, sticky)
     }
 
-    fn stick(&self, _: &Group, _: &Sticky, _: usize) {}
+    fn remember_choice(&self, _: &TargetGroup, _: &Sticky, _: usize) {}
 }
 
 /// Tells what would become of `request`. Where chance decides it falls in the middle.
-pub fn explain(sources: &Sources<'_>, request: &Request, world: &dyn World, now: Instant) -> Explained {
-    let mut explained = Explained::nothing(request.operation);
-    let tree = match compile(sources) {
-        Ok(tree) => Arc::new(tree),
+pub fn explain(sources: &Sources<'_>, request: &Request, env: &dyn RoutingEnv, now: Instant) -> Explanation {
+    let mut explained = Explanation::empty(request.operation);
+    let config = match compile(sources) {
+        Ok(config) => Arc::new(config),
         Err(error) => {
-            explained.problems = Flaw::of(&error);
+            explained.problems = Rejection::from_error(&error);
             return explained;
         }
     };
-    if let Err(error) = request.check(&tree) {
-        explained.problems = Flaw::of(&error);
+    if let Err(error) = request.check(&config) {
+        explained.problems = Rejection::from_error(&error);
     }
-    explained.config = tree.leaves().first().map(|leaf| leaf.identity.config.clone());
-    let mut world = Middle(world);
-    let mut plan = Plan::new(Arc::clone(&tree), request.model.clone());
-    let Some((leaf, why)) = plan.first(&mut world) else { return explained };
-    let showing = Showing {
+    explained.config = config.targets().first().map(|target| target.id.config.clone());
+    let mut env = FixedChanceEnv(env);
+    let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
+    let Some((target, reason)) = plan.first(&mut env) else { return explained };
+    let builder = ViewBuilder {
         plan: &plan,
-        world: &world,
-        connect: sources.settings.limits.connect_timeout,
+        env: &env,
+        connect_timeout: sources.settings.limits.connect_timeout,
         streamed: request.is_streamed(),
         now,
     };
-    explained.tree = Some(showing.tree(&tree));
-    let because = plan.choices().map(|(group, child, why)| because(group, child, why, &plan, &world));
-    let mut because: Vec<String> = because.collect();
-    if because.is_empty() {
-        because.push(format!("{}: the only target", leaf.index));
+    explained.tree = Some(builder.tree(&config));
+    let reasons =
+        plan.choices().map(|(group, member, reason)| reason_text(group, member, reason, &plan, &env));
+    let mut reasons: Vec<String> = reasons.collect();
+    if reasons.is_empty() {
+        reasons.push(format!("{}: the only target", target.path));
     }
-    explained.first = Some(First { index: leaf.index.clone(), why: why.word(), because });
-    let sent = sent(&leaf, &tree, request);
-    let unfit = sent.error.as_ref().map(|error| error.status);
-    explained.request = Some(sent);
-    explained.then = outcomes(unfit)
+    explained.first =
+        Some(FirstChoice { index: target.path.clone(), why: reason.as_str(), because: reasons });
+    let view = attempt_view(&target, &config, request);
+    let unsupported = view.error.as_ref().map(|error| error.status);
+    explained.request = Some(view);
+    explained.then = outcomes(unsupported)
         .into_iter()
-        .filter_map(|(when, of)| walk(when, of, &tree, request, &mut world))
+        .filter_map(|(when, outcome)| failure_path(when, outcome, &config, request, &mut env))
         .collect();
     explained
 }
 
 /// The sorts of failure that are told of.
-fn outcomes(unfit: Option<u16>) -> Vec<(&'static str, Outcome)> {
-    let said = |said| Outcome::Answered { status: 400, said, wait: None };
+fn outcomes(unsupported: Option<u16>) -> Vec<(&'static str, Outcome)> {
+    let with_class = |class| Outcome::Response { status: 400, class, retry_after: None };
     let mut outcomes = vec![
-        ("429", Outcome::answered(429)),
-        ("500", Outcome::answered(500)),
-        ("400", Outcome::answered(400)),
-        ("timeout", Outcome::Silent),
-        ("reset", Outcome::Broken),
-        ("cut", Outcome::Cut),
-        ("too_long", said(ErrorClass::ContextTooLong)),
-        ("refused", said(ErrorClass::ContentFiltered)),
+        ("429", Outcome::from_status(429)),
+        ("500", Outcome::from_status(500)),
+        ("400", Outcome::from_status(400)),
+        ("timeout", Outcome::TimedOut),
+        ("reset", Outcome::Failed),
+        ("cut", Outcome::Interrupted),
+        ("too_long", with_class(ErrorClass::ContextTooLong)),
+        ("refused", with_class(ErrorClass::ContentFiltered)),
     ];
-    outcomes.extend(unfit.map(|status| ("cannot_be_made", Outcome::Unfit(status))));
+    outcomes.extend(unsupported.map(|status| ("cannot_be_made", Outcome::Unsupported(status))));
     outcomes
 }
 
 /// A fresh plan, and what it does when every attempt comes to `outcome`. `None`: that cannot happen here.
-fn walk(
+fn failure_path(
     when: &'static str,
     outcome: Outcome,
-    tree: &Arc<Tree>,
+    config: &Arc<CompiledConfig>,
     request: &Request,
-    world: &mut Middle<'_>,
-) -> Option<Walk> {
-    let cut = outcome == Outcome::Cut;
-    if cut && !request.is_streamed() {
+    env: &mut FixedChanceEnv<'_>,
+) -> Option<FailurePath> {
+    let interrupted = outcome == Outcome::Interrupted;
+    if interrupted && !request.is_streamed() {
         return None;
     }
-    let mut plan = Plan::new(Arc::clone(tree), request.model.clone());
-    let (mut at, _) = plan.first(world)?;
-    let mut walk = Walk { when, tries: Vec::new(), more: false };
+    let mut plan = Plan::new(Arc::clone(config), request.model.clone());
+    let (mut current, _) = plan.first(env)?;
+    let mut path = FailurePath { when, tries: Vec::new(), more: false };
     loop {
-        if cut && at.rescue.is_some_and(|rescue| rescue != StreamRescue::Resume) {
-            return Some(walk);
+        if interrupted && current.rescue.is_some_and(|rescue| rescue != StreamRescue::Resume) {
+            return Some(path);
         }
-        let range = range(&plan, &at, &outcome, world);
-        let Step::Try { leaf, why, .. } = plan.next(&outcome, world) else { return Some(walk) };
-        if walk.tries.len() >= MOST_STEPS {
-            walk.more = true;
-            return Some(walk);
+        let wait_range = wait_range(&plan, &current, &outcome, env);
+        let Decision::Attempt { target, reason, .. } = plan.next(&outcome, env) else { return Some(path) };
+        if path.tries.len() >= MAX_STEPS {
+            path.more = true;
+            return Some(path);
         }
-        let wait_ms = if why == Why::Retry { range } else { None };
-        walk.tries.push(Try { index: leaf.index.clone(), why: why.word(), wait_ms });
-        at = leaf;
+        let wait_ms = if reason == Reason::Retry { wait_range } else { None };
+        path.tries.push(FurtherAttempt { index: target.path.clone(), why: reason.as_str(), wait_ms });
+        current = target;
     }
 }
 
 /// The least and the most a retry would wait, milliseconds.
-fn range(plan: &Plan, leaf: &Leaf, outcome: &Outcome, world: &dyn World) -> Option<(u64, u64)> {
-    let past = plan.past(world);
+fn wait_range(plan: &Plan, target: &Target, outcome: &Outcome, env: &dyn RoutingEnv) -> Option<(u64, u64)> {
+    let state = plan.retry_state(env);
     let millis = |wait: Duration| wait.as_millis() as u64;
-    let Again::After(least) = leaf.retry.again(outcome, past, 0.0) else { return None };
-    let most = match leaf.retry.again(outcome, past, 1.0) {
-        Again::After(wait) => wait,
+    let RetryDecision::RetryAfter(min_wait) = target.retry.decide(outcome, state, 0.0) else { return None };
+    let max_wait = match target.retry.decide(outcome, state, 1.0) {
+        RetryDecision::RetryAfter(wait) => wait,
         // Longer ones are not made.
-        _ => leaf.retry.budget.saturating_sub(past.waited),
+        _ => target.retry.budget.saturating_sub(state.waited),
     };
-    Some((millis(least), millis(most)))
+    Some((millis(min_wait), millis(max_wait)))
 }
 
 /// What the first attempt would be.
-fn sent(leaf: &Arc<Leaf>, tree: &Tree, request: &Request) -> Sent {
-    let index = leaf.index.clone();
-    let attempt = match Attempt::new(Arc::clone(leaf), request) {
+fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request) -> AttemptView {
+    let index = target.path.clone();
+    let attempt = match Attempt::new(Arc::clone(target), request) {
         Ok(attempt) => attempt,
         Err(error) => {
-            return Sent {
+            return AttemptView {
                 index,
                 path: None,
                 translated: false,
@@ -289,7 +291,7 @@ fn sent(leaf: &Arc<Leaf>, tree: &Tree, request: &Request) -> Sent {
                 signed: false,
                 way: "none",
                 warnings: Vec::new(),
-                error: Flaw::of(&error).into_iter().next(),
+                error: Rejection::from_error(&error).into_iter().next(),
             };
         }
     };
@@ -300,56 +302,63 @@ fn sent(leaf: &Arc<Leaf>, tree: &Tree, request: &Request) -> Sent {
     };
     // A websocket has no other way.
     let upgrades = request.operation == Operation::Realtime && attempt.translation.is_none();
-    let way = match upgrades || tree.is_plain() && attempt.goes_direct(request) {
-        _ if attempt.local.is_some() => "local",
+    let transport = match upgrades || config.is_single_attempt() && attempt.goes_direct(request) {
+        _ if attempt.local_response.is_some() => "local",
         true => "direct",
         false => "orchestrated",
     };
-    Sent {
+    AttemptView {
         index,
-        path: attempt.local.is_none().then(|| without_values(&attempt.path, request.uri.query())),
+        path: attempt.local_response.is_none().then(|| without_values(&attempt.path, request.uri.query())),
         translated: attempt.translation.is_some(),
         body,
-        signed: attempt.is_signed(),
-        way,
+        signed: attempt.needs_credentials(),
+        way: transport,
         warnings: attempt.warnings,
         error: None,
     }
 }
 
 /// A path whose query keeps its names, and the values the caller did not write: theirs may be keys.
-fn without_values(path: &str, asked: Option<&str>) -> String {
+fn without_values(path: &str, client_query: Option<&str>) -> String {
     let Some((path, query)) = path.split_once('?') else { return path.to_owned() };
     let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
-    let theirs: Vec<String> = asked.unwrap_or_default().split('&').map(name).collect();
-    let told = query.split('&').map(|pair| match theirs.contains(&name(pair)) {
+    let client_names: Vec<String> = client_query.unwrap_or_default().split('&').map(name).collect();
+    let pairs = query.split('&').map(|pair| match client_names.contains(&name(pair)) {
         true if pair.contains('=') => format!("{}=...", name(pair)),
         _ => pair.to_owned(),
     });
-    format!("{path}?{}", told.collect::<Vec<_>>().join("&"))
+    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
 }
 
 /// Why a group chose this child, in a sentence.
-fn because(group: &Group, child: usize, why: Why, plan: &Plan, world: &dyn World) -> String {
-    let at = |child: usize| group.children.get(child).map_or("", |child| child.branch.index());
-    let sentence = match (why, &group.choose) {
-        (Why::Condition(number), Choose::Conditional { rules, .. }) => {
-            let asks = rules.get(number).map(|(query, _)| query.describe().join(", ")).unwrap_or_default();
-            format!("condition {number} holds: {asks}")
+fn reason_text(
+    group: &TargetGroup,
+    member: usize,
+    reason: Reason,
+    plan: &Plan,
+    env: &dyn RoutingEnv,
+) -> String {
+    let at = |member: usize| group.members.get(member).map_or("", |member| member.node.path());
+    let sentence = match (reason, &group.strategy) {
+        (Reason::Condition(number), GroupStrategy::Conditional { rules, .. }) => {
+            let condition =
+                rules.get(number).map(|(query, _)| query.describe().join(", ")).unwrap_or_default();
+            format!("condition {number} holds: {condition}")
         }
-        (Why::Default, _) => "no condition holds".to_owned(),
-        (Why::LeastBad, _) => "every circuit is open, and this one has been for longest".to_owned(),
-        (Why::Sticky, _) => "the same caller had it before".to_owned(),
-        (Why::Weight, _) => {
-            let chance = chance::chances(group, BalanceBy::Weight, plan, world).get(child).copied();
+        (Reason::Default, _) => "no condition holds".to_owned(),
+        (Reason::LeastBad, _) => "every circuit is open, and this one has been for longest".to_owned(),
+        (Reason::Sticky, _) => "the same caller had it before".to_owned(),
+        (Reason::Weight, _) => {
+            let chance = chance::probabilities(group, BalanceBy::Weight, plan, env).get(member).copied();
             format!("drawn by weight: {} of 1", chance::rounded(chance.unwrap_or_default()))
         }
-        (Why::Price, _) => {
-            let price = group.children.get(child).map_or(0.0, |child| child.price);
+        (Reason::Price, _) => {
+            let price = group.members.get(member).map_or(0.0, |member| member.price);
             format!("the lowest price: {price} US dollars per million tokens, in and out")
         }
-        (Why::Latency, _) => latency(group, child, plan, world),
-        (Why::First, _) => match group.children.iter().take(child).map(|child| child.branch.index()) {
+        (Reason::Latency, _) => latency(group, member, plan, env),
+        (Reason::First, _) => match group.members.iter().take(member).map(|member| member.node.path()) {
             skipped if skipped.len() == 0 => "the first in order".to_owned(),
             skipped => {
                 let skipped: Vec<&str> = skipped.collect();
@@ -358,34 +367,38 @@ fn because(group: &Group, child: usize, why: Why, plan: &Plan, world: &dyn World
         },
         _ => "single takes the first target".to_owned(),
     };
-    format!("{}: {}: {sentence}", group.index, at(child))
+    format!("{}: {}: {sentence}", group.path, at(member))
 }
 
 /// The two that were drawn, and what was measured of them.
-fn latency(group: &Group, child: usize, plan: &Plan, world: &dyn World) -> String {
-    let told = |child: usize| {
-        let branch = group.children.get(child).map(|child| &child.branch);
-        match branch.map(|branch| super::plan::latency(branch, world)).filter(|time| !time.is_zero()) {
+fn latency(group: &TargetGroup, member: usize, plan: &Plan, env: &dyn RoutingEnv) -> String {
+    let measured = |member: usize| {
+        let node = group.members.get(member).map(|member| &member.node);
+        match node.map(|node| super::plan::latency(node, env)).filter(|time| !time.is_zero()) {
             Some(time) => format!("{} ms", time.as_millis()),
             None => "nothing measured of late".to_owned(),
         }
     };
-    match chance::pair(group, plan, world) {
+    match chance::pair(group, plan, env) {
         Some((one, Some(other))) => {
-            let loser = if child == one { other } else { one };
-            let index = group.children.get(loser).map_or("", |child| child.branch.index());
-            format!("the quicker of two drawn by weight: {} against {} of {index}", told(child), told(loser))
+            let loser = if member == one { other } else { one };
+            let index = group.members.get(loser).map_or("", |member| member.node.path());
+            format!(
+                "the quicker of two drawn by weight: {} against {} of {index}",
+                measured(member),
+                measured(loser)
+            )
         }
         _ => "the only one that can be drawn".to_owned(),
     }
 }
 
-impl Branch {
+impl Node {
     /// Where it stands in the config.
-    fn index(&self) -> &str {
+    fn path(&self) -> &str {
         match self {
-            Branch::Leaf(leaf) => &leaf.index,
-            Branch::Group(group) => &group.index,
+            Node::Target(target) => &target.path,
+            Node::Group(group) => &group.path,
         }
     }
 }

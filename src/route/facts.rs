@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_is_found_in_its_place() {
+    fn each_fact_is_found() {
         let body =
             Body::parse(Bytes::from_static(br#"{"model":"m","n":1,"x":{"y":null},"z":null}"#)).unwrap();
         let headers = headers();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_missing() {
+    fn absent_facts_are_none() {
         let headers = HeaderMap::new();
         let nothing = RequestFacts::new(None, &headers, &[], None, "/");
         assert_eq!((nothing.param("a"), nothing.metadata("a"), nothing.header("a b")), (None, None, None));

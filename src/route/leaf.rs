@@ -11,16 +11,16 @@ use crate::error::Error;
 use crate::net::origin::Origin;
 use crate::provider::grant::TokenExchange;
 use crate::provider::{Call, Provider};
-use crate::state::targets::{Identity, Rules, Target};
+use crate::state::targets::{BreakerPolicy, TargetId, TargetState};
 use http::{HeaderMap, HeaderName};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// One callable target.
 #[derive(Debug)]
-pub struct Leaf {
+pub struct Target {
     /// Where it stands in the config: `config`, `config.targets[1]` (reference 4.3).
-    pub index: String,
+    pub path: String,
     pub provider: &'static dyn Provider,
     /// The stored provider it was named by, without the `@`.
     pub slug: Option<String>,
@@ -36,25 +36,25 @@ pub struct Leaf {
     pub request_timeout: Option<Duration>,
     /// The other limits, as written.
     pub time_limits: TimeLimits,
-    pub retry: retry::Rules,
+    pub retry: retry::RetryPolicy,
     /// `None`: resume where another attempt is left.
     pub rescue: Option<StreamRescue>,
     /// Its circuit breaker; `None` where the config has none.
-    pub breaker: Option<Rules>,
-    pub identity: Identity,
+    pub breaker: Option<BreakerPolicy>,
+    pub id: TargetId,
     /// What the process remembers of it, looked up once.
-    pub memory: OnceLock<Arc<Target>>,
+    pub state: OnceLock<Arc<TargetState>>,
     /// The operator wrote the account, and no caller named its host: it may use the machine's own identity.
-    pub by_operator: bool,
+    pub operator_account: bool,
     /// The auth headers of the first operation asked for; a target is nearly always used for one.
     pub(super) auth: OnceLock<(Operation, Arc<HeaderMap>)>,
     /// What must be fetched for it, likewise.
-    pub(super) grant: OnceLock<(Operation, Option<Arc<dyn TokenExchange>>)>,
+    pub(super) token_exchange: OnceLock<(Operation, Option<Arc<dyn TokenExchange>>)>,
 }
 
-impl Leaf {
+impl Target {
     /// Whether one try at it, and no watching, is all its config asks for.
-    pub fn is_plain(&self) -> bool {
+    pub fn has_no_policies(&self) -> bool {
         self.retry.attempts == 0
             && self.request_timeout.is_none()
             && self.breaker.is_none()
@@ -66,9 +66,9 @@ impl Leaf {
     /// # Errors
     /// As [`Provider::authorize`].
     pub fn auth(&self, call: &Call<'_>) -> Result<Arc<HeaderMap>, Error> {
-        let once = call.operation != Operation::Passthrough && !self.provider.auth_varies();
+        let cacheable = call.operation != Operation::Passthrough && !self.provider.auth_varies();
         match self.auth.get() {
-            Some((operation, auth)) if once && *operation == call.operation => {
+            Some((operation, auth)) if cacheable && *operation == call.operation => {
                 return Ok(Arc::clone(auth));
             }
             _ => {}
@@ -84,22 +84,22 @@ impl Leaf {
     ///
     /// # Errors
     /// As [`Provider::grant`].
-    pub fn grant(&self, call: &Call<'_>) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
-        match self.grant.get() {
-            Some((operation, grant))
+    pub fn token_exchange(&self, call: &Call<'_>) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
+        match self.token_exchange.get() {
+            Some((operation, token_exchange))
                 if *operation == call.operation && call.operation != Operation::Passthrough =>
             {
-                return Ok(grant.clone());
+                return Ok(token_exchange.clone());
             }
             _ => {}
         }
-        let grant = self.provider.token_exchange(call, &self.account)?;
-        let _ = self.grant.set((call.operation, grant.clone()));
-        Ok(grant)
+        let token_exchange = self.provider.token_exchange(call, &self.account)?;
+        let _ = self.token_exchange.set((call.operation, token_exchange.clone()));
+        Ok(token_exchange)
     }
 
     /// What to call the provider in a message to the caller. An operator's address is not told.
-    pub fn spoken(&self) -> String {
+    pub fn display_name(&self) -> String {
         match &self.slug {
             Some(slug) => format!("@{slug}"),
             None => format!("{} at {}", self.provider.id(), self.origin.authority()),

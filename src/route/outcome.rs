@@ -10,25 +10,25 @@ pub use crate::provider::said::ErrorClass;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The provider answered with this status; a good one only if the answer is whole, or has begun well.
-    Answered { status: u16, said: ErrorClass, wait: Option<Duration> },
+    Response { status: u16, class: ErrorClass, retry_after: Option<Duration> },
     /// No answer in time.
-    Silent,
+    TimedOut,
     /// No answer: refused, reset, cut before its first content, not what was asked for.
-    Broken,
+    Failed,
     /// It broke after the caller had got a part of it.
-    Cut,
+    Interrupted,
     /// The call cannot be made at this target: the gateway's own error has this status.
-    Unfit(u16),
+    Unsupported(u16),
 }
 
 impl Outcome {
     /// A provider's answer that needs no explaining.
-    pub fn answered(status: u16) -> Self {
-        Self::Answered { status, said: ErrorClass::Other, wait: None }
+    pub fn from_status(status: u16) -> Self {
+        Self::Response { status, class: ErrorClass::Other, retry_after: None }
     }
 
     /// Whether this is what the caller asked for.
-    pub fn is_good(&self) -> bool {
-        matches!(self, Self::Answered { status: 200..=299, .. })
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Response { status: 200..=299, .. })
     }
 }

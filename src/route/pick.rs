@@ -9,15 +9,15 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 /// The weight of a target that has none (reference 4.1).
-pub const USUAL_WEIGHT: f64 = 1.0;
+pub const DEFAULT_WEIGHT: f64 = 1.0;
 
 /// One of the usable targets, each with a chance in proportion to its weight (reference 4.1). `weights` are
 /// finite and at least 0; weight 0 is never picked. `None`: there is nothing to pick.
-pub fn weighted(weights: &[f64], usable: &dyn Fn(usize) -> bool, draw: f64) -> Option<usize> {
+pub fn weighted(weights: &[f64], usable: &dyn Fn(usize) -> bool, random: f64) -> Option<usize> {
     let heaviest = candidates(weights, usable).map(|(_, weight)| weight).fold(0.0, f64::max);
     // Relative to the heaviest: the sum of the largest numbers is no number.
     let shares = || candidates(weights, usable).map(|(index, weight)| (index, weight / heaviest));
-    let point = draw * shares().map(|(_, share)| share).sum::<f64>();
+    let point = random * shares().map(|(_, share)| share).sum::<f64>();
     let mut reached = 0.0;
     let mut picked = None;
     for (index, share) in shares().filter(|(_, share)| *share > 0.0) {
@@ -41,24 +41,24 @@ fn candidates<'a>(
 
 /// Two different ones drawn by weight, for the better of the two to be taken (power of two choices: it avoids
 /// the slow without sending everybody to the fastest). `None`: nothing to pick; no second: only one is left.
-pub fn two_of(
+pub fn power_of_two(
     weights: &[f64],
     usable: &dyn Fn(usize) -> bool,
-    draw1: f64,
-    draw2: f64,
+    random1: f64,
+    random2: f64,
 ) -> Option<(usize, Option<usize>)> {
-    let first = weighted(weights, usable, draw1)?;
-    let second = weighted(weights, &|index| index != first && usable(index), draw2);
+    let first = weighted(weights, usable, random1)?;
+    let second = weighted(weights, &|index| index != first && usable(index), random2);
     Some((first, second))
 }
 
 /// The usable one of the lowest price; among equals each has the same chance. `None`: there is none.
-pub fn cheapest(prices: &[f64], usable: &dyn Fn(usize) -> bool, draw: f64) -> Option<usize> {
+pub fn cheapest(prices: &[f64], usable: &dyn Fn(usize) -> bool, random: f64) -> Option<usize> {
     let left = || prices.iter().copied().enumerate().filter(|(index, _)| usable(*index));
     let lowest = left().map(|(_, price)| price).min_by(f64::total_cmp)?;
     let equals = || left().filter(|(_, price)| price.total_cmp(&lowest).is_eq());
     let count = equals().count();
-    let nth = ((draw * count as f64) as usize).min(count.saturating_sub(1));
+    let nth = ((random * count as f64) as usize).min(count.saturating_sub(1));
     equals().nth(nth).map(|(index, _)| index)
 }
 
@@ -128,8 +128,8 @@ mod tests {
     const ALL: &dyn Fn(usize) -> bool = &|_| true;
 
     #[test]
-    fn a_pick_by_weight_follows_the_draw() {
-        for (weights, draw, wanted) in [
+    fn a_weighted_pick_follows_the_random_number() {
+        for (weights, random, wanted) in [
             (&[1.0, 1.0][..], 0.0, Some(0)),
             (&[1.0, 1.0], 0.4999, Some(0)),
             (&[1.0, 1.0], 0.5, Some(1)),
@@ -144,18 +144,18 @@ mod tests {
             (&[0.0, 0.0], 0.5, None),
             (&[], 0.5, None),
         ] {
-            assert_eq!(weighted(weights, ALL, draw), wanted, "{weights:?} {draw}");
+            assert_eq!(weighted(weights, ALL, random), wanted, "{weights:?} {random}");
         }
         assert_eq!(weighted(&[5.0, 1.0, 1.0], &|index| index != 0, 0.6), Some(2));
         assert_eq!(weighted(&[5.0, 0.0], &|index| index != 0, 0.6), None);
     }
 
     #[test]
-    fn two_are_different_and_the_cheapest_is_cheap() {
-        assert_eq!(two_of(&[1.0, 1.0, 1.0], ALL, 0.0, 0.0), Some((0, Some(1))));
-        assert_eq!(two_of(&[1.0, 1.0, 1.0], ALL, 0.99, 0.99), Some((2, Some(1))));
-        assert_eq!(two_of(&[1.0, 0.0], ALL, 0.5, 0.5), Some((0, None)));
-        assert_eq!(two_of(&[], ALL, 0.5, 0.5), None);
+    fn power_of_two_picks_differ_and_cheapest_is_lowest() {
+        assert_eq!(power_of_two(&[1.0, 1.0, 1.0], ALL, 0.0, 0.0), Some((0, Some(1))));
+        assert_eq!(power_of_two(&[1.0, 1.0, 1.0], ALL, 0.99, 0.99), Some((2, Some(1))));
+        assert_eq!(power_of_two(&[1.0, 0.0], ALL, 0.5, 0.5), Some((0, None)));
+        assert_eq!(power_of_two(&[], ALL, 0.5, 0.5), None);
         assert_eq!(cheapest(&[3.0, 1.0, 1.0, 2.0], ALL, 0.2), Some(1));
         assert_eq!(cheapest(&[3.0, 1.0, 1.0, 2.0], ALL, 0.9), Some(2));
         assert_eq!(cheapest(&[3.0, 1.0, 1.0, 2.0], &|index| index % 3 == 0, 0.9), Some(3));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn picks_are_spread_as_the_weights_say() {
+    fn picks_are_distributed_by_weight() {
         let mut chance = fastrand::Rng::with_seed(7);
         let weights = [0.5, 0.0, 3.0, 1.5];
         let rounds = 20_000;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sticky_key_tells_callers_apart_by_what_was_named() {
+    fn a_sticky_key_depends_on_the_named_fields_only() {
         let fields = ["metadata.user.id", "params.model", "headers.x-user"];
         let one = key("k", &fields, r#"{"user":{"id":1}}"#, r#"{"model":"m","n":1}"#);
         assert_eq!(one, key("k", &fields, r#"{"user":{"id":1,"x":2}}"#, r#"{"n":2,"model":"m"}"#));
@@ -223,21 +223,21 @@ mod tests {
     proptest! {
         /// Against the plain words: usable, of a weight, and none only where there is none.
         #[test]
-        fn what_is_picked_may_be_picked(weights in weights(), barred in any::<u8>(), draw in 0.0..1.0, again in 0.0..1.0) {
+        fn only_usable_weighted_targets_are_picked(weights in weights(), barred in any::<u8>(), random in 0.0..1.0, random2 in 0.0..1.0) {
             let usable = |index: usize| barred >> index & 1 == 0;
-            let may = |index: usize| usable(index) && weights[index] > 0.0;
-            let count = (0..weights.len()).filter(|index| may(*index)).count();
-            let picked = weighted(&weights, &usable, draw);
+            let eligible = |index: usize| usable(index) && weights[index] > 0.0;
+            let count = (0..weights.len()).filter(|index| eligible(*index)).count();
+            let picked = weighted(&weights, &usable, random);
             prop_assert_eq!(picked.is_some(), count > 0);
-            prop_assert!(picked.is_none_or(may));
-            match two_of(&weights, &usable, draw, again) {
+            prop_assert!(picked.is_none_or(eligible));
+            match power_of_two(&weights, &usable, random, random2) {
                 None => prop_assert_eq!(count, 0),
                 Some((first, second)) => {
-                    prop_assert!(may(first) && second.is_none_or(|second| second != first && may(second)));
+                    prop_assert!(eligible(first) && second.is_none_or(|second| second != first && eligible(second)));
                     prop_assert_eq!(second.is_some(), count > 1);
                 }
             }
-            let cheap = cheapest(&weights, &usable, draw);
+            let cheap = cheapest(&weights, &usable, random);
             let lowest = (0..weights.len()).filter(|index| usable(*index)).map(|index| weights[index]).reduce(f64::min);
             prop_assert_eq!(cheap.map(|index| weights[index]), lowest);
             prop_assert!(cheap.is_none_or(usable));

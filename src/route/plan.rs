@@ -4,29 +4,29 @@
 //! Pure: outcomes come in, targets come out; what is known of the world is asked of a [`World`]. The driver
 //! obeys. How often one target is asked is `retry`'s to say.
 
-use super::leaf::Leaf;
+use super::leaf::Target;
 use super::outcome::{ErrorClass, Outcome};
 use super::pick;
-use super::retry::{Again, Past};
-use super::tree::{Branch, Choose, Group, Tree};
-use super::world::World;
+use super::retry::{RetryDecision, RetryState};
+use super::tree::{CompiledConfig, GroupStrategy, Node, TargetGroup};
+use super::world::RoutingEnv;
 use crate::config::balance::BalanceBy;
-use crate::state::targets::Standing;
+use crate::state::targets::CircuitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What to do now.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum Decision {
     /// Try this target, after a wait.
-    Try { leaf: Arc<Leaf>, wait: Duration, why: Why },
+    Attempt { target: Arc<Target>, wait: Duration, reason: Reason },
     /// What is at hand goes to the caller, whether answer or failure.
-    Keep,
+    Return,
 }
 
 /// Why a target was chosen: told in the access line and by `explain`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Why {
+pub enum Reason {
     /// There is no other.
     #[default]
     Only,
@@ -58,34 +58,34 @@ pub enum Why {
 /// The order of tries for one request.
 #[derive(Debug)]
 pub struct Plan {
-    tree: Arc<Tree>,
+    config: Arc<CompiledConfig>,
     /// The groups on the way down to the target at hand.
     path: Vec<Frame>,
-    current: Option<Arc<Leaf>>,
+    current: Option<Arc<Target>>,
     /// Tries beyond the first of the target at hand.
-    made: u32,
+    retries: u32,
     exhausted: bool,
     waited: Duration,
     /// Every circuit was open when the request came.
-    all_open: bool,
+    all_circuits_open: bool,
     /// Models the request is too long for.
-    too_short: Vec<Option<String>>,
+    too_small_models: Vec<Option<String>>,
     /// The model the caller names.
-    asked_model: Option<String>,
+    client_model: Option<String>,
 }
 
 /// One group under way.
 #[derive(Debug, Default)]
 struct Frame {
-    child: usize,
+    member: usize,
     tried: Vec<usize>,
     /// Why this group chose it first.
-    why: Why,
+    reason: Reason,
 }
 
-impl Why {
+impl Reason {
     /// For the log.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Only => "only",
             Self::First => "first",
@@ -106,108 +106,110 @@ impl Why {
 
 impl Plan {
     /// `asked_model`: what the caller names, for targets that do not set one.
-    pub fn new(tree: Arc<Tree>, asked_model: Option<String>) -> Self {
+    pub fn new(config: Arc<CompiledConfig>, client_model: Option<String>) -> Self {
         Self {
-            tree,
+            config,
             path: Vec::new(),
             current: None,
-            made: 0,
+            retries: 0,
             exhausted: false,
             waited: Duration::ZERO,
-            all_open: false,
-            too_short: Vec::new(),
-            asked_model,
+            all_circuits_open: false,
+            too_small_models: Vec::new(),
+            client_model,
         }
     }
 
     /// The first target. `None` only of a tree without any, which `compile` does not make.
-    pub fn first(&mut self, world: &mut dyn World) -> Option<(Arc<Leaf>, Why)> {
-        let tree = Arc::clone(&self.tree);
-        if let Branch::Leaf(leaf) = tree.root() {
-            self.current = Some(Arc::clone(leaf));
-            return Some((Arc::clone(leaf), Why::Only));
+    pub fn first(&mut self, env: &mut dyn RoutingEnv) -> Option<(Arc<Target>, Reason)> {
+        let config = Arc::clone(&self.config);
+        if let Node::Target(target) = config.root() {
+            self.current = Some(Arc::clone(target));
+            return Some((Arc::clone(target), Reason::Only));
         }
-        self.all_open = !self.is_usable(tree.root(), world);
-        let (leaf, why) = self.descend(tree.root(), Why::Only, world)?;
-        self.current = Some(Arc::clone(&leaf));
-        Some((leaf, why))
+        self.all_circuits_open = !self.is_usable(config.root(), env);
+        let (target, reason) = self.descend(config.root(), Reason::Only, env)?;
+        self.current = Some(Arc::clone(&target));
+        Some((target, reason))
     }
 
     /// What comes after `outcome` of the target at hand.
-    pub fn next(&mut self, outcome: &Outcome, world: &mut dyn World) -> Step {
-        let Some(leaf) = self.current.clone() else { return Step::Keep };
-        let has_other = self.goes_anywhere(world, &|group, child| goes_on(group, child, outcome));
-        let past = Past { has_other, ..self.past(world) };
+    pub fn next(&mut self, outcome: &Outcome, env: &mut dyn RoutingEnv) -> Decision {
+        let Some(target) = self.current.clone() else { return Decision::Return };
+        let has_other = self.can_fall_back(env, &|group, member| falls_back_on(group, member, outcome));
+        let state = RetryState { has_other, ..self.retry_state(env) };
         // Its circuit may have opened with this very failure.
-        let closed = !has_other || !matches!(world.standing(&leaf), Standing::Open { .. });
-        if closed && (!outcome.is_good() || leaf.retry.statuses.is_some()) {
-            match leaf.retry.again(outcome, past, world.draw()) {
-                Again::After(wait) => {
-                    self.made += 1;
+        let is_available = !has_other || !matches!(env.circuit(&target), CircuitStatus::Open { .. });
+        if is_available && (!outcome.is_success() || target.retry.statuses.is_some()) {
+            match target.retry.decide(outcome, state, env.random()) {
+                RetryDecision::RetryAfter(wait) => {
+                    self.retries += 1;
                     self.waited = self.waited.saturating_add(wait);
-                    return Step::Try { leaf, wait, why: Why::Retry };
+                    return Decision::Attempt { target, wait, reason: Reason::Retry };
                 }
-                Again::Exhausted => self.exhausted = true,
-                Again::Useless => {}
+                RetryDecision::Exhausted => self.exhausted = true,
+                RetryDecision::NotRetryable => {}
             }
         }
-        if matches!(outcome, Outcome::Answered { said: ErrorClass::ContextTooLong, .. }) {
-            self.too_short.push(self.model_of(&leaf));
+        if matches!(outcome, Outcome::Response { class: ErrorClass::ContextTooLong, .. }) {
+            self.too_small_models.push(self.effective_model(&target));
         }
-        match self.other(outcome, world) {
-            Some((leaf, why)) => {
-                self.current = Some(Arc::clone(&leaf));
-                self.made = 0;
+        match self.next_fallback(outcome, env) {
+            Some((target, reason)) => {
+                self.current = Some(Arc::clone(&target));
+                self.retries = 0;
                 self.exhausted = false;
-                Step::Try { leaf, wait: Duration::ZERO, why }
+                Decision::Attempt { target, wait: Duration::ZERO, reason }
             }
-            None => Step::Keep,
+            None => Decision::Return,
         }
     }
 
     /// Another target for a hedge, beside the one at hand, which stays at hand. `None` where there is none.
-    pub fn beside(&mut self, world: &mut dyn World) -> Option<Arc<Leaf>> {
-        let (child, depth) = self.sibling(world)?;
-        let tree = Arc::clone(&self.tree);
-        let group = tree.group(self.path.iter().take(depth).map(|frame| frame.child))?;
-        let kept = std::mem::take(&mut self.path);
-        let found = self.descend(&group.children.get(child)?.branch, Why::Hedge, world);
-        self.path = kept;
+    pub fn hedge_target(&mut self, env: &mut dyn RoutingEnv) -> Option<Arc<Target>> {
+        let (member, depth) = self.sibling(env)?;
+        let config = Arc::clone(&self.config);
+        let group = config.group(self.path.iter().take(depth).map(|frame| frame.member))?;
+        let saved_path = std::mem::take(&mut self.path);
+        let found = self.descend(&group.members.get(member)?.node, Reason::Hedge, env);
+        self.path = saved_path;
         if let Some(frame) = self.path.get_mut(depth) {
-            frame.tried.push(child);
+            frame.tried.push(member);
         }
-        found.map(|(leaf, _)| leaf)
+        found.map(|(target, _)| target)
     }
 
     /// Whether there is a target for a hedge.
-    pub fn can_hedge(&self, world: &dyn World) -> bool {
-        self.sibling(world).is_some()
+    pub fn can_hedge(&self, env: &dyn RoutingEnv) -> bool {
+        self.sibling(env).is_some()
     }
 
     /// After a hedge won: what is at hand now.
-    pub fn took(&mut self, leaf: &Arc<Leaf>) {
-        self.current = Some(Arc::clone(leaf));
-        self.made = 0;
+    pub fn set_current(&mut self, target: &Arc<Target>) {
+        self.current = Some(Arc::clone(target));
+        self.retries = 0;
     }
 
     /// Whether another target is left to go to from the one at hand.
-    pub fn has_other(&self, world: &dyn World) -> bool {
-        self.goes_anywhere(world, &|group, child| listed(group, child).is_none_or(|list| !list.is_empty()))
+    pub fn has_other(&self, env: &dyn RoutingEnv) -> bool {
+        self.can_fall_back(env, &|group, member| {
+            fallback_statuses(group, member).is_none_or(|list| !list.is_empty())
+        })
     }
 
     /// Whether a fallback that goes on has somewhere to go.
-    fn goes_anywhere(&self, world: &dyn World, goes_on: &dyn Fn(&Group, usize) -> bool) -> bool {
+    fn can_fall_back(&self, env: &dyn RoutingEnv, falls_back: &dyn Fn(&TargetGroup, usize) -> bool) -> bool {
         self.groups().any(|(group, frame)| {
-            matches!(group.choose, Choose::InOrder)
-                && goes_on(group, frame.child)
-                && self.untried(group, frame, world).next().is_some()
+            matches!(group.strategy, GroupStrategy::Fallback)
+                && falls_back(group, frame.member)
+                && self.untried(group, frame, env).next().is_some()
         })
     }
 
     /// Whether any further try could follow a failure of the one at hand.
-    pub fn has_more(&self, world: &dyn World) -> bool {
-        let repeats = self.current.as_ref().is_some_and(|leaf| self.made < leaf.retry.attempts);
-        repeats || self.has_other(world)
+    pub fn may_continue(&self, env: &dyn RoutingEnv) -> bool {
+        let may_retry = self.current.as_ref().is_some_and(|target| self.retries < target.retry.attempts);
+        may_retry || self.has_other(env)
     }
 
     /// `hedge` of the nearest group that has one.
@@ -217,119 +219,130 @@ impl Plan {
 
     /// Retries of the target at hand (`x-gateway-retry-attempt-count`); -1 when they were used up, or could
     /// not be made.
-    pub fn retries(&self) -> i32 {
-        if self.exhausted { -1 } else { i32::try_from(self.made).unwrap_or(i32::MAX) }
+    pub fn retry_count(&self) -> i32 {
+        if self.exhausted { -1 } else { i32::try_from(self.retries).unwrap_or(i32::MAX) }
     }
 
     /// Whether the config has more than one attempt in it, made already or not.
-    pub fn is_careful(&self) -> bool {
-        self.tree.may_repeat()
+    pub fn may_repeat(&self) -> bool {
+        self.config.may_repeat()
     }
 
     /// Whether every circuit was open when the request came.
-    pub fn all_were_open(&self) -> bool {
-        self.all_open
+    pub fn all_circuits_open(&self) -> bool {
+        self.all_circuits_open
     }
 
     /// What was done so far, for the target at hand.
-    pub(super) fn past(&self, world: &dyn World) -> Past {
-        Past { made: self.made, waited: self.waited, has_other: self.has_other(world) }
+    pub(super) fn retry_state(&self, env: &dyn RoutingEnv) -> RetryState {
+        RetryState { retries: self.retries, waited: self.waited, has_other: self.has_other(env) }
     }
 
     /// The groups on the way down to the target at hand, outermost first, each with the child it chose and why.
-    pub(super) fn choices(&self) -> impl Iterator<Item = (&Group, usize, Why)> {
-        self.groups().map(|(group, frame)| (group, frame.child, frame.why))
+    pub(super) fn choices(&self) -> impl Iterator<Item = (&TargetGroup, usize, Reason)> {
+        self.groups().map(|(group, frame)| (group, frame.member, frame.reason))
     }
 
     /// The groups under way, outermost first.
-    fn groups(&self) -> impl Iterator<Item = (&Group, &Frame)> {
+    fn groups(&self) -> impl Iterator<Item = (&TargetGroup, &Frame)> {
         self.path.iter().enumerate().filter_map(|(depth, frame)| {
-            let path = self.path.iter().take(depth).map(|frame| frame.child);
-            Some((self.tree.group(path)?, frame))
+            let path = self.path.iter().take(depth).map(|frame| frame.member);
+            Some((self.config.group(path)?, frame))
         })
     }
 
     /// The next target of the innermost group that goes on at `outcome`.
-    fn other(&mut self, outcome: &Outcome, world: &mut dyn World) -> Option<(Arc<Leaf>, Why)> {
-        let tree = Arc::clone(&self.tree);
+    fn next_fallback(
+        &mut self,
+        outcome: &Outcome,
+        env: &mut dyn RoutingEnv,
+    ) -> Option<(Arc<Target>, Reason)> {
+        let config = Arc::clone(&self.config);
         while let Some(mut frame) = self.path.pop() {
-            let group = tree.group(self.path.iter().map(|frame| frame.child))?;
-            if !matches!(group.choose, Choose::InOrder) || !goes_on(group, frame.child, outcome) {
+            let group = config.group(self.path.iter().map(|frame| frame.member))?;
+            if !matches!(group.strategy, GroupStrategy::Fallback)
+                || !falls_back_on(group, frame.member, outcome)
+            {
                 continue;
             }
-            let next = self.in_order(group, &frame, world);
-            let Some(child) = next else { continue };
-            frame.child = child;
-            frame.tried.push(child);
+            let next = self.next_in_order(group, &frame, env);
+            let Some(member) = next else { continue };
+            frame.member = member;
+            frame.tried.push(member);
             self.path.push(frame);
-            let branch = &group.children.get(child)?.branch;
-            return self.descend(branch, Why::Next, world);
+            let node = &group.members.get(member)?.node;
+            return self.descend(node, Reason::Next, env);
         }
         None
     }
 
     /// The child a hedge goes to, and the depth of its group.
-    fn sibling(&self, world: &dyn World) -> Option<(usize, usize)> {
+    fn sibling(&self, env: &dyn RoutingEnv) -> Option<(usize, usize)> {
         let mut found = None;
         for (depth, (group, frame)) in self.groups().enumerate() {
-            let weighs = |child: &usize| {
-                let weight = group.children.get(*child).map_or(0.0, |child| child.weight);
-                matches!(group.choose, Choose::InOrder) || weight > 0.0
+            let has_weight = |member: &usize| {
+                let weight = group.members.get(*member).map_or(0.0, |member| member.weight);
+                matches!(group.strategy, GroupStrategy::Fallback) || weight > 0.0
             };
-            if matches!(group.choose, Choose::InOrder | Choose::Balance { .. })
-                && let Some(child) = self.untried(group, frame, world).find(weighs)
+            if matches!(group.strategy, GroupStrategy::Fallback | GroupStrategy::LoadBalance { .. })
+                && let Some(member) = self.untried(group, frame, env).find(has_weight)
             {
-                found = Some((child, depth));
+                found = Some((member, depth));
             }
         }
         found
     }
 
     /// Goes down to a target, choosing in every group on the way.
-    fn descend(&mut self, branch: &Branch, why: Why, world: &mut dyn World) -> Option<(Arc<Leaf>, Why)> {
-        let (mut branch, mut why) = (branch, why);
+    fn descend(
+        &mut self,
+        node: &Node,
+        outer: Reason,
+        env: &mut dyn RoutingEnv,
+    ) -> Option<(Arc<Target>, Reason)> {
+        let (mut node, mut reason) = (node, outer);
         loop {
-            let group = match branch {
-                Branch::Leaf(leaf) => return Some((Arc::clone(leaf), why)),
-                Branch::Group(group) => group,
+            let group = match node {
+                Node::Target(target) => return Some((Arc::clone(target), reason)),
+                Node::Group(group) => group,
             };
-            let (child, reason) = self.choose(group, world);
-            why = match (why, reason) {
-                (Why::Next | Why::Hedge, Why::First | Why::Only) => why,
-                (_, Why::Only) => why,
-                (_, reason) => reason,
+            let (member, chosen) = self.choose_member(group, env);
+            reason = match (reason, chosen) {
+                (Reason::Next | Reason::Hedge, Reason::First | Reason::Only) => reason,
+                (_, Reason::Only) => reason,
+                (_, chosen) => chosen,
             };
-            self.path.push(Frame { child, tried: vec![child], why: reason });
-            branch = &group.children.get(child)?.branch;
+            self.path.push(Frame { member, tried: vec![member], reason: chosen });
+            node = &group.members.get(member)?.node;
         }
     }
 
     /// A group's first choice.
-    fn choose(&self, group: &Group, world: &mut dyn World) -> (usize, Why) {
-        match &group.choose {
-            Choose::First => (0, Why::Only),
-            Choose::Conditional { rules, default } => {
-                let held = rules.iter().position(|(query, _)| world.holds(query));
-                match held.and_then(|at| Some((rules.get(at)?.1, Why::Condition(at)))) {
+    fn choose_member(&self, group: &TargetGroup, env: &mut dyn RoutingEnv) -> (usize, Reason) {
+        match &group.strategy {
+            GroupStrategy::Single => (0, Reason::Only),
+            GroupStrategy::Conditional { rules, default } => {
+                let matched = rules.iter().position(|(query, _)| env.matches(query));
+                match matched.and_then(|at| Some((rules.get(at)?.1, Reason::Condition(at)))) {
                     Some(choice) => choice,
-                    None => (*default, Why::Default),
+                    None => (*default, Reason::Default),
                 }
             }
-            Choose::InOrder => {
-                let choice = self.in_order(group, &Frame::default(), world);
-                let why = if self.all_open { Why::LeastBad } else { Why::First };
-                (choice.unwrap_or(0), why)
+            GroupStrategy::Fallback => {
+                let choice = self.next_in_order(group, &Frame::default(), env);
+                let reason = if self.all_circuits_open { Reason::LeastBad } else { Reason::First };
+                (choice.unwrap_or(0), reason)
             }
-            Choose::Balance { by, sticky } => {
+            GroupStrategy::LoadBalance { by, sticky } => {
                 if let Some(sticky) = sticky
-                    && let Some(child) = world.stuck(group, sticky)
-                    && group.children.get(child).is_some_and(|child| self.is_usable(&child.branch, world))
+                    && let Some(member) = env.sticky_choice(group, sticky)
+                    && group.members.get(member).is_some_and(|member| self.is_usable(&member.node, env))
                 {
-                    return (child, Why::Sticky);
+                    return (member, Reason::Sticky);
                 }
-                let choice = self.balance(group, *by, world);
+                let choice = self.balance(group, *by, env);
                 if let Some(sticky) = sticky {
-                    world.stick(group, sticky, choice.0);
+                    env.remember_choice(group, sticky, choice.0);
                 }
                 choice
             }
@@ -337,120 +350,125 @@ impl Plan {
     }
 
     /// The next untried child in order; of circuits that are all open the least bad.
-    fn in_order(&self, group: &Group, frame: &Frame, world: &dyn World) -> Option<usize> {
-        let mut untried = self.untried(group, frame, world);
-        if !self.all_open {
+    fn next_in_order(&self, group: &TargetGroup, frame: &Frame, env: &dyn RoutingEnv) -> Option<usize> {
+        let mut untried = self.untried(group, frame, env);
+        if !self.all_circuits_open {
             return untried.next();
         }
         untried
-            .min_by_key(|child| group.children.get(*child).and_then(|child| open_since(&child.branch, world)))
+            .min_by_key(|member| group.members.get(*member).and_then(|member| open_since(&member.node, env)))
     }
 
     fn untried<'a>(
         &'a self,
-        group: &'a Group,
+        group: &'a TargetGroup,
         frame: &'a Frame,
-        world: &'a dyn World,
+        env: &'a dyn RoutingEnv,
     ) -> impl Iterator<Item = usize> + 'a {
         let free = move |index: &usize| !frame.tried.contains(index);
-        (0..group.children.len()).filter(free).filter(move |index| {
-            group.children.get(*index).is_some_and(|child| self.is_usable(&child.branch, world))
+        (0..group.members.len()).filter(free).filter(move |index| {
+            group.members.get(*index).is_some_and(|member| self.is_usable(&member.node, env))
         })
     }
 
-    fn balance(&self, group: &Group, by: BalanceBy, world: &mut dyn World) -> (usize, Why) {
-        let weights: Vec<f64> = group.children.iter().map(|child| child.weight).collect();
-        let draws = [world.draw(), world.draw()];
-        let standing: Vec<bool> =
-            group.children.iter().map(|child| self.is_usable(&child.branch, world)).collect();
-        let usable = |index: usize| standing.get(index).copied().unwrap_or_default();
+    fn balance(&self, group: &TargetGroup, by: BalanceBy, env: &mut dyn RoutingEnv) -> (usize, Reason) {
+        let weights: Vec<f64> = group.members.iter().map(|member| member.weight).collect();
+        let randoms = [env.random(), env.random()];
+        let usable_members: Vec<bool> =
+            group.members.iter().map(|member| self.is_usable(&member.node, env)).collect();
+        let usable = |index: usize| usable_members.get(index).copied().unwrap_or_default();
         let choice = match by {
             BalanceBy::Weight => {
-                pick::weighted(&weights, &usable, draws[0]).map(|child| (child, Why::Weight))
+                pick::weighted(&weights, &usable, randoms[0]).map(|member| (member, Reason::Weight))
             }
             BalanceBy::Price => {
-                let prices: Vec<f64> = group.children.iter().map(|child| child.price).collect();
-                pick::cheapest(&prices, &usable, draws[0]).map(|child| (child, Why::Price))
+                let prices: Vec<f64> = group.members.iter().map(|member| member.price).collect();
+                pick::cheapest(&prices, &usable, randoms[0]).map(|member| (member, Reason::Price))
             }
             BalanceBy::LeastLatency => {
-                pick::two_of(&weights, &usable, draws[0], draws[1]).map(|(one, other)| {
+                pick::power_of_two(&weights, &usable, randoms[0], randoms[1]).map(|(one, other)| {
                     let quick =
-                        |child: usize| group.children.get(child).map(|child| latency(&child.branch, world));
+                        |member: usize| group.members.get(member).map(|member| latency(&member.node, env));
                     match other.filter(|other| quick(*other) < quick(one)) {
-                        Some(other) => (other, Why::Latency),
-                        None => (one, Why::Latency),
+                        Some(other) => (other, Reason::Latency),
+                        None => (one, Reason::Latency),
                     }
                 })
             }
         };
         // Nothing usable: the circuits below are open, and this group was chosen all the same.
         choice.unwrap_or_else(|| {
-            let weighty = group.children.iter().enumerate().filter(|(_, child)| child.weight > 0.0);
-            let least = weighty.min_by_key(|(_, child)| open_since(&child.branch, world));
-            (least.map_or(0, |(index, _)| index), Why::LeastBad)
+            let weighted = group.members.iter().enumerate().filter(|(_, member)| member.weight > 0.0);
+            let longest_open = weighted.min_by_key(|(_, member)| open_since(&member.node, env));
+            (longest_open.map_or(0, |(index, _)| index), Reason::LeastBad)
         })
     }
 
     /// Whether a target below may be asked at all.
-    pub(super) fn is_usable(&self, branch: &Branch, world: &dyn World) -> bool {
-        match branch {
-            Branch::Leaf(leaf) => {
-                let closed = self.all_open || !matches!(world.standing(leaf), Standing::Open { .. });
-                closed && (self.too_short.is_empty() || !self.too_short.contains(&self.model_of(leaf)))
+    pub(super) fn is_usable(&self, node: &Node, env: &dyn RoutingEnv) -> bool {
+        match node {
+            Node::Target(target) => {
+                let is_available =
+                    self.all_circuits_open || !matches!(env.circuit(target), CircuitStatus::Open { .. });
+                is_available
+                    && (self.too_small_models.is_empty()
+                        || !self.too_small_models.contains(&self.effective_model(target)))
             }
             // Only what would be chosen counts.
-            Branch::Group(group) => match &group.choose {
-                Choose::Conditional { rules, default } => {
-                    let held = rules.iter().find(|(query, _)| world.holds(query));
-                    let child = group.children.get(held.map_or(*default, |(_, child)| *child));
-                    child.is_some_and(|child| self.is_usable(&child.branch, world))
+            Node::Group(group) => match &group.strategy {
+                GroupStrategy::Conditional { rules, default } => {
+                    let matched = rules.iter().find(|(query, _)| env.matches(query));
+                    let member = group.members.get(matched.map_or(*default, |(_, member)| *member));
+                    member.is_some_and(|member| self.is_usable(&member.node, env))
                 }
-                _ => group.children.iter().any(|child| self.is_usable(&child.branch, world)),
+                _ => group.members.iter().any(|member| self.is_usable(&member.node, env)),
             },
         }
     }
 
-    fn model_of(&self, leaf: &Leaf) -> Option<String> {
-        leaf.model().map(str::to_owned).or_else(|| self.asked_model.clone())
+    fn effective_model(&self, target: &Target) -> Option<String> {
+        target.model().map(str::to_owned).or_else(|| self.client_model.clone())
     }
 }
 
 /// The list that decides about a child: the strategy's, or else the child's own, or else the group's.
-pub(super) fn listed(group: &Group, child: usize) -> Option<&[u16]> {
-    let own = || group.children.get(child).and_then(|child| child.on_status_codes.as_deref());
+pub(super) fn fallback_statuses(group: &TargetGroup, member: usize) -> Option<&[u16]> {
+    let own = || group.members.get(member).and_then(|member| member.on_status_codes.as_deref());
     group.on_status_codes.as_deref().or_else(own)
 }
 
 /// Whether a fallback goes on after `outcome` of a child.
-fn goes_on(group: &Group, child: usize, outcome: &Outcome) -> bool {
-    match (listed(group, child), outcome) {
-        (Some(list), Outcome::Answered { status, .. } | Outcome::Unfit(status)) => list.contains(status),
+fn falls_back_on(group: &TargetGroup, member: usize, outcome: &Outcome) -> bool {
+    match (fallback_statuses(group, member), outcome) {
+        (Some(list), Outcome::Response { status, .. } | Outcome::Unsupported(status)) => {
+            list.contains(status)
+        }
         // A list is of statuses; where there was none, only the empty one forbids to go on.
         (Some(list), _) => !list.is_empty(),
-        (None, Outcome::Answered { said: ErrorClass::ContentFiltered, .. }) => false,
-        (None, outcome) => !outcome.is_good(),
+        (None, Outcome::Response { class: ErrorClass::ContentFiltered, .. }) => false,
+        (None, outcome) => !outcome.is_success(),
     }
 }
 
 /// Since when the circuits below are open; the longest comes first. `None` where one is not.
-fn open_since(branch: &Branch, world: &dyn World) -> Option<Instant> {
-    match branch {
-        Branch::Leaf(leaf) => match world.standing(leaf) {
-            Standing::Open { since } => Some(since),
+fn open_since(node: &Node, env: &dyn RoutingEnv) -> Option<Instant> {
+    match node {
+        Node::Target(target) => match env.circuit(target) {
+            CircuitStatus::Open { since } => Some(since),
             _ => None,
         },
-        Branch::Group(group) => {
-            group.children.iter().map(|child| open_since(&child.branch, world)).min().flatten()
+        Node::Group(group) => {
+            group.members.iter().map(|member| open_since(&member.node, env)).min().flatten()
         }
     }
 }
 
 /// The quickest first token below; what was never asked counts as quick, so that it is.
-pub(super) fn latency(branch: &Branch, world: &dyn World) -> Duration {
-    match branch {
-        Branch::Leaf(leaf) => world.latency(leaf).unwrap_or_default(),
-        Branch::Group(group) => {
-            let below = group.children.iter().map(|child| latency(&child.branch, world));
+pub(super) fn latency(node: &Node, env: &dyn RoutingEnv) -> Duration {
+    match node {
+        Node::Target(target) => env.latency(target).unwrap_or_default(),
+        Node::Group(group) => {
+            let below = group.members.iter().map(|member| latency(&member.node, env));
             below.min().unwrap_or_default()
         }
     }

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 /// Statuses that are tried again when the config names none (reference section 5; 529 is Anthropic's word for
 /// 503).
-pub const STATUSES: [u16; 6] = [429, 500, 502, 503, 504, 529];
+pub const DEFAULT_STATUSES: [u16; 6] = [429, 500, 502, 503, 504, 529];
 /// A wait the provider asks for is kept up to this length even where `use_retry_after_headers` is off: asking
 /// sooner would only be refused again.
-const SHORT: Duration = Duration::from_secs(5);
+const MAX_IMPLICIT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// A target's retry policy, nothing left open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub struct RetryPolicy {
     /// Tries after the first one.
     pub attempts: u32,
     /// `None`: [`STATUSES`].
     pub statuses: Option<Vec<u16>>,
-    pub keeps_hints: bool,
+    pub honours_retry_after: bool,
     pub backoff: Duration,
     pub max_backoff: Duration,
     /// All waits together.
@@ -29,32 +29,32 @@ pub struct Rules {
 
 /// What retrying came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
+pub enum RetryDecision {
     /// Once more, after a wait.
-    After(Duration),
+    RetryAfter(Duration),
     /// It would be worth another try, but no more are allowed (`x-gateway-retry-attempt-count: -1`).
     Exhausted,
     /// Trying again would change nothing.
-    Useless,
+    NotRetryable,
 }
 
 /// What was done so far, for the target at hand.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Past {
+pub struct RetryState {
     /// Tries beyond the first.
-    pub made: u32,
+    pub retries: u32,
     /// Waits of the whole request.
     pub waited: Duration,
     /// Another target is left to go to.
     pub has_other: bool,
 }
 
-impl Default for Rules {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             attempts: 0,
             statuses: None,
-            keeps_hints: false,
+            honours_retry_after: false,
             backoff: Duration::from_secs(1),
             max_backoff: Duration::from_secs(8),
             budget: Duration::from_secs(60),
@@ -62,74 +62,74 @@ impl Default for Rules {
     }
 }
 
-impl From<&Retry> for Rules {
+impl From<&Retry> for RetryPolicy {
     fn from(retry: &Retry) -> Self {
-        let plain = Self::default();
-        let millis = |ms: Option<u64>, plain| ms.map_or(plain, Duration::from_millis);
+        let defaults = Self::default();
+        let millis = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
         Self {
             attempts: retry.attempts,
             statuses: retry.on_status_codes.clone(),
-            keeps_hints: retry.use_retry_after,
-            backoff: millis(retry.backoff_ms, plain.backoff),
-            max_backoff: millis(retry.max_backoff_ms, plain.max_backoff),
-            budget: millis(retry.budget_ms, plain.budget),
+            honours_retry_after: retry.use_retry_after,
+            backoff: millis(retry.backoff_ms, defaults.backoff),
+            max_backoff: millis(retry.max_backoff_ms, defaults.max_backoff),
+            budget: millis(retry.budget_ms, defaults.budget),
         }
     }
 }
 
-impl Rules {
+impl RetryPolicy {
     /// Decides. `draw`: chance, at least 0 and below 1.
-    pub fn again(&self, outcome: &Outcome, past: Past, draw: f64) -> Again {
-        if !self.is_worth_it(outcome, past) {
-            return Again::Useless;
+    pub fn decide(&self, outcome: &Outcome, state: RetryState, random: f64) -> RetryDecision {
+        if !self.is_retryable(outcome, state) {
+            return RetryDecision::NotRetryable;
         }
-        if past.made >= self.attempts {
-            return if self.attempts == 0 { Again::Useless } else { Again::Exhausted };
+        if state.retries >= self.attempts {
+            return if self.attempts == 0 { RetryDecision::NotRetryable } else { RetryDecision::Exhausted };
         }
         let hint = match outcome {
-            Outcome::Answered { wait, .. } => *wait,
+            Outcome::Response { retry_after, .. } => *retry_after,
             _ => None,
         };
         let wait = match hint {
-            Some(hint) if self.keeps_hints => hint,
-            Some(hint) if hint <= SHORT => hint.max(self.backoff(past.made, draw)),
+            Some(hint) if self.honours_retry_after => hint,
+            Some(hint) if hint <= MAX_IMPLICIT_RETRY_AFTER => hint.max(self.backoff(state.retries, random)),
             // Sooner than told would only be refused again.
-            Some(_) => return Again::Exhausted,
-            None => self.backoff(past.made, draw),
+            Some(_) => return RetryDecision::Exhausted,
+            None => self.backoff(state.retries, random),
         };
-        if past.waited.saturating_add(wait) >= self.budget {
-            return Again::Exhausted;
+        if state.waited.saturating_add(wait) >= self.budget {
+            return RetryDecision::Exhausted;
         }
-        Again::After(wait)
+        RetryDecision::RetryAfter(wait)
     }
 
-    fn is_worth_it(&self, outcome: &Outcome, past: Past) -> bool {
+    fn is_retryable(&self, outcome: &Outcome, state: RetryState) -> bool {
         match outcome {
             // The same model would find it too long again.
-            Outcome::Answered { said: ErrorClass::ContextTooLong, .. } => false,
-            Outcome::Answered { status, said: ErrorClass::ContentFiltered, .. } => {
+            Outcome::Response { class: ErrorClass::ContextTooLong, .. } => false,
+            Outcome::Response { status, class: ErrorClass::ContentFiltered, .. } => {
                 self.statuses.as_ref().is_some_and(|listed| listed.contains(status))
             }
-            Outcome::Answered { status, .. } => match &self.statuses {
+            Outcome::Response { status, .. } => match &self.statuses {
                 Some(listed) => listed.contains(status),
-                None => STATUSES.contains(status),
+                None => DEFAULT_STATUSES.contains(status),
             },
             // Asking a silent one again doubles the caller's wait.
-            Outcome::Silent => {
-                !past.has_other && self.statuses.as_ref().is_some_and(|listed| listed.contains(&408))
+            Outcome::TimedOut => {
+                !state.has_other && self.statuses.as_ref().is_some_and(|listed| listed.contains(&408))
             }
             // Reference section 5: whatever the list says.
-            Outcome::Broken => true,
+            Outcome::Failed => true,
             // The caller waits in mid-answer: another target first, without a pause.
-            Outcome::Cut => !past.has_other,
-            Outcome::Unfit(_) => false,
+            Outcome::Interrupted => !state.has_other,
+            Outcome::Unsupported(_) => false,
         }
     }
 
     /// Full jitter: anything up to the doubled wait, so that callers that failed together do not come back
     /// together.
-    fn backoff(&self, made: u32, draw: f64) -> Duration {
-        let doubled = self.backoff.saturating_mul(1_u32.checked_shl(made).unwrap_or(u32::MAX));
-        doubled.min(self.max_backoff).mul_f64(draw.clamp(0.0, 1.0))
+    fn backoff(&self, retries: u32, random: f64) -> Duration {
+        let doubled = self.backoff.saturating_mul(1_u32.checked_shl(retries).unwrap_or(u32::MAX));
+        doubled.min(self.max_backoff).mul_f64(random.clamp(0.0, 1.0))
     }
 }

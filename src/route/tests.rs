@@ -5,49 +5,49 @@ mod retries;
 mod rows;
 
 use super::compile::{Sources, compile};
-use super::leaf::Leaf;
+use super::leaf::Target;
 use super::outcome::Outcome;
-use super::plan::{Plan, Step};
-use super::tree::{Group, Tree};
-use super::world::World;
+use super::plan::{Decision, Plan};
+use super::tree::{CompiledConfig, TargetGroup};
+use super::world::RoutingEnv;
 use crate::config::Checks;
 use crate::config::balance::Sticky;
 use crate::config::headers::GatewayHeaders;
 use crate::config::query::Query;
 use crate::net::custom_host::HostRules;
 use crate::settings::Settings;
-use crate::state::targets::Standing;
+use crate::state::targets::CircuitStatus;
 use http::HeaderMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A world made up for a test.
-pub(super) struct Made {
+pub(super) struct TestEnv {
     /// Chance, used up in order; then a half.
-    draws: Vec<f64>,
+    randoms: Vec<f64>,
     /// Targets whose circuit is open, by index path, and for how many seconds.
     open: HashMap<String, u64>,
     latency: HashMap<String, u64>,
-    stuck: Option<usize>,
-    holds: bool,
+    sticky_choice: Option<usize>,
+    matches: bool,
     now: Instant,
 }
 
-impl Default for Made {
+impl Default for TestEnv {
     fn default() -> Self {
         Self {
-            draws: Vec::new(),
+            randoms: Vec::new(),
             open: HashMap::new(),
             latency: HashMap::new(),
-            stuck: None,
-            holds: false,
+            sticky_choice: None,
+            matches: false,
             now: Instant::now() + Duration::from_secs(100_000),
         }
     }
 }
 
-impl Made {
+impl TestEnv {
     pub(super) fn now(&self) -> Instant {
         self.now
     }
@@ -64,74 +64,79 @@ impl Made {
     }
 
     /// Every condition holds.
-    pub(super) fn holding(mut self) -> Self {
-        self.holds = true;
+    pub(super) fn matching(mut self) -> Self {
+        self.matches = true;
         self
     }
 }
 
-impl World for Made {
-    fn draw(&mut self) -> f64 {
-        if self.draws.is_empty() { 0.5 } else { self.draws.remove(0) }
+impl RoutingEnv for TestEnv {
+    fn random(&mut self) -> f64 {
+        if self.randoms.is_empty() { 0.5 } else { self.randoms.remove(0) }
     }
 
-    fn standing(&self, leaf: &Leaf) -> Standing {
-        match self.open.get(&leaf.index) {
-            Some(ago) => Standing::Open { since: self.now - Duration::from_secs(*ago) },
-            None => Standing::Closed,
+    fn circuit(&self, target: &Target) -> CircuitStatus {
+        match self.open.get(&target.path) {
+            Some(ago) => CircuitStatus::Open { since: self.now - Duration::from_secs(*ago) },
+            None => CircuitStatus::Closed,
         }
     }
 
-    fn latency(&self, leaf: &Leaf) -> Option<Duration> {
-        self.latency.get(&leaf.index).map(|ms| Duration::from_millis(*ms))
+    fn latency(&self, target: &Target) -> Option<Duration> {
+        self.latency.get(&target.path).map(|ms| Duration::from_millis(*ms))
     }
 
-    fn holds(&self, _: &Query) -> bool {
-        self.holds
+    fn matches(&self, _: &Query) -> bool {
+        self.matches
     }
 
-    fn stuck(&self, _: &Group, _: &Sticky) -> Option<usize> {
-        self.stuck
+    fn sticky_choice(&self, _: &TargetGroup, _: &Sticky) -> Option<usize> {
+        self.sticky_choice
     }
 
-    fn stick(&self, _: &Group, _: &Sticky, _: usize) {}
+    fn remember_choice(&self, _: &TargetGroup, _: &Sticky, _: usize) {}
 }
 
 /// Compiles a config.
-pub(super) fn tree(json: &str) -> Arc<Tree> {
+pub(super) fn compiled(json: &str) -> Arc<CompiledConfig> {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
     let sources = crate::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);
     let mut headers = HeaderMap::new();
     headers.insert("x-gateway-config", json.parse().unwrap());
-    let asked = GatewayHeaders::read(&headers, &settings.header_prefixes).unwrap();
-    let sources =
-        Sources { settings: &settings, hosts: &hosts, asked: &asked, bearer: None, model_slug: None };
+    let gateway_headers = GatewayHeaders::read(&headers, &settings.header_prefixes).unwrap();
+    let sources = Sources {
+        settings: &settings,
+        hosts: &hosts,
+        gateway_headers: &gateway_headers,
+        bearer: None,
+        model_slug: None,
+    };
     Arc::new(compile(&sources).unwrap())
 }
 
 /// A target in short: a provider with a key and what else is said of it.
-pub(super) fn target(more: &str) -> String {
-    let comma = if more.is_empty() { "" } else { "," };
-    format!(r#"{{"provider":"openai","api_key":"k"{comma}{more}}}"#)
+pub(super) fn target(members: &str) -> String {
+    let comma = if members.is_empty() { "" } else { "," };
+    format!(r#"{{"provider":"openai","api_key":"k"{comma}{members}}}"#)
 }
 
 /// Walks a plan: each outcome in turn, and what was tried, as index paths; `!` where the plan kept the last.
-pub(super) fn walk(json: &str, outcomes: &[Outcome], world: &mut Made) -> (Vec<String>, i32) {
-    let mut plan = Plan::new(tree(json), Some("asked".to_owned()));
-    let (leaf, _) = plan.first(world).unwrap();
-    let mut tried = vec![leaf.index.clone()];
+pub(super) fn run_plan(json: &str, outcomes: &[Outcome], env: &mut TestEnv) -> (Vec<String>, i32) {
+    let mut plan = Plan::new(compiled(json), Some("asked".to_owned()));
+    let (target, _) = plan.first(env).unwrap();
+    let mut tried = vec![target.path.clone()];
     for outcome in outcomes {
-        match plan.next(outcome, world) {
-            Step::Try { leaf, .. } => tried.push(leaf.index.clone()),
-            Step::Keep => {
+        match plan.next(outcome, env) {
+            Decision::Attempt { target, .. } => tried.push(target.path.clone()),
+            Decision::Return => {
                 tried.push("!".to_owned());
                 break;
             }
         }
     }
-    (tried, plan.retries())
+    (tried, plan.retry_count())
 }
 
 /// `config.targets[0].targets[1]` as `0.1`, for tables one can read.

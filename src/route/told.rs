@@ -4,26 +4,26 @@
 
 use super::facts::RequestFacts;
 use super::pick;
-use super::tree::{Branch, Group};
+use super::tree::{Node, TargetGroup};
 use crate::api::body::Body;
 use crate::config::balance::Sticky;
-use crate::state::live::Live;
+use crate::state::live::SettingsSnapshot;
 use http::HeaderMap;
 use std::sync::Arc;
 
 /// See the module.
-pub struct Told {
+pub struct RequestSnapshot {
     pub headers: HeaderMap,
     /// The text of a JSON object.
     pub metadata: Option<String>,
     pub pathname: String,
     pub body: Option<Body>,
-    pub live: Arc<Live>,
+    pub snapshot: Arc<SettingsSnapshot>,
 }
 
-impl Told {
+impl RequestSnapshot {
     pub fn facts(&self) -> RequestFacts<'_> {
-        let prefixes = &self.live.settings.header_prefixes;
+        let prefixes = &self.snapshot.settings.header_prefixes;
         RequestFacts::new(
             self.body.as_ref(),
             &self.headers,
@@ -34,14 +34,14 @@ impl Told {
     }
 
     /// Who the caller is to this group. `name`: that of its service key.
-    pub fn sticky_key(&self, name: Option<&str>, group: &Group, sticky: &Sticky) -> [u8; 32] {
-        let first = group.children.first().map(|child| &child.branch);
+    pub fn sticky_key(&self, name: Option<&str>, group: &TargetGroup, sticky: &Sticky) -> [u8; 32] {
+        let first = group.members.first().map(|child| &child.node);
         let config = first.and_then(|branch| match branch {
-            Branch::Leaf(leaf) => Some(leaf.identity.hash),
-            Branch::Group(_) => None,
+            Node::Target(target) => Some(target.id.hash),
+            Node::Group(_) => None,
         });
         // The same fields under another config, or in another group of it, are another choice.
-        let whose = format!("{}|{}|{config:?}", name.unwrap_or_default(), group.index);
-        pick::sticky_key(&whose, &sticky.hash_fields, &self.facts())
+        let owner = format!("{}|{}|{config:?}", name.unwrap_or_default(), group.path);
+        pick::sticky_key(&owner, &sticky.hash_fields, &self.facts())
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing behind it sees an `Option<String>` that should be a provider. Holds no state of a request.
 
-use super::leaf::Leaf;
+use super::leaf::Target;
 use crate::config::balance::{BalanceBy, Sticky};
 use crate::config::query::Query;
 use crate::config::rescue::Hedge;
@@ -10,28 +10,28 @@ use std::sync::Arc;
 
 /// A config, compiled.
 #[derive(Debug)]
-pub struct Tree {
-    root: Branch,
+pub struct CompiledConfig {
+    root: Node,
     /// Every target, in reading order.
-    leaves: Vec<Arc<Leaf>>,
+    targets: Vec<Arc<Target>>,
     /// A strategy asks for facts of the request.
-    asks_facts: bool,
+    uses_facts: bool,
 }
 
 /// A target, or a group of them.
 #[derive(Debug)]
-pub enum Branch {
-    Leaf(Arc<Leaf>),
-    Group(Box<Group>),
+pub enum Node {
+    Target(Arc<Target>),
+    Group(Box<TargetGroup>),
 }
 
 /// A config with targets.
 #[derive(Debug)]
-pub struct Group {
+pub struct TargetGroup {
     /// Where it stands: `config`, `config.targets[1]`.
-    pub index: String,
-    pub choose: Choose,
-    pub children: Vec<Child>,
+    pub path: String,
+    pub strategy: GroupStrategy,
+    pub members: Vec<Member>,
     /// `strategy.on_status_codes`: what it goes on at, whatever a child says.
     pub on_status_codes: Option<Vec<u16>>,
     pub hedge: Option<Hedge>,
@@ -39,8 +39,8 @@ pub struct Group {
 
 /// A member of a group.
 #[derive(Debug)]
-pub struct Child {
-    pub branch: Branch,
+pub struct Member {
+    pub node: Node,
     /// `name`, which conditions call it by.
     pub name: Option<String>,
     pub weight: f64,
@@ -52,51 +52,51 @@ pub struct Child {
 
 /// How a group chooses.
 #[derive(Debug)]
-pub enum Choose {
+pub enum GroupStrategy {
     /// `single`: the first, and no other.
-    First,
+    Single,
     /// `fallback`: one after the other.
-    InOrder,
+    Fallback,
     /// `loadbalance`: one of them, and no other.
-    Balance { by: BalanceBy, sticky: Option<Sticky> },
+    LoadBalance { by: BalanceBy, sticky: Option<Sticky> },
     /// `conditional`: the one whose query holds first, or else the default.
     Conditional { rules: Vec<(Query, usize)>, default: usize },
 }
 
-impl Tree {
-    pub fn new(root: Branch) -> Self {
-        let mut leaves = Vec::new();
-        root.collect(&mut leaves);
-        let asks_facts = root.asks_facts();
-        Self { root, leaves, asks_facts }
+impl CompiledConfig {
+    pub fn new(root: Node) -> Self {
+        let mut targets = Vec::new();
+        root.collect(&mut targets);
+        let uses_facts = root.uses_facts();
+        Self { root, targets, uses_facts }
     }
 
-    pub fn root(&self) -> &Branch {
+    pub fn root(&self) -> &Node {
         &self.root
     }
 
     /// Whether one target and one try is all there is: nothing could change our mind.
-    pub fn is_plain(&self) -> bool {
+    pub fn is_single_attempt(&self) -> bool {
         match &self.root {
-            Branch::Leaf(leaf) => leaf.is_plain(),
-            Branch::Group(_) => false,
+            Node::Target(target) => target.has_no_policies(),
+            Node::Group(_) => false,
         }
     }
 
     /// Every target, in reading order.
-    pub fn leaves(&self) -> &[Arc<Leaf>] {
-        &self.leaves
+    pub fn targets(&self) -> &[Arc<Target>] {
+        &self.targets
     }
 
     /// Whether every target sets this member of the body.
     pub fn all_set(&self, name: &str) -> bool {
-        let sets = |leaf: &Arc<Leaf>| leaf.override_params.iter().any(|(known, _)| known == name);
-        self.leaves.iter().all(sets)
+        let sets = |target: &Arc<Target>| target.override_params.iter().any(|(key, _)| key == name);
+        self.targets.iter().all(sets)
     }
 
     /// Whether a request may be sent more than once.
     pub fn may_repeat(&self) -> bool {
-        self.leaves.len() > 1 || self.leaves.iter().any(|leaf| leaf.retry.attempts > 0)
+        self.targets.len() > 1 || self.targets.iter().any(|target| target.retry.attempts > 0)
     }
 
     /// Bytes its conditions' patterns take at most.
@@ -105,44 +105,48 @@ impl Tree {
     }
 
     /// Whether a strategy asks for the request's headers, metadata or parameters.
-    pub fn asks_facts(&self) -> bool {
-        self.asks_facts
+    pub fn uses_facts(&self) -> bool {
+        self.uses_facts
     }
 
     /// The group at the end of `path`, the children chosen on the way down.
-    pub fn group(&self, path: impl Iterator<Item = usize>) -> Option<&Group> {
-        let mut branch = &self.root;
-        for child in path {
-            let Branch::Group(group) = branch else { return None };
-            branch = &group.children.get(child)?.branch;
+    pub fn group(&self, indexes: impl Iterator<Item = usize>) -> Option<&TargetGroup> {
+        let mut node = &self.root;
+        for member in indexes {
+            let Node::Group(group) = node else { return None };
+            node = &group.members.get(member)?.node;
         }
-        match branch {
-            Branch::Group(group) => Some(group),
-            Branch::Leaf(_) => None,
+        match node {
+            Node::Group(group) => Some(group),
+            Node::Target(_) => None,
         }
     }
 }
 
-impl Branch {
-    fn collect(&self, into: &mut Vec<Arc<Leaf>>) {
+impl Node {
+    fn collect(&self, into: &mut Vec<Arc<Target>>) {
         match self {
-            Branch::Leaf(leaf) => into.push(Arc::clone(leaf)),
-            Branch::Group(group) => group.children.iter().for_each(|child| child.branch.collect(into)),
+            Node::Target(target) => into.push(Arc::clone(target)),
+            Node::Group(group) => group.members.iter().for_each(|member| member.node.collect(into)),
         }
     }
 
-    fn asks_facts(&self) -> bool {
-        let Branch::Group(group) = self else { return false };
-        matches!(&group.choose, Choose::Conditional { .. } | Choose::Balance { sticky: Some(_), .. })
-            || group.children.iter().any(|child| child.branch.asks_facts())
+    fn uses_facts(&self) -> bool {
+        let Node::Group(group) = self else { return false };
+        matches!(
+            &group.strategy,
+            GroupStrategy::Conditional { .. } | GroupStrategy::LoadBalance { sticky: Some(_), .. }
+        ) || group.members.iter().any(|member| member.node.uses_facts())
     }
 
     fn pattern_bytes(&self) -> usize {
-        let Branch::Group(group) = self else { return 0 };
-        let own: usize = match &group.choose {
-            Choose::Conditional { rules, .. } => rules.iter().map(|(query, _)| query.pattern_bytes()).sum(),
+        let Node::Group(group) = self else { return 0 };
+        let own_bytes: usize = match &group.strategy {
+            GroupStrategy::Conditional { rules, .. } => {
+                rules.iter().map(|(query, _)| query.pattern_bytes()).sum()
+            }
             _ => 0,
         };
-        own + group.children.iter().map(|child| child.branch.pattern_bytes()).sum::<usize>()
+        own_bytes + group.members.iter().map(|member| member.node.pattern_bytes()).sum::<usize>()
     }
 }

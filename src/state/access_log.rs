@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// Lines waiting beyond this many bytes are dropped.
-const MOST_WAITING: usize = 8 << 20;
+const MAX_PENDING_BYTES: usize = 8 << 20;
 
 /// The log and what waits to be written.
 #[derive(Debug)]
 pub struct AccessLog {
-    waiting: Mutex<Waiting>,
+    pending: Mutex<Pending>,
     dropped: AtomicU64,
     /// Held for as long as a write takes, which may be for ever: only who writes waits for it.
     sink: Mutex<Sink>,
@@ -26,7 +26,7 @@ pub struct AccessLog {
 
 /// Lines not written yet, and the time of the last one as text: most lines share their second.
 #[derive(Debug, Default)]
-struct Waiting {
+struct Pending {
     lines: Vec<u8>,
     second: i64,
     stamp: String,
@@ -47,7 +47,7 @@ impl AccessLog {
     /// When the file cannot be opened for appending, or there is no journal to speak to.
     pub fn open(output: &Output) -> io::Result<Self> {
         Ok(Self {
-            waiting: Mutex::default(),
+            pending: Mutex::default(),
             dropped: AtomicU64::new(0),
             sink: Mutex::new(sink(output)?),
             next: Mutex::default(),
@@ -68,12 +68,12 @@ impl AccessLog {
     /// Appends one line: `write` gets the buffer and the time as text (RFC 3339, UTC, milliseconds), and
     /// writes the line without its end.
     pub fn line(&self, now: SystemTime, write: impl FnOnce(&mut Vec<u8>, &str)) {
-        let mut waiting = self.waiting.lock();
-        if waiting.lines.len() > MOST_WAITING {
+        let mut pending = self.pending.lock();
+        if pending.lines.len() > MAX_PENDING_BYTES {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let Waiting { lines, second, stamp } = &mut *waiting;
+        let Pending { lines, second, stamp } = &mut *pending;
         restamp(now, second, stamp);
         write(lines, stamp);
         lines.push(b'\n');
@@ -98,10 +98,10 @@ impl AccessLog {
             *sink = next;
         }
         let lines = {
-            let mut waiting = self.waiting.lock();
+            let mut pending = self.pending.lock();
             // What was enough for this while will be for the next.
-            let room = Vec::with_capacity(waiting.lines.len().min(MOST_WAITING));
-            std::mem::replace(&mut waiting.lines, room)
+            let room = Vec::with_capacity(pending.lines.len().min(MAX_PENDING_BYTES));
+            std::mem::replace(&mut pending.lines, room)
         };
         if lines.is_empty() {
             return Ok(false);
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn past_the_bound_lines_are_dropped_and_counted() {
         let log = AccessLog::open(&Output::Off).unwrap();
-        log.line(SystemTime::now(), |out, _| out.resize(MOST_WAITING + 1, b'x'));
+        log.line(SystemTime::now(), |out, _| out.resize(MAX_PENDING_BYTES + 1, b'x'));
         log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"lost"));
         assert_eq!(log.take_dropped(), 1);
         log.flush().unwrap();

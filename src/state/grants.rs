@@ -9,43 +9,43 @@ use super::metrics::Metrics;
 use crate::error::Error;
 use crate::net::custom_host::HostRules;
 use crate::net::dns::Dns;
-use crate::net::side_call::{Failed, SideCalls};
+use crate::net::side_call::{FetchError, TokenHttpClient};
 use crate::provider::grant::{Credentials, Step, TokenExchange, TokenResponse};
 use moka::sync::Cache;
 use parking_lot::Mutex;
-use shelf::{Shelf, Standing};
+use shelf::{CachedCredential, Freshness};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Most grants remembered of either kind: operators' and callers' are kept apart, so that no caller can push
 /// an operator's out.
-const MOST: u64 = 1024;
+const MAX_ENTRIES: u64 = 1024;
 /// One that nobody asked for so long is forgotten.
-const IDLE: Duration = Duration::from_secs(6 * 60 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
 /// Requests one exchange may take; a look into the environment counts as one.
-const MOST_ERRANDS: usize = 24;
+const MAX_REQUESTS: usize = 24;
 /// A whole exchange.
-const LIMIT: Duration = Duration::from_secs(20);
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// All grants of the process.
-pub struct Grants {
-    calls: SideCalls,
+pub struct CredentialCache {
+    http: TokenHttpClient,
     operators: Cache<String, Arc<Slot>>,
-    callers: Cache<String, Arc<Slot>>,
+    clients: Cache<String, Arc<Slot>>,
 }
 
 /// One grant's place.
 #[derive(Default)]
 struct Slot {
-    shelf: Mutex<Shelf>,
+    cached: Mutex<CachedCredential>,
     /// Held by whoever fetches; the others wait here and find it fetched.
-    door: tokio::sync::Mutex<()>,
+    refresh_lock: tokio::sync::Mutex<()>,
 }
 
 /// What an exchange needs beside the grant.
 #[derive(Clone, Copy)]
-pub struct With<'a> {
+pub struct FetchContext<'a> {
     pub hosts: &'a HostRules,
     pub dns: &'a Dns,
     pub metrics: &'a Metrics,
@@ -53,10 +53,10 @@ pub struct With<'a> {
     pub by_operator: bool,
 }
 
-impl Grants {
+impl CredentialCache {
     pub fn new(ca_file: Option<PathBuf>) -> Self {
-        let cache = || Cache::builder().max_capacity(MOST).time_to_idle(IDLE).build();
-        Self { calls: SideCalls::new(ca_file), operators: cache(), callers: cache() }
+        let cache = || Cache::builder().max_capacity(MAX_ENTRIES).time_to_idle(IDLE_TIMEOUT).build();
+        Self { http: TokenHttpClient::new(ca_file), operators: cache(), clients: cache() }
     }
 
     /// What `grant` yields: from memory, or fetched now. Whether it should be renewed is told beside it: the
@@ -64,65 +64,71 @@ impl Grants {
     ///
     /// # Errors
     /// 400 when the account may not sign in this way, 502 when it could not.
-    pub async fn obtain(
+    pub async fn get(
         &self,
-        grant: &dyn TokenExchange,
-        with: With<'_>,
+        token_exchange: &dyn TokenExchange,
+        context: FetchContext<'_>,
         now: SystemTime,
-    ) -> Result<(Credentials, Renew), Error> {
-        let slot = self.slot(grant, with.by_operator);
-        if let Some(found) = settled(&slot.shelf, now) {
+    ) -> Result<(Credentials, Refresh), Error> {
+        let slot = self.slot(token_exchange, context.by_operator);
+        if let Some(found) = without_exchange(&slot.cached, now) {
             return found;
         }
-        let _first = slot.door.lock().await;
+        let _guard = slot.refresh_lock.lock().await;
         // Somebody may have fetched it, or failed, while we waited.
-        if let Some(found) = settled(&slot.shelf, now) {
+        if let Some(found) = without_exchange(&slot.cached, now) {
             return found;
         }
-        let granted = self.fetch(grant, &slot, with, now, "fetched").await?;
-        Ok((granted, Renew::No))
+        let credentials = self.fetch(token_exchange, &slot, context, now, "fetched").await?;
+        Ok((credentials, Refresh::No))
     }
 
     /// Fetches anew what is still good. One at a time; a failure leaves the old one in use.
-    pub async fn renew(&self, grant: &dyn TokenExchange, with: With<'_>, now: SystemTime) {
-        let slot = self.slot(grant, with.by_operator);
-        let Ok(_first) = slot.door.try_lock() else { return };
-        if let Err(error) = self.fetch(grant, &slot, with, now, "renewed").await {
+    pub async fn refresh(
+        &self,
+        token_exchange: &dyn TokenExchange,
+        context: FetchContext<'_>,
+        now: SystemTime,
+    ) {
+        let slot = self.slot(token_exchange, context.by_operator);
+        let Ok(_guard) = slot.refresh_lock.try_lock() else { return };
+        if let Err(error) = self.fetch(token_exchange, &slot, context, now, "renewed").await {
             log::warn!(target: "turnpike", "a grant was not renewed and is used to its end: {error}");
         }
     }
 
     /// The provider refused what was granted: fetches anew next time, unless it is new.
-    pub fn doubt(&self, grant: &dyn TokenExchange, by_operator: bool, now: SystemTime) {
-        self.slot(grant, by_operator).shelf.lock().doubt(now);
+    pub fn invalidate(&self, token_exchange: &dyn TokenExchange, by_operator: bool, now: SystemTime) {
+        self.slot(token_exchange, by_operator).cached.lock().invalidate(now);
     }
 
-    fn slot(&self, grant: &dyn TokenExchange, by_operator: bool) -> Arc<Slot> {
-        let cache = if by_operator { &self.operators } else { &self.callers };
-        cache.get_with(grant.key(), Arc::default)
+    fn slot(&self, token_exchange: &dyn TokenExchange, by_operator: bool) -> Arc<Slot> {
+        let cache = if by_operator { &self.operators } else { &self.clients };
+        cache.get_with(token_exchange.key(), Arc::default)
     }
 
     async fn fetch(
         &self,
-        grant: &dyn TokenExchange,
+        token_exchange: &dyn TokenExchange,
         slot: &Slot,
-        with: With<'_>,
+        context: FetchContext<'_>,
         now: SystemTime,
         outcome: &str,
     ) -> Result<Credentials, Error> {
-        let exchange = tokio::time::timeout(LIMIT, self.exchange(grant, with, now));
-        let late = || Err(broken(grant, format!("no end within {LIMIT:?}")));
-        let fetched = exchange.await.unwrap_or_else(|_| late());
-        let mut shelf = slot.shelf.lock();
+        let exchange = tokio::time::timeout(EXCHANGE_TIMEOUT, self.exchange(token_exchange, context, now));
+        let timed_out =
+            || Err(unusable_response(token_exchange, format!("no end within {EXCHANGE_TIMEOUT:?}")));
+        let fetched = exchange.await.unwrap_or_else(|_| timed_out());
+        let mut cached = slot.cached.lock();
         match fetched {
-            Ok((granted, life)) => {
-                with.metrics.grant_asked(outcome);
-                shelf.put(granted.clone(), life, now);
-                Ok(granted)
+            Ok((credentials, lifetime)) => {
+                context.metrics.record_token_exchange(outcome);
+                cached.store(credentials.clone(), lifetime, now);
+                Ok(credentials)
             }
             Err(error) => {
-                with.metrics.grant_asked("failed");
-                shelf.fail(error.clone(), now);
+                context.metrics.record_token_exchange("failed");
+                cached.record_failure(error.clone(), now);
                 Err(error)
             }
         }
@@ -130,26 +136,30 @@ impl Grants {
 
     async fn exchange(
         &self,
-        grant: &dyn TokenExchange,
-        with: With<'_>,
+        token_exchange: &dyn TokenExchange,
+        context: FetchContext<'_>,
         now: SystemTime,
     ) -> Result<(Credentials, Duration), Error> {
-        let mut answers: Vec<TokenResponse> = Vec::new();
+        let mut responses: Vec<TokenResponse> = Vec::new();
         loop {
-            let errand = match grant.next_step(&answers, now) {
-                Ok(Step::Done(granted, life)) => return Ok((granted, life)),
-                Ok(Step::Request(_)) if answers.len() >= MOST_ERRANDS => {
-                    return Err(broken(grant, format!("no end after {MOST_ERRANDS} requests")));
+            let token_request = match token_exchange.next_step(&responses, now) {
+                Ok(Step::Done(credentials, lifetime)) => return Ok((credentials, lifetime)),
+                Ok(Step::Request(_)) if responses.len() >= MAX_REQUESTS => {
+                    return Err(unusable_response(
+                        token_exchange,
+                        format!("no end after {MAX_REQUESTS} requests"),
+                    ));
                 }
-                Ok(Step::Request(errand)) => errand,
+                Ok(Step::Request(token_request)) => token_request,
                 // Before anything was asked, it can only be the account itself.
-                Err(why) if answers.is_empty() => return Err(Error::bad_request(why)),
-                Err(why) => return Err(refused(grant, &why, &answers)),
+                Err(reason) if responses.is_empty() => return Err(Error::bad_request(reason)),
+                Err(reason) => return Err(exchange_failed(token_exchange, &reason, &responses)),
             };
-            let brought = self.calls.run(&errand, with.by_operator, with.dns, with.hosts).await;
-            answers.push(brought.map_err(|failed| match failed {
-                Failed::Refused(why) => Error::bad_request(why),
-                Failed::Broken(cause) => broken(grant, cause),
+            let response =
+                self.http.run(&token_request, context.by_operator, context.dns, context.hosts).await;
+            responses.push(response.map_err(|error| match error {
+                FetchError::Refused(reason) => Error::bad_request(reason),
+                FetchError::Broken(cause) => unusable_response(token_exchange, cause),
             })?);
         }
     }
@@ -157,39 +167,42 @@ impl Grants {
 
 /// Whether what was obtained is near its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Renew {
+pub enum Refresh {
     No,
     Yes,
 }
 
 /// What needs no exchange.
-fn settled(shelf: &Mutex<Shelf>, now: SystemTime) -> Option<Result<(Credentials, Renew), Error>> {
-    match shelf.lock().standing(now) {
-        Standing::Good(granted) => Some(Ok((granted, Renew::No))),
-        Standing::Ageing(granted) => Some(Ok((granted, Renew::Yes))),
-        Standing::Failed(error) => Some(Err(error)),
-        Standing::Absent => None,
+fn without_exchange(
+    cached: &Mutex<CachedCredential>,
+    now: SystemTime,
+) -> Option<Result<(Credentials, Refresh), Error>> {
+    match cached.lock().freshness(now) {
+        Freshness::Fresh(credentials) => Some(Ok((credentials, Refresh::No))),
+        Freshness::Stale(credentials) => Some(Ok((credentials, Refresh::Yes))),
+        Freshness::Failing(error) => Some(Err(error)),
+        Freshness::Missing => None,
     }
 }
 
-fn broken(grant: &dyn TokenExchange, cause: String) -> Error {
-    let what = grant.description();
+fn unusable_response(token_exchange: &dyn TokenExchange, cause: String) -> Error {
+    let what = token_exchange.description();
     Error::credentials_unavailable(
-        format!("{} got no usable answer. Try again in a moment.", capital(what)),
+        format!("{} got no usable answer. Try again in a moment.", capitalized(what)),
         cause,
     )
 }
 
-fn refused(grant: &dyn TokenExchange, why: &str, answers: &[TokenResponse]) -> Error {
-    let what = grant.description();
-    let status = answers.last().map_or(0, |brought| brought.status);
+fn exchange_failed(token_exchange: &dyn TokenExchange, reason: &str, responses: &[TokenResponse]) -> Error {
+    let what = token_exchange.description();
+    let status = responses.last().map_or(0, |response| response.status);
     Error::credentials_unavailable(
-        format!("{} failed: {why}", capital(what)),
+        format!("{} failed: {reason}", capitalized(what)),
         format!("the last answer had status {status}"),
     )
 }
 
-fn capital(text: &str) -> String {
+fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -16,32 +16,32 @@ const ROUNDING: f64 = 1e-9;
 
 /// The process's count.
 #[derive(Debug, Default)]
-pub struct Hedges(Mutex<Counts>);
+pub struct HedgeBudget(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    asked: f64,
-    extra: f64,
+    requests: f64,
+    hedges: f64,
 }
 
-impl Hedges {
+impl HedgeBudget {
     /// A request came that may be hedged.
-    pub fn asked(&self) {
+    pub fn deposit(&self) {
         let mut counts = self.0.lock();
-        counts.asked += 1.0;
-        if counts.asked >= WINDOW {
-            counts.asked /= 2.0;
-            counts.extra /= 2.0;
+        counts.requests += 1.0;
+        if counts.requests >= WINDOW {
+            counts.requests /= 2.0;
+            counts.hedges /= 2.0;
         }
     }
 
     /// Whether one more extra attempt is affordable: all of them, this one counted, are at most `ratio` of the
     /// recent requests. Yes counts it.
-    pub fn may(&self, ratio: f64) -> bool {
+    pub fn try_withdraw(&self, ratio: f64) -> bool {
         let mut counts = self.0.lock();
-        let affordable = counts.extra + 1.0 <= ratio * counts.asked + ROUNDING;
+        let affordable = counts.hedges + 1.0 <= ratio * counts.requests + ROUNDING;
         if affordable {
-            counts.extra += 1.0;
+            counts.hedges += 1.0;
         }
         affordable
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_of_the_requests_and_no_more() {
+    fn hedges_stay_within_the_ratio() {
         // (ratio, requests of which every one would be hedged, hedged)
         for (ratio, requests, wanted) in [
             (0.0, 5_000, 0),
@@ -66,31 +66,34 @@ mod tests {
             (f64::NAN, 100, 0),
             (-1.0, 100, 0),
         ] {
-            let hedges = Hedges::default();
+            let budget = HedgeBudget::default();
             let hedge = |_: &u32| {
-                hedges.asked();
-                hedges.may(ratio)
+                budget.deposit();
+                budget.try_withdraw(ratio)
             };
             let hedged = (0..requests).filter(hedge).count();
             // Halving leaves fractions, and a fraction of a hedge is none.
-            let least = wanted - wanted / 100;
-            assert!((least..=wanted).contains(&hedged), "{ratio} of {requests}: {hedged}, not {wanted}");
+            let min_expected = wanted - wanted / 100;
+            assert!(
+                (min_expected..=wanted).contains(&hedged),
+                "{ratio} of {requests}: {hedged}, not {wanted}"
+            );
         }
     }
 
     #[test]
-    fn what_was_saved_long_ago_is_not_spent_at_once() {
-        let hedges = Hedges::default();
-        (0..1_000_000).for_each(|_| hedges.asked());
-        let spent = (0..10_000).filter(|_| hedges.may(0.1)).count();
+    fn old_deposits_decay() {
+        let budget = HedgeBudget::default();
+        (0..1_000_000).for_each(|_| budget.deposit());
+        let spent = (0..10_000).filter(|_| budget.try_withdraw(0.1)).count();
         assert!((50..=100).contains(&spent), "{spent}");
     }
 
     #[test]
-    fn a_greedy_config_leaves_a_modest_one_nothing() {
-        let hedges = Hedges::default();
-        (0..100).for_each(|_| hedges.asked());
-        assert_eq!((0..100).filter(|_| hedges.may(0.5)).count(), 50);
-        assert!(!hedges.may(0.1));
+    fn a_high_ratio_config_exhausts_the_budget_of_a_low_ratio_one() {
+        let budget = HedgeBudget::default();
+        (0..100).for_each(|_| budget.deposit());
+        assert_eq!((0..100).filter(|_| budget.try_withdraw(0.5)).count(), 50);
+        assert!(!budget.try_withdraw(0.1));
     }
 }

@@ -7,30 +7,30 @@ use std::collections::HashSet;
 
 /// Values seen, up to a bound.
 #[derive(Debug)]
-pub struct Labels {
-    most: usize,
-    seen: RwLock<HashSet<Box<str>>>,
+pub struct LabelLimit {
+    max_values: usize,
+    values: RwLock<HashSet<Box<str>>>,
 }
 
 /// What values past the bound are called.
 pub const OTHER: &str = "other";
-const LONGEST: usize = 128;
+const MAX_LENGTH: usize = 128;
 
-impl Labels {
-    pub fn new(most: usize) -> Self {
-        Self { most, seen: RwLock::default() }
+impl LabelLimit {
+    pub fn new(max_values: usize) -> Self {
+        Self { max_values, values: RwLock::default() }
     }
 
     /// The value itself while there is room, then [`OTHER`].
-    pub fn fold<'a>(&self, value: &'a str) -> &'a str {
-        if self.seen.read().contains(value) {
+    pub fn bounded<'a>(&self, value: &'a str) -> &'a str {
+        if self.values.read().contains(value) {
             return value;
         }
-        let mut seen = self.seen.write();
-        if value.len() > LONGEST || seen.len() >= self.most {
+        let mut values = self.values.write();
+        if value.len() > MAX_LENGTH || values.len() >= self.max_values {
             return OTHER;
         }
-        seen.insert(value.into());
+        values.insert(value.into());
         value
     }
 }
@@ -40,10 +40,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn past_the_bound_everything_new_is_other() {
-        let labels = Labels::new(2);
+    fn new_values_past_the_bound_become_other() {
+        let limit = LabelLimit::new(2);
         assert_eq!(
-            [labels.fold("a"), labels.fold("b"), labels.fold("c"), labels.fold("a")],
+            [limit.bounded("a"), limit.bounded("b"), limit.bounded("c"), limit.bounded("a")],
             ["a", "b", OTHER, "a"]
         );
     }

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// Up to this many keys are cheaper to compare than to digest.
-const FEW: usize = 8;
+const MAX_COMPARED_KEYS: usize = 8;
 
 /// One generation of settings.
 #[derive(Debug)]
-pub struct Live {
+pub struct SettingsSnapshot {
     pub settings: Settings,
     pub hosts: HostRules,
     /// Counts reloads; part of the key of everything compiled under these settings.
@@ -28,18 +28,18 @@ pub struct Live {
     /// Names by the digest of the key: looking a key up never compares it with another byte by byte.
     keys: HashMap<[u8; 32], Arc<str>>,
     /// All keys, when there are few; empty otherwise.
-    few: Vec<(Secret, Arc<str>)>,
+    compared_keys: Vec<(Secret, Arc<str>)>,
 }
 
-impl Live {
+impl SettingsSnapshot {
     pub fn new(settings: Settings, generation: u64) -> Self {
         let keys = settings
             .service_keys
             .iter()
-            .map(|key| (digest_of(key.key.expose()), Arc::from(key.name.as_str())))
+            .map(|key| (key_digest(key.key.expose()), Arc::from(key.name.as_str())))
             .collect();
-        let few = match settings.service_keys.len() {
-            0..=FEW => settings
+        let compared_keys = match settings.service_keys.len() {
+            0..=MAX_COMPARED_KEYS => settings
                 .service_keys
                 .iter()
                 .map(|key| (key.key.clone(), Arc::from(key.name.as_str())))
@@ -54,33 +54,33 @@ impl Live {
             hosts,
             generation,
             keys,
-            few,
+            compared_keys,
         }
     }
 
     /// Whether callers must show a service key.
-    pub fn wants_key(&self) -> bool {
+    pub fn requires_key(&self) -> bool {
         !self.keys.is_empty()
     }
 
     /// The name of a service key. Few keys are each compared in constant time; many are found by digest, so
     /// that the time does not grow with them.
     pub fn key_name(&self, key: &str) -> Option<Arc<str>> {
-        if self.few.len() == self.keys.len() {
-            let same =
-                |known: &&(Secret, Arc<str>)| bool::from(known.0.expose().as_bytes().ct_eq(key.as_bytes()));
-            return self.few.iter().find(same).map(|(_, name)| Arc::clone(name));
+        if self.compared_keys.len() == self.keys.len() {
+            let matches =
+                |entry: &&(Secret, Arc<str>)| bool::from(entry.0.expose().as_bytes().ct_eq(key.as_bytes()));
+            return self.compared_keys.iter().find(matches).map(|(_, name)| Arc::clone(name));
         }
-        self.keys.get(&digest_of(key)).cloned()
+        self.keys.get(&key_digest(key)).cloned()
     }
 }
 
-fn prefixed(settings: &Settings, word: &str) -> Vec<HeaderName> {
-    let names = settings.header_prefixes.iter().map(|prefix| format!("{prefix}{word}"));
+fn prefixed(settings: &Settings, suffix: &str) -> Vec<HeaderName> {
+    let names = settings.header_prefixes.iter().map(|prefix| format!("{prefix}{suffix}"));
     names.filter_map(|name| HeaderName::try_from(name).ok()).collect()
 }
 
-fn digest_of(key: &str) -> [u8; 32] {
+fn key_digest(key: &str) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(digest(&SHA256, key.as_bytes()).as_ref());
     bytes

@@ -7,9 +7,9 @@ mod families;
 mod routing;
 mod status;
 
-use super::labels::Labels;
+use super::labels::LabelLimit;
 use super::process::Process;
-use super::targets::Shown;
+use super::targets::TargetView;
 use crate::error::Kind;
 use families::{Calls, Reloads, Traffic, add};
 use prometheus::{Encoder, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
@@ -18,9 +18,9 @@ pub use status::status_text;
 use std::time::Duration;
 
 /// Distinct models kept apart in labels.
-const MOST_MODELS: usize = 500;
+const MAX_MODELS: usize = 500;
 /// Distinct index paths kept apart in labels.
-const MOST_INDEXES: usize = 200;
+const MAX_INDEXES: usize = 200;
 
 /// All families of the process.
 pub struct Metrics {
@@ -29,13 +29,13 @@ pub struct Metrics {
     routing: Routing,
     calls: Calls,
     reloads: Reloads,
-    models: Labels,
-    indexes: Labels,
+    models: LabelLimit,
+    indexes: LabelLimit,
 }
 
 /// One finished request, in the words of the metrics.
 #[derive(Debug, Clone, Copy)]
-pub struct Finished<'a> {
+pub struct FinishedRequest<'a> {
     pub operation: &'a str,
     pub provider: &'a str,
     pub model: &'a str,
@@ -60,20 +60,20 @@ impl Metrics {
         let build = Opts::new("turnpike_build_info", "The version that runs.");
         let build = add(&registry, IntGaugeVec::new(build, &["version"])?)?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        registry.register(Box::new(Process::starting()))?;
+        registry.register(Box::new(Process::new()))?;
         Ok(Self {
             traffic: Traffic::new(&registry)?,
             routing: Routing::new(&registry)?,
             calls: Calls::new(&registry)?,
             reloads: Reloads::new(&registry)?,
-            models: Labels::new(MOST_MODELS),
-            indexes: Labels::new(MOST_INDEXES),
+            models: LabelLimit::new(MAX_MODELS),
+            indexes: LabelLimit::new(MAX_INDEXES),
             registry,
         })
     }
 
     /// Counts a finished request.
-    pub fn finished(&self, request: &Finished<'_>) {
+    pub fn record_request(&self, request: &FinishedRequest<'_>) {
         let status = status_text(request.status);
         self.traffic.requests.with_label_values(&[request.operation, request.provider, status]).inc();
         self.traffic.overhead.with_label_values(&[request.operation]).observe(request.overhead.as_secs_f64());
@@ -82,62 +82,62 @@ impl Metrics {
         if request.provider.is_empty() {
             return;
         }
-        let model = self.models.fold(request.model);
+        let model = self.models.bounded(request.model);
         let labels = [request.operation, request.provider, model];
         self.calls.duration.with_label_values(&labels).observe(request.total.as_secs_f64());
         if let Some(first) = request.first_chunk {
             self.calls.first_chunk.with_label_values(&labels).observe(first.as_secs_f64());
         }
-        for (tokens, sort) in [(request.input_tokens, "input"), (request.output_tokens, "output")] {
+        for (tokens, token_type) in [(request.input_tokens, "input"), (request.output_tokens, "output")] {
             if let Some(tokens) = tokens {
-                let labels = [labels[0], labels[1], labels[2], sort];
+                let labels = [labels[0], labels[1], labels[2], token_type];
                 self.calls.tokens.with_label_values(&labels).observe(tokens as f64);
             }
         }
     }
 
     /// Counts a failure the gateway reported.
-    pub fn failed(&self, kind: Kind) {
+    pub fn record_error(&self, kind: Kind) {
         self.traffic.failures.with_label_values(&[kind.row().code]).inc();
     }
 
     /// Counts a try at a provider. `target` is the index path of the config's target.
-    pub fn attempted(&self, provider: &str, target: &str, outcome: &str) {
-        let target = self.indexes.fold(target);
+    pub fn record_attempt(&self, provider: &str, target: &str, outcome: &str) {
+        let target = self.indexes.bounded(target);
         self.routing.attempts.with_label_values(&[provider, target, outcome]).inc();
     }
 
     /// Where breakers count what they turn to, by provider and `to`.
-    pub fn breaker_turns(&self) -> IntCounterVec {
-        self.routing.turns.clone()
+    pub fn breaker_transitions(&self) -> IntCounterVec {
+        self.routing.transitions.clone()
     }
 
     /// Counts a hedge: the extra attempt `won` or `lost`, or was `refused` because there were too many of late.
-    pub fn hedged(&self, outcome: &str) {
+    pub fn record_hedge(&self, outcome: &str) {
         self.routing.hedges.with_label_values(&[outcome]).inc();
     }
 
     /// Counts the rescue of a broken stream: `resumed` from the text already sent, `replayed` from the beginning,
     /// or `failed`.
-    pub fn rescued(&self, outcome: &str) {
+    pub fn record_rescue(&self, outcome: &str) {
         self.routing.rescues.with_label_values(&[outcome]).inc();
     }
 
     /// Counts a wait before another attempt.
-    pub fn retry_waited(&self, wait: Duration) {
+    pub fn record_retry_wait(&self, wait: Duration) {
         self.routing.waits.observe(wait.as_secs_f64());
     }
 
     /// Counts a token exchange: `fetched` while a request waited, `renewed` ahead of expiry, `failed`.
-    pub fn grant_asked(&self, outcome: &str) {
-        self.traffic.grants.with_label_values(&[outcome]).inc();
+    pub fn record_token_exchange(&self, outcome: &str) {
+        self.traffic.token_exchanges.with_label_values(&[outcome]).inc();
     }
 
-    pub fn in_flight(&self, requests: u64) {
+    pub fn set_in_flight(&self, requests: u64) {
         self.traffic.in_flight.set(i64::try_from(requests).unwrap_or(i64::MAX));
     }
 
-    pub fn log_lines_dropped(&self, lines: u64) {
+    pub fn record_dropped_log_lines(&self, lines: u64) {
         self.traffic.log_dropped.inc_by(lines);
     }
 
@@ -158,7 +158,7 @@ impl Metrics {
 
     /// The text format (version 0.0.4). `targets` are those remembered now: their breakers are shown as they
     /// stand, not as they stood when something last happened.
-    pub fn render(&self, targets: &[Shown]) -> Vec<u8> {
+    pub fn render(&self, targets: &[TargetView]) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 << 10);
         let mut families = self.registry.gather();
         let written = routing::breakers(targets).and_then(|breakers| {
@@ -177,9 +177,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_counted_is_what_is_shown() {
+    fn recorded_values_are_rendered() {
         let metrics = Metrics::new().unwrap();
-        metrics.finished(&Finished {
+        metrics.record_request(&FinishedRequest {
             operation: "chat",
             provider: "openai",
             model: "m",

@@ -16,64 +16,64 @@ pub mod targets;
 pub mod who;
 
 use crate::net::dns::Dns;
-use crate::net::peer_book::PeerBook;
+use crate::net::peer_book::PeerLimit;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
-use grants::Grants;
-use hedges::Hedges;
-use live::Live;
+use grants::CredentialCache;
+use hedges::HedgeBudget;
+use live::SettingsSnapshot;
 use metrics::Metrics;
-use phase::Phase;
+use phase::Lifecycle;
 use std::sync::Arc;
-use sticky::Sticky;
-use targets::Targets;
+use sticky::StickySessions;
+use targets::TargetRegistry;
 
 /// Everything the doors share.
 pub struct Shared {
-    live: ArcSwap<Live>,
+    snapshot: ArcSwap<SettingsSnapshot>,
     pub metrics: Metrics,
     pub access_log: AccessLog,
-    pub phase: Phase,
+    pub lifecycle: Lifecycle,
     pub dns: Dns,
-    pub peers: PeerBook,
-    pub grants: Grants,
-    pub targets: Targets,
-    pub sticky: Sticky,
-    pub hedges: Hedges,
+    pub peer_limit: PeerLimit,
+    pub credentials: CredentialCache,
+    pub targets: TargetRegistry,
+    pub sticky_sessions: StickySessions,
+    pub hedge_budget: HedgeBudget,
 }
 
 impl Shared {
-    pub fn new(live: Live, metrics: Metrics, access_log: AccessLog) -> Self {
-        metrics.settings_loaded(&live.settings.hash);
-        let targets = Targets::counted(metrics.breaker_turns());
-        let grants = Grants::new(live.settings.tls.ca_file.clone());
+    pub fn new(snapshot: SettingsSnapshot, metrics: Metrics, access_log: AccessLog) -> Self {
+        metrics.settings_loaded(&snapshot.settings.hash);
+        let targets = TargetRegistry::with_counter(metrics.breaker_transitions());
+        let credentials = CredentialCache::new(snapshot.settings.tls.ca_file.clone());
         Self {
-            live: ArcSwap::from_pointee(live),
+            snapshot: ArcSwap::from_pointee(snapshot),
             metrics,
             access_log,
-            phase: Phase::default(),
+            lifecycle: Lifecycle::default(),
             dns: Dns::system(),
-            peers: PeerBook::default(),
-            grants,
+            peer_limit: PeerLimit::default(),
+            credentials,
             targets,
-            sticky: Sticky::default(),
-            hedges: Hedges::default(),
+            sticky_sessions: StickySessions::default(),
+            hedge_budget: HedgeBudget::default(),
         }
     }
 
     /// The settings in force. Take it once per request: a reload replaces it as a whole.
-    pub fn live(&self) -> Guard<Arc<Live>> {
-        self.live.load()
+    pub fn settings(&self) -> Guard<Arc<SettingsSnapshot>> {
+        self.snapshot.load()
     }
 
     /// The settings in force, to be held across awaits.
-    pub fn live_arc(&self) -> Arc<Live> {
-        self.live.load_full()
+    pub fn settings_arc(&self) -> Arc<SettingsSnapshot> {
+        self.snapshot.load_full()
     }
 
     /// Puts new settings in force.
-    pub fn replace(&self, live: Live) {
-        self.metrics.settings_loaded(&live.settings.hash);
-        self.live.store(Arc::new(live));
+    pub fn install(&self, snapshot: SettingsSnapshot) {
+        self.metrics.settings_loaded(&snapshot.settings.hash);
+        self.snapshot.store(Arc::new(snapshot));
     }
 }

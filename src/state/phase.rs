@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Cheap to clone; all clones mean the same process.
 #[derive(Debug, Clone, Default)]
-pub struct Phase(Arc<Inner>);
+pub struct Lifecycle(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     serving: AtomicBool,
     draining: AtomicBool,
     /// Set when the grace period is over: streams that still run are cut, with an error event.
-    cutting: AtomicBool,
+    aborting: AtomicBool,
     in_flight: AtomicU64,
-    cut: tokio::sync::Notify,
+    abort_notify: tokio::sync::Notify,
 }
 
 /// One request under way; counted until it is dropped.
 #[derive(Debug)]
-pub struct UnderWay(Arc<Inner>);
+pub struct InFlightGuard(Arc<Inner>);
 
-impl Phase {
+impl Lifecycle {
     /// Listeners are up.
     pub fn serve(&self) {
         self.0.serving.store(true, Ordering::Release);
@@ -35,9 +35,9 @@ impl Phase {
     }
 
     /// The grace period is over.
-    pub fn cut(&self) {
-        self.0.cutting.store(true, Ordering::Release);
-        self.0.cut.notify_waiters();
+    pub fn abort(&self) {
+        self.0.aborting.store(true, Ordering::Release);
+        self.0.abort_notify.notify_waiters();
     }
 
     pub fn is_ready(&self) -> bool {
@@ -49,9 +49,9 @@ impl Phase {
     }
 
     /// Counts a request until the answer is dropped.
-    pub fn enter(&self) -> UnderWay {
+    pub fn enter(&self) -> InFlightGuard {
         self.0.in_flight.fetch_add(1, Ordering::AcqRel);
-        UnderWay(Arc::clone(&self.0))
+        InFlightGuard(Arc::clone(&self.0))
     }
 
     pub fn in_flight(&self) -> u64 {
@@ -59,15 +59,15 @@ impl Phase {
     }
 
     /// Resolves when the grace period is over.
-    pub async fn until_cut(&self) {
-        let notified = self.0.cut.notified();
-        if !self.0.cutting.load(Ordering::Acquire) {
+    pub async fn aborted(&self) {
+        let notified = self.0.abort_notify.notified();
+        if !self.0.aborting.load(Ordering::Acquire) {
             notified.await;
         }
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
@@ -78,16 +78,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readiness_fails_before_anything_else_stops() {
-        let phase = Phase::default();
-        assert!(!phase.is_ready());
-        phase.serve();
-        assert!(phase.is_ready());
-        let request = phase.enter();
-        phase.drain();
-        assert!(!phase.is_ready());
-        assert_eq!(phase.in_flight(), 1);
+    fn readiness_fails_as_soon_as_draining_starts() {
+        let lifecycle = Lifecycle::default();
+        assert!(!lifecycle.is_ready());
+        lifecycle.serve();
+        assert!(lifecycle.is_ready());
+        let request = lifecycle.enter();
+        lifecycle.drain();
+        assert!(!lifecycle.is_ready());
+        assert_eq!(lifecycle.in_flight(), 1);
         drop(request);
-        assert_eq!(phase.in_flight(), 0);
+        assert_eq!(lifecycle.in_flight(), 0);
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Process {
 
 impl Process {
     /// To be made when the process starts: that moment is its start time.
-    pub(super) fn starting() -> Self {
+    pub(super) fn new() -> Self {
         let started = jiff::Timestamp::now().as_millisecond() as f64 / 1000.0;
         Self { collector: ProcessCollector::for_self(), started }
     }

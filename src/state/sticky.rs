@@ -8,11 +8,11 @@ use moka::sync::Cache;
 use std::time::{Duration, Instant};
 
 /// Choices kept at most; past it the one asked for least recently goes. About 100 bytes each.
-const MOST: u64 = 100_000;
+const MAX_CHOICES: u64 = 100_000;
 
 /// The choices of all sticky configs.
 #[derive(Debug)]
-pub struct Sticky {
+pub struct StickySessions {
     choices: Cache<[u8; 32], Choice>,
 }
 
@@ -22,26 +22,26 @@ struct Choice {
     until: Instant,
 }
 
-impl Default for Sticky {
+impl Default for StickySessions {
     fn default() -> Self {
-        Self::holding(MOST)
+        Self::with_capacity(MAX_CHOICES)
     }
 }
 
-impl Sticky {
-    fn holding(most: u64) -> Self {
+impl StickySessions {
+    fn with_capacity(max_choices: u64) -> Self {
         // Not by frequency, the default: a new caller's choice would not be taken in while old ones are asked for.
-        let builder = Cache::builder().max_capacity(most).eviction_policy(EvictionPolicy::lru());
+        let builder = Cache::builder().max_capacity(max_choices).eviction_policy(EvictionPolicy::lru());
         Self { choices: builder.build() }
     }
 
     /// The target chosen for this key, while that holds.
-    pub fn find(&self, key: &[u8; 32], now: Instant) -> Option<u32> {
+    pub fn get(&self, key: &[u8; 32], now: Instant) -> Option<u32> {
         self.choices.get(key).filter(|choice| now < choice.until).map(|choice| choice.index)
     }
 
     /// Keeps a choice for `ttl`, in place of an earlier one.
-    pub fn keep(&self, key: &[u8; 32], index: u32, ttl: Duration, now: Instant) {
+    pub fn insert(&self, key: &[u8; 32], index: u32, ttl: Duration, now: Instant) {
         let until = now.checked_add(ttl).unwrap_or(now);
         self.choices.insert(*key, Choice { index, until });
     }
@@ -53,32 +53,32 @@ mod tests {
 
     #[test]
     fn a_choice_holds_for_its_ttl_and_the_last_one_counts() {
-        let (sticky, start) = (Sticky::default(), Instant::now());
+        let (sticky, start) = (StickySessions::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let (a, b) = ([1; 32], [2; 32]);
-        assert_eq!(sticky.find(&a, at(0)), None);
-        sticky.keep(&a, 1, Duration::from_secs(300), at(0));
-        sticky.keep(&b, 2, Duration::from_secs(10), at(0));
-        assert_eq!((sticky.find(&a, at(299)), sticky.find(&b, at(9))), (Some(1), Some(2)));
-        assert_eq!((sticky.find(&a, at(300)), sticky.find(&b, at(10))), (None, None));
-        sticky.keep(&a, 3, Duration::from_secs(5), at(300));
-        assert_eq!((sticky.find(&a, at(304)), sticky.find(&a, at(305))), (Some(3), None));
+        assert_eq!(sticky.get(&a, at(0)), None);
+        sticky.insert(&a, 1, Duration::from_secs(300), at(0));
+        sticky.insert(&b, 2, Duration::from_secs(10), at(0));
+        assert_eq!((sticky.get(&a, at(299)), sticky.get(&b, at(9))), (Some(1), Some(2)));
+        assert_eq!((sticky.get(&a, at(300)), sticky.get(&b, at(10))), (None, None));
+        sticky.insert(&a, 3, Duration::from_secs(5), at(300));
+        assert_eq!((sticky.get(&a, at(304)), sticky.get(&a, at(305))), (Some(3), None));
     }
 
     #[test]
-    fn it_is_bounded_and_a_newcomer_is_always_kept() {
-        let (sticky, now) = (Sticky::holding(100), Instant::now());
+    fn it_is_bounded_and_new_choices_are_always_kept() {
+        let (sticky, now) = (StickySessions::with_capacity(100), Instant::now());
         let key = |number: u32| {
             let mut key = [0; 32];
             key[..4].copy_from_slice(&number.to_le_bytes());
             key
         };
         for number in 0..10_000 {
-            sticky.keep(&key(number), number, Duration::from_secs(60), now);
+            sticky.insert(&key(number), number, Duration::from_secs(60), now);
         }
         sticky.choices.run_pending_tasks();
         assert!(sticky.choices.entry_count() <= 100);
-        assert_eq!(sticky.find(&key(9_999), now), Some(9_999));
-        assert_eq!(sticky.find(&key(0), now), None);
+        assert_eq!(sticky.get(&key(9_999), now), Some(9_999));
+        assert_eq!(sticky.get(&key(0), now), None);
     }
 }

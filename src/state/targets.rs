@@ -8,10 +8,10 @@ mod breaker;
 mod eviction;
 mod latency;
 
-pub use breaker::{Phase, Standing};
+pub use breaker::{CircuitState, CircuitStatus};
 
-use breaker::{Breaker, Pass};
-use latency::Latency;
+use breaker::{Breaker, Ticket};
+use latency::LatencyEwma;
 use parking_lot::Mutex;
 use prometheus::{IntCounter, IntCounterVec};
 use std::collections::HashMap;
@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Targets remembered at most.
-const MOST: usize = 10_000;
+const MAX_TARGETS: usize = 10_000;
 
 /// Who a target is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct TargetId {
     /// A saved config's id, or `inline-` and eight hex digits.
     pub config: String,
     /// Its path in the config: `config.targets[1]` (reference 4.3).
@@ -38,7 +38,7 @@ pub struct Identity {
     pub hash: u64,
 }
 
-impl Identity {
+impl TargetId {
     /// Of a config that came with a request, not a saved one: any caller can make as many as it likes.
     pub fn is_inline(&self) -> bool {
         self.config.starts_with("inline-")
@@ -47,7 +47,7 @@ impl Identity {
 
 /// When its breaker opens, and for how long (spec "Circuit breaker").
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub struct BreakerPolicy {
     /// Failures within one cooldown from the first of them.
     pub threshold: u32,
     /// How long it stays open, and how long failures are added up.
@@ -56,20 +56,20 @@ pub struct Rules {
     pub statuses: Option<Vec<u16>>,
 }
 
-impl Rules {
+impl BreakerPolicy {
     /// Whether an answer of this status is the target's failure. Without a list those above 500: the spec says
     /// so, 500 itself is none (reference section 6 counts it; section 17: the spec wins).
-    pub fn blames(&self, status: u16) -> bool {
+    pub fn is_failure(&self, status: u16) -> bool {
         self.statuses.as_ref().map_or(status > 500, |listed| listed.contains(&status))
     }
 }
 
 /// All targets that are remembered.
 #[derive(Debug, Default)]
-pub struct Targets {
-    known: Mutex<HashMap<Key, Arc<Target>>>,
+pub struct TargetRegistry {
+    entries: Mutex<HashMap<Key, Arc<TargetState>>>,
     /// Counts what breakers turned to, by provider and `to`.
-    turns: Option<IntCounterVec>,
+    transitions: Option<IntCounterVec>,
 }
 
 /// Config, index, hash.
@@ -77,26 +77,26 @@ type Key = (String, String, u64);
 
 /// One target's memory; shared by all requests that may go there.
 #[derive(Debug)]
-pub struct Target {
-    identity: Identity,
-    rules: Option<Rules>,
+pub struct TargetState {
+    id: TargetId,
+    policy: Option<BreakerPolicy>,
     in_flight: AtomicU32,
     memory: Mutex<Memory>,
-    turns: Option<Turns>,
+    transitions: Option<TransitionCounters>,
 }
 
 /// What its lock protects.
 #[derive(Debug, Default)]
 struct Memory {
     breaker: Breaker,
-    latency: Latency,
+    latency: LatencyEwma,
     /// When the last visit began.
     used: Option<Instant>,
 }
 
 /// What its breaker turned to, counted.
 #[derive(Debug)]
-struct Turns {
+struct TransitionCounters {
     closed: IntCounter,
     half_open: IntCounter,
     open: IntCounter,
@@ -104,104 +104,108 @@ struct Turns {
 
 /// A target as an operator sees it.
 #[derive(Debug, Clone)]
-pub struct Shown {
-    pub identity: Identity,
+pub struct TargetView {
+    pub id: TargetId,
     /// `None`: it has no breaker.
-    pub phase: Option<Phase>,
+    pub circuit: Option<CircuitState>,
     /// Of the window while closed, else those that opened the breaker.
     pub failures: u32,
     /// When the breaker opened; while it is not closed.
     pub since: Option<Instant>,
     /// Until a probe may go; while the breaker is open.
-    pub next_try: Option<Duration>,
+    pub next_probe_in: Option<Duration>,
     pub in_flight: u32,
     /// Average time to the first token, of late.
     pub latency: Option<Duration>,
 }
 
-impl Targets {
+impl TargetRegistry {
     /// Counts what breakers turn to in `turns`, whose labels are provider and `to`.
-    pub fn counted(turns: IntCounterVec) -> Self {
-        Self { turns: Some(turns), ..Self::default() }
+    pub fn with_counter(transitions: IntCounterVec) -> Self {
+        Self { transitions: Some(transitions), ..Self::default() }
     }
 
     /// The target of this identity, as it is remembered or new. Called once per compiled config, not per
     /// request.
-    pub fn find(&self, identity: &Identity, rules: Option<&Rules>) -> Arc<Target> {
-        let mut known = self.known.lock();
-        if let Entry::Occupied(found) = known.entry(key(identity)) {
+    pub fn get_or_insert(&self, id: &TargetId, policy: Option<&BreakerPolicy>) -> Arc<TargetState> {
+        let mut entries = self.entries.lock();
+        if let Entry::Occupied(found) = entries.entry(key(id)) {
             return Arc::clone(found.get());
         }
-        if known.len() >= MOST {
-            eviction::make_room(&mut known);
+        if entries.len() >= MAX_TARGETS {
+            eviction::make_room(&mut entries);
         }
-        let turns = rules.and(self.turns.as_ref()).map(|turns| Turns::of(turns, identity.provider));
-        let target = Arc::new(Target {
-            identity: identity.clone(),
-            rules: rules.cloned(),
+        let transitions = policy
+            .and(self.transitions.as_ref())
+            .map(|transitions| TransitionCounters::new(transitions, id.provider));
+        let target = Arc::new(TargetState {
+            id: id.clone(),
+            policy: policy.cloned(),
             in_flight: AtomicU32::new(0),
             memory: Mutex::default(),
-            turns,
+            transitions,
         });
-        known.insert(key(identity), Arc::clone(&target));
+        entries.insert(key(id), Arc::clone(&target));
         target
     }
 
     /// The target of this identity, if it is remembered. Changes nothing.
-    pub fn look(&self, identity: &Identity) -> Option<Arc<Target>> {
-        self.known.lock().get(&key(identity)).map(Arc::clone)
+    pub fn get(&self, id: &TargetId) -> Option<Arc<TargetState>> {
+        self.entries.lock().get(&key(id)).map(Arc::clone)
     }
 
     /// All targets, by config and index. Those that no compiled config holds any more and nobody used for an
     /// hour are forgotten here.
-    pub fn list(&self, now: Instant) -> Vec<Shown> {
+    pub fn list(&self, now: Instant) -> Vec<TargetView> {
         let targets: Vec<_> = {
-            let mut known = self.known.lock();
-            known.retain(|_, target| !eviction::is_stale(target, now));
-            known.values().cloned().collect()
+            let mut entries = self.entries.lock();
+            entries.retain(|_, target| !eviction::is_stale(target, now));
+            entries.values().cloned().collect()
         };
-        let mut shown: Vec<Shown> = targets.iter().map(|target| target.shown(now)).collect();
-        shown.sort_by_cached_key(|shown| key(&shown.identity));
-        shown
+        let mut view: Vec<TargetView> = targets.iter().map(|target| target.view(now)).collect();
+        view.sort_by_cached_key(|view| key(&view.id));
+        view
     }
 
     /// Closes the breakers of this config, this index, or of all, and forgets their failures. Tells how many
     /// were open or half-open.
     pub fn reset(&self, config: Option<&str>, index: Option<&str>) -> usize {
-        let matches = |target: &&Arc<Target>| {
-            let Identity { config: of, index: at, .. } = &target.identity;
-            config.is_none_or(|config| config == of) && index.is_none_or(|index| index == at)
+        let matches = |target: &&Arc<TargetState>| {
+            let TargetId { config: of_config, index: at, .. } = &target.id;
+            config.is_none_or(|config| config == of_config) && index.is_none_or(|index| index == at)
         };
-        let matching: Vec<_> = self.known.lock().values().filter(matches).cloned().collect();
+        let matching: Vec<_> = self.entries.lock().values().filter(matches).cloned().collect();
         matching.iter().filter(|target| target.reset()).count()
     }
 }
 
-impl Target {
-    pub fn identity(&self) -> &Identity {
-        &self.identity
+impl TargetState {
+    pub fn id(&self) -> &TargetId {
+        &self.id
     }
 
-    pub fn rules(&self) -> Option<&Rules> {
-        self.rules.as_ref()
+    pub fn policy(&self) -> Option<&BreakerPolicy> {
+        self.policy.as_ref()
     }
 
     /// Whether a request should go there. Changes nothing.
-    pub fn standing(&self, now: Instant) -> Standing {
-        self.rules.as_ref().map_or(Standing::Closed, |rules| self.memory.lock().breaker.standing(rules, now))
+    pub fn circuit(&self, now: Instant) -> CircuitStatus {
+        self.policy
+            .as_ref()
+            .map_or(CircuitStatus::Closed, |policy| self.memory.lock().breaker.status(policy, now))
     }
 
     /// An attempt at it begins: counted until the visit ends, and one of the probes when half-open. It may
     /// begin while the breaker is open, as when every target's is; it is no probe then.
-    pub fn enter(self: &Arc<Self>, now: Instant) -> Visit {
+    pub fn enter(self: &Arc<Self>, now: Instant) -> Permit {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let mut memory = self.memory.lock();
         memory.used = memory.used.max(Some(now));
-        let entered = self.rules.as_ref().map(|rules| memory.breaker.enter(rules, now));
+        let entry = self.policy.as_ref().map(|policy| memory.breaker.enter(policy, now));
         drop(memory);
-        let (pass, turned) = entered.unzip();
-        self.turned(turned.flatten());
-        Visit { target: Arc::clone(self), pass }
+        let (ticket, transition) = entry.unzip();
+        self.record_transition(transition.flatten());
+        Permit { target: Arc::clone(self), ticket }
     }
 
     /// An attempt's first token came `spent` after it was sent.
@@ -221,53 +225,57 @@ impl Target {
     }
 
     fn reset(&self) -> bool {
-        let reset = self.rules.is_some() && self.memory.lock().breaker.reset();
-        self.turned(reset.then_some(Phase::Closed));
+        let reset = self.policy.is_some() && self.memory.lock().breaker.reset();
+        self.record_transition(reset.then_some(CircuitState::Closed));
         reset
     }
 
-    fn turned(&self, to: Option<Phase>) {
+    fn record_transition(&self, to: Option<CircuitState>) {
         let Some(to) = to else { return };
-        let Identity { config, index, provider, .. } = &self.identity;
-        log::warn!(target: "turnpike", "circuit of {config} {index} ({provider}): {}", to.word());
-        let Some(turns) = &self.turns else { return };
+        let TargetId { config, index, provider, .. } = &self.id;
+        log::warn!(target: "turnpike", "circuit of {config} {index} ({provider}): {}", to.as_str());
+        let Some(transitions) = &self.transitions else { return };
         match to {
-            Phase::Closed => turns.closed.inc(),
-            Phase::HalfOpen => turns.half_open.inc(),
-            Phase::Open => turns.open.inc(),
+            CircuitState::Closed => transitions.closed.inc(),
+            CircuitState::HalfOpen => transitions.half_open.inc(),
+            CircuitState::Open => transitions.open.inc(),
         }
     }
 
-    fn shown(&self, now: Instant) -> Shown {
+    fn view(&self, now: Instant) -> TargetView {
         let memory = self.memory.lock();
         let breaker = &memory.breaker;
-        let phase = self.rules.as_ref().map(|rules| breaker.phase(rules, now));
-        let waits = |rules: &Rules| {
-            let open = breaker.since().filter(|_| phase == Some(Phase::Open))?;
-            Some(rules.cooldown.saturating_sub(now.saturating_duration_since(open)))
+        let circuit = self.policy.as_ref().map(|policy| breaker.circuit_state(policy, now));
+        let time_left = |policy: &BreakerPolicy| {
+            let open = breaker.since().filter(|_| circuit == Some(CircuitState::Open))?;
+            Some(policy.cooldown.saturating_sub(now.saturating_duration_since(open)))
         };
-        Shown {
-            identity: self.identity.clone(),
-            phase,
-            failures: self.rules.as_ref().map_or(0, |rules| breaker.failures(rules, now)),
+        TargetView {
+            id: self.id.clone(),
+            circuit,
+            failures: self.policy.as_ref().map_or(0, |policy| breaker.failures(policy, now)),
             since: breaker.since(),
-            next_try: self.rules.as_ref().and_then(waits),
+            next_probe_in: self.policy.as_ref().and_then(time_left),
             in_flight: self.in_flight(),
             latency: memory.latency.mean(now),
         }
     }
 }
 
-impl Turns {
-    fn of(turns: &IntCounterVec, provider: &str) -> Self {
-        let to = |phase: Phase| turns.with_label_values(&[provider, phase.word()]);
-        Self { closed: to(Phase::Closed), half_open: to(Phase::HalfOpen), open: to(Phase::Open) }
+impl TransitionCounters {
+    fn new(transitions: &IntCounterVec, provider: &str) -> Self {
+        let counter = |circuit: CircuitState| transitions.with_label_values(&[provider, circuit.as_str()]);
+        Self {
+            closed: counter(CircuitState::Closed),
+            half_open: counter(CircuitState::HalfOpen),
+            open: counter(CircuitState::Open),
+        }
     }
 }
 
-impl Phase {
+impl CircuitState {
     /// As metrics and the control port say it.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
             Self::HalfOpen => "half_open",
@@ -278,54 +286,54 @@ impl Phase {
 
 /// How a visit ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum BreakerSignal {
     /// The target did what it is for.
-    Well,
+    Success,
     /// The target is to blame: a status that [`Rules::blames`], a time-out, a reset, a broken stream.
-    Badly,
+    Failure,
     /// Says nothing about the target: our own limits, the caller left, a 4xx.
-    Neither,
+    Ignored,
 }
 
 /// One attempt at a target, from its beginning to its end. Dropped without a word it says nothing about the
 /// target.
 #[derive(Debug)]
 #[must_use = "the visit ends when this is dropped"]
-pub struct Visit {
-    target: Arc<Target>,
+pub struct Permit {
+    target: Arc<TargetState>,
     /// There until the end was told; `None` also where there is no breaker.
-    pass: Option<Pass>,
+    ticket: Option<Ticket>,
 }
 
-impl Visit {
-    pub fn target(&self) -> &Arc<Target> {
+impl Permit {
+    pub fn target(&self) -> &Arc<TargetState> {
         &self.target
     }
 
     /// Says how it ended.
-    pub fn ended(mut self, how: Ended, now: Instant) {
-        let well = match how {
-            Ended::Well => true,
-            Ended::Badly => false,
-            Ended::Neither => return,
+    pub fn finish(mut self, signal: BreakerSignal, now: Instant) {
+        let success = match signal {
+            BreakerSignal::Success => true,
+            BreakerSignal::Failure => false,
+            BreakerSignal::Ignored => return,
         };
-        let (Some(pass), Some(rules)) = (self.pass.take(), &self.target.rules) else { return };
-        let turned = self.target.memory.lock().breaker.leave(rules, pass, well, now);
-        self.target.turned(turned);
+        let (Some(ticket), Some(policy)) = (self.ticket.take(), &self.target.policy) else { return };
+        let transition = self.target.memory.lock().breaker.report(policy, ticket, success, now);
+        self.target.record_transition(transition);
     }
 }
 
-impl Drop for Visit {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.target.in_flight.fetch_sub(1, Ordering::Relaxed);
-        if let Some(pass) = self.pass.take() {
-            self.target.memory.lock().breaker.give_back(pass);
+        if let Some(ticket) = self.ticket.take() {
+            self.target.memory.lock().breaker.release(ticket);
         }
     }
 }
 
-fn key(identity: &Identity) -> Key {
-    (identity.config.clone(), identity.index.clone(), identity.hash)
+fn key(id: &TargetId) -> Key {
+    (id.config.clone(), id.index.clone(), id.hash)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Looks at two headers only, before a byte of the body is read. What a key may do is not judged here.
 
-use super::live::Live;
+use super::live::SettingsSnapshot;
 use crate::error::Error;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A caller we let in.
 #[derive(Debug, Clone, Default)]
-pub struct Who {
+pub struct ClientIdentity {
     /// The name of its service key; `None` where no key is asked for.
     pub name: Option<Arc<str>>,
     /// The bearer was the service key.
@@ -21,23 +21,23 @@ pub struct Who {
 ///
 /// # Errors
 /// 401 when keys are configured and none of them was shown.
-pub fn find(headers: &HeaderMap, live: &Live) -> Result<Who, Error> {
+pub fn authenticate(headers: &HeaderMap, snapshot: &SettingsSnapshot) -> Result<ClientIdentity, Error> {
     // Asked first, also beside the header: a bearer that is one of our keys never travels on, not even the
     // second of two.
-    let by_bearer = headers.get_all(AUTHORIZATION).iter().find_map(|value| key_in(value, live));
-    let who = |name: Option<Arc<str>>| Who { name, by_bearer: by_bearer.is_some() };
-    if !live.wants_key() {
-        return Ok(who(None));
+    let by_bearer = headers.get_all(AUTHORIZATION).iter().find_map(|value| service_key_in(value, snapshot));
+    let identity = |name: Option<Arc<str>>| ClientIdentity { name, by_bearer: by_bearer.is_some() };
+    if !snapshot.requires_key() {
+        return Ok(identity(None));
     }
-    let shown = live.key_headers.iter().find_map(|name| headers.get(name));
-    let named = match shown {
-        Some(shown) => live.key_name(shown.to_str().unwrap_or_default().trim()),
+    let presented = snapshot.key_headers.iter().find_map(|name| headers.get(name));
+    let key_name = match presented {
+        Some(presented) => snapshot.key_name(presented.to_str().unwrap_or_default().trim()),
         None => by_bearer.clone(),
     };
-    if named.is_some() {
-        return Ok(who(named));
+    if key_name.is_some() {
+        return Ok(identity(key_name));
     }
-    let message = match shown {
+    let message = match presented {
         Some(_) => "Invalid service key in x-gateway-api-key. Send one of the keys the operator gave out.",
         None => "No service key. Send it in x-gateway-api-key, or as the bearer in Authorization.",
     };
@@ -46,11 +46,11 @@ pub fn find(headers: &HeaderMap, live: &Live) -> Result<Who, Error> {
 
 /// The name of the service key that is this header's value, or its credential after the word `Bearer`; without
 /// a scheme the whole value counts, as `config::headers` has it.
-pub fn key_in(value: &HeaderValue, live: &Live) -> Option<Arc<str>> {
+pub fn service_key_in(value: &HeaderValue, snapshot: &SettingsSnapshot) -> Option<Arc<str>> {
     let value = value.to_str().ok()?.trim();
     let credential = match value.split_once(' ') {
         Some((scheme, key)) => scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())?,
         None => value,
     };
-    live.key_name(credential)
+    snapshot.key_name(credential)
 }

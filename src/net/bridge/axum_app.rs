@@ -3,7 +3,7 @@
 //! HTTP/2 comes by ALPN on TLS listeners and by prior knowledge on plain ones; mount it behind a
 //! [`super::super::doorway::Doorway`], which keeps HTTP/1.0 clients from waiting for ever.
 
-use super::exchange::exchange;
+use super::exchange::serve;
 use async_trait::async_trait;
 use axum::Router;
 use pingora_core::ErrorType::InvalidHTTPHeader;
@@ -20,23 +20,23 @@ pub struct Limits {
     /// Bytes of a request body.
     pub max_body: usize,
     /// For a whole request head to arrive, idle time before it included.
-    pub head: Duration,
+    pub header_timeout: Duration,
     /// For a whole request body to arrive.
-    pub body: Duration,
+    pub body_timeout: Duration,
     /// For a caller that reads nothing.
-    pub write: Duration,
+    pub write_timeout: Duration,
     /// An idle connection is kept this long.
-    pub keepalive: Duration,
+    pub keepalive_timeout: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             max_body: 4 << 20,
-            head: Duration::from_secs(75),
-            body: Duration::from_secs(30),
-            write: Duration::from_secs(30),
-            keepalive: Duration::from_secs(60),
+            header_timeout: Duration::from_secs(75),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            keepalive_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -53,13 +53,13 @@ impl AxumApp {
     pub fn new(router: Router, limits: Limits) -> Self {
         let mut options = HttpServerOptions::default();
         options.h2c = true;
-        options.h2_idle_timeout = Some(limits.keepalive);
+        options.h2_idle_timeout = Some(limits.keepalive_timeout);
         Self { router, limits, options }
     }
 
     /// Reads the head; answers 400 itself where there is none to be had.
-    async fn read_head(&self, session: &mut ServerSession) -> Option<()> {
-        match tokio::time::timeout(self.limits.head, session.read_request()).await {
+    async fn read_header(&self, session: &mut ServerSession) -> Option<()> {
+        match tokio::time::timeout(self.limits.header_timeout, session.read_request()).await {
             Ok(Ok(true)) => Some(()),
             Ok(Ok(false)) => None,
             Ok(Err(error)) => {
@@ -86,16 +86,16 @@ impl HttpServerApp for AxumApp {
         shutdown: &ShutdownWatch,
     ) -> Option<ReusedHttpStream> {
         // Before the head is read: that may say otherwise, as HTTP/1.0 does by itself.
-        session.set_keepalive(Some(self.limits.keepalive.as_secs()));
-        self.read_head(&mut session).await?;
+        session.set_keepalive(Some(self.limits.keepalive_timeout.as_secs()));
+        self.read_header(&mut session).await?;
         if *shutdown.borrow() {
             session.set_keepalive(None);
         }
-        session.set_read_timeout(Some(self.limits.body));
-        session.set_write_timeout(Some(self.limits.write));
-        session.set_total_drain_timeout(Some(self.limits.body));
+        session.set_read_timeout(Some(self.limits.body_timeout));
+        session.set_write_timeout(Some(self.limits.write_timeout));
+        session.set_total_drain_timeout(Some(self.limits.body_timeout));
         if let Err(error) =
-            exchange(&mut session, &self.router, None, self.limits.max_body, self.limits.body).await
+            serve(&mut session, &self.router, None, self.limits.max_body, self.limits.body_timeout).await
         {
             log::debug!(target: "turnpike", "a control answer was cut off: {error}");
             return None;

@@ -33,10 +33,10 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 ///
 /// # Errors
 /// The caller left, or stopped reading.
-pub(super) async fn exchange(
+pub(super) async fn serve(
     session: &mut ServerSession,
     router: &Router,
-    mark: Option<(HeaderName, HeaderValue)>,
+    extra_header: Option<(HeaderName, HeaderValue)>,
     max_body: usize,
     body_timeout: Duration,
 ) -> Result<BridgeOutcome> {
@@ -45,23 +45,23 @@ pub(super) async fn exchange(
             let Ok(response) = router.clone().oneshot(request(session, body)).await;
             response
         }
-        Err(refused) => {
+        Err(error) => {
             // What is left of the body would be taken for the next request.
             session.set_keepalive(None);
-            refusal(&refused)
+            error_response(&error)
         }
     };
-    response.headers_mut().extend(mark);
+    response.headers_mut().extend(extra_header);
     send(session, response).await
 }
 
 fn request(session: &ServerSession, body: Bytes) -> Request<Body> {
-    let head = session.req_header();
+    let header = session.req_header();
     let mut request = Request::new(Body::from(body));
-    request.method_mut().clone_from(&head.method);
-    request.uri_mut().clone_from(&head.uri);
-    *request.version_mut() = head.version;
-    request.headers_mut().clone_from(&head.headers);
+    request.method_mut().clone_from(&header.method);
+    request.uri_mut().clone_from(&header.uri);
+    *request.version_mut() = header.version;
+    request.headers_mut().clone_from(&header.headers);
     if let Some(address) = session.client_addr().and_then(|address| address.as_inet()) {
         request.extensions_mut().insert(ConnectInfo(*address));
     }
@@ -110,7 +110,7 @@ async fn read_whole(session: &mut ServerSession, max_body: usize) -> Result<Opti
 }
 
 /// Our own answer, in OpenAI's dialect, as all of the control plane.
-fn refusal(error: &Error) -> Response<Body> {
+fn error_response(error: &Error) -> Response<Body> {
     let row = error.kind.row();
     let body = serde_json::json!({ "error": {
         "message": error.message, "type": row.openai_type, "param": error.param, "code": row.code,
@@ -128,24 +128,24 @@ async fn send(session: &mut ServerSession, response: Response<Body>) -> Result<B
     let unbounded = status.is_informational() || status == StatusCode::NO_CONTENT;
     let no_body =
         unbounded || status == StatusCode::NOT_MODIFIED || session.req_header().method == Method::HEAD;
-    let mut head = ResponseHeader::build(status, Some(parts.headers.len() + 2))?;
+    let mut header = ResponseHeader::build(status, Some(parts.headers.len() + 2))?;
     for (name, value) in &parts.headers {
         let dropped = HOP_BY_HOP.contains(name) || (unbounded && name == header::CONTENT_LENGTH);
         if !dropped {
-            head.append_header(name.clone(), value.clone())?;
+            header.append_header(name.clone(), value.clone())?;
         }
     }
     if !no_body && !parts.headers.contains_key(header::CONTENT_LENGTH) {
         match body.size_hint().exact() {
-            Some(length) => head.insert_header(header::CONTENT_LENGTH, length.to_string())?,
+            Some(length) => header.insert_header(header::CONTENT_LENGTH, length.to_string())?,
             None if session.req_header().version == Version::HTTP_11 => {
-                head.insert_header(header::TRANSFER_ENCODING, "chunked")?;
+                header.insert_header(header::TRANSFER_ENCODING, "chunked")?;
             }
             // HTTP/1.0 learns from the end of the connection that this was all, HTTP/2 from its frames.
             None => session.set_keepalive(None),
         }
     }
-    session.write_response_header(Box::new(head)).await?;
+    session.write_response_header(Box::new(header)).await?;
     let body_bytes = if no_body { 0 } else { send_body(session, body).await? };
     session.write_response_body(Bytes::new(), true).await?;
     Ok(BridgeOutcome { status: status.as_u16(), body_bytes })

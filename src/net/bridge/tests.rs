@@ -1,7 +1,7 @@
 //! The bridge over real loopback connections, byte by byte and with a real client.
 
 use super::*;
-use crate::net::doorway::Doorway;
+use crate::net::doorway::H2cGuard;
 use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::response::sse::{Event, Sse};
@@ -21,8 +21,8 @@ use tokio::sync::{mpsc, watch};
 fn limits() -> Limits {
     Limits {
         max_body: 1024,
-        head: Duration::from_millis(300),
-        body: Duration::from_millis(300),
+        header_timeout: Duration::from_millis(300),
+        body_timeout: Duration::from_millis(300),
         ..Limits::default()
     }
 }
@@ -50,10 +50,10 @@ fn router(feed: Option<mpsc::Receiver<&'static str>>) -> Router {
 }
 
 /// Serves `router` as the control plane does; the shutdown switch comes along.
-async fn serve(router: Router) -> (SocketAddr, watch::Sender<bool>) {
+async fn spawn_server(router: Router) -> (SocketAddr, watch::Sender<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let app = Arc::new(Doorway::new(AxumApp::new(router, limits()), Duration::from_millis(300)));
+    let app = Arc::new(H2cGuard::new(AxumApp::new(router, limits()), Duration::from_millis(300)));
     let (stop, shutdown) = watch::channel(false);
     tokio::spawn(async move {
         loop {
@@ -74,7 +74,7 @@ fn stream(socket: TcpStream) -> Stream {
 }
 
 /// Sends bytes and reads until the other side closes.
-async fn talk(address: SocketAddr, text: &str) -> String {
+async fn exchange_bytes(address: SocketAddr, text: &str) -> String {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(text.as_bytes()).await.unwrap();
     let mut out = Vec::new();
@@ -89,8 +89,8 @@ fn client() -> reqwest::ClientBuilder {
 }
 
 #[tokio::test]
-async fn requests_and_answers_over_http_1_and_http_2() {
-    let (address, _stop) = serve(router(None)).await;
+async fn requests_and_responses_over_http_1_and_http_2() {
+    let (address, _stop) = spawn_server(router(None)).await;
     for client in [client(), client().http2_prior_knowledge()] {
         let client = client.build().unwrap();
         let url = |path: &str| format!("http://{address}{path}");
@@ -102,9 +102,9 @@ async fn requests_and_answers_over_http_1_and_http_2() {
         assert_eq!(echo.text().await.unwrap(), body);
         let peer = client.get(url("/peer")).send().await.unwrap();
         assert_eq!(peer.text().await.unwrap(), "127.0.0.1");
-        let head = client.head(url("/hello")).send().await.unwrap();
+        let response = client.head(url("/hello")).send().await.unwrap();
         assert_eq!(
-            (head.status(), &head.headers()["content-length"]),
+            (response.status(), &response.headers()["content-length"]),
             (StatusCode::OK, &"5".parse().unwrap())
         );
         let nothing = client.get(url("/nothing")).send().await.unwrap();
@@ -121,7 +121,7 @@ async fn requests_and_answers_over_http_1_and_http_2() {
 
 #[tokio::test]
 async fn one_connection_serves_many_requests_and_keeps_their_bounds() {
-    let (address, _stop) = serve(router(None)).await;
+    let (address, _stop) = spawn_server(router(None)).await;
     let text = "GET /path?a=%20b HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut socket = TcpStream::connect(address).await.unwrap();
     for _ in 0..3 {
@@ -136,21 +136,25 @@ async fn one_connection_serves_many_requests_and_keeps_their_bounds() {
         }
         assert!(out.starts_with("HTTP/1.1 200 OK\r\n"), "{out}");
     }
-    let head = talk(address, "HEAD /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
-    assert!(head.contains("ontent-Length: 5\r\n") || head.contains("ontent-length: 5\r\n"), "{head}");
-    assert!(head.ends_with("\r\n\r\n"), "{head}");
+    let response =
+        exchange_bytes(address, "HEAD /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+    assert!(
+        response.contains("ontent-Length: 5\r\n") || response.contains("ontent-length: 5\r\n"),
+        "{response}"
+    );
+    assert!(response.ends_with("\r\n\r\n"), "{response}");
 }
 
 #[tokio::test]
-async fn bodies_over_the_cap_are_answered_413() {
-    let (address, _stop) = serve(router(None)).await;
+async fn bodies_above_the_limit_get_413() {
+    let (address, _stop) = spawn_server(router(None)).await;
     let announced = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1025\r\n\r\n";
     let chunked = format!(
         "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n401\r\n{}\r\n0\r\n\r\n",
         "x".repeat(1025)
     );
     for text in [announced, &chunked] {
-        let out = talk(address, text).await;
+        let out = exchange_bytes(address, text).await;
         assert!(out.starts_with("HTTP/1.1 413 "), "{out}");
         let (_, body) = out.split_once("\r\n\r\n").unwrap();
         let body: serde_json::Value = serde_json::from_str(body).unwrap();
@@ -159,34 +163,34 @@ async fn bodies_over_the_cap_are_answered_413() {
 }
 
 #[tokio::test]
-async fn slow_silent_and_broken_callers_do_not_hold_a_connection() {
-    let (address, _stop) = serve(router(None)).await;
+async fn slow_idle_and_broken_clients_do_not_hold_a_connection() {
+    let (address, _stop) = spawn_server(router(None)).await;
     // A body that never comes, a head that never ends, silence, half a preface, no HTTP at all.
-    let out = talk(address, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab").await;
+    let out = exchange_bytes(address, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab").await;
     assert!(out.starts_with("HTTP/1.1 408 "), "{out}");
-    assert_eq!(talk(address, "GET /hello HTTP/1.1\r\nHost").await, "");
-    assert_eq!(talk(address, "").await, "");
-    assert_eq!(talk(address, "PRI * HTTP/2.0\r\n").await, "");
+    assert_eq!(exchange_bytes(address, "GET /hello HTTP/1.1\r\nHost").await, "");
+    assert_eq!(exchange_bytes(address, "").await, "");
+    assert_eq!(exchange_bytes(address, "PRI * HTTP/2.0\r\n").await, "");
     for text in ["\x16\x03\x01\x02\x00 hello there", "GET\r\n\r\n", "GET / HTTP/1.1\r\nbad header\r\n\r\n"] {
-        let out = talk(address, text).await;
+        let out = exchange_bytes(address, text).await;
         assert!(out.starts_with("HTTP/1.1 400 "), "{text:?}: {out}");
     }
 }
 
 #[tokio::test]
-async fn a_short_http_1_0_request_is_answered_though_h2c_is_on() {
-    let (address, _stop) = serve(router(None)).await;
-    let out = talk(address, "GET / HTTP/1.0\r\n\r\n").await;
+async fn a_short_http_1_0_request_gets_a_response_with_h2c_on() {
+    let (address, _stop) = spawn_server(router(None)).await;
+    let out = exchange_bytes(address, "GET / HTTP/1.0\r\n\r\n").await;
     assert!(out.contains(" 404 ") && out.contains("onnection: close"), "{out}");
     assert!(!out.to_ascii_lowercase().contains("chunked"), "{out}");
 }
 
 #[tokio::test]
-async fn a_caller_that_waits_for_100_continue_gets_it() {
-    let (address, _stop) = serve(router(None)).await;
+async fn a_client_that_waits_for_100_continue_gets_it() {
+    let (address, _stop) = spawn_server(router(None)).await;
     let mut socket = TcpStream::connect(address).await.unwrap();
-    let head = "POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\n";
-    socket.write_all(head.as_bytes()).await.unwrap();
+    let response = "POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\n";
+    socket.write_all(response.as_bytes()).await.unwrap();
     let mut go = [0; 25];
     socket.read_exact(&mut go).await.unwrap();
     assert_eq!(&go, b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -197,20 +201,20 @@ async fn a_caller_that_waits_for_100_continue_gets_it() {
 }
 
 #[tokio::test]
-async fn events_arrive_one_by_one_and_stop_when_the_caller_leaves() {
+async fn events_arrive_one_by_one_and_stop_when_the_client_disconnects() {
     for prior_knowledge in [false, true] {
         let (feed, fed) = mpsc::channel(4);
-        let (address, _stop) = serve(router(Some(fed))).await;
+        let (address, _stop) = spawn_server(router(Some(fed))).await;
         let client = if prior_knowledge { client().http2_prior_knowledge() } else { client() };
         let client = client.build().unwrap();
-        let mut answer = client.get(format!("http://{address}/events")).send().await.unwrap();
-        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        let mut response = client.get(format!("http://{address}/events")).send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
         for text in ["one", "two"] {
             // The second is only sent once the first has arrived: nothing is held back.
             feed.send(text).await.unwrap();
-            assert_eq!(answer.chunk().await.unwrap().unwrap(), format!("data: {text}\n\n"));
+            assert_eq!(response.chunk().await.unwrap().unwrap(), format!("data: {text}\n\n"));
         }
-        drop(answer);
+        drop(response);
         drop(client);
         // The source is let go without another event being written.
         tokio::time::timeout(Duration::from_secs(5), feed.closed()).await.unwrap();
@@ -218,34 +222,34 @@ async fn events_arrive_one_by_one_and_stop_when_the_caller_leaves() {
 }
 
 #[tokio::test]
-async fn after_the_shutdown_signal_a_connection_ends_with_its_answer() {
-    let (address, stop) = serve(router(None)).await;
-    let idle = tokio::spawn(async move { talk(address, "").await });
+async fn after_the_shutdown_signal_a_connection_ends_with_its_response() {
+    let (address, stop) = spawn_server(router(None)).await;
+    let idle = tokio::spawn(async move { exchange_bytes(address, "").await });
     tokio::task::yield_now().await;
     stop.send(true).unwrap();
     assert_eq!(idle.await.unwrap(), "");
-    let out = talk(address, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let out = exchange_bytes(address, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert!(out.is_empty() || out.ends_with("hello"), "{out}");
 }
 
 #[tokio::test]
-async fn the_data_plane_hands_a_request_over() {
+async fn the_data_plane_forwards_a_request() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let caller = tokio::spawn(async move {
+    let client_task = tokio::spawn(async move {
         let request = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nping";
         let big = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n";
-        (talk(address, request).await, talk(address, big).await)
+        (exchange_bytes(address, request).await, exchange_bytes(address, big).await)
     });
     let mut outcomes = Vec::new();
     for _ in 0..2 {
         let (socket, _) = listener.accept().await.unwrap();
         let mut session = Session::new_h1(stream(socket));
         assert!(session.as_downstream_mut().read_request().await.unwrap());
-        outcomes.push(answer(&mut session, &router(None), None, 8).await.unwrap());
+        outcomes.push(serve(&mut session, &router(None), None, 8).await.unwrap());
         session.as_downstream_mut().shutdown().await;
     }
-    let (first, second) = caller.await.unwrap();
+    let (first, second) = client_task.await.unwrap();
     assert!(first.starts_with("HTTP/1.1 200 OK\r\n") && first.ends_with("ping"), "{first}");
     assert!(second.starts_with("HTTP/1.1 413 "), "{second}");
     assert_eq!(outcomes[0], BridgeOutcome { status: 200, body_bytes: 4 });

@@ -130,7 +130,7 @@ fn a_trusted_list_opens_what_it_names_and_nothing_else() {
 }
 
 #[test]
-fn every_resolved_address_is_judged() {
+fn every_resolved_address_is_checked() {
     let rules = HostRules::default();
     let url = "http://api.example.com";
     for ip in ["93.184.216.34", "2606:4700::1111", "64:ff9b::8.8.8.8", "::ffff:8.8.8.8"] {
@@ -158,7 +158,7 @@ fn every_resolved_address_is_judged() {
 }
 
 #[test]
-fn allow_rules_open_exactly_what_they_say() {
+fn allow_rules_open_exactly_their_hosts() {
     // rule, URL, resolved address, passes
     let rows = [
         ("*.corp", "http://db.corp", "10.0.0.1", true),
@@ -246,7 +246,7 @@ fn bad_rules_are_all_reported_with_their_index() {
 }
 
 #[test]
-fn what_the_operator_wrote_is_trusted() {
+fn operator_hosts_are_trusted() {
     let origin = Origin::parse("http://localhost:11434", true).unwrap();
     let rules = HostRules::default();
     assert!(rules.check_name(&origin).is_ok());
@@ -254,7 +254,7 @@ fn what_the_operator_wrote_is_trusted() {
 }
 
 #[test]
-fn a_refusal_says_what_to_do_and_does_not_tell_where_the_name_points() {
+fn a_refusal_advises_the_operator_and_hides_the_address() {
     let rules = HostRules::default();
     let origin = Origin::parse("http://db.example.com", false).unwrap();
     let text = rules.check_address(&origin, "10.20.30.40".parse().unwrap()).unwrap_err();
@@ -283,7 +283,7 @@ proptest! {
 
     /// Every spelling of a forbidden IPv4 address is refused.
     #[test]
-    fn no_spelling_of_a_private_address_passes(low in any::<u32>(), pick in 0..6usize) {
+    fn no_notation_of_a_private_address_passes(low in any::<u32>(), pick in 0..6usize) {
         let bases = [(0x0a00_0000, 8), (0x7f00_0000, 8), (0xa9fe_0000, 16), (0xc0a8_0000, 16), (0xac10_0000, 12), (0xe000_0000, 3)];
         let (base, bits): (u32, u32) = bases[pick];
         let ip = Ipv4Addr::from_bits(base | (low & (u32::MAX >> bits)));

@@ -4,7 +4,7 @@
 //! name runs at a time; whoever asks meanwhile waits for it. An answer is renewed before it runs out, so a
 //! busy host never waits for DNS.
 
-use super::{NetError, Resolve};
+use super::{Resolve, ResolveError};
 use moka::sync::Cache;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -14,22 +14,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-const SHORTEST_TTL: Duration = Duration::from_secs(1);
-const LONGEST_TTL: Duration = Duration::from_secs(300);
+const MIN_TTL: Duration = Duration::from_secs(1);
+const MAX_TTL: Duration = Duration::from_secs(300);
 /// How long a failure is remembered.
 const FAILURE_TTL: Duration = Duration::from_secs(1);
 /// How long after its end the last good answer still helps out when the resolver fails.
-const STALE: Duration = Duration::from_secs(600);
+const MAX_STALE: Duration = Duration::from_secs(600);
 /// A lookup that takes longer has failed.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most addresses used of one answer; a longer one is cut, and only what is kept is checked and used.
-const MOST_ADDRESSES: usize = 32;
+const MAX_ADDRESSES: usize = 32;
 /// Most lookups under way at once, for either kind of name.
-const MOST_LOOKUPS: usize = 512;
+const MAX_LOOKUPS: usize = 512;
 
 /// What a resolver answers.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct LookupResult {
     pub ips: Vec<IpAddr>,
     /// Clamped to 1 s to 5 min.
     pub ttl: Duration,
@@ -37,8 +37,8 @@ pub struct Answer {
 
 /// All names of one kind (operators' or callers').
 #[derive(Debug)]
-pub(super) struct Names {
-    known: Cache<Arc<str>, Arc<Entry>>,
+pub(super) struct NameCache {
+    entries: Cache<Arc<str>, Arc<Entry>>,
     lookups: Mutex<HashMap<Arc<str>, Lookup>>,
     /// Operators' names: search domains apply, and old answers may help out.
     trusted: bool,
@@ -53,23 +53,23 @@ pub(super) struct Entry {
     /// Index of the address to try first.
     first: AtomicUsize,
     /// Why the last lookup failed; `ips` are then those of the last good one.
-    error: Option<NetError>,
-    renew_at: Instant,
+    error: Option<ResolveError>,
+    refresh_at: Instant,
     fresh_until: Instant,
     stale_until: Instant,
 }
 
 /// What an entry is good for at some instant.
-enum Use {
-    AsIs,
-    WhileRenewing,
-    NotAnyMore,
+enum Usability {
+    Fresh,
+    WhileRefreshing,
+    Expired,
 }
 
-impl Names {
-    pub(super) fn new(trusted: bool, most: u64) -> Arc<Self> {
-        let known = Cache::builder().max_capacity(most).time_to_live(LONGEST_TTL + STALE).build();
-        Arc::new(Self { known, lookups: Mutex::default(), trusted })
+impl NameCache {
+    pub(super) fn new(trusted: bool, max_names: u64) -> Arc<Self> {
+        let entries = Cache::builder().max_capacity(max_names).time_to_live(MAX_TTL + MAX_STALE).build();
+        Arc::new(Self { entries, lookups: Mutex::default(), trusted })
     }
 
     /// The addresses of `name`, from memory or from `resolver`.
@@ -78,22 +78,22 @@ impl Names {
         name: &str,
         resolver: &Arc<dyn Resolve>,
         now: Instant,
-    ) -> Result<Arc<Entry>, NetError> {
-        if let Some(entry) = self.known.get(name) {
-            match entry.usable(self.trusted, now) {
-                Use::AsIs => return entry.outcome(self.trusted, now),
-                Use::WhileRenewing => {
+    ) -> Result<Arc<Entry>, ResolveError> {
+        if let Some(entry) = self.entries.get(name) {
+            match entry.usability(self.trusted, now) {
+                Usability::Fresh => return entry.outcome(self.trusted, now),
+                Usability::WhileRefreshing => {
                     // Nobody waits for it, so nobody needs to know that it could not be started.
                     let _ = self.look_up(name, resolver, now);
                     return entry.outcome(self.trusted, now);
                 }
-                Use::NotAnyMore => {}
+                Usability::Expired => {}
             }
         }
         let mut lookup = self.look_up(name, resolver, now)?;
-        let gone = |_| NetError::Failed("the lookup was cut off by a shutdown".to_owned());
-        let entry = lookup.wait_for(Option::is_some).await.map_err(gone)?.clone();
-        entry.ok_or(NetError::NotFound)?.outcome(self.trusted, now)
+        let cancelled = |_| ResolveError::Failed("the lookup was cut off by a shutdown".to_owned());
+        let entry = lookup.wait_for(Option::is_some).await.map_err(cancelled)?.clone();
+        entry.ok_or(ResolveError::NotFound)?.outcome(self.trusted, now)
     }
 
     /// Joins the lookup of `name` under way, or starts one. It runs as its own task: a caller that leaves
@@ -103,7 +103,7 @@ impl Names {
         name: &str,
         resolver: &Arc<dyn Resolve>,
         now: Instant,
-    ) -> Result<Lookup, NetError> {
+    ) -> Result<Lookup, ResolveError> {
         let mut lookups = self.lookups.lock();
         if let Some(lookup) = lookups.get(name) {
             // A lookup whose task died with its runtime must not block the name for ever.
@@ -111,31 +111,31 @@ impl Names {
                 return Ok(lookup.clone());
             }
         }
-        if lookups.len() >= MOST_LOOKUPS {
+        if lookups.len() >= MAX_LOOKUPS {
             lookups.retain(|_, lookup| lookup.has_changed().is_ok());
-            if lookups.len() >= MOST_LOOKUPS {
-                return Err(NetError::Failed("too many lookups at once".to_owned()));
+            if lookups.len() >= MAX_LOOKUPS {
+                return Err(ResolveError::Failed("too many lookups at once".to_owned()));
             }
         }
         let name: Arc<str> = name.into();
-        let (tell, lookup) = watch::channel(None);
+        let (sender, lookup) = watch::channel(None);
         lookups.insert(Arc::clone(&name), lookup.clone());
-        let (names, resolver) = (Arc::clone(self), Arc::clone(resolver));
+        let (cache, resolver) = (Arc::clone(self), Arc::clone(resolver));
         tokio::spawn(async move {
-            let answer = tokio::time::timeout(LOOKUP_TIMEOUT, resolver.resolve(&name, names.trusted)).await;
-            let answer = answer.unwrap_or_else(|_| Err(NetError::Failed("no answer in time".to_owned())));
-            let entry = Arc::new(Entry::after(names.known.get(&*name).as_deref(), answer, now));
-            names.known.insert(Arc::clone(&name), Arc::clone(&entry));
-            names.lookups.lock().remove(&*name);
+            let result = tokio::time::timeout(LOOKUP_TIMEOUT, resolver.resolve(&name, cache.trusted)).await;
+            let result = result.unwrap_or_else(|_| Err(ResolveError::Failed("no answer in time".to_owned())));
+            let entry = Arc::new(Entry::following(cache.entries.get(&*name).as_deref(), result, now));
+            cache.entries.insert(Arc::clone(&name), Arc::clone(&entry));
+            cache.lookups.lock().remove(&*name);
             // Nobody may be waiting.
-            let _ = tell.send(Some(entry));
+            let _ = sender.send(Some(entry));
         });
         Ok(lookup)
     }
 
     /// Moves on from an address that did not answer, unless somebody else already has.
-    pub(super) fn failed(&self, name: &str, ip: IpAddr) {
-        let Some(entry) = self.known.get(name) else { return };
+    pub(super) fn connect_failed(&self, name: &str, ip: IpAddr) {
+        let Some(entry) = self.entries.get(name) else { return };
         let first = entry.first();
         if entry.ips.get(first) == Some(&ip) {
             let next = if first + 1 < entry.ips.len() { first + 1 } else { 0 };
@@ -155,35 +155,36 @@ impl Entry {
     }
 
     /// The entry that follows `old` once `answer` is in. Times count from the start of the lookup.
-    fn after(old: Option<&Entry>, answer: Result<Answer, NetError>, now: Instant) -> Self {
-        let answer = answer.and_then(|answer| match answer.ips.is_empty() {
-            true => Err(NetError::NotFound),
-            false => Ok(answer),
+    fn following(old: Option<&Entry>, result: Result<LookupResult, ResolveError>, now: Instant) -> Self {
+        let result = result.and_then(|result| match result.ips.is_empty() {
+            true => Err(ResolveError::NotFound),
+            false => Ok(result),
         });
-        match answer {
-            Ok(Answer { mut ips, ttl }) => {
-                ips.truncate(MOST_ADDRESSES);
-                let ttl = ttl.clamp(SHORTEST_TTL, LONGEST_TTL);
+        match result {
+            Ok(LookupResult { mut ips, ttl }) => {
+                ips.truncate(MAX_ADDRESSES);
+                let ttl = ttl.clamp(MIN_TTL, MAX_TTL);
                 let fresh_until = now + ttl;
                 // An address that was moved away from must not come first again because DNS was asked.
-                let liked = old.filter(|old| old.first() > 0).and_then(|old| old.ips.get(old.first()));
-                let first = liked.and_then(|liked| ips.iter().position(|ip| ip == liked)).unwrap_or(0);
+                let preferred = old.filter(|old| old.first() > 0).and_then(|old| old.ips.get(old.first()));
+                let first =
+                    preferred.and_then(|preferred| ips.iter().position(|ip| ip == preferred)).unwrap_or(0);
                 Self {
                     ips: ips.into(),
                     first: first.into(),
                     error: None,
-                    renew_at: now + ttl / 5 * 4,
+                    refresh_at: now + ttl / 5 * 4,
                     fresh_until,
-                    stale_until: fresh_until + STALE,
+                    stale_until: fresh_until + MAX_STALE,
                 }
             }
-            Err(error) => Self::after_failure(old, error, now),
+            Err(error) => Self::following_failure(old, error, now),
         }
     }
 
-    fn after_failure(old: Option<&Entry>, error: NetError, now: Instant) -> Self {
+    fn following_failure(old: Option<&Entry>, error: ResolveError, now: Instant) -> Self {
         let retry = now + FAILURE_TTL;
-        let kept = old.filter(|_| matches!(error, NetError::Failed(_)));
+        let kept = old.filter(|_| matches!(error, ResolveError::Failed(_)));
         let (ips, first) = kept.map_or((Box::default(), 0), |old| (old.ips.clone(), old.first()));
         // An early renewal that failed takes nothing from an answer that still holds.
         let holds = kept.filter(|old| old.error.is_none() && old.fresh_until > retry);
@@ -191,30 +192,34 @@ impl Entry {
             ips,
             first: first.into(),
             error: if holds.is_some() { None } else { Some(error) },
-            renew_at: retry,
+            refresh_at: retry,
             fresh_until: holds.map_or(retry, |old| old.fresh_until),
             stale_until: kept.map_or(now, |old| old.stale_until),
         }
     }
 
-    fn helps_out(&self, trusted: bool, now: Instant) -> bool {
+    fn serves_stale(&self, trusted: bool, now: Instant) -> bool {
         trusted && !self.ips.is_empty() && now < self.stale_until
     }
 
-    fn usable(&self, trusted: bool, now: Instant) -> Use {
+    fn usability(&self, trusted: bool, now: Instant) -> Usability {
         if now < self.fresh_until {
             // A failure is "fresh" for its second: neither asked again nor renewed.
-            if self.error.is_none() && now >= self.renew_at { Use::WhileRenewing } else { Use::AsIs }
-        } else if self.error.is_some() && self.helps_out(trusted, now) {
-            Use::WhileRenewing
+            if self.error.is_none() && now >= self.refresh_at {
+                Usability::WhileRefreshing
+            } else {
+                Usability::Fresh
+            }
+        } else if self.error.is_some() && self.serves_stale(trusted, now) {
+            Usability::WhileRefreshing
         } else {
-            Use::NotAnyMore
+            Usability::Expired
         }
     }
 
-    fn outcome(self: Arc<Self>, trusted: bool, now: Instant) -> Result<Arc<Self>, NetError> {
+    fn outcome(self: Arc<Self>, trusted: bool, now: Instant) -> Result<Arc<Self>, ResolveError> {
         match &self.error {
-            Some(error) if !self.helps_out(trusted, now) => Err(error.clone()),
+            Some(error) if !self.serves_stale(trusted, now) => Err(error.clone()),
             _ => Ok(self),
         }
     }

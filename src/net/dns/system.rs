@@ -2,7 +2,7 @@
 //!
 //! Read once, at start. Remembers nothing (that is [`super::names`]).
 
-use super::{Answer, NetError, Resolve};
+use super::{LookupResult, Resolve, ResolveError};
 use async_trait::async_trait;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{LookupIpStrategy, ResolverConfig};
@@ -40,8 +40,8 @@ impl SystemResolver {
 
 #[async_trait]
 impl Resolve for SystemResolver {
-    async fn resolve(&self, name: &str, search: bool) -> Result<Answer, NetError> {
-        let resolver = self.resolver.as_ref().map_err(|cause| NetError::Failed(cause.clone()))?;
+    async fn resolve(&self, name: &str, search: bool) -> Result<LookupResult, ResolveError> {
+        let resolver = self.resolver.as_ref().map_err(|cause| ResolveError::Failed(cause.clone()))?;
         let found = if search {
             resolver.lookup_ip(name).await
         } else {
@@ -51,10 +51,10 @@ impl Resolve for SystemResolver {
         match found {
             Ok(found) => {
                 let ttl = found.valid_until().saturating_duration_since(Instant::now());
-                Ok(Answer { ips: found.iter().collect(), ttl })
+                Ok(LookupResult { ips: found.iter().collect(), ttl })
             }
-            Err(error) if is_authoritative(&error) => Err(NetError::NotFound),
-            Err(error) => Err(NetError::Failed(error.to_string())),
+            Err(error) if is_authoritative(&error) => Err(ResolveError::NotFound),
+            Err(error) => Err(ResolveError::Failed(error.to_string())),
         }
     }
 }

@@ -6,52 +6,52 @@ use std::time::Duration;
 
 /// Answers from a script, in order, and counts; the last answer repeats.
 #[derive(Debug, Default)]
-struct Script {
-    answers: Mutex<Vec<Result<Answer, NetError>>>,
-    asked: Mutex<Vec<(String, bool)>>,
+struct ScriptedResolver {
+    results: Mutex<Vec<Result<LookupResult, ResolveError>>>,
+    queries: Mutex<Vec<(String, bool)>>,
 }
 
-impl Script {
+impl ScriptedResolver {
     fn push(&self, ips: &str, ttl: u64) {
         let ips = ips.split_whitespace().map(|ip| ip.parse().unwrap()).collect();
-        self.answers.lock().push(Ok(Answer { ips, ttl: Duration::from_secs(ttl) }));
+        self.results.lock().push(Ok(LookupResult { ips, ttl: Duration::from_secs(ttl) }));
     }
 
-    fn fail(&self, error: NetError) {
-        self.answers.lock().push(Err(error));
+    fn fail(&self, error: ResolveError) {
+        self.results.lock().push(Err(error));
     }
 
-    fn asked(&self) -> usize {
-        self.asked.lock().len()
+    fn query_count(&self) -> usize {
+        self.queries.lock().len()
     }
 }
 
 #[async_trait]
-impl Resolve for Script {
-    async fn resolve(&self, name: &str, search: bool) -> Result<Answer, NetError> {
-        self.asked.lock().push((name.to_owned(), search));
+impl Resolve for ScriptedResolver {
+    async fn resolve(&self, name: &str, search: bool) -> Result<LookupResult, ResolveError> {
+        self.queries.lock().push((name.to_owned(), search));
         // Let others join the lookup.
         tokio::task::yield_now().await;
-        let mut answers = self.answers.lock();
-        if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() }
+        let mut results = self.results.lock();
+        if results.len() > 1 { results.remove(0) } else { results[0].clone() }
     }
 }
 
-struct Bench {
-    script: Arc<Script>,
+struct DnsFixture {
+    script: Arc<ScriptedResolver>,
     dns: Dns,
     start: Instant,
 }
 
-impl Bench {
+impl DnsFixture {
     fn new() -> Self {
-        let script = Arc::new(Script::default());
+        let script = Arc::new(ScriptedResolver::default());
         let dns = Dns::with_resolver(Arc::clone(&script) as Arc<dyn Resolve>);
         Self { script, dns, start: Instant::now() }
     }
 
     /// Addresses as text, `seconds` after the start.
-    async fn ask(&self, url: &str, trusted: bool, seconds: f64) -> Result<String, NetError> {
+    async fn lookup(&self, url: &str, trusted: bool, seconds: f64) -> Result<String, ResolveError> {
         let origin = Origin::parse(url, trusted).unwrap();
         let now = self.start + Duration::from_secs_f64(seconds);
         let found = self.dns.addresses_at(&origin, &HostRules::default(), now).await?;
@@ -71,188 +71,188 @@ const API: &str = "https://api.example.com/v1";
 
 #[tokio::test]
 async fn literals_need_no_dns_and_are_checked() {
-    let bench = Bench::new();
-    assert_eq!(bench.ask("http://8.8.8.8:81", false, 0.0).await.unwrap(), "8.8.8.8:81");
-    assert_eq!(bench.ask("https://[2606:4700::1]", false, 0.0).await.unwrap(), "[2606:4700::1]:443");
-    assert_eq!(bench.ask("http://127.0.0.1", true, 0.0).await.unwrap(), "127.0.0.1:80");
+    let fixture = DnsFixture::new();
+    assert_eq!(fixture.lookup("http://8.8.8.8:81", false, 0.0).await.unwrap(), "8.8.8.8:81");
+    assert_eq!(fixture.lookup("https://[2606:4700::1]", false, 0.0).await.unwrap(), "[2606:4700::1]:443");
+    assert_eq!(fixture.lookup("http://127.0.0.1", true, 0.0).await.unwrap(), "127.0.0.1:80");
     for url in ["http://127.0.0.1", "http://2130706433", "http://[::ffff:10.0.0.1]"] {
-        assert!(matches!(bench.ask(url, false, 0.0).await, Err(NetError::Refused(_))), "{url}");
+        assert!(matches!(fixture.lookup(url, false, 0.0).await, Err(ResolveError::Refused(_))), "{url}");
     }
-    assert_eq!(bench.script.asked(), 0);
+    assert_eq!(fixture.script.query_count(), 0);
 }
 
 #[tokio::test]
-async fn one_forbidden_address_refuses_the_host_for_callers_only() {
-    let bench = Bench::new();
-    bench.script.push("93.184.216.34 10.0.0.1", 60);
-    assert!(matches!(bench.ask(API, false, 0.0).await, Err(NetError::Refused(_))));
-    assert_eq!(bench.ask(API, true, 0.0).await.unwrap(), "93.184.216.34:443 10.0.0.1:443");
+async fn one_forbidden_address_refuses_the_host_for_clients_only() {
+    let fixture = DnsFixture::new();
+    fixture.script.push("93.184.216.34 10.0.0.1", 60);
+    assert!(matches!(fixture.lookup(API, false, 0.0).await, Err(ResolveError::Refused(_))));
+    assert_eq!(fixture.lookup(API, true, 0.0).await.unwrap(), "93.184.216.34:443 10.0.0.1:443");
     // Search domains are for operators' names.
     assert_eq!(
-        bench.script.asked.lock().iter().map(|(_, search)| *search).collect::<Vec<_>>(),
+        fixture.script.queries.lock().iter().map(|(_, search)| *search).collect::<Vec<_>>(),
         [false, true]
     );
 }
 
 #[tokio::test]
-async fn a_name_refused_by_its_text_is_never_asked_for() {
-    let bench = Bench::new();
+async fn a_forbidden_name_is_never_looked_up() {
+    let fixture = DnsFixture::new();
     for url in ["http://localhost", "http://svc.internal", "http://metadata.google.internal"] {
-        assert!(matches!(bench.ask(url, false, 0.0).await, Err(NetError::Refused(_))), "{url}");
+        assert!(matches!(fixture.lookup(url, false, 0.0).await, Err(ResolveError::Refused(_))), "{url}");
     }
-    assert_eq!(bench.script.asked(), 0);
+    assert_eq!(fixture.script.query_count(), 0);
 }
 
 #[tokio::test]
-async fn rebinding_gains_nothing() {
-    let bench = Bench::new();
-    bench.script.push("93.184.216.34", 0);
-    bench.script.push("169.254.169.254", 0);
+async fn dns_rebinding_is_prevented() {
+    let fixture = DnsFixture::new();
+    fixture.script.push("93.184.216.34", 0);
+    fixture.script.push("169.254.169.254", 0);
     let origin = Origin::parse("http://rebind.example.com", false).unwrap();
     let rules = HostRules::default();
-    let found = bench.dns.addresses_at(&origin, &rules, bench.start).await.unwrap();
+    let found = fixture.dns.addresses_at(&origin, &rules, fixture.start).await.unwrap();
     // What was checked is what is dialled: the peer is made of the address, and nothing resolves again.
     let address = found.first().unwrap();
-    let peer = crate::net::peer::peer(&origin, address, &crate::net::peer::Dial::default());
+    let peer = crate::net::peer::peer(&origin, address, &crate::net::peer::PeerOptions::default());
     assert_eq!(peer._address.to_string(), "93.184.216.34:80");
-    assert_eq!(bench.script.asked(), 1, "resolved once per attempt");
+    assert_eq!(fixture.script.query_count(), 1, "resolved once per attempt");
     // The next attempt sees the new answer, and refuses it.
-    let later = bench.start + Duration::from_secs(2);
-    assert!(matches!(bench.dns.addresses_at(&origin, &rules, later).await, Err(NetError::Refused(_))));
+    let later = fixture.start + Duration::from_secs(2);
+    assert!(matches!(fixture.dns.addresses_at(&origin, &rules, later).await, Err(ResolveError::Refused(_))));
     assert_eq!(found.first(), Some(address), "what was handed out does not change");
 }
 
 #[tokio::test]
-async fn answers_hold_for_their_ttl_within_bounds() {
+async fn results_are_cached_for_their_ttl_within_bounds() {
     // TTL, still remembered after, asked again after
-    for (ttl, held, over) in [(0, 0.7, 1.1), (60, 47.0, 61.0), (86_400, 239.0, 301.0)] {
-        let bench = Bench::new();
-        bench.script.push("1.1.1.1", ttl);
-        bench.ask(API, true, 0.0).await.unwrap();
-        bench.ask(API, true, held).await.unwrap();
-        assert_eq!(bench.script.asked(), 1, "{ttl}");
-        bench.ask(API, true, over).await.unwrap();
-        assert_eq!(bench.script.asked(), 2, "{ttl}");
+    for (ttl, held, expired) in [(0, 0.7, 1.1), (60, 47.0, 61.0), (86_400, 239.0, 301.0)] {
+        let fixture = DnsFixture::new();
+        fixture.script.push("1.1.1.1", ttl);
+        fixture.lookup(API, true, 0.0).await.unwrap();
+        fixture.lookup(API, true, held).await.unwrap();
+        assert_eq!(fixture.script.query_count(), 1, "{ttl}");
+        fixture.lookup(API, true, expired).await.unwrap();
+        assert_eq!(fixture.script.query_count(), 2, "{ttl}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_is_renewed_before_it_runs_out() {
-    let bench = Bench::new();
-    bench.script.push("1.1.1.1", 100);
-    bench.script.push("2.2.2.2", 100);
-    bench.ask(API, false, 0.0).await.unwrap();
-    assert_eq!(bench.ask(API, false, 85.0).await.unwrap(), "1.1.1.1:443", "does not wait");
-    bench.settle().await;
-    assert_eq!(bench.ask(API, false, 86.0).await.unwrap(), "2.2.2.2:443");
-    assert_eq!(bench.script.asked(), 2);
+async fn a_result_is_refreshed_before_it_expires() {
+    let fixture = DnsFixture::new();
+    fixture.script.push("1.1.1.1", 100);
+    fixture.script.push("2.2.2.2", 100);
+    fixture.lookup(API, false, 0.0).await.unwrap();
+    assert_eq!(fixture.lookup(API, false, 85.0).await.unwrap(), "1.1.1.1:443", "does not wait");
+    fixture.settle().await;
+    assert_eq!(fixture.lookup(API, false, 86.0).await.unwrap(), "2.2.2.2:443");
+    assert_eq!(fixture.script.query_count(), 2);
 }
 
 #[tokio::test]
-async fn a_failed_renewal_takes_nothing_from_an_answer_that_holds() {
-    let bench = Bench::new();
-    bench.script.push("1.1.1.1", 100);
-    bench.script.fail(NetError::Failed("down".into()));
-    bench.ask(API, false, 0.0).await.unwrap();
-    bench.ask(API, false, 85.0).await.unwrap();
-    bench.settle().await;
-    assert_eq!(bench.ask(API, false, 99.0).await.unwrap(), "1.1.1.1:443");
-    bench.settle().await;
-    assert!(matches!(bench.ask(API, false, 101.0).await, Err(NetError::Failed(_))));
+async fn a_failed_refresh_keeps_a_valid_result() {
+    let fixture = DnsFixture::new();
+    fixture.script.push("1.1.1.1", 100);
+    fixture.script.fail(ResolveError::Failed("down".into()));
+    fixture.lookup(API, false, 0.0).await.unwrap();
+    fixture.lookup(API, false, 85.0).await.unwrap();
+    fixture.settle().await;
+    assert_eq!(fixture.lookup(API, false, 99.0).await.unwrap(), "1.1.1.1:443");
+    fixture.settle().await;
+    assert!(matches!(fixture.lookup(API, false, 101.0).await, Err(ResolveError::Failed(_))));
 }
 
 #[tokio::test]
-async fn the_last_good_answer_helps_out_for_operators_names() {
-    let bench = Bench::new();
-    bench.script.push("1.1.1.1", 60);
-    bench.script.fail(NetError::Failed("down".into()));
-    bench.ask(API, true, 0.0).await.unwrap();
+async fn stale_results_are_served_for_operator_names() {
+    let fixture = DnsFixture::new();
+    fixture.script.push("1.1.1.1", 60);
+    fixture.script.fail(ResolveError::Failed("down".into()));
+    fixture.lookup(API, true, 0.0).await.unwrap();
     for seconds in [61.0, 61.5, 63.0, 400.0, 659.0] {
-        assert_eq!(bench.ask(API, true, seconds).await.unwrap(), "1.1.1.1:443", "{seconds}");
-        bench.settle().await;
+        assert_eq!(fixture.lookup(API, true, seconds).await.unwrap(), "1.1.1.1:443", "{seconds}");
+        fixture.settle().await;
     }
-    assert!(matches!(bench.ask(API, true, 661.0).await, Err(NetError::Failed(_))), "not for ever");
+    assert!(matches!(fixture.lookup(API, true, 661.0).await, Err(ResolveError::Failed(_))), "not for ever");
 }
 
 #[tokio::test]
-async fn a_name_that_is_gone_is_gone() {
-    let bench = Bench::new();
-    bench.script.push("1.1.1.1", 60);
-    bench.script.fail(NetError::NotFound);
-    bench.ask(API, true, 0.0).await.unwrap();
-    assert_eq!(bench.ask(API, true, 61.0).await, Err(NetError::NotFound));
+async fn a_name_that_no_longer_exists_is_not_found() {
+    let fixture = DnsFixture::new();
+    fixture.script.push("1.1.1.1", 60);
+    fixture.script.fail(ResolveError::NotFound);
+    fixture.lookup(API, true, 0.0).await.unwrap();
+    assert_eq!(fixture.lookup(API, true, 61.0).await, Err(ResolveError::NotFound));
 }
 
 #[tokio::test]
 async fn failures_are_remembered_for_a_second() {
     for trusted in [true, false] {
-        let bench = Bench::new();
-        bench.script.fail(NetError::NotFound);
-        bench.script.push("1.1.1.1", 60);
-        assert_eq!(bench.ask(API, trusted, 0.0).await, Err(NetError::NotFound));
-        assert_eq!(bench.ask(API, trusted, 0.9).await, Err(NetError::NotFound));
-        assert_eq!(bench.script.asked(), 1);
-        assert_eq!(bench.ask(API, trusted, 1.1).await.unwrap(), "1.1.1.1:443");
+        let fixture = DnsFixture::new();
+        fixture.script.fail(ResolveError::NotFound);
+        fixture.script.push("1.1.1.1", 60);
+        assert_eq!(fixture.lookup(API, trusted, 0.0).await, Err(ResolveError::NotFound));
+        assert_eq!(fixture.lookup(API, trusted, 0.9).await, Err(ResolveError::NotFound));
+        assert_eq!(fixture.script.query_count(), 1);
+        assert_eq!(fixture.lookup(API, trusted, 1.1).await.unwrap(), "1.1.1.1:443");
     }
-    let bench = Bench::new();
-    bench.script.push("", 60);
-    assert_eq!(bench.ask(API, true, 0.0).await, Err(NetError::NotFound), "no address is no host");
+    let fixture = DnsFixture::new();
+    fixture.script.push("", 60);
+    assert_eq!(fixture.lookup(API, true, 0.0).await, Err(ResolveError::NotFound), "no address is no host");
 }
 
 #[tokio::test]
 async fn many_requests_share_one_lookup() {
-    let bench = Arc::new(Bench::new());
-    bench.script.push("1.1.1.1", 60);
-    let asks = (0..100).map(|_| {
-        let bench = Arc::clone(&bench);
-        tokio::spawn(async move { bench.ask(API, false, 0.0).await })
+    let fixture = Arc::new(DnsFixture::new());
+    fixture.script.push("1.1.1.1", 60);
+    let lookups = (0..100).map(|_| {
+        let fixture = Arc::clone(&fixture);
+        tokio::spawn(async move { fixture.lookup(API, false, 0.0).await })
     });
-    for ask in asks.collect::<Vec<_>>() {
-        assert_eq!(ask.await.unwrap().unwrap(), "1.1.1.1:443");
+    for lookup in lookups.collect::<Vec<_>>() {
+        assert_eq!(lookup.await.unwrap().unwrap(), "1.1.1.1:443");
     }
-    assert_eq!(bench.script.asked(), 1);
+    assert_eq!(fixture.script.query_count(), 1);
 }
 
 #[tokio::test]
 async fn an_address_that_failed_goes_to_the_back_and_stays_there() {
-    let bench = Bench::new();
-    bench.script.push("1.1.1.1 2.2.2.2 3.3.3.3", 60);
-    bench.script.push("3.3.3.3 1.1.1.1 2.2.2.2", 60);
-    bench.ask(API, true, 0.0).await.unwrap();
+    let fixture = DnsFixture::new();
+    fixture.script.push("1.1.1.1 2.2.2.2 3.3.3.3", 60);
+    fixture.script.push("3.3.3.3 1.1.1.1 2.2.2.2", 60);
+    fixture.lookup(API, true, 0.0).await.unwrap();
     let origin = Origin::parse(API, true).unwrap();
-    bench.dns.failed(&origin, "1.1.1.1:443".parse().unwrap());
-    bench.dns.failed(&origin, "1.1.1.1:443".parse().unwrap());
-    assert_eq!(bench.ask(API, true, 1.0).await.unwrap(), "2.2.2.2:443 3.3.3.3:443 1.1.1.1:443");
-    assert_eq!(bench.ask(API, true, 61.0).await.unwrap(), "2.2.2.2:443 3.3.3.3:443 1.1.1.1:443");
+    fixture.dns.connect_failed(&origin, "1.1.1.1:443".parse().unwrap());
+    fixture.dns.connect_failed(&origin, "1.1.1.1:443".parse().unwrap());
+    assert_eq!(fixture.lookup(API, true, 1.0).await.unwrap(), "2.2.2.2:443 3.3.3.3:443 1.1.1.1:443");
+    assert_eq!(fixture.lookup(API, true, 61.0).await.unwrap(), "2.2.2.2:443 3.3.3.3:443 1.1.1.1:443");
     for ip in ["2.2.2.2:443", "3.3.3.3:443", "1.1.1.1:443"] {
-        bench.dns.failed(&origin, ip.parse().unwrap());
+        fixture.dns.connect_failed(&origin, ip.parse().unwrap());
     }
-    assert_eq!(bench.ask(API, true, 62.0).await.unwrap(), "2.2.2.2:443 3.3.3.3:443 1.1.1.1:443");
+    assert_eq!(fixture.lookup(API, true, 62.0).await.unwrap(), "2.2.2.2:443 3.3.3.3:443 1.1.1.1:443");
 }
 
 #[tokio::test]
-async fn callers_names_and_operators_names_are_kept_apart() {
-    let bench = Bench::new();
-    bench.script.push("1.1.1.1", 60);
-    bench.ask(API, true, 0.0).await.unwrap();
-    bench.ask(API, false, 0.0).await.unwrap();
-    assert_eq!(bench.script.asked(), 2);
+async fn client_names_and_operator_names_are_kept_apart() {
+    let fixture = DnsFixture::new();
+    fixture.script.push("1.1.1.1", 60);
+    fixture.lookup(API, true, 0.0).await.unwrap();
+    fixture.lookup(API, false, 0.0).await.unwrap();
+    assert_eq!(fixture.script.query_count(), 2);
 }
 
 #[test]
 fn a_lookup_that_dies_with_its_runtime_does_not_block_the_name() {
-    let bench = Bench::new();
-    bench.script.push("1.1.1.1", 60);
+    let fixture = DnsFixture::new();
+    fixture.script.push("1.1.1.1", 60);
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
     first.block_on(async {
         // Started, never finished: the runtime goes before the lookup's task is polled.
-        let ask = bench.ask(API, true, 0.0);
-        tokio::pin!(ask);
-        assert!(futures_util::poll!(&mut ask).is_pending());
+        let lookup = fixture.lookup(API, true, 0.0);
+        tokio::pin!(lookup);
+        assert!(futures_util::poll!(&mut lookup).is_pending());
     });
     drop(first);
-    assert_eq!(runtime().block_on(bench.ask(API, true, 0.0)).unwrap(), "1.1.1.1:443");
+    assert_eq!(runtime().block_on(fixture.lookup(API, true, 0.0)).unwrap(), "1.1.1.1:443");
 }
 
 #[test]

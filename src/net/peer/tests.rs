@@ -17,7 +17,7 @@ const HOST: &str = "upstream.example";
 /// An authority, its PEM, and a server certificate it signed.
 struct Authority {
     pem: String,
-    leaf: CertificateDer<'static>,
+    certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
 }
 
@@ -28,30 +28,30 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let ca = params.self_signed(&ca_key).unwrap();
         let key = KeyPair::generate().unwrap();
-        let leaf = CertificateParams::new(vec![HOST.to_owned()]).unwrap();
-        let leaf = leaf.signed_by(&key, &Issuer::new(params, ca_key)).unwrap();
+        let certificate = CertificateParams::new(vec![HOST.to_owned()]).unwrap();
+        let certificate = certificate.signed_by(&key, &Issuer::new(params, ca_key)).unwrap();
         Self {
             pem: ca.pem(),
-            leaf: leaf.der().clone(),
+            certificate: certificate.der().clone(),
             key: PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
         }
     }
 
-    fn ca(&self) -> Arc<Ca> {
-        Arc::new(Ca::from_pem(self.pem.as_bytes()).unwrap())
+    fn ca(&self) -> Arc<TrustRoots> {
+        Arc::new(TrustRoots::from_pem(self.pem.as_bytes()).unwrap())
     }
 
     fn serve(&self) -> SocketAddr {
-        self.serve_and_tell().0
+        self.serve_with_end_events().0
     }
 
     /// Serves `200 ok` over TLS, keep-alive, a thread per connection; tells of each connection that ends.
-    fn serve_and_tell(&self) -> (SocketAddr, mpsc::UnboundedReceiver<()>) {
-        let (tell, ended) = mpsc::unbounded_channel();
+    fn serve_with_end_events(&self) -> (SocketAddr, mpsc::UnboundedReceiver<()>) {
+        let (end_sender, ended) = mpsc::unbounded_channel();
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = rustls::ServerConfig::builder()
             .with_no_client_auth()
-            .with_single_cert(vec![self.leaf.clone()], self.key.clone_key())
+            .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())
             .unwrap();
         let config = Arc::new(config);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -60,20 +60,20 @@ impl Authority {
             for socket in listener.incoming() {
                 let mut socket = socket.unwrap();
                 let mut tls = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
-                let tell = tell.clone();
+                let end_sender = end_sender.clone();
                 std::thread::spawn(move || {
                     let mut stream = rustls::Stream::new(&mut tls, &mut socket);
-                    let mut seen = Vec::new();
+                    let mut received = Vec::new();
                     let mut chunk = [0; 1024];
                     while let Ok(read @ 1..) = stream.read(&mut chunk) {
-                        seen.extend_from_slice(&chunk[..read]);
-                        if seen.ends_with(b"\r\n\r\n") {
-                            seen.clear();
+                        received.extend_from_slice(&chunk[..read]);
+                        if received.ends_with(b"\r\n\r\n") {
+                            received.clear();
                             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
                         }
                     }
                     // The test may be over.
-                    let _ = tell.send(());
+                    let _ = end_sender.send(());
                 });
             }
         });
@@ -82,12 +82,12 @@ impl Authority {
 }
 
 /// Asks once; whether it worked, and whether an old connection did it.
-async fn ask(connector: &Connector, peer: &HttpPeer) -> Result<bool, String> {
+async fn request(connector: &Connector, peer: &HttpPeer) -> Result<bool, String> {
     let (session, reused) = connector.get_http_session(peer).await.map_err(|error| error.to_string())?;
     let HttpSession::H1(mut session) = session else { panic!("HTTP/1.1 expected") };
-    let mut head = RequestHeader::build("GET", b"/", None).unwrap();
-    head.insert_header("Host", HOST).unwrap();
-    session.write_request_header(Box::new(head)).await.unwrap();
+    let mut header = RequestHeader::build("GET", b"/", None).unwrap();
+    header.insert_header("Host", HOST).unwrap();
+    session.write_request_header(Box::new(header)).await.unwrap();
     session.read_response().await.map_err(|error| error.to_string())?;
     session.respect_keepalive();
     while session.read_body_bytes().await.unwrap().is_some() {}
@@ -114,18 +114,18 @@ async fn a_connection_verified_with_one_ca_is_never_used_for_another() {
     let (first, second) = (one.serve(), two.serve());
     let (connector, _file) = connector(&system);
     let url = format!("https://{HOST}:{}", first.port());
-    let dial = |ca: Option<Arc<Ca>>| Dial { ca, ..Dial::default() };
-    let with = |address: SocketAddr, ca| peer(&origin(&url, true), address, &dial(ca));
+    let peer_options = |ca: Option<Arc<TrustRoots>>| PeerOptions { ca, ..PeerOptions::default() };
+    let with = |address: SocketAddr, ca| peer(&origin(&url, true), address, &peer_options(ca));
 
-    assert_eq!(ask(&connector, &with(first, Some(one.ca()))).await, Ok(false));
-    assert_eq!(ask(&connector, &with(first, Some(one.ca()))).await, Ok(true), "the same CA shares");
+    assert_eq!(request(&connector, &with(first, Some(one.ca()))).await, Ok(false));
+    assert_eq!(request(&connector, &with(first, Some(one.ca()))).await, Ok(true), "the same CA shares");
     // The same address and name with another CA, or with the system's: must dial, and must fail.
-    assert!(ask(&connector, &with(first, Some(two.ca()))).await.is_err());
-    assert!(ask(&connector, &with(first, None)).await.is_err());
-    assert_eq!(ask(&connector, &with(first, Some(one.ca()))).await, Ok(true), "its own is still there");
+    assert!(request(&connector, &with(first, Some(two.ca()))).await.is_err());
+    assert!(request(&connector, &with(first, None)).await.is_err());
+    assert_eq!(request(&connector, &with(first, Some(one.ca()))).await, Ok(true), "its own is still there");
 
-    assert_eq!(ask(&connector, &with(second, Some(two.ca()))).await, Ok(false));
-    assert!(ask(&connector, &with(second, Some(one.ca()))).await.is_err());
+    assert_eq!(request(&connector, &with(second, Some(two.ca()))).await, Ok(false));
+    assert!(request(&connector, &with(second, Some(one.ca()))).await.is_err());
 }
 
 #[tokio::test]
@@ -135,12 +135,12 @@ async fn without_the_group_key_pingora_would_reuse_it() {
     let address = one.serve();
     let (connector, _file) = connector(&system);
     let origin = origin(&format!("https://{HOST}:{}", address.port()), true);
-    let mut verified = peer(&origin, address, &Dial { ca: Some(one.ca()), ..Dial::default() });
-    let mut unverified = peer(&origin, address, &Dial::default());
+    let mut verified = peer(&origin, address, &PeerOptions { ca: Some(one.ca()), ..PeerOptions::default() });
+    let mut unverified = peer(&origin, address, &PeerOptions::default());
     verified.group_key = 0;
     unverified.group_key = 0;
-    assert_eq!(ask(&connector, &verified).await, Ok(false));
-    assert_eq!(ask(&connector, &unverified).await, Ok(true));
+    assert_eq!(request(&connector, &verified).await, Ok(false));
+    assert_eq!(request(&connector, &unverified).await, Ok(true));
 }
 
 #[tokio::test]
@@ -149,22 +149,23 @@ async fn the_certificate_must_be_for_the_host_that_was_named() {
     let address = one.serve();
     let (connector, _file) = connector(&one);
     let named = |host: &str| origin(&format!("https://{host}:{}", address.port()), true);
-    assert!(ask(&connector, &peer(&named(HOST), address, &Dial::default())).await.is_ok());
+    assert!(request(&connector, &peer(&named(HOST), address, &PeerOptions::default())).await.is_ok());
     for host in ["other.example", "127.0.0.1"] {
-        let peer = peer(&named(host), address, &Dial::default());
-        assert!(ask(&connector, &peer).await.is_err(), "{host}");
+        let peer = peer(&named(host), address, &PeerOptions::default());
+        assert!(request(&connector, &peer).await.is_err(), "{host}");
     }
 }
 
 #[tokio::test]
 async fn a_peer_without_idle_time_keeps_no_connection() {
     let one = Authority::new();
-    let (address, mut ended) = one.serve_and_tell();
+    let (address, mut ended) = one.serve_with_end_events();
     let (connector, _file) = connector(&one);
     let origin = origin(&format!("https://{HOST}:{}", address.port()), false);
-    let peer = peer(&origin, address, &Dial { idle: Duration::ZERO, ..Dial::default() });
+    let peer =
+        peer(&origin, address, &PeerOptions { idle_timeout: Duration::ZERO, ..PeerOptions::default() });
     for _ in 0..3 {
-        assert_eq!(ask(&connector, &peer).await, Ok(false));
+        assert_eq!(request(&connector, &peer).await, Ok(false));
         let ended = tokio::time::timeout(Duration::from_secs(5), ended.recv()).await;
         assert_eq!(ended, Ok(Some(())), "the connection is closed, not kept");
     }
@@ -175,14 +176,14 @@ fn everything_that_must_keep_connections_apart_is_in_the_key() {
     let address = SocketAddr::from(([1, 1, 1, 1], 443));
     let (one, two) = (Authority::new().ca(), Authority::new().ca());
     let api = origin("https://api.example.com", true);
-    let key = |origin: &Origin, dial: Dial| peer(origin, address, &dial).reuse_hash();
-    let base = || Dial::default();
+    let key = |origin: &Origin, peer_options: PeerOptions| peer(origin, address, &peer_options).reuse_hash();
+    let base = || PeerOptions::default();
     let keys = [
         key(&api, base()),
-        key(&api, Dial { protocol: Protocol::H1, ..base() }),
-        key(&api, Dial { tenant: 7, ..base() }),
-        key(&api, Dial { ca: Some(Arc::clone(&one)), ..base() }),
-        key(&api, Dial { ca: Some(two), ..base() }),
+        key(&api, PeerOptions { protocol: Protocol::H1, ..base() }),
+        key(&api, PeerOptions { tenant: 7, ..base() }),
+        key(&api, PeerOptions { ca: Some(Arc::clone(&one)), ..base() }),
+        key(&api, PeerOptions { ca: Some(two), ..base() }),
         key(&origin("https://api.example.com", false), base()),
         key(&origin("https://api2.example.com", true), base()),
         key(&origin("http://api.example.com:443", true), base()),
@@ -191,18 +192,18 @@ fn everything_that_must_keep_connections_apart_is_in_the_key() {
     let distinct: std::collections::HashSet<u64> = keys.into_iter().collect();
     assert_eq!(distinct.len(), keys.len());
     // Time-outs do not keep them apart.
-    assert_eq!(keys[0], key(&api, Dial { read: Some(Duration::from_secs(1)), ..base() }));
+    assert_eq!(keys[0], key(&api, PeerOptions { read_timeout: Some(Duration::from_secs(1)), ..base() }));
 }
 
 #[test]
 fn plain_connections_and_upgrades_speak_http_1() {
     let address = SocketAddr::from(([1, 1, 1, 1], 80));
-    let plain = peer(&origin("http://api.example.com", true), address, &Dial::default());
+    let plain = peer(&origin("http://api.example.com", true), address, &PeerOptions::default());
     assert_eq!((plain.options.alpn.get_max_http_version(), plain.is_tls()), (1, false));
-    let dial = Dial { protocol: Protocol::H1, ..Dial::default() };
-    let upgrade = peer(&origin("https://api.example.com", true), address, &dial);
+    let peer_options = PeerOptions { protocol: Protocol::H1, ..PeerOptions::default() };
+    let upgrade = peer(&origin("https://api.example.com", true), address, &peer_options);
     assert_eq!(upgrade.options.alpn.get_max_http_version(), 1);
-    let tls = peer(&origin("https://[2606:4700::1]", true), address, &Dial::default());
+    let tls = peer(&origin("https://[2606:4700::1]", true), address, &PeerOptions::default());
     assert_eq!((tls.options.alpn.get_max_http_version(), tls.options.max_h2_streams), (2, 100));
     assert_eq!(tls.sni, "2606:4700::1");
 }
@@ -211,8 +212,8 @@ fn plain_connections_and_upgrades_speak_http_1() {
 fn a_ca_file_that_is_none_is_refused() {
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     for pem in ["", "hello", broken, "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n"] {
-        assert!(Ca::from_pem(pem.as_bytes()).is_err(), "{pem}");
+        assert!(TrustRoots::from_pem(pem.as_bytes()).is_err(), "{pem}");
     }
     let two = format!("{}{}", Authority::new().pem, Authority::new().pem);
-    assert_eq!(Ca::from_pem(two.as_bytes()).unwrap().certificates.len(), 2);
+    assert_eq!(TrustRoots::from_pem(two.as_bytes()).unwrap().certificates.len(), 2);
 }

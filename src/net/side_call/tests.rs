@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-fn errand(url: &str, is_metadata: bool) -> TokenRequest {
+fn token_request(url: &str, is_metadata: bool) -> TokenRequest {
     let mut headers = HeaderMap::new();
     headers.insert("x-test", HeaderValue::from_static("1"));
     TokenRequest {
@@ -18,13 +18,13 @@ fn errand(url: &str, is_metadata: bool) -> TokenRequest {
     }
 }
 
-async fn run(errand: &TokenRequest, by_operator: bool) -> Result<TokenResponse, Failed> {
+async fn run(request: &TokenRequest, by_operator: bool) -> Result<TokenResponse, FetchError> {
     let rules = HostRules::new(&CustomHosts::default());
-    SideCalls::new(None).run(errand, by_operator, &Dns::system(), &rules).await
+    TokenHttpClient::new(None).run(request, by_operator, &Dns::system(), &rules).await
 }
 
 /// Answers one request with `answer`, and hands out what it read.
-async fn server(answer: Vec<u8>) -> (String, tokio::task::JoinHandle<String>) {
+async fn server(response: Vec<u8>) -> (String, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/token?q=canary", listener.local_addr().unwrap());
     let task = tokio::spawn(async move {
@@ -38,34 +38,34 @@ async fn server(answer: Vec<u8>) -> (String, tokio::task::JoinHandle<String>) {
                 break;
             }
         }
-        let _ = stream.write_all(&answer).await;
+        let _ = stream.write_all(&response).await;
         String::from_utf8(read).unwrap()
     });
     (url, task)
 }
 
 #[tokio::test]
-async fn it_brings_back_status_and_body_and_follows_nothing() {
-    let answer = b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 2\r\n\r\n{}";
-    let (url, server) = server(answer.to_vec()).await;
-    let brought = run(&errand(&url, true), true).await.unwrap();
-    assert_eq!((brought.status, brought.body.as_slice()), (302, b"{}".as_slice()));
-    let seen = server.await.unwrap();
-    assert!(seen.starts_with("POST /token?q=canary HTTP/1.1\r\n"), "{seen}");
-    assert!(seen.contains("x-test: 1\r\n") && seen.contains("user-agent: turnpike/"), "{seen}");
+async fn status_and_body_are_returned_and_redirects_not_followed() {
+    let response = b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 2\r\n\r\n{}";
+    let (url, server) = server(response.to_vec()).await;
+    let response = run(&token_request(&url, true), true).await.unwrap();
+    assert_eq!((response.status, response.body.as_slice()), (302, b"{}".as_slice()));
+    let received = server.await.unwrap();
+    assert!(received.starts_with("POST /token?q=canary HTTP/1.1\r\n"), "{received}");
+    assert!(received.contains("x-test: 1\r\n") && received.contains("user-agent: turnpike/"), "{received}");
 }
 
 #[tokio::test]
-async fn an_endless_answer_is_cut_off() {
-    let mut answer = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n".to_vec();
-    answer.resize(1_000_000, b'x');
-    let (url, _server) = server(answer).await;
-    let Err(Failed::Broken(why)) = run(&errand(&url, true), true).await else { panic!() };
+async fn an_oversized_response_is_an_error() {
+    let mut response = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n".to_vec();
+    response.resize(1_000_000, b'x');
+    let (url, _server) = server(response).await;
+    let Err(FetchError::Broken(why)) = run(&token_request(&url, true), true).await else { panic!() };
     assert!(why.contains("over 65536 bytes") && !why.contains("canary"), "{why}");
 }
 
 #[tokio::test]
-async fn what_may_not_be_called_is_not_called() {
+async fn forbidden_addresses_are_refused() {
     for (url, is_metadata, by_operator, wanted) in [
         // A caller borrows nothing.
         ("http://169.254.169.254/latest/api/token", true, false, "identity of the gateway's own machine"),
@@ -81,20 +81,22 @@ async fn what_may_not_be_called_is_not_called() {
         ("https://localhost/", false, false, "custom host"),
         ("https://user:canary@example.com/", false, true, "user name"),
     ] {
-        let Err(Failed::Refused(why)) = run(&errand(url, is_metadata), by_operator).await else {
+        let Err(FetchError::Refused(why)) = run(&token_request(url, is_metadata), by_operator).await else {
             panic!("{url}");
         };
         assert!(why.contains(wanted) && !why.contains("canary"), "{url}: {why}");
     }
-    let Err(Failed::Broken(why)) = run(&errand("http://example.com/?canary", true), true).await else {
+    let Err(FetchError::Broken(why)) = run(&token_request("http://example.com/?canary", true), true).await
+    else {
         panic!()
     };
     assert!(why.contains("is no metadata server"), "{why}");
 }
 
 #[tokio::test]
-async fn a_failure_tells_neither_query_nor_body() {
-    let Err(Failed::Broken(why)) = run(&errand("http://127.0.0.1:1/token?q=canary", false), true).await
+async fn an_error_shows_neither_query_nor_body() {
+    let Err(FetchError::Broken(why)) =
+        run(&token_request("http://127.0.0.1:1/token?q=canary", false), true).await
     else {
         panic!()
     };
@@ -102,18 +104,18 @@ async fn a_failure_tells_neither_query_nor_body() {
 }
 
 #[tokio::test]
-async fn the_machine_has_variables_and_files() {
+async fn variables_and_files_are_read_locally() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "token").unwrap();
-    let brought = run(&errand(&format!("file:{}", file.path().display()), true), true).await.unwrap();
-    assert_eq!((brought.status, brought.body.as_slice()), (200, b"token".as_slice()));
-    assert_eq!(run(&errand("file:/no/such/file", true), true).await.unwrap().status, 404);
-    assert_eq!(run(&errand("env:PATH", true), true).await.unwrap().status, 200);
-    assert_eq!(run(&errand("env:NO_SUCH_VARIABLE", true), true).await.unwrap().status, 404);
+    let response = run(&token_request(&format!("file:{}", file.path().display()), true), true).await.unwrap();
+    assert_eq!((response.status, response.body.as_slice()), (200, b"token".as_slice()));
+    assert_eq!(run(&token_request("file:/no/such/file", true), true).await.unwrap().status, 404);
+    assert_eq!(run(&token_request("env:PATH", true), true).await.unwrap().status, 200);
+    assert_eq!(run(&token_request("env:NO_SUCH_VARIABLE", true), true).await.unwrap().status, 404);
 }
 
 #[test]
-fn metadata_servers_are_known_by_their_address() {
+fn metadata_servers_are_recognized_by_address() {
     for (url, wanted) in [
         ("http://169.254.169.254", true),
         ("http://169.254.170.2", true),

@@ -6,50 +6,56 @@ use super::MIDDLE;
 use crate::config::balance::BalanceBy;
 use crate::route::pick;
 use crate::route::plan::{self, Plan};
-use crate::route::tree::Group;
-use crate::route::world::World;
+use crate::route::tree::TargetGroup;
+use crate::route::world::RoutingEnv;
 use std::time::Duration;
 
 /// Above so many targets the pairs of `least_latency` are not added up.
-const MOST_PAIRED: usize = 100;
+const MAX_PAIRED: usize = 100;
 
 /// The chance of each child, 0 to 1; empty where it is not told. What sticks is not counted in.
-pub(super) fn chances(group: &Group, by: BalanceBy, plan: &Plan, world: &dyn World) -> Vec<f64> {
-    let usable = usable(group, plan, world);
+pub(super) fn probabilities(
+    group: &TargetGroup,
+    by: BalanceBy,
+    plan: &Plan,
+    env: &dyn RoutingEnv,
+) -> Vec<f64> {
+    let usable = usable_members(group, plan, env);
     let shares = |barred: Option<usize>| {
-        let weight = |(index, child): (usize, &crate::route::tree::Child)| {
+        let weight = |(index, member): (usize, &crate::route::tree::Member)| {
             let counts = barred != Some(index) && usable.get(index).copied().unwrap_or_default();
-            if counts { child.weight } else { 0.0 }
+            if counts { member.weight } else { 0.0 }
         };
-        normal(group.children.iter().enumerate().map(weight).collect())
+        normalized(group.members.iter().enumerate().map(weight).collect())
     };
     match by {
         BalanceBy::Weight => shares(None),
         BalanceBy::Price => {
-            let prices: Vec<f64> = group.children.iter().map(|child| child.price).collect();
-            let may = |index: usize| usable.get(index).copied().unwrap_or_default();
-            let lowest = (0..prices.len()).filter(|index| may(*index)).filter_map(|index| prices.get(index));
+            let prices: Vec<f64> = group.members.iter().map(|member| member.price).collect();
+            let eligible = |index: usize| usable.get(index).copied().unwrap_or_default();
+            let lowest =
+                (0..prices.len()).filter(|index| eligible(*index)).filter_map(|index| prices.get(index));
             let lowest = lowest.copied().min_by(f64::total_cmp).unwrap_or_default();
-            let is = |(index, price): (usize, &f64)| {
-                if may(index) && price.total_cmp(&lowest).is_eq() { 1.0 } else { 0.0 }
+            let share = |(index, price): (usize, &f64)| {
+                if eligible(index) && price.total_cmp(&lowest).is_eq() { 1.0 } else { 0.0 }
             };
-            normal(prices.iter().enumerate().map(is).collect())
+            normalized(prices.iter().enumerate().map(share).collect())
         }
-        BalanceBy::LeastLatency if group.children.len() > MOST_PAIRED => Vec::new(),
+        BalanceBy::LeastLatency if group.members.len() > MAX_PAIRED => Vec::new(),
         BalanceBy::LeastLatency => {
             let quick: Vec<Duration> =
-                group.children.iter().map(|child| plan::latency(&child.branch, world)).collect();
+                group.members.iter().map(|member| plan::latency(&member.node, env)).collect();
             paired(&shares(None), &quick, &shares)
         }
     }
 }
 
 /// The two that a draw in the middle gives.
-pub(super) fn pair(group: &Group, plan: &Plan, world: &dyn World) -> Option<(usize, Option<usize>)> {
-    let usable = usable(group, plan, world);
-    let weights: Vec<f64> = group.children.iter().map(|child| child.weight).collect();
-    let may = |index: usize| usable.get(index).copied().unwrap_or_default();
-    pick::two_of(&weights, &may, MIDDLE, MIDDLE)
+pub(super) fn pair(group: &TargetGroup, plan: &Plan, env: &dyn RoutingEnv) -> Option<(usize, Option<usize>)> {
+    let usable = usable_members(group, plan, env);
+    let weights: Vec<f64> = group.members.iter().map(|member| member.weight).collect();
+    let eligible = |index: usize| usable.get(index).copied().unwrap_or_default();
+    pick::power_of_two(&weights, &eligible, MIDDLE, MIDDLE)
 }
 
 /// To three digits after the point.
@@ -59,29 +65,29 @@ pub(super) fn rounded(chance: f64) -> f64 {
 
 /// Each is drawn first, then each other one, and the quicker is taken.
 fn paired(first: &[f64], quick: &[Duration], shares: &dyn Fn(Option<usize>) -> Vec<f64>) -> Vec<f64> {
-    let mut chances = vec![0.0; first.len()];
+    let mut probabilities = vec![0.0; first.len()];
     for (one, chance) in first.iter().enumerate().filter(|(_, chance)| **chance > 0.0) {
         let second = shares(Some(one));
         let alone = second.iter().all(|share| *share == 0.0);
-        if alone && let Some(sum) = chances.get_mut(one) {
+        if alone && let Some(sum) = probabilities.get_mut(one) {
             *sum += chance;
         }
         for (other, share) in second.iter().enumerate() {
             let winner = if quick.get(other) < quick.get(one) { other } else { one };
-            if let Some(sum) = chances.get_mut(winner) {
+            if let Some(sum) = probabilities.get_mut(winner) {
                 *sum += chance * share;
             }
         }
     }
-    chances
+    probabilities
 }
 
-fn usable(group: &Group, plan: &Plan, world: &dyn World) -> Vec<bool> {
-    group.children.iter().map(|child| plan.is_usable(&child.branch, world)).collect()
+fn usable_members(group: &TargetGroup, plan: &Plan, env: &dyn RoutingEnv) -> Vec<bool> {
+    group.members.iter().map(|member| plan.is_usable(&member.node, env)).collect()
 }
 
 /// Parts of one; all zero where there is nothing to share.
-fn normal(weights: Vec<f64>) -> Vec<f64> {
+fn normalized(weights: Vec<f64>) -> Vec<f64> {
     let heaviest = weights.iter().copied().fold(0.0, f64::max);
     if heaviest == 0.0 {
         return weights;

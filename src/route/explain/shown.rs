@@ -6,29 +6,29 @@ use super::chance;
 use crate::config::balance::BalanceBy;
 use crate::config::rescue::{Hedge, StreamRescue};
 use crate::config::strategy::Mode;
-use crate::route::leaf::Leaf;
-use crate::route::patience::Patience;
-use crate::route::plan::{Plan, listed};
+use crate::route::leaf::Target;
+use crate::route::patience::Deadlines;
+use crate::route::plan::{Plan, fallback_statuses};
 use crate::route::retry;
-use crate::route::tree::{Branch, Choose, Group, Tree};
-use crate::route::world::World;
-use crate::state::targets::Standing;
+use crate::route::tree::{CompiledConfig, GroupStrategy, Node, TargetGroup};
+use crate::route::world::RoutingEnv;
+use crate::state::targets::CircuitStatus;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// A target or a group of them.
 #[derive(Debug, Serialize)]
-pub struct Node {
+pub struct NodeView {
     pub index: String,
     #[serde(flatten)]
-    member: Option<Member>,
+    member: Option<MemberView>,
     #[serde(flatten)]
-    what: What,
+    what: NodeDetail,
 }
 
 /// What it is to the group above it.
 #[derive(Debug, Serialize)]
-struct Member {
+struct MemberView {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,42 +40,42 @@ struct Member {
     chance: Option<f64>,
     /// What a fallback goes on at: a list, or `not_2xx`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    on_status_codes: Option<Codes>,
+    on_status_codes: Option<StatusCodes>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Codes {
+enum StatusCodes {
     Listed(Vec<u16>),
-    Usual(&'static str),
+    Default(&'static str),
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum What {
-    Group(Box<Shared>),
-    Target(Box<Target>),
+enum NodeDetail {
+    Group(Box<GroupDetail>),
+    TargetDetail(Box<TargetDetail>),
 }
 
 /// A group.
 #[derive(Debug, Serialize)]
-struct Shared {
+struct GroupDetail {
     mode: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sticky_seconds: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    conditions: Vec<Condition>,
+    conditions: Vec<ConditionView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    hedge: Option<Hedged>,
-    targets: Vec<Node>,
+    hedge: Option<HedgeView>,
+    targets: Vec<NodeView>,
 }
 
 #[derive(Debug, Serialize)]
-struct Condition {
+struct ConditionView {
     /// Keys and operators, without operands.
     asks: Vec<String>,
     holds: bool,
@@ -83,28 +83,28 @@ struct Condition {
 }
 
 #[derive(Debug, Serialize)]
-struct Hedged {
+struct HedgeView {
     after_ms: u64,
     max_extra_ratio: f64,
 }
 
 /// A target.
 #[derive(Debug, Serialize)]
-struct Target {
+struct TargetDetail {
     provider: &'static str,
     slug: Option<String>,
     model: Option<String>,
     /// `None`: the operator's own.
     host: Option<String>,
-    retry: Retry,
-    time_limits: Limits,
+    retry: RetryView,
+    time_limits: TimeoutsView,
     stream_rescue: &'static str,
-    breaker: Option<Breaker>,
+    breaker: Option<BreakerView>,
     latency_ms: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
-struct Retry {
+struct RetryView {
     attempts: u32,
     on_status_codes: Vec<u16>,
     use_retry_after_headers: bool,
@@ -115,14 +115,14 @@ struct Retry {
 
 /// The limits in force, by whether another target is left to go to.
 #[derive(Debug, Serialize)]
-struct Limits {
-    another_left: Waits,
-    none_left: Waits,
+struct TimeoutsView {
+    another_left: Timeouts,
+    none_left: Timeouts,
 }
 
 /// Milliseconds; `None`: no limit.
 #[derive(Debug, Serialize)]
-struct Waits {
+struct Timeouts {
     connect_ms: u64,
     first_byte_ms: Option<u64>,
     first_token_ms: Option<u64>,
@@ -132,7 +132,7 @@ struct Waits {
 }
 
 #[derive(Debug, Serialize)]
-struct Breaker {
+struct BreakerView {
     state: &'static str,
     failure_threshold: u32,
     cooldown_ms: u64,
@@ -141,147 +141,158 @@ struct Breaker {
 }
 
 /// What a tree is told with.
-pub(super) struct Showing<'a> {
+pub(super) struct ViewBuilder<'a> {
     /// After its first choice.
     pub plan: &'a Plan,
-    pub world: &'a dyn World,
+    pub env: &'a dyn RoutingEnv,
     /// The settings' limit for a connection.
-    pub connect: Duration,
+    pub connect_timeout: Duration,
     pub streamed: bool,
     pub now: Instant,
 }
 
-impl Showing<'_> {
-    pub fn tree(&self, tree: &Tree) -> Node {
-        self.node(tree.root(), None)
+impl ViewBuilder<'_> {
+    pub fn tree(&self, config: &CompiledConfig) -> NodeView {
+        self.node(config.root(), None)
     }
 
-    fn node(&self, branch: &Branch, member: Option<Member>) -> Node {
-        let what = match branch {
-            Branch::Leaf(leaf) => What::Target(Box::new(self.target(leaf))),
-            Branch::Group(group) => What::Group(Box::new(self.group(group))),
+    fn node(&self, node: &Node, member: Option<MemberView>) -> NodeView {
+        let what = match node {
+            Node::Target(target) => NodeDetail::TargetDetail(Box::new(self.target(target))),
+            Node::Group(group) => NodeDetail::Group(Box::new(self.group(group))),
         };
-        Node { index: branch.index().to_owned(), member, what }
+        NodeView { index: node.path().to_owned(), member, what }
     }
 
-    fn group(&self, group: &Group) -> Shared {
-        let at = |child: usize| group.children.get(child).map(|child| child.branch.index().to_owned());
-        let mut shown = Shared {
-            mode: mode(&group.choose).as_str(),
+    fn group(&self, group: &TargetGroup) -> GroupDetail {
+        let at = |child: usize| group.members.get(child).map(|child| child.node.path().to_owned());
+        let mut view = GroupDetail {
+            mode: mode(&group.strategy).as_str(),
             by: None,
             sticky_seconds: None,
             conditions: Vec::new(),
             default: None,
             hedge: group
                 .hedge
-                .map(|Hedge { after_ms, max_extra_ratio }| Hedged { after_ms, max_extra_ratio }),
-            targets: Vec::with_capacity(group.children.len()),
+                .map(|Hedge { after_ms, max_extra_ratio }| HedgeView { after_ms, max_extra_ratio }),
+            targets: Vec::with_capacity(group.members.len()),
         };
         let mut chances = None;
-        match &group.choose {
-            Choose::First | Choose::InOrder => {}
-            Choose::Balance { by, sticky } => {
-                shown.by = word(&BalanceBy::VARIANTS, by);
-                shown.sticky_seconds = sticky.as_ref().map(|sticky| sticky.ttl);
-                chances = Some(chance::chances(group, *by, self.plan, self.world));
+        match &group.strategy {
+            GroupStrategy::Single | GroupStrategy::Fallback => {}
+            GroupStrategy::LoadBalance { by, sticky } => {
+                view.by = name_in_table(&BalanceBy::VARIANTS, by);
+                view.sticky_seconds = sticky.as_ref().map(|sticky| sticky.ttl);
+                chances = Some(chance::probabilities(group, *by, self.plan, self.env));
             }
-            Choose::Conditional { rules, default } => {
-                shown.default = at(*default);
-                shown.conditions = rules
+            GroupStrategy::Conditional { rules, default } => {
+                view.default = at(*default);
+                view.conditions = rules
                     .iter()
-                    .map(|(query, child)| Condition {
+                    .map(|(query, index)| ConditionView {
                         asks: query.describe(),
-                        holds: self.world.holds(query),
-                        then: at(*child).unwrap_or_default(),
+                        holds: self.env.matches(query),
+                        then: at(*index).unwrap_or_default(),
                     })
                     .collect();
             }
         }
-        for (number, child) in group.children.iter().enumerate() {
+        for (number, member) in group.members.iter().enumerate() {
             let chance = chances.as_ref().and_then(|chances| chances.get(number)).copied();
-            let member = self.member(group, number, chance.map(chance::rounded));
-            shown.targets.push(self.node(&child.branch, member));
+            let member_view = self.member(group, number, chance.map(chance::rounded));
+            view.targets.push(self.node(&member.node, member_view));
         }
-        shown
+        view
     }
 
-    fn member(&self, group: &Group, number: usize, chance: Option<f64>) -> Option<Member> {
-        let child = group.children.get(number)?;
-        let codes = || match listed(group, number) {
-            Some(list) => Codes::Listed(list.to_vec()),
-            None => Codes::Usual("not_2xx"),
+    fn member(&self, group: &TargetGroup, number: usize, chance: Option<f64>) -> Option<MemberView> {
+        let member = group.members.get(number)?;
+        let codes = || match fallback_statuses(group, number) {
+            Some(list) => StatusCodes::Listed(list.to_vec()),
+            None => StatusCodes::Default("not_2xx"),
         };
-        let balanced = matches!(group.choose, Choose::Balance { .. });
-        Some(Member {
-            name: child.name.clone(),
-            weight: balanced.then_some(child.weight),
-            price: Some(child.price).filter(|price| price.is_finite()),
+        let balanced = matches!(group.strategy, GroupStrategy::LoadBalance { .. });
+        Some(MemberView {
+            name: member.name.clone(),
+            weight: balanced.then_some(member.weight),
+            price: Some(member.price).filter(|price| price.is_finite()),
             chance,
-            on_status_codes: matches!(group.choose, Choose::InOrder).then(codes),
+            on_status_codes: matches!(group.strategy, GroupStrategy::Fallback).then(codes),
         })
     }
 
-    fn target(&self, leaf: &Leaf) -> Target {
-        let operators = leaf.slug.is_some() || (leaf.origin.trusted && leaf.account.custom_host.is_some());
-        let retry::Rules { attempts, statuses, keeps_hints, backoff, max_backoff, budget } = &leaf.retry;
-        let breaker = leaf.breaker.as_ref().map(|rules| Breaker {
-            state: match self.world.standing(leaf) {
-                Standing::Closed => "closed",
-                Standing::HalfOpen => "half_open",
-                Standing::Open { .. } => "open",
+    fn target(&self, target: &Target) -> TargetDetail {
+        let operators =
+            target.slug.is_some() || (target.origin.trusted && target.account.custom_host.is_some());
+        let retry::RetryPolicy {
+            attempts,
+            statuses,
+            honours_retry_after: keeps_hints,
+            backoff,
+            max_backoff,
+            budget,
+        } = &target.retry;
+        let breaker = target.breaker.as_ref().map(|policy| BreakerView {
+            state: match self.env.circuit(target) {
+                CircuitStatus::Closed => "closed",
+                CircuitStatus::HalfOpen => "half_open",
+                CircuitStatus::Open { .. } => "open",
             },
-            failure_threshold: rules.threshold,
-            cooldown_ms: millis(rules.cooldown),
-            failure_status_codes: rules.statuses.clone(),
+            failure_threshold: policy.threshold,
+            cooldown_ms: millis(policy.cooldown),
+            failure_status_codes: policy.statuses.clone(),
         });
-        Target {
-            provider: leaf.provider.id(),
-            slug: leaf.slug.clone(),
-            model: leaf.model().map(str::to_owned),
-            host: (!operators).then(|| leaf.origin.authority().to_owned()),
-            retry: Retry {
+        TargetDetail {
+            provider: target.provider.id(),
+            slug: target.slug.clone(),
+            model: target.model().map(str::to_owned),
+            host: (!operators).then(|| target.origin.authority().to_owned()),
+            retry: RetryView {
                 attempts: *attempts,
-                on_status_codes: statuses.clone().unwrap_or_else(|| retry::STATUSES.to_vec()),
+                on_status_codes: statuses.clone().unwrap_or_else(|| retry::DEFAULT_STATUSES.to_vec()),
                 use_retry_after_headers: *keeps_hints,
                 backoff_ms: millis(*backoff),
                 max_backoff_ms: millis(*max_backoff),
                 budget_ms: millis(*budget),
             },
-            time_limits: Limits { another_left: self.waits(leaf, true), none_left: self.waits(leaf, false) },
-            stream_rescue: leaf
+            time_limits: TimeoutsView {
+                another_left: self.timeouts(target, true),
+                none_left: self.timeouts(target, false),
+            },
+            stream_rescue: target
                 .rescue
-                .and_then(|rescue| word(&StreamRescue::VARIANTS, &rescue))
+                .and_then(|rescue| name_in_table(&StreamRescue::VARIANTS, &rescue))
                 .unwrap_or("resume"),
             breaker,
-            latency_ms: self.world.latency(leaf).map(millis),
+            latency_ms: self.env.latency(target).map(millis),
         }
     }
 
-    fn waits(&self, leaf: &Leaf, has_other: bool) -> Waits {
-        let patience = Patience::of(leaf, self.now, has_other, self.streamed);
-        let connect = leaf.time_limits.connect.filter(|ms| *ms > 0);
-        Waits {
-            connect_ms: connect.unwrap_or_else(|| millis(self.connect)),
-            first_byte_ms: patience.first_byte.map(millis),
-            first_token_ms: patience.first_token.map(millis),
-            gap_ms: patience.gap.map(millis),
-            total_ms: patience.total.map(|at| millis(at.saturating_duration_since(self.now))),
-            heartbeat_ms: patience.heartbeat.map(millis),
+    fn timeouts(&self, target: &Target, has_other: bool) -> Timeouts {
+        let deadlines = Deadlines::new(target, self.now, has_other, self.streamed);
+        let connect_timeout = target.time_limits.connect.filter(|ms| *ms > 0);
+        Timeouts {
+            connect_ms: connect_timeout.unwrap_or_else(|| millis(self.connect_timeout)),
+            first_byte_ms: deadlines.header_timeout.map(millis),
+            first_token_ms: deadlines.first_token_timeout.map(millis),
+            gap_ms: deadlines.idle_timeout.map(millis),
+            total_ms: deadlines.total_deadline.map(|at| millis(at.saturating_duration_since(self.now))),
+            heartbeat_ms: deadlines.heartbeat.map(millis),
         }
     }
 }
 
-fn mode(choose: &Choose) -> Mode {
-    match choose {
-        Choose::First => Mode::Single,
-        Choose::InOrder => Mode::Fallback,
-        Choose::Balance { .. } => Mode::LoadBalance,
-        Choose::Conditional { .. } => Mode::Conditional,
+fn mode(strategy: &GroupStrategy) -> Mode {
+    match strategy {
+        GroupStrategy::Single => Mode::Single,
+        GroupStrategy::Fallback => Mode::Fallback,
+        GroupStrategy::LoadBalance { .. } => Mode::LoadBalance,
+        GroupStrategy::Conditional { .. } => Mode::Conditional,
     }
 }
 
-fn word<T: PartialEq>(words: &[(&'static str, T)], of: &T) -> Option<&'static str> {
-    words.iter().find(|(_, known)| known == of).map(|(word, _)| *word)
+fn name_in_table<T: PartialEq>(table: &[(&'static str, T)], wanted: &T) -> Option<&'static str> {
+    table.iter().find(|(_, value)| value == wanted).map(|(name_in_table, _)| *name_in_table)
 }
 
 fn millis(time: Duration) -> u64 {

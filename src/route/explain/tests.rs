@@ -1,6 +1,6 @@
 //! What is told of configs, as tables.
 
-use super::{Explained, explain, without_values};
+use super::{Explanation, explain, without_values};
 use crate::api::body::Body;
 use crate::api::operation::Operation;
 use crate::config::Checks;
@@ -8,7 +8,7 @@ use crate::config::headers::GatewayHeaders;
 use crate::net::custom_host::HostRules;
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
-use crate::route::tests::{Made, target};
+use crate::route::tests::{TestEnv, target};
 use crate::settings::Settings;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
@@ -18,27 +18,32 @@ const BODY: &str = r#"{"model":"gpt-4o","messages":[{"role":"user","content":"ca
 const STREAM: &str = r#"{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"canary"}]}"#;
 
 /// The explanation of a chat with this config, as JSON.
-fn told(config: &str, body: &str, world: &Made) -> Value {
+fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
     let sources = crate::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
     let settings = Settings::parse("", &sources, &checks).unwrap();
     let hosts = HostRules::new(&settings.custom_hosts);
     let mut headers = HeaderMap::new();
     headers.insert("x-gateway-config", config.parse().unwrap());
-    let asked = GatewayHeaders::read(&headers, &settings.header_prefixes).unwrap();
-    let sources =
-        Sources { settings: &settings, hosts: &hosts, asked: &asked, bearer: None, model_slug: None };
+    let gateway_headers = GatewayHeaders::read(&headers, &settings.header_prefixes).unwrap();
+    let sources = Sources {
+        settings: &settings,
+        hosts: &hosts,
+        gateway_headers: &gateway_headers,
+        bearer: None,
+        model_slug: None,
+    };
     let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
     let uri = Uri::from_static("/v1/chat/completions");
     let request = Request::new(Operation::ChatCompletions, Method::POST, uri, 4, Some(body));
-    let explained: Explained = explain(&sources, &request, world, world.now());
+    let explained: Explanation = explain(&sources, &request, env, env.now());
     serde_json::to_value(explained).unwrap()
 }
 
 /// What follows one sort of failure, in short: `0 retry 0-1000, 1 next`.
-fn walked(told: &Value, when: &str) -> String {
-    let walks = told["then"].as_array().unwrap();
-    let Some(walk) = walks.iter().find(|walk| walk["when"] == when) else { return "-".to_owned() };
+fn failure_path(explanation: &Value, when: &str) -> String {
+    let paths = explanation["then"].as_array().unwrap();
+    let Some(path) = paths.iter().find(|path| path["when"] == when) else { return "-".to_owned() };
     let one = |step: &Value| {
         let index = step["index"].as_str().unwrap();
         let short = index.replace("config", "").replace(".targets[", ".").replace(']', "");
@@ -48,7 +53,7 @@ fn walked(told: &Value, when: &str) -> String {
         };
         format!("{} {}{wait}", short.trim_start_matches('.'), step["why"].as_str().unwrap())
     };
-    walk["tries"].as_array().unwrap().iter().map(one).collect::<Vec<_>>().join(", ")
+    path["tries"].as_array().unwrap().iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn group(mode: &str, more: &str, targets: &[&str]) -> String {
@@ -57,7 +62,7 @@ fn group(mode: &str, more: &str, targets: &[&str]) -> String {
 }
 
 #[test]
-fn what_follows_each_failure_is_told_with_its_waits() {
+fn each_failure_path_is_listed_with_its_waits() {
     let fallback = group("fallback", "", &["", ""]).replacen('{', r#"{"retry":{"attempts":2},"#, 1);
     let single = r#"{"provider":"openai","api_key":"k","retry":{"attempts":1,"on_status_codes":[408]}}"#;
     let twice = "retry 0-1000, 0 retry 0-2000, 1 next, 1 retry 0-1000, 1 retry 0-2000";
@@ -75,26 +80,30 @@ fn what_follows_each_failure_is_told_with_its_waits() {
         (single, "timeout", " retry 0-1000".to_owned()),
         (single, "429", String::new()),
     ] {
-        assert_eq!(walked(&told(config, STREAM, &Made::default()), when), wanted, "{when} {config}");
+        assert_eq!(
+            failure_path(&explained(config, STREAM, &TestEnv::default()), when),
+            wanted,
+            "{when} {config}"
+        );
     }
     // Nothing that is not streamed is cut after its first token; and a rescue may be off.
-    assert_eq!(walked(&told(&fallback, BODY, &Made::default()), "cut"), "-");
+    assert_eq!(failure_path(&explained(&fallback, BODY, &TestEnv::default()), "cut"), "-");
     let off = fallback.replacen('{', r#"{"stream_rescue":"off","#, 1);
-    assert_eq!(walked(&told(&off, STREAM, &Made::default()), "cut"), "");
+    assert_eq!(failure_path(&explained(&off, STREAM, &TestEnv::default()), "cut"), "");
 }
 
 #[test]
-fn a_walk_without_an_end_is_cut_short() {
+fn a_long_failure_path_is_truncated() {
     let many =
         r#"{"provider":"openai","api_key":"k","retry":{"attempts":4000,"backoff_ms":1,"max_backoff_ms":1}}"#;
-    let told = told(many, BODY, &Made::default());
-    let walk = &told["then"][0];
-    assert_eq!((walk["tries"].as_array().unwrap().len(), &walk["more"]), (100, &json!(true)));
+    let explanation = explained(many, BODY, &TestEnv::default());
+    let path = &explanation["then"][0];
+    assert_eq!((path["tries"].as_array().unwrap().len(), &path["more"]), (100, &json!(true)));
 }
 
 #[test]
-fn the_first_choice_comes_with_its_reason() {
-    let open = |index: &str| Made::default().opened(index, 10);
+fn the_first_choice_has_a_reason() {
+    let open = |index: &str| TestEnv::default().opened(index, 10);
     let fallback =
         group("fallback", r#","cb_config":{"failure_threshold":1,"cooldown_interval":30000}"#, &["", ""]);
     let weights = group("loadbalance", "", &[r#""weight":7"#, r#""weight":3"#]);
@@ -109,9 +118,9 @@ fn the_first_choice_comes_with_its_reason() {
         r#","conditions":[{"query":{"metadata.tier":{"$eq":"canary"},"$or":[{"headers.x-a":"canary"}]},"then":"b"}],"default":"a""#,
         &[r#""name":"a""#, r#""name":"b""#],
     );
-    let measured = Made::default().measured("config.targets[0]", 900).measured("config.targets[1]", 80);
-    for (config, world, index, why, because) in [
-        (&fallback, Made::default(), 0, "first", "the first in order"),
+    let measured = TestEnv::default().measured("config.targets[0]", 900).measured("config.targets[1]", 80);
+    for (config, env, index, why, because) in [
+        (&fallback, TestEnv::default(), 0, "first", "the first in order"),
         (
             &fallback,
             open("config.targets[0]"),
@@ -119,10 +128,10 @@ fn the_first_choice_comes_with_its_reason() {
             "first",
             "the first in order; config.targets[0] skipped: its circuit is open",
         ),
-        (&weights, Made::default(), 0, "weight", "drawn by weight: 0.7 of 1"),
+        (&weights, TestEnv::default(), 0, "weight", "drawn by weight: 0.7 of 1"),
         (
             &price,
-            Made::default(),
+            TestEnv::default(),
             1,
             "price",
             "the lowest price: 3 US dollars per million tokens, in and out",
@@ -134,27 +143,27 @@ fn the_first_choice_comes_with_its_reason() {
             "latency",
             "the quicker of two drawn by weight: 80 ms against 900 ms of config.targets[0]",
         ),
-        (&condition, Made::default(), 0, "default", "no condition holds"),
+        (&condition, TestEnv::default(), 0, "default", "no condition holds"),
         (
             &condition,
-            Made::default().holding(),
+            TestEnv::default().matching(),
             1,
             "condition",
             "condition 0 holds: metadata.tier $eq, headers.x-a $eq",
         ),
-        (&group("single", "", &["", ""]), Made::default(), 0, "only", "single takes the first target"),
+        (&group("single", "", &["", ""]), TestEnv::default(), 0, "only", "single takes the first target"),
     ] {
-        let told = told(config, BODY, &world);
+        let explanation = explained(config, BODY, &env);
         let at = format!("config.targets[{index}]");
         let wanted = json!({"index": at, "why": why, "because": [format!("config: {at}: {because}")]});
-        assert_eq!(told["first"], wanted, "{config}");
-        assert!(!told.to_string().contains("canary"), "{told}");
+        assert_eq!(explanation["first"], wanted, "{config}");
+        assert!(!explanation.to_string().contains("canary"), "{explanation}");
     }
 }
 
 #[test]
-fn chances_add_up() {
-    let least = |weights: &[u32]| {
+fn probabilities_add_up() {
+    let least_latency = |weights: &[u32]| {
         let targets: Vec<String> = weights.iter().map(|weight| format!(r#""weight":{weight}"#)).collect();
         group(
             "loadbalance",
@@ -162,16 +171,16 @@ fn chances_add_up() {
             &targets.iter().map(String::as_str).collect::<Vec<_>>(),
         )
     };
-    let quick = || Made::default().measured("config.targets[0]", 900).measured("config.targets[1]", 80);
-    for (config, world, wanted) in [
-        (group("loadbalance", "", &["", "", r#""weight":2"#]), Made::default(), [0.25, 0.25, 0.5]),
-        (group("loadbalance", "", &["", r#""weight":0"#, ""]), Made::default(), [0.5, 0.0, 0.5]),
+    let quick = || TestEnv::default().measured("config.targets[0]", 900).measured("config.targets[1]", 80);
+    for (config, env, wanted) in [
+        (group("loadbalance", "", &["", "", r#""weight":2"#]), TestEnv::default(), [0.25, 0.25, 0.5]),
+        (group("loadbalance", "", &["", r#""weight":0"#, ""]), TestEnv::default(), [0.5, 0.0, 0.5]),
         // The third was never measured, and counts as quick; of the first two the second wins.
-        (least(&[1, 1, 1]), quick(), [0.0, 0.333, 0.667]),
-        (least(&[1, 1, 0]), quick(), [0.0, 1.0, 0.0]),
+        (least_latency(&[1, 1, 1]), quick(), [0.0, 0.333, 0.667]),
+        (least_latency(&[1, 1, 0]), quick(), [0.0, 1.0, 0.0]),
     ] {
-        let told = told(&config, BODY, &world);
-        let chances: Vec<f64> = told["tree"]["targets"]
+        let explanation = explained(&config, BODY, &env);
+        let chances: Vec<f64> = explanation["tree"]["targets"]
             .as_array()
             .unwrap()
             .iter()
@@ -182,16 +191,16 @@ fn chances_add_up() {
 }
 
 #[test]
-fn the_tree_tells_what_is_in_force() {
+fn the_tree_shows_the_effective_policies() {
     let config = r#"{"strategy":{"mode":"fallback","on_status_codes":[429]},"time_limits":{"gap_ms":0,"total_ms":60000},
         "targets":[{"provider":"openai","api_key":"canary-key","override_params":{"model":"gpt-4o-mini"},
           "cb_config":{"failure_threshold":3,"cooldown_interval":30000},"retry":{"attempts":2,"on_status_codes":[500]}},
           {"provider":"openai","api_key":"canary-key","custom_host":"https://models.example.com/v1"}]}"#
         .replace('\n', " ");
-    let world = Made::default().opened("config.targets[0]", 5).measured("config.targets[0]", 120);
-    let told = told(&config, BODY, &world);
-    let first = &told["tree"]["targets"][0];
-    assert_eq!(told["tree"]["mode"], "fallback");
+    let env = TestEnv::default().opened("config.targets[0]", 5).measured("config.targets[0]", 120);
+    let explanation = explained(&config, BODY, &env);
+    let first = &explanation["tree"]["targets"][0];
+    assert_eq!(explanation["tree"]["mode"], "fallback");
     for (field, wanted) in [
         ("provider", json!("openai")),
         ("slug", json!(null)),
@@ -221,15 +230,15 @@ fn the_tree_tells_what_is_in_force() {
         (&limits["another_left"]["gap_ms"], &limits["none_left"]["total_ms"]),
         (&json!(null), &json!(60000))
     );
-    assert_eq!(told["tree"]["targets"][1]["host"], "models.example.com");
-    assert!(!told.to_string().contains("canary"), "{told}");
+    assert_eq!(explanation["tree"]["targets"][1]["host"], "models.example.com");
+    assert!(!explanation.to_string().contains("canary"), "{explanation}");
 }
 
 #[test]
-fn the_request_is_told_without_its_words() {
+fn the_request_is_shown_without_its_content() {
     let direct = r#"{"provider":"openai","api_key":"k"}"#;
     let anthropic = r#"{"provider":"anthropic","api_key":"k"}"#;
-    for (config, body, path, translated, sent, way) in [
+    for (config, body, path, translated, sent, transport) in [
         (direct, BODY, "/v1/chat/completions", false, "as_written", "orchestrated"),
         (direct, STREAM, "/v1/chat/completions", false, "as_written", "orchestrated"),
         (
@@ -242,30 +251,30 @@ fn the_request_is_told_without_its_words() {
         ),
         (anthropic, BODY, "/v1/messages", true, "changed", "orchestrated"),
     ] {
-        let told = told(config, body, &Made::default());
-        let request = &told["request"];
+        let explanation = explained(config, body, &TestEnv::default());
+        let request = &explanation["request"];
         assert_eq!(
             (&request["path"], &request["translated"], &request["body"], &request["way"]),
-            (&json!(path), &json!(translated), &json!(sent), &json!(way)),
-            "{config} {told}"
+            (&json!(path), &json!(translated), &json!(sent), &json!(transport)),
+            "{config} {explanation}"
         );
-        assert_eq!(told["problems"], json!([]));
-        assert!(!told.to_string().contains("canary"), "{told}");
+        assert_eq!(explanation["problems"], json!([]));
+        assert!(!explanation.to_string().contains("canary"), "{explanation}");
     }
 }
 
 #[test]
-fn what_cannot_be_is_a_problem() {
+fn invalid_requests_are_problems() {
     // What the first target cannot do: the attempt cannot be made, and the next one is asked.
     let fallback = r#"{"strategy":{"mode":"fallback"},"targets":[{"provider":"anthropic","api_key":"k"},{"provider":"openai","api_key":"k"}]}"#;
     let two = BODY.replacen('{', r#"{"n":2,"#, 1);
-    let unfit = told(fallback, &two, &Made::default());
-    assert_eq!(unfit["request"]["error"]["status"], 400, "{unfit}");
-    assert_eq!(walked(&unfit, "cannot_be_made"), "1 next");
-    let wrong = told(
+    let unsupported = explained(fallback, &two, &TestEnv::default());
+    assert_eq!(unsupported["request"]["error"]["status"], 400, "{unsupported}");
+    assert_eq!(failure_path(&unsupported, "cannot_be_made"), "1 next");
+    let wrong = explained(
         r#"{"provider":"openai","api_key":"k","weight":"x","retry":{"attempts":-1}}"#,
         BODY,
-        &Made::default(),
+        &TestEnv::default(),
     );
     let paths: Vec<&Value> =
         wrong["problems"].as_array().unwrap().iter().map(|problem| &problem["path"]).collect();
@@ -274,7 +283,7 @@ fn what_cannot_be_is_a_problem() {
         (vec![&json!("weight"), &json!("retry.attempts")], None),
         "{wrong}"
     );
-    let unruly = told(r#"{"provider":"openai","api_key":"k"}"#, r#"{"model":"m"}"#, &Made::default());
+    let unruly = explained(r#"{"provider":"openai","api_key":"k"}"#, r#"{"model":"m"}"#, &TestEnv::default());
     assert_eq!(
         (&unruly["problems"][0]["path"], &unruly["problems"][0]["status"]),
         (&json!("messages"), &json!(400))
@@ -283,13 +292,13 @@ fn what_cannot_be_is_a_problem() {
 }
 
 #[test]
-fn the_callers_query_keeps_its_values() {
-    for (path, asked, wanted) in [
+fn values_of_the_client_query_are_hidden() {
+    for (path, client_query, wanted) in [
         ("/a", None, "/a"),
         ("/a?alt=sse", None, "/a?alt=sse"),
         ("/a?alt=sse&key=canary", Some("key=canary"), "/a?alt=sse&key=..."),
         ("/a?b&b=1", Some("b"), "/a?b&b=..."),
     ] {
-        assert_eq!(without_values(path, asked), wanted);
+        assert_eq!(without_values(path, client_query), wanted);
     }
 }

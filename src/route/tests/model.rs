@@ -3,38 +3,38 @@
 //! The model does not walk: it writes down the whole order of tries for a tree and crosses out what outcomes
 //! forbid. Load balancing and conditions are left out: they only choose.
 
-use super::{Made, target, walk};
+use super::{TestEnv, run_plan, target};
 use crate::route::outcome::{ErrorClass, Outcome};
 use proptest::prelude::*;
 
 /// A config: targets with a retry count, or a fallback group with a list of statuses.
 #[derive(Debug, Clone)]
-enum Shape {
-    Leaf { attempts: u32, statuses: Option<Vec<u16>> },
-    Group { list: Option<Vec<u16>>, below: Vec<Shape> },
+enum ConfigShape {
+    Target { attempts: u32, statuses: Option<Vec<u16>> },
+    Group { list: Option<Vec<u16>>, members: Vec<ConfigShape> },
 }
 
-impl Shape {
+impl ConfigShape {
     fn json(&self) -> String {
         let list = |list: &Option<Vec<u16>>| match list {
             Some(codes) => format!(r#","on_status_codes":{codes:?}"#),
             None => String::new(),
         };
         match self {
-            Shape::Leaf { attempts, statuses } => {
+            ConfigShape::Target { attempts, statuses } => {
                 target(&format!(r#""retry":{{"attempts":{attempts}{}}}"#, list(statuses)))
             }
-            Shape::Group { list: codes, below } => {
-                let below: Vec<String> = below.iter().map(Shape::json).collect();
+            ConfigShape::Group { list: codes, members } => {
+                let members: Vec<String> = members.iter().map(ConfigShape::json).collect();
                 let mode = format!(r#"{{"mode":"fallback"{}}}"#, list(codes));
-                format!(r#"{{"strategy":{mode},"targets":[{}]}}"#, below.join(","))
+                format!(r#"{{"strategy":{mode},"targets":[{}]}}"#, members.join(","))
             }
         }
     }
 }
 
 /// What a branch came to: `None` when the outcomes ran out inside it.
-type End = Option<Outcome>;
+type NodeOutcome = Option<Outcome>;
 
 /// The obvious reading of the rules, recursively: a branch is tried to its end, then its parent judges.
 struct Model<'a> {
@@ -44,15 +44,17 @@ struct Model<'a> {
 
 impl Model<'_> {
     /// `others`: whether a sibling is left to go to, here or further up.
-    fn branch(&mut self, shape: &Shape, path: &str, others: bool) -> End {
+    fn node(&mut self, shape: &ConfigShape, path: &str, others: bool) -> NodeOutcome {
         match shape {
-            Shape::Leaf { attempts, statuses } => self.leaf(*attempts, statuses.as_deref(), path, others),
-            Shape::Group { list, below } => {
+            ConfigShape::Target { attempts, statuses } => {
+                self.target(*attempts, statuses.as_deref(), path, others)
+            }
+            ConfigShape::Group { list, members } => {
                 let mut last = None;
-                for (index, shape) in below.iter().enumerate() {
-                    let more = index + 1 < below.len() && list.as_ref().is_none_or(|list| !list.is_empty());
-                    last = Some(self.branch(shape, &format!("{path}.targets[{index}]"), others || more)?);
-                    if !last.is_some_and(|last| on(list.as_deref(), last)) {
+                for (index, shape) in members.iter().enumerate() {
+                    let more = index + 1 < members.len() && list.as_ref().is_none_or(|list| !list.is_empty());
+                    last = Some(self.node(shape, &format!("{path}.targets[{index}]"), others || more)?);
+                    if !last.is_some_and(|last| falls_back(list.as_deref(), last)) {
                         break;
                     }
                 }
@@ -61,24 +63,24 @@ impl Model<'_> {
         }
     }
 
-    fn leaf(&mut self, attempts: u32, statuses: Option<&[u16]>, path: &str, others: bool) -> End {
+    fn target(&mut self, attempts: u32, statuses: Option<&[u16]>, path: &str, others: bool) -> NodeOutcome {
         self.tried.push(path.to_owned());
         let mut outcome = *self.outcomes.next()?;
         for _ in 0..attempts {
-            let again = match outcome {
-                Outcome::Answered { said: ErrorClass::ContextTooLong, .. } => false,
-                Outcome::Answered { status, said: ErrorClass::ContentFiltered, .. } => {
+            let retry = match outcome {
+                Outcome::Response { class: ErrorClass::ContextTooLong, .. } => false,
+                Outcome::Response { status, class: ErrorClass::ContentFiltered, .. } => {
                     statuses.is_some_and(|list| list.contains(&status))
                 }
-                Outcome::Answered { status, .. } => {
+                Outcome::Response { status, .. } => {
                     statuses.unwrap_or(&[429, 500, 502, 503, 504, 529]).contains(&status)
                 }
-                Outcome::Broken => true,
-                Outcome::Cut => !others,
-                Outcome::Silent => !others && statuses.is_some_and(|list| list.contains(&408)),
-                Outcome::Unfit(_) => false,
+                Outcome::Failed => true,
+                Outcome::Interrupted => !others,
+                Outcome::TimedOut => !others && statuses.is_some_and(|list| list.contains(&408)),
+                Outcome::Unsupported(_) => false,
             };
-            if !again {
+            if !retry {
                 break;
             }
             self.tried.push(path.to_owned());
@@ -89,12 +91,14 @@ impl Model<'_> {
 }
 
 /// Whether a fallback goes on.
-fn on(list: Option<&[u16]>, outcome: Outcome) -> bool {
+fn falls_back(list: Option<&[u16]>, outcome: Outcome) -> bool {
     match (list, outcome) {
-        (Some(list), Outcome::Answered { status, .. } | Outcome::Unfit(status)) => list.contains(&status),
+        (Some(list), Outcome::Response { status, .. } | Outcome::Unsupported(status)) => {
+            list.contains(&status)
+        }
         (Some(list), _) => !list.is_empty(),
-        (None, Outcome::Answered { said: ErrorClass::ContentFiltered, .. }) => false,
-        (None, Outcome::Answered { status, .. }) => !(200..300).contains(&status),
+        (None, Outcome::Response { class: ErrorClass::ContentFiltered, .. }) => false,
+        (None, Outcome::Response { status, .. }) => !(200..300).contains(&status),
         (None, _) => true,
     }
 }
@@ -104,28 +108,30 @@ fn codes() -> impl Strategy<Value = Option<Vec<u16>>> {
     prop::option::of(prop::collection::vec(code, 0..3))
 }
 
-fn shapes() -> impl Strategy<Value = Shape> {
-    let leaf = (0_u32..3, codes()).prop_map(|(attempts, statuses)| Shape::Leaf { attempts, statuses });
-    leaf.prop_recursive(3, 12, 4, |inner| {
-        (codes(), prop::collection::vec(inner, 1..4)).prop_map(|(list, below)| Shape::Group { list, below })
+fn shapes() -> impl Strategy<Value = ConfigShape> {
+    let target_shape =
+        (0_u32..3, codes()).prop_map(|(attempts, statuses)| ConfigShape::Target { attempts, statuses });
+    target_shape.prop_recursive(3, 12, 4, |inner| {
+        (codes(), prop::collection::vec(inner, 1..4))
+            .prop_map(|(list, members)| ConfigShape::Group { list, members })
     })
 }
 
 fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
     let status = prop::sample::select(vec![200_u16, 400, 401, 429, 500, 503]);
-    let said = prop_oneof![8 => Just(ErrorClass::Other), 1 => Just(ErrorClass::ContentFiltered)];
-    let answered = (status, said).prop_map(|(status, said)| Outcome::Answered {
+    let class = prop_oneof![8 => Just(ErrorClass::Other), 1 => Just(ErrorClass::ContentFiltered)];
+    let response = (status, class).prop_map(|(status, class)| Outcome::Response {
         status,
         // A good answer says nothing of the sort.
-        said: if status == 400 { said } else { ErrorClass::Other },
-        wait: None,
+        class: if status == 400 { class } else { ErrorClass::Other },
+        retry_after: None,
     });
     let one = prop_oneof![
-        6 => answered,
-        1 => Just(Outcome::Silent),
-        1 => Just(Outcome::Broken),
-        1 => Just(Outcome::Cut),
-        1 => Just(Outcome::Unfit(400)),
+        6 => response,
+        1 => Just(Outcome::TimedOut),
+        1 => Just(Outcome::Failed),
+        1 => Just(Outcome::Interrupted),
+        1 => Just(Outcome::Unsupported(400)),
     ];
     prop::collection::vec(one, 1..20)
 }
@@ -133,12 +139,12 @@ fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
     #[test]
-    fn the_plan_walks_as_the_model_says(shape in shapes(), outcomes in outcomes()) {
+    fn the_plan_agrees_with_the_model(shape in shapes(), outcomes in outcomes()) {
         let mut model = Model { outcomes: outcomes.iter(), tried: Vec::new() };
-        if model.branch(&shape, "config", false).is_some() {
+        if model.node(&shape, "config", false).is_some() {
             model.tried.push("!".to_owned());
         }
-        let (tried, _) = walk(&shape.json(), &outcomes, &mut Made::default());
+        let (tried, _) = run_plan(&shape.json(), &outcomes, &mut TestEnv::default());
         prop_assert_eq!(tried, model.tried, "{}", shape.json());
     }
 }

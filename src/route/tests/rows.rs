@@ -1,16 +1,16 @@
 //! Outcomes in, targets out: one row per rule.
 
-use super::{Made, short, target, tree, walk};
+use super::{TestEnv, compiled, run_plan, short, target};
 use crate::route::outcome::{ErrorClass, Outcome};
-use crate::route::plan::{Plan, Why};
-use crate::route::tree::Branch;
+use crate::route::plan::{Plan, Reason};
+use crate::route::tree::Node;
 
 fn status(status: u16) -> Outcome {
-    Outcome::answered(status)
+    Outcome::from_status(status)
 }
 
-fn said(status: u16, said: ErrorClass) -> Outcome {
-    Outcome::Answered { status, said, wait: None }
+fn response(status: u16, class: ErrorClass) -> Outcome {
+    Outcome::Response { status, class, retry_after: None }
 }
 
 /// A fallback over three targets; `more` stands in the config.
@@ -25,8 +25,8 @@ fn fallback(strategy: &str, more: &str) -> String {
 }
 
 #[test]
-fn fallback_goes_on_by_the_rules() {
-    use Outcome::{Broken, Cut, Silent, Unfit};
+fn fallback_follows_its_rules() {
+    use Outcome::{Failed, Interrupted, TimedOut, Unsupported};
     let plain = fallback("", "");
     let listed = fallback(r#","on_status_codes":[429,503]"#, "");
     let never = fallback(r#","on_status_codes":[]"#, "");
@@ -38,68 +38,68 @@ fn fallback_goes_on_by_the_rules() {
         (&plain, vec![status(500), status(200)], "0 1 !", 0),
         // By default every status that is not 2xx (reference 4.1).
         (&plain, vec![status(401), status(302), status(446)], "0 1 2 !", 0),
-        (&plain, vec![Silent, Broken, Unfit(400)], "0 1 2 !", 0),
+        (&plain, vec![TimedOut, Failed, Unsupported(400)], "0 1 2 !", 0),
         (&plain, vec![status(246)], "0 !", 0),
         (&listed, vec![status(401)], "0 !", 0),
         (&listed, vec![status(429), status(503), status(429)], "0 1 2 !", 0),
         // A list is of statuses: what has none goes on.
-        (&listed, vec![Broken, Silent, Broken], "0 1 2 !", 0),
-        (&listed, vec![Unfit(400)], "0 !", 0),
+        (&listed, vec![Failed, TimedOut, Failed], "0 1 2 !", 0),
+        (&listed, vec![Unsupported(400)], "0 !", 0),
         (&never, vec![status(500)], "0 !", 0),
-        (&never, vec![Broken], "0 !", 0),
+        (&never, vec![Failed], "0 !", 0),
         (&group_list, vec![status(500), status(404)], "0 1 !", 0),
         (&repeated, vec![status(503), status(503), status(503), status(200)], "0 0 0 1 !", 0),
         (&repeated, vec![status(503), status(200)], "0 0 !", 1),
         (&repeated, vec![status(400), status(200)], "0 1 !", 0),
-        (&repeated, vec![Broken, Broken, Broken, Broken], "0 0 0 1 1", 1),
+        (&repeated, vec![Failed, Failed, Failed, Failed], "0 0 0 1 1", 1),
         // A silent target is not asked twice when there is another; nor is one that broke in mid-answer.
-        (&repeated, vec![Silent, status(200)], "0 1 !", 0),
-        (&repeated, vec![Cut, Cut, Cut, Cut], "0 1 2 2 2", 2),
+        (&repeated, vec![TimedOut, status(200)], "0 1 !", 0),
+        (&repeated, vec![Interrupted, Interrupted, Interrupted, Interrupted], "0 1 2 2 2", 2),
         // Too long for one model: never the same again, the next.
-        (&repeated, vec![said(400, ErrorClass::ContextTooLong), status(200)], "0 1 !", 0),
+        (&repeated, vec![response(400, ErrorClass::ContextTooLong), status(200)], "0 1 !", 0),
         // A refusal is propagated, unless the config names its status.
-        (&plain, vec![said(400, ErrorClass::ContentFiltered)], "0 !", 0),
-        (&repeated, vec![said(400, ErrorClass::ContentFiltered)], "0 !", 0),
+        (&plain, vec![response(400, ErrorClass::ContentFiltered)], "0 !", 0),
+        (&repeated, vec![response(400, ErrorClass::ContentFiltered)], "0 !", 0),
     ];
     for (config, outcomes, wanted, retries) in rows {
-        let (tried, counted) = walk(config, &outcomes, &mut Made::default());
+        let (tried, counted) = run_plan(config, &outcomes, &mut TestEnv::default());
         assert_eq!((short(&tried).as_str(), counted), (wanted, retries), "{config} {outcomes:?}");
     }
     let named = fallback(r#","on_status_codes":[400]"#, "");
     let (tried, _) =
-        walk(&named, &[said(400, ErrorClass::ContentFiltered), status(200)], &mut Made::default());
+        run_plan(&named, &[response(400, ErrorClass::ContentFiltered), status(200)], &mut TestEnv::default());
     assert_eq!(short(&tried), "0 1 !");
 }
 
 #[test]
-fn too_long_a_request_skips_targets_of_the_same_model() {
+fn a_too_long_request_skips_targets_of_the_same_model() {
     let one = target(r#""override_params":{"model":"small"}"#);
     let large = target(r#""override_params":{"model":"large"}"#);
     let config = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{one},{one},{large}]}}"#);
     let (tried, _) =
-        walk(&config, &[said(400, ErrorClass::ContextTooLong), status(200)], &mut Made::default());
+        run_plan(&config, &[response(400, ErrorClass::ContextTooLong), status(200)], &mut TestEnv::default());
     assert_eq!(short(&tried), "0 2 !");
     // Nothing but the same model is left: the provider's answer stands.
     let config = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{one},{one}]}}"#);
-    let (tried, _) = walk(&config, &[said(400, ErrorClass::ContextTooLong)], &mut Made::default());
+    let (tried, _) = run_plan(&config, &[response(400, ErrorClass::ContextTooLong)], &mut TestEnv::default());
     assert_eq!(short(&tried), "0 !");
 }
 
 #[test]
-fn a_target_has_a_list_of_its_own_where_the_strategy_has_none() {
+fn a_target_uses_its_own_list_where_the_strategy_has_none() {
     let own = target(r#""on_status_codes":[418]"#);
     let config = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{own},{}]}}"#, target(""));
-    assert_eq!(short(&walk(&config, &[status(500)], &mut Made::default()).0), "0 !");
-    assert_eq!(short(&walk(&config, &[status(418), status(500)], &mut Made::default()).0), "0 1 !");
+    assert_eq!(short(&run_plan(&config, &[status(500)], &mut TestEnv::default()).0), "0 !");
+    assert_eq!(short(&run_plan(&config, &[status(418), status(500)], &mut TestEnv::default()).0), "0 1 !");
     let config = format!(
         r#"{{"strategy":{{"mode":"fallback","on_status_codes":[500]}},"targets":[{own},{}]}}"#,
         target("")
     );
-    assert_eq!(short(&walk(&config, &[status(418)], &mut Made::default()).0), "0 !");
+    assert_eq!(short(&run_plan(&config, &[status(418)], &mut TestEnv::default()).0), "0 !");
 }
 
 #[test]
-fn groups_nest_and_judge_each_by_its_own_rule() {
+fn nested_groups_each_use_their_own_rule() {
     let inner = format!(
         r#"{{"strategy":{{"mode":"fallback","on_status_codes":[429]}},"targets":[{0},{0}]}}"#,
         target("")
@@ -112,64 +112,68 @@ fn groups_nest_and_judge_each_by_its_own_rule() {
         (vec![status(429), status(500), status(500)], "0.0 0.1 1 !"),
     ];
     for (outcomes, wanted) in rows {
-        assert_eq!(short(&walk(&config, &outcomes, &mut Made::default()).0), wanted, "{outcomes:?}");
+        assert_eq!(short(&run_plan(&config, &outcomes, &mut TestEnv::default()).0), wanted, "{outcomes:?}");
     }
     // Load balancing has no failover of its own; a fallback around it has.
     let balanced =
         format!(r#"{{"strategy":{{"mode":"loadbalance"}},"targets":[{0},{0}]}}"#, target(r#""weight":1"#));
-    let mut world = Made { draws: vec![0.9, 0.0], ..Made::default() };
-    assert_eq!(short(&walk(&balanced, &[status(500)], &mut world).0), "1 !");
+    let mut env = TestEnv { randoms: vec![0.9, 0.0], ..TestEnv::default() };
+    assert_eq!(short(&run_plan(&balanced, &[status(500)], &mut env).0), "1 !");
     let config = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{balanced},{}]}}"#, target(""));
-    let mut world = Made { draws: vec![0.1, 0.0], ..Made::default() };
-    assert_eq!(short(&walk(&config, &[status(500), status(200)], &mut world).0), "0.0 1 !");
+    let mut env = TestEnv { randoms: vec![0.1, 0.0], ..TestEnv::default() };
+    assert_eq!(short(&run_plan(&config, &[status(500), status(200)], &mut env).0), "0.0 1 !");
 }
 
 #[test]
 fn open_circuits_are_skipped_and_the_least_bad_is_tried_when_all_are() {
     let config = fallback("", "");
-    let mut world = Made { open: [("config.targets[0]".to_owned(), 5)].into(), ..Made::default() };
-    assert_eq!(short(&walk(&config, &[status(500), status(500)], &mut world).0), "1 2 !");
+    let mut env = TestEnv { open: [("config.targets[0]".to_owned(), 5)].into(), ..TestEnv::default() };
+    assert_eq!(short(&run_plan(&config, &[status(500), status(500)], &mut env).0), "1 2 !");
     let all = [("config.targets[0]", 5), ("config.targets[1]", 50), ("config.targets[2]", 20)];
     let open = all.map(|(path, ago)| (path.to_owned(), ago)).into();
-    let mut world = Made { open, ..Made::default() };
-    assert_eq!(short(&walk(&config, &[status(500), status(500), status(500)], &mut world).0), "1 2 0 !");
-    let mut plan = Plan::new(tree(&config), None);
-    let (_, why) = plan.first(&mut world).unwrap();
-    assert_eq!((why, plan.all_were_open()), (Why::LeastBad, true));
+    let mut env = TestEnv { open, ..TestEnv::default() };
+    assert_eq!(short(&run_plan(&config, &[status(500), status(500), status(500)], &mut env).0), "1 2 0 !");
+    let mut plan = Plan::new(compiled(&config), None);
+    let (_, reason) = plan.first(&mut env).unwrap();
+    assert_eq!((reason, plan.all_circuits_open()), (Reason::LeastBad, true));
 }
 
 #[test]
-fn balancing_goes_by_weight_latency_price_and_memory() {
-    let child = |more: &str| target(more);
+fn balancing_uses_weight_latency_price_and_stickiness() {
+    let member = |more: &str| target(more);
     let by = |by: &str, one: &str, other: &str| {
-        format!(r#"{{"strategy":{{"mode":"loadbalance"{by}}},"targets":[{},{}]}}"#, child(one), child(other))
+        format!(
+            r#"{{"strategy":{{"mode":"loadbalance"{by}}},"targets":[{},{}]}}"#,
+            member(one),
+            member(other)
+        )
     };
-    let choose = |config: &str, mut world: Made| {
-        let mut plan = Plan::new(tree(config), None);
-        let (leaf, why) = plan.first(&mut world).unwrap();
-        (short(std::slice::from_ref(&leaf.index)), why)
+    let choose = |config: &str, mut env: TestEnv| {
+        let mut plan = Plan::new(compiled(config), None);
+        let (target, reason) = plan.first(&mut env).unwrap();
+        (short(std::slice::from_ref(&target.path)), reason)
     };
     let weighted = by("", r#""weight":3"#, r#""weight":1"#);
-    for (draw, wanted) in [(0.0, "0"), (0.74, "0"), (0.76, "1"), (0.99, "1")] {
-        let world = Made { draws: vec![draw], ..Made::default() };
-        assert_eq!(choose(&weighted, world), (wanted.to_owned(), Why::Weight), "{draw}");
+    for (random, wanted) in [(0.0, "0"), (0.74, "0"), (0.76, "1"), (0.99, "1")] {
+        let env = TestEnv { randoms: vec![random], ..TestEnv::default() };
+        assert_eq!(choose(&weighted, env), (wanted.to_owned(), Reason::Weight), "{random}");
     }
     let never = by("", r#""weight":0"#, r#""weight":1"#);
-    assert_eq!(choose(&never, Made { draws: vec![0.0], ..Made::default() }).0, "1");
+    assert_eq!(choose(&never, TestEnv { randoms: vec![0.0], ..TestEnv::default() }).0, "1");
     let quick = by(r#","by":"least_latency""#, "", "");
     let latency = [("config.targets[0]".to_owned(), 900), ("config.targets[1]".to_owned(), 80)];
-    let world = Made { latency: latency.into(), ..Made::default() };
-    assert_eq!(choose(&quick, world), ("1".to_owned(), Why::Latency));
+    let env = TestEnv { latency: latency.into(), ..TestEnv::default() };
+    assert_eq!(choose(&quick, env), ("1".to_owned(), Reason::Latency));
     let cheap =
         by(r#","by":"price""#, r#""price":{"input":3,"output":15}"#, r#""price":{"input":1,"output":2}"#);
-    assert_eq!(choose(&cheap, Made::default()), ("1".to_owned(), Why::Price));
+    assert_eq!(choose(&cheap, TestEnv::default()), ("1".to_owned(), Reason::Price));
     let sticky = by(r#","sticky":{"enabled":true}"#, "", "");
-    let world = Made { stuck: Some(1), draws: vec![0.0], ..Made::default() };
-    assert_eq!(choose(&sticky, world), ("1".to_owned(), Why::Sticky));
+    let env = TestEnv { sticky_choice: Some(1), randoms: vec![0.0], ..TestEnv::default() };
+    assert_eq!(choose(&sticky, env), ("1".to_owned(), Reason::Sticky));
     // What it stuck to is open: another one.
     let open = [("config.targets[1]".to_owned(), 1)].into();
-    let world = Made { stuck: Some(1), draws: vec![0.9], open, ..Made::default() };
-    assert_eq!(choose(&sticky, world), ("0".to_owned(), Why::Weight));
+    let env = TestEnv { sticky_choice: Some(1), randoms: vec![0.9], open, ..TestEnv::default() };
+    assert_eq!(choose(&sticky, env), ("0".to_owned(), Reason::Weight));
 }
 
 #[test]
@@ -180,23 +184,23 @@ fn conditions_choose_by_name() {
         named("a"),
         named("b")
     );
-    for (holds, wanted, why) in [(true, "1", Why::Condition(0)), (false, "0", Why::Default)] {
-        let mut world = Made { holds, ..Made::default() };
-        let mut plan = Plan::new(tree(&config), None);
-        let (leaf, said) = plan.first(&mut world).unwrap();
-        assert_eq!((short(std::slice::from_ref(&leaf.index)).as_str(), said), (wanted, why));
+    for (matches, wanted, reason) in [(true, "1", Reason::Condition(0)), (false, "0", Reason::Default)] {
+        let mut env = TestEnv { matches, ..TestEnv::default() };
+        let mut plan = Plan::new(compiled(&config), None);
+        let (target, actual_reason) = plan.first(&mut env).unwrap();
+        assert_eq!((short(std::slice::from_ref(&target.path)).as_str(), actual_reason), (wanted, reason));
     }
 }
 
 #[test]
 fn single_is_its_first_target() {
     let config = format!(r#"{{"strategy":{{"mode":"single"}},"targets":[{0},{0}]}}"#, target(""));
-    assert_eq!(short(&walk(&config, &[status(500)], &mut Made::default()).0), "0 !");
-    assert_eq!(tree(&config).leaves().len(), 1);
+    assert_eq!(short(&run_plan(&config, &[status(500)], &mut TestEnv::default()).0), "0 !");
+    assert_eq!(compiled(&config).targets().len(), 1);
 }
 
 #[test]
-fn what_a_target_does_not_say_it_takes_from_above() {
+fn targets_inherit_unset_policies() {
     let bare = target("");
     let own = target(r#""retry":{"attempts":5},"time_limits":{"gap_ms":7},"stream_rescue":"off""#);
     let config = format!(
@@ -204,13 +208,13 @@ fn what_a_target_does_not_say_it_takes_from_above() {
             "retry":{{"attempts":2}},"time_limits":{{"gap_ms":1,"first_token_ms":2}},"override_params":{{"a":1}},
             "targets":[{bare},{own}]}}"#
     );
-    let tree = tree(&config.replace('\n', " "));
-    let [one, other] = tree.leaves() else { panic!() };
+    let compiled = compiled(&config.replace('\n', " "));
+    let [one, other] = compiled.targets() else { panic!() };
     assert_eq!((one.retry.attempts, other.retry.attempts), (2, 5));
     assert_eq!((one.time_limits.gap, one.time_limits.first_token), (Some(1), Some(2)));
     assert_eq!((other.time_limits.gap, other.time_limits.first_token), (Some(7), Some(2)));
     assert!(one.rescue.is_none() && other.rescue.is_some());
     assert_eq!(one.breaker.as_ref().map(|rules| rules.threshold), Some(3));
     assert_eq!(one.override_params.len(), 1);
-    assert!(matches!(tree.root(), Branch::Group(group) if group.index == "config"));
+    assert!(matches!(compiled.root(), Node::Group(group) if group.path == "config"));
 }

@@ -6,97 +6,97 @@ use std::time::{Duration, SystemTime};
 
 /// A failure is told again for so long before the token server is asked again; twice as long after each
 /// further one.
-const PEACE: Duration = Duration::from_secs(2);
-const LONGEST_PEACE: Duration = Duration::from_secs(60);
+const FAILURE_BACKOFF: Duration = Duration::from_secs(2);
+const MAX_FAILURE_BACKOFF: Duration = Duration::from_secs(60);
 /// A renewal that takes longer than this is taken for lost.
-const RENEWAL: Duration = Duration::from_secs(30);
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(30);
 /// So long before its end it is not used any more: the call must still arrive.
-const MARGIN: Duration = Duration::from_secs(60);
+const EXPIRY_MARGIN: Duration = Duration::from_secs(60);
 /// Whatever a token server says: nothing is held longer.
-const LONGEST_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// A provider's refusal says nothing about a grant younger than this: the account itself lacks the right.
-const NEW: Duration = Duration::from_secs(60);
+const INVALIDATION_GRACE: Duration = Duration::from_secs(60);
 
 /// What is known of one grant.
 #[derive(Default)]
-pub(super) struct Shelf {
+pub(super) struct CachedCredential {
     held: Option<Held>,
     failure: Option<Failure>,
     /// Somebody was sent to renew it.
-    renewing: Option<SystemTime>,
+    refreshing_since: Option<SystemTime>,
 }
 
 struct Held {
-    granted: Credentials,
-    got: SystemTime,
-    life: Duration,
+    credentials: Credentials,
+    fetched_at: SystemTime,
+    lifetime: Duration,
 }
 
 struct Failure {
     error: Error,
     at: SystemTime,
-    in_row: u32,
+    consecutive: u32,
 }
 
 /// How things stand at a moment.
 #[derive(Debug)]
-pub(super) enum Standing {
-    Good(Credentials),
+pub(super) enum Freshness {
+    Fresh(Credentials),
     /// Good, and whoever hears this is to renew it: said once.
-    Ageing(Credentials),
+    Stale(Credentials),
     /// Asking again would do no good yet.
-    Failed(Error),
-    Absent,
+    Failing(Error),
+    Missing,
 }
 
-impl Shelf {
-    pub(super) fn standing(&mut self, now: SystemTime) -> Standing {
-        if let Some(held) = self.held.as_ref().filter(|held| held.is_good(now)) {
-            let granted = held.granted.clone();
-            let at_work = self.renewing.is_some_and(|since| within(since, RENEWAL, now));
-            if !held.is_ageing(now) || at_work || self.is_in_peace(now) {
-                return Standing::Good(granted);
+impl CachedCredential {
+    pub(super) fn freshness(&mut self, now: SystemTime) -> Freshness {
+        if let Some(held) = self.held.as_ref().filter(|held| held.is_usable(now)) {
+            let credentials = held.credentials.clone();
+            let refreshing = self.refreshing_since.is_some_and(|since| within(since, REFRESH_TIMEOUT, now));
+            if !held.is_stale(now) || refreshing || self.is_backing_off(now) {
+                return Freshness::Fresh(credentials);
             }
-            self.renewing = Some(now);
-            return Standing::Ageing(granted);
+            self.refreshing_since = Some(now);
+            return Freshness::Stale(credentials);
         }
         match &self.failure {
-            Some(failure) if self.is_in_peace(now) => Standing::Failed(failure.error.clone()),
-            _ => Standing::Absent,
+            Some(failure) if self.is_backing_off(now) => Freshness::Failing(failure.error.clone()),
+            _ => Freshness::Missing,
         }
     }
 
-    pub(super) fn put(&mut self, granted: Credentials, life: Duration, now: SystemTime) {
-        let life = life.min(LONGEST_LIFE);
-        *self = Self { held: Some(Held { granted, got: now, life }), ..Self::default() };
+    pub(super) fn store(&mut self, credentials: Credentials, lifetime: Duration, now: SystemTime) {
+        let lifetime = lifetime.min(MAX_LIFETIME);
+        *self = Self { held: Some(Held { credentials, fetched_at: now, lifetime }), ..Self::default() };
     }
 
-    pub(super) fn fail(&mut self, error: Error, now: SystemTime) {
-        let in_row = self.failure.as_ref().map_or(0, |failure| failure.in_row).saturating_add(1);
-        self.failure = Some(Failure { error, at: now, in_row });
-        self.renewing = None;
+    pub(super) fn record_failure(&mut self, error: Error, now: SystemTime) {
+        let consecutive = self.failure.as_ref().map_or(0, |failure| failure.consecutive).saturating_add(1);
+        self.failure = Some(Failure { error, at: now, consecutive });
+        self.refreshing_since = None;
     }
 
-    pub(super) fn doubt(&mut self, now: SystemTime) {
-        self.held.take_if(|held| !within(held.got, NEW, now));
+    pub(super) fn invalidate(&mut self, now: SystemTime) {
+        self.held.take_if(|held| !within(held.fetched_at, INVALIDATION_GRACE, now));
     }
 
-    fn is_in_peace(&self, now: SystemTime) -> bool {
+    fn is_backing_off(&self, now: SystemTime) -> bool {
         self.failure.as_ref().is_some_and(|failure| {
-            let doubled = PEACE * (1 << failure.in_row.saturating_sub(1).min(5));
-            within(failure.at, doubled.min(LONGEST_PEACE), now)
+            let doubled = FAILURE_BACKOFF * (1 << failure.consecutive.saturating_sub(1).min(5));
+            within(failure.at, doubled.min(MAX_FAILURE_BACKOFF), now)
         })
     }
 }
 
 impl Held {
     /// Short lives have a short margin: a tenth.
-    fn is_good(&self, now: SystemTime) -> bool {
-        within(self.got, self.life.saturating_sub(MARGIN.min(self.life / 10)), now)
+    fn is_usable(&self, now: SystemTime) -> bool {
+        within(self.fetched_at, self.lifetime.saturating_sub(EXPIRY_MARGIN.min(self.lifetime / 10)), now)
     }
 
-    fn is_ageing(&self, now: SystemTime) -> bool {
-        !within(self.got, self.life * 4 / 5, now)
+    fn is_stale(&self, now: SystemTime) -> bool {
+        !within(self.fetched_at, self.lifetime * 4 / 5, now)
     }
 }
 
@@ -120,75 +120,75 @@ mod tests {
         Credentials::Bearer(Secret::new(text))
     }
 
-    fn word(shelf: &mut Shelf, seconds: u64) -> &'static str {
-        match shelf.standing(at(seconds)) {
-            Standing::Good(_) => "good",
-            Standing::Ageing(_) => "ageing",
-            Standing::Failed(_) => "failed",
-            Standing::Absent => "absent",
+    fn freshness_at(cached: &mut CachedCredential, seconds: u64) -> &'static str {
+        match cached.freshness(at(seconds)) {
+            Freshness::Fresh(_) => "good",
+            Freshness::Stale(_) => "ageing",
+            Freshness::Failing(_) => "failed",
+            Freshness::Missing => "absent",
         }
     }
 
     #[test]
-    fn an_hour_from_first_to_last() {
-        let mut shelf = Shelf::default();
-        assert_eq!(word(&mut shelf, 0), "absent");
-        shelf.put(token("a"), HOUR, at(0));
-        assert_eq!(word(&mut shelf, 0), "good");
-        assert_eq!(word(&mut shelf, 2879), "good");
-        assert_eq!(word(&mut shelf, 2880), "ageing");
-        assert_eq!(word(&mut shelf, 2881), "good", "one renews, the others go on");
-        assert_eq!(word(&mut shelf, 2910), "ageing", "the renewal was lost");
-        assert_eq!(word(&mut shelf, 3539), "ageing");
-        assert_eq!(word(&mut shelf, 3540), "absent");
-        shelf.put(token("b"), Duration::MAX, at(3540));
-        assert_eq!(word(&mut shelf, 3541), "good");
+    fn freshness_over_the_lifetime_of_one_hour() {
+        let mut cached = CachedCredential::default();
+        assert_eq!(freshness_at(&mut cached, 0), "absent");
+        cached.store(token("a"), HOUR, at(0));
+        assert_eq!(freshness_at(&mut cached, 0), "good");
+        assert_eq!(freshness_at(&mut cached, 2879), "good");
+        assert_eq!(freshness_at(&mut cached, 2880), "ageing");
+        assert_eq!(freshness_at(&mut cached, 2881), "good", "one renews, the others go on");
+        assert_eq!(freshness_at(&mut cached, 2910), "ageing", "the renewal was lost");
+        assert_eq!(freshness_at(&mut cached, 3539), "ageing");
+        assert_eq!(freshness_at(&mut cached, 3540), "absent");
+        cached.store(token("b"), Duration::MAX, at(3540));
+        assert_eq!(freshness_at(&mut cached, 3541), "good");
     }
 
     #[test]
-    fn a_clock_that_was_put_back_is_not_trusted() {
-        let mut shelf = Shelf::default();
-        shelf.put(token("a"), HOUR, at(100));
-        assert_eq!(word(&mut shelf, 99), "absent");
-        shelf.fail(Error::internal("x"), at(100));
-        assert_eq!(word(&mut shelf, 99), "absent");
+    fn a_clock_set_back_is_not_trusted() {
+        let mut cached = CachedCredential::default();
+        cached.store(token("a"), HOUR, at(100));
+        assert_eq!(freshness_at(&mut cached, 99), "absent");
+        cached.record_failure(Error::internal("x"), at(100));
+        assert_eq!(freshness_at(&mut cached, 99), "absent");
     }
 
     #[test]
-    fn what_lives_no_time_is_never_held() {
-        let mut shelf = Shelf::default();
-        shelf.put(token("a"), Duration::ZERO, at(0));
-        assert_eq!(word(&mut shelf, 0), "absent");
-        shelf.put(token("a"), Duration::from_secs(10), at(0));
+    fn a_zero_lifetime_is_never_cached() {
+        let mut cached = CachedCredential::default();
+        cached.store(token("a"), Duration::ZERO, at(0));
+        assert_eq!(freshness_at(&mut cached, 0), "absent");
+        cached.store(token("a"), Duration::from_secs(10), at(0));
         assert_eq!(
-            (word(&mut shelf, 7), word(&mut shelf, 8), word(&mut shelf, 9)),
+            (freshness_at(&mut cached, 7), freshness_at(&mut cached, 8), freshness_at(&mut cached, 9)),
             ("good", "ageing", "absent")
         );
     }
 
     #[test]
-    fn a_server_that_fails_is_left_in_peace_longer_each_time() {
-        let mut shelf = Shelf::default();
+    fn the_backoff_doubles_after_each_failure() {
+        let mut cached = CachedCredential::default();
         let mut now = 0;
-        for peace in [2, 4, 8, 16, 32, 60, 60] {
-            shelf.fail(Error::internal("x"), at(now));
-            assert_eq!(word(&mut shelf, now + peace - 1), "failed", "{peace}");
-            assert_eq!(word(&mut shelf, now + peace), "absent", "{peace}");
-            now += peace;
+        for backoff in [2, 4, 8, 16, 32, 60, 60] {
+            cached.record_failure(Error::internal("x"), at(now));
+            assert_eq!(freshness_at(&mut cached, now + backoff - 1), "failed", "{backoff}");
+            assert_eq!(freshness_at(&mut cached, now + backoff), "absent", "{backoff}");
+            now += backoff;
         }
-        shelf.put(token("a"), HOUR, at(now));
-        shelf.fail(Error::internal("x"), at(now + 3000));
-        assert_eq!(word(&mut shelf, now + 3001), "good", "what is held is used on");
-        assert_eq!(word(&mut shelf, now + 3002), "ageing");
+        cached.store(token("a"), HOUR, at(now));
+        cached.record_failure(Error::internal("x"), at(now + 3000));
+        assert_eq!(freshness_at(&mut cached, now + 3001), "good", "what is held is used on");
+        assert_eq!(freshness_at(&mut cached, now + 3002), "ageing");
     }
 
     #[test]
-    fn a_refusal_counts_against_what_is_not_new() {
-        let mut shelf = Shelf::default();
-        shelf.put(token("a"), HOUR, at(0));
-        shelf.doubt(at(59));
-        assert_eq!(word(&mut shelf, 59), "good");
-        shelf.doubt(at(60));
-        assert_eq!(word(&mut shelf, 60), "absent");
+    fn invalidation_spares_recent_credentials() {
+        let mut cached = CachedCredential::default();
+        cached.store(token("a"), HOUR, at(0));
+        cached.invalidate(at(59));
+        assert_eq!(freshness_at(&mut cached, 59), "good");
+        cached.invalidate(at(60));
+        assert_eq!(freshness_at(&mut cached, 60), "absent");
     }
 }

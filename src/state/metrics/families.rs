@@ -8,10 +8,10 @@ use prometheus::{
 };
 
 /// OpenTelemetry GenAI `gen_ai.client.operation.duration`, seconds.
-const SECONDS: &[f64] =
+const DURATION_BUCKETS: &[f64] =
     &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 /// OpenTelemetry GenAI `gen_ai.client.token.usage`, tokens.
-const TOKENS: &[f64] = &[
+const TOKEN_BUCKETS: &[f64] = &[
     1.0,
     4.0,
     16.0,
@@ -28,7 +28,7 @@ const TOKENS: &[f64] = &[
     67_108_864.0,
 ];
 /// The gateway's own share, seconds: tens of microseconds to a second.
-const OVERHEAD: &[f64] =
+const OVERHEAD_BUCKETS: &[f64] =
     &[0.000_025, 0.000_05, 0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.01, 0.032, 0.1, 0.32, 1.0];
 
 /// `turnpike_*`: requests as the gateway sees them.
@@ -40,7 +40,7 @@ pub(super) struct Traffic {
     pub bytes_in: IntCounter,
     pub bytes_out: IntCounter,
     pub log_dropped: IntCounter,
-    pub grants: IntCounterVec,
+    pub token_exchanges: IntCounterVec,
 }
 
 /// `gen_ai_*`: calls to providers.
@@ -78,11 +78,11 @@ impl Traffic {
                 &["code"],
             )?,
             in_flight: add(r, IntGauge::new("turnpike_requests_in_flight", "Requests under way.")?)?,
-            overhead: histograms(r, "turnpike_overhead_seconds", overhead, OVERHEAD, &["operation"])?,
+            overhead: histograms(r, "turnpike_overhead_seconds", overhead, OVERHEAD_BUCKETS, &["operation"])?,
             bytes_in: bytes.with_label_values(&["in"]),
             bytes_out: bytes.with_label_values(&["out"]),
             log_dropped: add(r, IntCounter::new("turnpike_access_lines_dropped_total", dropped)?)?,
-            grants: counters(
+            token_exchanges: counters(
                 r,
                 "turnpike_grants_total",
                 "Tokens and temporary credentials asked for, by what came of it.",
@@ -101,21 +101,21 @@ impl Calls {
                 r,
                 "gen_ai_client_operation_duration_seconds",
                 "Duration of calls to providers.",
-                SECONDS,
+                DURATION_BUCKETS,
                 &CALL,
             )?,
             first_chunk: histograms(
                 r,
                 "gen_ai_client_operation_time_to_first_chunk_seconds",
                 "Time to the first chunk of a streamed answer.",
-                SECONDS,
+                DURATION_BUCKETS,
                 &CALL,
             )?,
             tokens: histograms(
                 r,
                 "gen_ai_client_token_usage",
                 "Tokens per call, as the provider tells them.",
-                TOKENS,
+                TOKEN_BUCKETS,
                 &[operation, provider, model, "gen_ai_token_type"],
             )?,
         })

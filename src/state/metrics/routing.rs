@@ -3,7 +3,7 @@
 //! Breakers are worked out per scrape from what is remembered of targets: a gauge that is set when something
 //! happens would show a breaker open long after its cooldown, and would keep targets that are forgotten.
 
-use super::super::targets::{Phase, Shown};
+use super::super::targets::{CircuitState, TargetView};
 use super::families::{add, counters};
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
@@ -11,14 +11,14 @@ use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounterVec, Opts, Regist
 use std::collections::BTreeMap;
 
 /// Breakers shown at most.
-const MOST_BREAKERS: usize = 1_000;
+const MAX_BREAKERS: usize = 1_000;
 /// Waits before another attempt, seconds.
-const WAITS: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+const WAIT_BUCKETS: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// What became of targets, and what was done about it.
 pub(super) struct Routing {
     pub attempts: IntCounterVec,
-    pub turns: IntCounterVec,
+    pub transitions: IntCounterVec,
     pub hedges: IntCounterVec,
     pub rescues: IntCounterVec,
     pub waits: Histogram,
@@ -27,14 +27,14 @@ pub(super) struct Routing {
 impl Routing {
     pub fn new(r: &Registry) -> prometheus::Result<Self> {
         let attempts = "Tries at providers, by what came of them.";
-        let turns = "Circuit breakers that changed, by what they turned to.";
+        let transitions = "Circuit breakers that changed, by what they turned to.";
         let hedges = "Extra attempts beside a slow one, by what came of them.";
         let rescues = "Streams that broke after the first token, by what came of them.";
         let waits = "Waits before another attempt.";
-        let waits = HistogramOpts::new("turnpike_retry_wait_seconds", waits).buckets(WAITS.to_vec());
+        let waits = HistogramOpts::new("turnpike_retry_wait_seconds", waits).buckets(WAIT_BUCKETS.to_vec());
         let routing = Self {
             attempts: counters(r, "turnpike_attempts_total", attempts, &["provider", "target", "outcome"])?,
-            turns: counters(r, "turnpike_breaker_transitions_total", turns, &["provider", "to"])?,
+            transitions: counters(r, "turnpike_breaker_transitions_total", transitions, &["provider", "to"])?,
             hedges: counters(r, "turnpike_hedges_total", hedges, &["outcome"])?,
             rescues: counters(r, "turnpike_rescues_total", rescues, &["outcome"])?,
             waits: add(r, Histogram::with_opts(waits)?)?,
@@ -52,20 +52,20 @@ impl Routing {
 
 /// `turnpike_target_open`, of targets that have a breaker: first those of saved configs, then those not closed.
 /// Where two targets have the same labels (a config that was changed, tenants), the worse one is shown.
-pub(super) fn breakers(targets: &[Shown]) -> prometheus::Result<Vec<MetricFamily>> {
+pub(super) fn breakers(targets: &[TargetView]) -> prometheus::Result<Vec<MetricFamily>> {
     let mut worst: BTreeMap<(bool, &str, &str, &str), f64> = BTreeMap::new();
-    for shown in targets {
-        let Some(phase) = shown.phase else { continue };
-        let of = &shown.identity;
-        let place = (of.is_inline(), of.config.as_str(), of.index.as_str(), of.provider);
-        let known = worst.entry(place).or_default();
-        *known = known.max(value(phase));
+    for view in targets {
+        let Some(circuit) = view.circuit else { continue };
+        let id = &view.id;
+        let labels = (id.is_inline(), id.config.as_str(), id.index.as_str(), id.provider);
+        let worst_value = worst.entry(labels).or_default();
+        *worst_value = worst_value.max(value(circuit));
     }
     let mut ranked: Vec<_> = worst.into_iter().collect();
     ranked.sort_by_key(|((inline, ..), value)| (*inline, *value == 0.0));
     let help = "1 when the target's breaker is open, 0.5 when half-open, 0 when closed.";
     let gauge = GaugeVec::new(Opts::new("turnpike_target_open", help), &["config", "target", "provider"])?;
-    for ((_, config, index, provider), value) in ranked.into_iter().take(MOST_BREAKERS) {
+    for ((_, config, index, provider), value) in ranked.into_iter().take(MAX_BREAKERS) {
         gauge.with_label_values(&[config, index, provider]).set(value);
     }
     // A family without a sample is an error to the encoder.
@@ -73,36 +73,36 @@ pub(super) fn breakers(targets: &[Shown]) -> prometheus::Result<Vec<MetricFamily
     Ok(gauge.collect().into_iter().filter(full).collect())
 }
 
-fn value(phase: Phase) -> f64 {
-    match phase {
-        Phase::Closed => 0.0,
-        Phase::HalfOpen => 0.5,
-        Phase::Open => 1.0,
+fn value(circuit: CircuitState) -> f64 {
+    match circuit {
+        CircuitState::Closed => 0.0,
+        CircuitState::HalfOpen => 0.5,
+        CircuitState::Open => 1.0,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::targets::{Ended, Identity, Rules, Targets};
+    use super::super::super::targets::{BreakerPolicy, BreakerSignal, TargetId, TargetRegistry};
     use super::super::Metrics;
     use std::time::{Duration, Instant};
 
-    fn identity(config: &str, hash: u64) -> Identity {
+    fn identity(config: &str, hash: u64) -> TargetId {
         let (config, index) = (config.to_owned(), "config".to_owned());
-        Identity { config, index, provider: "openai", slug: None, model: None, hash }
+        TargetId { config, index, provider: "openai", slug: None, model: None, hash }
     }
 
     #[test]
-    fn breakers_are_shown_as_they_stand_at_the_scrape() {
+    fn breakers_are_rendered_in_their_state_at_the_scrape() {
         let metrics = Metrics::new().unwrap();
-        let (targets, now) = (Targets::counted(metrics.breaker_turns()), Instant::now());
+        let (targets, now) = (TargetRegistry::with_counter(metrics.breaker_transitions()), Instant::now());
         let page = |at| String::from_utf8(metrics.render(&targets.list(at))).unwrap();
         assert!(!page(now).contains("turnpike_target_open"));
-        let rules = Rules { threshold: 1, cooldown: Duration::from_secs(30), statuses: None };
+        let policy = BreakerPolicy { threshold: 1, cooldown: Duration::from_secs(30), statuses: None };
         // The older one of the same name is fine, the younger is not.
-        let held = [0, 1].map(|hash| targets.find(&identity("saved", hash), Some(&rules)));
-        let plain = targets.find(&identity("plain", 0), None);
-        held[1].enter(now).ended(Ended::Badly, now);
+        let held = [0, 1].map(|hash| targets.get_or_insert(&identity("saved", hash), Some(&policy)));
+        let plain = targets.get_or_insert(&identity("plain", 0), None);
+        held[1].enter(now).finish(BreakerSignal::Failure, now);
         let open = |value| {
             format!(r#"turnpike_target_open{{config="saved",provider="openai",target="config"}} {value}"#)
         };
@@ -120,28 +120,28 @@ mod tests {
     }
 
     #[test]
-    fn what_callers_invent_does_not_push_a_saved_config_off_the_page() {
+    fn inline_configs_do_not_push_saved_configs_off_the_page() {
         let metrics = Metrics::new().unwrap();
-        let (targets, now) = (Targets::default(), Instant::now());
-        let rules = Rules { threshold: 1, cooldown: Duration::from_secs(30), statuses: None };
+        let (targets, now) = (TargetRegistry::default(), Instant::now());
+        let policy = BreakerPolicy { threshold: 1, cooldown: Duration::from_secs(30), statuses: None };
         let find = |config: &str| {
-            let target = targets.find(&identity(config, 0), Some(&rules));
-            target.enter(now).ended(Ended::Badly, now);
+            let target = targets.get_or_insert(&identity(config, 0), Some(&policy));
+            target.enter(now).finish(BreakerSignal::Failure, now);
             target
         };
         let held: Vec<_> = (0..2_000).map(|number| find(&format!("inline-{number:08x}"))).collect();
-        let saved = targets.find(&identity("saved", 0), Some(&rules));
+        let saved = targets.get_or_insert(&identity("saved", 0), Some(&policy));
         let page = String::from_utf8(metrics.render(&targets.list(now))).unwrap();
-        assert_eq!(page.matches("\nturnpike_target_open{").count(), super::MOST_BREAKERS);
+        assert_eq!(page.matches("\nturnpike_target_open{").count(), super::MAX_BREAKERS);
         assert!(page.contains(r#"turnpike_target_open{config="saved""#));
         drop((held, saved));
     }
 
     #[test]
-    fn attempts_are_told_apart_by_target_up_to_a_bound() {
+    fn attempts_are_labelled_by_target_up_to_a_bound() {
         let metrics = Metrics::new().unwrap();
         for number in 0..1_000 {
-            metrics.attempted("openai", &format!("config.targets[{number}]"), "answered");
+            metrics.record_attempt("openai", &format!("config.targets[{number}]"), "answered");
         }
         let page = String::from_utf8(metrics.render(&[])).unwrap();
         assert_eq!(page.matches("\nturnpike_attempts_total{").count(), 201);

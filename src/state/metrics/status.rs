@@ -3,7 +3,7 @@
 //! Which status a request ended with is its record's business.
 
 /// Statuses that keep their number as a label; the common one first.
-const KNOWN_STATUSES: &[(u16, &str)] = &[
+const EXACT_STATUSES: &[(u16, &str)] = &[
     (200, "200"),
     (101, "101"),
     (201, "201"),
@@ -39,8 +39,8 @@ const KNOWN_STATUSES: &[(u16, &str)] = &[
 
 /// Statuses as text without allocating; a provider's odd ones fold into their class.
 pub fn status_text(status: u16) -> &'static str {
-    let known = KNOWN_STATUSES.iter().find(|(known, _)| *known == status);
-    known.map_or(
+    let exact = EXACT_STATUSES.iter().find(|(listed, _)| *listed == status);
+    exact.map_or(
         match status {
             100..=199 => "1xx",
             200..=299 => "2xx",

@@ -4,13 +4,13 @@
 //! ends a visit). Spec "Circuit breaker"; reference section 6 has no half-open state, ours has one: there a
 //! target that is still down gets the whole traffic back at once, every cooldown.
 
-use super::Rules;
+use super::BreakerPolicy;
 use std::time::Instant;
 
 /// Successful probes that close the circuit.
-pub(super) const CLOSED_AFTER: u32 = 5;
+pub(super) const SUCCESSES_TO_CLOSE: u32 = 5;
 /// Probes under way at the same time, at most: 1, 2, 4, 8 after each success.
-pub(super) const MOST_PROBES: u32 = 8;
+pub(super) const MAX_PROBES: u32 = 8;
 
 /// A target's breaker.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Breaker {
     /// Of the window while closed; else those that opened it.
     failures: u32,
     /// Goes up with every opening and every reset: what began before says nothing about what is now.
-    era: u64,
+    generation: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +33,8 @@ enum State {
         /// When it opened.
         since: Instant,
         /// When the last probe went.
-        last: Instant,
-        out: u32,
+        last_probe_at: Instant,
+        in_flight: u32,
         succeeded: u32,
     },
 }
@@ -47,7 +47,7 @@ impl Default for State {
 
 /// What the breaker is to a request that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum CircuitStatus {
     Closed,
     /// A probe may go.
     HalfOpen,
@@ -59,14 +59,14 @@ pub enum Standing {
 
 /// What a visit carries from its beginning to its end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pass {
-    era: u64,
+pub(super) struct Ticket {
+    generation: u64,
     probe: bool,
 }
 
 /// The state as an operator sees it: half-open also while all probes are out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum CircuitState {
     Closed,
     HalfOpen,
     Open,
@@ -74,19 +74,19 @@ pub enum Phase {
 
 impl Breaker {
     /// Changes nothing: time alone does not make an open breaker half-open, a visit does.
-    pub fn standing(&self, rules: &Rules, now: Instant) -> Standing {
+    pub fn status(&self, policy: &BreakerPolicy, now: Instant) -> CircuitStatus {
         match self.state {
-            State::Closed(_) => Standing::Closed,
-            State::Open { since } if now.saturating_duration_since(since) < rules.cooldown => {
-                Standing::Open { since }
+            State::Closed(_) => CircuitStatus::Closed,
+            State::Open { since } if now.saturating_duration_since(since) < policy.cooldown => {
+                CircuitStatus::Open { since }
             }
-            State::Open { .. } => Standing::HalfOpen,
-            State::HalfOpen { since, last, out, succeeded } => {
+            State::Open { .. } => CircuitStatus::HalfOpen,
+            State::HalfOpen { since, last_probe_at, in_flight, succeeded } => {
                 // A probe may be a stream of many minutes: it holds the others up for one cooldown only.
-                let slow = now.saturating_duration_since(last) >= rules.cooldown;
-                match out < at_once(succeeded) || slow {
-                    true => Standing::HalfOpen,
-                    false => Standing::Open { since },
+                let slow = now.saturating_duration_since(last_probe_at) >= policy.cooldown;
+                match in_flight < max_probes(succeeded) || slow {
+                    true => CircuitStatus::HalfOpen,
+                    false => CircuitStatus::Open { since },
                 }
             }
         }
@@ -94,80 +94,89 @@ impl Breaker {
 
     /// A visit begins. One that comes although the breaker is open gets through and counts for nothing
     /// until the breaker is closed again.
-    pub fn enter(&mut self, rules: &Rules, now: Instant) -> (Pass, Option<Phase>) {
-        let probe = self.standing(rules, now) == Standing::HalfOpen;
-        let mut turned = None;
+    pub fn enter(&mut self, policy: &BreakerPolicy, now: Instant) -> (Ticket, Option<CircuitState>) {
+        let probe = self.status(policy, now) == CircuitStatus::HalfOpen;
+        let mut transition = None;
         if probe {
             self.state = match self.state {
-                State::HalfOpen { since, out, succeeded, .. } => {
-                    State::HalfOpen { since, last: now, out: out.saturating_add(1), succeeded }
-                }
+                State::HalfOpen { since, in_flight, succeeded, .. } => State::HalfOpen {
+                    since,
+                    last_probe_at: now,
+                    in_flight: in_flight.saturating_add(1),
+                    succeeded,
+                },
                 State::Open { since } => {
-                    turned = Some(Phase::HalfOpen);
-                    State::HalfOpen { since, last: now, out: 1, succeeded: 0 }
+                    transition = Some(CircuitState::HalfOpen);
+                    State::HalfOpen { since, last_probe_at: now, in_flight: 1, succeeded: 0 }
                 }
                 closed @ State::Closed(_) => closed,
             };
         }
-        (Pass { era: self.era, probe }, turned)
+        (Ticket { generation: self.generation, probe }, transition)
     }
 
     /// A visit ended well or badly. Tells what the breaker turned to, when it did.
-    pub fn leave(&mut self, rules: &Rules, pass: Pass, well: bool, now: Instant) -> Option<Phase> {
-        if pass.era != self.era {
+    pub fn report(
+        &mut self,
+        policy: &BreakerPolicy,
+        ticket: Ticket,
+        success: bool,
+        now: Instant,
+    ) -> Option<CircuitState> {
+        if ticket.generation != self.generation {
             return None;
         }
         match &mut self.state {
-            State::Closed(first) if !well => {
+            State::Closed(first) if !success => {
                 let within =
-                    first.is_some_and(|first| now.saturating_duration_since(first) <= rules.cooldown);
+                    first.is_some_and(|first| now.saturating_duration_since(first) <= policy.cooldown);
                 if !within {
                     *first = Some(now);
                     self.failures = 0;
                 }
                 self.failures = self.failures.saturating_add(1);
-                (self.failures >= rules.threshold).then(|| self.open(now))
+                (self.failures >= policy.threshold).then(|| self.open(now))
             }
-            State::HalfOpen { .. } if pass.probe && !well => Some(self.open(now)),
-            State::HalfOpen { out, succeeded, .. } if pass.probe => {
-                *out = out.saturating_sub(1);
+            State::HalfOpen { .. } if ticket.probe && !success => Some(self.open(now)),
+            State::HalfOpen { in_flight, succeeded, .. } if ticket.probe => {
+                *in_flight = in_flight.saturating_sub(1);
                 *succeeded += 1;
-                (*succeeded >= CLOSED_AFTER).then(|| self.close())
+                (*succeeded >= SUCCESSES_TO_CLOSE).then(|| self.close())
             }
             _ => None,
         }
     }
 
     /// A visit ended and says nothing about the target: a probe's place is free again.
-    pub fn give_back(&mut self, pass: Pass) {
-        if let State::HalfOpen { out, .. } = &mut self.state
-            && pass.era == self.era
-            && pass.probe
+    pub fn release(&mut self, ticket: Ticket) {
+        if let State::HalfOpen { in_flight, .. } = &mut self.state
+            && ticket.generation == self.generation
+            && ticket.probe
         {
-            *out = out.saturating_sub(1);
+            *in_flight = in_flight.saturating_sub(1);
         }
     }
 
     /// Closes it and forgets all failures. Whether it was anything but closed.
     pub fn reset(&mut self) -> bool {
         let was_closed = matches!(self.state, State::Closed(_));
-        self.era = self.era.wrapping_add(1);
+        self.generation = self.generation.wrapping_add(1);
         self.close();
         !was_closed
     }
 
-    pub fn phase(&self, rules: &Rules, now: Instant) -> Phase {
-        match (self.state, self.standing(rules, now)) {
-            (State::Closed(_), _) => Phase::Closed,
-            (State::HalfOpen { .. }, _) | (_, Standing::HalfOpen) => Phase::HalfOpen,
-            _ => Phase::Open,
+    pub fn circuit_state(&self, policy: &BreakerPolicy, now: Instant) -> CircuitState {
+        match (self.state, self.status(policy, now)) {
+            (State::Closed(_), _) => CircuitState::Closed,
+            (State::HalfOpen { .. }, _) | (_, CircuitStatus::HalfOpen) => CircuitState::HalfOpen,
+            _ => CircuitState::Open,
         }
     }
 
     /// Failures that count now: of the window while closed, else those that opened it.
-    pub fn failures(&self, rules: &Rules, now: Instant) -> u32 {
+    pub fn failures(&self, policy: &BreakerPolicy, now: Instant) -> u32 {
         match self.state {
-            State::Closed(Some(first)) if now.saturating_duration_since(first) > rules.cooldown => 0,
+            State::Closed(Some(first)) if now.saturating_duration_since(first) > policy.cooldown => 0,
             _ => self.failures,
         }
     }
@@ -180,20 +189,20 @@ impl Breaker {
         }
     }
 
-    fn open(&mut self, now: Instant) -> Phase {
-        self.era = self.era.wrapping_add(1);
+    fn open(&mut self, now: Instant) -> CircuitState {
+        self.generation = self.generation.wrapping_add(1);
         self.state = State::Open { since: now };
-        Phase::Open
+        CircuitState::Open
     }
 
-    fn close(&mut self) -> Phase {
+    fn close(&mut self) -> CircuitState {
         self.state = State::Closed(None);
         self.failures = 0;
-        Phase::Closed
+        CircuitState::Closed
     }
 }
 
 /// Probes that may be out at the same time after so many successes.
-fn at_once(succeeded: u32) -> u32 {
-    1_u32.checked_shl(succeeded).unwrap_or(MOST_PROBES).min(MOST_PROBES)
+fn max_probes(succeeded: u32) -> u32 {
+    1_u32.checked_shl(succeeded).unwrap_or(MAX_PROBES).min(MAX_PROBES)
 }

@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 const HALF_LIFE: Duration = Duration::from_secs(10);
 /// After so long without a new one nothing is known: else a target that was slow once would never be asked
 /// again, and never be measured again.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The average, weighted by `0.5 ^ (age / 10 s)`.
 #[derive(Debug, Default)]
-pub(super) struct Latency {
+pub(super) struct LatencyEwma {
     /// Weighted seconds and weights, as of the last sample.
     sum: f64,
     weight: f64,
     last: Option<Instant>,
 }
 
-impl Latency {
+impl LatencyEwma {
     pub fn add(&mut self, spent: Duration, now: Instant) {
         let age = self.last.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         let fade = 0.5_f64.powf(age.as_secs_f64() / HALF_LIFE.as_secs_f64());
@@ -32,7 +32,7 @@ impl Latency {
     /// `None` when nothing was measured for a minute.
     pub fn mean(&self, now: Instant) -> Option<Duration> {
         let last = self.last?;
-        if now.saturating_duration_since(last) > FORGOTTEN {
+        if now.saturating_duration_since(last) > MAX_AGE {
             return None;
         }
         Duration::try_from_secs_f64(self.sum / self.weight).ok()
@@ -47,7 +47,7 @@ mod tests {
     fn old_values_fade_and_are_forgotten() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut latency = Latency::default();
+        let mut latency = LatencyEwma::default();
         assert_eq!(latency.mean(start), None);
         // (seconds, time to the first token in ms, mean in ms after it)
         for (seconds, spent, wanted) in [

@@ -1,63 +1,63 @@
 //! A breaker's life as stories: a line of moves, and what stands after them.
 
-use super::{COOLDOWN, identity, rules};
-use crate::state::targets::{Ended, Standing, Targets, Visit};
+use super::{COOLDOWN, identity, policy};
+use crate::state::targets::{BreakerSignal, CircuitStatus, Permit, TargetRegistry};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Plays a story against a breaker of three failures and thirty seconds. Moves, apart by blanks:
 /// `+7` seconds pass; `(` a visit begins; `w`, `b`, `n` the oldest visit ends well, badly, neither; `W`, `B`,
 /// `N` the newest; `~` the oldest is dropped. `=c`, `=h`, `=o`: closed, half-open, open is what now stands.
-fn play(story: &str) {
+fn run(scenario: &str) {
     assert_eq!(COOLDOWN, Duration::from_secs(30));
-    let target = Targets::default().find(&identity("c", "config", 0), Some(&rules(3)));
+    let target = TargetRegistry::default().get_or_insert(&identity("c", "config", 0), Some(&policy(3)));
     let mut now = Instant::now();
-    let mut visits: VecDeque<Visit> = VecDeque::new();
-    for (at, step) in story.split_whitespace().enumerate() {
-        let end = |visit: Option<Visit>| match step.to_lowercase().as_str() {
-            "w" => visit.unwrap().ended(Ended::Well, now),
-            "b" => visit.unwrap().ended(Ended::Badly, now),
-            "n" => visit.unwrap().ended(Ended::Neither, now),
-            _ => drop(visit.unwrap()),
+    let mut permits: VecDeque<Permit> = VecDeque::new();
+    for (at, step) in scenario.split_whitespace().enumerate() {
+        let end = |permit: Option<Permit>| match step.to_lowercase().as_str() {
+            "w" => permit.unwrap().finish(BreakerSignal::Success, now),
+            "b" => permit.unwrap().finish(BreakerSignal::Failure, now),
+            "n" => permit.unwrap().finish(BreakerSignal::Ignored, now),
+            _ => drop(permit.unwrap()),
         };
         match step.split_at(1) {
-            ("(", _) => visits.push_back(target.enter(now)),
+            ("(", _) => permits.push_back(target.enter(now)),
             ("+", seconds) => now += Duration::from_secs(seconds.parse().unwrap()),
             ("=", wanted) => {
-                let stands = match target.standing(now) {
-                    Standing::Closed => "c",
-                    Standing::HalfOpen => "h",
-                    Standing::Open { .. } => "o",
+                let circuit = match target.circuit(now) {
+                    CircuitStatus::Closed => "c",
+                    CircuitStatus::HalfOpen => "h",
+                    CircuitStatus::Open { .. } => "o",
                 };
-                assert_eq!(stands, wanted, "{story:?}, step {at}");
+                assert_eq!(circuit, wanted, "{scenario:?}, step {at}");
             }
-            ("W" | "B" | "N", _) => end(visits.pop_back()),
-            _ => end(visits.pop_front()),
+            ("W" | "B" | "N", _) => end(permits.pop_back()),
+            _ => end(permits.pop_front()),
         }
     }
 }
 
 #[test]
 fn closed() {
-    play("=c ( =c b =c ( b =c ( b =o");
+    run("=c ( =c b =c ( b =c ( b =o");
     // A success in between clears nothing.
-    play("( b ( w ( b ( w =c ( b =o");
+    run("( b ( w ( b ( w =c ( b =o");
     // What says nothing counts nothing.
-    play("( n ( n ( n ( ~ ( ~ ( ~ =c");
+    run("( n ( n ( n ( ~ ( ~ ( ~ =c");
     // Failures add up for one cooldown from the first; then a new window begins.
-    play("( b +15 ( b +15 ( b =o");
-    play("( b +15 ( b +16 ( b =c ( b =c ( b =o");
+    run("( b +15 ( b +15 ( b =o");
+    run("( b +15 ( b +16 ( b =c ( b =c ( b =o");
     // It counts when a visit fails, not when it began.
-    play("( ( ( b b +31 b =c ( b =c ( b =o");
+    run("( ( ( b b +31 b =c ( b =c ( b =o");
 }
 
 #[test]
 fn open() {
-    play("( b ( b ( b =o +29 =o +1 =h");
+    run("( b ( b ( b =o +29 =o +1 =h");
     // Who comes all the same is no probe: neither success nor failure says a thing.
-    play("( b ( b ( b +10 ( w =o ( b =o +20 =h");
+    run("( b ( b ( b +10 ( w =o ( b =o +20 =h");
     // Those who began before it opened have nothing to say about it.
-    play("( ( ( ( ( b b b =o +10 b =o w =o +20 =h");
+    run("( ( ( ( ( b b b =o +10 b =o w =o +20 =h");
 }
 
 #[test]
@@ -79,17 +79,17 @@ fn half_open() {
         // A probe that takes longer than a cooldown does not hold up the next; a second one does.
         "( =o +29 =o +1 =h ( =o +29 =o +1 =h w =h",
     ] {
-        play(&format!("{OPENED}{rest}"));
+        run(&format!("{OPENED}{rest}"));
     }
     // A failure from before the opening, told in half-open.
-    play("( ( ( ( b b b +30 =h b =h ( =o w =h");
+    run("( ( ( ( b b b +30 =h b =h ( =o w =h");
 }
 
 #[test]
 fn closed_again() {
     const CLOSED: &str = "( b ( b ( b +30 ( w ( w ( w ( w ( w =c ";
     // It starts with a clean record.
-    play(&format!("{CLOSED} ( b ( b =c ( b =o"));
+    run(&format!("{CLOSED} ( b ( b =c ( b =o"));
     // A probe that outlived the half-open time counts as anybody does.
-    play("( b ( b ( b +30 ( w ( ( w ( w ( w ( w =c b =c ( b =c ( b =o");
+    run("( b ( b ( b +30 ( w ( ( w ( w ( w ( w =c b =c ( b =c ( b =o");
 }
