@@ -15,8 +15,8 @@ use timer::Timer;
 use turnpike::api::body::{Body, Edit};
 use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
-use turnpike::provider::outgoing::TranslationNotes;
 use turnpike::provider::translation::{PreparedRequest, prepare};
+use turnpike::provider::translation_notes::TranslationNotes;
 use turnpike::provider::{self, Call};
 
 fn main() {

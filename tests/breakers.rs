@@ -4,7 +4,7 @@
 //! Not the states and their clock, which unit tests pass through with a time of their own: 30 s is the least cooldown.
 
 use crate::faults::case::{PrimaryDialect, body, emulator_requests, send};
-use crate::faults::seen::ObservedResponse;
+use crate::faults::observed::ObservedResponse;
 use crate::support::client::{client, new_trace};
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::wait::until;

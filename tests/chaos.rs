@@ -4,11 +4,11 @@
 //! Not one fault at a time (`faults`). The seeds are fixed; which request meets which fault is up to the scheduler.
 
 use crate::faults::case::{PrimaryDialect, body, send, story};
-use crate::faults::seen::ObservedResponse;
+use crate::faults::observed::ObservedResponse;
 use crate::support::client::{fresh_client, new_trace};
 use crate::support::emulator::Emulator;
+use crate::support::exclusive::exclusive;
 use crate::support::settings::KEY;
-use crate::support::turn::exclusive;
 use crate::support::wait::until;
 use crate::support::{Gateway, report};
 use futures_util::{StreamExt, stream};

@@ -3,11 +3,11 @@
 //! Not answers that break after they began (`broken_answers`), nor what the caller itself did wrong (`limits`).
 
 use crate::support::client::{client, hello, new_trace};
-use crate::support::gateway::Gateway;
-use crate::support::settings::{KEY, STANDARD};
-use crate::support::talk::{
+use crate::support::conversation::{
     DIALECTS, Dialect, REQUEST_KINDS, RequestKind, assert_gateway_error, chat_request,
 };
+use crate::support::gateway::Gateway;
+use crate::support::settings::{KEY, STANDARD};
 use crate::support::{gateway, ports};
 use futures_util::future::join_all;
 use std::time::{Duration, Instant};

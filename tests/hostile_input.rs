@@ -4,8 +4,8 @@
 //! Not a test of what the answer is, beyond that there is one where HTTP demands one. A failure names the seed and the
 //! bytes; the draws are the same on every run.
 
-use crate::support::draw::Rng;
 use crate::support::message::Message;
+use crate::support::rng::Rng;
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::{Gateway, raw, report};
 use futures_util::{StreamExt, stream};

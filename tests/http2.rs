@@ -3,8 +3,8 @@
 //! Not ALPN (`tls_listener`) and not callers that leave (`callers_leaving`).
 
 use crate::support::client::{install_ring, new_trace};
+use crate::support::conversation::{DIALECTS, REQUEST_KINDS, RequestKind, chat_request};
 use crate::support::settings::KEY;
-use crate::support::talk::{DIALECTS, REQUEST_KINDS, RequestKind, chat_request};
 use crate::support::{gateway, raw, sse};
 use reqwest::{Client, RequestBuilder, Version};
 use serde_json::Value;

@@ -14,23 +14,22 @@
 
 mod support;
 
-mod anthropic_answers;
+mod anthropic_responses;
 mod breakers;
-mod broken_answers;
-mod callers;
-mod callers_leaving;
+mod broken_responses;
 mod chaos;
+mod client_disconnects;
+mod cloud_credentials;
 mod control;
-mod crowding;
 mod custom_hosts;
 mod explain;
 mod failures;
 mod faults;
-mod grants;
 mod hostile_input;
 mod house;
 mod http2;
 mod limits;
+mod max_connections;
 mod messages;
 mod metrics;
 mod observability;
@@ -46,6 +45,7 @@ mod responses;
 mod routing;
 mod sdk;
 mod secrecy;
+mod service_keys;
 mod settings;
 mod slow_callers;
 mod smoke;

@@ -17,8 +17,8 @@ use turnpike::api::messages;
 use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
 use turnpike::provider::Call;
+use turnpike::provider::adapter::{Adapter, ChatAdapter};
 use turnpike::provider::rewriter::Rewriter;
-use turnpike::provider::way::{Adapter, ChatAdapter};
 
 /// Recorded calls of Anthropic's messages, the answer's status regardless.
 fn recordings() -> Option<Vec<Recording>> {

@@ -3,9 +3,9 @@
 //! Not the bodies of ordinary answers.
 
 use crate::support::client::client;
+use crate::support::conversation::{Dialect, REQUEST_KINDS, RequestKind, chat_request};
 use crate::support::gateway::Gateway;
 use crate::support::settings::KEY;
-use crate::support::talk::{Dialect, REQUEST_KINDS, RequestKind, chat_request};
 use crate::support::upstream::Upstream;
 use crate::support::{gateway, raw};
 use reqwest::{Method, RequestBuilder};

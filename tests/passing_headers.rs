@@ -3,10 +3,10 @@
 //! Not keys (`callers`).
 
 use crate::support::client::new_trace;
+use crate::support::conversation::{Dialect, RequestKind, body, chat_request};
 use crate::support::gateway;
 use crate::support::raw::Raw;
 use crate::support::settings::KEY;
-use crate::support::talk::{Dialect, RequestKind, body, chat_request};
 use serde_json::{Value, json};
 
 const STOPPED: [&str; 8] = [

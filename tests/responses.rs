@@ -19,7 +19,7 @@ use reqwest::Client;
 use serde_json::{Value, json};
 use turnpike::api::operation::Operation;
 use turnpike::config::account::Account;
-use turnpike::provider::way::Adapter;
+use turnpike::provider::adapter::Adapter;
 use turnpike::provider::{Call, find};
 
 /// Calls under way at a time.

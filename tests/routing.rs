@@ -4,7 +4,7 @@
 //! Not the faults of providers (`faults`) nor breakers; every rule of picking is a unit test's.
 
 use crate::faults::case::{PrimaryDialect, body, emulator_requests, send};
-use crate::faults::seen::ObservedResponse;
+use crate::faults::observed::ObservedResponse;
 use crate::support::client::{client, new_trace};
 use crate::support::provider::Provider;
 use crate::support::settings::KEY;

@@ -3,9 +3,9 @@
 //! Not retries: those are asked for, counted and told.
 
 use crate::support::client::new_trace;
+use crate::support::conversation::{Dialect, REQUEST_KINDS, RequestKind, chat_request};
 use crate::support::gateway;
 use crate::support::gateway::Gateway;
-use crate::support::talk::{Dialect, REQUEST_KINDS, RequestKind, chat_request};
 use crate::support::upstream::{Connection, Upstream};
 
 const RESPONSE: &str = r#"{"id":"c-1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}]}"#;

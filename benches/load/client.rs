@@ -4,7 +4,7 @@
 //! end of the HTTP body both came. Not a general client: no TLS, no redirects, no trailers.
 
 use super::Failure;
-use super::answer::Response;
+use super::response::Response;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -8,10 +8,10 @@
 //! `--only direct,plain,gateway`, `--cases small_chat,stream,…,memory`, `--upstream ADDR` (a provider that
 //! runs already), `--gateway FILE` (another build of `turnpike`, to compare).
 
-mod answer;
 mod cases;
 mod client;
 mod process;
+mod response;
 mod table;
 
 use cases::{CASES, Path, Subject};

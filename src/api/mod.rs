@@ -2,19 +2,19 @@
 //!
 //! Pure: no I/O, no clock, no provider. A provider's own words live with the provider.
 
-pub mod alike;
 pub mod body;
 pub mod chat;
 pub mod chat_completions;
 pub mod completions;
+pub mod error_body;
+pub mod json_similarity;
 pub mod messages;
 pub mod operation;
-pub mod reply;
 pub mod responses;
 pub mod retry_after;
 pub mod rules;
-pub mod scan;
 pub mod sse;
+pub mod stream_scan;
 pub mod tap;
 pub mod trace;
 pub mod usage;

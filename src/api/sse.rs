@@ -3,9 +3,9 @@
 //! Framing only, as the HTML standard has it (LF, CR and CRLF; byte order mark; comments; several `data`
 //! lines). What an event means is the business of `tap` and of the providers' rewriters.
 
-mod edge;
+mod event_boundary;
 
-pub use edge::{EventBoundary, first_event_end};
+pub use event_boundary::{EventBoundary, first_event_end};
 
 use memchr::memchr2;
 use std::fmt;

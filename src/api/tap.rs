@@ -4,13 +4,13 @@
 //! It never changes, delays or refuses a byte, and what it cannot read it leaves unlearned. Answers that
 //! are rewritten have their rewriter, which knows all this anyway. Compressed bodies tell it nothing.
 
-mod chunk;
-mod glance;
-mod native;
+mod common_fields;
+mod openai_event;
 mod stream;
+mod vendor_event;
 
 use super::operation::Operation;
-use super::scan::{JsonScanner, Path};
+use super::stream_scan::{JsonScanner, Path};
 use super::usage::{Usage, UsageParts};
 use stream::Stream;
 
@@ -157,14 +157,14 @@ impl Tap {
 impl ResponseSummary {
     /// Takes in a whole answer by a few looks; false, and nothing learned, where that is not enough.
     fn read_common_fields(&mut self, usage_parts: &mut UsageParts, response: &[u8]) -> bool {
-        let Some(fields) = glance::find(response) else { return false };
+        let Some(fields) = common_fields::find(response) else { return false };
         if let Some(usage) = fields.usage {
             let Some(read) = UsageParts::read(usage) else { return false };
             usage_parts.update(&read);
             self.usage = usage_parts.usage();
         }
-        self.note_model(fields.model.and_then(chunk::text));
-        self.note_finish(fields.finish.and_then(chunk::text));
+        self.note_model(fields.model.and_then(openai_event::text));
+        self.note_finish(fields.finish.and_then(openai_event::text));
         self.ended = true;
         true
     }
@@ -179,15 +179,15 @@ impl ResponseSummary {
     ) {
         match index {
             0 | 9 | 10 | 14 => self.record_usage(usage_parts, value),
-            1 | 11 | 15 => self.note_model(chunk::text(value)),
-            2 | 3 | 7 | 8 | 12 | 13 | 16 | 17 => self.note_finish(chunk::text(value)),
+            1 | 11 | 15 => self.note_model(openai_event::text(value)),
+            2 | 3 | 7 | 8 | 12 | 13 | 16 | 17 => self.note_finish(openai_event::text(value)),
             4 | 18 => self.note_error(value),
             // Batches and files have a status too; only a response's is a reason to stop.
             5 if is_response_object && self.finish.is_none() => {
-                let status = chunk::text(value);
-                self.note_finish(status.filter(|status| chunk::is_final(status)));
+                let status = openai_event::text(value);
+                self.note_finish(status.filter(|status| openai_event::is_final(status)));
             }
-            6 if is_response_object => self.note_finish(chunk::reason(value)),
+            6 if is_response_object => self.note_finish(openai_event::reason(value)),
             _ => {}
         }
     }
@@ -215,7 +215,7 @@ impl ResponseSummary {
     fn note_error(&mut self, error: &[u8]) {
         let is_error = !matches!(error, b"null" | b"false" | b"\"\"" | b"{}");
         if is_error && self.error.is_none() {
-            self.error = Some(chunk::error_code(error));
+            self.error = Some(openai_event::error_code(error));
         }
     }
 }

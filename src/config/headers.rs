@@ -4,7 +4,7 @@
 //! credentials and header names. Not here: who wins when config and headers both speak (`route`), and
 //! whether the service key is one of ours.
 
-mod sent;
+mod raw;
 
 use super::account::names::CUSTOM_HOST;
 use super::account::{Account, AccountSource};
@@ -12,7 +12,7 @@ use super::policy::MAX_MS;
 use crate::error::Error;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
-use sent::{HeaderSlot, RawAccountHeaders, RawGatewayHeaders, RawHeader};
+use raw::{HeaderSlot, RawAccountHeaders, RawGatewayHeaders, RawHeader};
 use std::fmt;
 
 /// Bytes of an id or name we log and echo.

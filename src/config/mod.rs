@@ -5,17 +5,17 @@
 
 pub mod account;
 pub mod balance;
-mod combination;
-mod group;
 pub mod headers;
 pub mod hooks;
 pub mod node;
 pub mod policy;
 pub mod query;
 pub mod read;
+mod required_keys;
 pub mod rescue;
 pub mod secret;
 pub mod strategy;
+mod target_rules;
 #[cfg(test)]
 mod tests;
 pub mod time_limits;
@@ -177,12 +177,12 @@ impl ConfigReader<'_> {
             fields.missing("options", message);
             return None;
         }
-        combination::check(&fields);
+        required_keys::check(&fields);
         self.check_provider_and_host(&fields);
         let strategy = fields
             .get(&["strategy"])
             .and_then(|at| Strategy::read(&at, fields.peek(&["targets"]).as_ref(), &self.patterns));
-        group::check(&fields, strategy.as_ref());
+        target_rules::check(&fields, strategy.as_ref());
         let targets = fields.get(&["targets"]).map(|at| self.read_targets(&at, depth + 1));
         let config = Config {
             name: fields.text(&["name"]),

@@ -4,7 +4,7 @@
 //! all keys of a query count, also those after `$or`, `$and` and `$regex`. Not here: where the values come
 //! from ([`Facts`] is an argument), and what is done with the verdict.
 
-mod asked;
+mod describe;
 mod fact;
 #[cfg(test)]
 mod tests;

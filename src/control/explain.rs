@@ -3,8 +3,8 @@
 //! Reads the question as the data port would read the request; what it comes to is `route::explain`'s to say.
 //! Nobody is called, and nothing is remembered.
 
-use super::failure::error_response;
-use super::world::ReadOnlyEnv;
+use super::error::error_response;
+use super::read_only_env::ReadOnlyEnv;
 use super::{PATHS, SEGMENTS};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
@@ -13,12 +13,12 @@ use crate::error::Error;
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
 use crate::route::explain::{Explanation, Rejection, explain};
-use crate::route::told::RequestSnapshot;
+use crate::route::request_snapshot::RequestSnapshot;
 use crate::state::Shared;
-use crate::state::live::SettingsSnapshot;
-use crate::state::sticky::StickySessions;
+use crate::state::auth::{self, ClientIdentity};
+use crate::state::snapshot::SettingsSnapshot;
+use crate::state::sticky_sessions::StickySessions;
 use crate::state::targets::TargetRegistry;
-use crate::state::who::{self, ClientIdentity};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -113,7 +113,7 @@ impl ExplainContext<'_> {
     /// 400 when it is no question; what is wrong with the request it asks about is in the answer.
     pub fn explain(&self, text: &[u8]) -> Result<ExplainResponse, Error> {
         let parsed = ParsedRequest::read(text)?;
-        let (identity, notes) = match who::authenticate(&parsed.headers, self.snapshot) {
+        let (identity, notes) = match auth::authenticate(&parsed.headers, self.snapshot) {
             Ok(identity) => (identity, Vec::new()),
             Err(error) => {
                 let note = format!("the data port would answer {}: {}", error.status(), error.message);

@@ -3,13 +3,13 @@
 //!
 //! A route is one function and one line in [`router`]. It never sees the data plane; both meet in `Shared`.
 
+mod error;
 pub mod explain;
-mod failure;
 mod health;
 mod metrics;
+mod not_implemented;
+mod read_only_env;
 mod targets;
-mod unbuilt;
-mod world;
 
 use crate::state::Shared;
 use axum::Router;
@@ -35,7 +35,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/targets", get(targets::list))
         .route("/v1/targets/reset", post(targets::reset))
         .route("/v1/explain", post(explain::route))
-        .method_not_allowed_fallback(failure::wrong_method)
-        .fallback(any(unbuilt::respond))
+        .method_not_allowed_fallback(error::wrong_method)
+        .fallback(any(not_implemented::respond))
         .with_state(shared)
 }

@@ -3,7 +3,7 @@
 //!
 //! On the control port only: see [`super::SEGMENTS`].
 
-use super::failure::error_response;
+use super::error::error_response;
 use crate::error::Error;
 use crate::state::Shared;
 use crate::state::targets::TargetView;

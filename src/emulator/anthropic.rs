@@ -4,9 +4,9 @@
 
 use super::anthropic_stream;
 use super::call::Call;
+use super::conversation::{self, ChatInput, Completion, Format, Message, Tool};
 use super::reply::{ApiError, Dialect, Reply};
-use super::talk::{self, ChatInput, Completion, Format, Message, Tool};
-use super::words::{self, End, quote};
+use super::sample_text::{self, End, quote};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -76,8 +76,8 @@ impl Request<'_> {
     }
 
     fn input_tokens(&self, messages: &[Message<'_>]) -> u64 {
-        let system = self.system.map_or(0, |system| words::estimate_tokens(system.get()));
-        talk::prompt_tokens(messages) + system
+        let system = self.system.map_or(0, |system| sample_text::estimate_tokens(system.get()));
+        conversation::prompt_tokens(messages) + system
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let Some(limit) = request.max_tokens.filter(|&limit| limit > 0) else {
         return Err(ApiError::bad("max_tokens: Field required, at least 1").in_dialect(DIALECT));
     };
-    let completion = talk::decide(ChatInput {
+    let completion = conversation::decide(ChatInput {
         model,
         messages,
         tools: request.tools.as_deref().unwrap_or_default(),
@@ -123,7 +123,7 @@ fn generate(
     thinks: bool,
     input_tokens: u64,
 ) -> Generated {
-    let thought = if thinks { words::count(THOUGHT) } else { 0 };
+    let thought = if thinks { sample_text::count(THOUGHT) } else { 0 };
     let output_tokens = completion.tokens() + thought;
     let mut blocks = Vec::new();
     if thinks {

@@ -2,7 +2,7 @@
 
 use super::anthropic::{Block, Generated, SIGNATURE, THOUGHT};
 use super::reply::{Event, Part, Reply};
-use super::words::{Tokens, quote};
+use super::sample_text::{Tokens, quote};
 
 pub(super) fn reply(generated: Generated) -> Reply {
     let Generated { id, model, blocks, stop_reason, stop_sequence, input_tokens, output_tokens } = generated;

@@ -5,10 +5,10 @@
 
 use super::bedrock_stream;
 use super::call::Call;
-use super::plain::{self, NormalizedRequest};
+use super::conversation::Completion;
+use super::normalize::{self, NormalizedRequest};
 use super::reply::{ApiError, Dialect, Reply};
-use super::talk::Completion;
-use super::words::{End, quote};
+use super::sample_text::{End, quote};
 use serde_json::{Value, json};
 
 const DIALECT: Dialect = Dialect::Bedrock;
@@ -58,14 +58,14 @@ fn read(request: &Value) -> Result<NormalizedRequest, ApiError> {
     };
     let mut messages = Vec::new();
     if let Some(system) = request.get("system") {
-        messages.push(plain::message("system", &plain::texts(system, "text"), false));
+        messages.push(normalize::message("system", &normalize::texts(system, "text"), false));
     }
     for message in conversation {
         let content = message.get("content").unwrap_or(&Value::Null);
         let mut blocks = content.as_array().into_iter().flatten();
         let result = blocks.any(|block| block.get("toolResult").is_some());
         let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
-        messages.push(plain::message(role, &plain::texts(content, "text"), result));
+        messages.push(normalize::message(role, &normalize::texts(content, "text"), result));
     }
     let tools = request.pointer("/toolConfig/tools").and_then(Value::as_array).into_iter().flatten();
     let tools = tools.filter_map(|tool| tool.get("toolSpec"));
@@ -78,9 +78,9 @@ fn read(request: &Value) -> Result<NormalizedRequest, ApiError> {
         messages,
         tools: tools.collect(),
         choice: choice(request.pointer("/toolConfig/toolChoice").unwrap_or(&Value::Null)),
-        format: schema.map(|schema: Value| plain::format(Some(&schema))),
+        format: schema.map(|schema: Value| normalize::format(Some(&schema))),
         limit: request.pointer("/inferenceConfig/maxTokens").and_then(Value::as_u64),
-        stops: request.pointer("/inferenceConfig/stopSequences").map(plain::strings).unwrap_or_default(),
+        stops: request.pointer("/inferenceConfig/stopSequences").map(normalize::strings).unwrap_or_default(),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::bedrock::{Block, Generated};
 use super::reply::{Content, Event, Part, Reply};
-use super::words::{Tokens, quote};
+use super::sample_text::{Tokens, quote};
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use bytes::Bytes;

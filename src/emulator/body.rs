@@ -4,7 +4,7 @@
 //! before its end, the caller has left.
 
 use super::playback::Playback;
-use super::watch::{Ended, RequestGuard};
+use super::request_guard::{Ended, RequestGuard};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::fmt;

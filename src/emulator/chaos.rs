@@ -3,8 +3,8 @@
 //! Only the drawing; what the faults do stands where every script's does. The same seed and the same order of requests
 //! draw the same faults.
 
+use super::sample_text::scramble;
 use super::script::Script;
-use super::words::scramble;
 
 /// What may strike, as scripts. Those that keep silent do so for longer than any caller waits.
 const FAULT_SCRIPTS: [&str; 22] = [

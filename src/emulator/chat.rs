@@ -3,10 +3,10 @@
 //! Text is put together by hand: this is the upstream of the benches, and its answers have no surprises.
 
 use super::call::Call;
+use super::conversation::{self, ChatInput, Completion, Format, Message, Stop, Tool, ToolCall};
 use super::reply::{ApiError, Dialect, Event, Part, Reply};
+use super::sample_text::{End, Tokens, quote};
 use super::state::now;
-use super::talk::{self, ChatInput, Completion, Format, Message, Stop, Tool, ToolCall};
-use super::words::{End, Tokens, quote};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         return Err(ApiError::invalid("n", "Invalid value for 'n': expected a number from 1 to 128."));
     }
     let tools = request.tools.unwrap_or_default();
-    let completion = talk::decide(ChatInput {
+    let completion = conversation::decide(ChatInput {
         model,
         messages: &messages,
         tools: &tools,
@@ -60,7 +60,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         script: &mut script,
         dialect: Dialect::OpenAi,
     });
-    let usage = usage(talk::prompt_tokens(&messages), completion.tokens() * n as u64);
+    let usage = usage(conversation::prompt_tokens(&messages), completion.tokens() * n as u64);
     let reply = if request.stream == Some(true) {
         let with_usage = request.stream_options.and_then(|options| options.include_usage) == Some(true);
         streamed(call, model, n, completion, with_usage.then_some(usage))

@@ -4,10 +4,10 @@
 
 use super::call::Call;
 use super::cohere_stream;
-use super::plain::{self, NormalizedRequest};
+use super::conversation::Completion;
+use super::normalize::{self, NormalizedRequest};
 use super::reply::{ApiError, Dialect, Reply};
-use super::talk::Completion;
-use super::words::{End, quote};
+use super::sample_text::{End, quote};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let format =
         request.response_format.filter(|format| format.get("type").is_some_and(|kind| kind != "text"));
     let format =
-        format.map(|format| plain::format(format.get("json_schema").or_else(|| format.get("schema"))));
+        format.map(|format| normalize::format(format.get("json_schema").or_else(|| format.get("schema"))));
     let normalized = NormalizedRequest {
         messages,
         tools: request.tools.unwrap_or_default(),

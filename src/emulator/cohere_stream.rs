@@ -2,7 +2,7 @@
 
 use super::cohere::{Content, Generated, PLAN, ToolUse};
 use super::reply::{Event, Part, Reply};
-use super::words::{Tokens, quote};
+use super::sample_text::{Tokens, quote};
 
 pub(super) fn reply(generated: Generated) -> Reply {
     let Generated { id, content, finish, usage } = generated;

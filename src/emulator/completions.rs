@@ -2,10 +2,10 @@
 
 use super::call::Call;
 use super::chat::{MAX_CHOICES, StreamOptions, usage};
+use super::conversation::Stop;
 use super::reply::{ApiError, Dialect, Event, Part, Reply};
+use super::sample_text::{self, End, SampleText, Tokens, quote};
 use super::state::now;
-use super::talk::Stop;
-use super::words::{self, End, SampleText, Tokens, quote};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -61,16 +61,19 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let mut texts = Vec::with_capacity(prompts.len() * n);
     let mut tokens = 0;
     for prompt in prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, n)) {
-        let text =
-            if model == "emulator-echo" { prompt.clone() } else { words::prose(script.tokens.unwrap_or(48)) };
-        let mut sample = words::truncate(text, limit, &stops);
+        let text = if model == "emulator-echo" {
+            prompt.clone()
+        } else {
+            sample_text::prose(script.tokens.unwrap_or(48))
+        };
+        let mut sample = sample_text::truncate(text, limit, &stops);
         tokens += sample.tokens;
         if request.echo == Some(true) {
             sample.text.insert_str(0, prompt);
         }
         texts.push(sample);
     }
-    let usage = usage(prompts.iter().map(|prompt| words::count(prompt)).sum(), tokens);
+    let usage = usage(prompts.iter().map(|prompt| sample_text::count(prompt)).sum(), tokens);
     let (id, created, model) = (call.state.id("cmpl-", 29), now(), quote(model));
     let prefix = format!(
         r#"{{"id":"{id}","object":"text_completion","created":{created},"model":{model},"system_fingerprint":"fp_emulator","choices":["#

@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::completions::Prompt;
 use super::reply::{ApiError, Dialect, Reply};
-use super::words::{self, quote, scramble};
+use super::sample_text::{self, quote, scramble};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -50,7 +50,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
             format!(r#"{{"object":"embedding","index":{index},"embedding":{embedding}}}"#)
         })
         .collect();
-    let tokens: u64 = texts.iter().map(|text| words::count(text)).sum();
+    let tokens: u64 = texts.iter().map(|text| sample_text::count(text)).sum();
     let (data, model) = (data.join(","), quote(model));
     let reply = Reply::json(format!(
         r#"{{"object":"list","data":[{data}],"model":{model},"usage":{{"prompt_tokens":{tokens},"total_tokens":{tokens}}}}}"#

@@ -3,11 +3,11 @@
 //! The whole answer and what decides it; the events of a stream are in `gemini_stream`.
 
 use super::call::Call;
+use super::conversation::Completion;
 use super::gemini_stream;
-use super::plain::{self, NormalizedRequest};
+use super::normalize::{self, NormalizedRequest};
 use super::reply::{ApiError, Dialect, Reply};
-use super::talk::Completion;
-use super::words::{End, quote};
+use super::sample_text::{End, quote};
 use serde_json::{Value, json};
 
 const DIALECT: Dialect = Dialect::Gemini;
@@ -65,7 +65,7 @@ fn read(request: &Value) -> Result<NormalizedRequest, ApiError> {
     let mut messages = Vec::new();
     let system = member(request, "systemInstruction", "system_instruction");
     if let Some(parts) = system.get("parts") {
-        messages.push(plain::message("system", &plain::texts(parts, "text"), false));
+        messages.push(normalize::message("system", &normalize::texts(parts, "text"), false));
     }
     for content in contents {
         let parts = content.get("parts").unwrap_or(&Value::Null);
@@ -73,7 +73,7 @@ fn read(request: &Value) -> Result<NormalizedRequest, ApiError> {
         let result =
             result.into_iter().any(|part| !member(part, "functionResponse", "function_response").is_null());
         let role = content.get("role").and_then(Value::as_str).unwrap_or("user");
-        messages.push(plain::message(role, &plain::texts(parts, "text"), result));
+        messages.push(normalize::message(role, &normalize::texts(parts, "text"), result));
     }
     let config = member(request, "generationConfig", "generation_config");
     let is_json = member(config, "responseMimeType", "response_mime_type") == "application/json";
@@ -86,9 +86,9 @@ fn read(request: &Value) -> Result<NormalizedRequest, ApiError> {
         messages,
         tools: tools(request),
         choice: choice(request),
-        format: is_json.then(|| plain::format(schema.as_ref())),
+        format: is_json.then(|| normalize::format(schema.as_ref())),
         limit: member(config, "maxOutputTokens", "max_output_tokens").as_u64(),
-        stops: plain::strings(member(config, "stopSequences", "stop_sequences")),
+        stops: normalize::strings(member(config, "stopSequences", "stop_sequences")),
     })
 }
 

@@ -2,10 +2,10 @@
 //!
 //! There is no end marker. With `alt=sse` they are events, without it the items of one JSON list. Calls come whole, as Gemini sends them.
 
+use super::conversation::Completion;
 use super::gemini::{Generated, chunk};
 use super::reply::{Event, Part, Reply};
-use super::talk::Completion;
-use super::words::{Tokens, quote};
+use super::sample_text::{Tokens, quote};
 use bytes::Bytes;
 
 pub(super) fn reply(generated: Generated, is_sse: bool) -> Reply {

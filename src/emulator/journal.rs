@@ -2,8 +2,8 @@
 //!
 //! Not an access log of the gateway. Holds the last 1,000 entries and says when one has changed.
 
-use super::watch::Ended;
-use super::wire::ConnectionHandle;
+use super::request_guard::Ended;
+use super::socket::ConnectionHandle;
 use http::request::Parts;
 use parking_lot::Mutex;
 use serde::Serialize;

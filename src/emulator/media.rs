@@ -4,8 +4,8 @@ use super::batches::merge;
 use super::call::Call;
 use super::multipart::Form;
 use super::reply::{ApiError, Dialect, Reply};
+use super::sample_text;
 use super::state::now;
-use super::words;
 use bytes::Bytes;
 use http::HeaderValue;
 use serde::Deserialize;
@@ -46,7 +46,7 @@ fn pictures(n: Option<usize>, as_url: bool, prompt: &str) -> Result<Reply, ApiEr
     }
     let picture =
         if as_url { json!({"url": "https://example.com/fox.png"}) } else { json!({"b64_json": PNG}) };
-    let input = words::count(prompt);
+    let input = sample_text::count(prompt);
     Ok(Reply::value(&json!({
         "created": now(), "data": vec![picture; n], "size": "1024x1024", "quality": "low",
         "output_format": "png", "background": "transparent",
@@ -82,14 +82,14 @@ pub(super) fn speech(call: &Call<'_>) -> Result<Reply, ApiError> {
     };
     let mut sound = b"ID3\x04\0\0\0\0\0\0".to_vec();
     let length = 1000 + input.len().min(4096) * 100;
-    sound.extend((0..length as u64).map(|place| words::scramble(place) as u8));
+    sound.extend((0..length as u64).map(|place| sample_text::scramble(place) as u8));
     Ok(Reply::whole(HeaderValue::from_static(kind), Bytes::from(sound)).scripted(script))
 }
 
 pub(super) fn transcribe(call: &Call<'_>, form: &Form) -> Result<Reply, ApiError> {
     let file = form.field("file").ok_or_else(|| ApiError::missing("file"))?;
     let (_, script) = call.model(form.text("model"), Dialect::OpenAi)?;
-    let text = words::prose(script.tokens.unwrap_or(10));
+    let text = sample_text::prose(script.tokens.unwrap_or(10));
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     let reply = match form.text("response_format") {
         Some("text") => Reply::whole(plain, Bytes::from(text + "\n")),

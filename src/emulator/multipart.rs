@@ -3,8 +3,8 @@
 //! Not a general MIME reader: no nested parts, no transfer encodings.
 
 use super::body::Disconnect;
-use super::intake::RequestBody;
 use super::reply::ApiError;
+use super::request_body::RequestBody;
 use http::header;
 use http::request::Parts;
 use memchr::memmem;

@@ -2,8 +2,8 @@
 
 use super::body::Disconnect;
 use super::call::query;
-use super::intake::RequestBody;
 use super::reply::{Event, Part, Reply};
+use super::request_body::RequestBody;
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderValue, Method};

@@ -5,8 +5,8 @@
 
 use super::body::Disconnect;
 use super::reply::{Event, Events, Part};
+use super::sample_text::scramble;
 use super::script::{Cuts, Fault, Script};
-use super::words::scramble;
 use bytes::{Bytes, BytesMut};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

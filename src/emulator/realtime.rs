@@ -4,11 +4,11 @@
 //! `{"type":"emulator.close","code":N}` makes the emulator close with that code.
 
 use super::body::{Body, Disconnect};
-use super::perform::{before_headers, into_response};
 use super::reply::{ApiError, Reply};
+use super::request_guard::{Ended, RequestGuard};
+use super::respond::{before_headers, into_response};
 use super::script::Script;
 use super::serve::HttpResponse;
-use super::watch::{Ended, RequestGuard};
 use axum::extract::FromRequestParts;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use http::request::Parts;

@@ -4,12 +4,12 @@
 
 use super::batches::merge;
 use super::call::Call;
+use super::conversation::{self, ChatInput, Completion, Format, Message, Tool};
 use super::files::listed;
 use super::reply::{ApiError, Dialect, Reply};
 use super::responses_stream;
+use super::sample_text::End;
 use super::state::now;
-use super::talk::{self, ChatInput, Completion, Format, Message, Tool};
-use super::words::End;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -56,7 +56,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         Some(tools) => serde_json::from_str(tools.get())
             .map_err(|error| ApiError::invalid("tools", format!("Invalid 'tools': {error}")))?,
     };
-    let completion = talk::decide(ChatInput {
+    let completion = conversation::decide(ChatInput {
         model,
         messages: &messages,
         tools: &tools,
@@ -67,7 +67,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
         script: &mut script,
         dialect: Dialect::OpenAi,
     });
-    let response = response(call, model, &completion, talk::prompt_tokens(&messages))?;
+    let response = response(call, model, &completion, conversation::prompt_tokens(&messages))?;
     if request.store != Some(false) {
         let id = response.get("id").and_then(Value::as_str).unwrap_or_default();
         let mut stored = response.clone();

@@ -2,7 +2,7 @@
 
 use super::batches::merge;
 use super::reply::{Event, Part, Reply};
-use super::words::Tokens;
+use super::sample_text::Tokens;
 use serde_json::{Value, json};
 
 /// An event before it has its number: the end is what `no_done` leaves out.

@@ -5,17 +5,17 @@
 
 use super::body::Disconnect;
 use super::call::{Call, query};
-use super::intake::{BodyError, RequestBody};
 use super::multipart::{self, Form};
 use super::reply::{ApiError, Reply};
+use super::request_body::{BodyError, RequestBody};
+use super::request_guard::RequestGuard;
 use super::script::{Fault, Script};
 use super::serve::HttpResponse;
+use super::socket::ConnectionHandle;
 use super::state::State;
-use super::watch::RequestGuard;
-use super::wire::ConnectionHandle;
 use super::{
     anthropic, batches, bedrock, chat, cohere, completions, control, embeddings, files, fine_tuning, gemini,
-    media, models, passthrough, perform, realtime, responses,
+    media, models, passthrough, realtime, respond, responses,
 };
 use bytes::Bytes;
 use http::Request;
@@ -127,7 +127,7 @@ pub(super) async fn serve_request(
         let cuts = script.cuts.or(reply.script.cuts);
         reply.script = Script { cuts, ..script };
     }
-    perform::into_response(reply, guard).await
+    respond::into_response(reply, guard).await
 }
 
 fn header_script(state: &State, parts: &Parts) -> Result<Option<Script>, ApiError> {
@@ -184,7 +184,7 @@ fn replay(state: &State, parts: &Parts, id: &str) -> Reply {
     let Some(mut reply) = state.recordings.as_ref().and_then(|recordings| recordings.reply(&id)) else {
         return ApiError::not_found(format!("No recording with the id `{id}` is loaded.")).into();
     };
-    reply.script.cuts = perform::replay_cuts(&parts.headers);
+    reply.script.cuts = respond::replay_cuts(&parts.headers);
     reply
 }
 

@@ -5,8 +5,8 @@
 use super::Options;
 use super::body::Body;
 use super::routes;
+use super::socket::{ConnectionHandle, Socket};
 use super::state::State;
-use super::wire::{ConnectionHandle, Socket};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;

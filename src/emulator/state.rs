@@ -3,9 +3,9 @@
 //! Not on disk: a restart forgets everything.
 
 use super::journal::Journal;
+use super::object_store::ObjectStore;
 use super::script::Script;
-use super::shelf::ObjectStore;
-use super::{Options, Recordings, chaos, words};
+use super::{Options, Recordings, chaos, sample_text};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
@@ -47,13 +47,13 @@ impl State {
     /// A new id, as providers make them: `prefix` and `length` letters and digits.
     pub(super) fn id(&self, prefix: &str, length: usize) -> String {
         const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-        let mut seed = words::scramble(self.serial.fetch_add(1, Ordering::Relaxed));
+        let mut seed = sample_text::scramble(self.serial.fetch_add(1, Ordering::Relaxed));
         let mut bits = seed;
         let mut id = String::with_capacity(prefix.len() + length);
         id.push_str(prefix);
         for place in 0..length {
             if place % 10 == 9 {
-                seed = words::scramble(seed);
+                seed = sample_text::scramble(seed);
                 bits = seed;
             }
             id.push(LETTERS.get((bits % 62) as usize).copied().unwrap_or(b'0').into());

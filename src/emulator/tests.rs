@@ -3,6 +3,6 @@
 mod client;
 mod dialects;
 mod faults;
-mod remembers;
+mod request_log;
 mod stores;
 mod streams;

@@ -20,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use turnpike::emulator::Emulator;
 use turnpike::settings::Settings;
 use turnpike::state::Shared;
-use turnpike::state::live::SettingsSnapshot;
+use turnpike::state::snapshot::SettingsSnapshot;
 
 /// How long an access line may wait in memory.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 use turnpike::control::explain::ExplainContext;
-use turnpike::state::live::SettingsSnapshot;
-use turnpike::state::sticky::StickySessions;
+use turnpike::state::snapshot::SettingsSnapshot;
+use turnpike::state::sticky_sessions::StickySessions;
 use turnpike::state::targets::TargetRegistry;
 
 /// Prints what would become of the request in `request`; exits 1 when it would be refused.

@@ -24,16 +24,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use turnpike::control;
 use turnpike::emulator::{Emulator, Options};
-use turnpike::net::bridge::{AxumApp, Limits};
-use turnpike::net::connections::Connector;
-use turnpike::net::doorway::H2cGuard;
+use turnpike::net::axum_bridge::{AxumApp, Limits};
+use turnpike::net::connector::Connector;
+use turnpike::net::h2c_guard::H2cGuard;
 use turnpike::net::peer::TrustRoots;
 use turnpike::proxy::{ControlRoutes, DownstreamApp, Gateway};
 use turnpike::settings::{Listener, Settings};
 use turnpike::state::Shared;
 use turnpike::state::access_log::AccessLog;
-use turnpike::state::live::SettingsSnapshot;
 use turnpike::state::metrics::Metrics;
+use turnpike::state::snapshot::SettingsSnapshot;
 
 /// Serves until the process is told to stop.
 pub fn run(file: &Path, upgrade: bool) -> ExitCode {

@@ -6,11 +6,11 @@
 //!
 //! Operators' names and callers' names are kept apart, so no caller can push a provider out of memory.
 
-mod names;
+mod name_cache;
 mod system;
 
-pub use names::LookupResult;
-use names::{Entry, NameCache};
+pub use name_cache::LookupResult;
+use name_cache::{Entry, NameCache};
 pub use system::SystemResolver;
 
 use super::custom_host::HostRules;

@@ -6,16 +6,16 @@
 //! ([`side_call`]). Not here: when to connect, what to send and what an answer means; that is the doors'
 //! business.
 
-pub mod bridge;
+pub mod axum_bridge;
 pub mod connection;
-pub mod connections;
+pub mod connector;
 pub mod custom_host;
 pub mod dns;
-pub mod doorway;
-mod idle;
-mod one_write;
+pub mod h2c_guard;
+mod idle_pool;
 pub mod origin;
 pub mod peer;
-pub mod peer_book;
+pub mod peer_limit;
 pub mod ranges;
-pub mod side_call;
+pub mod token_http;
+mod write_coalescing;

@@ -2,7 +2,7 @@
 //!
 //! Not the vendors with an embedding shape of their own: those translate it in their own files.
 
-use super::way::ResponsePatch;
+use super::adapter::ResponsePatch;
 use crate::api::chat::Json;
 use serde::Deserialize;
 

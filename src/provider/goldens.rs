@@ -15,9 +15,9 @@
 //! Requests and answers are written by hand; `UPDATE_GOLDEN=1 cargo test provider::goldens` writes the others
 //! anew, to be read before they are committed.
 
+use super::adapter::{Adapter, CallTarget, ResponsePatch};
 use super::bedrock::testing;
-use super::outgoing::TranslationNotes;
-use super::way::{Adapter, CallTarget, ResponsePatch};
+use super::translation_notes::TranslationNotes;
 use super::{Call, Provider, find};
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, Event};

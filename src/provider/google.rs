@@ -3,12 +3,12 @@
 //!
 //! The shape itself is in [`super::gemini`].
 
+use super::adapter::Adapter;
 use super::gemini::count::Count;
 use super::gemini::embeddings::Embeddings;
 use super::gemini::{Gemini, models};
 use super::key::Key;
-use super::row::{CustomHost, Host, ProviderSpec, encode_segment};
-use super::way::Adapter;
+use super::spec::{CustomHost, Host, ProviderSpec, encode_segment};
 use super::{Call, Provider};
 use crate::api::operation::Operation;
 use crate::config::account::Account;

@@ -9,11 +9,11 @@
 
 use super::embeddings::PROMPT_TOKENS;
 use super::key::Key;
-use super::openai_chat::{OPENAI_CHAT, Rule, accents};
+use super::openai_chat::{OPENAI_CHAT, Rule, quirks};
 use super::rerank;
 use super::rescue::prefill;
-use super::row::{CustomHost, Host, NativeApi, ProviderSpec, Value};
-use super::servers;
+use super::self_hosted;
+use super::spec::{CustomHost, Host, NativeApi, ProviderSpec, Value};
 use crate::api::operation::Operation;
 
 /// Finds a row by id or alias.
@@ -43,7 +43,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "mistral-ai",
         aliases: &["mistral"],
         host: Host::Fixed("https://api.mistral.ai"),
-        chat: Some(&accents::MISTRAL),
+        chat: Some(&quirks::MISTRAL),
         prefill: prefill::mistral,
         rules: &[
             (Operation::Embeddings, "dimensions", Rule::Name("output_dimension")),
@@ -58,7 +58,7 @@ pub static SPECS: &[ProviderSpec] = &[
         prefix: "",
         other_prefixes: &[(Operation::Completions, "/beta"), (Operation::Messages, "/anthropic/v1")],
         custom_host: CustomHost::Prefixed("/v1"),
-        chat: Some(&accents::DEEPSEEK),
+        chat: Some(&quirks::DEEPSEEK),
         native_apis: &[NativeApi::Messages, NativeApi::Completions, NativeApi::Responses],
         note: "completions (fill in the middle) are under /beta, messages under /anthropic/v1",
         source: "https://api-docs.deepseek.com",
@@ -68,7 +68,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "x-ai",
         aliases: &["xai"],
         host: Host::Fixed("https://api.x.ai"),
-        chat: Some(&accents::XAI),
+        chat: Some(&quirks::XAI),
         native_apis: &[NativeApi::Completions, NativeApi::StoredResponses],
         source: "https://docs.x.ai/developers/rest-api-reference/inference",
         ..ProviderSpec::PLAIN
@@ -79,7 +79,7 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://api.perplexity.ai"),
         prefix: "",
         other_prefixes: &[(Operation::Responses, "/v1"), (Operation::Embeddings, "/v1")],
-        chat: Some(&accents::OLD_LIMIT),
+        chat: Some(&quirks::OLD_LIMIT),
         native_apis: &[NativeApi::StoredResponses],
         note: "chat is at the root, responses and embeddings under /v1",
         source: "https://docs.perplexity.ai/docs/sonar/openai-compatibility",
@@ -91,7 +91,7 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://api.moonshot.ai"),
         other_prefixes: &[(Operation::Messages, "/anthropic/v1")],
         custom_host: CustomHost::Prefixed("/v1"),
-        chat: Some(&accents::MOONSHOT),
+        chat: Some(&quirks::MOONSHOT),
         native_apis: &[NativeApi::Messages],
         note: "China: https://api.moonshot.cn",
         source: "https://platform.kimi.ai/docs/api/overview",
@@ -101,7 +101,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "zhipu",
         host: Host::Fixed("https://open.bigmodel.cn"),
         prefix: "/api/paas/v4",
-        chat: Some(&accents::ZAI),
+        chat: Some(&quirks::ZAI),
         other_prefixes: &[(Operation::Messages, "/api/anthropic/v1")],
         native_apis: &[NativeApi::Messages],
         note: "the Chinese platform; z-ai is the international one",
@@ -114,7 +114,7 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://api.z.ai"),
         prefix: "/api/paas/v4",
         other_prefixes: &[(Operation::Messages, "/api/anthropic/v1")],
-        chat: Some(&accents::ZAI),
+        chat: Some(&quirks::ZAI),
         native_apis: &[NativeApi::Messages],
         note: "China: zhipu; coding plan: custom_host https://api.z.ai/api/coding/paas/v4",
         source: "https://docs.z.ai/api-reference/introduction",
@@ -125,7 +125,7 @@ pub static SPECS: &[ProviderSpec] = &[
         aliases: &["qwen"],
         host: Host::Fixed("https://dashscope-intl.aliyuncs.com"),
         prefix: "/compatible-mode/v1",
-        chat: Some(&accents::DASHSCOPE),
+        chat: Some(&quirks::DASHSCOPE),
         other_prefixes: &[(Operation::Messages, "/apps/anthropic/v1")],
         native_apis: &[NativeApi::Messages, NativeApi::StoredResponses],
         note: "Singapore; keys are bound to a region. Workspace domains \
@@ -138,7 +138,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "minimax",
         host: Host::Fixed("https://api.minimax.io"),
         other_prefixes: &[(Operation::Messages, "/anthropic/v1")],
-        chat: Some(&accents::NEW_LIMIT),
+        chat: Some(&quirks::NEW_LIMIT),
         native_apis: &[NativeApi::Messages],
         note: "China: https://api.minimaxi.com/v1",
         source: "https://platform.minimax.io/docs/guides/text-generation",
@@ -148,7 +148,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "ai21",
         host: Host::Fixed("https://api.ai21.com"),
         prefix: "/studio/v1",
-        chat: Some(&accents::OLD_LIMIT),
+        chat: Some(&quirks::OLD_LIMIT),
         note: "Jamba's chat/completions; the reference's /{model}/chat is of retired models",
         source: "https://docs.ai21.com/reference/jamba-1-6-api-ref",
         ..ProviderSpec::PLAIN
@@ -156,7 +156,7 @@ pub static SPECS: &[ProviderSpec] = &[
     ProviderSpec {
         id: "upstage",
         host: Host::Fixed("https://api.upstage.ai"),
-        chat: Some(&accents::OLD_LIMIT),
+        chat: Some(&quirks::OLD_LIMIT),
         note: "the reference's /v1/solar is the older base",
         source: "https://console.upstage.ai/api-keys?api=chat-reasoning",
         ..ProviderSpec::PLAIN
@@ -165,7 +165,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "lingyi",
         host: Host::Fixed("https://api.lingyiwanwu.com"),
         custom_host: CustomHost::Prefixed("/v1"),
-        chat: Some(&accents::OLD_LIMIT),
+        chat: Some(&quirks::OLD_LIMIT),
         source: REFERENCE,
         ..ProviderSpec::PLAIN
     },
@@ -211,7 +211,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "groq",
         host: Host::Fixed("https://api.groq.com"),
         prefix: "/openai/v1",
-        chat: Some(&accents::GROQ),
+        chat: Some(&quirks::GROQ),
         native_apis: &[NativeApi::Responses],
         source: "https://console.groq.com/docs/openai",
         ..ProviderSpec::PLAIN
@@ -221,7 +221,7 @@ pub static SPECS: &[ProviderSpec] = &[
         aliases: &["together"],
         host: Host::Fixed("https://api.together.ai"),
         custom_host: CustomHost::Prefixed("/v1"),
-        chat: Some(&accents::TOGETHER),
+        chat: Some(&quirks::TOGETHER),
         native_apis: &[NativeApi::Completions],
         note: "older address: https://api.together.xyz",
         source: "https://docs.together.ai/docs/inference/openai-compatibility",
@@ -232,7 +232,7 @@ pub static SPECS: &[ProviderSpec] = &[
         aliases: &["fireworks"],
         host: Host::Fixed("https://api.fireworks.ai"),
         prefix: "/inference/v1",
-        chat: Some(&accents::FIREWORKS),
+        chat: Some(&quirks::FIREWORKS),
         rerank: Some(&rerank::FIREWORKS),
         native_apis: &[NativeApi::Messages, NativeApi::Completions, NativeApi::StoredResponses],
         note: "control API: custom_host https://api.fireworks.ai/v1",
@@ -244,7 +244,7 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://openrouter.ai"),
         prefix: "/api/v1",
         custom_host: CustomHost::Prefixed("/v1"),
-        chat: Some(&accents::OPENROUTER),
+        chat: Some(&quirks::OPENROUTER),
         prefill: prefill::openrouter,
         native_apis: &[NativeApi::Messages, NativeApi::Completions, NativeApi::Responses],
         source: "https://openrouter.ai/docs/quickstart",
@@ -254,7 +254,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "cerebras",
         host: Host::Fixed("https://api.cerebras.ai"),
         headers: &[("user-agent", Value::Default("turnpike"))],
-        chat: Some(&accents::CEREBRAS),
+        chat: Some(&quirks::CEREBRAS),
         native_apis: &[NativeApi::Completions],
         note: "wants a User-Agent (reference 12.1)",
         source: "https://inference-docs.cerebras.ai/resources/openai",
@@ -272,7 +272,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "nvidia",
         aliases: &["nim"],
         host: Host::Fixed("https://integrate.api.nvidia.com"),
-        chat: Some(&accents::THINKING_HOST),
+        chat: Some(&quirks::THINKING_HOST),
         note: "the hosted catalogue; a NIM of one's own: custom_host http://host:8000/v1",
         source: "https://docs.api.nvidia.com/nim/reference/llm-apis",
         ..ProviderSpec::PLAIN
@@ -282,7 +282,7 @@ pub static SPECS: &[ProviderSpec] = &[
         aliases: &["hf"],
         host: Host::Fixed("https://router.huggingface.co"),
         custom_host: CustomHost::Prefixed("/v1"),
-        chat: Some(&accents::OLD_LIMIT),
+        chat: Some(&quirks::OLD_LIMIT),
         native_apis: &[NativeApi::Responses],
         note: "the router; a dedicated endpoint: custom_host",
         source: "https://huggingface.co/docs/inference-providers/index",
@@ -292,7 +292,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "deepinfra",
         host: Host::Fixed("https://api.deepinfra.com"),
         prefix: "/v1/openai",
-        chat: Some(&accents::THINKING_HOST),
+        chat: Some(&quirks::THINKING_HOST),
         native_apis: &[NativeApi::Completions],
         source: "https://deepinfra.com/docs/advanced/openai_api",
         ..ProviderSpec::PLAIN
@@ -304,7 +304,7 @@ pub static SPECS: &[ProviderSpec] = &[
         prefix: "/openai/v1",
         other_prefixes: &[(Operation::Messages, "/anthropic/v1")],
         custom_host: CustomHost::Prefixed("/v1"),
-        chat: Some(&accents::THINKING_HOST),
+        chat: Some(&quirks::THINKING_HOST),
         native_apis: &[NativeApi::Messages, NativeApi::Completions],
         note: "the reference's /v3/openai is the older base",
         source: "https://novita.ai/docs/guides/llm-api",
@@ -314,7 +314,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "hyperbolic",
         host: Host::Fixed("https://api.hyperbolic.xyz"),
         custom_host: CustomHost::Prefixed("/v1"),
-        chat: Some(&accents::OLD_LIMIT),
+        chat: Some(&quirks::OLD_LIMIT),
         source: "https://docs.hyperbolic.xyz",
         ..ProviderSpec::PLAIN
     },
@@ -329,7 +329,7 @@ pub static SPECS: &[ProviderSpec] = &[
     ProviderSpec {
         id: "siliconflow",
         host: Host::Fixed("https://api.siliconflow.com"),
-        chat: Some(&accents::THINKING_HOST),
+        chat: Some(&quirks::THINKING_HOST),
         note: "China: https://api.siliconflow.cn/v1",
         source: "https://docs.siliconflow.com/en/api-reference/chat-completions/chat-completions",
         ..ProviderSpec::PLAIN
@@ -344,7 +344,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "featherless-ai",
         aliases: &["featherless"],
         host: Host::Fixed("https://api.featherless.ai"),
-        chat: Some(&accents::OLD_LIMIT),
+        chat: Some(&quirks::OLD_LIMIT),
         native_apis: &[NativeApi::Completions],
         source: "https://featherless.ai/docs",
         ..ProviderSpec::PLAIN
@@ -363,7 +363,7 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://serving.app.predibase.com"),
         prefix: "/{resource_name}/deployments/v2/llms/{deployment}/v1",
         custom_host: CustomHost::Prefixed("/{resource_name}/deployments/v2/llms/{deployment}/v1"),
-        chat: Some(&accents::OLD_LIMIT),
+        chat: Some(&quirks::OLD_LIMIT),
         native_apis: &[NativeApi::Completions],
         note: "resource_name is the tenant; the deployment is deployment_id, or else the model up to a colon",
         source: "https://docs.predibase.com/user-guide/inference/migrate-openai",
@@ -465,7 +465,7 @@ pub static SPECS: &[ProviderSpec] = &[
     ProviderSpec {
         id: "anyscale",
         host: Host::Fixed("https://api.endpoints.anyscale.com"),
-        chat: Some(&accents::OLD_LIMIT),
+        chat: Some(&quirks::OLD_LIMIT),
         native_apis: &[NativeApi::Completions],
         note: "public access ended on 1 August 2024; kept for custom hosts",
         source: "https://docs.anyscale.com/endpoints/text-generation/deprecations",
@@ -492,7 +492,7 @@ pub static SPECS: &[ProviderSpec] = &[
             "databricks.azure.cn",
         ]),
         prefix: "/serving-endpoints",
-        chat: Some(&accents::OLD_LIMIT),
+        chat: Some(&quirks::OLD_LIMIT),
         note: "resource_name is the workspace (dbc-1, or the whole host adb-1.2.azuredatabricks.net)",
         source: "https://docs.databricks.com/machine-learning/model-serving/score-foundation-models",
         ..ProviderSpec::PLAIN
@@ -502,21 +502,21 @@ pub static SPECS: &[ProviderSpec] = &[
         aliases: &["cortex"],
         host: Host::Below(&["snowflakecomputing.com", "snowflakecomputing.cn"]),
         prefix: "/api/v2/cortex/v1",
-        chat: Some(&accents::NEW_LIMIT),
+        chat: Some(&quirks::NEW_LIMIT),
         note: "resource_name is the account identifier. Snowflake tells the kinds of token apart; a caller's \
                X-Snowflake-Authorization-Token-Type is passed on, none is made up",
         source: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
         ..ProviderSpec::PLAIN
     },
     // Servers of one's own.
-    servers::OLLAMA,
-    servers::VLLM,
-    servers::LMSTUDIO,
-    servers::LLAMACPP,
-    servers::LITELLM,
-    servers::MODAL,
-    servers::LEPTON,
-    servers::TRITON,
+    self_hosted::OLLAMA,
+    self_hosted::VLLM,
+    self_hosted::LMSTUDIO,
+    self_hosted::LLAMACPP,
+    self_hosted::LITELLM,
+    self_hosted::MODAL,
+    self_hosted::LEPTON,
+    self_hosted::TRITON,
     // Other things: paths are passed on as they are.
     ProviderSpec {
         id: "replicate",

@@ -3,8 +3,8 @@
 //! The caller's shape is Cohere's and Jina's (reference 13.5): `documents`, `top_n`; `results` with `index`,
 //! `relevance_score` and perhaps `document`. Whoever speaks that is passed through.
 
-use super::outgoing::TranslationNotes;
-use super::way::{CallTarget, JsonAdapter};
+use super::adapter::{CallTarget, JsonAdapter};
+use super::translation_notes::TranslationNotes;
 use crate::api::body::{Body, Edit};
 use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;

@@ -4,19 +4,19 @@
 //! in the readers: a turn with tool calls finishes with `tool_calls`, a call without arguments gets `{}`, a
 //! call without an id gets one, and an answer that only stops coming is not complete.
 
-mod refusal;
-mod state;
+mod error_response;
+mod response_state;
 
-pub use refusal::ErrorResponseTranslation;
+pub use error_response::ErrorResponseTranslation;
 
-use super::mending::Patcher;
+use super::adapter::{JsonAdapter, ResponsePatch};
+use super::patching::Patcher;
 use super::rescue::{ResumeMode, Transcript};
-use super::way::{JsonAdapter, ResponsePatch};
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, Encoder, ProviderError};
 use crate::api::tap::ResponseSummary;
-use refusal::{MAX_ERROR_BODY, is_in_dialect};
-use state::State;
+use error_response::{MAX_ERROR_BODY, is_in_dialect};
+use response_state::State;
 
 /// The largest whole answer held, bytes: some carry pictures.
 const MAX_HELD: usize = 64 << 20;

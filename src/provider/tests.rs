@@ -3,8 +3,8 @@
 //! The fixtures are written by hand from the vendors' documentation, not from the rows: that is what makes
 //! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
-use super::row::{CustomHost, Host, NativeApi, ProviderSpec};
-use super::way::Adapter;
+use super::adapter::Adapter;
+use super::spec::{CustomHost, Host, NativeApi, ProviderSpec};
 use super::{
     Call, anthropic, azure, bedrock, cohere, find, google, ids, openai_compatible, url, vertex, workers_ai,
 };

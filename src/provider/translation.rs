@@ -2,10 +2,10 @@
 //!
 //! The one place that pairs a caller's dialect with a provider's way. Not the work itself: [`Rewriter`].
 
-use super::outgoing::TranslationNotes;
+use super::adapter::{Adapter, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
 use super::rescue;
 use super::rewriter::Rewriter;
-use super::way::{Adapter, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
+use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Decoder, EncodeContext, Encoder};

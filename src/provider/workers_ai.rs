@@ -3,9 +3,9 @@
 //! Not AI Gateway, Cloudflare's own: that is reached with its URL as custom host. Cloudflare's older way
 //! (`/ai/run/{model}`) is left to the proxy route.
 
-use super::outgoing::TranslationNotes;
-use super::row::{Host, ProviderSpec};
-use super::way::{Adapter, CallTarget, JsonAdapter};
+use super::adapter::{Adapter, CallTarget, JsonAdapter};
+use super::spec::{Host, ProviderSpec};
+use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use crate::api::body::{Body, Edit};
 use crate::api::chat::{ProviderError, Text};

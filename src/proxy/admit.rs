@@ -5,9 +5,9 @@
 //! file or room; here is only the order, and what each step needs of the one before.
 
 use super::ctx::{AttemptHandle, Ctx, new_trace_id};
-use super::head::{HeaderCase, edit_request_headers};
-use super::known::RequestEnv;
-use super::{Gateway, answer, authorize, failure, handover, orchestrate, upstream};
+use super::header_edit::{HeaderCase, edit_request_headers};
+use super::routing_env::RequestEnv;
+use super::{Gateway, authorize, control_plane, failure, orchestrate, response, upstream};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
 use crate::api::trace::TraceParent;
@@ -15,12 +15,12 @@ use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::route::attempt::{Attempt, PINGORA_RETRY_BUFFER, Request};
 use crate::route::compile::{Sources, compile};
-use crate::route::leaf::Target;
+use crate::route::compiled::CompiledConfig;
 use crate::route::plan::{Plan, Reason};
-use crate::route::told::RequestSnapshot;
-use crate::route::tree::CompiledConfig;
-use crate::state::live::SettingsSnapshot;
-use crate::state::who;
+use crate::route::request_snapshot::RequestSnapshot;
+use crate::route::target::Target;
+use crate::state::auth;
+use crate::state::snapshot::SettingsSnapshot;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use pingora_core::Result;
@@ -36,7 +36,7 @@ const MAX_METADATA_BYTES: usize = 4096;
 pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
     start(gateway, session, ctx);
     let call = match classify(gateway, session, ctx) {
-        Ok(Plane::Control) => return Box::pin(handover::serve(gateway, session, ctx)).await,
+        Ok(Plane::Control) => return Box::pin(control_plane::serve(gateway, session, ctx)).await,
         Ok(Plane::Data(call)) => call,
         Err(error) => return Err(failure::fail_request(ctx, error)),
     };
@@ -93,7 +93,7 @@ async fn dispatch_single(
     };
     if attempt.local_response.is_some() {
         ctx.attempt_handle = Some(AttemptHandle::new(Arc::new(attempt)));
-        Box::pin(answer::send_local(session, ctx)).await?;
+        Box::pin(response::send_local(session, ctx)).await?;
         return Ok(true);
     }
     if !is_passthrough(session, &admitted.request, &attempt) {
@@ -240,7 +240,7 @@ fn classify(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result:
     if gateway.control_routes.owns_path(path) {
         return Ok(Plane::Control);
     }
-    let identity = who::authenticate(&header.headers, snapshot)?;
+    let identity = auth::authenticate(&header.headers, snapshot)?;
     ctx.record.key = identity.name;
     ctx.bearer_is_service_key = identity.by_bearer;
     let Some(relative) = relative.filter(|relative| !relative.is_empty()) else {

@@ -2,13 +2,13 @@
 //!
 //! The one place that writes a failure to a caller. It is logged once, by the access line.
 
-use super::answer;
 use super::ctx::{AttemptHandle, Ctx};
-use super::head::{self, HeaderCase};
-use crate::api::reply;
+use super::header_edit::{self, HeaderCase};
+use super::response;
+use crate::api::error_body;
 use crate::error::{Error, Kind};
 use crate::net::dns::ResolveError;
-use crate::route::leaf::Target;
+use crate::route::target::Target;
 use crate::state::Shared;
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -198,7 +198,7 @@ pub(super) async fn write(session: &mut Session, error: &Error, ctx: &mut Ctx) -
         session.set_keepalive(None);
         return false;
     }
-    let body = Bytes::from(reply::error_body(error, ctx.operation.dialect(), &ctx.trace_id));
+    let body = Bytes::from(error_body::error_body(error, ctx.operation.dialect(), &ctx.trace_id));
     let unread = !session.is_body_done();
     if unread {
         session.set_keepalive(None);
@@ -213,17 +213,17 @@ pub(super) async fn write(session: &mut Session, error: &Error, ctx: &mut Ctx) -
 
 async fn respond(session: &mut Session, error: &Error, ctx: &Ctx, body: Bytes) -> pingora_core::Result<()> {
     let mut response = ResponseHeader::build_no_case(error.status(), Some(8))?;
-    head::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
+    header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CONTENT_LENGTH, body.len().into());
-        answer::add_trace_id(headers, ctx);
+        response::add_trace_id(headers, ctx);
         if let Some(handle) = &ctx.attempt_handle {
             let target = &handle.attempt.target;
-            head::insert_str(headers, head::PROVIDER, target.provider.id());
-            head::insert_str(headers, head::OPTION_INDEX, &target.path);
-            headers.insert(head::RETRIES, ctx.record.retries_text());
+            header_edit::insert_str(headers, header_edit::PROVIDER, target.provider.id());
+            header_edit::insert_str(headers, header_edit::OPTION_INDEX, &target.path);
+            headers.insert(header_edit::RETRIES, ctx.record.retries_text());
             if ctx.record.shows_attempts() {
-                head::insert_str(headers, head::ATTEMPTS, &ctx.record.attempts_text());
+                header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());
             }
         }
     });

@@ -6,7 +6,7 @@
 use super::ctx::{AttemptHandle, Ctx};
 use super::exchange::{Exchange, Outlet, RequestBody};
 use super::inline_task::InlineTask;
-use super::lasting_timer::ReusableTimer;
+use super::reusable_timer::ReusableTimer;
 use super::{Gateway, failure, upstream};
 use crate::error::Error;
 use bytes::Bytes;

@@ -3,10 +3,10 @@
 //! Tells when it is good enough to commit, when it is whole, and what is wrong with it. Writes nothing to
 //! the caller and waits for nothing.
 
-use super::answer::is_media;
+use super::response::is_media;
 use crate::api::Dialect;
-use crate::api::alike::SimilarJson;
 use crate::api::chat::ProviderError;
+use crate::api::json_similarity::SimilarJson;
 use crate::api::operation::Operation;
 use crate::api::sse::{EventBoundary, SseParser, first_event_end, single_line_data};
 use crate::api::tap::{ResponseSummary, Tap};

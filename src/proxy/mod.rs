@@ -5,34 +5,34 @@
 //! (what the caller gets), `failure` (what went wrong), `record` (what we remember). Nothing is decided here.
 
 mod admit;
-mod answer;
 mod authorize;
+mod control_plane;
 mod ctx;
 mod exchange;
 mod failure;
+mod fast_path;
 mod flight;
-mod front;
-mod handover;
-mod head;
+mod header_edit;
 mod hedge;
 mod incoming;
 mod inline_task;
-mod known;
-mod lasting_timer;
-mod line;
+mod json_line;
+mod listener;
 mod orchestrate;
 mod record;
 mod relay;
 mod rescue;
-mod shortcut;
+mod response;
+mod reusable_timer;
+mod routing_env;
 mod trial;
 mod upstream;
 
-pub use front::DownstreamApp;
-pub use handover::ControlRoutes;
+pub use control_plane::ControlRoutes;
+pub use listener::DownstreamApp;
 
-use crate::net::connections::Connector;
-use crate::route::trees::ConfigCache;
+use crate::net::connector::Connector;
+use crate::route::config_cache::ConfigCache;
 use crate::state::Shared;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -127,7 +127,7 @@ impl ProxyHttp for Gateway {
         response: &mut ResponseHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        answer::response_filter(response, ctx);
+        response::response_filter(response, ctx);
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
-        answer::response_body_filter(body, end, ctx);
+        response::response_body_filter(body, end, ctx);
         Ok(None)
     }
 

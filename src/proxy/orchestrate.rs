@@ -7,18 +7,18 @@
 use super::ctx::{AttemptHandle, Ctx};
 use super::flight::{Flight, Upload};
 use super::incoming::Expected;
-use super::known::RequestEnv;
 use super::rescue::Rescue;
+use super::routing_env::RequestEnv;
 use super::trial::{Last, Lost, Trial};
-use super::{Gateway, answer, authorize, failure};
+use super::{Gateway, authorize, failure, response};
 use crate::api::operation::Operation;
 use crate::config::rescue::StreamRescue;
 use crate::error::{Error, Kind};
 use crate::route::attempt::{Attempt, Request};
-use crate::route::leaf::Target;
+use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
-use crate::route::patience::{Deadlines, TimeoutKind};
 use crate::route::plan::{Decision, Plan, Reason};
+use crate::route::target::Target;
 use crate::state::targets::{BreakerSignal, Permit};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -188,7 +188,7 @@ impl Drive<'_> {
             Err(came) => return Ok(Err(came)),
         };
         if errand.attempt.local_response.is_some() {
-            Box::pin(answer::send_local(self.session, self.ctx)).await?;
+            Box::pin(response::send_local(self.session, self.ctx)).await?;
             return Ok(Err(Came::Told));
         }
         let visit =
@@ -349,7 +349,7 @@ impl Drive<'_> {
     pub async fn beat_early(&mut self) -> Result<()> {
         let mut tasks = Vec::with_capacity(2);
         if !self.begun {
-            let head = answer::early_header(self.ctx)?;
+            let head = response::early_header(self.ctx)?;
             tasks.push(HttpTask::Header(Box::new(head), false));
             self.begun = true;
             self.ctx.record.streamed = true;
@@ -386,16 +386,16 @@ impl Drive<'_> {
                 // It may have been given up before its end.
                 head.remove_header(&TRANSFER_ENCODING);
                 head.insert_header(CONTENT_LENGTH, body.len())?;
-                answer::response_filter(&mut head, self.ctx);
+                response::response_filter(&mut head, self.ctx);
                 let mut body = Some(body);
-                answer::response_body_filter(&mut body, true, self.ctx);
+                response::response_body_filter(&mut body, true, self.ctx);
                 self.session
                     .write_response_tasks(vec![HttpTask::Header(head, false), HttpTask::Body(body, true)])
                     .await?;
                 Ok(())
             }
             Last::Fault(head, fault) => {
-                let tasks = answer::provider_error(head, &fault, self.ctx)?;
+                let tasks = response::provider_error(head, &fault, self.ctx)?;
                 self.write(tasks).await
             }
         }

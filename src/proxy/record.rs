@@ -4,11 +4,11 @@
 
 use super::Gateway;
 use super::ctx::{AttemptHandle, AttemptState, Ctx};
-use super::line::{JsonLine, key};
+use super::json_line::{JsonLine, key};
 use crate::api::usage::Usage;
 use crate::error::{Error, Kind};
-use crate::route::leaf::Target;
 use crate::route::plan::Reason;
+use crate::route::target::Target;
 use crate::state::metrics::{FinishedRequest, status_text};
 use pingora_proxy::Session;
 use std::fmt::Write;

@@ -3,19 +3,19 @@
 //! A stream that breaks is never passed off as whole: another attempt goes on with it (`rescue`) or an error
 //! event ends it.
 
-use super::answer;
 use super::failure;
 use super::flight::{AT_ONCE, Flight, Heard, Upload};
-use super::head::{HeaderCase, edit_response_headers};
+use super::header_edit::{HeaderCase, edit_response_headers};
 use super::incoming::{Incoming, Shape, Trouble};
 use super::orchestrate::{Came, Drive, HEARTBEAT, Running, Turn, blame};
 use super::rescue::Rescue;
+use super::response;
 use super::trial::explain;
 use crate::api::chat::ProviderError;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
+use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
-use crate::route::patience::{Deadlines, TimeoutKind};
 use crate::route::plan::{Decision, Reason};
 use crate::state::targets::{BreakerSignal, Permit};
 use bytes::Bytes;
@@ -128,7 +128,7 @@ impl Drive<'_> {
                     false => headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
                 };
             }
-            answer::add_gateway_headers(headers, ctx);
+            response::add_gateway_headers(headers, ctx);
         });
         *head
     }
@@ -316,7 +316,7 @@ impl Drive<'_> {
     }
 
     /// Notes how soon the target had something to say.
-    fn remember_latency(&self, leaf: &crate::route::leaf::Target, begun: Instant) {
+    fn remember_latency(&self, leaf: &crate::route::target::Target, begun: Instant) {
         if let Some(target) = leaf.state.get() {
             let now = Instant::now();
             target.first_token(now.saturating_duration_since(begun), now);

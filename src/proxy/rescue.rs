@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::provider::rescue::{self, Prefill, ResumeMode};
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::{Attempt, Request};
-use crate::route::leaf::Target;
+use crate::route::target::Target;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 

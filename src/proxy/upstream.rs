@@ -5,15 +5,15 @@
 
 use super::Gateway;
 use super::ctx::{AttemptHandle, Ctx};
-use super::head::{self, HeaderCase, edit_request_headers};
+use super::header_edit::{self, HeaderCase, edit_request_headers};
 use super::{authorize, failure};
 use crate::api::operation::BodyKind;
 use crate::config::headers::is_gateway_header;
 use crate::error::Error;
 use crate::net::peer::{PeerOptions, Protocol};
 use crate::state::Shared;
-use crate::state::live::SettingsSnapshot;
-use crate::state::who;
+use crate::state::auth;
+use crate::state::snapshot::SettingsSnapshot;
 use bytes::Bytes;
 use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -230,7 +230,7 @@ impl UpstreamHeaders<'_> {
         let mut signed = Ok(());
         edit_request_headers(request, self.case, |headers| {
             strip(headers, &target.forward_headers, self.snapshot);
-            head::insert_str(headers, header::HOST, target.origin.authority());
+            header_edit::insert_str(headers, header::HOST, target.origin.authority());
             // Before the provider's defaults are in: what counts is what the caller sent.
             let vendor_headers = attempt.vendor_headers.merge_over(headers);
             for (name, value) in attempt.auth.iter() {
@@ -282,7 +282,7 @@ fn is_stripped(
         return true;
     }
     let shows_key =
-        || headers.get_all(name).iter().any(|value| who::service_key_in(value, snapshot).is_some());
+        || headers.get_all(name).iter().any(|value| auth::service_key_in(value, snapshot).is_some());
     STRIPPED.contains(&name.as_str()) && (!forwarded.contains(name) || shows_key())
 }
 

@@ -2,18 +2,18 @@
 //!
 //! Not the sending itself (`proxy` does that) and not the choice of the target (`plan` does that).
 
-use super::asked::VendorHeaders;
 use super::compile::split_slug;
-use super::leaf::Target;
-use super::tree::CompiledConfig;
+use super::compiled::CompiledConfig;
+use super::target::Target;
+use super::vendor_headers::VendorHeaders;
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::api::rules;
 use crate::error::Error;
 use crate::provider::Call;
-use crate::provider::grant::TokenExchange;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::token_exchange::TokenExchange;
 use crate::provider::translation::{self, PreparedRequest, Translation};
+use crate::provider::translation_notes::TranslationNotes;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use std::borrow::Cow;

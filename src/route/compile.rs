@@ -3,10 +3,10 @@
 //! Decides which provider, whose account and which address each target means (reference 2.5 and 4.2), and
 //! refuses what must not be: a caller's host with an operator's key.
 
-use super::inherit::Policies;
-use super::leaf::Target;
+use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
+use super::policies::Policies;
 use super::retry;
-use super::tree::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
+use super::target::Target;
 use crate::config::account::Account;
 use crate::config::headers::GatewayHeaders;
 use crate::config::secret::Secret;

@@ -4,20 +4,20 @@
 //! Pure, as all of this room. Asks the same plan, attempt and limits as the driver, so that it cannot tell
 //! another story. Never a key, a header's value or text of the body. Not how the question is asked (`control`).
 
-mod chance;
-mod shown;
+mod probability;
+mod view;
 
 #[cfg(test)]
 mod tests;
 
 use super::attempt::{Attempt, Request};
 use super::compile::{Sources, compile};
-use super::leaf::Target;
+use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
+use super::env::RoutingEnv;
 use super::outcome::{ErrorClass, Outcome};
 use super::plan::{Decision, Plan, Reason};
 use super::retry::RetryDecision;
-use super::tree::{CompiledConfig, GroupStrategy, Node, TargetGroup};
-use super::world::RoutingEnv;
+use super::target::Target;
 use crate::api::operation::Operation;
 use crate::config::balance::{BalanceBy, Sticky};
 use crate::config::query::Query;
@@ -25,9 +25,9 @@ use crate::config::rescue::StreamRescue;
 use crate::error::Error;
 use crate::state::targets::CircuitStatus;
 use serde::Serialize;
-use shown::{NodeView, ViewBuilder};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use view::{NodeView, ViewBuilder};
 
 /// Steps told of one walk at most.
 const MAX_STEPS: usize = 100;
@@ -350,8 +350,8 @@ fn reason_text(
         (Reason::LeastBad, _) => "every circuit is open, and this one has been for longest".to_owned(),
         (Reason::Sticky, _) => "the same caller had it before".to_owned(),
         (Reason::Weight, _) => {
-            let chance = chance::probabilities(group, BalanceBy::Weight, plan, env).get(member).copied();
-            format!("drawn by weight: {} of 1", chance::rounded(chance.unwrap_or_default()))
+            let chance = probability::probabilities(group, BalanceBy::Weight, plan, env).get(member).copied();
+            format!("drawn by weight: {} of 1", probability::rounded(chance.unwrap_or_default()))
         }
         (Reason::Price, _) => {
             let price = group.members.get(member).map_or(0.0, |member| member.price);
@@ -379,7 +379,7 @@ fn latency(group: &TargetGroup, member: usize, plan: &Plan, env: &dyn RoutingEnv
             None => "nothing measured of late".to_owned(),
         }
     };
-    match chance::pair(group, plan, env) {
+    match probability::pair(group, plan, env) {
         Some((one, Some(other))) => {
             let loser = if member == one { other } else { one };
             let index = group.members.get(loser).map_or("", |member| member.node.path());

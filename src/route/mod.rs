@@ -2,22 +2,22 @@
 //!
 //! Pure: time, chance and what is known of the world are arguments. Nothing here sends a byte.
 
-pub mod asked;
 pub mod attempt;
 pub mod compile;
+pub mod compiled;
+pub mod config_cache;
+pub mod deadlines;
+pub mod env;
 pub mod explain;
 pub mod facts;
-mod inherit;
-pub mod leaf;
 pub mod outcome;
-pub mod patience;
 pub mod pick;
 pub mod plan;
+mod policies;
+pub mod request_snapshot;
 pub mod retry;
-pub mod told;
-pub mod tree;
-pub mod trees;
-pub mod world;
+pub mod target;
+pub mod vendor_headers;
 
 #[cfg(test)]
 mod tests;

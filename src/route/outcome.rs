@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-pub use crate::provider::said::ErrorClass;
+pub use crate::provider::error_class::ErrorClass;
 
 /// What an attempt came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,12 +4,12 @@
 //! Pure: outcomes come in, targets come out; what is known of the world is asked of a [`World`]. The driver
 //! obeys. How often one target is asked is `retry`'s to say.
 
-use super::leaf::Target;
+use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
+use super::env::RoutingEnv;
 use super::outcome::{ErrorClass, Outcome};
 use super::pick;
 use super::retry::{RetryDecision, RetryState};
-use super::tree::{CompiledConfig, GroupStrategy, Node, TargetGroup};
-use super::world::RoutingEnv;
+use super::target::Target;
 use crate::config::balance::BalanceBy;
 use crate::state::targets::CircuitStatus;
 use std::sync::Arc;

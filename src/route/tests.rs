@@ -5,11 +5,11 @@ mod retries;
 mod rows;
 
 use super::compile::{Sources, compile};
-use super::leaf::Target;
+use super::compiled::{CompiledConfig, TargetGroup};
+use super::env::RoutingEnv;
 use super::outcome::Outcome;
 use super::plan::{Decision, Plan};
-use super::tree::{CompiledConfig, TargetGroup};
-use super::world::RoutingEnv;
+use super::target::Target;
 use crate::config::Checks;
 use crate::config::balance::Sticky;
 use crate::config::headers::GatewayHeaders;

@@ -7,7 +7,7 @@ mod families;
 mod routing;
 mod status;
 
-use super::labels::LabelLimit;
+use super::label_limit::LabelLimit;
 use super::process::Process;
 use super::targets::TargetView;
 use crate::error::Kind;

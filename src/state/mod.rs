@@ -4,28 +4,28 @@
 //! statics. What outlives the process is not here (`store`).
 
 pub mod access_log;
-pub mod grants;
-pub mod hedges;
-pub mod labels;
-pub mod live;
+pub mod auth;
+pub mod credentials;
+pub mod hedge_budget;
+pub mod label_limit;
+pub mod lifecycle;
 pub mod metrics;
-pub mod phase;
 mod process;
-pub mod sticky;
+pub mod snapshot;
+pub mod sticky_sessions;
 pub mod targets;
-pub mod who;
 
 use crate::net::dns::Dns;
-use crate::net::peer_book::PeerLimit;
+use crate::net::peer_limit::PeerLimit;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
-use grants::CredentialCache;
-use hedges::HedgeBudget;
-use live::SettingsSnapshot;
+use credentials::CredentialCache;
+use hedge_budget::HedgeBudget;
+use lifecycle::Lifecycle;
 use metrics::Metrics;
-use phase::Lifecycle;
+use snapshot::SettingsSnapshot;
 use std::sync::Arc;
-use sticky::StickySessions;
+use sticky_sessions::StickySessions;
 use targets::TargetRegistry;
 
 /// Everything the doors share.

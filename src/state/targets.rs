@@ -6,12 +6,12 @@
 
 mod breaker;
 mod eviction;
-mod latency;
+mod ewma;
 
 pub use breaker::{CircuitState, CircuitStatus};
 
 use breaker::{Breaker, Ticket};
-use latency::LatencyEwma;
+use ewma::LatencyEwma;
 use parking_lot::Mutex;
 use prometheus::{IntCounter, IntCounterVec};
 use std::collections::HashMap;

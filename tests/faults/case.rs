@@ -2,8 +2,8 @@
 //!
 //! Not what must come of it (`courses`).
 
+use super::observed::ObservedResponse;
 use super::rows::{Fault, Form};
-use super::seen::ObservedResponse;
 use crate::support::Gateway;
 use crate::support::client::{client, fresh_client};
 use crate::support::settings::{KEY, STANDARD};

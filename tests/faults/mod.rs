@@ -6,12 +6,12 @@
 //! (`breakers`), providers that fail in all ways at once (`chaos`).
 
 pub(crate) mod case;
-mod courses;
-mod limits_of_time;
+pub(crate) mod observed;
 mod rows;
-pub(crate) mod seen;
+mod scenarios;
+mod time_limits;
 
-use crate::support::turn::exclusive;
+use crate::support::exclusive::exclusive;
 use crate::support::{Gateway, report};
 use case::{Bed, Case};
 use futures_util::{FutureExt, StreamExt, stream};
@@ -41,7 +41,7 @@ async fn every_fault_is_survived_on_a_plain_config() {
     cases.sort_by_key(|case| std::cmp::Reverse(case.fault.max_seconds));
     let verdicts = stream::iter(cases).map(|case| async move {
         // Caught, so that one case that panics is a mark in the table and not its end.
-        let run = AssertUnwindSafe(courses::run(bed, case)).catch_unwind().await;
+        let run = AssertUnwindSafe(scenarios::run(bed, case)).catch_unwind().await;
         (case, run.is_ok())
     });
     let verdicts: Vec<(Case, bool)> = verdicts.buffer_unordered(AT_ONCE).collect().await;
@@ -49,7 +49,7 @@ async fn every_fault_is_survived_on_a_plain_config() {
     let failed: Vec<String> =
         verdicts.iter().filter(|(_, passed)| !passed).map(|(case, _)| case.to_string()).collect();
     assert!(failed.is_empty(), "{} of {} failed:\n{}", failed.len(), verdicts.len(), failed.join("\n"));
-    courses::accounts_balance(bed).await;
+    scenarios::accounts_balance(bed).await;
 }
 
 /// A fault in every dialect and form it exists in.

@@ -3,8 +3,8 @@
 //! Not the emulator inside the gateway, which most tests use. It dies with its guard, or by its guardian.
 
 use super::gateway::guardian;
-use super::logbook::ProcessOutput;
 use super::ports::free;
+use super::process_output::ProcessOutput;
 use super::wait::until_blocking;
 use std::net::TcpStream;
 use std::path::Path;

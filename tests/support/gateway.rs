@@ -4,8 +4,8 @@
 //! test starts dies with its guard; one that outlives a crashed test process is killed by its guardian.
 
 use super::client::client;
-use super::logbook::ProcessOutput;
 use super::ports::Ports;
+use super::process_output::ProcessOutput;
 use super::settings::LISTEN;
 use super::wait::{until, until_blocking};
 use parking_lot::Mutex;

@@ -3,28 +3,28 @@
 //! Not a place for tests, nor for anything that reaches into the gateway: what a test learns, it learns as a
 //! caller, a provider or an operator would. Nothing here sleeps for a fixed time: it asks again, and gives up loudly.
 
-mod announce;
 pub(crate) mod client;
 pub(crate) mod command;
-pub(crate) mod draw;
+pub(crate) mod conversation;
 pub(crate) mod emulator;
+pub(crate) mod exclusive;
 pub(crate) mod expected;
 pub(crate) mod gateway;
-pub(crate) mod logbook;
 pub(crate) mod message;
 pub(crate) mod ports;
+pub(crate) mod process_output;
 pub(crate) mod provider;
 pub(crate) mod raw;
 pub(crate) mod recording;
+mod report;
+pub(crate) mod rng;
 pub(crate) mod schemas;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod sse;
-pub(crate) mod talk;
-pub(crate) mod turn;
 pub(crate) mod upstream;
 pub(crate) mod wait;
 
-pub(crate) use announce::report;
 pub(crate) use gateway::Gateway;
+pub(crate) use report::report;
 pub(crate) use shared::gateway;

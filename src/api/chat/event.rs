@@ -4,7 +4,7 @@
 //! one counts); `End` where the provider says that it is over. A whole answer is told in the same way,
 //! each text in one piece.
 
-use super::fault::ProviderError;
+use super::provider_error::ProviderError;
 use crate::api::usage::Usage;
 
 /// One thing an answer tells. `choice` counts from 0; only `n > 1` has more than one.

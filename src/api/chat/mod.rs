@@ -7,26 +7,26 @@
 //! Values stay as written wherever nobody judges them ([`Json`]): digits, key order and unknown members
 //! survive. Not here: any wire shape.
 
-pub mod answer;
+pub mod decoder;
+pub mod encoder;
 pub mod event;
-pub mod fault;
 pub mod json;
 pub mod message;
 pub mod params;
-pub mod reader;
+pub mod provider_error;
 pub mod request;
+pub mod response;
 pub mod text;
 pub mod tool;
-pub mod writer;
 
-pub use answer::ChatResponse;
+pub use decoder::{Decoder, EventSink};
+pub use encoder::{EncodeContext, Encoder};
 pub use event::{Event, Finish, Start};
-pub use fault::ProviderError;
 pub use json::Json;
 pub use message::{File, Image, Message, Part, Role, Source, ToolCall};
 pub use params::Params;
-pub use reader::{Decoder, EventSink};
+pub use provider_error::ProviderError;
 pub use request::{ChatRequest, Reasoning, ResponseFormat};
+pub use response::ChatResponse;
 pub use text::Text;
 pub use tool::{Tool, ToolChoice};
-pub use writer::{EncodeContext, Encoder};

@@ -3,7 +3,7 @@
 use super::is_standard;
 use super::usage::UsageOut;
 use crate::api::Dialect;
-use crate::api::chat::answer::{Choice, ContentPart};
+use crate::api::chat::response::{Choice, ContentPart};
 use crate::api::chat::{ChatResponse, EncodeContext, Encoder, Event, Finish, Json, ProviderError};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};

@@ -4,7 +4,7 @@
 //! providers may tell fragments of several tool calls in turn: what comes for a later block waits until the
 //! call before it is complete. Not here: any JSON but what makes a block of one piece.
 
-use super::words;
+use super::vocabulary;
 use crate::api::chat::{Event, Json};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -240,7 +240,7 @@ impl Blocks {
             if !matches!(&self.open, Some(Open::Thinking { signature }) if signature.is_empty()) {
                 self.open_thinking(sink);
             }
-            self.signature(&words::encode_call_signature(call_signature), sink);
+            self.signature(&vocabulary::encode_call_signature(call_signature), sink);
         }
         self.close(sink);
         self.open = Some(Open::Call { index, input: Extent::default() });
@@ -280,8 +280,8 @@ impl Blocks {
         let source = SourceOut { kind: "base64", media_type, data };
         match (self.strict, self.is_blocked()) {
             (false, _) => self.block(&json(&MediaOut { kind, source }), sink),
-            (true, true) => self.hold_text(&words::omission_note(media_type, data.len())),
-            (true, false) => self.text(&words::omission_note(media_type, data.len()), sink),
+            (true, true) => self.hold_text(&vocabulary::omission_note(media_type, data.len())),
+            (true, false) => self.text(&vocabulary::omission_note(media_type, data.len()), sink),
         }
     }
 

@@ -4,7 +4,7 @@
 //! of its own. So one message here may become several, the results first: Anthropic wants them first, too.
 
 use super::request::{missing_member, reread, take, text_of};
-use super::words;
+use super::vocabulary;
 use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, Text, ToolCall};
 use crate::error::Error;
 use serde::Deserialize;
@@ -160,7 +160,7 @@ impl<'a> BlockReader<'a> {
     fn push_thinking(&mut self, block: BlockIn<'a>) {
         let text = block.thinking.unwrap_or_default().0;
         let mut signature = block.signature.map(|text| text.0).filter(|text| !text.is_empty());
-        if let Some(call_signature) = signature.as_ref().and_then(words::decode_call_signature) {
+        if let Some(call_signature) = signature.as_ref().and_then(vocabulary::decode_call_signature) {
             self.call_signature = Some(call_signature);
             signature = None;
         }

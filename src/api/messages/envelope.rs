@@ -2,7 +2,7 @@
 //!
 //! Collected from events for both writers; the content is the business of `blocks`.
 
-use super::words::{self, UsageOut};
+use super::vocabulary::{self, UsageOut};
 use crate::api::chat::{EncodeContext, Event, Finish, Json};
 use crate::api::usage::Usage;
 use std::borrow::Cow;
@@ -55,7 +55,7 @@ impl Envelope {
             }
             Event::Usage(usage) => self.usage = usage,
             Event::Finish { choice: 0, reason, native } => {
-                self.finish = Some(words::stop_reason(reason, native, self.has_refusal));
+                self.finish = Some(vocabulary::stop_reason(reason, native, self.has_refusal));
             }
             Event::Refusal { choice: 0, text } => self.has_refusal |= !text.is_empty(),
             Event::ToolCall { choice: 0, .. } => self.has_tool_call = true,
@@ -98,7 +98,11 @@ impl Envelope {
     /// Why it stopped. A provider that only says that it is over has ended its turn.
     pub(super) fn stop_reason(&self) -> &'static str {
         let default_reason = || {
-            words::stop_reason(if self.has_tool_call { Finish::ToolCalls } else { Finish::Stop }, "", false)
+            vocabulary::stop_reason(
+                if self.has_tool_call { Finish::ToolCalls } else { Finish::Stop },
+                "",
+                false,
+            )
         };
         self.finish.unwrap_or_else(default_reason)
     }

@@ -10,11 +10,11 @@ mod content;
 mod count;
 mod envelope;
 mod request;
-mod standing;
+mod resume_state;
 mod stream;
 mod tools;
+mod vocabulary;
 mod whole;
-mod words;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -39,6 +39,6 @@ pub fn encoder(streamed: bool, setting: EncodeContext) -> Box<dyn Encoder> {
 /// `None` where it cannot be gone on with: what was sent is over, tells an error, is not in the dialect, or has a
 /// block under way that we have no word for.
 pub fn resumed_encoder(setting: EncodeContext, sent: &[Bytes]) -> Option<Box<dyn Encoder>> {
-    let state = standing::ResumeState::from_sent(sent)?;
+    let state = resume_state::ResumeState::from_sent(sent)?;
     Some(Box::new(stream::Stream::resumed(setting, state)))
 }

@@ -6,8 +6,8 @@
 
 use super::blocks::{Blocks, Step};
 use super::envelope::Envelope;
-use super::standing::ResumeState;
-use super::words::UsageOut;
+use super::resume_state::ResumeState;
+use super::vocabulary::UsageOut;
 use crate::api::Dialect;
 use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
 use crate::api::sse::write_event;

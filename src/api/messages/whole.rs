@@ -2,7 +2,7 @@
 
 use super::blocks::{Blocks, Step};
 use super::envelope::Envelope;
-use super::words::UsageOut;
+use super::vocabulary::UsageOut;
 use crate::api::Dialect;
 use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
 use serde::Serialize;

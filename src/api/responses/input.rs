@@ -3,8 +3,8 @@
 //! Consecutive items of the assistant's (thinking, words, calls) are one message, in their order: so a seal
 //! on thinking stands before the calls it belongs to.
 
+use super::reasoning_token::ReasoningToken;
 use super::request::{INSTEAD, missing, parse, parse_string, reread, source, system, tools};
-use super::seal::ReasoningToken;
 use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, Text, Tool, ToolCall};
 use crate::error::Error;
 use serde::Deserialize;

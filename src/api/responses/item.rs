@@ -2,7 +2,7 @@
 //!
 //! Not here: when an item begins and ends (`output`).
 
-use super::seal::ReasoningToken;
+use super::reasoning_token::ReasoningToken;
 use crate::api::chat::Json;
 use serde::ser::{Serialize, Serializer};
 

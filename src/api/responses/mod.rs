@@ -9,14 +9,14 @@
 
 use crate::api::chat::{EncodeContext, Encoder};
 
-mod accent;
-mod course;
+mod builder;
+mod from_chat;
 mod input;
 mod item;
 mod output;
+mod reasoning_token;
 mod request;
 mod response;
-mod seal;
 mod stream;
 mod whole;
 

@@ -3,9 +3,9 @@
 //! The whole answer and the stream come from this one course, so they cannot differ. Only choice 0 counts: the
 //! API has no `n`.
 
-use super::accent;
+use super::from_chat;
 use super::item::{Content, Item, Kind, Status};
-use super::seal::ReasoningToken;
+use super::reasoning_token::ReasoningToken;
 use crate::api::chat::{Event, Json};
 
 /// One step: what a stream has an event for.
@@ -192,7 +192,7 @@ impl Output {
     /// Logprobs nobody asked for are left out, as OpenAI does; those of a refusal have no place.
     fn attach_logprobs(&mut self, json: &str, sink: StepSink<'_>) {
         if self.held.is_some() {
-            self.flush_held(&accent::logprobs(json), sink);
+            self.flush_held(&from_chat::logprobs(json), sink);
         }
     }
 
@@ -206,7 +206,7 @@ impl Output {
 
     /// An annotation with no text before it begins a message: text may follow.
     fn add_annotation(&mut self, json: &str, sink: StepSink<'_>) {
-        let Some(json) = accent::annotation(json) else { return };
+        let Some(json) = from_chat::annotation(json) else { return };
         let Some(OpenPart { at, id, part, content: Content::Text { annotations, .. } }) =
             self.open_text_part(sink)
         else {
@@ -279,7 +279,7 @@ impl Output {
 
     /// A web search the provider made has an item; of other blocks there is nothing to show.
     fn add_block(&mut self, json: &str, sink: StepSink<'_>) {
-        let Some(query) = accent::search(json) else { return };
+        let Some(query) = from_chat::search(json) else { return };
         let at = self.add(Kind::Search { query }, sink);
         let Some(Item { id, .. }) = self.items.get(at) else { return };
         sink(at, id, Step::Progress("response.web_search_call.in_progress"));

@@ -1,6 +1,6 @@
 //! A streamed answer: typed events, numbered from 0, and no `[DONE]`.
 
-use super::course::ResponseBuilder;
+use super::builder::ResponseBuilder;
 use super::item::{Content, Item, SummaryOut};
 use super::output::{PartStep, Step};
 use super::response::Response;

@@ -1,6 +1,6 @@
 //! A whole answer: one Response object.
 
-use super::course::ResponseBuilder;
+use super::builder::ResponseBuilder;
 use crate::api::Dialect;
 use crate::api::chat::{EncodeContext, Encoder, Event, ProviderError};
 

@@ -2,8 +2,8 @@
 //!
 //! Not a decoder: whoever needs the text of an answer reads the events itself.
 
-use super::chunk::{self, ChatChunk, Choice, TypedEvent};
-use super::native::{self, CohereEnd};
+use super::openai_event::{self, ChatChunk, Choice, TypedEvent};
+use super::vendor_event::{self, CohereEnd};
 use super::{ResponseSummary, UsageParts};
 use crate::api::sse::{Event, SseParser};
 use memchr::memmem::Finder;
@@ -54,7 +54,7 @@ impl EventReader {
             summary.ended |= data.trim_ascii_end() == b"[DONE]";
             return;
         }
-        match event.name.or_else(|| chunk::leading_type(data)) {
+        match event.name.or_else(|| openai_event::leading_type(data)) {
             Some("ping" | "content_block_stop") => {}
             Some("content_block_delta" | "content_block_start") => self.content(data, summary),
             Some("message_start" | "message_delta") => self.typed(data, summary),
@@ -131,9 +131,9 @@ impl EventReader {
         summary.note_finish(choices.iter().find_map(Choice::finish));
         if chunk.is_gemini() {
             self.gemini = true;
-            let (content, finish) = native::candidates(chunk.candidates);
+            let (content, finish) = vendor_event::candidates(chunk.candidates);
             summary.content |= content;
-            summary.note_finish(finish.or_else(|| native::block(chunk.prompt_feedback)));
+            summary.note_finish(finish.or_else(|| vendor_event::block(chunk.prompt_feedback)));
         }
         self.usage(chunk.usage(), summary);
         if let Some(error) = chunk.error() {

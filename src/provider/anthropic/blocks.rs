@@ -4,7 +4,7 @@
 
 use crate::api::chat::{File, Image, Json, Part, Source, ToolCall};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;

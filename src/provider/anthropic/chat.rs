@@ -9,8 +9,8 @@ use super::stream::Stream;
 use super::whole::Whole;
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, ChatAdapter};
+use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 
 /// Anthropic's messages at one place.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 use super::generation::Generation;
 use super::schema::fit;
 use crate::api::chat::{Json, ResponseFormat};
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 
 /// What becomes of a `response_format`.
 #[derive(Debug)]

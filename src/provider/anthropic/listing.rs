@@ -5,8 +5,8 @@
 use crate::api::body::Body;
 use crate::api::chat::{Json, ProviderError};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, JsonAdapter};
+use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;

@@ -3,9 +3,9 @@
 //! Callers of `/v1/messages` and of Anthropic's other paths (batches, files, token counting) speak to it as
 //! they are.
 
-mod answer;
 mod blocks;
 pub mod chat;
+mod event_emitter;
 pub(super) mod format;
 pub(super) mod generation;
 mod listing;
@@ -21,10 +21,10 @@ pub mod whole;
 pub use chat::AnthropicChat;
 pub use stream::Events;
 
+use super::adapter::Adapter;
 use super::key::Key;
 use super::rescue::Prefill;
-use super::row::{CustomHost, Host, ProviderSpec, Value};
-use super::way::Adapter;
+use super::spec::{CustomHost, Host, ProviderSpec, Value};
 use super::{Call, Provider};
 use crate::api::operation::Operation;
 use crate::config::account::Account;

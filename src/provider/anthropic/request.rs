@@ -13,7 +13,7 @@ use super::turns::Turns;
 use super::{blocks, sampling};
 use crate::api::chat::{ChatRequest, Json, Params, Text};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use http::HeaderValue;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};

@@ -6,7 +6,7 @@
 
 use super::generation::Generation;
 use crate::api::chat::{Json, Params};
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 
 /// Puts the three right in `params`. `thinks`: we turned thinking on, which wants a temperature of 1.
 pub(in crate::provider) fn adjust(

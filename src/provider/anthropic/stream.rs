@@ -3,7 +3,7 @@
 //! Blocks we have a word for are told as they come. The others (`server_tool_use`, `compaction`, those of
 //! tomorrow) are put together and told when they stop: half of one is of no use to anybody.
 
-use super::answer::{Block, Ending, EventEmitter, MAX_HELD, Message, provider_error};
+use super::event_emitter::{Block, Ending, EventEmitter, MAX_HELD, Message, provider_error};
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Text};
 use crate::api::sse::SseParser;
 use serde::Deserialize;

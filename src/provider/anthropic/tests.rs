@@ -2,7 +2,7 @@
 
 use super::AnthropicChat;
 use crate::api::chat::Event;
-use crate::provider::way::ChatAdapter;
+use crate::provider::adapter::ChatAdapter;
 use proptest::prelude::*;
 
 const STREAM: &str = include_str!("../../../tests/golden/anthropic/stream_server_tools/answer.sse");

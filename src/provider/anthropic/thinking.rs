@@ -13,7 +13,7 @@
 use super::generation::Generation;
 use crate::api::chat::{Json, Reasoning};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 
 /// The smallest budget Anthropic takes.

@@ -9,7 +9,7 @@ use super::generation::Generation;
 use super::schema::fit;
 use crate::api::chat::{Json, Params, Text, Tool, ToolChoice};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! A whole answer in Anthropic's words, read into events.
 
-use super::answer::{EventEmitter, MAX_HELD, Message, provider_error};
+use super::event_emitter::{EventEmitter, MAX_HELD, Message, provider_error};
 use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -1,6 +1,6 @@
 //! Parts of addresses: API versions, the path of a custom host, queries.
 
-use super::super::row::{SEGMENT, has_dot_segment};
+use super::super::spec::{SEGMENT, has_dot_segment};
 use crate::error::Error;
 use percent_encoding::utf8_percent_encode;
 use std::borrow::Cow;

@@ -4,17 +4,17 @@
 //! endpoint (deployment and region); a managed one (endpoint and region).
 
 use super::address::{self, PathAndQuery as Address, Version};
-use super::sign_in::{self, KeyPlacement};
+use super::auth::{self, KeyPlacement};
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, DeploymentType};
 use crate::error::Error;
+use crate::provider::adapter::{Adapter, CallTarget};
 use crate::provider::anthropic::AnthropicChat;
-use crate::provider::grant::TokenExchange;
-use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat, accents};
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::row::{CustomHost, Host, ProviderSpec, ends_in_version, host_below};
-use crate::provider::way::{Adapter, CallTarget};
+use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat, quirks};
+use crate::provider::spec::{CustomHost, Host, ProviderSpec, ends_in_version, host_below};
+use crate::provider::token_exchange::TokenExchange;
+use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::{Call, Provider};
 use http::{HeaderMap, HeaderValue};
 use std::borrow::Cow;
@@ -128,7 +128,7 @@ fn chat_adapter(model: Option<&str>, account: &Account) -> &'static OpenAiChat {
     let model = account.cloud_c.model_name.as_deref().or(model).unwrap_or_default();
     let numbered =
         model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
-    if numbered || model.starts_with("gpt-") { &OPENAI_CHAT } else { &accents::PLAIN }
+    if numbered || model.starts_with("gpt-") { &OPENAI_CHAT } else { &quirks::PLAIN }
 }
 
 fn version(account: &Account) -> Version<'_> {
@@ -277,26 +277,26 @@ impl Provider for AzureAi {
         _call: &Call<'_>,
         account: &Account,
     ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
-        sign_in::token_exchange(account, SPEC.id)
+        auth::token_exchange(account, SPEC.id)
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         let cloud = &account.cloud_c;
         if Api::from_call(call, account) == Api::Claude {
-            sign_in::authorize(SPEC.id, KeyPlacement::XApiKey, account, headers)?;
-            sign_in::write(
+            auth::authorize(SPEC.id, KeyPlacement::XApiKey, account, headers)?;
+            auth::write(
                 "anthropic-version",
                 "anthropic_version",
                 account.anthropic_version.as_deref(),
                 headers,
             )?;
-            sign_in::write("anthropic-beta", "anthropic_beta", account.anthropic_beta.as_deref(), headers)?;
+            auth::write("anthropic-beta", "anthropic_beta", account.anthropic_beta.as_deref(), headers)?;
             headers.entry("anthropic-version").or_insert(HeaderValue::from_static("2023-06-01"));
             return Ok(());
         }
-        sign_in::authorize(SPEC.id, KeyPlacement::Both, account, headers)?;
+        auth::authorize(SPEC.id, KeyPlacement::Both, account, headers)?;
         let extra = cloud.extra_parameters.as_deref();
-        sign_in::write("extra-parameters", "cloud_c_extra_parameters", extra, headers)?;
+        auth::write("extra-parameters", "cloud_c_extra_parameters", extra, headers)?;
         if Api::from_call(call, account) == Api::Inference {
             headers.entry("extra-parameters").or_insert(HeaderValue::from_static("drop"));
         }
@@ -304,6 +304,6 @@ impl Provider for AzureAi {
         let deployment = cloud.deployment_name.as_deref();
         let managed = cloud.deployment_type != Some(DeploymentType::Serverless);
         let deployment = deployment.filter(|_| managed);
-        sign_in::write("azureml-model-deployment", "cloud_c_deployment_name", deployment, headers)
+        auth::write("azureml-model-deployment", "cloud_c_deployment_name", deployment, headers)
     }
 }

@@ -10,10 +10,10 @@
 //! | `address` | what a custom host and a query say |
 
 mod address;
+mod auth;
+mod credentials;
 mod foundry;
-mod grant;
 mod openai;
-mod sign_in;
 
 pub use foundry::{AzureAi, SPEC as FOUNDRY_ROW};
 pub use openai::{AzureOpenAi, SPEC as OPENAI_ROW};

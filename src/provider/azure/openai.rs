@@ -4,18 +4,18 @@
 //! it stands in the body as `model`.
 
 use super::address::{self, PathAndQuery as Address, Version};
-use super::sign_in::{self, KeyPlacement};
+use super::auth::{self, KeyPlacement};
 use crate::api::body::{Body, Edit};
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, Deployment};
 use crate::error::Error;
-use crate::provider::grant::TokenExchange;
+use crate::provider::adapter::{Adapter, CallTarget, ChatAdapter};
 use crate::provider::key::Key;
 use crate::provider::openai_chat::{CHAT_PATCH, OPENAI_CHAT};
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::row::{CustomHost, Host, NativeApi, ProviderSpec, ends_in_version};
-use crate::provider::way::{Adapter, CallTarget, ChatAdapter};
+use crate::provider::spec::{CustomHost, Host, NativeApi, ProviderSpec, ends_in_version};
+use crate::provider::token_exchange::TokenExchange;
+use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::{Call, Provider};
 use http::HeaderMap;
 use std::borrow::Cow;
@@ -237,11 +237,11 @@ impl Provider for AzureOpenAi {
         _call: &Call<'_>,
         account: &Account,
     ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
-        sign_in::token_exchange(account, SPEC.id)
+        auth::token_exchange(account, SPEC.id)
     }
 
     fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-        sign_in::authorize(SPEC.id, KeyPlacement::ApiKey, account, headers)?;
-        sign_in::write("openai-beta", "openai_beta", account.openai_beta.as_deref(), headers)
+        auth::authorize(SPEC.id, KeyPlacement::ApiKey, account, headers)?;
+        auth::write("openai-beta", "openai_beta", account.openai_beta.as_deref(), headers)
     }
 }

@@ -2,16 +2,16 @@
 //!
 //! Addresses and headers: `tests/golden/azure-openai/address.json` and `tests/golden/azure-ai/address.json`.
 
-use super::grant::{Entra, Managed, Workload, is_tenant};
+use super::credentials::{Entra, Managed, Workload, is_tenant};
 use super::{AzureAi, AzureOpenAi};
 use crate::api::body::Body;
 use crate::api::chat::ChatRequest;
 use crate::api::operation::Operation;
 use crate::config::account::{Account, AuthModeC, CloudC, Deployment};
 use crate::config::secret::Secret;
-use crate::provider::grant::{Credentials, Step, TokenExchange, TokenRequest, TokenResponse};
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{Adapter, CallTarget};
+use crate::provider::adapter::{Adapter, CallTarget};
+use crate::provider::token_exchange::{Credentials, Step, TokenExchange, TokenRequest, TokenResponse};
+use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::{Call, Provider};
 use http::Method;
 use std::time::{Duration, SystemTime};

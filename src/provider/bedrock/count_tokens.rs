@@ -8,8 +8,8 @@ use crate::api::body::Body;
 use crate::api::chat::ProviderError;
 use crate::api::messages;
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, JsonAdapter};
+use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 
 /// The exchange.

@@ -4,26 +4,26 @@
 //! Not here: Bedrock's control plane (another host: models, batches, customization).
 
 mod address;
-mod answer;
 mod converse;
 mod count_tokens;
+mod credentials;
 mod embeddings;
 mod frames;
-mod grant;
 mod model;
 #[cfg(test)]
 mod recordings;
 mod rerank;
+mod response;
 mod signing;
 #[cfg(test)]
 pub(crate) mod testing;
 
+use super::adapter::Adapter;
 use super::anthropic::generation::Generation;
-use super::grant::{Credentials, TokenExchange};
 use super::key::Key;
 use super::rescue::Prefill;
-use super::row::{CustomHost, Host, ProviderSpec};
-use super::way::Adapter;
+use super::spec::{CustomHost, Host, ProviderSpec};
+use super::token_exchange::{Credentials, TokenExchange};
 use super::{Call, Provider, Signing};
 use crate::api::operation::Operation;
 use crate::config::account::{Account, AuthTypeA};
@@ -167,7 +167,7 @@ impl Provider for Bedrock {
         account: &Account,
     ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         match Auth::from_account(account)? {
-            Auth::Temporary => grant::token_exchange(account).map(Some),
+            Auth::Temporary => credentials::token_exchange(account).map(Some),
             Auth::Keys | Auth::ApiKey | Auth::Unauthenticated => Ok(None),
         }
     }

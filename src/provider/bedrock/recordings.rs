@@ -1,10 +1,10 @@
 //! Bedrock's recorded traffic through this room's readers, held against the recordings themselves. Skipped where
 //! the recordings do not stand beside the checkout.
 
-use super::answer::ConverseDecoder as BedrockReader;
 use super::embeddings;
+use super::response::ConverseDecoder as BedrockReader;
 use crate::api::body::Body;
-use crate::api::chat::answer::{ChatResponse, ContentPart};
+use crate::api::chat::response::{ChatResponse, ContentPart};
 use crate::api::chat::{Decoder, Event, ProviderError};
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;

@@ -5,8 +5,8 @@ use super::*;
 use crate::api::body::Body;
 use crate::config::account::CloudA;
 use crate::config::secret::Secret;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, JsonAdapter};
+use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 use http::{HeaderValue, Method};
 use std::time::SystemTime;
 

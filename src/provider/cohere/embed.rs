@@ -5,12 +5,12 @@
 //! clients decode from base64 is written here.
 
 use super::body;
-use super::told::UsageIn;
+use super::response_parts::UsageIn;
 use crate::api::body::Body;
 use crate::api::chat::{Json, Params, ProviderError, Text};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, JsonAdapter};
+use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};

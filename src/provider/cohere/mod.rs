@@ -3,20 +3,20 @@
 //! Cohere's compatible endpoint is left aside: it has no documents, no citations, no thinking and no tool
 //! plans. Whoever wants it takes provider `openai` with the custom host `https://api.cohere.ai/compatibility/v1`.
 
-mod answer;
 mod body;
 mod embed;
+mod message;
 mod models;
 mod request;
 mod rerank;
+mod response;
+mod response_parts;
 mod stream;
-mod told;
-mod words;
 
+use super::adapter::{Adapter, CallTarget, ChatAdapter};
 use super::key::Key;
-use super::outgoing::TranslationNotes;
-use super::row::{Host, ProviderSpec, has_dot_segment};
-use super::way::{Adapter, CallTarget, ChatAdapter};
+use super::spec::{Host, ProviderSpec, has_dot_segment};
+use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::api::operation::Operation;
@@ -57,7 +57,7 @@ impl ChatAdapter for CohereChat {
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
         match streamed {
             true => Box::<stream::Stream>::default(),
-            false => Box::<answer::Whole>::default(),
+            false => Box::<response::Whole>::default(),
         }
     }
 }

@@ -4,8 +4,8 @@ use super::body;
 use crate::api::body::Body;
 use crate::api::chat::{ProviderError, Text};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, JsonAdapter};
+use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/models`.

@@ -3,11 +3,11 @@
 //! Cohere's own parameters (`documents`, `citation_options`, `safety_mode`, `strict_tools`, `priority`, `k`,
 //! `p`) pass as they are. Not the messages' inside: that is [`super::words`].
 
-use super::words::{self, MessageOut};
+use super::message::{self, MessageOut};
 use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::CallTarget;
+use crate::provider::adapter::CallTarget;
+use crate::provider::translation_notes::TranslationNotes;
 use http::{HeaderValue, header};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -69,7 +69,7 @@ pub(super) fn write(
     let (tools, tool_choice) = select_tools(tools, request.tool_choice)?;
     let body = Body {
         model: target.model,
-        messages: words::messages(messages, notes)?,
+        messages: message::messages(messages, notes)?,
         stream: request.stream,
         strict_tools: strict(&tools, &renamed, notes),
         tools,

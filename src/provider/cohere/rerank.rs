@@ -4,12 +4,12 @@
 //! caller's request.
 
 use super::body;
-use super::told::UsageIn;
+use super::response_parts::UsageIn;
 use crate::api::body::Body;
 use crate::api::chat::{Json, ProviderError, Text};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, JsonAdapter};
+use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 

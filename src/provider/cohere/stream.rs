@@ -2,7 +2,7 @@
 //!
 //! Unknown kinds of event are passed over: Cohere adds some now and then.
 
-use super::told::{self, CallIn, ContentIn, UsageIn};
+use super::response_parts::{self, CallIn, ContentIn, UsageIn};
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Start, Text};
 use crate::api::sse::SseParser;
 use serde::Deserialize;
@@ -112,7 +112,7 @@ impl State {
             }
         }
         if let Some(json) = event.logprobs.as_ref().filter(|json| json.is_object()) {
-            told::emit_logprobs(std::slice::from_ref(json), sink);
+            response_parts::emit_logprobs(std::slice::from_ref(json), sink);
         }
         Ok(())
     }
@@ -130,13 +130,13 @@ impl State {
                 }
             }
             "citation-start" => {
-                if let Some(citation) = message.citations.as_ref().and_then(told::first) {
-                    told::emit_annotations(&citation, sink);
+                if let Some(citation) = message.citations.as_ref().and_then(response_parts::first) {
+                    response_parts::emit_annotations(&citation, sink);
                     self.keep_citation(&citation);
                 }
             }
             _ => {
-                let Some(json) = message.tool_calls.as_ref().and_then(told::first) else { return };
+                let Some(json) = message.tool_calls.as_ref().and_then(response_parts::first) else { return };
                 let Some(call) = json.read::<CallIn<'_>>() else { return };
                 // Calls come one after the other: a fragment belongs to the last that began.
                 if kind == "tool-call-start" {
@@ -165,7 +165,7 @@ impl State {
             sink(Event::Usage(usage));
         }
         let reason = match (native, delta.error.as_deref().filter(|why| !why.is_empty())) {
-            (Some(native_reason), why) => Some(told::finish(native_reason, why)?),
+            (Some(native_reason), why) => Some(response_parts::finish(native_reason, why)?),
             (None, Some(why)) => return Err(ProviderError::new(502, why).with_kind("ERROR")),
             (None, None) => None,
         };

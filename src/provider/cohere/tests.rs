@@ -6,7 +6,7 @@ use super::*;
 use crate::api::body::Body;
 use crate::api::chat::{ChatResponse, Event, Finish, ProviderError};
 use crate::api::tap::Tap;
-use crate::provider::way::JsonAdapter;
+use crate::provider::adapter::JsonAdapter;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -277,7 +277,7 @@ fn check_chat(id: &str, response: &Value) {
     assert_eq!(choice.text().unwrap_or_default(), texts.collect::<String>(), "{id}");
     assert_eq!(json!(choice.reasoning()), message["tool_plan"], "{id}");
     let calls = choice.parts.iter().filter_map(|part| match part {
-        crate::api::chat::answer::ContentPart::ToolCall { id, name, arguments, .. } => {
+        crate::api::chat::response::ContentPart::ToolCall { id, name, arguments, .. } => {
             let function = json!({"name": name, "arguments": arguments});
             Some(json!({"id": id, "type": "function", "function": function}))
         }

@@ -4,7 +4,7 @@ use super::model::{Model, Thinking};
 use super::{Gemini, object, schema};
 use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Text};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 
 /// OpenAI's parameters (and Gemini's own, as callers spell them) by Gemini's names.

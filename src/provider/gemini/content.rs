@@ -7,7 +7,7 @@ use super::model::Model;
 use super::{Gemini, blocks, media, object};
 use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, ToolCall};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::HashMap;

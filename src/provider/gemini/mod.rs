@@ -3,26 +3,26 @@
 //! Spoken by two providers, [`super::google`] and [`super::vertex`]; where they are and how they are asked is
 //! theirs. Sources: <https://ai.google.dev/api/generate-content>, reference 12.6 and 12.7, and recorded traffic.
 
-use super::outgoing::TranslationNotes;
-use super::way::{CallTarget, ChatAdapter};
+use super::adapter::{CallTarget, ChatAdapter};
+use super::translation_notes::TranslationNotes;
 use crate::api::chat::{ChatRequest, Decoder, Json};
 use crate::error::Error;
 use model::Model;
 use std::borrow::Cow;
 
-mod answer;
 mod blocks;
 mod config;
 mod content;
 pub mod count;
+mod decoder;
 pub mod embeddings;
 mod grounding;
 mod logprobs;
 mod media;
 mod model;
 pub mod models;
-mod reader;
 mod request;
+mod response;
 mod schema;
 mod tools;
 
@@ -60,7 +60,7 @@ impl ChatAdapter for Gemini {
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
-        Box::new(reader::GeminiDecoder::new(streamed))
+        Box::new(decoder::GeminiDecoder::new(streamed))
     }
 }
 

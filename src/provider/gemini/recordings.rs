@@ -3,8 +3,8 @@
 //! What they say is read here from the JSON, not with the reader's own types: that is what makes it worth
 //! comparing.
 
-use super::reader::GeminiDecoder;
-use crate::api::chat::answer::{ChatResponse, ContentPart};
+use super::decoder::GeminiDecoder;
+use crate::api::chat::response::{ChatResponse, ContentPart};
 use crate::api::chat::{Decoder, Event, Finish};
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;

@@ -5,7 +5,7 @@ use super::model::Model;
 use super::{Gemini, config, object, tools};
 use crate::api::chat::{ChatRequest, Json, Params};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use http::{HeaderName, HeaderValue};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};

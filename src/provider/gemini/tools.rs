@@ -3,7 +3,7 @@
 use super::{Gemini, object, schema};
 use crate::api::chat::{Json, Params, Tool, ToolChoice};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;
 

@@ -8,7 +8,7 @@ use super::write::{Thinking, schema_prompt};
 use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule};
 use crate::api::body::{Body, Edit};
 use crate::api::chat::Json;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 
 impl OpenAiChat {

@@ -7,7 +7,7 @@ use super::short_id::short_id;
 use super::{OpenAiChat, ReasoningField};
 use crate::api::chat::{Json, Message, Part, Role, ToolCall};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;
 

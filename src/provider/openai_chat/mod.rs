@@ -7,25 +7,25 @@
 
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, ChatAdapter};
+use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 
-pub mod accents;
 mod calls;
 mod chunk;
+mod decoder;
 pub mod edits;
-mod fault;
-mod mend;
+mod event_emitter;
 mod messages;
 mod parts;
-mod reader;
+mod patch;
+mod provider_error;
+pub mod quirks;
 mod short_id;
 mod splice;
-mod teller;
 mod thinking;
 mod write;
 
-pub use mend::CHAT_PATCH;
+pub use patch::CHAT_PATCH;
 
 /// How one vendor speaks OpenAI's chat completions.
 #[derive(Debug)]
@@ -148,8 +148,8 @@ impl ChatAdapter for OpenAiChat {
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {
         match streamed {
-            true => Box::<reader::Stream>::default(),
-            false => Box::<reader::Whole>::default(),
+            true => Box::<decoder::Stream>::default(),
+            false => Box::<decoder::Whole>::default(),
         }
     }
 }

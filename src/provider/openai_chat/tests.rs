@@ -4,15 +4,15 @@
 //! the recordings with plain JSON, on another way than the reader's.
 
 use super::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat};
-use crate::api::chat::answer::{ChatResponse, ContentPart};
+use crate::api::chat::response::{ChatResponse, ContentPart};
 use crate::api::chat::{Event, ProviderError};
 use crate::api::usage::Usage;
-use crate::provider::way::{ChatAdapter, ResponsePatch};
+use crate::provider::adapter::{ChatAdapter, ResponsePatch};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-mod odd_answers;
+mod odd_responses;
 mod requests;
 
 /// One recorded answer of a chat completion.

@@ -4,7 +4,7 @@
 //! Nothing is told that might still turn out to be wrong: as long as it is open whether the second answer begins
 //! anew or goes on, its text waits. What waits is a prefix of what was told, so only its length is kept.
 
-use super::told::{Transcript, TranscriptCall};
+use super::transcript::{Transcript, TranscriptCall};
 use crate::api::chat::Event;
 
 /// From as many equal characters on, a text is taken for a repetition: fewer are equal by chance ("The ").

@@ -7,18 +7,18 @@
 mod aligner;
 pub(super) mod prefill;
 mod request;
-mod told;
+mod transcript;
 
 pub use aligner::ResumeMode;
 pub(super) use aligner::{Aligner, Alignment};
 pub use prefill::Prefill;
 pub use request::request;
-pub use told::{Transcript, TranscriptCall};
+pub use transcript::{Transcript, TranscriptCall};
 
+use super::adapter::ChatAdapter;
 use super::anthropic::AnthropicChat;
 use super::openai_chat::OPENAI_CHAT;
 use super::rewriter::Rewriter;
-use super::way::ChatAdapter;
 use crate::api::chat::{Decoder, EncodeContext, Encoder, Event, ProviderError};
 use crate::api::operation::Operation;
 use crate::api::{chat_completions, messages};

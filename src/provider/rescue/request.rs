@@ -2,7 +2,7 @@
 //! caller's dialect: a provider's translation carries it on as it does every other request.
 
 use super::Prefill;
-use super::told::Transcript;
+use super::transcript::Transcript;
 use crate::api::body::{Body, Edit};
 use crate::api::chat::{Json, Text};
 use crate::api::operation::Operation;

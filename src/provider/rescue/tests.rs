@@ -2,5 +2,5 @@
 
 mod alignment;
 mod requests;
+mod samples;
 mod streams;
-mod tales;

@@ -7,7 +7,7 @@ use crate::config::account::Account;
 use crate::error::Error;
 use crate::provider::Call;
 use crate::provider::gemini::embeddings::Embeddings;
-use crate::provider::row::{encode_segment, ends_in_version, has_dot_segment};
+use crate::provider::spec::{encode_segment, ends_in_version, has_dot_segment};
 use serde::Deserialize;
 
 /// The host of the account's region. Sources:

@@ -5,8 +5,8 @@ use super::ID;
 use crate::api::body::Body;
 use crate::api::chat::{Json, Params, ProviderError, Text};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, JsonAdapter};
+use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 

@@ -5,23 +5,23 @@
 //! the machine. Sources: reference 12.6 and the pages named where they are used.
 
 mod address;
-mod grant;
+mod credentials;
 mod images;
 mod model;
 mod partner;
 
+use super::adapter::{Adapter, CallTarget};
 use super::anthropic::AnthropicChat;
 use super::anthropic::generation::Generation;
 use super::gemini::count::Count;
 use super::gemini::embeddings::Embeddings;
 use super::gemini::{Gemini, models};
-use super::grant::TokenExchange;
 use super::key::{Key, secret_value};
 use super::openai_chat::CHAT_PATCH;
-use super::outgoing::TranslationNotes;
 use super::rescue::Prefill;
-use super::row::{CustomHost, Host, ProviderSpec};
-use super::way::{Adapter, CallTarget};
+use super::spec::{CustomHost, Host, ProviderSpec};
+use super::token_exchange::TokenExchange;
+use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use crate::api::body::{Body, Edit};
 use crate::api::chat::Json;
@@ -172,8 +172,10 @@ impl Provider for Vertex {
     ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         Ok(match credential_source(account) {
             CredentialSource::Key | CredentialSource::Unauthenticated => None,
-            CredentialSource::ServiceAccount => Some(Arc::new(grant::ServiceAccount::from_account(account)?)),
-            CredentialSource::Machine => Some(Arc::new(grant::Machine)),
+            CredentialSource::ServiceAccount => {
+                Some(Arc::new(credentials::ServiceAccount::from_account(account)?))
+            }
+            CredentialSource::Machine => Some(Arc::new(credentials::Machine)),
         })
     }
 

@@ -5,9 +5,9 @@
 use super::model::{ModelApi, ModelName};
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
-use crate::provider::openai_chat::{OpenAiChat, accents};
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, ChatAdapter};
+use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::openai_chat::{OpenAiChat, quirks};
+use crate::provider::translation_notes::TranslationNotes;
 
 /// One way of speaking them.
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub(super) struct Partner {
     chat: &'static OpenAiChat,
 }
 
-pub(super) static MISTRAL: Partner = Partner { chat: &accents::MISTRAL };
-pub(super) static OTHERS: Partner = Partner { chat: &accents::PLAIN };
+pub(super) static MISTRAL: Partner = Partner { chat: &quirks::MISTRAL };
+pub(super) static OTHERS: Partner = Partner { chat: &quirks::PLAIN };
 
 impl Partner {
     pub(super) fn from_api(api: ModelApi) -> &'static Partner {

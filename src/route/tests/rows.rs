@@ -1,9 +1,9 @@
 //! Outcomes in, targets out: one row per rule.
 
 use super::{TestEnv, compiled, run_plan, short, target};
+use crate::route::compiled::Node;
 use crate::route::outcome::{ErrorClass, Outcome};
 use crate::route::plan::{Plan, Reason};
-use crate::route::tree::Node;
 
 fn status(status: u16) -> Outcome {
     Outcome::from_status(status)

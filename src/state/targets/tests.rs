@@ -3,7 +3,7 @@
 //! Latency by itself is tested where it is worked out.
 
 mod model;
-mod stories;
+mod scenarios;
 
 use super::{BreakerPolicy, BreakerSignal, CircuitState, MAX_TARGETS, TargetId, TargetRegistry};
 use prometheus::{IntCounterVec, Opts};

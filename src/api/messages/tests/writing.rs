@@ -402,7 +402,7 @@ proptest! {
         };
         let spoken: String = events.iter().map(|event| match event {
             Event::Text { choice: 0, text } | Event::Refusal { text, .. } => (*text).to_owned(),
-            Event::Media { media_type, .. } if strict => crate::api::messages::words::omission_note(media_type, 4),
+            Event::Media { media_type, .. } if strict => crate::api::messages::vocabulary::omission_note(media_type, 4),
             _ => String::new(),
         }).collect();
         prop_assert_eq!(texts("text", "text"), spoken);

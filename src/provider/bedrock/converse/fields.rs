@@ -5,7 +5,7 @@ use super::{NAME, object};
 use crate::api::chat::{ChatRequest, Json, Params, Text};
 use crate::error::Error;
 use crate::provider::bedrock::model::{Family, Model};
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 
 /// Collected while a request is written.

@@ -9,7 +9,7 @@ use super::shape::{
 use crate::api::chat::{Image, Json, Message, Part, Role, Source as From, Text, ToolCall};
 use crate::error::Error;
 use crate::provider::bedrock::model::Model;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 use std::borrow::Cow;
 

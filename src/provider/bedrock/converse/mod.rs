@@ -11,12 +11,12 @@ mod structured;
 mod thinking;
 mod tools;
 
-use super::answer::ConverseDecoder;
 use super::model::{Family, Model};
+use super::response::ConverseDecoder;
 use crate::api::chat::{ChatRequest, Decoder, Json, ResponseFormat};
 use crate::error::Error;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, ChatAdapter};
+use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 use fields::Fields;
 use serde::Serialize;
 use shape::{Block, Inference, Request};

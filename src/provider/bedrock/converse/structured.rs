@@ -5,7 +5,7 @@ use crate::api::chat::{Json, ResponseFormat};
 use crate::provider::anthropic::format::warn_moved;
 use crate::provider::anthropic::schema::fit;
 use crate::provider::bedrock::model::Model;
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -13,7 +13,7 @@ use crate::provider::anthropic::generation::Generation;
 use crate::provider::anthropic::sampling::adjust;
 use crate::provider::anthropic::thinking::{Case, Thinking, decide};
 use crate::provider::bedrock::model::{Family, Model};
-use crate::provider::outgoing::TranslationNotes;
+use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 
 /// Writes `reasoning_effort` and `thinking` into the additional fields; for a Claude also puts right what does

@@ -1,7 +1,7 @@
 //! What goes out for a caller of another dialect: one conversation with every construct, written for vendors of
 //! every accent. A caller of chat completions is tested by the golden files.
 
-use super::super::{OpenAiChat, accents};
+use super::super::{OpenAiChat, quirks};
 use super::OPENAI_CHAT;
 use crate::api::body::Body;
 use crate::api::chat::{
@@ -13,8 +13,8 @@ use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
 use crate::provider::Call;
-use crate::provider::outgoing::TranslationNotes;
-use crate::provider::way::{CallTarget, ChatAdapter};
+use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::translation_notes::TranslationNotes;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -118,13 +118,13 @@ fn openai_gets_the_conversation_in_its_format() {
 #[test]
 fn each_quirk_set_writes_its_own_fields() {
     let assistant = |chat: &OpenAiChat| write(chat, sample_request()).unwrap().0["messages"][2].clone();
-    assert_eq!(assistant(&accents::DEEPSEEK)["reasoning_content"], "hm");
-    assert_eq!(assistant(&accents::GROQ)["reasoning"], "hm");
+    assert_eq!(assistant(&quirks::DEEPSEEK)["reasoning_content"], "hm");
+    assert_eq!(assistant(&quirks::GROQ)["reasoning"], "hm");
     assert_eq!(
-        assistant(&accents::OPENROUTER)["reasoning_details"],
+        assistant(&quirks::OPENROUTER)["reasoning_details"],
         json!([{"type": "reasoning.text", "text": "hm", "signature": "seal"}])
     );
-    let mistral = write(&accents::MISTRAL, sample_request()).unwrap().0;
+    let mistral = write(&quirks::MISTRAL, sample_request()).unwrap().0;
     assert_eq!(
         mistral["messages"][2]["content"],
         json!([
@@ -159,19 +159,19 @@ fn thinking_is_requested_in_each_vendors_format() {
     assert_eq!(body_for(&OPENAI_CHAT, None, budget), json!({"reasoning_effort": "medium"}));
     assert_eq!(body_for(&OPENAI_CHAT, None, off), json!({}));
     assert_eq!(
-        body_for(&accents::DEEPSEEK, Some("high"), None),
+        body_for(&quirks::DEEPSEEK, Some("high"), None),
         json!({"thinking": {"type": "enabled"}, "reasoning_effort": "high"})
     );
-    assert_eq!(body_for(&accents::DEEPSEEK, Some("none"), None), json!({"thinking": {"type": "disabled"}}));
-    assert_eq!(body_for(&accents::ZAI, None, budget), json!({"thinking": {"type": "enabled"}}));
-    assert_eq!(body_for(&accents::OPENROUTER, Some("high"), None), json!({"reasoning": {"effort": "high"}}));
-    assert_eq!(body_for(&accents::OPENROUTER, None, budget), json!({"reasoning": {"max_tokens": 5000}}));
-    assert_eq!(body_for(&accents::OPENROUTER, None, off), json!({"reasoning": {"enabled": false}}));
+    assert_eq!(body_for(&quirks::DEEPSEEK, Some("none"), None), json!({"thinking": {"type": "disabled"}}));
+    assert_eq!(body_for(&quirks::ZAI, None, budget), json!({"thinking": {"type": "enabled"}}));
+    assert_eq!(body_for(&quirks::OPENROUTER, Some("high"), None), json!({"reasoning": {"effort": "high"}}));
+    assert_eq!(body_for(&quirks::OPENROUTER, None, budget), json!({"reasoning": {"max_tokens": 5000}}));
+    assert_eq!(body_for(&quirks::OPENROUTER, None, off), json!({"reasoning": {"enabled": false}}));
     assert_eq!(
-        body_for(&accents::DASHSCOPE, None, budget),
+        body_for(&quirks::DASHSCOPE, None, budget),
         json!({"enable_thinking": true, "thinking_budget": 5000})
     );
-    assert_eq!(body_for(&accents::OLLAMA, None, None), json!({}));
+    assert_eq!(body_for(&quirks::OLLAMA, None, None), json!({}));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn tools_formats_and_parameters_are_written() {
     };
     let mut notes = TranslationNotes::default();
     let target = CallTarget { call: &call, account: &account, model: "m" };
-    let sent = accents::MISTRAL.write(chat_completions::read(&body).unwrap(), &target, &mut notes).unwrap();
+    let sent = quirks::MISTRAL.write(chat_completions::read(&body).unwrap(), &target, &mut notes).unwrap();
     let sent = String::from_utf8(sent).unwrap();
     let wanted = concat!(
         r#"{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"b","description":"d","#,
@@ -224,7 +224,7 @@ fn tools_formats_and_parameters_are_written() {
         strict: None,
     };
     let request = ChatRequest { response_format: Some(schema()), ..Default::default() };
-    let (body, _) = write(&accents::DEEPSEEK, request).unwrap();
+    let (body, _) = write(&quirks::DEEPSEEK, request).unwrap();
     assert_eq!(body["response_format"], json!({"type": "json_object"}));
     assert!(body["messages"][0]["content"].as_str().unwrap().contains(r#"{"type":"object"}"#));
 }
@@ -243,12 +243,12 @@ fn documents_and_sound_go_as_the_vendor_takes_them() {
         |url: &str| json!([{"type": "document_url", "document_url": url, "document_name": "a.pdf"}]);
     assert_eq!(send(&OPENAI_CHAT, data()).unwrap(), file("data:application/pdf;base64,JVBE"));
     assert_eq!(send(&OPENAI_CHAT, url()).unwrap_err().param.as_deref(), Some("messages[0].content[0]"));
-    assert_eq!(send(&accents::OPENROUTER, url()).unwrap(), file("https://h/a.pdf"));
-    assert_eq!(send(&accents::MISTRAL, url()).unwrap(), mistral("https://h/a.pdf"));
-    assert_eq!(send(&accents::MISTRAL, data()).unwrap(), mistral("data:application/pdf;base64,JVBE"));
+    assert_eq!(send(&quirks::OPENROUTER, url()).unwrap(), file("https://h/a.pdf"));
+    assert_eq!(send(&quirks::MISTRAL, url()).unwrap(), mistral("https://h/a.pdf"));
+    assert_eq!(send(&quirks::MISTRAL, data()).unwrap(), mistral("data:application/pdf;base64,JVBE"));
     let id = document(Source::Id("file-1".into()));
     assert_eq!(send(&OPENAI_CHAT, id.clone()).unwrap()[0]["file"]["file_id"], "file-1");
-    assert_eq!(send(&accents::MISTRAL, id).unwrap_err().status(), 400);
+    assert_eq!(send(&quirks::MISTRAL, id).unwrap_err().status(), 400);
     let text = document(Source::Text("words".into()));
     assert_eq!(send(&OPENAI_CHAT, text).unwrap()[0]["text"], "a.pdf:\nwords");
     let sound = || Part::Audio { data: "AAAA".into(), format: "mp3".into() };
@@ -256,12 +256,12 @@ fn documents_and_sound_go_as_the_vendor_takes_them() {
         send(&OPENAI_CHAT, sound()).unwrap()[0]["input_audio"],
         json!({"data": "AAAA", "format": "mp3"})
     );
-    assert_eq!(send(&accents::MISTRAL, sound()).unwrap()[0]["input_audio"], "AAAA");
+    assert_eq!(send(&quirks::MISTRAL, sound()).unwrap()[0]["input_audio"], "AAAA");
 }
 
 #[test]
 fn unsupported_features_are_refused_by_name() {
-    let refused = |request: ChatRequest<'static>| write(&accents::PLAIN, request).unwrap_err().param.unwrap();
+    let refused = |request: ChatRequest<'static>| write(&quirks::PLAIN, request).unwrap_err().param.unwrap();
     let json = || Json::parse(r#"{"type":"web_search_20250305","name":"web_search"}"#).unwrap();
     let tool = Tool::Other { kind: "web_search_20250305".into(), json: json() };
     assert_eq!(refused(ChatRequest { tools: vec![tool], ..Default::default() }), "tools[0]");
@@ -270,7 +270,7 @@ fn unsupported_features_are_refused_by_name() {
     assert_eq!(refused(request), "previous_response_id");
     // A choice among no tools is left out: vendors refuse it.
     let request = ChatRequest { tool_choice: Some(ToolChoice::Auto), ..Default::default() };
-    assert!(write(&accents::PLAIN, request).unwrap().0.get("tool_choice").is_none());
+    assert!(write(&quirks::PLAIN, request).unwrap().0.get("tool_choice").is_none());
 }
 
 #[test]
@@ -279,14 +279,14 @@ fn a_plain_request_is_untouched_by_every_quirk_set() {
     let body = Body::parse(body.into()).unwrap();
     for chat in [
         &OPENAI_CHAT,
-        &accents::PLAIN,
-        &accents::MISTRAL,
-        &accents::GROQ,
-        &accents::CEREBRAS,
-        &accents::DEEPSEEK,
-        &accents::ZAI,
-        &accents::OPENROUTER,
-        &accents::OLLAMA,
+        &quirks::PLAIN,
+        &quirks::MISTRAL,
+        &quirks::GROQ,
+        &quirks::CEREBRAS,
+        &quirks::DEEPSEEK,
+        &quirks::ZAI,
+        &quirks::OPENROUTER,
+        &quirks::OLLAMA,
     ] {
         let mut notes = TranslationNotes::default();
         assert!(chat.edits(&body, &mut notes).is_empty(), "{chat:?}");

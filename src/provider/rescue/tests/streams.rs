@@ -1,6 +1,6 @@
 //! Every pair of vendors, every dialect, a cut behind every event.
 
-use super::tales::{CLIENTS, Client, Sample, VENDORS, Vendor};
+use super::samples::{CLIENTS, Client, Sample, VENDORS, Vendor};
 use crate::api::operation::Operation;
 use crate::provider::rescue::{ResumeMode, from_sent_events};
 use crate::provider::rewriter::Rewriter;

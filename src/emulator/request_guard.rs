@@ -1,0 +1,80 @@
+//! One request while it lasts: counted in flight, and in the log when it is tagged.
+//!
+//! Travels with the answer's body. Dropped before anyone called [`Watch::end`], it says that the caller left.
+
+use super::request_body::RequestBody;
+use super::socket::ConnectionHandle;
+use super::state::State;
+use http::request::Parts;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Ended {
+    /// The last byte was handed to the connection.
+    Complete,
+    /// The caller closed first.
+    CallerLeft,
+    /// A script broke the connection.
+    Fault,
+}
+
+/// See the file's doc.
+pub(super) struct RequestGuard {
+    state: Arc<State>,
+    connection: Arc<ConnectionHandle>,
+    /// Number of the log entry.
+    entry: Option<u64>,
+    ended: Ended,
+}
+
+impl RequestGuard {
+    pub(super) fn new(state: Arc<State>, connection: Arc<ConnectionHandle>) -> Self {
+        state.stats.started();
+        Self { state, connection, entry: None, ended: Ended::CallerLeft }
+    }
+
+    pub(super) fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+
+    pub(super) fn connection(&self) -> &ConnectionHandle {
+        &self.connection
+    }
+
+    pub(super) fn logged(&self) -> bool {
+        self.entry.is_some()
+    }
+
+    /// Begins a log entry.
+    pub(super) fn log(&mut self, tag: Option<&str>, parts: &Parts) {
+        if self.entry.is_none() {
+            self.entry = Some(self.state.journal.open(tag, parts, &self.connection));
+        }
+    }
+
+    /// Adds what the request's body was.
+    pub(super) fn log_body(&self, request_body: &mut RequestBody) {
+        if let Some(entry) = self.entry {
+            let (text, bytes, sha256) = request_body.take_summary();
+            self.state.journal.body(entry, text, bytes, sha256);
+        }
+    }
+
+    /// The answer is over.
+    pub(super) fn end(mut self, ended: Ended) {
+        self.ended = ended;
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        self.connection.next_request();
+        self.state.stats.ended();
+        if let Some(entry) = self.entry {
+            self.state.journal.close(entry, self.ended);
+        }
+    }
+}

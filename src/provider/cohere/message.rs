@@ -1,0 +1,212 @@
+//! The messages of a chat in Cohere's words.
+//!
+//! Tool calls of earlier turns go with their results, and thinking of earlier turns goes back as Cohere told
+//! it: as the plan of a turn with tool calls, as thinking content otherwise.
+
+use crate::api::chat::{File, Message, Part, Role, Source, ToolCall};
+use crate::error::Error;
+use crate::provider::translation_notes::TranslationNotes;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde::ser::Serializer;
+use std::borrow::Cow;
+
+/// One message.
+#[derive(Serialize)]
+pub(super) struct MessageOut<'a> {
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_plan: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<CallOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<Cow<'a, str>>,
+}
+
+/// A lone text is written as a string: the older models know nothing else.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<PartOut<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum PartOut<'a> {
+    Text { text: Cow<'a, str> },
+    Thinking { thinking: Cow<'a, str> },
+    ImageUrl { image_url: ImageOut<'a> },
+}
+
+#[derive(Serialize)]
+struct ImageOut<'a> {
+    #[serde(serialize_with = "url")]
+    url: Source<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<Cow<'a, str>>,
+}
+
+/// Written straight into the body: a picture is not copied on its way.
+fn url<S: Serializer>(source: &Source<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    match source {
+        Source::Data { media_type, data } => {
+            serializer.collect_str(&format_args!("data:{media_type};base64,{data}"))
+        }
+        Source::Url { url, .. } | Source::Text(url) | Source::Id(url) => serializer.serialize_str(url),
+    }
+}
+
+#[derive(Serialize)]
+struct CallOut<'a> {
+    id: Cow<'a, str>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: FunctionOut<'a>,
+}
+
+#[derive(Serialize)]
+struct FunctionOut<'a> {
+    name: Cow<'a, str>,
+    arguments: Cow<'a, str>,
+}
+
+/// All messages.
+///
+/// # Errors
+/// 400 that names the part Cohere cannot take.
+pub(super) fn messages<'a>(
+    messages: Vec<Message<'a>>,
+    notes: &mut TranslationNotes,
+) -> Result<Vec<MessageOut<'a>>, Error> {
+    let mut dropped = Dropped::default();
+    let each = messages.into_iter().enumerate();
+    let out =
+        each.map(|(index, message)| message_out(message, index, &mut dropped)).collect::<Result<_, _>>()?;
+    for (param, found) in [("messages[].name", dropped.name), ("cache_control", dropped.cache_control)] {
+        if found {
+            notes.drop_param(param, "cohere");
+        }
+    }
+    if dropped.redacted {
+        notes.warn("messages", "redacted thinking dropped, only the provider that wrote it can read it");
+    }
+    Ok(out)
+}
+
+/// What some message had and Cohere does not.
+#[derive(Default)]
+struct Dropped {
+    name: bool,
+    cache_control: bool,
+    redacted: bool,
+}
+
+fn message_out<'a>(
+    message: Message<'a>,
+    index: usize,
+    dropped: &mut Dropped,
+) -> Result<MessageOut<'a>, Error> {
+    let Message { role, content, name, tool_call_id, cache_control, .. } = message;
+    dropped.name |= name.is_some() && role != Role::Tool;
+    dropped.cache_control |= cache_control.is_some();
+    let role_name = match role {
+        Role::System | Role::Developer => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    let mut out = MessageOut {
+        role: role_name,
+        content: None,
+        tool_plan: None,
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+    };
+    let has_calls = content.iter().any(|part| matches!(part, Part::ToolCall(_)));
+    let mut parts = Vec::with_capacity(content.len());
+    for (at, part) in content.into_iter().enumerate() {
+        let place = || format!("messages[{index}].content[{at}]");
+        match part {
+            Part::Text { text, cache_control } => {
+                dropped.cache_control |= cache_control.is_some();
+                parts.push(PartOut::Text { text });
+            }
+            Part::Refusal(text) => parts.push(PartOut::Text { text }),
+            Part::Reasoning { text, .. } if has_calls => {
+                out.tool_plan.get_or_insert_default().push_str(&text)
+            }
+            Part::Reasoning { text, .. } if text.is_empty() => {}
+            Part::Reasoning { text, .. } => parts.push(PartOut::Thinking { thinking: text }),
+            Part::Redacted { .. } => dropped.redacted = true,
+            Part::ToolCall(call) => out.tool_calls.push(call_out(call)),
+            Part::Image(image) if role == Role::User => {
+                dropped.cache_control |= image.cache_control.is_some();
+                if matches!(image.source, Source::Text(_) | Source::Id(_)) {
+                    return Err(unsupported(place(), "a picture needs a URL or base64 data"));
+                }
+                let image_url = ImageOut { url: image.source, detail: image.detail };
+                parts.push(PartOut::ImageUrl { image_url });
+            }
+            Part::File(file) => parts.push(PartOut::Text { text: document(file, &place)? }),
+            Part::Image(_) => return Err(unsupported(place(), "pictures are for user messages")),
+            Part::Audio { .. } => return Err(unsupported(place(), "it takes no sound")),
+            Part::Other { kind, .. } => {
+                return Err(unsupported(place(), &format!("it has no content of type {kind:?}")));
+            }
+        }
+    }
+    out.content = join_parts(parts, role == Role::Assistant && has_calls);
+    if role == Role::Tool {
+        out.tool_call_id = Some(tool_call_id.ok_or_else(|| {
+            let at = format!("messages[{index}].tool_call_id");
+            Error::invalid_request(at.clone(), format!("{at} is missing: which call is this the result of?"))
+        })?);
+    }
+    Ok(out)
+}
+
+fn call_out(call: ToolCall<'_>) -> CallOut<'_> {
+    let arguments = match call.arguments.trim() {
+        "" | "null" => Cow::Borrowed("{}"),
+        _ => call.arguments,
+    };
+    let function = FunctionOut { name: call.name, arguments };
+    CallOut { id: call.id, kind: "function", function }
+}
+
+fn join_parts(mut parts: Vec<PartOut<'_>>, may_be_absent: bool) -> Option<Content<'_>> {
+    match (parts.len(), parts.pop()) {
+        (_, None) => (!may_be_absent).then_some(Content::Text(Cow::Borrowed(""))),
+        (1, Some(PartOut::Text { text })) => Some(Content::Text(text)),
+        (_, Some(last)) => {
+            parts.push(last);
+            Some(Content::Parts(parts))
+        }
+    }
+}
+
+/// A document of plain text is told as text, under its name; Cohere reads no other.
+fn document<'a>(file: File<'a>, place: &dyn Fn() -> String) -> Result<Cow<'a, str>, Error> {
+    let text = match file.source {
+        Source::Text(text) => Some(text),
+        Source::Data { media_type, data } if media_type.starts_with("text/") => {
+            let bytes = STANDARD.decode(data.as_bytes()).ok();
+            bytes.and_then(|bytes| String::from_utf8(bytes).ok()).map(Cow::Owned)
+        }
+        _ => None,
+    };
+    match (text, file.name) {
+        (Some(text), None) => Ok(text),
+        (Some(text), Some(name)) => Ok(Cow::Owned(format!("{name}:\n{text}"))),
+        (None, _) => Err(unsupported(place(), "it reads no files but plain text: send what they say")),
+    }
+}
+
+fn unsupported(param: String, why: &str) -> Error {
+    let message = format!("cohere cannot take {param}: {why}.");
+    Error::invalid_request(param, message)
+}

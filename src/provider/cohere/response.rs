@@ -1,0 +1,117 @@
+//! A whole answer of `POST /v2/chat`, read into events.
+
+use super::response_parts::{self, CallIn, ContentIn, UsageIn};
+use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Start, Text};
+use serde::Deserialize;
+
+/// The largest whole answer held, bytes.
+const MAX_HELD: usize = 64 << 20;
+
+/// Reads one answer.
+#[derive(Debug, Default)]
+pub(super) struct Whole {
+    held: Vec<u8>,
+    too_long: bool,
+}
+
+#[derive(Deserialize)]
+struct ResponseIn<'a> {
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    message: Option<Json<'a>>,
+    finish_reason: Option<Text<'a>>,
+    error: Option<Text<'a>>,
+    usage: Option<UsageIn>,
+    logprobs: Option<Vec<Json<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: Option<Json<'a>>,
+    tool_plan: Option<Text<'a>>,
+    tool_calls: Option<Vec<CallIn<'a>>>,
+    citations: Option<Json<'a>>,
+}
+
+impl Decoder for Whole {
+    fn push(&mut self, bytes: &[u8], _sink: EventSink<'_>) {
+        self.too_long |= self.held.len() + bytes.len() > MAX_HELD;
+        if !self.too_long {
+            self.held.extend_from_slice(bytes);
+        }
+    }
+
+    fn finish(&mut self, sink: EventSink<'_>) {
+        let held = std::mem::take(&mut self.held);
+        let outcome = match self.too_long {
+            true => Err(ProviderError::unreadable("it is over 64 MiB")),
+            false => read(&held, sink),
+        };
+        if let Err(error) = outcome {
+            sink(Event::Error(&error));
+        }
+    }
+}
+
+fn read(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| ProviderError::unreadable("it is not UTF-8"))?;
+    let response: ResponseIn<'_> =
+        serde_json::from_str(text).map_err(|_| ProviderError::unreadable("it is not a chat of Cohere's"))?;
+    let Some(json) = response.message.as_ref().filter(|json| json.is_object()) else {
+        // An error that came with a success: `{"message":"..."}`.
+        return Err(match &response.message {
+            Some(message) if !message.is_null() => ProviderError::read(502, bytes),
+            _ => ProviderError::unreadable("it has no message"),
+        });
+    };
+    let message: Message<'_> =
+        json.read().ok_or_else(|| ProviderError::unreadable("its message is not one of Cohere's"))?;
+    let reason = response.finish_reason.as_deref();
+    let finish =
+        reason.map(|native| response_parts::finish(native, response.error.as_deref())).transpose()?;
+
+    sink(Event::Start(Start { id: response.id.as_deref(), ..Start::default() }));
+    emit_content(&message, sink)?;
+    if let Some(items) = &response.logprobs {
+        response_parts::emit_logprobs(items, sink);
+    }
+    if let Some(reason) = finish {
+        sink(Event::Finish {
+            choice: 0,
+            reason,
+            native: response.finish_reason.as_deref().unwrap_or_default(),
+        });
+    }
+    if let Some(usage) = response.usage.as_ref().and_then(UsageIn::usage) {
+        sink(Event::Usage(usage));
+    }
+    sink(Event::End);
+    Ok(())
+}
+
+fn emit_content(message: &Message<'_>, sink: EventSink<'_>) -> Result<(), ProviderError> {
+    if let Some(content) = message.content.as_ref().filter(|content| !content.is_null()) {
+        if let Some(text) = content.text() {
+            sink(Event::Text { choice: 0, text: &text });
+        } else {
+            let parts: Vec<ContentIn<'_>> = content
+                .read()
+                .ok_or_else(|| ProviderError::unreadable("its content is not one of Cohere's"))?;
+            parts.iter().for_each(|part| part.emit(sink));
+        }
+    }
+    if let Some(text) = message.tool_plan.as_deref().filter(|plan| !plan.is_empty()) {
+        sink(Event::Reasoning { choice: 0, text });
+    }
+    for (index, call) in message.tool_calls.iter().flatten().enumerate() {
+        call.emit(u32::try_from(index).unwrap_or(u32::MAX), sink);
+    }
+    let Some(json) = message.citations.as_ref().filter(|json| !json.is_null()) else { return Ok(()) };
+    let citations: Vec<Json<'_>> = json.read().unwrap_or_default();
+    citations.iter().for_each(|citation| response_parts::emit_annotations(citation, sink));
+    if !citations.is_empty() {
+        sink(Event::Member { name: "citations", json: json.get() });
+    }
+    Ok(())
+}

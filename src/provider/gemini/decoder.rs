@@ -1,0 +1,373 @@
+//! Gemini's answers, whole and streamed, read into events.
+//!
+//! A stream has no end mark, and older models repeat `finishReason` in every chunk: so why a choice stopped is
+//! told when the bytes are over.
+
+use super::blocks::Blocks;
+use super::compact;
+use super::grounding::{self, ResponseText};
+use super::response::{Candidate, Chunk, PartIn};
+use crate::api::chat::{Decoder, Event, EventSink, Finish, Json, ProviderError, Start};
+use crate::api::sse::SseParser;
+use crate::api::usage::Usage;
+
+/// The largest whole answer held, bytes: some carry pictures.
+const MAX_HELD: usize = 64 << 20;
+
+/// More choices than can be asked for (8): what claims to be one beyond is passed over.
+const MAX_CHOICES: usize = 32;
+
+/// Reads one answer.
+#[derive(Debug)]
+pub(super) struct GeminiDecoder {
+    frames: Frames,
+    state: State,
+}
+
+/// How chunks are told apart.
+#[derive(Debug)]
+enum Frames {
+    Events(SseParser),
+    /// One JSON text: an answer, or a list of chunks (what `streamGenerateContent` sends without `alt=sse`).
+    Whole(Vec<u8>),
+    /// A stream whose first byte has not come: it may turn out to be JSON after all.
+    Unknown,
+}
+
+impl GeminiDecoder {
+    pub(super) fn new(streamed: bool) -> Self {
+        let frames = if streamed { Frames::Unknown } else { Frames::Whole(Vec::new()) };
+        Self { frames, state: State::default() }
+    }
+}
+
+impl Decoder for GeminiDecoder {
+    fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
+        let mut bytes = bytes;
+        if matches!(self.frames, Frames::Unknown) {
+            bytes = bytes.trim_ascii_start();
+            self.frames = match bytes.first() {
+                None => return,
+                Some(b'[' | b'{') => Frames::Whole(Vec::new()),
+                Some(_) => Frames::Events(SseParser::default()),
+            };
+        }
+        let state = &mut self.state;
+        match &mut self.frames {
+            _ if state.has_failed => {}
+            Frames::Events(splitter) => {
+                let split = splitter.push(bytes, &mut |event| state.chunk(event.data, sink));
+                if split.is_err() {
+                    state.fail(&ProviderError::unreadable("one event of the stream is too long"), sink);
+                }
+            }
+            Frames::Whole(held) if held.len() + bytes.len() > MAX_HELD => {
+                state.fail(&ProviderError::unreadable("it is over 64 MiB"), sink);
+            }
+            Frames::Whole(held) => held.extend_from_slice(bytes),
+            Frames::Unknown => {}
+        }
+    }
+
+    fn finish(&mut self, sink: EventSink<'_>) {
+        let state = &mut self.state;
+        match &mut self.frames {
+            _ if state.has_failed => return,
+            Frames::Events(splitter) => splitter.finish(&mut |event| state.chunk(event.data, sink)),
+            Frames::Whole(held) => state.whole(&std::mem::take(held), sink),
+            Frames::Unknown => {}
+        }
+        state.close(sink);
+    }
+
+    fn has_finish_reason(&self) -> bool {
+        let choices = &self.state.choices;
+        !choices.is_empty() && choices.iter().all(|choice| choice.finish.is_some() && choice.is_late)
+    }
+}
+
+/// What is known of the answer so far.
+#[derive(Debug, Default)]
+struct State {
+    has_started: bool,
+    /// It failed: nothing more is told.
+    has_failed: bool,
+    choices: Vec<Choice>,
+    usage: Option<Usage>,
+    tier: Option<&'static str>,
+}
+
+#[derive(Debug, Default)]
+struct Choice {
+    calls: u32,
+    blocks: Blocks,
+    text: ResponseText,
+    /// Why it stopped, and Google's word for it.
+    finish: Option<(Finish, String)>,
+    /// It was told later than the first content: some models repeat it with every chunk, which says nothing.
+    is_late: bool,
+    has_content: bool,
+    safety_ratings: Option<String>,
+}
+
+impl State {
+    fn fail(&mut self, error: &ProviderError, sink: EventSink<'_>) {
+        if !self.has_failed {
+            self.has_failed = true;
+            sink(Event::Error(error));
+        }
+    }
+
+    /// One JSON text: an answer, or a list of chunks.
+    fn whole(&mut self, bytes: &[u8], sink: EventSink<'_>) {
+        let text = bytes.trim_ascii();
+        if !text.starts_with(b"[") {
+            return self.chunk(text, sink);
+        }
+        match serde_json::from_slice::<Vec<Json<'_>>>(text) {
+            Ok(chunks) => chunks.iter().for_each(|chunk| self.chunk(chunk.get().as_bytes(), sink)),
+            Err(_) => self.fail(&ProviderError::unreadable("it is no JSON"), sink),
+        }
+    }
+
+    fn chunk(&mut self, data: &[u8], sink: EventSink<'_>) {
+        if self.has_failed {
+            return;
+        }
+        // As text: from bytes, every string in it would be proven to be text on its own.
+        let text = std::str::from_utf8(data).map(str::trim);
+        let Ok(text) = text else { return self.fail(&ProviderError::unreadable("it is no text"), sink) };
+        if text == "[DONE]" {
+            return;
+        }
+        match serde_json::from_str::<Chunk<'_>>(text) {
+            Ok(chunk) if chunk.error.as_ref().is_some_and(|error| !error.is_null()) => {
+                self.fail(&provider_error(&chunk, data), sink);
+            }
+            Ok(chunk) => self.take(chunk, sink),
+            Err(_) => self.fail(&ProviderError::unreadable("it is not what Gemini answers"), sink),
+        }
+    }
+
+    fn take(&mut self, chunk: Chunk<'_>, sink: EventSink<'_>) {
+        if !self.has_started {
+            self.has_started = true;
+            let created = chunk.create_time.as_deref().and_then(|time| time.parse::<jiff::Timestamp>().ok());
+            sink(Event::Start(Start {
+                id: chunk.response_id.as_deref(),
+                model: chunk.model_version.as_deref(),
+                created: created.and_then(|time| u64::try_from(time.as_second()).ok()),
+            }));
+        }
+        let candidates = chunk.candidates.unwrap_or_default();
+        if candidates.is_empty()
+            && let Some(reason) =
+                chunk.prompt_feedback.as_ref().and_then(|feedback| feedback.block_reason.as_deref())
+        {
+            let message =
+                chunk.prompt_feedback.as_ref().and_then(|feedback| feedback.block_reason_message.as_deref());
+            self.refuse(reason, message, sink);
+        }
+        for (position, candidate) in candidates.into_iter().enumerate() {
+            self.candidate(position, &candidate, sink);
+        }
+        if let Some(counts) = chunk.usage_metadata {
+            self.tier = counts.tier().or(self.tier);
+            if let Some(usage) = counts.usage()
+                && self.usage != Some(usage)
+            {
+                self.usage = Some(usage);
+                sink(Event::Usage(usage));
+            }
+        }
+    }
+
+    /// The prompt was blocked: there is no candidate to say so.
+    fn refuse(&mut self, reason: &str, message: Option<&str>, sink: EventSink<'_>) {
+        let Some(choice) = self.choice(0) else { return };
+        if choice.finish.is_none() {
+            let default_message = format!("The prompt was blocked by Google: {reason}.");
+            choice.has_content = true;
+            choice.finish = Some((Finish::ContentFilter, reason.to_owned()));
+            sink(Event::Refusal { choice: 0, text: message.unwrap_or(&default_message) });
+        }
+    }
+
+    fn choice(&mut self, index: usize) -> Option<&mut Choice> {
+        if index >= MAX_CHOICES {
+            return None;
+        }
+        if self.choices.len() <= index {
+            self.choices.resize_with(index + 1, Choice::default);
+        }
+        self.choices.get_mut(index)
+    }
+
+    fn candidate(&mut self, position: usize, candidate: &Candidate<'_>, sink: EventSink<'_>) {
+        let at = candidate.index.map_or(position, |index| index as usize);
+        let (Some(choice), Ok(index)) = (self.choice(at), u32::try_from(at)) else { return };
+        let had_content = choice.has_content;
+        let parts =
+            candidate.content.as_ref().and_then(|content| content.parts.as_deref()).unwrap_or_default();
+        for part in parts {
+            choice.part(index, part, sink);
+        }
+        if let Some(json) = candidate.logprobs_result.as_ref().and_then(|logprobs| logprobs.json()) {
+            sink(Event::Logprobs { choice: index, json: &json });
+        }
+        if let Some(json) = &candidate.citation_metadata {
+            let on = &mut |json: &str| sink(Event::Annotation { choice: index, json });
+            grounding::citation_annotations(json, &choice.text, on);
+        }
+        if let Some(json) = candidate.grounding_metadata.as_ref().filter(|json| is_present(json)) {
+            let on = &mut |json: &str| sink(Event::Annotation { choice: index, json });
+            grounding::grounding_annotations(json, &choice.text, on);
+            sink(Event::Member { name: "grounding_metadata", json: &compact(json.get()) });
+        }
+        if let Some(json) = candidate.url_context_metadata.as_ref().filter(|json| is_present(json)) {
+            sink(Event::Member { name: "url_context_metadata", json: &compact(json.get()) });
+        }
+        if let Some(json) = candidate.safety_ratings.as_ref().filter(|json| is_present(json)) {
+            choice.safety_ratings = Some(compact(json.get()).into_owned());
+        }
+        let Some(reason) = candidate.finish_reason.as_deref() else { return };
+        if let Some(message) = &candidate.finish_message
+            && reason != "STOP"
+        {
+            sink(Event::Member { name: "finish_message", json: Json::from_value(&**message).get() });
+            if finish_reason(reason) == Finish::ContentFilter && !choice.has_content {
+                choice.has_content = true;
+                sink(Event::Refusal { choice: index, text: message });
+            }
+        }
+        choice.is_late |= choice.finish.is_none() && had_content;
+        choice.finish = Some((finish_reason(reason), reason.to_owned()));
+    }
+
+    /// The bytes are over.
+    fn close(&mut self, sink: EventSink<'_>) {
+        if self.has_failed {
+            return;
+        }
+        if self.choices.is_empty() {
+            if self.has_started {
+                self.fail(&ProviderError::unreadable("it has no candidates"), sink);
+            }
+            return;
+        }
+        if let Some(tier) = self.tier {
+            sink(Event::Member { name: "service_tier", json: Json::from_value(tier).get() });
+        }
+        let mut is_complete = true;
+        for (index, choice) in (0u32..).zip(&self.choices) {
+            if let Some(json) = choice.safety_ratings.as_ref().filter(|_| index == 0) {
+                sink(Event::Member { name: "safety_ratings", json });
+            }
+            match &choice.finish {
+                Some((reason, native)) => sink(Event::Finish { choice: index, reason: *reason, native }),
+                None => is_complete = false,
+            }
+        }
+        if is_complete {
+            sink(Event::End);
+        }
+    }
+}
+
+impl Choice {
+    fn part(&mut self, choice: u32, part: &PartIn<'_>, sink: EventSink<'_>) {
+        let signature = part.thought_signature.as_deref().filter(|seal| !seal.is_empty());
+        if let Some(call) = &part.function_call {
+            let index = self.calls;
+            self.calls = self.calls.saturating_add(1);
+            self.has_content = true;
+            let name = call.name.as_deref().unwrap_or_default();
+            let id = call.id.as_deref().unwrap_or_default();
+            sink(Event::ToolCall { choice, index, id, name, signature: signature });
+            let args = call.args.as_ref().filter(|args| !args.is_null());
+            sink(Event::Arguments { choice, index, fragment: &compact(args.map_or("{}", Json::get)) });
+            return;
+        }
+        if let Some(block) = self.block(choice, part, signature) {
+            self.has_content = true;
+            sink(Event::Block { choice, json: &compact(&block) });
+            return;
+        }
+        if let Some(blob) = &part.inline_data
+            && let Some(data) = &blob.data
+        {
+            self.has_content = true;
+            let media_type = blob.mime_type.as_deref().unwrap_or("application/octet-stream");
+            sink(Event::Media { choice, media_type, data });
+        }
+        let text = part.text.as_deref().unwrap_or_default();
+        if part.thought == Some(true) {
+            if !text.is_empty() {
+                sink(Event::Reasoning { choice, text });
+            }
+        } else if !text.is_empty() {
+            self.has_content = true;
+            self.text.take(text);
+            sink(Event::Text { choice, text });
+        }
+        if let Some(signature) = signature {
+            sink(Event::Signature { choice, signature });
+        }
+    }
+
+    /// What Google ran itself, as a block.
+    fn block(&mut self, choice: u32, part: &PartIn<'_>, signature: Option<&str>) -> Option<String> {
+        if let Some(json) = &part.executable_code {
+            return self.blocks.code(json, choice, signature);
+        }
+        if let Some(json) = &part.code_execution_result {
+            return self.blocks.code_result(json, signature);
+        }
+        if let Some(json) = &part.tool_call {
+            return self.blocks.tool(json, choice, signature);
+        }
+        if let Some(json) = &part.tool_response {
+            return self.blocks.tool_result(json, signature);
+        }
+        let file = part.file_data.as_ref()?;
+        Some(
+            super::object(&[("type", Json::from_value("file_data")), ("file_data", file.clone())])
+                .get()
+                .to_owned(),
+        )
+    }
+}
+
+fn is_present(json: &Json<'_>) -> bool {
+    !matches!(json.get(), "null" | "{}" | "[]")
+}
+
+/// Google's error object, in a stream or in an answer of status 200.
+fn provider_error(chunk: &Chunk<'_>, data: &[u8]) -> ProviderError {
+    #[derive(serde::Deserialize)]
+    struct Code {
+        code: Option<u16>,
+    }
+    let code = chunk.error.as_ref().and_then(Json::read::<Code>).and_then(|code| code.code);
+    ProviderError::read(code.filter(|code| (400..600).contains(code)).unwrap_or(502), data)
+}
+
+/// Why it stopped, in OpenAI's words. A call the model wrote wrongly ends its turn as any other.
+fn finish_reason(native: &str) -> Finish {
+    match native {
+        "MAX_TOKENS" => Finish::Length,
+        // What a model repeats from its sources (RECITATION) is held back as what it must not say.
+        "SAFETY"
+        | "RECITATION"
+        | "LANGUAGE"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION"
+        | "MODEL_ARMOR"
+        | "JAILBREAK" => Finish::ContentFilter,
+        _ => Finish::Stop,
+    }
+}

@@ -1,0 +1,153 @@
+//! Bytes of an answer in OpenAI's chat shape, cut into JSON texts. What they tell is told by `teller`.
+
+use super::event_emitter::EventEmitter;
+use super::provider_error;
+use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError};
+use crate::api::sse::{self, SseParser};
+
+/// The largest whole answer held, bytes: some carry pictures and sound.
+const MAX_WHOLE: usize = 64 << 20;
+/// Of a stream that has told no event yet, as much is kept: it may be a page of HTML.
+const MAX_PREFIX: usize = 64 << 10;
+
+/// Reads one whole answer.
+#[derive(Debug, Default)]
+pub(super) struct Whole {
+    held: Vec<u8>,
+    done: bool,
+}
+
+impl Decoder for Whole {
+    fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
+        if self.done {
+            return;
+        }
+        if self.held.len() + bytes.len() > MAX_WHOLE {
+            self.done = true;
+            self.held = Vec::new();
+            return sink(Event::Error(&ProviderError::unreadable("it is over 64 MiB")));
+        }
+        self.held.extend_from_slice(bytes);
+    }
+
+    fn finish(&mut self, sink: EventSink<'_>) {
+        if std::mem::replace(&mut self.done, true) {
+            return;
+        }
+        emit_whole(&std::mem::take(&mut self.held), sink);
+    }
+}
+
+/// Tells a whole answer, or what is wrong with it.
+fn emit_whole(body: &[u8], sink: EventSink<'_>) {
+    let text = match std::str::from_utf8(body) {
+        Ok(text) => text.trim_start_matches('\u{feff}').trim(),
+        Err(_) => return sink(Event::Error(&ProviderError::unreadable("it is not UTF-8"))),
+    };
+    let mut emitter = EventEmitter::default();
+    let result =
+        if text.starts_with('{') { emitter.take(text, false, sink) } else { Err(not_a_response(text)) };
+    match result {
+        Ok(true) => emitter.end(sink),
+        Ok(false) => sink(Event::Error(&not_a_response(text))),
+        Err(error) => sink(Event::Error(&error)),
+    }
+}
+
+/// What came in place of an answer: an error without the word, a page, nothing.
+fn not_a_response(text: &str) -> ProviderError {
+    match Json::parse(text) {
+        Some(_) => provider_error::read_error(text, None),
+        None if text.is_empty() => ProviderError::unreadable("it is empty"),
+        None => {
+            let message = ProviderError::read(502, text.as_bytes()).message;
+            let message: String = message.chars().take(300).collect();
+            ProviderError::unreadable(&format!("it is not JSON: {message}"))
+        }
+    }
+}
+
+/// Reads one stream.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    splitter: SseParser,
+    emitter: EventEmitter,
+    /// The first bytes, until an event has come.
+    prefix: Vec<u8>,
+    /// An event has come.
+    started: bool,
+    closed: bool,
+}
+
+impl Decoder for Stream {
+    fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
+        if self.closed {
+            return;
+        }
+        if !self.started {
+            let room = MAX_PREFIX.saturating_sub(self.prefix.len());
+            self.prefix.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        }
+        let mut splitter = std::mem::take(&mut self.splitter);
+        let split = splitter.push(bytes, &mut |event| self.take(event, false, sink));
+        self.splitter = splitter;
+        if split.is_err() && !self.closed {
+            self.closed = true;
+            sink(Event::Error(&ProviderError::unreadable("an event of its stream is over 16 MiB")));
+        }
+    }
+
+    fn finish(&mut self, sink: EventSink<'_>) {
+        if self.closed {
+            return;
+        }
+        let mut splitter = std::mem::take(&mut self.splitter);
+        splitter.finish(&mut |event| self.take(event, true, sink));
+        if self.closed {
+            return;
+        }
+        self.closed = true;
+        if self.started {
+            return self.emitter.flush(sink);
+        }
+        // No event at all: an answer in another shape, unless nothing came but comments.
+        let prefix = std::mem::take(&mut self.prefix);
+        let prefix = String::from_utf8_lossy(&prefix);
+        let is_comment = |line: &str| line.is_empty() || line.starts_with([':']) || line.starts_with("data:");
+        if !prefix.lines().map(str::trim).all(is_comment) {
+            emit_whole(prefix.as_bytes(), sink);
+        }
+    }
+}
+
+impl Stream {
+    /// Takes one event. `last`: the blank line behind it never came, so it may be half of one.
+    fn take(&mut self, event: sse::Event<'_>, last: bool, sink: EventSink<'_>) {
+        let data = event.data.trim_ascii();
+        // Some keep the connection alive with empty events.
+        if self.closed || data.is_empty() {
+            return;
+        }
+        self.started = true;
+        self.prefix = Vec::new();
+        if data == b"[DONE]" {
+            self.closed = true;
+            return self.emitter.end(sink);
+        }
+        let text = std::str::from_utf8(data).unwrap_or_default();
+        if last && Json::parse(text).is_none() {
+            return;
+        }
+        let result = match event.name {
+            Some("error") => Err(provider_error::read_error(text, None)),
+            _ => match self.emitter.take(text, true, sink) {
+                Ok(false) => provider_error::untyped_error(text).map_or(Ok(false), Err),
+                result => result,
+            },
+        };
+        if let Err(error) = result {
+            self.closed = true;
+            sink(Event::Error(&error));
+        }
+    }
+}

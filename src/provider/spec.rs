@@ -1,0 +1,431 @@
+//! One vendor as data: where it is, how the key is shown, which of its paths are odd.
+//!
+//! Not the list (`openai_compatible`), and nothing about shapes: a row is all there is to say of a vendor
+//! that speaks ours. A vendor that needs a decision of its own gets a file of its own.
+//!
+//! **Custom hosts.** A custom host replaces the vendor's address. Vendors disagree on where the version
+//! segment belongs, and so do people who write custom hosts; [`CustomHost`] says per row what happens:
+//! `http://localhost:11434` and `http://localhost:11434/v1` both reach Ollama's chat.
+
+use super::adapter::{Adapter, CallTarget, JsonAdapter, ResponsePatch};
+use super::key::{Key, header_value, secret_value};
+use super::openai_chat::edits::apply_rule;
+use super::openai_chat::{CHAT_PATCH, OpenAiChat, Rule, quirks};
+use super::rescue::Prefill;
+use super::translation_notes::TranslationNotes;
+use super::{Call, Provider};
+use crate::api::body::{Body, Edit};
+use crate::api::operation::Operation;
+use crate::config::account::Account;
+use crate::error::Error;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use std::borrow::Cow;
+
+/// One vendor whose API is OpenAI's.
+#[derive(Debug)]
+pub struct ProviderSpec {
+    /// As in reference 12.1 where it has one.
+    pub id: &'static str,
+    /// Other names callers may use.
+    pub aliases: &'static [&'static str],
+    pub host: Host,
+    /// What stands between host and the caller's path on the vendor's own host: `/v1`, or empty. A whole
+    /// segment may be `{resource_name}` or `{deployment}`; it is filled percent-encoded.
+    pub prefix: &'static str,
+    /// Operations that have another prefix on the vendor's own host.
+    pub other_prefixes: &'static [(Operation, &'static str)],
+    pub custom_host: CustomHost,
+    pub key: Key,
+    /// Further headers the vendor wants. Names in lower case.
+    pub headers: &'static [(&'static str, Value)],
+    /// How it speaks OpenAI's chat. `None`: it has no chat, its paths are only passed on.
+    pub chat: Option<&'static OpenAiChat>,
+    /// What puts its chat answers right.
+    pub chat_patch: Option<&'static dyn ResponsePatch>,
+    /// What goes otherwise in requests that are no chat.
+    pub rules: &'static [(Operation, &'static str, Rule)],
+    /// Its rerank, where it is not Cohere's and Jina's.
+    pub rerank: Option<&'static dyn JsonAdapter>,
+    /// What puts its embeddings right.
+    pub embeddings_patch: Option<&'static dyn ResponsePatch>,
+    /// What it has itself beside chat completions; a caller of anything else is answered through its chat.
+    pub native_apis: &'static [NativeApi],
+    /// Which of its models go on from a prefill, and how.
+    pub prefill: fn(&str) -> Prefill,
+    /// What a user should know, in a sentence.
+    pub note: &'static str,
+    /// Where these facts come from: the vendor's documentation, or the reference's section.
+    pub source: &'static str,
+}
+
+/// Where the vendor is when the account has no custom host.
+#[derive(Debug, Clone, Copy)]
+pub enum Host {
+    /// Scheme and host, without a slash at the end.
+    Fixed(&'static str),
+    /// `resource_name` names the host: a full name below one of these domains, or a label below the first.
+    /// Never any other host: those are for `custom_host`, which is checked against forbidden addresses.
+    Below(&'static [&'static str]),
+    /// Nowhere: the account must have a custom host.
+    Custom,
+    /// Made of what the account says, by the vendor's own file; how, for people to read.
+    Made(&'static str),
+}
+
+/// What a custom host stands for.
+#[derive(Debug, Clone, Copy)]
+pub enum CustomHost {
+    /// The whole base URL, version segment and all: `http://h/v1` + `/chat/completions`.
+    Base,
+    /// The host before this prefix: `http://h` + `/v1/chat/completions`. One that already ends in a version
+    /// segment (`/v1`, `/v1beta`) is taken for the whole base URL.
+    Prefixed(&'static str),
+    /// A server with an API of its own beside ours: as `Before`, but paths outside the endpoint list follow
+    /// the custom host directly, so that Ollama's `/api/chat` stays in reach.
+    Server(&'static str),
+}
+
+/// An API beside chat completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NativeApi {
+    /// Anthropic's `/messages`, at the place `elsewhere` names where it stands apart.
+    Messages,
+    /// `/messages/count_tokens`.
+    CountTokens,
+    /// `/completions`.
+    Completions,
+    /// `/responses` that keeps nothing: there is nothing to fetch, to delete or to go on from.
+    Responses,
+    /// `/responses`, kept.
+    StoredResponses,
+}
+
+/// The value of a header beside the key.
+#[derive(Debug, Clone, Copy)]
+pub enum Value {
+    /// This one, unless the caller sent the header.
+    Default(&'static str),
+    /// The account's organization, when it has one.
+    Organization,
+    /// The account's project, when it has one.
+    Project,
+}
+
+/// What may stand in a path segment as it is (RFC 3986 unreserved).
+pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+impl ProviderSpec {
+    /// The most common vendor, for rows to differ from.
+    pub(super) const PLAIN: ProviderSpec = ProviderSpec {
+        id: "",
+        aliases: &[],
+        host: Host::Custom,
+        prefix: "/v1",
+        other_prefixes: &[],
+        custom_host: CustomHost::Base,
+        key: Key::BEARER,
+        headers: &[],
+        chat: Some(&quirks::PLAIN),
+        chat_patch: Some(&CHAT_PATCH),
+        rules: &[],
+        rerank: None,
+        embeddings_patch: None,
+        native_apis: &[],
+        prefill: |_| Prefill::No,
+        note: "",
+        source: "",
+    };
+
+    /// Writes the headers beside the key.
+    ///
+    /// # Errors
+    /// 400 when what the account says cannot stand in a header.
+    pub(super) fn write_headers(&self, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        for &(name, value) in self.headers {
+            let name = HeaderName::from_static(name);
+            let (param, setting) = match value {
+                Value::Default(value) => {
+                    headers.entry(name).or_insert(HeaderValue::from_static(value));
+                    continue;
+                }
+                Value::Organization => ("provider_organization", &account.organization),
+                Value::Project => ("provider_project", &account.project),
+            };
+            if let Some(setting) = setting {
+                headers.insert(name, header_value(param, setting)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn prefix_for(&self, operation: Operation, account: &Account) -> &'static str {
+        let Some(host) = &account.custom_host else {
+            let other = self.other_prefixes.iter().find(|(listed, _)| *listed == operation);
+            return other.map_or(self.prefix, |(_, prefix)| prefix);
+        };
+        match self.custom_host {
+            CustomHost::Server(_) if operation == Operation::Passthrough => "",
+            CustomHost::Prefixed(prefix) | CustomHost::Server(prefix) if !ends_in_version(host) => prefix,
+            CustomHost::Base | CustomHost::Prefixed(_) | CustomHost::Server(_) => "",
+        }
+    }
+
+    /// What stands for a segment of a prefix.
+    fn segment<'a>(
+        &self,
+        segment: &'static str,
+        call: &Call<'a>,
+        account: &'a Account,
+    ) -> Result<Cow<'a, str>, Error> {
+        let (param, value) = match segment {
+            "{resource_name}" => ("resource_name", account.resource_name.as_deref()),
+            // A model may be written `base:adapter`; the base is what is deployed.
+            "{deployment}" => ("deployment_id", account.deployment_id.as_deref().or(base_model(call.model))),
+            plain => return Ok(Cow::Borrowed(plain)),
+        };
+        let value = value.filter(|value| !value.is_empty()).ok_or_else(|| self.missing_param(param))?;
+        if has_dot_segment(value) {
+            let message = format!("{param} must not contain '.' or '..' as a path segment.");
+            return Err(Error::invalid_request(param, message).with_provider(self.id));
+        }
+        Ok(encode_segment(value))
+    }
+
+    /// Whether `/messages` is its own. Behind a custom host it is looked for only where it stands beside the
+    /// chat: what a custom host stands for is the chat's address.
+    fn has_messages(&self, account: &Account) -> bool {
+        let apart = self.other_prefixes.iter().any(|(operation, _)| *operation == Operation::Messages);
+        self.has(NativeApi::Messages) && !(apart && account.custom_host.is_some())
+    }
+
+    fn has(&self, api: NativeApi) -> bool {
+        self.native_apis.contains(&api)
+    }
+
+    /// What to tell whoever asks for a kept response.
+    pub(super) fn no_stored_responses(&self, call: &Call<'_>) -> Error {
+        let (id, method) = (self.id, call.method);
+        let message = format!(
+            "{method} /v1/responses/{{id}} needs a provider that keeps responses; {id} keeps none. Send the whole \
+             conversation with each request instead."
+        );
+        Error::bad_request(message).with_provider(id)
+    }
+
+    fn missing_param(&self, param: &str) -> Error {
+        let id = self.id;
+        let message = match param {
+            "custom_host" => format!(
+                "{id} has no address of its own: give custom_host (https://host[:port]) in the config, in the \
+                 stored provider, or as a header."
+            ),
+            "deployment_id" => format!("{id} has the model in its path: give deployment_id or a model."),
+            _ => format!("{id} needs {param} in the config or in the stored provider."),
+        };
+        Error::invalid_request(param, message).with_provider(id)
+    }
+}
+
+impl Provider for ProviderSpec {
+    fn id(&self) -> &'static str {
+        self.id
+    }
+
+    fn prefill(&self, model: &str) -> Prefill {
+        (self.prefill)(model)
+    }
+
+    fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
+        let domains = match self.host {
+            Host::Fixed(host) => return Ok(Cow::Borrowed(host)),
+            Host::Custom | Host::Made(_) => return Err(self.missing_param("custom_host")),
+            Host::Below(domains) => domains,
+        };
+        let name = account.resource_name.as_deref().ok_or_else(|| self.missing_param("resource_name"))?;
+        host_below(name, domains).map(Cow::Owned).ok_or_else(|| {
+            let message = format!(
+                "resource_name must be a name or host of {}. For any other host use custom_host.",
+                domains.join(" or ")
+            );
+            Error::invalid_request("resource_name", message).with_provider(self.id)
+        })
+    }
+
+    fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
+        if has_dot_segment(call.path) {
+            let message = "The path must not contain '.' or '..' as a segment.";
+            return Err(Error::bad_request(message).with_provider(self.id));
+        }
+        let prefix = self.prefix_for(call.operation, account);
+        let query = call.query.map_or(0, |query| query.len() + 1);
+        let mut path = String::with_capacity(prefix.len() + call.path.len() + query + 1);
+        for segment in prefix.split('/').skip(1) {
+            path.push('/');
+            path.push_str(&self.segment(segment, call, account)?);
+        }
+        path.push('/');
+        path.push_str(call.path);
+        if let Some(query) = call.query {
+            path.push('?');
+            path.push_str(query);
+        }
+        Ok(path)
+    }
+
+    fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
+        match (call.operation, self.rerank) {
+            (Operation::Rerank, Some(rerank)) => return Ok(Adapter::Json(rerank)),
+            (Operation::Embeddings, _) => return Ok(Adapter::Passthrough(self.embeddings_patch)),
+            _ => {}
+        }
+        let Some(chat) = self.chat else { return Ok(Adapter::Passthrough(None)) };
+        Ok(match call.operation {
+            Operation::ChatCompletions => Adapter::Passthrough(self.chat_patch),
+            Operation::Completions if !self.has(NativeApi::Completions) => Adapter::Chat(chat),
+            Operation::Messages if !self.has_messages(account) => Adapter::Chat(chat),
+            Operation::CountTokens if !(self.has(NativeApi::CountTokens) && self.has_messages(account)) => {
+                Adapter::Chat(chat)
+            }
+            Operation::Responses
+                if !self.has(NativeApi::Responses) && !self.has(NativeApi::StoredResponses) =>
+            {
+                Adapter::Chat(chat)
+            }
+            Operation::ResponsesGet
+            | Operation::ResponsesDelete
+            | Operation::ResponsesCancel
+            | Operation::ResponsesInputItems
+                if !self.has(NativeApi::StoredResponses) =>
+            {
+                return Err(self.no_stored_responses(call));
+            }
+            _ => Adapter::Passthrough(None),
+        })
+    }
+
+    fn edits(
+        &self,
+        body: &Body,
+        target: &CallTarget<'_>,
+        notes: &mut TranslationNotes,
+    ) -> Result<Vec<Edit<'static>>, Error> {
+        let operation = target.call.operation;
+        let mut edits = match self.chat {
+            Some(chat) if operation == Operation::ChatCompletions => chat.edits(body, notes),
+            _ => Vec::new(),
+        };
+        for (_, name, rule) in self.rules.iter().filter(|(ruled, ..)| *ruled == operation) {
+            apply_rule(name, *rule, body, notes, &mut edits);
+        }
+        Ok(edits)
+    }
+
+    fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
+        self.key.write(self.id, account, headers)?;
+        // Where Anthropic's endpoint is offered beside ours, some take the key as Anthropic does (DeepSeek
+        // documents x-api-key only), some as a bearer (vLLM, Ollama's cloud): it is shown both ways.
+        if matches!(call.operation, Operation::Messages | Operation::CountTokens)
+            && let Some(key) = &account.api_key
+            && !key.expose().is_empty()
+        {
+            headers.insert("x-api-key", secret_value("api_key", key.expose())?);
+        }
+        self.write_headers(account, headers)
+    }
+}
+
+/// `value` as one segment of a path.
+pub(super) fn encode_segment(value: &str) -> Cow<'_, str> {
+    utf8_percent_encode(value, SEGMENT).into()
+}
+
+fn base_model(model: Option<&str>) -> Option<&str> {
+    model.and_then(|model| model.split(':').next())
+}
+
+/// Whether a path or value has a `.` or `..` segment, however it is spelled. Upstreams and proxies before
+/// them resolve these, and a stored provider's key would then be used outside the base it is meant for.
+pub(super) fn has_dot_segment(path: &str) -> bool {
+    // Nearly every path of ours.
+    if memchr::memchr2(b'.', b'%', path.as_bytes()).is_none() {
+        return false;
+    }
+    // Decoded twice: some proxies decode once before they resolve, and the server behind decodes again.
+    let once = percent_decode_str(path).decode_utf8_lossy();
+    let twice = percent_decode_str(&once).decode_utf8_lossy();
+    twice.contains('.') && twice.split(['/', '\\']).any(|segment| matches!(segment, "." | ".."))
+}
+
+/// Whether the path of a custom host ends in a version segment: `/v1`, `/api/v3`, `/v1beta/`.
+pub(super) fn ends_in_version(custom_host: &str) -> bool {
+    let rest = custom_host.split_once("://").map_or(custom_host, |(_, rest)| rest);
+    let Some((_, path)) = rest.trim_end_matches('/').split_once('/') else { return false };
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let Some(number) = last.strip_prefix('v') else { return false };
+    number.starts_with(|first: char| first.is_ascii_digit())
+        && number.chars().all(|each| each.is_ascii_alphanumeric())
+}
+
+/// `https://` and the host that `name` stands for, when it is a proper one below these domains.
+pub(super) fn host_below(name: &str, domains: &[&str]) -> Option<String> {
+    let proper = name.len() <= 190
+        && name.split('.').all(|label| {
+            let edge = label.starts_with('-') || label.ends_with('-');
+            let allowed = |each: char| each.is_ascii_alphanumeric() || each == '-' || each == '_';
+            (1..=63).contains(&label.len()) && !edge && label.chars().all(allowed)
+        });
+    let name = name.to_ascii_lowercase();
+    let below = |domain: &&str| name.strip_suffix(*domain).is_some_and(|left| left.ends_with('.'));
+    match domains.first() {
+        _ if !proper => None,
+        _ if domains.iter().any(below) => Some(format!("https://{name}")),
+        Some(domain) => Some(format!("https://{name}.{domain}")),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_segments_are_recognized_only_at_the_end_of_the_path() {
+        for host in ["http://h/v1", "http://h:1/v1/", "https://h/openai/v1beta", "h/v4"] {
+            assert!(ends_in_version(host), "{host}");
+        }
+        for host in ["http://h", "http://v1", "http://v1.example.com/", "http://h/v1/openai", "http://h/vx"] {
+            assert!(!ends_in_version(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn dot_segments_are_recognized_in_every_spelling() {
+        for path in ["..", "a/../b", "a/.", "%2e%2e/x", "a%2F..%2fb", "a\\..\\b", "%252e%252e", "./a"] {
+            assert!(has_dot_segment(path), "{path}");
+        }
+        for path in ["", "a.b/c..d", "...", "files/a%2Fb", "models/gpt-4.1", ".well-known"] {
+            assert!(!has_dot_segment(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_resource_name_cannot_name_a_foreign_host() {
+        let domains = &["cloud.databricks.com", "azuredatabricks.net"];
+        let host = |name| host_below(name, domains);
+        assert_eq!(host("dbc-1").as_deref(), Some("https://dbc-1.cloud.databricks.com"));
+        assert_eq!(
+            host("adb-1.7.AzureDatabricks.net").as_deref(),
+            Some("https://adb-1.7.azuredatabricks.net")
+        );
+        // Without a domain of the vendor's at its end, a name is a label below the first one.
+        assert_eq!(host("evil.com").as_deref(), Some("https://evil.com.cloud.databricks.com"));
+        assert_eq!(
+            host("xcloud.databricks.com").as_deref(),
+            Some("https://xcloud.databricks.com.cloud.databricks.com")
+        );
+        for name in ["", ".", "a..b", "a/b", "a?b", "a#b", "a@b", "a:1", "-a", "a b", "a\r\n", "é", "a."] {
+            assert_eq!(host(name), None, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Control paths that arrive at the data port, handed to the control plane, so that one `base_url` serves
+//! everything.
+//!
+//! The two planes do not know each other: `main` gives this the router and the paths it owns.
+
+use super::Gateway;
+use super::ctx::Ctx;
+use super::failure;
+use crate::error::Error;
+use crate::net::axum_bridge;
+use axum::Router;
+use http::header::{HeaderName, HeaderValue};
+use pingora_core::Result;
+use pingora_proxy::Session;
+
+/// The control plane as the data plane sees it.
+#[derive(Clone)]
+pub struct ControlRoutes {
+    router: Router,
+    /// First segments below `/v1` that are control routes.
+    segments: &'static [&'static str],
+    /// Whole paths outside `/v1`.
+    paths: &'static [&'static str],
+}
+
+impl ControlRoutes {
+    pub fn new(router: Router, segments: &'static [&'static str], paths: &'static [&'static str]) -> Self {
+        Self { router, segments, paths }
+    }
+
+    /// Whether a path outside the version segment belongs to the control plane.
+    pub fn owns_path(&self, path: &str) -> bool {
+        self.paths.contains(&path)
+    }
+
+    /// Whether a path below `/v1/` belongs to the control plane.
+    pub fn owns(&self, below: &str) -> bool {
+        let first = below.split('/').next().unwrap_or_default();
+        self.segments.contains(&first)
+    }
+}
+
+/// Lets the control plane answer.
+pub(super) async fn serve(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    ctx.record.is_control = true;
+    let trace_id = HeaderValue::from_str(&ctx.trace_id).ok();
+    let extra_header = trace_id.map(|id| (HeaderName::from_static("x-gateway-trace-id"), id));
+    let max_body = ctx.snapshot.as_ref().map_or(0, |snapshot| snapshot.settings.limits.max_body_bytes);
+    match axum_bridge::serve(session, &gateway.control_routes.router, extra_header, max_body).await {
+        Ok(sent) => {
+            ctx.record.bytes_out = sent.body_bytes;
+            Ok(true)
+        }
+        Err(error) => {
+            let error = failure::translate(&error.into_down(), None);
+            Err(failure::fail_request(
+                ctx,
+                match error.kind {
+                    crate::error::Kind::ClientClosed => error,
+                    _ => Error::internal("control plane did not answer"),
+                },
+            ))
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The front of a data listener: takes a raw connection, insists on a whole request head in time, and only
+//! then lets the proxy see it.
+//!
+//! Pingora's own loop grants a full read time-out for every byte of a head, so that a caller who sends one
+//! byte a minute holds a connection for ever; and it peeks for 24 bytes, so that a shorter request hangs.
+//! Here the head as a whole has one deadline and one size limit. HTTP/2 is handed to Pingora at its preface.
+
+use super::reusable_timer::ReusableTimer;
+use super::{Gateway, fast_path};
+use crate::api::{Dialect, error_body};
+use crate::error::Error;
+use crate::state::Shared;
+use async_trait::async_trait;
+use bytes::BytesMut;
+use pingora_core::apps::{HttpServerApp, ServerApp};
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::protocols::l4::stream::Stream as Socket;
+use pingora_core::protocols::{ALPN, Stream};
+use pingora_core::server::ShutdownWatch;
+use pingora_proxy::{HttpProxy, Session};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Most heads fit; larger ones grow the buffer up to the limit.
+const FIRST_READ: usize = 4096;
+/// How long a refused caller may take to read why.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// One data listener's way in.
+pub struct DownstreamApp {
+    proxy: Arc<HttpProxy<Gateway>>,
+    /// The same gateway, for what needs none of Pingora's loop.
+    gateway: Gateway,
+    shared: Arc<Shared>,
+    /// Whether HTTP/2 is spoken on plain connections here (prior knowledge).
+    h2c: bool,
+    open_connections: Arc<AtomicUsize>,
+}
+
+/// One open connection; counted out when it is dropped.
+struct ConnectionGuard(Arc<AtomicUsize>);
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What came of waiting for a request head.
+enum ReadHead {
+    /// A whole head, and perhaps the first part of the body.
+    Whole(BytesMut),
+    /// The HTTP/2 preface.
+    Http2(BytesMut),
+    /// The caller left, or had nothing more to say.
+    Gone,
+    /// The caller is told why, then the connection closes.
+    Refused(Error),
+}
+
+impl DownstreamApp {
+    /// `gateway`: the one `proxy` was made of.
+    pub fn new(proxy: Arc<HttpProxy<Gateway>>, gateway: Gateway, h2c: bool) -> Self {
+        let shared = Arc::clone(&gateway.shared);
+        Self { proxy, gateway, shared, h2c, open_connections: Arc::default() }
+    }
+
+    /// Counts the connection in, or says that there are too many.
+    fn admit_connection(&self) -> Result<ConnectionGuard, Error> {
+        let guard = ConnectionGuard(Arc::clone(&self.open_connections));
+        let count = self.open_connections.fetch_add(1, Ordering::AcqRel) + 1;
+        match self.shared.settings().settings.limits.max_connections {
+            Some(max_connections) if count > max_connections => {
+                Err(Error::too_many_connections(max_connections))
+            }
+            _ => Ok(guard),
+        }
+    }
+
+    /// Waits for the next head, at most the idle time for its first byte.
+    async fn read_head(&self, stream: &mut Stream, timer: &mut ReusableTimer) -> ReadHead {
+        let (idle, deadline, limit) = {
+            let limits = &self.shared.settings().settings.limits;
+            (limits.idle_timeout, limits.header_timeout, limits.max_header_bytes)
+        };
+        let mut head = BytesMut::with_capacity(FIRST_READ);
+        if !matches!(timer.timeout(idle, stream.read_buf(&mut head)).await, Some(Ok(read)) if read > 0) {
+            return ReadHead::Gone;
+        }
+        // Nearly always the first read has it all: no timer is armed then.
+        if head.len() <= limit && !head.starts_with(b"PRI") && head_end(&head).is_some() {
+            return ReadHead::Whole(head);
+        }
+        let rest = self.rest_of_head(stream, head, limit);
+        timeout(deadline, rest).await.unwrap_or_else(|_| {
+            ReadHead::Refused(Error::slow_client(format!(
+                "The request head did not arrive within {} ms. Send it faster, or ask the operator to raise \
+                 limits.header_timeout_ms.",
+                deadline.as_millis()
+            )))
+        })
+    }
+
+    async fn rest_of_head(&self, stream: &mut Stream, mut head: BytesMut, limit: usize) -> ReadHead {
+        loop {
+            let may_be_h2 = self.h2c && H2_PREFACE.starts_with(head.get(..H2_PREFACE.len()).unwrap_or(&head));
+            if may_be_h2 && head.len() >= H2_PREFACE.len() {
+                return ReadHead::Http2(head);
+            }
+            let end = if may_be_h2 { None } else { head_end(&head) };
+            if end.unwrap_or(head.len()) > limit {
+                return ReadHead::Refused(Error::headers_too_large(limit as u64));
+            }
+            if end.is_some() {
+                return ReadHead::Whole(head);
+            }
+            match stream.read_buf(&mut head).await {
+                Ok(read) if read > 0 => {}
+                _ => return ReadHead::Gone,
+            }
+        }
+    }
+
+    /// One request on an HTTP/1 connection; gives the connection back when it may carry another.
+    async fn serve_one(&self, stream: Stream, head: BytesMut, shutdown: &ShutdownWatch) -> Option<Stream> {
+        if fast_path::applies_to(&head) {
+            let mut session = Session::new_h1(stream);
+            self.prepare(&mut session.downstream_session, head, shutdown);
+            return fast_path::serve(&self.gateway, session).await;
+        }
+        let mut session = ServerSession::new_http1(stream);
+        self.prepare(&mut session, head, shutdown);
+        let (stream, _) = self.proxy.process_new_http(session, shutdown).await?.consume();
+        Some(stream)
+    }
+
+    /// Time limits, and the head that was read.
+    fn prepare(&self, session: &mut ServerSession, head: BytesMut, shutdown: &ShutdownWatch) {
+        let (idle, read, write) = {
+            let limits = &self.shared.settings().settings.limits;
+            (limits.idle_timeout, limits.body_timeout, limits.write_timeout)
+        };
+        session.set_keepalive(if *shutdown.borrow() { None } else { Some(idle.as_secs().max(1)) });
+        session.set_read_timeout(Some(read));
+        session.set_write_timeout(Some(write));
+        session.set_pipelined_prefix(head);
+    }
+
+    /// Says why and closes. There is no request yet, so the dialect is the common one.
+    async fn refuse(&self, mut stream: Stream, error: &Error) {
+        let trace_id = super::ctx::new_trace_id();
+        self.shared.metrics.record_error(error.kind);
+        let body = error_body::error_body(error, Dialect::OpenAi, &trace_id);
+        let status = http::StatusCode::from_u16(error.status()).unwrap_or(http::StatusCode::BAD_REQUEST);
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+             x-gateway-trace-id: {trace_id}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        log::info!(target: "turnpike", "refused a connection before its request: {} trace_id={trace_id}", error.kind.row().code);
+        let _ = timeout(REFUSAL_TIMEOUT, async {
+            stream.write_all(head.as_bytes()).await?;
+            stream.write_all(&body).await?;
+            stream.flush().await?;
+            stream.shutdown().await?;
+            // Reading on for a moment keeps the answer from being lost to a reset.
+            let mut rest = [0u8; 1024];
+            while stream.read(&mut rest).await? > 0 {}
+            std::io::Result::Ok(())
+        })
+        .await;
+    }
+}
+
+#[async_trait]
+impl ServerApp for DownstreamApp {
+    async fn process_new(self: &Arc<Self>, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
+        let _guard = match self.admit_connection() {
+            Ok(guard) => guard,
+            Err(error) => {
+                self.refuse(stream, &error).await;
+                return None;
+            }
+        };
+        if stream.selected_alpn_proto() == Some(ALPN::H2) {
+            return self.proxy.process_new(stream, shutdown).await;
+        }
+        let mut timer = ReusableTimer::default();
+        loop {
+            match self.read_head(&mut stream, &mut timer).await {
+                ReadHead::Whole(head) => stream = self.serve_one(stream, head, shutdown).await?,
+                ReadHead::Http2(read) => {
+                    // Pingora looks for the preface itself: what was read goes back on the socket.
+                    let mut socket = stream.into_any().downcast::<Socket>().ok()?;
+                    socket.rewind(&read);
+                    return self.proxy.process_new(socket, shutdown).await;
+                }
+                ReadHead::Gone => return None,
+                ReadHead::Refused(error) => {
+                    self.refuse(stream, &error).await;
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn cleanup(&self) {
+        self.proxy.http_cleanup().await;
+    }
+}
+
+/// Where a head ends, with its blank line: the parser takes bare line feeds too.
+fn head_end(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes.get(at + 1..)? {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
+}

@@ -1,0 +1,64 @@
+//! The world as a plan sees it, for one request: chance, what the process remembers of targets, and the
+//! request's own facts.
+
+use crate::config::balance::Sticky;
+use crate::config::query::Query;
+use crate::route::compiled::TargetGroup;
+use crate::route::env::RoutingEnv;
+use crate::route::request_snapshot::RequestSnapshot;
+use crate::route::target::Target;
+use crate::state::Shared;
+use crate::state::targets::{CircuitStatus, TargetState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// See the module.
+pub(super) struct RequestEnv {
+    pub shared: Arc<Shared>,
+    /// The service key's name.
+    pub key_name: Option<Arc<str>>,
+    /// `None` where no strategy asks for them.
+    pub request: Option<Box<RequestSnapshot>>,
+}
+
+impl RequestEnv {
+    /// What the process remembers of a target.
+    pub fn target_state<'l>(&self, target: &'l Target) -> &'l Arc<TargetState> {
+        target.state.get_or_init(|| self.shared.targets.get_or_insert(&target.id, target.breaker.as_ref()))
+    }
+
+    fn sticky_key(&self, group: &TargetGroup, sticky: &Sticky) -> Option<[u8; 32]> {
+        Some(self.request.as_ref()?.sticky_key(self.key_name.as_deref(), group, sticky))
+    }
+}
+
+impl RoutingEnv for RequestEnv {
+    fn random(&mut self) -> f64 {
+        fastrand::f64()
+    }
+
+    fn circuit(&self, target: &Target) -> CircuitStatus {
+        match target.breaker {
+            Some(_) => self.target_state(target).circuit(Instant::now()),
+            None => CircuitStatus::Closed,
+        }
+    }
+
+    fn latency(&self, target: &Target) -> Option<Duration> {
+        self.target_state(target).latency(Instant::now())
+    }
+
+    fn matches(&self, query: &Query) -> bool {
+        self.request.as_ref().is_some_and(|request| query.holds(&request.facts()))
+    }
+
+    fn sticky_choice(&self, group: &TargetGroup, sticky: &Sticky) -> Option<usize> {
+        let key = self.sticky_key(group, sticky)?;
+        self.shared.sticky_sessions.get(&key, Instant::now()).and_then(|index| usize::try_from(index).ok())
+    }
+
+    fn remember_choice(&self, group: &TargetGroup, sticky: &Sticky, child: usize) {
+        let (Some(key), Ok(index)) = (self.sticky_key(group, sticky), u32::try_from(child)) else { return };
+        self.shared.sticky_sessions.insert(&key, index, Duration::from_secs(sticky.ttl), Instant::now());
+    }
+}

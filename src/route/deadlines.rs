@@ -1,0 +1,144 @@
+//! How long one attempt may keep us waiting: what its target's config says, or else what is of use.
+//!
+//! Where another target is left to go to, the defaults are short; where none is, they only bound a hang.
+
+use super::target::Target;
+use crate::config::rescue::StreamRescue;
+use crate::error::Error;
+use std::time::{Duration, Instant};
+
+/// The wait for a stream's first content, where another target is left.
+const FIRST_TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The wait for an answer's head, where another target is left: a whole answer may be minutes in the making.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
+/// The silence in an answer, where another target is left.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Any silence at all.
+const HANG_TIMEOUT: Duration = Duration::from_secs(600);
+/// The silence of a stream before the caller gets a comment.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+
+/// The limits of one attempt.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    /// `request_timeout`, or else `first_byte_ms`.
+    pub header_timeout: Option<Duration>,
+    pub first_token_timeout: Option<Duration>,
+    pub idle_timeout: Option<Duration>,
+    /// When the whole request must be over.
+    pub total_deadline: Option<Instant>,
+    pub heartbeat: Option<Duration>,
+    pub early_heartbeat: bool,
+    pub rescue: StreamRescue,
+    /// The caller asked for a stream.
+    streamed: bool,
+    /// `first_token_ms` is written: it holds from the attempt's beginning, whatever is asked for.
+    is_configured: bool,
+}
+
+/// What was waited for in vain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeoutKind {
+    Header,
+    FirstToken,
+    Idle,
+    Total,
+}
+
+impl Deadlines {
+    /// `started`: the request; `has_other`: another target is left to go to.
+    pub fn new(target: &Target, started: Instant, has_other: bool, streamed: bool) -> Self {
+        let limits = target.time_limits;
+        let limit = |ms: Option<u64>, default: Duration| match ms {
+            Some(0) => None,
+            Some(ms) => Some(Duration::from_millis(ms)),
+            None => Some(default),
+        };
+        let short = |default: Duration| if has_other { default } else { HANG_TIMEOUT };
+        let total_deadline = limits.total.filter(|ms| *ms > 0).map(|ms| started + Duration::from_millis(ms));
+        Self {
+            header_timeout: target.request_timeout.or(limit(limits.first_byte, short(HEADER_TIMEOUT))),
+            is_configured: limits.first_token.is_some(),
+            first_token_timeout: limit(limits.first_token, short(FIRST_TOKEN_TIMEOUT)),
+            idle_timeout: limit(limits.gap, short(IDLE_TIMEOUT)),
+            total_deadline,
+            heartbeat: limit(limits.heartbeat, HEARTBEAT_INTERVAL),
+            early_heartbeat: limits.early_heartbeat.unwrap_or_default(),
+            rescue: target.rescue.unwrap_or(StreamRescue::Resume),
+            streamed,
+        }
+    }
+
+    /// When the head must be there. No token of a stream comes before its head.
+    pub fn header_deadline(&self, started: Instant) -> (Option<Instant>, TimeoutKind) {
+        let token = self.first_token_timeout.filter(|_| self.streamed || self.is_configured);
+        let (limit, kind) = match (self.header_timeout, token) {
+            (Some(byte), Some(token)) if token < byte => (Some(token), TimeoutKind::FirstToken),
+            (None, Some(token)) => (Some(token), TimeoutKind::FirstToken),
+            (byte, _) => (byte, TimeoutKind::Header),
+        };
+        self.bounded_by_total(limit.map(|limit| started + limit), kind)
+    }
+
+    /// When the first content must be there: of a stream counted from the attempt's beginning, of anything
+    /// else from its head. `last`: when something was heard.
+    pub fn first_token_deadline(
+        &self,
+        started: Instant,
+        header_at: Instant,
+        last_read: Instant,
+    ) -> (Option<Instant>, TimeoutKind) {
+        let from = if self.streamed || self.is_configured { started } else { header_at };
+        let token = self.first_token_timeout.map(|limit| from + limit);
+        let gap = self.idle_timeout.map(|limit| last_read + limit);
+        match (token, gap) {
+            (Some(token), Some(gap)) if gap < token => self.bounded_by_total(Some(gap), TimeoutKind::Idle),
+            (None, gap) => self.bounded_by_total(gap, TimeoutKind::Idle),
+            (token, _) => self.bounded_by_total(token, TimeoutKind::FirstToken),
+        }
+    }
+
+    /// When the next piece must be there.
+    pub fn idle_deadline(&self, last_read: Instant) -> (Option<Instant>, TimeoutKind) {
+        self.bounded_by_total(self.idle_timeout.map(|limit| last_read + limit), TimeoutKind::Idle)
+    }
+
+    fn bounded_by_total(&self, at: Option<Instant>, kind: TimeoutKind) -> (Option<Instant>, TimeoutKind) {
+        match (at, self.total_deadline) {
+            (Some(at), Some(total)) if total < at => (Some(total), TimeoutKind::Total),
+            (None, Some(total)) => (Some(total), TimeoutKind::Total),
+            (at, _) => (at, kind),
+        }
+    }
+
+    /// The failure to tell.
+    pub fn timeout_error(&self, kind: TimeoutKind, target: &Target, started: Instant) -> Error {
+        let ms = |limit: Option<Duration>| limit.unwrap_or_default().as_millis();
+        let provider = target.display_name();
+        let error = match kind {
+            TimeoutKind::Header if target.request_timeout.is_some() => {
+                Error::request_timed_out(ms(self.header_timeout) as u64)
+            }
+            TimeoutKind::Header => Error::deadline_exceeded(format!(
+                "The provider {provider} did not begin to answer within {} ms (time_limits.first_byte_ms). Try again or \
+                 another provider.",
+                ms(self.header_timeout)
+            )),
+            TimeoutKind::FirstToken => Error::deadline_exceeded(format!(
+                "The provider {provider} sent no content within {} ms (time_limits.first_token_ms). Try again or \
+                 another provider.",
+                ms(self.first_token_timeout)
+            )),
+            TimeoutKind::Idle => Error::deadline_exceeded(format!(
+                "The provider {provider} fell silent in its answer for {} ms (time_limits.gap_ms). Try again or \
+                 another provider.",
+                ms(self.idle_timeout)
+            )),
+            TimeoutKind::Total => Error::deadline_exceeded(format!(
+                "The request took longer than time_limits.total_ms allows ({} ms, all attempts together).",
+                self.total_deadline.map_or(0, |total| total.saturating_duration_since(started).as_millis())
+            )),
+        };
+        error.with_provider(target.provider.id())
+    }
+}

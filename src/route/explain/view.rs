@@ -1,0 +1,300 @@
+//! The compiled config as it is told: what is in force at each target, and nothing that is secret.
+//!
+//! Not the walk through it (`explain`).
+
+use super::probability;
+use crate::config::balance::BalanceBy;
+use crate::config::rescue::{Hedge, StreamRescue};
+use crate::config::strategy::Mode;
+use crate::route::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
+use crate::route::deadlines::Deadlines;
+use crate::route::env::RoutingEnv;
+use crate::route::plan::{Plan, fallback_statuses};
+use crate::route::retry;
+use crate::route::target::Target;
+use crate::state::targets::CircuitStatus;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// A target or a group of them.
+#[derive(Debug, Serialize)]
+pub struct NodeView {
+    pub index: String,
+    #[serde(flatten)]
+    member: Option<MemberView>,
+    #[serde(flatten)]
+    what: NodeDetail,
+}
+
+/// What it is to the group above it.
+#[derive(Debug, Serialize)]
+struct MemberView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<f64>,
+    /// US dollars per million tokens, in and out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    price: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chance: Option<f64>,
+    /// What a fallback goes on at: a list, or `not_2xx`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_status_codes: Option<StatusCodes>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum StatusCodes {
+    Listed(Vec<u16>),
+    Default(&'static str),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum NodeDetail {
+    Group(Box<GroupDetail>),
+    TargetDetail(Box<TargetDetail>),
+}
+
+/// A group.
+#[derive(Debug, Serialize)]
+struct GroupDetail {
+    mode: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sticky_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<ConditionView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hedge: Option<HedgeView>,
+    targets: Vec<NodeView>,
+}
+
+#[derive(Debug, Serialize)]
+struct ConditionView {
+    /// Keys and operators, without operands.
+    asks: Vec<String>,
+    holds: bool,
+    then: String,
+}
+
+#[derive(Debug, Serialize)]
+struct HedgeView {
+    after_ms: u64,
+    max_extra_ratio: f64,
+}
+
+/// A target.
+#[derive(Debug, Serialize)]
+struct TargetDetail {
+    provider: &'static str,
+    slug: Option<String>,
+    model: Option<String>,
+    /// `None`: the operator's own.
+    host: Option<String>,
+    retry: RetryView,
+    time_limits: TimeoutsView,
+    stream_rescue: &'static str,
+    breaker: Option<BreakerView>,
+    latency_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct RetryView {
+    attempts: u32,
+    on_status_codes: Vec<u16>,
+    use_retry_after_headers: bool,
+    backoff_ms: u64,
+    max_backoff_ms: u64,
+    budget_ms: u64,
+}
+
+/// The limits in force, by whether another target is left to go to.
+#[derive(Debug, Serialize)]
+struct TimeoutsView {
+    another_left: Timeouts,
+    none_left: Timeouts,
+}
+
+/// Milliseconds; `None`: no limit.
+#[derive(Debug, Serialize)]
+struct Timeouts {
+    connect_ms: u64,
+    first_byte_ms: Option<u64>,
+    first_token_ms: Option<u64>,
+    gap_ms: Option<u64>,
+    total_ms: Option<u64>,
+    heartbeat_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct BreakerView {
+    state: &'static str,
+    failure_threshold: u32,
+    cooldown_ms: u64,
+    /// `None`: those above 500.
+    failure_status_codes: Option<Vec<u16>>,
+}
+
+/// What a tree is told with.
+pub(super) struct ViewBuilder<'a> {
+    /// After its first choice.
+    pub plan: &'a Plan,
+    pub env: &'a dyn RoutingEnv,
+    /// The settings' limit for a connection.
+    pub connect_timeout: Duration,
+    pub streamed: bool,
+    pub now: Instant,
+}
+
+impl ViewBuilder<'_> {
+    pub fn tree(&self, config: &CompiledConfig) -> NodeView {
+        self.node(config.root(), None)
+    }
+
+    fn node(&self, node: &Node, member: Option<MemberView>) -> NodeView {
+        let what = match node {
+            Node::Target(target) => NodeDetail::TargetDetail(Box::new(self.target(target))),
+            Node::Group(group) => NodeDetail::Group(Box::new(self.group(group))),
+        };
+        NodeView { index: node.path().to_owned(), member, what }
+    }
+
+    fn group(&self, group: &TargetGroup) -> GroupDetail {
+        let at = |child: usize| group.members.get(child).map(|child| child.node.path().to_owned());
+        let mut view = GroupDetail {
+            mode: mode(&group.strategy).as_str(),
+            by: None,
+            sticky_seconds: None,
+            conditions: Vec::new(),
+            default: None,
+            hedge: group
+                .hedge
+                .map(|Hedge { after_ms, max_extra_ratio }| HedgeView { after_ms, max_extra_ratio }),
+            targets: Vec::with_capacity(group.members.len()),
+        };
+        let mut chances = None;
+        match &group.strategy {
+            GroupStrategy::Single | GroupStrategy::Fallback => {}
+            GroupStrategy::LoadBalance { by, sticky } => {
+                view.by = name_in_table(&BalanceBy::VARIANTS, by);
+                view.sticky_seconds = sticky.as_ref().map(|sticky| sticky.ttl);
+                chances = Some(probability::probabilities(group, *by, self.plan, self.env));
+            }
+            GroupStrategy::Conditional { rules, default } => {
+                view.default = at(*default);
+                view.conditions = rules
+                    .iter()
+                    .map(|(query, index)| ConditionView {
+                        asks: query.describe(),
+                        holds: self.env.matches(query),
+                        then: at(*index).unwrap_or_default(),
+                    })
+                    .collect();
+            }
+        }
+        for (number, member) in group.members.iter().enumerate() {
+            let chance = chances.as_ref().and_then(|chances| chances.get(number)).copied();
+            let member_view = self.member(group, number, chance.map(probability::rounded));
+            view.targets.push(self.node(&member.node, member_view));
+        }
+        view
+    }
+
+    fn member(&self, group: &TargetGroup, number: usize, chance: Option<f64>) -> Option<MemberView> {
+        let member = group.members.get(number)?;
+        let codes = || match fallback_statuses(group, number) {
+            Some(list) => StatusCodes::Listed(list.to_vec()),
+            None => StatusCodes::Default("not_2xx"),
+        };
+        let balanced = matches!(group.strategy, GroupStrategy::LoadBalance { .. });
+        Some(MemberView {
+            name: member.name.clone(),
+            weight: balanced.then_some(member.weight),
+            price: Some(member.price).filter(|price| price.is_finite()),
+            chance,
+            on_status_codes: matches!(group.strategy, GroupStrategy::Fallback).then(codes),
+        })
+    }
+
+    fn target(&self, target: &Target) -> TargetDetail {
+        let operators =
+            target.slug.is_some() || (target.origin.trusted && target.account.custom_host.is_some());
+        let retry::RetryPolicy {
+            attempts,
+            statuses,
+            honours_retry_after: keeps_hints,
+            backoff,
+            max_backoff,
+            budget,
+        } = &target.retry;
+        let breaker = target.breaker.as_ref().map(|policy| BreakerView {
+            state: match self.env.circuit(target) {
+                CircuitStatus::Closed => "closed",
+                CircuitStatus::HalfOpen => "half_open",
+                CircuitStatus::Open { .. } => "open",
+            },
+            failure_threshold: policy.threshold,
+            cooldown_ms: millis(policy.cooldown),
+            failure_status_codes: policy.statuses.clone(),
+        });
+        TargetDetail {
+            provider: target.provider.id(),
+            slug: target.slug.clone(),
+            model: target.model().map(str::to_owned),
+            host: (!operators).then(|| target.origin.authority().to_owned()),
+            retry: RetryView {
+                attempts: *attempts,
+                on_status_codes: statuses.clone().unwrap_or_else(|| retry::DEFAULT_STATUSES.to_vec()),
+                use_retry_after_headers: *keeps_hints,
+                backoff_ms: millis(*backoff),
+                max_backoff_ms: millis(*max_backoff),
+                budget_ms: millis(*budget),
+            },
+            time_limits: TimeoutsView {
+                another_left: self.timeouts(target, true),
+                none_left: self.timeouts(target, false),
+            },
+            stream_rescue: target
+                .rescue
+                .and_then(|rescue| name_in_table(&StreamRescue::VARIANTS, &rescue))
+                .unwrap_or("resume"),
+            breaker,
+            latency_ms: self.env.latency(target).map(millis),
+        }
+    }
+
+    fn timeouts(&self, target: &Target, has_other: bool) -> Timeouts {
+        let deadlines = Deadlines::new(target, self.now, has_other, self.streamed);
+        let connect_timeout = target.time_limits.connect.filter(|ms| *ms > 0);
+        Timeouts {
+            connect_ms: connect_timeout.unwrap_or_else(|| millis(self.connect_timeout)),
+            first_byte_ms: deadlines.header_timeout.map(millis),
+            first_token_ms: deadlines.first_token_timeout.map(millis),
+            gap_ms: deadlines.idle_timeout.map(millis),
+            total_ms: deadlines.total_deadline.map(|at| millis(at.saturating_duration_since(self.now))),
+            heartbeat_ms: deadlines.heartbeat.map(millis),
+        }
+    }
+}
+
+fn mode(strategy: &GroupStrategy) -> Mode {
+    match strategy {
+        GroupStrategy::Single => Mode::Single,
+        GroupStrategy::Fallback => Mode::Fallback,
+        GroupStrategy::LoadBalance { .. } => Mode::LoadBalance,
+        GroupStrategy::Conditional { .. } => Mode::Conditional,
+    }
+}
+
+fn name_in_table<T: PartialEq>(table: &[(&'static str, T)], wanted: &T) -> Option<&'static str> {
+    table.iter().find(|(_, value)| value == wanted).map(|(name_in_table, _)| *name_in_table)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

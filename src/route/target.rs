@@ -1,0 +1,114 @@
+//! A target ready to be called: provider, account and address decided, nothing optional left open.
+//!
+//! Made once per config by `tree`, used by every attempt at it.
+
+use super::retry;
+use crate::api::operation::Operation;
+use crate::config::account::Account;
+use crate::config::rescue::StreamRescue;
+use crate::config::time_limits::TimeLimits;
+use crate::error::Error;
+use crate::net::origin::Origin;
+use crate::provider::token_exchange::TokenExchange;
+use crate::provider::{Call, Provider};
+use crate::state::targets::{BreakerPolicy, TargetId, TargetState};
+use http::{HeaderMap, HeaderName};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// One callable target.
+#[derive(Debug)]
+pub struct Target {
+    /// Where it stands in the config: `config`, `config.targets[1]` (reference 4.3).
+    pub path: String,
+    pub provider: &'static dyn Provider,
+    /// The stored provider it was named by, without the `@`.
+    pub slug: Option<String>,
+    pub account: Account,
+    pub origin: Origin,
+    /// Names and JSON values merged over the caller's body.
+    pub override_params: Vec<(String, Box<str>)>,
+    /// Caller headers that reach the provider whatever they are.
+    pub forward_headers: Vec<HeaderName>,
+    /// `strict_std_compliance`: translated answers hold nothing but what the standard has.
+    pub strict: bool,
+    /// Bounds the time to the answer's head.
+    pub request_timeout: Option<Duration>,
+    /// The other limits, as written.
+    pub time_limits: TimeLimits,
+    pub retry: retry::RetryPolicy,
+    /// `None`: resume where another attempt is left.
+    pub rescue: Option<StreamRescue>,
+    /// Its circuit breaker; `None` where the config has none.
+    pub breaker: Option<BreakerPolicy>,
+    pub id: TargetId,
+    /// What the process remembers of it, looked up once.
+    pub state: OnceLock<Arc<TargetState>>,
+    /// The operator wrote the account, and no caller named its host: it may use the machine's own identity.
+    pub operator_account: bool,
+    /// The auth headers of the first operation asked for; a target is nearly always used for one.
+    pub(super) auth: OnceLock<(Operation, Arc<HeaderMap>)>,
+    /// What must be fetched for it, likewise.
+    pub(super) token_exchange: OnceLock<(Operation, Option<Arc<dyn TokenExchange>>)>,
+}
+
+impl Target {
+    /// Whether one try at it, and no watching, is all its config asks for.
+    pub fn has_no_policies(&self) -> bool {
+        self.retry.attempts == 0
+            && self.request_timeout.is_none()
+            && self.breaker.is_none()
+            && self.time_limits == TimeLimits::default()
+    }
+
+    /// The provider's auth headers for a call.
+    ///
+    /// # Errors
+    /// As [`Provider::authorize`].
+    pub fn auth(&self, call: &Call<'_>) -> Result<Arc<HeaderMap>, Error> {
+        let cacheable = call.operation != Operation::Passthrough && !self.provider.auth_varies();
+        match self.auth.get() {
+            Some((operation, auth)) if cacheable && *operation == call.operation => {
+                return Ok(Arc::clone(auth));
+            }
+            _ => {}
+        }
+        let mut auth = HeaderMap::new();
+        self.provider.authorize(call, &self.account, &mut auth)?;
+        let auth = Arc::new(auth);
+        let _ = self.auth.set((call.operation, Arc::clone(&auth)));
+        Ok(auth)
+    }
+
+    /// What must be fetched before the call can be authorized.
+    ///
+    /// # Errors
+    /// As [`Provider::grant`].
+    pub fn token_exchange(&self, call: &Call<'_>) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
+        match self.token_exchange.get() {
+            Some((operation, token_exchange))
+                if *operation == call.operation && call.operation != Operation::Passthrough =>
+            {
+                return Ok(token_exchange.clone());
+            }
+            _ => {}
+        }
+        let token_exchange = self.provider.token_exchange(call, &self.account)?;
+        let _ = self.token_exchange.set((call.operation, token_exchange.clone()));
+        Ok(token_exchange)
+    }
+
+    /// What to call the provider in a message to the caller. An operator's address is not told.
+    pub fn display_name(&self) -> String {
+        match &self.slug {
+            Some(slug) => format!("@{slug}"),
+            None => format!("{} at {}", self.provider.id(), self.origin.authority()),
+        }
+    }
+
+    /// The model `override_params` asks for, when it is a plain string.
+    pub fn model(&self) -> Option<&str> {
+        let (_, value) = self.override_params.iter().find(|(name, _)| name == "model")?;
+        value.strip_prefix('"')?.strip_suffix('"').filter(|text| !text.contains('\\'))
+    }
+}

@@ -1,0 +1,126 @@
+//! Answers that break off or fall silent after they began: never passed off as complete.
+//!
+//! Not failures before the first byte (`failures`).
+
+use crate::support::client::{client, new_trace};
+use crate::support::conversation::{DIALECTS, Dialect, RequestKind, chat_request};
+use crate::support::gateway::Gateway;
+use crate::support::settings::{KEY, STANDARD};
+use crate::support::upstream::Upstream;
+use crate::support::{gateway, sse};
+use futures_util::future::join_all;
+use serde_json::Value;
+
+const IMPATIENT: &str = "limits: {upstream_read_timeout_ms: 250}\n";
+
+#[tokio::test]
+async fn a_truncated_response_never_looks_complete() {
+    let gateway = Gateway::start(&format!("{STANDARD}{IMPATIENT}"));
+    let mut calls = Vec::new();
+    for fault in ["cut", "stall", "truncate"] {
+        for dialect in DIALECTS {
+            calls.extend(
+                [RequestKind::Plain, RequestKind::Timed, RequestKind::Big]
+                    .map(|kind| looks_broken(&gateway, fault, dialect, kind)),
+            );
+        }
+    }
+    join_all(calls).await;
+}
+
+async fn looks_broken(gateway: &Gateway, fault: &str, dialect: Dialect, kind: RequestKind) {
+    let trace = new_trace();
+    let call = chat_request(gateway, dialect, kind, &format!("fault={fault}"));
+    let call = call.header("x-gateway-provider", dialect.slug());
+    let response = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let read = response.bytes().await;
+    assert!(read.is_err(), "{fault} {dialect:?} {kind:?}: {read:?}");
+    let line = gateway.access_line(&trace).await;
+    let code = if fault == "stall" { "upstream_timeout" } else { "upstream_unreachable" };
+    assert_eq!(line["error_code"], code, "{fault} {kind:?} {line}");
+}
+
+#[tokio::test]
+async fn heartbeats_do_not_hide_an_idle_provider() {
+    let gateway = Gateway::start(&format!("{STANDARD}{IMPATIENT}"));
+    let trace = new_trace();
+    let call = chat_request(&gateway, Dialect::OpenAi, RequestKind::Streamed, "fault=stall&after=4");
+    let config = r#"{"provider":"@emulator","time_limits":{"heartbeat_ms":60}}"#;
+    let call = call.header("x-gateway-config", config).header("x-gateway-trace-id", &trace);
+    let text = call.send().await.unwrap().text().await.unwrap();
+    assert!(text.contains(": keep-alive") && text.contains("\"error\""), "{text}");
+    let line = gateway.access_line(&trace).await;
+    assert_eq!(line["error_code"], "upstream_timeout", "{line}");
+}
+
+#[tokio::test]
+async fn a_broken_stream_ends_with_an_error_event_and_no_done() {
+    let gateway = Gateway::start(&format!("{STANDARD}{IMPATIENT}"));
+    let mut expected_errors = 0.0;
+    for fault in ["cut", "stall"] {
+        for dialect in DIALECTS {
+            let trace = new_trace();
+            let call =
+                chat_request(&gateway, dialect, RequestKind::Streamed, &format!("fault={fault}&after=4"));
+            let call = call.header("x-gateway-provider", dialect.slug());
+            let response = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
+            assert_eq!(response.status(), 200);
+            let text = response.text().await.unwrap();
+            let what = format!("{fault} {dialect:?}: {text}");
+            expected_errors += 1.0;
+            assert!(!text.contains("[DONE]") && !text.contains("message_stop"), "{what}");
+            let events = sse::events(&text);
+            let last = events.last().unwrap();
+            let event: Value = serde_json::from_str(&last.data).unwrap();
+            match dialect {
+                Dialect::OpenAi => assert_eq!(last.name, "", "{what}"),
+                Dialect::Anthropic => {
+                    assert_eq!((last.name.as_str(), &event["type"]), ("error", &"error".into()));
+                }
+            }
+            assert!(event["error"]["message"].is_string(), "{what}");
+            let line = gateway.access_line(&trace).await;
+            assert!(line["error_code"].is_string(), "{what} {line}");
+        }
+    }
+    let metrics = gateway.metrics().await;
+    let counted: f64 = metrics
+        .lines()
+        .filter(|line| line.starts_with("turnpike_errors_total"))
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum();
+    assert_eq!(counted, expected_errors, "{metrics}");
+}
+
+#[tokio::test]
+async fn a_broken_stream_of_an_unknown_path_breaks_the_connection() {
+    let gateway = gateway();
+    let call = client().get(format!("{}/weather/today?sse=20", gateway.base_url()));
+    let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+    let response = call.header("x-emulator-script", "fault=cut&after=3").send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert!(response.text().await.is_err(), "a part was passed off as the whole");
+}
+
+/// Without Content-Length and chunks the end of a connection is the end of the answer, broken or not: only the missing
+/// end marker tells.
+#[tokio::test]
+async fn a_stream_closed_without_an_end_marker_is_reported_as_broken() {
+    let upstream = Upstream::start(|mut line| async move {
+        line.request().await;
+        line.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n").await;
+        line.write("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"The\"}}]}\n\n").await;
+    })
+    .await;
+    let gateway = gateway();
+    let call = chat_request(&gateway, Dialect::OpenAi, RequestKind::Streamed, "");
+    let call = call.header("x-gateway-provider", "openai").header("authorization", "Bearer sk-1");
+    let response = call.header("x-gateway-custom-host", upstream.url()).send().await.unwrap();
+    let text = response.text().await.unwrap();
+    assert!(!text.contains("[DONE]"), "{text}");
+    let events = sse::events(&text);
+    assert_eq!(events.len(), 2, "{text}");
+    let event: Value = serde_json::from_str(&events[1].data).unwrap();
+    assert_eq!(event["error"]["code"], "upstream_invalid_answer", "{text}");
+}
