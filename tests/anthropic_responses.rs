@@ -262,7 +262,7 @@ fn read_message(message: &Value) -> DecodedMessage {
             }
             "redacted_thinking" => decoded.redacted.push(text(&block["data"])),
             "tool_use" => {
-                decoded.calls.push((text(&block["id"]), text(&block["name"]), block["input"].clone()))
+                decoded.calls.push((text(&block["id"]), text(&block["name"]), block["input"].clone()));
             }
             _ => decoded.blocks.push(block.clone()),
         }

@@ -133,7 +133,7 @@ impl Tap {
                     return !before;
                 }
                 scan.push(chunk, &mut |index, value| {
-                    summary.record_member(usage_parts, *is_response_object, index, value)
+                    summary.record_member(usage_parts, *is_response_object, index, value);
                 });
                 summary.ended = scan.is_closed();
             }

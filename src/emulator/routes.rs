@@ -157,7 +157,7 @@ async fn reply(
                 Err(BodyError::TooLarge) => return Ok(ApiError::too_large(MAX_JSON).into()),
             };
             let id = percent_decode_str(id).decode_utf8_lossy();
-            let reply = respond(&Call { state: &state, parts: parts, body: &body, id: &id, script });
+            let reply = respond(&Call { state: &state, parts, body: &body, id: &id, script });
             let reply = reply.unwrap_or_else(Reply::from);
             if let Some(tag) = reply.script.tag.as_deref().filter(|_| !guard.logged()) {
                 guard.log(Some(tag), parts);
@@ -167,7 +167,7 @@ async fn reply(
         }
         Route::Form(respond) => {
             let body = Bytes::new();
-            let call = Call { state: &state, parts: parts, body: &body, id: "", script };
+            let call = Call { state: &state, parts, body: &body, id: "", script };
             let form = multipart::read(parts, request_body).await?;
             Ok(form.and_then(|form| respond(&call, &form)).unwrap_or_else(Reply::from))
         }

@@ -78,7 +78,7 @@ impl Connector {
                 self.idle_pool.put(peer.reuse_hash(), stream.into_inner(), until, now);
             }
             UpstreamConnection::H2(session) => {
-                self.h2.release_http_session(*session, peer, peer.idle_timeout())
+                self.h2.release_http_session(*session, peer, peer.idle_timeout());
             }
         }
     }

@@ -64,7 +64,7 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
     let Some(first) = plan.first(&mut env) else {
         return Err(failure::fail_request(ctx, Error::internal("a config without a target")));
     };
-    let admitted = Admitted { plan, request: request, env, first };
+    let admitted = Admitted { plan, request, env, first };
     ctx.record.is_single_attempt = config.is_single_attempt();
     match config.is_single_attempt() || session.is_upgrade_req() {
         true => dispatch_single(gateway, session, ctx, admitted).await,

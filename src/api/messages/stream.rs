@@ -36,7 +36,7 @@ impl Stream {
         let ResumeState { started, index, open, .. } = state;
         let mut blocks = Blocks::new(envelope.is_strict());
         blocks.resume(open);
-        Self { envelope, blocks, events: Events { index, data: Vec::new() }, started: started }
+        Self { envelope, blocks, events: Events { index, data: Vec::new() }, started }
     }
 
     fn start(&mut self, out: &mut Vec<u8>) {

@@ -197,7 +197,7 @@ impl<'a> Input<'a> {
             Some(ReasoningToken::Call(signature)) => self.call_signature = Some(signature),
             None | Some(ReasoningToken::Foreign) if text.is_empty() => {}
             None | Some(ReasoningToken::Foreign) => {
-                self.assistant().push(Part::Reasoning { text, signature: None })
+                self.assistant().push(Part::Reasoning { text, signature: None });
             }
         }
         Ok(())

@@ -76,7 +76,7 @@ impl Output {
                 self.attach_signature(signature, sink);
             }
             Event::Redacted { choice: 0, data } => {
-                self.add_token(ReasoningToken::Redacted(data.to_owned().into()), sink)
+                self.add_token(ReasoningToken::Redacted(data.to_owned().into()), sink);
             }
             Event::ToolCall { choice: 0, index, id, name, signature } => {
                 if let Some(signature) = signature {

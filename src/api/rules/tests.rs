@@ -310,7 +310,7 @@ fn queries_are_checked_against_the_spec() {
         match wanted {
             None => assert!(error.is_none(), "{query}"),
             Some(fragment) => {
-                assert!(error.as_ref().unwrap().message.contains(fragment), "{query}: {error:?}")
+                assert!(error.as_ref().unwrap().message.contains(fragment), "{query}: {error:?}");
             }
         }
     }

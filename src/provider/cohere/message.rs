@@ -137,7 +137,7 @@ fn message_out<'a>(
             }
             Part::Refusal(text) => parts.push(PartOut::Text { text }),
             Part::Reasoning { text, .. } if has_calls => {
-                out.tool_plan.get_or_insert_default().push_str(&text)
+                out.tool_plan.get_or_insert_default().push_str(&text);
             }
             Part::Reasoning { text, .. } if text.is_empty() => {}
             Part::Reasoning { text, .. } => parts.push(PartOut::Thinking { thinking: text }),

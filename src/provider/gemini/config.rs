@@ -56,7 +56,7 @@ pub(super) fn config<'a>(
     match request.response_format.take() {
         None | Some(ResponseFormat::Text) => {}
         Some(ResponseFormat::JsonObject) => {
-            config.set("responseMimeType", Json::from_value("application/json"))
+            config.set("responseMimeType", Json::from_value("application/json"));
         }
         Some(ResponseFormat::JsonSchema { schema, .. }) => {
             config.set("responseMimeType", Json::from_value("application/json"));

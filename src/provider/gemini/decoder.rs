@@ -283,7 +283,7 @@ impl Choice {
             self.has_content = true;
             let name = call.name.as_deref().unwrap_or_default();
             let id = call.id.as_deref().unwrap_or_default();
-            sink(Event::ToolCall { choice, index, id, name, signature: signature });
+            sink(Event::ToolCall { choice, index, id, name, signature });
             let args = call.args.as_ref().filter(|args| !args.is_null());
             sink(Event::Arguments { choice, index, fragment: &compact(args.map_or("{}", Json::get)) });
             return;

@@ -168,7 +168,7 @@ mod tests {
             {"segment":{"startIndex":1,"endIndex":2,"text":"nirgends"},"groundingChunkIndices":[0]}]}"#;
         let mut annotations = Vec::new();
         grounding_annotations(&Json::parse(grounding).unwrap(), &text, &mut |json| {
-            annotations.push(json.to_owned())
+            annotations.push(json.to_owned());
         });
         assert_eq!(
             annotations,
@@ -181,7 +181,7 @@ mod tests {
             r#"{"citations":[{"startIndex":0,"endIndex":7,"uri":"https://c"},{"endIndex":2,"uri":"x"}]}"#;
         annotations.clear();
         citation_annotations(&Json::parse(citations).unwrap(), &text, &mut |json| {
-            annotations.push(json.to_owned())
+            annotations.push(json.to_owned());
         });
         assert_eq!(annotations.len(), 1);
         assert!(annotations[0].contains(r#""start_index":0,"end_index":6"#), "{annotations:?}");

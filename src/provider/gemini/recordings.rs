@@ -237,7 +237,7 @@ fn broken_responses_end_in_an_error() {
         let log = events(bytes.as_bytes(), streamed);
         let last = log.last().unwrap();
         assert!(
-            last.starts_with(&format!("Error(Fault {{ status: {status}, message: \"{message}")),
+            last.starts_with(&format!("Error(ProviderError {{ status: {status}, message: \"{message}")),
             "{bytes}: {log:?}"
         );
         assert!(!log.iter().any(|event| event.starts_with("Finish")), "{log:?}");

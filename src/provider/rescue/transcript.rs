@@ -80,7 +80,7 @@ impl Transcript {
             },
             Event::Reasoning { choice: 0, text } => self.has_reasoning |= !text.is_empty(),
             Event::Signature { choice: 0, .. } | Event::Redacted { choice: 0, .. } => {
-                self.has_reasoning = true
+                self.has_reasoning = true;
             }
             Event::ToolCall { choice: 0, index, name, .. } => match self.calls.len() < MAX_CALLS {
                 true => {
