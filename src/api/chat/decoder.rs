@@ -1,26 +1,28 @@
-//! The answer side of a provider: bytes in, events out.
+//! Decoders: a provider's response bytes in, chat events out.
 //!
-//! Made per answer, holds the stream's state, knows no session. Whatever the chunks it comes in, an answer
-//! tells the same events: that is tested byte by byte and fuzzed.
+//! A decoder is made per response, holds the stream's state and knows no session. The events do not depend
+//! on how the bytes are cut into chunks; this is tested byte by byte and fuzzed.
 
 use super::event::Event;
 use std::fmt::Debug;
 
-/// Where a reader tells its events.
+/// Receives the events of a decoder.
 pub type EventSink<'t> = &'t mut dyn FnMut(Event<'_>);
 
-/// Reads one answer whose status is a success. What a provider says with a failing status is read by
-/// [`super::Fault::read`].
+/// Decodes one response with a success status. Bodies with an error status are read by
+/// [`super::ProviderError::read`].
 pub trait Decoder: Send + Sync + Debug {
-    /// Takes the next bytes. What cannot be read is told as an [`Event::Error`], never passed over.
+    /// Takes the next bytes. Bytes that cannot be decoded yield an [`Event::Error`]; they are never skipped.
     fn push(&mut self, bytes: &[u8], sink: EventSink<'_>);
 
-    /// The bytes are over (not: the answer is complete). A whole answer is told here; a stream only tells
-    /// what was held back. Never makes up a [`Event::Finish`] that the provider did not send.
+    /// The upstream body has ended, which does not mean that the response is complete. A whole (not
+    /// streamed) response yields all its events here; a stream yields only what was held back. Never invents
+    /// an [`Event::Finish`] that the provider did not send.
     fn finish(&mut self, sink: EventSink<'_>);
 
-    /// Whether the provider has said why it stopped, though that is told with the end only: some never say
-    /// that it is the end.
+    /// Whether the provider has given its finish reason already, although the event for it is only emitted
+    /// at the end. Some providers never mark the end of a stream, so this tells a complete one from a broken
+    /// one.
     fn has_finish_reason(&self) -> bool {
         false
     }

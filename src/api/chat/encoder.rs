@@ -1,39 +1,40 @@
-//! The answer side of a caller's dialect: events in, bytes out.
+//! Encoders: chat events in, bytes in the client's dialect out.
 
 use super::event::Event;
 use super::provider_error::ProviderError;
 use crate::api::body::Body;
 use std::fmt::Debug;
 
-/// What a writer knows of the call beside the events.
+/// What an encoder needs besides the events.
 #[derive(Debug, Clone)]
 pub struct EncodeContext {
-    /// Unique, without a prefix: for ids the provider does not tell.
+    /// Unique, without a prefix: used for ids the provider does not send.
     pub id: String,
-    /// Unix seconds, for providers that do not tell when.
+    /// Unix seconds, for providers that send no creation time.
     pub created: u64,
-    /// The model asked for, for providers that do not tell who answered.
+    /// The requested model, for providers that do not name theirs.
     pub model: String,
-    /// Plain provider id.
+    /// Provider id without prefix.
     pub provider: &'static str,
-    /// `strict_std_compliance`: nothing but what the standard has.
+    /// `strict_std_compliance`: only write members the standard has.
     pub strict: bool,
-    /// The caller asked for a usage chunk of its own.
+    /// The client requested a separate usage chunk.
     pub include_usage: bool,
-    /// The caller's request, for dialects whose answers repeat parts of it.
+    /// The client's request, for dialects whose responses repeat parts of it.
     pub request: Option<Body>,
 }
 
-/// Writes one answer.
+/// Encodes one response.
 pub trait Encoder: Send + Sync + Debug {
-    /// Takes the next event. `Error` never comes this way (see [`Writer::fail`]); nor does anything
-    /// after [`Writer::close`] or `fail`.
+    /// Writes the next event. `Error` is never passed here (see [`Encoder::fail`]), and nothing is passed
+    /// after [`Encoder::close`] or `fail`.
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>);
 
-    /// The answer is complete: the last chunk, usage and `[DONE]`; of a whole answer, all of it.
+    /// The response is complete: writes the last chunk, usage and `[DONE]`, or the entire body of a whole
+    /// response.
     fn close(&mut self, out: &mut Vec<u8>);
 
-    /// The answer broke. A stream's last event: an error in the dialect's words, and nothing that looks
-    /// like an end behind it. Of a whole answer: the error body.
+    /// The response failed. For a stream, writes a final error event in the client's dialect, with no end
+    /// marker after it; for a whole response, the error body.
     fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>);
 }

@@ -1,13 +1,18 @@
-//! What an answer tells, piece by piece: whole and streamed answers alike.
+//! The events a response is decoded into, the same for whole and streamed responses.
 //!
-//! The order a reader keeps: `Start`; pieces; `Finish` per choice; `Usage` (any time, cumulative, the last
-//! one counts); `End` where the provider says that it is over. A whole answer is told in the same way,
-//! each text in one piece.
+//! Order: `Start`; content events; one `Finish` per choice; `Usage` at any time (cumulative, the last one
+//! counts); `End` if the provider marks the end of the response. A whole response yields the same events,
+//! with each text in one event:
+//!
+//! ```text
+//! {"id":"x","choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}],"usage":{..}}
+//! Start{id:x}  Text{choice:0, text:"Hi"}  Finish{choice:0, reason:Stop, native:"stop"}  Usage(..)  End
+//! ```
 
 use super::provider_error::ProviderError;
 use crate::api::usage::Usage;
 
-/// One thing an answer tells. `choice` counts from 0; only `n > 1` has more than one.
+/// One event of a response. `choice` counts from 0; there is more than one only if the request has `n > 1`.
 #[derive(Debug, Clone)]
 pub enum Event<'a> {
     Start(Start<'a>),
@@ -23,18 +28,18 @@ pub enum Event<'a> {
         choice: u32,
         text: &'a str,
     },
-    /// The provider's seal on the reasoning just told: it ends that piece of thinking.
+    /// The provider's signature on the preceding reasoning; it ends that reasoning block.
     Signature {
         choice: u32,
         signature: &'a str,
     },
-    /// Thinking only the provider can read.
+    /// Encrypted reasoning that only the provider can read.
     Redacted {
         choice: u32,
         data: &'a str,
     },
-    /// A call of one of the caller's tools begins. `index` counts the calls of this choice from 0. A
-    /// provider without call ids leaves `id` empty: one is made (see `provider::rewriter`).
+    /// Start of a call of one of the client's tools. `index` counts the calls of this choice from 0. A
+    /// provider without call ids leaves `id` empty; `provider::rewriter` generates one.
     ToolCall {
         choice: u32,
         index: u32,
@@ -42,56 +47,56 @@ pub enum Event<'a> {
         name: &'a str,
         signature: Option<&'a str>,
     },
-    /// A fragment of that call's arguments, JSON text. A call without any gets `{}`.
+    /// A fragment of that call's arguments, JSON text. A call without any fragment gets `{}`.
     Arguments {
         choice: u32,
         index: u32,
         fragment: &'a str,
     },
-    /// A picture or sound in base64.
+    /// An image or audio in base64.
     Media {
         choice: u32,
         media_type: &'a str,
         data: &'a str,
     },
-    /// One annotation in OpenAI's shape (`{"type":"url_citation","url_citation":{...}}`), JSON text.
+    /// One annotation in OpenAI's format (`{"type":"url_citation","url_citation":{...}}`), JSON text.
     Annotation {
         choice: u32,
         json: &'a str,
     },
-    /// OpenAI's `logprobs` object for the pieces just told, JSON text.
+    /// OpenAI's `logprobs` object for the preceding content events, JSON text.
     Logprobs {
         choice: u32,
         json: &'a str,
     },
-    /// A content block nobody else has a word for, in Anthropic's shape, JSON text (`server_tool_use`, a web
-    /// search's result): shown in `content_blocks` and to callers of `/v1/messages`.
+    /// A content block that only Anthropic's format has (`server_tool_use`, a web search result), JSON text.
+    /// Clients see it in `content_blocks` and on `/v1/messages`.
     Block {
         choice: u32,
         json: &'a str,
     },
-    /// Why it stopped. A reader tells `Stop` when a provider says so even if tools were called: the
-    /// rewriter knows better. `native` is the provider's own word.
+    /// Why the choice ended. A decoder reports `Stop` whenever the provider does, even after tool calls; the
+    /// rewriter corrects that. `native` is the provider's own finish reason.
     Finish {
         choice: u32,
         reason: Finish,
         native: &'a str,
     },
-    /// Figures so far; later ones replace earlier ones.
+    /// Usage so far; each event replaces the one before.
     Usage(Usage),
-    /// A further member of the answer for whoever wants it (`system_fingerprint`, `service_tier`,
-    /// `citations`, `grounding_metadata`): JSON text, told once.
+    /// Another top-level member of the response (`system_fingerprint`, `service_tier`, `citations`,
+    /// `grounding_metadata`): JSON text, emitted once.
     Member {
         name: &'a str,
         json: &'a str,
     },
-    /// The provider says that it failed: the last thing told.
+    /// The provider reports a failure. Always the last event.
     Error(&'a ProviderError),
-    /// The provider says that the answer is over.
+    /// The provider marks the end of the response.
     End,
 }
 
-/// How an answer begins. Absent where the provider does not tell.
+/// Data about the response known at its start. A member is `None` if the provider does not send it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Start<'a> {
     pub id: Option<&'a str>,
@@ -100,7 +105,7 @@ pub struct Start<'a> {
     pub created: Option<u64>,
 }
 
-/// Why an answer stopped, in OpenAI's words.
+/// Why a choice ended, as OpenAI's `finish_reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     Stop,

@@ -1,7 +1,7 @@
-//! A JSON value kept as it was written: `1.0` stays `1.0`, a 64-bit seed keeps its digits.
+//! A JSON value that keeps its original text: `1.0` stays `1.0`, a 64-bit seed keeps its digits.
 //!
-//! Cannot stand inside serde's `untagged`, `flatten` or internally tagged types: those buffer, and what was
-//! written is lost. Read the members into a plain struct instead.
+//! Cannot be used in serde's `untagged`, `flatten` or internally tagged types: these buffer the value and
+//! lose its text. Deserialize the members into a plain struct instead.
 
 use super::text::Text;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Valid JSON text, borrowed where it can be.
+/// Valid JSON text, borrowed where possible.
 #[derive(Debug, Clone)]
 pub struct Json<'a>(Cow<'a, RawValue>);
 
@@ -19,17 +19,18 @@ impl<'a> Json<'a> {
         Self(Cow::Borrowed(raw))
     }
 
-    /// Takes JSON text; `None` when it is not JSON.
+    /// Borrows JSON text; `None` if it is not valid JSON.
     pub fn parse(text: &'a str) -> Option<Self> {
         serde_json::from_str::<&RawValue>(text).ok().map(Self::borrowed)
     }
 
-    /// Takes JSON text made by us; `None` when it is not JSON.
+    /// Takes ownership of JSON text; `None` if it is not valid JSON.
     pub fn owned(text: String) -> Option<Json<'static>> {
         RawValue::from_string(text).ok().map(|raw| Json(Cow::Owned(raw)))
     }
 
-    /// Writes any value down. What cannot be written (a map with odd keys) becomes `null`.
+    /// Serializes any value. A value that cannot be serialized (a map with keys that are not strings)
+    /// becomes `null`.
     pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Json<'static> {
         let raw = serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned());
         Json(Cow::Owned(raw))
@@ -40,8 +41,8 @@ impl<'a> Json<'a> {
         self.0.get()
     }
 
-    /// The text with the life of what it is borrowed from, so that what is read from it can borrow, too;
-    /// `None` for text made by us.
+    /// The text with the lifetime of its source, so that values read from it can borrow as well; `None` if
+    /// the text is owned.
     pub fn source(&self) -> Option<&'a str> {
         match &self.0 {
             Cow::Borrowed(raw) => Some(raw.get()),
@@ -49,17 +50,17 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The members of a JSON object, in order; `None` when it is none.
+    /// The members of a JSON object, in order; `None` if `text` is not an object.
     pub fn members(text: &'a str) -> Option<Vec<(Cow<'a, str>, Json<'a>)>> {
         serde_json::from_str::<Members<'a>>(text).ok().map(|members| members.0)
     }
 
-    /// Reads it as `T`; `None` when it is something else.
+    /// Deserializes it as `T`; `None` if it is something else.
     pub fn read<'s, T: Deserialize<'s>>(&'s self) -> Option<T> {
         serde_json::from_str(self.get()).ok()
     }
 
-    /// The text of a JSON string.
+    /// The value of a JSON string.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         self.read::<Text<'_>>().map(|text| text.0)
     }

@@ -1,13 +1,13 @@
-//! The messages of a chat and what they are made of.
+//! The messages of a chat and the parts they consist of.
 
 use super::json::Json;
 use std::borrow::Cow;
 
-/// Who speaks.
+/// Who wrote the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     System,
-    /// A provider without it takes it for [`Role::System`].
+    /// Providers without this role get it as [`Role::System`].
     Developer,
     User,
     Assistant,
@@ -15,22 +15,23 @@ pub enum Role {
     Tool,
 }
 
-/// One message. An assistant's tool calls are parts of its content, in their place among the others.
+/// One message. The assistant's tool calls are parts of its content and keep their position among the other
+/// parts.
 #[derive(Debug, Clone)]
 pub struct Message<'a> {
     pub role: Role,
     pub content: Vec<Part<'a>>,
-    /// The speaker's name, where told.
+    /// The author's name, if the request gives one.
     pub name: Option<Cow<'a, str>>,
-    /// The call a [`Role::Tool`] message answers.
+    /// For a [`Role::Tool`] message: the id of the call whose result it is.
     pub tool_call_id: Option<Cow<'a, str>>,
-    /// A [`Role::Tool`] message tells of a failure.
+    /// For a [`Role::Tool`] message: the tool failed.
     pub is_error: bool,
     /// On a tool result as a whole (Anthropic's `cache_control`).
     pub cache_control: Option<Json<'a>>,
 }
 
-/// A piece of a message.
+/// One part of a message's content.
 #[derive(Debug, Clone)]
 pub enum Part<'a> {
     Text {
@@ -38,33 +39,33 @@ pub enum Part<'a> {
         cache_control: Option<Json<'a>>,
     },
     Image(Image<'a>),
-    /// Base64 sound; `format` as OpenAI names it (`wav`, `mp3`).
+    /// Base64 audio; `format` is OpenAI's name for it (`wav`, `mp3`).
     Audio {
         data: Cow<'a, str>,
         format: Cow<'a, str>,
     },
     File(File<'a>),
-    /// Thinking of an earlier turn. `signature` is the provider's seal on it; without one it can be shown
-    /// to other providers only as plain words, or not at all.
+    /// Reasoning from an earlier turn. `signature` is the provider's signature on it. Reasoning without a
+    /// signature can be sent to other providers only as plain text, or not at all.
     Reasoning {
         text: Cow<'a, str>,
         signature: Option<Cow<'a, str>>,
     },
-    /// Thinking only the provider can read.
+    /// Encrypted reasoning that only the provider can read.
     Redacted {
         data: Cow<'a, str>,
     },
     Refusal(Cow<'a, str>),
     ToolCall(ToolCall<'a>),
-    /// A kind we have no word for: the caller's JSON, and the `type` in it. A provider that speaks the
-    /// caller's dialect may take it as it is; others refuse it.
+    /// A kind the gateway does not model: the client's JSON and its `type`. A provider with the client's own
+    /// dialect may accept it unchanged; others refuse it.
     Other {
         kind: Cow<'a, str>,
         json: Json<'a>,
     },
 }
 
-/// A picture.
+/// An image.
 #[derive(Debug, Clone)]
 pub struct Image<'a> {
     pub source: Source<'a>,
@@ -81,33 +82,33 @@ pub struct File<'a> {
     pub cache_control: Option<Json<'a>>,
 }
 
-/// Where the bytes of an image or a file are.
+/// Where the bytes of an image or a file come from.
 #[derive(Debug, Clone)]
 pub enum Source<'a> {
-    /// `media_type` where the caller says it.
+    /// `media_type` is set only if the client gives it.
     Url { url: Cow<'a, str>, media_type: Option<Cow<'a, str>> },
-    /// Base64 (not decoded, not checked).
+    /// Base64, neither decoded nor checked here.
     Data { media_type: Cow<'a, str>, data: Cow<'a, str> },
     /// Plain text given as a document.
     Text(Cow<'a, str>),
-    /// A file the provider keeps.
+    /// The id of a file stored at the provider.
     Id(Cow<'a, str>),
 }
 
-/// A call the assistant made.
+/// A tool call made by the assistant.
 #[derive(Debug, Clone)]
 pub struct ToolCall<'a> {
     pub id: Cow<'a, str>,
     pub name: Cow<'a, str>,
-    /// JSON text, as the model wrote it: perhaps not valid. [`ToolCall::arguments`] has it valid.
+    /// JSON text as the model wrote it, possibly invalid. [`ToolCall::arguments`] returns only valid JSON.
     pub arguments: Cow<'a, str>,
-    /// A provider's seal on the call (Gemini's thought signature).
+    /// The provider's signature on the call (Gemini's thought signature).
     pub signature: Option<Cow<'a, str>>,
     pub cache_control: Option<Json<'a>>,
 }
 
 impl ToolCall<'_> {
-    /// The arguments as a JSON object; `{}` where the model wrote none, `None` where they are no object.
+    /// The arguments as a JSON object: `{}` if the model wrote none, `None` if they are not an object.
     pub fn arguments(&self) -> Option<Json<'_>> {
         match self.arguments.trim() {
             "" | "null" => Json::parse("{}"),
@@ -117,14 +118,15 @@ impl ToolCall<'_> {
 }
 
 impl<'a> Source<'a> {
-    /// A `data:` URL taken apart (`;base64` only), or the URL itself.
+    /// Splits a `data:` URL into media type and base64 data. Any other URL (also `data:` without `;base64`)
+    /// is kept as a URL.
     pub fn from_url(url: Cow<'a, str>) -> Self {
         let split = url.strip_prefix("data:").and_then(|rest| rest.split_once(','));
         let Some((metadata, _)) = split else { return Self::Url { url, media_type: None } };
         let Some(media) = metadata.strip_suffix(";base64") else {
             return Self::Url { url, media_type: None };
         };
-        // `data:image/png;charset=x;base64,`: parameters say nothing a provider would read.
+        // In `data:image/png;charset=x;base64,` no provider reads the parameters, so they are dropped.
         let media = media.split(';').next().unwrap_or_default();
         let (from, to) = ("data:".len(), "data:".len() + media.len());
         let at = "data:".len() + metadata.len() + 1;
@@ -140,7 +142,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// As one URL: `data:` for bytes. `None` for text and files the provider keeps.
+    /// As one URL; bytes become a `data:` URL. `None` for plain text and for files stored at the provider.
     pub fn to_url(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Url { url, .. } => Some(Cow::Borrowed(url)),
@@ -155,7 +157,7 @@ impl<'a> Message<'a> {
         Self { role, content, name: None, tool_call_id: None, is_error: false, cache_control: None }
     }
 
-    /// All text parts put together, as one.
+    /// The text of all text and refusal parts, concatenated.
     pub fn text(&self) -> Cow<'_, str> {
         let mut texts = self.content.iter().filter_map(|part| match part {
             Part::Text { text, .. } | Part::Refusal(text) => Some(text.as_ref()),

@@ -1,11 +1,12 @@
-//! A chat in nobody's dialect: what a caller asks ([`ChatRequest`]) and what an answer tells ([`Event`]).
+//! The neutral model of a chat: the request ([`ChatRequest`]) and the events of a response ([`Event`]).
 //!
-//! The hub of every translation. A caller's dialect reads a request into these words and writes events out
-//! of them; a provider writes the request and reads its answer into events. So a dialect and a provider
-//! never know each other. The names are those of OpenAI's chat completions, the most spoken of them all.
+//! Every translation goes through it. A client dialect parses its request into a `ChatRequest` and encodes
+//! events; a provider writes that request upstream and decodes its response into events. So dialects and
+//! providers do not depend on each other. Names follow OpenAI's chat completions, the most widely used
+//! dialect.
 //!
-//! Values stay as written wherever nobody judges them ([`Json`]): digits, key order and unknown members
-//! survive. Not here: any wire shape.
+//! Values the gateway does not interpret keep their text ([`Json`]): digits, key order and unknown members
+//! survive. No wire format is defined here.
 
 pub mod decoder;
 pub mod encoder;

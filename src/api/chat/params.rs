@@ -1,6 +1,6 @@
-//! The members of a request nobody has judged yet, by name, in the order they were written.
+//! Request members that nothing has interpreted yet, by name, in their original order.
 //!
-//! A provider takes out what it has a word for; [`crate::provider::outgoing`] settles what is left.
+//! A provider takes out those it supports; [`crate::provider::outgoing`] handles the rest.
 
 use super::json::Json;
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 pub struct Params<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
 impl<'a> Params<'a> {
-    /// Adds a member, or replaces the one of that name.
+    /// Adds a member, or replaces the one of the same name.
     pub fn set(&mut self, name: impl Into<Cow<'a, str>>, value: Json<'a>) {
         let name = name.into();
         match self.0.iter_mut().find(|(key, _)| *key == name) {
@@ -23,7 +23,7 @@ impl<'a> Params<'a> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// Takes a member out. A `null` is as good as absent.
+    /// Removes a member. `null` counts as absent.
     pub fn take(&mut self, name: &str) -> Option<Json<'a>> {
         let at = self.0.iter().position(|(key, _)| key == name)?;
         let (_, value) = self.0.remove(at);
@@ -34,8 +34,8 @@ impl<'a> Params<'a> {
         self.0.iter().map(|(name, value)| (name.as_ref(), value))
     }
 
-    /// Gives the members away, in order.
-    #[expect(clippy::should_implement_trait, reason = "an IntoIterator impl says no more")]
+    /// Consumes the list, in order.
+    #[expect(clippy::should_implement_trait, reason = "an IntoIterator impl would add nothing")]
     pub fn into_iter(self) -> impl Iterator<Item = (Cow<'a, str>, Json<'a>)> {
         self.0.into_iter()
     }

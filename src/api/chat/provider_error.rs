@@ -1,7 +1,7 @@
-//! A failure in a provider's own words: read from whatever it sent, told in the caller's dialect.
+//! A failure reported by a provider: read from any known error format, written in the client's dialect.
 //!
-//! Not [`Error`]: those are the gateway's failures, in our words. [`Fault::from`] tells one of those inside
-//! a stream.
+//! Not [`Error`], which is a failure of the gateway itself. [`ProviderError::from`] converts such an error
+//! so that it can be written into a stream.
 
 use super::json::Json;
 use crate::api::Dialect;
@@ -9,16 +9,16 @@ use crate::api::sse::write_event;
 use crate::error::{Error, Kind};
 use serde::{Deserialize, Serialize};
 
-/// The longest message we repeat, bytes.
+/// Longest message passed on to the client, in bytes.
 const MAX_MESSAGE: usize = 8 << 10;
 
-/// What a provider said went wrong.
+/// A failure reported by a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderError {
-    /// HTTP status: the provider's, or the one its words mean when they came with a 200.
+    /// HTTP status: the provider's, or the one that matches its error when the error came with a 200.
     pub status: u16,
     pub message: String,
-    /// The provider's type of error, as it calls it: `overloaded_error`, `RESOURCE_EXHAUSTED`.
+    /// The provider's error type, in its own spelling: `overloaded_error`, `RESOURCE_EXHAUSTED`.
     pub kind: Option<String>,
     pub code: Option<String>,
     pub param: Option<String>,
@@ -34,17 +34,18 @@ impl ProviderError {
         self
     }
 
-    /// The failure of an answer that cannot be read: 502.
+    /// The error for a response that cannot be decoded: 502.
     pub fn unreadable(what: &str) -> Self {
-        // What it says may quote a sentence.
+        // `what` may end with a quoted sentence; avoid a double full stop.
         let what = what.trim_end_matches('.');
         let message = format!("The provider's answer cannot be read: {what}.");
         Self { code: Some(Kind::InvalidResponse.row().code.to_owned()), ..Self::new(502, message) }
             .with_kind("upstream_error")
     }
 
-    /// Reads a failing answer's body in any of the shapes providers use: `{"error":{..}}`, `{"error":".."}`,
-    /// `{"message":..}`, `{"detail":..}`, a list of one of them, a page of HTML, plain text, nothing.
+    /// Reads the body of an error response in any of the formats providers use: `{"error":{..}}`,
+    /// `{"error":".."}`, `{"message":..}`, `{"detail":..}`, a list of one of these, an HTML page, plain
+    /// text, or nothing.
     pub fn read(status: u16, body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let mut error = Self::new(status, "");
@@ -59,7 +60,7 @@ impl ProviderError {
         error
     }
 
-    /// Takes over what the JSON of an error says.
+    /// Fills in the fields from the JSON of an error.
     fn take(&mut self, json: &Json<'_>) {
         if let Some(list) = json.read::<Vec<Json<'_>>>() {
             if let Some(first) = list.first() {
@@ -86,7 +87,7 @@ impl ProviderError {
                 None => {}
             }
         }
-        // Cloudflare: a list of errors, each with a message.
+        // Cloudflare sends a list of errors, each with a message.
         if let Some(errors) = fields.errors.as_ref().filter(|errors| self.message == errors.get()) {
             self.take_listed(errors);
         }
@@ -95,7 +96,8 @@ impl ProviderError {
         self.kind = self.kind.take().or(scalar(&fields.status).filter(|_| fields.error.is_none())).or(kind);
         self.code = self.code.take().or(scalar(&fields.code));
         self.param = self.param.take().or(scalar(&fields.param));
-        // What OpenRouter's upstream said is worth more than its own "Provider returned error".
+        // OpenRouter's own message is only "Provider returned error"; the useful one, from its upstream, is
+        // in `raw`.
         if let Some(raw) = fields.metadata.as_ref().and_then(|metadata| metadata.read::<Metadata<'_>>())
             && let Some(raw) = raw.raw.as_ref().and_then(Json::text)
         {
@@ -103,7 +105,7 @@ impl ProviderError {
         }
     }
 
-    /// Takes over the first of several errors, where it has a message.
+    /// Uses the first of several errors if it has a message.
     fn take_listed(&mut self, errors: &Json<'_>) {
         let mut first = Self::new(self.status, "");
         if errors.read::<Vec<Json<'_>>>().is_some() {
@@ -114,7 +116,7 @@ impl ProviderError {
         }
     }
 
-    /// `error.type` for callers of OpenAI's dialects: the provider's word, or what the status means.
+    /// `error.type` in OpenAI's dialects: the provider's type, or one that follows from the status.
     pub fn openai_kind(&self) -> &str {
         let by_status = match self.status {
             401 => "authentication_error",
@@ -126,7 +128,7 @@ impl ProviderError {
         self.kind.as_deref().unwrap_or(by_status)
     }
 
-    /// `error.type` for callers of Anthropic's dialect: always one of its published list.
+    /// `error.type` in Anthropic's dialect: always a value of its published list.
     pub fn anthropic_kind(&self) -> &str {
         const PUBLISHED: [&str; 10] = [
             "invalid_request_error",
@@ -157,7 +159,7 @@ impl ProviderError {
         }
     }
 
-    /// The JSON body of the failure in the caller's dialect.
+    /// The JSON error body in the client's dialect.
     pub fn body(&self, dialect: Dialect, provider: Option<&str>, trace_id: Option<&str>) -> Vec<u8> {
         match dialect {
             Dialect::OpenAi | Dialect::Responses => {
@@ -177,8 +179,8 @@ impl ProviderError {
         }
     }
 
-    /// The event that ends a broken stream; `events` is how many the caller has been sent (the Responses API
-    /// numbers them from 0).
+    /// Writes the event that ends a broken stream. `events` is the number of events already sent to the
+    /// client, because the Responses API numbers them from 0.
     pub fn event(&self, dialect: Dialect, provider: Option<&str>, events: u64, out: &mut Vec<u8>) {
         match dialect {
             Dialect::OpenAi => write_event(out, None, &self.body(dialect, provider, None)),
@@ -217,13 +219,13 @@ impl From<&Error> for ProviderError {
     }
 }
 
-/// Members of an error object, whoever wrote it.
+/// The members of an error object, over all providers' formats.
 #[derive(Deserialize)]
 struct ErrorFields<'a> {
     #[serde(borrow)]
     error: Option<Json<'a>>,
     message: Option<Json<'a>>,
-    /// Bedrock now and then.
+    /// Sent by Bedrock in some cases.
     #[serde(rename = "Message")]
     message_upper: Option<Json<'a>>,
     detail: Option<Json<'a>>,
@@ -231,7 +233,7 @@ struct ErrorFields<'a> {
     errors: Option<Json<'a>>,
     #[serde(rename = "type")]
     kind: Option<Json<'a>>,
-    /// Google's word for the type.
+    /// Google's name for the type.
     status: Option<Json<'a>>,
     code: Option<Json<'a>>,
     param: Option<Json<'a>>,
@@ -244,7 +246,7 @@ struct Metadata<'a> {
     raw: Option<Json<'a>>,
 }
 
-/// A word or a number as text; nothing else.
+/// A non-empty JSON string, or a number, as text; `None` for anything else.
 fn scalar_text(json: &Json<'_>) -> Option<String> {
     match json.text() {
         Some(text) => Some(text.into_owned()).filter(|text| !text.is_empty()),
@@ -254,7 +256,7 @@ fn scalar_text(json: &Json<'_>) -> Option<String> {
     }
 }
 
-/// What a page or plain text says: tags taken off, white space put together.
+/// The text of an HTML page or plain text, without tags and with white space collapsed.
 fn strip_tags(text: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
@@ -312,8 +314,9 @@ struct AnthropicError<'a> {
     message: &'a str,
 }
 
-/// The failure twice: OpenAI's description has it flat, its API sends it in `error`, and its SDKs only raise
-/// an error for the latter (to the flat one the Node SDK's stream helper answers with a finished response).
+/// Carries the failure twice. OpenAI's specification has the members at the top level, its API sends them in
+/// `error`, and its SDKs raise an error only for the latter (given only the flat form, the Node SDK's stream
+/// helper returns a finished response).
 #[derive(Serialize)]
 struct ResponsesEvent<'a> {
     #[serde(rename = "type")]

@@ -1,36 +1,36 @@
-//! An answer put together from its events: what whole answers are written from.
+//! A response assembled from its events. Encoders write whole (not streamed) responses from it.
 
 use super::event::{Event, Finish};
 use crate::api::usage::Usage;
 
-/// A whole answer.
+/// A whole response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChatResponse {
     pub id: Option<String>,
     pub model: Option<String>,
     /// Unix seconds.
     pub created: Option<u64>,
-    /// By choice index.
+    /// Indexed by choice.
     pub choices: Vec<Choice>,
     pub usage: Option<Usage>,
     /// Name and JSON text.
     pub members: Vec<(String, String)>,
 }
 
-/// One of the answers asked for with `n`.
+/// One of the choices requested with `n`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choice {
-    /// In the order they were told.
+    /// In the order of their events.
     pub parts: Vec<ContentPart>,
-    /// OpenAI's annotations, JSON texts.
+    /// OpenAI's annotations, each as JSON text.
     pub annotations: Vec<String>,
-    /// OpenAI's `logprobs` objects as they came, JSON texts; of a whole answer there is one.
+    /// OpenAI's `logprobs` objects, unchanged JSON texts; a response that was not streamed has one.
     pub logprobs: Vec<String>,
-    /// Why it stopped, and the provider's own word for it.
+    /// Why the choice ended, and the provider's own finish reason.
     pub finish: Option<(Finish, String)>,
 }
 
-/// A stretch of one kind.
+/// A stretch of content of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContentPart {
     Text(String),
@@ -55,11 +55,11 @@ pub enum ContentPart {
     Block(String),
 }
 
-/// More choices than anyone asks for: what claims to be one beyond is left out.
+/// More choices than any request has. Events of a choice beyond this are dropped.
 const MAX_CHOICES: u32 = 128;
 
 impl ChatResponse {
-    /// Takes one event in. `Error` and `End` say nothing that would be kept.
+    /// Adds one event. `Error` and `End` are ignored.
     pub fn apply(&mut self, event: &Event<'_>) {
         match *event {
             Event::Start(start) => {
@@ -141,7 +141,8 @@ impl Choice {
         }
     }
 
-    /// A signature belongs to the thinking just told; one without any stands for thinking kept back.
+    /// Attaches a signature to the reasoning just before it. Without such reasoning it stands alone, for
+    /// reasoning the provider did not show.
     fn attach_signature(&mut self, fragment: &str) {
         match self.parts.last_mut() {
             Some(ContentPart::Reasoning { signature: Some(signature), .. }) => signature.push_str(fragment),
@@ -162,7 +163,7 @@ impl Choice {
         }
     }
 
-    /// All text put together; `None` when none was told.
+    /// All text, concatenated; `None` if there was none.
     pub fn text(&self) -> Option<String> {
         concat(self.parts.iter().filter_map(|part| match part {
             ContentPart::Text(text) => Some(text.as_str()),

@@ -1,13 +1,13 @@
-//! A JSON string, borrowed from its text where it has no escapes.
+//! A JSON string that borrows from its source if it contains no escapes.
 //!
-//! serde borrows a `Cow` only where it stands alone; inside an `Option` or a list it would be copied.
+//! The newtype is needed because serde borrows a bare `Cow` only; in an `Option` or a list it would copy.
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// See the file's own words.
+/// A JSON string, borrowed where possible.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Text<'a>(pub Cow<'a, str>);
 

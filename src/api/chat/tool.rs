@@ -1,4 +1,4 @@
-//! The tools a caller offers, and which of them the model may or must use.
+//! The tools a client offers, and which of them the model may or must use.
 
 use super::json::Json;
 use super::params::Params;
@@ -10,26 +10,26 @@ pub enum Tool<'a> {
     Function {
         name: Cow<'a, str>,
         description: Option<Cow<'a, str>>,
-        /// JSON schema, as written; absent means no arguments.
+        /// JSON schema, unchanged; absent means no arguments.
         parameters: Option<Json<'a>>,
         strict: Option<bool>,
         cache_control: Option<Json<'a>>,
-        /// Further members, beside `function` or in it.
+        /// Further members, inside `function` or next to it.
         rest: Params<'a>,
     },
-    /// A tool of the provider's own, or a kind we have no word for: the caller's JSON.
+    /// A built-in tool of the provider, or a kind the gateway does not model: the client's JSON.
     Other { kind: Cow<'a, str>, json: Json<'a> },
 }
 
-/// Which tool must be used.
+/// Which tool the model may or must use.
 #[derive(Debug, Clone)]
 pub enum ToolChoice<'a> {
     Auto,
     None,
-    /// Any, but one of them.
+    /// Any tool, but at least one.
     Required,
     Function(Cow<'a, str>),
-    /// One or any of a few: `required` says whether it must be one.
+    /// One of a few tools; `required` says whether one must be used.
     Allowed {
         names: Vec<Cow<'a, str>>,
         required: bool,
