@@ -1,8 +1,8 @@
-//! OpenAI's legacy completions, for providers that only chat: the prompt is a user's message, the answer's
-//! text is the completion.
+//! OpenAI's legacy completions, for providers that only have chat: the prompt becomes a user message, and
+//! the text of the response is the completion.
 //!
-//! What a chat cannot do is refused: several prompts at once, `echo`, `suffix`, `best_of` and token lists.
-//! What has no place in a completion (tool calls, thinking) is not told.
+//! What chat cannot do is refused: several prompts at once, `echo`, `suffix`, `best_of` and token lists.
+//! Content that a completion has no member for (tool calls, reasoning) is dropped.
 
 use super::Dialect;
 use super::body::Body;
@@ -17,7 +17,7 @@ use crate::error::Error;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// Reads the body of a completion.
+/// Parses the body of a completion request.
 ///
 /// # Errors
 /// 400 that names the `param`.
@@ -76,7 +76,7 @@ fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
     Ok(list.into_iter().map(|text| text.0).collect())
 }
 
-/// A writer for one answer.
+/// The encoder for one response.
 pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     match streamed {
         true => Box::new(Stream {
@@ -110,7 +110,7 @@ struct ChoiceOut<'a> {
     finish_reason: Option<&'static str>,
 }
 
-/// A completion's words for why it stopped have no tool calls.
+/// The finish reason as a completion has it: there is none for tool calls.
 fn finish_reason(finish: Finish) -> &'static str {
     match finish {
         Finish::ToolCalls => Finish::Stop.as_str(),

@@ -1,9 +1,9 @@
-//! OpenAI's chat completions: the dialect most callers speak, read into [`super::chat`] and written from it.
+//! OpenAI's chat completions, the dialect most clients use: parsed into [`super::chat`] and encoded from it.
 //!
-//! Beyond the standard, always: `reasoning_content` and `images` (there is no standard word for either, and
-//! leaving them out would lose a part of the answer) and `provider`. With `strict_std_compliance: false`
-//! also `content_blocks` (thinking with its signature, in order), `native_finish_reason`, the signatures of
-//! tool calls and the provider's own members.
+//! Always written in addition to the standard: `provider`, and `reasoning_content` and `images` (the
+//! standard has no member for either, and omitting them would lose content). If `strict_std_compliance` is
+//! `false` also `content_blocks` (reasoning with its signature, in order), `native_finish_reason`, the
+//! signatures of tool calls and the provider's own members.
 
 mod request;
 mod stream;
@@ -15,7 +15,7 @@ pub(super) use usage::UsageOut;
 
 use super::chat::{EncodeContext, Encoder};
 
-/// A writer for one answer.
+/// The encoder for one response.
 pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     match streamed {
         true => Box::new(stream::Stream::new(context)),
@@ -23,7 +23,7 @@ pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     }
 }
 
-/// Whether a further member of an answer is the standard's own.
+/// Whether a further member of a response belongs to the standard.
 fn is_standard(name: &str, json: &str) -> bool {
     match name {
         "system_fingerprint" => true,

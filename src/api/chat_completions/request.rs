@@ -1,7 +1,7 @@
-//! `POST /v1/chat/completions`: the body read into a [`ChatRequest`].
+//! `POST /v1/chat/completions`: the body parsed into a [`ChatRequest`].
 //!
-//! Takes the standard's members and the extensions this gateway's callers use with it: `cache_control` on
-//! parts and tools, `thinking`, `content_blocks`, `reasoning_content` and thought signatures of earlier turns.
+//! Accepts the standard's members and the extensions this gateway's clients use: `cache_control` on parts
+//! and tools, `thinking`, `content_blocks`, `reasoning_content` and thought signatures of earlier turns.
 
 use crate::api::body::Body;
 use crate::api::chat::{
@@ -12,7 +12,7 @@ use crate::error::Error;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// Reads the body of a chat completion.
+/// Parses the body of a chat completion request.
 ///
 /// # Errors
 /// 400 that names the `param`.
@@ -42,7 +42,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     Ok(request)
 }
 
-/// Reads `text` as `T`.
+/// Deserializes `text` as `T`.
 fn parse<'a, T: Deserialize<'a>>(text: &'a str, param: &str, expected: &str) -> Result<T, Error> {
     serde_json::from_str(text)
         .map_err(|_| Error::invalid_request(param, format!("{param} must be {expected}.")))
@@ -79,7 +79,7 @@ struct MessageIn<'a> {
     tool_call_id: Option<Text<'a>>,
     refusal: Option<Text<'a>>,
     reasoning_content: Option<Text<'a>>,
-    /// OpenRouter's and Groq's word for it.
+    /// OpenRouter's and Groq's name for `reasoning_content`.
     reasoning: Option<Json<'a>>,
     content_blocks: Option<Json<'a>>,
     cache_control: Option<Json<'a>>,
@@ -131,14 +131,14 @@ fn message<'a>(text: &'a str, at: &str) -> Result<Message<'a>, Error> {
     Ok(message)
 }
 
-/// Reads borrowed JSON again, keeping what it borrows from.
+/// Deserializes borrowed JSON as `T`, which borrows from the same source.
 fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str) -> Result<T, Error> {
     let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
     parse(text, at, "of another type")
 }
 
-/// Thinking told in words only, as this gateway and others hand it out; `content_blocks` have it with its
-/// signature and win.
+/// Reasoning given as text only, as this and other gateways return it. `content_blocks` take precedence
+/// because they have it with its signature.
 fn earlier_thinking<'a>(input: &MessageIn<'a>, content: &mut Vec<Part<'a>>) {
     if input.content_blocks.as_ref().is_some_and(|blocks| !blocks.is_null()) {
         return;
@@ -164,8 +164,8 @@ struct BlockIn<'a> {
     cache_control: Option<Json<'a>>,
 }
 
-/// `content_blocks` of an earlier answer, in its order: true when they hold the text too, so that `content`
-/// would only repeat it. Tool calls come from `tool_calls`.
+/// Adds the `content_blocks` of an earlier response, in order. Returns true if they contain the text as
+/// well, so that `content` would only repeat it. Tool calls are read from `tool_calls`.
 fn blocks<'a>(input: &MessageIn<'a>, content: &mut Vec<Part<'a>>) -> bool {
     let Some(text) = input.content_blocks.as_ref().and_then(Json::source) else { return false };
     let Ok(list) = serde_json::from_str::<Vec<Json<'a>>>(text) else { return false };
@@ -195,8 +195,8 @@ fn blocks<'a>(input: &MessageIn<'a>, content: &mut Vec<Part<'a>>) -> bool {
     has_text || empty
 }
 
-/// The words of a thinking part: a string, or the list of text parts that Mistral makes of them
-/// (<https://docs.mistral.ai/capabilities/reasoning/>). `None` where it is neither.
+/// The text of a `thinking` part: a string, or Mistral's list of text parts
+/// (<https://docs.mistral.ai/capabilities/reasoning/>). `None` if it is neither.
 fn thinking_text<'a>(thinking: Option<&Json<'a>>) -> Option<Cow<'a, str>> {
     #[derive(Deserialize)]
     struct TextPartIn<'a> {
@@ -233,7 +233,7 @@ struct ImageIn<'a> {
     #[serde(borrow)]
     url: Option<Text<'a>>,
     detail: Option<Text<'a>>,
-    /// The reference's extension for URLs that do not tell.
+    /// An extension of the reference gateway, for URLs that do not show their media type.
     mime_type: Option<Text<'a>>,
 }
 
@@ -281,7 +281,7 @@ fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
         "image_url" => {
             let at = format!("{at}.image_url");
             let json = input.image_url.ok_or_else(|| missing(&at))?;
-            // Some callers write the URL without the object around it.
+            // Some clients write the URL without the object around it.
             let image = match json.source().and_then(parse_string) {
                 Some(url) => ImageIn { url: Some(Text(url)), detail: None, mime_type: None },
                 None => reread(&json, &at)?,
@@ -320,7 +320,7 @@ fn file<'a>(input: FileIn<'a>, at: &str, cache_control: Option<Json<'a>>) -> Res
     let media = input.mime_type.map(|text| text.0);
     let source = match (input.file_data, input.file_url, input.file_id) {
         (Some(data), _, _) => match (Source::from_url(data.0), media) {
-            // Bare base64: a PDF unless told otherwise (reference 12.4).
+            // Bare base64 is a PDF unless `mime_type` says otherwise (reference 12.4).
             (Source::Url { url, .. }, media) => {
                 Source::Data { media_type: media.unwrap_or(Cow::Borrowed("application/pdf")), data: url }
             }
@@ -346,7 +346,7 @@ struct CallIn<'a> {
     id: Option<Text<'a>>,
     function: Option<FunctionIn<'a>>,
     custom: Option<CustomIn<'a>>,
-    /// Google's compatible endpoint hands the thought signature out here.
+    /// Google's OpenAI-compatible endpoint returns the thought signature here.
     extra_content: Option<Extra<'a>>,
     cache_control: Option<Json<'a>>,
 }
@@ -387,7 +387,7 @@ impl<'a> FunctionIn<'a> {
     ) -> ToolCall<'a> {
         let arguments = self.arguments.and_then(|json| {
             let text = json.source()?;
-            // A string as the standard has it; some callers send the object itself.
+            // A string by the standard; some clients send the object itself.
             Some(parse_string(text).unwrap_or(Cow::Borrowed(text)))
         });
         ToolCall {
@@ -423,7 +423,7 @@ fn tool_calls<'a>(calls: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Resul
     Ok(())
 }
 
-/// A custom tool takes text; as arguments of a function it is one member.
+/// A custom tool takes plain text; as the arguments of a function it becomes one member, `input`.
 fn custom_input(input: &str) -> String {
     serde_json::json!({ "input": input }).to_string()
 }

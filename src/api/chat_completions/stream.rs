@@ -1,7 +1,7 @@
 //! A streamed chat completion: events in, chunks out.
 //!
-//! The finish is held back until the answer closes: some providers tell their usage only after it, and a
-//! finish that was sent could not be taken back if the stream broke.
+//! The finish chunk is held back until `close`: some providers send their usage only after the finish
+//! reason, and a finish that was already sent could not be withdrawn if the stream broke.
 
 use super::is_standard;
 use super::usage::UsageOut;
@@ -11,11 +11,12 @@ use crate::api::usage::Usage;
 use serde::Serialize;
 use std::io::Write;
 
-/// Writes one stream.
+/// Encodes one stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     context: EncodeContext,
-    /// Everything of a chunk up to the index of its choice: the same in each.
+    /// The part of each chunk before the choice's index, the same in every chunk: `data:
+    /// {"id":..,"choices":[`.
     chunk_prefix: Vec<u8>,
     choices: Vec<ChoiceState>,
     usage: Option<Usage>,
@@ -24,17 +25,17 @@ pub(super) struct Stream {
     events: u64,
 }
 
-/// One choice so far.
+/// The state of one choice.
 #[derive(Debug, Default)]
 struct ChoiceState {
     started: bool,
     finish: Option<(Finish, String)>,
-    /// Content blocks begun, for callers that asked for more than the standard.
+    /// Number of content blocks started, for clients that allow more than the standard.
     blocks: u32,
     open: OpenBlock,
 }
 
-/// The kind of content block under way.
+/// The kind of the current content block.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum OpenBlock {
     #[default]
@@ -43,7 +44,7 @@ enum OpenBlock {
     Thinking,
 }
 
-/// More choices than anyone asks for.
+/// More choices than any request has.
 const MAX_CHOICES: usize = 128;
 
 #[derive(Serialize)]
@@ -67,7 +68,7 @@ impl Stream {
         }
     }
 
-    /// Fixes id, model and time: by what the provider tells at the start, or else by what we know.
+    /// Fixes id, model and time for the whole stream: the provider's values from the start, or else our own.
     fn ensure_prefix(&mut self, id: Option<&str>, model: Option<&str>, created: Option<u64>) {
         if !self.chunk_prefix.is_empty() {
             return;
@@ -101,7 +102,7 @@ impl Stream {
         out.extend_from_slice(b"},\"finish_reason\":null}]}\n\n");
     }
 
-    /// The first chunk of a choice says who speaks.
+    /// The first chunk of a choice carries the role.
     fn open_choice(&mut self, choice: u32, out: &mut Vec<u8>) {
         self.ensure_prefix(None, None, None);
         if std::mem::replace(&mut self.choice_state(choice).started, true) {
@@ -115,11 +116,12 @@ impl Stream {
         if self.choices.len() <= at {
             self.choices.resize_with(at + 1, ChoiceState::default);
         }
-        #[expect(clippy::indexing_slicing, reason = "made just above")]
+        #[expect(clippy::indexing_slicing, reason = "the vector has this index by now")]
         &mut self.choices[at]
     }
 
-    /// The index of the content block that `kind` goes to: a new one when another kind was under way.
+    /// The index of the content block for content of this `kind`: a new block if the current one is of
+    /// another kind.
     fn block(&mut self, choice: u32, kind: OpenBlock) -> u32 {
         let state = self.choice_state(choice);
         if state.open != kind || kind == OpenBlock::None {
@@ -129,7 +131,7 @@ impl Stream {
         state.blocks.saturating_sub(1)
     }
 
-    /// One delta of text under `name`, and beside it the same as a content block where that is wanted.
+    /// One delta of text under `name`; unless strict, the same chunk also carries it as a content block.
     fn text_delta(&mut self, choice: u32, name: &str, text: &str, kind: OpenBlock, out: &mut Vec<u8>) {
         let block = match self.context.strict {
             true => None,
@@ -146,7 +148,7 @@ impl Stream {
         });
     }
 
-    /// A content block that has no standard word: told only where more than the standard is wanted.
+    /// A content block that the standard has no member for: written only unless strict.
     fn block_only(
         &mut self,
         choice: u32,
@@ -261,7 +263,7 @@ impl Encoder for Stream {
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Member { name, json } => {
                 if !self.context.strict || is_standard(name, json) {
-                    // A second answer that goes on with the first one tells it once more.
+                    // The second response of a resumed stream sends the member again.
                     match self.members.iter_mut().find(|(key, _)| key == name) {
                         Some((_, old)) => json.clone_into(old),
                         None => self.members.push((name.to_owned(), json.to_owned())),
@@ -278,7 +280,7 @@ impl Encoder for Stream {
         for choice in 0..self.choices.len() {
             let with_usage = !self.context.include_usage && choice == last;
             let usage = self.usage.filter(|_| with_usage);
-            // Fewer than MOST_CHOICES: it fits.
+            // Fewer than `MAX_CHOICES`: it fits.
             self.finish_choice(u32::try_from(choice).unwrap_or(0), out, usage);
         }
         if let (true, Some(usage)) = (self.context.include_usage, self.usage) {
@@ -312,7 +314,7 @@ fn object(out: &mut Vec<u8>, name: &str, text: &str) {
     out.push(b'}');
 }
 
-/// A picture as OpenRouter and LiteLLM tell it; sound as OpenAI does.
+/// An image as OpenRouter and LiteLLM send it; audio as OpenAI does.
 fn media(out: &mut Vec<u8>, media_type: &str, data: &str) {
     if media_type.starts_with("audio/") {
         out.extend_from_slice(br#""audio":{"#);
@@ -321,7 +323,7 @@ fn media(out: &mut Vec<u8>, media_type: &str, data: &str) {
         return;
     }
     out.extend_from_slice(br#""images":[{"type":"image_url","image_url":{"url":""#);
-    // Base64 and media types need no escapes; what a provider makes of them might.
+    // Valid base64 and media types need no escapes, but a provider may send something else.
     let plain = |text: &str| !text.bytes().any(|byte| byte == b'"' || byte == b'\\' || byte < 0x20);
     if plain(media_type) && plain(data) {
         let _ = write!(out, "data:{media_type};base64,{data}");

@@ -1,4 +1,4 @@
-//! What the writers make of events, and what the reader makes of bodies.
+//! Tests of the encoders (events to bytes) and of parsing request bodies.
 
 use super::*;
 use crate::api::body::Body;
@@ -11,7 +11,7 @@ fn context(strict: bool, include_usage: bool) -> EncodeContext {
     EncodeContext {
         id: "7".into(),
         created: 5,
-        model: "asked".into(),
+        model: "requested".into(),
         provider: "anthropic",
         strict,
         include_usage,
@@ -161,7 +161,7 @@ fn a_body_is_read_with_its_digits_and_its_order() {
     );
 }
 
-/// Mistral's reasoning models put a list into `thinking`, and callers send back what they got.
+/// Mistral's reasoning models return a list in `thinking`, and clients send it back unchanged.
 #[test]
 fn thinking_is_read_as_a_string_and_as_a_list() {
     let reasoning = |thinking: &str| {

@@ -1,9 +1,9 @@
-//! The `usage` object of chat completions, written.
+//! The `usage` object of chat completions.
 
 use crate::api::usage::Usage;
 use serde::Serialize;
 
-/// See the file's own words. The details always stand: who reads them need not ask whether they are there.
+/// The `usage` object. The two details objects are always written, so that clients need not check for them.
 #[derive(Debug, Serialize)]
 pub(in crate::api) struct UsageOut {
     prompt_tokens: u64,
@@ -11,7 +11,8 @@ pub(in crate::api) struct UsageOut {
     total_tokens: u64,
     prompt_tokens_details: PromptDetails,
     completion_tokens_details: CompletionDetails,
-    /// The two figures under Anthropic's names, as the reference tells them: only when there are any.
+    /// The two cache counts again under Anthropic's names, as the reference gateway writes them; omitted
+    /// when zero.
     #[serde(skip_serializing_if = "is_zero")]
     cache_read_input_tokens: u64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -21,7 +22,7 @@ pub(in crate::api) struct UsageOut {
 #[derive(Debug, Serialize)]
 struct PromptDetails {
     cached_tokens: u64,
-    /// OpenRouter's word; OpenAI has none.
+    /// OpenRouter's name; OpenAI has no such member.
     #[serde(skip_serializing_if = "is_zero")]
     cache_write_tokens: u64,
     audio_tokens: u64,
@@ -35,7 +36,7 @@ struct CompletionDetails {
     rejected_prediction_tokens: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

@@ -1,4 +1,4 @@
-//! A whole chat completion: events collected, one JSON body written at the end.
+//! A whole chat completion: collects the events and writes one JSON body at the end.
 
 use super::is_standard;
 use super::usage::UsageOut;
@@ -8,7 +8,7 @@ use crate::api::chat::{ChatResponse, EncodeContext, Encoder, Event, Finish, Json
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// Writes one answer.
+/// Encodes one whole response.
 #[derive(Debug)]
 pub(super) struct Whole {
     context: EncodeContext,
@@ -225,7 +225,7 @@ impl ImageOut {
 impl<'a> AudioOut<'a> {
     fn from_part(part: &'a ContentPart) -> Option<Self> {
         let ContentPart::Media { media_type, data } = part else { return None };
-        // An id names sound the provider keeps for a later turn: none does here.
+        // The id refers to audio stored at the provider for later requests; no provider here stores any.
         media_type.starts_with("audio/").then_some(Self { id: "", data, expires_at: 0, transcript: "" })
     }
 }
@@ -246,7 +246,7 @@ impl<'a> BlockOut<'a> {
     }
 }
 
-/// One object as it came, or several put together as one.
+/// A single object unchanged, or several merged into one.
 fn logprobs(objects: &[String]) -> Option<Json<'_>> {
     let [first, .., _] = objects else { return objects.first().and_then(|json| Json::parse(json)) };
     let mut content: Vec<Json<'_>> = Vec::new();
