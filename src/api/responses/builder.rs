@@ -1,4 +1,4 @@
-//! One answer on its way to a response: what is known of it so far.
+//! The state of one response while its events arrive.
 
 use super::output::{Output, StepSink};
 use super::request::wants_logprobs;
@@ -12,9 +12,9 @@ pub(super) struct ResponseBuilder {
     output: Output,
     finish: Option<Finish>,
     usage: Option<Usage>,
-    /// What the provider tells beside: name and JSON text.
+    /// Further members of the provider's response: name and JSON text.
     members: Vec<(String, String)>,
-    /// `strict_std_compliance`: members the API does not have are left out.
+    /// `strict_std_compliance`: members the API does not have are dropped.
     strict: bool,
 }
 
@@ -31,7 +31,7 @@ impl ResponseBuilder {
         }
     }
 
-    /// Takes one event in.
+    /// Adds one event.
     pub fn apply(&mut self, event: &Event<'_>, sink: StepSink<'_>) {
         match *event {
             Event::Start(start) => self.envelope.apply_start(start),
@@ -50,12 +50,12 @@ impl ResponseBuilder {
         }
     }
 
-    /// The answer is over.
+    /// The response has ended.
     pub fn finish(&mut self, sink: StepSink<'_>) {
         self.output.finish(self.incomplete_reason().is_some(), sink);
     }
 
-    /// Why the answer is not whole.
+    /// The `incomplete_details.reason`, if the response was cut off.
     pub fn incomplete_reason(&self) -> Option<&'static str> {
         match self.finish? {
             Finish::Length => Some("max_output_tokens"),
@@ -64,7 +64,7 @@ impl ResponseBuilder {
         }
     }
 
-    /// The response before anything of it was told.
+    /// The response as it is before its first content.
     pub fn initial_response(&self) -> Response<'_> {
         Response {
             envelope: &self.envelope,

@@ -1,13 +1,13 @@
-//! Small things a chat answer writes otherwise than a response: annotations, logprobs, a web search.
+//! Conversion of chat annotations, logprobs and web searches, which the Responses API writes differently.
 
 use crate::api::chat::{Json, Text};
 use serde::{Deserialize, Serialize};
 
-/// The kinds of annotations the API has; clients refuse others.
+/// The annotation types the API has; clients reject others.
 const ANNOTATIONS: [&str; 4] = ["url_citation", "file_citation", "container_file_citation", "file_path"];
 
-/// An annotation of a chat (`{"type":"url_citation","url_citation":{..}}`) made flat. `None` where the API
-/// has none like it.
+/// A chat annotation (`{"type":"url_citation","url_citation":{..}}`) in the flat form of the API. `None` if
+/// the API has no such type.
 pub(super) fn annotation(json: &str) -> Option<Json<'static>> {
     let outer = Json::members(json)?;
     let kind = outer.iter().find(|(name, _)| name == "type")?.1.text()?.into_owned();
@@ -24,7 +24,7 @@ pub(super) fn annotation(json: &str) -> Option<Json<'static>> {
     let has = |name: &str| inner.iter().any(|(key, value)| key == name && !value.is_null());
     if kind == "url_citation" {
         let url = inner.iter().find(|(name, _)| name == "url")?.1.clone();
-        // Some providers say only where it is from, not to which words it belongs.
+        // Some providers give only the source, not the range of text it belongs to.
         for (name, default) in
             [("start_index", Json::from_value(&0)), ("end_index", Json::from_value(&0)), ("title", url)]
         {
@@ -39,7 +39,7 @@ pub(super) fn annotation(json: &str) -> Option<Json<'static>> {
     object.finish()
 }
 
-/// A JSON object being written.
+/// Writes a JSON object.
 #[derive(Default)]
 struct ObjectWriter(String);
 
@@ -90,7 +90,7 @@ struct TokenOut<'a> {
     top_logprobs: Option<Vec<TokenOut<'a>>>,
 }
 
-/// The tokens of a chat's `logprobs` object. `bytes` may be missing there, here they must not.
+/// The tokens of a chat's `logprobs` object. There `bytes` is optional, in this API it is required.
 pub(super) fn logprobs(json: &str) -> Vec<Json<'static>> {
     let Ok(LogprobsIn { content: Some(tokens) }) = serde_json::from_str(json) else { return Vec::new() };
     let each = tokens.iter().map(|entry: &TokenIn<'_>| {
@@ -111,7 +111,7 @@ fn token<'a>(
     TokenOut { token, bytes, logprob, top_logprobs }
 }
 
-/// What was searched for, when an Anthropic content block is a web search.
+/// The query, if an Anthropic content block is a web search.
 pub(super) fn search(json: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Block<'a> {

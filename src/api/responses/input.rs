@@ -1,7 +1,12 @@
-//! The items of a request's input, read into messages.
+//! The items of a request's input, parsed into messages.
 //!
-//! Consecutive items of the assistant's (thinking, words, calls) are one message, in their order: so a seal
-//! on thinking stands before the calls it belongs to.
+//! Consecutive items of the assistant (reasoning, text, calls) become one message, in their order, so that
+//! signed reasoning stays in front of the calls it belongs to:
+//!
+//! ```text
+//! reasoning "hm", function_call f     assistant: [Reasoning "hm", ToolCall f]
+//! function_call_output                tool: [Text]
+//! ```
 
 use super::reasoning_token::ReasoningToken;
 use super::request::{INSTEAD, missing, parse, parse_string, reread, source, system, tools};
@@ -14,13 +19,13 @@ use std::borrow::Cow;
 #[derive(Debug, Default)]
 pub(super) struct Input<'a> {
     messages: Vec<Message<'a>>,
-    /// Tools that came up on the way.
+    /// Tools listed by items of the input.
     tools: Vec<Tool<'a>>,
     /// The signature of the next call.
     call_signature: Option<Cow<'a, str>>,
 }
 
-/// All kinds of items in one: every member is some kind's.
+/// The members of all kinds of items in one struct.
 #[derive(Deserialize)]
 struct ItemIn<'a> {
     #[serde(borrow, rename = "type")]
@@ -41,14 +46,14 @@ struct ItemIn<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// The system says something.
+    /// Adds a system message.
     pub fn push_system(&mut self, text: Cow<'a, str>) {
         if !text.is_empty() {
             self.messages.push(system(text));
         }
     }
 
-    /// Takes a text of the user's or a list of items.
+    /// Parses a user text or a list of items.
     ///
     /// # Errors
     /// 400 that names the item.
@@ -64,10 +69,10 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// The messages, and the tools that came up in them.
+    /// The messages, and the tools that items of the input listed.
     pub fn finish(mut self) -> (Vec<Message<'a>>, Vec<Tool<'a>>) {
-        // Thinking with nothing behind it (an answer that was cut off in it) says nothing to go on from, and
-        // providers refuse it.
+        // Drop an assistant message that holds only reasoning (its response was cut off there): there is
+        // nothing to continue from, and providers refuse it.
         let is_thinking = |part: &Part<'_>| matches!(part, Part::Reasoning { .. } | Part::Redacted { .. });
         self.messages
             .retain(|message| message.role != Role::Assistant || !message.content.iter().all(is_thinking));
@@ -88,7 +93,7 @@ impl<'a> Input<'a> {
             "reasoning" => self.reasoning(item, at),
             "image_generation_call" => self.generated_image(&item),
             "additional_tools" | "tool_search_output" => self.collect_tools(&item, at),
-            // What a provider's own tools did: the message that follows tells what came of it.
+            // Calls of built-in tools: the message after them contains the result.
             "web_search_call"
             | "file_search_call"
             | "code_interpreter_call"
@@ -133,14 +138,14 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// What the assistant's last message is made of: a new one where another spoke since.
+    /// The content of the assistant's last message; a new message if another role came last.
     fn assistant(&mut self) -> &mut Vec<Part<'a>> {
         let continues = self.messages.last().is_some_and(|message| message.role == Role::Assistant);
         let at = if continues { self.messages.len() - 1 } else { self.messages.len() };
         if !continues {
             self.messages.push(Message::new(Role::Assistant, Vec::new()));
         }
-        #[expect(clippy::indexing_slicing, reason = "made just above")]
+        #[expect(clippy::indexing_slicing, reason = "the vector has this index by now")]
         &mut self.messages[at].content
     }
 
@@ -150,10 +155,10 @@ impl<'a> Input<'a> {
         let arguments = match (item.arguments, item.input) {
             (Some(json), _) => {
                 let text = source(&json)?;
-                // A string as the API has it; some callers send the object itself.
+                // A string by the API; some clients send the object itself.
                 parse_string(text).unwrap_or(Cow::Borrowed(text))
             }
-            // A custom tool takes text; as arguments of a function it is one member.
+            // A custom tool takes plain text; as the arguments of a function it becomes one member, `input`.
             (None, Some(input)) => Cow::Owned(format!(r#"{{"input":{}}}"#, input.get())),
             (None, None) => Cow::Borrowed(""),
         };
@@ -173,7 +178,7 @@ impl<'a> Input<'a> {
             text if text.starts_with(['"', '[']) => {
                 parts(&output, &format!("{at}.output"), &mut message.content)?;
             }
-            // Some callers send the object itself.
+            // Some clients send the object itself.
             text => message.content.push(Part::text(text)),
         }
         message.tool_call_id = Some(id.0);
@@ -203,11 +208,11 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// A picture made in an earlier turn, to go on from.
+    /// An image generated earlier in the conversation, which the model may edit.
     fn generated_image(&mut self, item: &ItemIn<'a>) -> Result<(), Error> {
         let data = item.result.as_ref().and_then(Json::source).and_then(parse_string);
         let Some(data) = data.filter(|data| !data.is_empty()) else { return Ok(()) };
-        // The item does not tell; the first bytes do.
+        // The item does not give the media type, but its first bytes show it.
         let media_type = match &*data {
             data if data.starts_with("/9j/") => "image/jpeg",
             data if data.starts_with("UklGR") => "image/webp",
@@ -219,7 +224,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Functions the model was shown on the way: a chat must be told of them from the start.
+    /// Functions the model discovered during the conversation: a chat needs them in `tools` from the start.
     fn collect_tools(&mut self, item: &ItemIn<'a>, at: &str) -> Result<(), Error> {
         if let Some(list) = item.tools.as_ref().filter(|json| !json.is_null()) {
             self.tools.extend(tools(source(list)?, &format!("{at}.tools"))?);
@@ -251,7 +256,7 @@ struct AudioIn<'a> {
     format: Option<Text<'a>>,
 }
 
-/// The texts of a reasoning item's `summary` or `content`, paragraph by paragraph.
+/// The texts of a reasoning item's `summary` or `content`, joined by blank lines.
 fn joined_texts<'a>(list: Option<&Json<'a>>, at: &str) -> Result<Cow<'a, str>, Error> {
     let Some(list) = list.filter(|json| !json.is_null()) else { return Ok(Cow::Borrowed("")) };
     let list: Vec<PartIn<'a>> = reread(list, at, "a list of texts")?;
@@ -313,7 +318,7 @@ fn image<'a>(input: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
 fn file<'a>(input: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
     let source = match (input.file_data, input.file_url, input.file_id) {
         (Some(data), _, _) => match Source::from_url(data.0) {
-            // Bare base64: a PDF, as in chat completions (reference 12.4).
+            // Bare base64 is a PDF, as in chat completions (reference 12.4).
             Source::Url { url, .. } => {
                 Source::Data { media_type: Cow::Borrowed("application/pdf"), data: url }
             }

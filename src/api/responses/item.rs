@@ -1,17 +1,17 @@
-//! One item of an answer's output, as it stands in `output` and in the stream's events.
+//! One item of a response's output, as written in `output` and in the events of a stream.
 //!
-//! Not here: when an item begins and ends (`output`).
+//! When an item starts and ends is decided in `output`.
 
 use super::reasoning_token::ReasoningToken;
 use crate::api::chat::Json;
 use serde::ser::{Serialize, Serializer};
 
-/// How far an item has come.
+/// The status of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     InProgress,
     Completed,
-    /// The answer was cut off in it.
+    /// The response was cut off within the item.
     Incomplete,
 }
 
@@ -36,13 +36,13 @@ pub(super) struct Item {
 pub(super) enum Kind {
     Message(Vec<Content>),
     Reasoning {
-        /// Told as one summary: every client shows those.
+        /// Written as one summary, which every client shows.
         text: Option<String>,
         /// `encrypted_content`.
         token: Option<ReasoningToken<'static>>,
     },
     Call {
-        /// The provider's count of its calls.
+        /// The provider's index of the call.
         index: u32,
         call_id: String,
         name: String,
@@ -53,7 +53,7 @@ pub(super) enum Kind {
         /// Base64.
         data: Option<String>,
     },
-    /// A web search the provider made by itself.
+    /// A web search made by the provider itself.
     Search {
         query: String,
     },
@@ -73,7 +73,7 @@ impl Content {
 }
 
 impl Kind {
-    /// What ids of this kind begin with.
+    /// The prefix of ids of this kind.
     pub const fn prefix(&self) -> &'static str {
         match self {
             Self::Message(_) => "msg",
@@ -168,7 +168,7 @@ impl Serialize for Item {
             }
             Kind::Image { format, data } => {
                 let (output_format, result) = (*format, data.as_deref());
-                // This kind of item is never incomplete: a picture comes whole.
+                // Items of this kind are never incomplete: an image arrives in one event.
                 ImageOut { id, r#type: "image_generation_call", status, output_format, result }
                     .serialize(serializer)
             }

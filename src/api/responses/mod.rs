@@ -1,11 +1,12 @@
-//! OpenAI's Responses API as its callers speak it, for providers that only have chats.
+//! OpenAI's Responses API for providers that only have chat.
 //!
-//! A request is read into [`super::chat`], an answer written from its events, whole or as the numbered, typed
-//! events of a stream. Nothing is kept: what refers to an earlier response is refused, and all that a next
-//! turn needs (signatures too, in `encrypted_content`) is in the items handed out. Not here: providers with a
-//! Responses API of their own get the caller's bytes.
+//! A request is parsed into [`super::chat`]; the response is encoded from its events, whole or as a stream
+//! of numbered, typed events. The gateway stores nothing: references to an earlier response are refused, and
+//! everything the next request needs (also signatures, in `encrypted_content`) is in the returned items. Not
+//! used for providers that have a Responses API themselves: they get the client's bytes.
 //!
-//! What an answer has no item for: sound, and Anthropic's content blocks other than web searches.
+//! Content without an item in this API is dropped: audio, and Anthropic's content blocks other than web
+//! searches.
 
 use crate::api::chat::{EncodeContext, Encoder};
 
@@ -22,7 +23,7 @@ mod whole;
 
 pub use request::read;
 
-/// A writer for one answer.
+/// The encoder for one response.
 pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     if streamed { Box::new(stream::Stream::new(&context)) } else { Box::new(whole::Whole::new(&context)) }
 }

@@ -1,19 +1,25 @@
-//! The output put together from an answer's events, item by item, and each step of it told.
+//! Builds the `output` of a response from chat events, item by item, and reports each step.
 //!
-//! The whole answer and the stream come from this one course, so they cannot differ. Only choice 0 counts: the
-//! API has no `n`.
+//! Whole responses and streams both use this builder, so they cannot differ. Only choice 0 counts: the API
+//! has no `n`.
+//!
+//! ```text
+//! Text "Hi"              ItemAdded(message)  Part(0, Added)  Part(0, Text "Hi")
+//! ToolCall f             Part(0, TextDone)  Part(0, Done)  ItemDone(message)  ItemAdded(call)
+//! Arguments "{}", end    Arguments "{}"  ArgumentsDone  ItemDone(call)
+//! ```
 
 use super::from_chat;
 use super::item::{Content, Item, Kind, Status};
 use super::reasoning_token::ReasoningToken;
 use crate::api::chat::{Event, Json};
 
-/// One step: what a stream has an event for.
+/// One step of building the output; a stream has an event for each.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
     ItemAdded(&'a Item),
     ItemDone(&'a Item),
-    /// Of a message's part with the given index.
+    /// A step of the message part with this index.
     Part(usize, PartStep<'a>),
     SummaryAdded,
     Summary(&'a str),
@@ -24,7 +30,7 @@ pub(super) enum Step<'a> {
         name: &'a str,
         arguments: &'a str,
     },
-    /// The provider's own tool at work: the event's whole name.
+    /// Progress of a built-in tool: the full name of the event.
     Progress(&'static str),
 }
 
@@ -39,17 +45,18 @@ pub(super) enum PartStep<'a> {
     RefusalDone(&'a str),
 }
 
-/// Takes a step of the item at the given place in the output, which has the given id.
+/// Receives a step, with the index of its item in the output and the item's id.
 pub(super) type StepSink<'t> = &'t mut dyn FnMut(usize, &str, Step<'_>);
 
 #[derive(Debug)]
 pub(super) struct Output {
-    /// What item ids are made from.
+    /// The suffix shared by all item ids.
     id: String,
     items: Vec<Item>,
-    /// Items not done yet, by their place. Beside the calls, only the last item can be one.
+    /// Indexes of the items not done yet. Apart from tool calls, only the last item can be among them.
     open: Vec<usize>,
-    /// Logprobs were asked for: a text waits here for those of its own, which come behind it.
+    /// Text held back until its logprobs arrive, which come after it. Only used if the request wants
+    /// logprobs.
     held: Option<String>,
     holds_text: bool,
 }
@@ -63,7 +70,7 @@ impl Output {
         &self.items
     }
 
-    /// Takes one event in.
+    /// Adds one event.
     pub fn apply(&mut self, event: &Event<'_>, sink: StepSink<'_>) {
         if !matches!(event, Event::Logprobs { .. }) {
             self.flush_held(&[], sink);
@@ -96,7 +103,7 @@ impl Output {
         }
     }
 
-    /// The answer is over: `cut` when it was cut off.
+    /// The response has ended; `truncated` if it was cut off.
     pub fn finish(&mut self, truncated: bool, sink: StepSink<'_>) {
         self.flush_held(&[], sink);
         for at in std::mem::take(&mut self.open) {
@@ -107,8 +114,8 @@ impl Output {
         }
     }
 
-    /// Begins an item. What is open ends first, but for calls whose arguments are not all there: several
-    /// calls may be told at once.
+    /// Starts an item. Open items are finished first, except tool calls with incomplete arguments, because
+    /// several calls may be streamed at once.
     fn add(&mut self, kind: Kind, sink: StepSink<'_>) -> usize {
         let items = &mut self.items;
         self.open.retain(|&at| {
@@ -129,14 +136,14 @@ impl Output {
         at
     }
 
-    /// The last item, where it is still open.
+    /// The last item, if it is still open.
     fn last(&mut self) -> Option<(usize, &mut Item)> {
         let at = self.open.last().copied()?;
         let last = at + 1 == self.items.len();
         self.items.get_mut(at).filter(|_| last).map(|item| (at, item))
     }
 
-    /// The message being told, or a new one, with a part of the wanted kind at its end.
+    /// The open message, or a new one, with a part of the wanted kind at its end.
     fn open_part(
         &mut self,
         wanted: fn(&Content) -> bool,
@@ -171,7 +178,7 @@ impl Output {
         self.write_text(delta, &[], sink);
     }
 
-    /// Tells the text that waited, with the logprobs that came for it.
+    /// Writes the held text together with its logprobs.
     fn flush_held(&mut self, logprobs: &[Json<'static>], sink: StepSink<'_>) {
         if let Some(delta) = self.held.take() {
             self.write_text(&delta, logprobs, sink);
@@ -189,7 +196,8 @@ impl Output {
         sink(at, id, Step::Part(part, PartStep::Text { delta, logprobs: fresh }));
     }
 
-    /// Logprobs nobody asked for are left out, as OpenAI does; those of a refusal have no place.
+    /// Logprobs that the request did not ask for are dropped, as OpenAI does; a refusal has no member for
+    /// them.
     fn attach_logprobs(&mut self, json: &str, sink: StepSink<'_>) {
         if self.held.is_some() {
             self.flush_held(&from_chat::logprobs(json), sink);
@@ -204,7 +212,7 @@ impl Output {
         sink(at, id, Step::Part(part, PartStep::Refusal(delta)));
     }
 
-    /// An annotation with no text before it begins a message: text may follow.
+    /// An annotation without text before it starts a message, because text may follow.
     fn add_annotation(&mut self, json: &str, sink: StepSink<'_>) {
         let Some(json) = from_chat::annotation(json) else { return };
         let Some(OpenPart { at, id, part, content: Content::Text { annotations, .. } }) =
@@ -217,7 +225,7 @@ impl Output {
     }
 
     fn append_reasoning(&mut self, delta: &str, sink: StepSink<'_>) {
-        // A seal ends a piece of thinking.
+        // A signature ends a reasoning item.
         if !matches!(self.last(), Some((_, Item { kind: Kind::Reasoning { token: None, .. }, .. }))) {
             self.add(Kind::Reasoning { text: None, token: None }, sink);
         }
@@ -229,8 +237,8 @@ impl Output {
         sink(at, id, Step::Summary(delta));
     }
 
-    /// A signature belongs to the thinking just told; without any it stands for thinking kept back. It may
-    /// come in several pieces.
+    /// A signature belongs to the reasoning just before it; without any it stands for reasoning the provider
+    /// did not show. It may arrive in several fragments.
     fn attach_signature(&mut self, fresh: &str, sink: StepSink<'_>) {
         let last = match self.last() {
             Some((_, Item { kind: Kind::Reasoning { token, .. }, .. })) => Some(token),
@@ -243,7 +251,7 @@ impl Output {
         }
     }
 
-    /// A reasoning item that is nothing but a seal.
+    /// Adds a reasoning item that consists of a token only.
     fn add_token(&mut self, token: ReasoningToken<'static>, sink: StepSink<'_>) {
         self.add(Kind::Reasoning { text: None, token: Some(token) }, sink);
     }
@@ -266,7 +274,7 @@ impl Output {
             "image/jpeg" | "image/jpg" => "jpeg",
             "image/webp" => "webp",
             kind if kind.starts_with("image/") => "png",
-            // Sound: no item of this API holds any.
+            // Audio: no item of this API holds any.
             _ => return,
         };
         let at = self.add(Kind::Image { format, data: None }, sink);
@@ -277,7 +285,7 @@ impl Output {
         sink(at, id, Step::Progress("response.image_generation_call.completed"));
     }
 
-    /// A web search the provider made has an item; of other blocks there is nothing to show.
+    /// A web search by the provider becomes an item; other blocks have none and are dropped.
     fn add_block(&mut self, json: &str, sink: StepSink<'_>) {
         let Some(query) = from_chat::search(json) else { return };
         let at = self.add(Kind::Search { query }, sink);
@@ -288,7 +296,7 @@ impl Output {
     }
 }
 
-/// A part of a message being told.
+/// The open part of a message.
 struct OpenPart<'a> {
     at: usize,
     id: &'a str,
@@ -296,7 +304,8 @@ struct OpenPart<'a> {
     content: &'a mut Content,
 }
 
-/// Whether nothing can follow in this item. Arguments are a JSON object: behind its end there is nothing.
+/// Whether the item has all its content. The arguments of a call are a JSON object, so nothing can follow
+/// its end.
 fn is_complete(item: &Item) -> bool {
     match &item.kind {
         Kind::Call { arguments, .. } => {
@@ -308,7 +317,7 @@ fn is_complete(item: &Item) -> bool {
     }
 }
 
-/// Tells the end of an item.
+/// Reports the steps that end an item.
 fn finish_item(at: usize, item: &Item, sink: StepSink<'_>) {
     let id = item.id.as_str();
     match &item.kind {

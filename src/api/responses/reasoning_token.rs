@@ -1,7 +1,15 @@
-//! What stands in a reasoning item's `encrypted_content`, so that a provider's seals come back with the items.
+//! The content of a reasoning item's `encrypted_content`, which carries a provider's signatures through the
+//! client and back.
 //!
-//! A signature stands there as the provider wrote it; thinking only the provider can read and the signature
-//! of a tool call say what they are in front. All of it is text for nobody but the provider.
+//! A signature is written unchanged. Encrypted reasoning and the signature of a tool call get a prefix:
+//!
+//! ```text
+//! Signature("EqQB")   EqQB
+//! Redacted("XYZ")     redacted:XYZ
+//! Call("SEAL")        call:SEAL
+//! ```
+//!
+//! The prefixes are part of running conversations at clients and must not change.
 
 use std::borrow::Cow;
 
@@ -9,19 +17,19 @@ const SIGNATURE: &str = "signature:";
 const REDACTED: &str = "redacted:";
 const CALL: &str = "call:";
 
-/// How everything begins that OpenAI sealed itself (a Fernet token): no other provider can open it.
+/// The start of everything that OpenAI encrypted itself (a Fernet token), which no other provider can read.
 const OPENAI: &str = "gAAAA";
 
-/// One seal.
+/// One value of `encrypted_content`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReasoningToken<'a> {
-    /// On the thinking in the same item.
+    /// The signature on the reasoning in the same item.
     Signature(Cow<'a, str>),
-    /// The thinking itself.
+    /// Encrypted reasoning.
     Redacted(Cow<'a, str>),
-    /// On the function call that follows.
+    /// The signature on the function call that follows.
     Call(Cow<'a, str>),
-    /// Another provider's: of no use to anybody here.
+    /// Made by OpenAI, and of no use to another provider.
     Foreign,
 }
 
@@ -49,8 +57,8 @@ fn strip<'a>(text: &Cow<'a, str>, prefix: &str) -> Option<Cow<'a, str>> {
 }
 
 impl ReasoningToken<'_> {
-    /// As it stands in `encrypted_content`. A signature is marked only where it could be taken for something
-    /// else.
+    /// As written into `encrypted_content`. A signature gets its prefix only if it could be mistaken for
+    /// something else.
     pub fn encode(&self) -> Cow<'_, str> {
         match self {
             Self::Signature(text) => match ReasoningToken::parse(Cow::Borrowed(text)) {

@@ -1,7 +1,7 @@
-//! `POST /v1/responses`: the body read into a [`ChatRequest`].
+//! `POST /v1/responses`: the body parsed into a [`ChatRequest`].
 //!
-//! What needs a provider that keeps responses is refused; what only such a provider has, and nobody misses,
-//! is left out with a warning. The input's items are read in `input`.
+//! What needs a provider that stores responses is refused. What only such a provider has, but the request
+//! works without, is dropped with a warning. The items of the input are parsed in `input`.
 
 use super::input::Input;
 use crate::api::body::Body;
@@ -10,10 +10,10 @@ use crate::error::Error;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// What to do about things only a provider with a Responses API of its own can do.
+/// Advice in errors about features that need a provider with its own Responses API.
 pub(super) const INSTEAD: &str = "choose a provider with a Responses API of its own (openai, azure-openai)";
 
-/// Reads the body of a create call.
+/// Parses the body of a create request.
 ///
 /// # Errors
 /// 400 that names the `param`.
@@ -37,7 +37,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
             "stream" => request.stream = value.is_true(),
             "include" => logprobs = wants_logprobs(text),
             "top_logprobs" => top_logprobs = Some(value),
-            // Not of this dialect, but of this gateway's callers.
+            // Not part of this dialect, but used by this gateway's clients.
             "thinking" => request.reasoning.thinking = Some(value),
             "stop" => request.stop = stop(text)?,
             _ if handle_stateful_param(name, &value, &mut request)? => {}
@@ -64,7 +64,8 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     Ok(request)
 }
 
-/// Members that concern what the API does around a chat: refused, left out, or (`false`) not among them.
+/// Members about what the API does besides the chat: refused, dropped, or ignored. Returns `false` if `name`
+/// is not one of them.
 fn handle_stateful_param<'a>(
     name: &str,
     value: &Json<'a>,
@@ -97,13 +98,13 @@ fn warn(request: &mut ChatRequest<'_>, param: &str, why: &str) {
     request.warnings.push(format!("{param}: dropped, {why}"));
 }
 
-/// Reads `text` as `T`.
+/// Deserializes `text` as `T`.
 pub(super) fn parse<'a, T: Deserialize<'a>>(text: &'a str, param: &str, expected: &str) -> Result<T, Error> {
     serde_json::from_str(text)
         .map_err(|_| Error::invalid_request(param, format!("{param} must be {expected}.")))
 }
 
-/// Reads borrowed JSON again, keeping what it borrows from.
+/// Deserializes borrowed JSON as `T`, which borrows from the same source.
 pub(super) fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, expected: &str) -> Result<T, Error> {
     parse(source(json)?, at, expected)
 }
@@ -128,8 +129,8 @@ fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
     Ok(list.into_iter().map(|text| text.0).collect())
 }
 
-/// What the other things to `include` tell of is not there (built-in tools) or always told (encrypted
-/// reasoning).
+/// The other values of `include` need no handling: they concern built-in tools, which do not exist here, or
+/// encrypted reasoning, which is always included.
 pub(super) fn wants_logprobs(include: &str) -> bool {
     serde_json::from_str::<Vec<Text<'_>>>(include)
         .is_ok_and(|list| list.iter().any(|name| &**name == "message.output_text.logprobs"))
@@ -142,7 +143,7 @@ fn reasoning<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), Err
         match name.as_ref() {
             _ if value.is_null() => {}
             "effort" => request.reasoning.effort = source(&value).ok().and_then(parse_string),
-            // The older name must not win over the newer one, wherever it stands.
+            // The older name must not override the newer one, in whichever order they come.
             "generate_summary" if request.reasoning.summary.is_some() => {}
             "summary" | "generate_summary" => {
                 request.reasoning.summary = source(&value).ok().and_then(parse_string);
@@ -196,7 +197,7 @@ fn text_options<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), 
     Ok(())
 }
 
-/// A list of tools, in this dialect's flat shape.
+/// A list of tools, in this dialect's flat format.
 pub(super) fn tools<'a>(text: &'a str, at: &str) -> Result<Vec<Tool<'a>>, Error> {
     let list: Vec<Json<'a>> = parse(text, at, "a list of tools")?;
     list.into_iter().enumerate().map(|(index, json)| tool(json, &format!("{at}[{index}]"))).collect()
@@ -221,7 +222,7 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
             "parameters" => parameters = Some(value),
             "strict" => strict = Some(value.is_true()),
             "cache_control" => cache_control = Some(value),
-            // How the API's own tools find and call functions: a chat has them all at hand.
+            // How the API's built-in tools find and call functions: a chat always has all of them.
             "type" | "defer_loading" | "allowed_callers" | "output_schema" => {}
             _ => rest.set(member, value),
         }
@@ -233,7 +234,7 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
     Ok(Tool::Function { name, description, parameters, strict, cache_control, rest })
 }
 
-/// Adds the tools that came up in the conversation, each once.
+/// Adds the tools found in the input, each only once.
 fn add_tools<'a>(tools: &mut Vec<Tool<'a>>, found: Vec<Tool<'a>>) {
     for tool in found {
         let Tool::Function { name, .. } = &tool else { continue };
@@ -282,7 +283,7 @@ fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {
     }
 }
 
-/// A message of the system's.
+/// A system message.
 pub(super) fn system<'a>(text: Cow<'a, str>) -> Message<'a> {
     use crate::api::chat::{Part, Role};
     Message::new(Role::System, vec![Part::text(text)])

@@ -1,4 +1,4 @@
-//! The Response object around an answer's output: its ids, and the request's settings repeated as OpenAI does.
+//! The Response object around the output: its ids, and the request's settings repeated as OpenAI does.
 
 use super::item::Item;
 use crate::api::body::Body;
@@ -6,18 +6,19 @@ use crate::api::chat::{EncodeContext, Json, Start};
 use crate::api::usage::Usage;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// What stays the same from an answer's first event to its last.
+/// What stays the same from a response's first event to its last.
 #[derive(Debug)]
 pub(super) struct Envelope {
     id: String,
     created: u64,
     model: String,
-    /// The request's settings, each as the caller wrote it or with OpenAI's default.
+    /// The request's settings, each as the client wrote it or with OpenAI's default.
     settings: Vec<(&'static str, Json<'static>)>,
 }
 
-/// Settings repeated as they came, and what stands there when they did not. `store`, `background` and
-/// `previous_response_id` are what they are here, whatever was asked for; so is `truncation`.
+/// Settings of the response: name, default, and whether the request's value is repeated. `store`,
+/// `background`, `previous_response_id` and `truncation` always have the value that is true for this
+/// gateway, whatever the request says.
 const SETTINGS: [(&str, &str, bool); 23] = [
     ("background", "false", false),
     ("completed_at", "null", false),
@@ -44,7 +45,7 @@ const SETTINGS: [(&str, &str, bool); 23] = [
     ("truncation", r#""disabled""#, false),
 ];
 
-/// The tiers the API knows; another provider's word for one would break clients.
+/// The service tiers the API has; another provider's name for one would break clients.
 const TIERS: [&str; 7] = ["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"];
 
 impl Envelope {
@@ -57,7 +58,7 @@ impl Envelope {
                 Some((name, requested.or_else(|| Json::owned(default.to_owned()))?))
             })
             .collect();
-        // OpenAI says null, which its own description forbids.
+        // OpenAI sends null, which its own specification forbids.
         if let Some(user) = request.and_then(|body| requested_setting(body, "user")) {
             settings.push(("user", user));
         }
@@ -71,7 +72,8 @@ impl Envelope {
         }
     }
 
-    /// Takes what the provider says of the answer. The id stays ours: there are item ids made from it.
+    /// Applies what the provider sends about the response. Our id is kept, because item ids are made from
+    /// it.
     pub fn apply_start(&mut self, start: Start<'_>) {
         if let Some(model) = start.model {
             model.clone_into(&mut self.model);
@@ -84,7 +86,7 @@ fn is_tier(json: &Json<'_>) -> bool {
     json.text().is_some_and(|tier| TIERS.contains(&tier.as_ref()))
 }
 
-/// A setting of the request, complete as OpenAI repeats it.
+/// A setting of the request, completed as OpenAI repeats it.
 fn requested_setting(request: &Body, name: &str) -> Option<Json<'static>> {
     let text = request.raw(name).filter(|text| *text != "null")?;
     match name {
@@ -95,7 +97,7 @@ fn requested_setting(request: &Body, name: &str) -> Option<Json<'static>> {
     }
 }
 
-/// A JSON object with the members it lacks.
+/// A JSON object with its missing members added.
 fn with_defaults(text: &str, defaults: &[(&str, &str)]) -> Option<Json<'static>> {
     let members = Json::members(text)?;
     let mut out = String::with_capacity(text.len() + 64);
@@ -115,7 +117,7 @@ fn with_defaults(text: &str, defaults: &[(&str, &str)]) -> Option<Json<'static>>
     Json::owned(out)
 }
 
-/// Tools as they came; functions with all their members.
+/// The tools unchanged, except that functions get all their members.
 fn tools(text: &str) -> Option<Json<'static>> {
     let list: Vec<Json<'_>> = serde_json::from_str(text).ok()?;
     let mut out = String::with_capacity(text.len() + 32 * list.len());
@@ -135,16 +137,16 @@ fn tools(text: &str) -> Option<Json<'static>> {
     Json::owned(out)
 }
 
-/// The object at one moment.
+/// The Response object at one moment.
 #[derive(Debug)]
 pub(super) struct Response<'a> {
     pub envelope: &'a Envelope,
     pub status: &'static str,
-    /// Why it is not whole.
+    /// Why it was cut off.
     pub incomplete: Option<&'static str>,
     pub output: &'a [Item],
     pub usage: Option<&'a Usage>,
-    /// Members of the provider's answer beyond those of a response.
+    /// Members of the provider's response that this API does not have.
     pub members: &'a [(String, String)],
 }
 

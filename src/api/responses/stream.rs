@@ -1,4 +1,4 @@
-//! A streamed answer: typed events, numbered from 0, and no `[DONE]`.
+//! A streamed response: typed events, numbered from 0, without `[DONE]`.
 
 use super::builder::ResponseBuilder;
 use super::item::{Content, Item, SummaryOut};
@@ -9,7 +9,7 @@ use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
 use crate::api::sse::write_event;
 use serde::Serialize;
 
-/// Above this size, bytes, the memory of a written event is given back.
+/// Capacity of the event buffer kept between events, in bytes; more is freed.
 const KEPT_CAPACITY: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -19,12 +19,12 @@ pub(super) struct Stream {
     events: EventWriter,
 }
 
-/// Where events are written.
+/// Writes numbered events.
 #[derive(Debug, Default)]
 struct EventWriter {
     /// The number of the next event.
     number: u64,
-    /// The event being written, kept for its memory.
+    /// The event being written; kept to reuse its allocation.
     buffer: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ impl Stream {
 impl Encoder for Stream {
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match event {
-            // These may come before the provider says who answers.
+            // These may arrive before the provider's `Start`, which names the model.
             Event::Usage(_) | Event::Member { .. } => {}
             Event::Start(_) if self.started => return,
             Event::Start(_) => {
@@ -76,7 +76,7 @@ impl Encoder for Stream {
     }
 }
 
-/// One event; which members it has follows from its type.
+/// One event; its type determines which members are set.
 #[derive(Serialize)]
 struct EventOut<'a> {
     r#type: &'static str,
@@ -222,10 +222,10 @@ impl EventWriter {
         event.sequence_number = self.number;
         self.number += 1;
         self.buffer.clear();
-        // Strings, numbers and JSON that was JSON before always serialize.
+        // Strings, numbers and JSON that was valid before always serialize.
         let _ = serde_json::to_writer(&mut self.buffer, &event);
         write_event(out, Some(event.r#type), &self.buffer);
-        // One with a picture in it must not cost memory for the rest of the stream.
+        // An event with an image must not hold memory for the rest of the stream.
         self.buffer.shrink_to(KEPT_CAPACITY);
     }
 }

@@ -1,4 +1,5 @@
-//! The dialect as a whole: requests read, answers written, and any course of events held against a grammar.
+//! Tests of the whole dialect: parsing requests, encoding responses, and a grammar that any sequence of
+//! events must satisfy.
 
 mod grammar;
 mod reading;

@@ -1,4 +1,4 @@
-//! A whole answer: one Response object.
+//! A whole response: one Response object.
 
 use super::builder::ResponseBuilder;
 use crate::api::Dialect;
@@ -23,7 +23,7 @@ impl Encoder for Whole {
 
     fn close(&mut self, out: &mut Vec<u8>) {
         self.builder.finish(&mut |_, _, _| {});
-        // Strings, numbers and JSON that was JSON before always serialize.
+        // Strings, numbers and JSON that was valid before always serialize.
         let _ = serde_json::to_writer(out, &self.builder.response());
     }
 

@@ -1,4 +1,4 @@
-//! What every stream must keep to, and random courses of events that try to make it fail.
+//! The grammar every stream must satisfy, tested with random sequences of events.
 
 use super::super::encoder;
 use crate::api::body::Body;
@@ -8,12 +8,12 @@ use crate::api::usage::Usage;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
-/// A setting with the given request.
+/// An encode context with the given request.
 pub(super) fn context(request: &str) -> EncodeContext {
     EncodeContext {
         id: "0197".to_owned(),
         created: 1_700_000_000,
-        model: "asked-for".to_owned(),
+        model: "requested".to_owned(),
         provider: "anthropic",
         strict: false,
         include_usage: false,
@@ -21,7 +21,7 @@ pub(super) fn context(request: &str) -> EncodeContext {
     }
 }
 
-/// What the writer makes of the events.
+/// What the encoder writes for the events.
 pub(super) fn encode(streamed: bool, request: &str, events: &[Event<'_>]) -> Vec<u8> {
     let mut encoder = encoder(streamed, context(request));
     let mut out = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn encode(streamed: bool, request: &str, events: &[Event<'_>]) -> Vec
     out
 }
 
-/// The data of a stream's events; their names must be the types in them.
+/// The data of a stream's events. Checks that each event's name equals its type and that they are numbered.
 pub(super) fn events_of(stream: &[u8]) -> Vec<Value> {
     let mut all = Vec::new();
     let mut splitter = SseParser::default();
@@ -46,7 +46,7 @@ pub(super) fn events_of(stream: &[u8]) -> Vec<Value> {
     all
 }
 
-/// A part of an item as the deltas tell it.
+/// A part of an item, assembled from its deltas.
 #[derive(Default)]
 struct ReceivedPart {
     text: String,
@@ -63,7 +63,7 @@ struct ReceivedItem {
     done: Option<Value>,
 }
 
-/// Holds a finished stream against the grammar; gives back the last response.
+/// Checks a finished stream against the grammar and returns its last response.
 pub(super) fn check(stream: &[u8]) -> Value {
     let events = events_of(stream);
     assert!(events.len() >= 3);
@@ -76,7 +76,7 @@ pub(super) fn check(stream: &[u8]) -> Value {
         step(&mut items, event);
     }
     let output = last["response"]["output"].as_array().unwrap();
-    let done: Vec<Value> = items.into_iter().map(|item| item.done.expect("an item without an end")).collect();
+    let done: Vec<Value> = items.into_iter().map(|item| item.done.expect("every item is finished")).collect();
     assert_eq!(&done, output);
     for response in [&events[0]["response"], &events[1]["response"]] {
         assert_eq!((&response["status"], &response["output"]), (&json!("in_progress"), &json!([])));
@@ -92,7 +92,7 @@ fn step(items: &mut Vec<ReceivedItem>, event: &Value) {
         assert_eq!(at, items.len());
         let item = &event["item"];
         let kind = item["type"].as_str().unwrap().to_owned();
-        // What has no part of its own in the grammar is one part: arguments.
+        // A call has no parts in the stream: its arguments count as one.
         let parts = if kind == "function_call" { vec![ReceivedPart::default()] } else { Vec::new() };
         assert!(items.iter().all(|other| other.id != item["id"]));
         items.push(ReceivedItem { id: item["id"].clone(), kind, parts, done: None });
@@ -121,9 +121,9 @@ fn step(items: &mut Vec<ReceivedItem>, event: &Value) {
     let part = &mut item.parts[number];
     let whole = ["text", "refusal", "arguments"].iter().find_map(|name| event.get(*name));
     match (kind.rsplit_once('.').unwrap().1, whole) {
-        // The part's own end comes behind that of its text.
+        // The end of the part follows the end of its text.
         ("done", None) => assert!(part.done, "{event}"),
-        (_, _) if part.done => panic!("after its end: {event}"),
+        (_, _) if part.done => panic!("the part has ended before: {event}"),
         ("done", Some(whole)) => {
             assert_eq!(whole, &part.text);
             assert_eq!(event.get("logprobs").unwrap_or(&json!([])), &json!(part.logprobs));
@@ -142,7 +142,7 @@ fn step(items: &mut Vec<ReceivedItem>, event: &Value) {
     }
 }
 
-/// The finished item says what its parts said.
+/// Checks that the finished item contains what its deltas contained.
 fn check_item(item: &ReceivedItem, done: &Value) {
     assert_eq!(done["type"], item.kind);
     match item.kind.as_str() {
@@ -169,7 +169,7 @@ const ANNOTATION: &str = r#"{"type":"url_citation","url_citation":{"url":"https:
 const LOGPROBS: &str = r#"{"content":[{"token":"t","logprob":-0.5,"bytes":[116],"top_logprobs":[]}]}"#;
 const SEARCH: &str = r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"q"}}"#;
 
-/// One event from a few numbers.
+/// Makes one event from a few numbers.
 fn event(kind: u8, index: u32, text: &str) -> Event<'_> {
     let choice = u32::from(index == 3);
     match kind {
@@ -194,11 +194,11 @@ fn event(kind: u8, index: u32, text: &str) -> Event<'_> {
         16 => Event::Block { choice, json: SEARCH },
         17 => Event::Usage(Usage { input: 3, output: 4, total: 7, ..Usage::default() }),
         18 => Event::Member { name: "system_fingerprint", json: r#""fp""# },
-        _ => Event::Start(Start { id: Some("x"), model: Some("who-answers"), created: Some(5) }),
+        _ => Event::Start(Start { id: Some("x"), model: Some("upstream-model"), created: Some(5) }),
     }
 }
 
-fn course() -> impl Strategy<Value = Vec<(u8, u32, String)>> {
+fn event_sequence() -> impl Strategy<Value = Vec<(u8, u32, String)>> {
     prop::collection::vec(
         (0..20_u8, 0..4_u32, prop::sample::select(vec!["", "a", "ä \"b\"\n", "{}", "gAAAA"])),
         0..40,
@@ -209,21 +209,23 @@ fn course() -> impl Strategy<Value = Vec<(u8, u32, String)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Whatever is told, the stream keeps to the grammar, and ends in what the whole answer is.
+    /// Any sequence of events yields a stream that satisfies the grammar and ends with the same response as
+    /// the whole one.
     #[test]
-    fn any_course_is_a_stream_that_ends_in_the_whole_answer(
-        course in course(), wants_logprobs in any::<bool>(), end in 0..4_usize,
+    fn any_sequence_streams_to_the_same_response_as_the_whole_one(
+        sequence in event_sequence(), wants_logprobs in any::<bool>(), end in 0..4_usize,
     ) {
         let request = match wants_logprobs {
             true => r#"{"model":"m","input":"i","include":["message.output_text.logprobs"]}"#,
             false => r#"{"model":"m","input":"i"}"#,
         };
-        let mut events: Vec<Event<'_>> = course.iter().map(|(kind, index, text)| event(*kind, *index, text)).collect();
+        let mut events: Vec<Event<'_>> = sequence.iter().map(|(kind, index, text)| event(*kind, *index, text)).collect();
         let reason = [Finish::Stop, Finish::ToolCalls, Finish::Length, Finish::ContentFilter][end];
         events.push(Event::Finish { choice: 0, reason, native: "n" });
         let mut streamed = check(&encode(true, request, &events));
         let mut whole: Value = serde_json::from_slice(&encode(false, request, &events)).unwrap();
-        // Who answers and when is fixed when a stream begins; a reader tells it first.
+        // Model and time are fixed when a stream starts. A real decoder sends them first; random events may
+        // not.
         for response in [&mut streamed, &mut whole] {
             response["model"] = Value::Null;
             response["created_at"] = Value::Null;
@@ -231,15 +233,15 @@ proptest! {
         prop_assert_eq!(streamed, whole);
     }
 
-    /// A stream that breaks has an error for its last event, and its items are left open.
+    /// A broken stream ends with an error event and leaves its items open.
     #[test]
-    fn a_broken_stream_ends_in_an_error(course in course()) {
-        let mut writer = encoder(true, context(r#"{"model":"m","input":"i"}"#));
+    fn a_broken_stream_ends_in_an_error(sequence in event_sequence()) {
+        let mut encoder = encoder(true, context(r#"{"model":"m","input":"i"}"#));
         let mut out = Vec::new();
-        for (kind, index, text) in &course {
-            writer.write(&event(*kind, *index, text), &mut out);
+        for (kind, index, text) in &sequence {
+            encoder.write(&event(*kind, *index, text), &mut out);
         }
-        writer.fail(&ProviderError::new(529, "overloaded").with_kind("overloaded_error"), &mut out);
+        encoder.fail(&ProviderError::new(529, "overloaded").with_kind("overloaded_error"), &mut out);
         let events = events_of(&out);
         let last = events.last().unwrap();
         prop_assert_eq!(&last["type"], "error");

@@ -1,4 +1,4 @@
-//! Requests: each construct, and what it becomes.
+//! Parsing requests: each construct and what it becomes.
 
 use super::super::read;
 use crate::api::body::Body;
@@ -9,7 +9,7 @@ fn body(text: &str) -> Body {
     Body::parse(text.to_owned().into()).unwrap()
 }
 
-/// A message in few words.
+/// A short description of a message.
 fn describe(message: &Message<'_>) -> String {
     let mut out = format!("{:?}", message.role).to_lowercase();
     if let Some(id) = &message.tool_call_id {
@@ -50,7 +50,7 @@ fn messages(request: &str) -> Vec<String> {
     read(&body).unwrap().messages.iter().map(describe).collect()
 }
 
-/// The messages of an input's items.
+/// The messages parsed from a list of input items.
 fn input(items: &str) -> Vec<String> {
     messages(&format!(r#"{{"model":"m","input":{items}}}"#))
 }

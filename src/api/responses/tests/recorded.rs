@@ -1,6 +1,7 @@
-//! Every recorded request of OpenAI's Responses API is read, or refused for a reason of ours.
+//! Every recorded request of OpenAI's Responses API is either parsed or refused for a known limitation.
 //!
-//! The recordings stand beside the checkout, or the test says that it was skipped.
+//! The recordings are not part of the repository; without them next to the checkout the test reports that it
+//! was skipped.
 
 use super::super::read;
 use crate::api::body::Body;
@@ -21,7 +22,7 @@ struct RecordedRequest<'a> {
 fn recorded_requests_are_read_or_refused_for_a_reason() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(path) else {
-        return eprintln!("SKIPPED: no ../shared/traffic/recorded.jsonl beside this checkout");
+        return eprintln!("SKIPPED: no ../shared/traffic/recorded.jsonl next to this checkout");
     };
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for line in text.lines() {

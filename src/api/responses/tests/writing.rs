@@ -1,4 +1,4 @@
-//! Answers: what the events of one become, whole and streamed.
+//! Encoding responses, whole and streamed.
 
 use super::super::{encoder, read};
 use super::grammar::{check, context, encode, events_of};
@@ -11,7 +11,7 @@ const PLAIN: &str = r#"{"model":"m","input":"i"}"#;
 
 const STOP: Event<'_> = Event::Finish { choice: 0, reason: Finish::Stop, native: "end_turn" };
 
-/// The finished response; the stream and the whole answer agree on it.
+/// The finished response; checks that stream and whole response agree on it.
 fn response(request: &str, events: &[Event<'_>]) -> Value {
     let streamed = check(&encode(true, request, events));
     let whole: Value = serde_json::from_slice(&encode(false, request, events)).unwrap();
@@ -20,10 +20,10 @@ fn response(request: &str, events: &[Event<'_>]) -> Value {
 }
 
 fn start() -> Event<'static> {
-    Event::Start(Start { id: Some("msg_up"), model: Some("who-answers"), created: None })
+    Event::Start(Start { id: Some("msg_up"), model: Some("upstream-model"), created: None })
 }
 
-/// A turn with thinking and two calls told at once.
+/// A response with reasoning and two calls streamed at once.
 fn thinking_and_calls() -> Vec<Event<'static>> {
     vec![
         start(),
@@ -66,7 +66,7 @@ fn thinking_and_calls_become_items() {
     assert_eq!(made["output"], output);
     assert_eq!(
         (&made["id"], &made["model"], &made["status"]),
-        (&json!("resp_0197"), &json!("who-answers"), &json!("completed"))
+        (&json!("resp_0197"), &json!("upstream-model"), &json!("completed"))
     );
     let usage = json!({
         "input_tokens": 10, "input_tokens_details": {"cache_write_tokens": 1, "cached_tokens": 4},
@@ -75,7 +75,7 @@ fn thinking_and_calls_become_items() {
     assert_eq!(made["usage"], usage);
 }
 
-/// What was handed out and comes back is what the provider said.
+/// The items of a response, sent back as input, yield what the provider sent.
 #[test]
 fn signatures_round_trip_into_the_next_request() {
     let made = response(PLAIN, &thinking_and_calls());
@@ -130,7 +130,7 @@ fn request_settings_are_repeated_with_the_apis_defaults() {
     let made = response(PLAIN, &[start(), STOP]);
     let wanted = json!({
         "id": "resp_0197", "object": "response", "created_at": 1_700_000_000, "status": "completed",
-        "incomplete_details": null, "model": "who-answers", "output": [], "background": false, "completed_at": null,
+        "incomplete_details": null, "model": "upstream-model", "output": [], "background": false, "completed_at": null,
         "error": null, "frequency_penalty": 0.0, "instructions": null, "max_output_tokens": null, "max_tool_calls": null,
         "metadata": {}, "parallel_tool_calls": true, "presence_penalty": 0.0, "previous_response_id": null,
         "prompt_cache_key": null, "prompt_cache_retention": null, "reasoning": {"effort": null, "summary": null},
@@ -143,7 +143,7 @@ fn request_settings_are_repeated_with_the_apis_defaults() {
         "instructions":"be","metadata":{"k":"v"},"reasoning":{"effort":"low"},"text":{"verbosity":"low"},
         "tools":[{"type":"function","name":"f"},{"type":"web_search"}],"tool_choice":{"type":"function","name":"f"}}"#;
     let text = String::from_utf8(encode(false, request, &[start(), STOP])).unwrap();
-    assert!(text.contains(r#""temperature":0.50"#), "digits stay: {text}");
+    assert!(text.contains(r#""temperature":0.50"#), "digits are kept: {text}");
     let made: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
         (&made["store"], &made["truncation"], &made["top_p"]),
