@@ -1,4 +1,4 @@
-//! Where Bedrock is, and what its paths are made of.
+//! Bedrock's hosts, regions and paths.
 
 use super::SPEC;
 use super::model::Model;
@@ -9,27 +9,27 @@ use crate::provider::Call;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
 
-/// What may stand in a path segment as it is (RFC 3986 unreserved). A colon is encoded, as Amazon's own clients do:
-/// the signature is made over the path.
+/// The characters that stay unencoded in a path segment (RFC 3986 unreserved). A colon is encoded, as
+/// Amazon's own clients do, because the signature covers the path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 const DEFAULT_REGION: &str = "us-east-1";
 
-/// Scheme and host by the account's region.
+/// Scheme and host for the account's region.
 ///
 /// # Errors
-/// 400 for what is no region: it would name a stranger's host.
+/// 400 for a region with other characters than a region's name has: it could name a foreign host.
 pub fn base_url(account: &Account) -> Result<Cow<'static, str>, Error> {
     let region = configured_region(account)?.unwrap_or(DEFAULT_REGION);
     Ok(Cow::Owned(format!("https://bedrock-runtime.{region}.{}", domain(region))))
 }
 
-/// What Amazon's hosts end in: China's have a name of their own.
+/// The domain of Amazon's hosts in a region: China has its own.
 pub fn domain(region: &str) -> &'static str {
     if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
 }
 
-/// The region calls are signed for: the account's, or the one a VPC endpoint's name tells.
+/// The region that requests are signed for: the account's, or the one in the name of a VPC endpoint.
 ///
 /// # Errors
 /// As [`base_url`].
@@ -61,7 +61,7 @@ fn is_region(region: &str) -> bool {
     (1..=40).contains(&region.len()) && region.chars().all(allowed) && !region.starts_with('-')
 }
 
-/// What is done with the model; `None` for a path that passes as it is.
+/// The last path segment for an operation on a model; `None` for paths that pass through unchanged.
 pub fn action(call: &Call<'_>) -> Option<&'static str> {
     match call.operation {
         Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses => {
@@ -73,17 +73,17 @@ pub fn action(call: &Call<'_>) -> Option<&'static str> {
     }
 }
 
-/// `/model/{id}/{action}`. The caller's query is for the path it asked for and means nothing here.
+/// `/model/{id}/{action}`. The client's query belongs to the client's path and is dropped.
 ///
 /// # Errors
-/// 400 when the call names no model.
+/// 400 when the request names no model.
 pub fn model_path(call: &Call<'_>, account: &Account, action: &str) -> Result<String, Error> {
     let model = call.model.filter(|model| !model.is_empty()).ok_or_else(|| {
         let message =
             "bedrock has the model in its path: give a model (its id, an inference profile or an ARN).";
         Error::invalid_request("model", message).with_provider(SPEC.id)
     })?;
-    // Tokens are counted for foundation models only, not for profiles of theirs.
+    // Tokens are counted for foundation models only, not for inference profiles.
     let model = if action == "count-tokens" { Model::resolve(model, account).id } else { model };
     Ok(format!("/model/{}/{action}", utf8_percent_encode(model, SEGMENT)))
 }

@@ -1,7 +1,7 @@
-//! `POST /v1/messages/count_tokens`: Bedrock counts what Converse would be asked.
+//! `POST /v1/messages/count_tokens`: Bedrock counts the tokens of a Converse request.
 //!
-//! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html>. It counts for
-//! foundation models that say so (Claude); for others its refusal goes to the caller.
+//! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html>.
+//! Only some foundation models support it (Claude); for others the client gets Bedrock's refusal.
 
 use super::converse::{RequestPurpose, write};
 use crate::api::body::Body;
@@ -12,7 +12,7 @@ use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 
-/// The exchange.
+/// The token counting adapter.
 #[derive(Debug)]
 pub struct CountTokens;
 

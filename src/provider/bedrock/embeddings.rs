@@ -1,4 +1,5 @@
-//! Embeddings through invoke: OpenAI's request as each family of models wants it, its vectors as OpenAI has them.
+//! Embeddings through invoke: OpenAI's request in the shape of each model family, its vectors in OpenAI's
+//! shape.
 //!
 //! Sources: <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html>,
 //! <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-mm.html>,
@@ -18,16 +19,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// The families' ways to be asked.
+/// The request shapes of the model families.
 #[derive(Debug)]
 enum Kind {
-    /// Titan text: one text a call.
+    /// Titan text: one text per request.
     Titan,
-    /// Titan multimodal: one text, one picture or both a call.
+    /// Titan multimodal: one text, one picture or both per request.
     TitanMultimodal,
-    /// Nova: one text a call.
+    /// Nova: one text per request.
     Nova,
-    /// Cohere: up to 96 texts a call.
+    /// Cohere: up to 96 texts per request.
     Cohere,
 }
 
@@ -55,10 +56,10 @@ impl JsonAdapter for Kind {
     }
 }
 
-/// How this model's embeddings are had.
+/// The adapter for this model's embeddings.
 ///
 /// # Errors
-/// 400 for a model without any, or one whose family its ARN does not tell.
+/// 400 for a model without embeddings, and for an ARN that does not name the model.
 pub fn adapter(call: &Call<'_>, account: &Account) -> Result<&'static dyn JsonAdapter, Error> {
     let model = Model::resolve(call.model.unwrap_or_default(), account);
     match model.family {
@@ -78,15 +79,15 @@ pub fn adapter(call: &Call<'_>, account: &Account) -> Result<&'static dyn JsonAd
     }
 }
 
-/// What a caller asks.
+/// The client's request.
 struct EmbeddingRequest<'a> {
     inputs: Vec<Input<'a>>,
     dimensions: Option<&'a str>,
-    /// What is not OpenAI's: the model's own words, in order.
+    /// Members that are not OpenAI's, in order: passed to the model.
     rest: Vec<(&'a str, &'a str)>,
 }
 
-/// One thing to embed.
+/// One input to embed.
 struct Input<'a> {
     text: Option<Json<'a>>,
     /// Base64, as a JSON string.
@@ -111,7 +112,7 @@ impl<'a> EmbeddingRequest<'a> {
         Ok(request)
     }
 
-    /// The one input of models that take no more.
+    /// The single input of models that accept only one.
     fn only(&self) -> Result<&Input<'a>, Error> {
         match self.inputs.as_slice() {
             [only] => Ok(only),
@@ -133,7 +134,7 @@ impl<'a> EmbeddingRequest<'a> {
         })
     }
 
-    /// Takes a member the caller may write in Bedrock's words.
+    /// Takes a member by any of its names.
     fn take(&mut self, names: &[&str]) -> Option<&'a str> {
         let at = self.rest.iter().position(|(name, _)| names.contains(name))?;
         Some(self.rest.remove(at).1)
@@ -179,14 +180,14 @@ fn input(json: Json<'_>) -> Option<Input<'_>> {
             }
             None => image,
         };
-        // Of a data URL only the bytes.
+        // Only the base64 part of a data URL.
         let bytes = image.text()?.split_once(";base64,").map(|(_, bytes)| Json::from_value(bytes));
         Some(bytes.unwrap_or(image))
     });
     (both.text.is_some() || image.is_some()).then_some(Input { text: both.text, image })
 }
 
-/// A JSON object put together from members that are JSON already.
+/// A JSON object built from members that are JSON already.
 #[derive(Default)]
 struct Object(String);
 
@@ -217,7 +218,7 @@ impl Object {
 fn titan(request: EmbeddingRequest<'_>) -> Result<String, Error> {
     let mut out = Object::default();
     out.set("inputText", request.only_text()?.get());
-    // v1 has 1536 and refuses the parameter in its own words.
+    // v1 has a fixed size of 1536 and refuses the parameter itself.
     out.set_if("dimensions", request.dimensions);
     Ok(out.end(&request.rest))
 }
@@ -235,7 +236,7 @@ fn titan_multimodal(mut request: EmbeddingRequest<'_>) -> Result<String, Error> 
 
 fn nova(mut request: EmbeddingRequest<'_>) -> Result<String, Error> {
     let purpose = request.take(&["embeddingPurpose", "embedding_purpose"]).unwrap_or(r#""GENERIC_INDEX""#);
-    // As OpenAI: too long a text is an error, not cut.
+    // As at OpenAI, too long a text is an error and not truncated.
     let truncation = request.take(&["truncationMode", "truncation_mode", "truncate"]).unwrap_or(r#""NONE""#);
     let mut text = Object::default();
     text.set("truncationMode", truncation);
@@ -273,7 +274,7 @@ fn cohere(mut request: EmbeddingRequest<'_>, notes: &mut TranslationNotes) -> St
     out.end(&request.rest)
 }
 
-/// Any of the families' answers.
+/// The response of any of the families.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct UpstreamResponse<'a> {
@@ -314,7 +315,8 @@ struct Embedding<'a> {
     embedding: Json<'a>,
 }
 
-/// Zero where the answer's body does not count (Cohere, Nova: in headers only); OpenAI's clients want the member.
+/// OpenAI's clients require the member. Zero when the response body has no counts (Cohere and Nova have them
+/// in headers only).
 #[derive(Serialize)]
 struct Usage {
     prompt_tokens: u64,
@@ -327,7 +329,7 @@ fn read(response: &[u8], model: &str, base64: bool) -> Result<Vec<u8>, ProviderE
     let parsed: UpstreamResponse<'_> = serde_json::from_str(text).map_err(|_| unreadable())?;
     let vectors =
         vectors(&parsed).filter(|vectors| !vectors.is_empty()).ok_or_else(|| match parsed.message {
-            // Titan multimodal reports failures so, with a 200.
+            // Titan multimodal reports errors like this, with status 200.
             Some(ref message) => ProviderError::new(502, message.0.clone()),
             None => unreadable(),
         })?;
@@ -347,7 +349,7 @@ fn vectors<'a>(parsed: &UpstreamResponse<'a>) -> Option<Vec<Json<'a>>> {
         return Some(vec![vector.clone()]);
     }
     if let Some(by_type) = parsed.embeddings_by_type.as_ref().and_then(Json::source) {
-        // Another type than float was asked for, by Titan's own parameter.
+        // The client requested another type than float by Titan's own parameter.
         let members = Json::members(by_type)?;
         return members.into_iter().next().map(|(_, vector)| vec![vector]);
     }
@@ -369,7 +371,7 @@ fn vectors<'a>(parsed: &UpstreamResponse<'a>) -> Option<Vec<Json<'a>>> {
     Some(list)
 }
 
-/// A vector as OpenAI packs it: little-endian 32-bit floats in base64.
+/// A vector in OpenAI's base64 form: little-endian 32-bit floats.
 fn packed(vector: &Json<'_>) -> Option<Json<'static>> {
     let numbers: Vec<f32> = vector.read()?;
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();

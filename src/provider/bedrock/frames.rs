@@ -1,8 +1,12 @@
-//! Amazon's binary event stream (`application/vnd.amazon.eventstream`), cut into its frames.
+//! Cuts Amazon's binary event stream (`application/vnd.amazon.eventstream`) into frames. What the frames mean
+//! is decoded in `response`.
 //!
-//! A frame says how long it is and seals that and itself with a checksum. What the frames mean is
-//! `answer`'s business. Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html>
-//! (the same encoding everywhere at Amazon).
+//! A frame with 20 bytes of headers and the payload `{}` has 38 bytes:
+//!
+//! `[38: u32] [20: u32] [CRC-32 of the first 8 bytes] [headers: 20] [{}] [CRC-32 of the first 34 bytes]`
+//!
+//! Source: <https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html>
+//! (all Amazon services use the same encoding).
 
 use aws_smithy_eventstream::frame::read_message_from;
 use aws_smithy_types::event_stream::Message;
@@ -13,24 +17,24 @@ const PRELUDE: usize = 12;
 const MIN_FRAME: usize = PRELUDE + 4;
 /// The longest frame held, bytes: Amazon's own limit on a payload is 24 MiB.
 const MAX_FRAME: usize = 25 << 20;
-/// Room kept between frames: one large picture must not hold its memory to the end of the stream.
+/// Capacity kept between frames, bytes: one large picture must not hold its memory until the stream ends.
 const KEPT_CAPACITY: usize = 64 << 10;
 
-/// What is wrong with a stream, in words that fit behind "cannot be read: ".
+/// What is wrong with a stream, worded to follow "cannot be read: ".
 pub type FrameError = &'static str;
 
-/// Cuts a stream into frames, whatever the chunks it comes in.
+/// Cuts a stream into frames, independent of how it is cut into chunks.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// The beginning of a frame whose end has not come yet.
+    /// The beginning of a frame that is not complete yet.
     carry: Vec<u8>,
 }
 
 impl Frames {
-    /// Takes the next bytes and hands out every frame that is whole and sealed rightly.
+    /// Takes the next bytes and calls `on` for every complete frame with a valid checksum.
     ///
     /// # Errors
-    /// What is wrong with the frame: nothing behind it can be found, the stream is lost.
+    /// What is wrong with the frame. The stream is lost: the start of the next frame cannot be found.
     pub fn push(&mut self, chunk: &[u8], on: &mut dyn FnMut(&Message)) -> Result<(), FrameError> {
         let mut rest = chunk;
         loop {
@@ -63,7 +67,7 @@ impl Frames {
         }
     }
 
-    /// The bytes are over.
+    /// Ends the stream.
     ///
     /// # Errors
     /// The stream ended inside a frame.
@@ -72,8 +76,8 @@ impl Frames {
     }
 }
 
-/// How long the frame at the start of `bytes` is; `None` while its prelude is not there. The length is
-/// believed only once its checksum is right: a flipped bit would have us wait for bytes that never come.
+/// The length of the frame at the start of `bytes`; `None` until its prelude is complete. The length counts
+/// only if its checksum is right: after a flipped bit we would wait for bytes that never come.
 fn length(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
     let Some((prelude, _)) = bytes.split_first_chunk::<PRELUDE>() else { return Ok(None) };
     let [a, b, c, d, e, f, g, h, checksum @ ..] = *prelude;
@@ -95,7 +99,7 @@ fn read(frame: &[u8]) -> Result<Message, FrameError> {
     read_message_from(frame).map_err(|_| "an event stream frame has a wrong checksum or malformed headers")
 }
 
-/// CRC-32 as in gzip. Bit by bit: it is for the eight bytes of a prelude only.
+/// CRC-32 as in gzip. Bit by bit: it only covers the eight bytes of a prelude.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = !0_u32;
     for &byte in bytes {

@@ -1,4 +1,5 @@
-//! Amazon Bedrock (cloud A): chat through Converse, embeddings and rerank through invoke, everything signed.
+//! Amazon Bedrock (cloud A): chat through Converse, embeddings and rerank through invoke, all requests
+//! signed.
 //!
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html>.
 //! Not here: Bedrock's control plane (another host: models, batches, customization).
@@ -33,11 +34,12 @@ use model::{Family, Model};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The vendor.
+/// Amazon Bedrock.
 #[derive(Debug)]
 pub struct Bedrock;
 
-/// What the documentation and its test want to know; address and key are decided in this file.
+/// Bedrock's entry in the provider list, for the documentation and its test. Address and authorization are
+/// decided in this folder, not by the spec.
 pub static SPEC: ProviderSpec = ProviderSpec {
     id: "bedrock",
     host: Host::Fixed("https://bedrock-runtime.us-east-1.amazonaws.com"),
@@ -50,34 +52,34 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-/// The name of the service in signatures.
+/// The service name in signatures.
 const SERVICE: &str = "bedrock";
 
-/// What the result of a tool that Bedrock ran itself is called in `content_blocks` where Bedrock does not say.
+/// The type of a server tool's result in `content_blocks` when Bedrock does not name one.
 const SERVER_RESULT: &str = "server_tool_result";
 
-/// What a caller's own signature would be in. Ours takes their place, or there is none.
+/// The headers of a client's own signature. They are removed, whether or not we sign.
 const CLIENT_SIGNATURE_HEADERS: [HeaderName; 3] = [
     HeaderName::from_static("x-amz-date"),
     HeaderName::from_static("x-amz-security-token"),
     HeaderName::from_static("x-amz-content-sha256"),
 ];
 
-/// How an account's calls are authorized.
+/// How an account's requests are authorized.
 enum Auth {
     /// Signed with the account's own keys.
     Keys,
-    /// `api_key` as bearer.
+    /// `api_key` as a bearer token.
     ApiKey,
-    /// Signed with credentials that are fetched.
+    /// Signed with fetched credentials.
     Temporary,
-    /// Not at all: a custom host may not want it.
+    /// Not at all: a custom host may need no credentials.
     Unauthenticated,
 }
 
 impl Auth {
     /// # Errors
-    /// 401 when nothing is there that Bedrock's own host would take; 400 for half a pair of keys.
+    /// 401 without any credentials that Bedrock's own host accepts; 400 when one of the two keys is missing.
     fn from_account(account: &Account) -> Result<Self, Error> {
         let cloud = &account.cloud_a;
         let has_key = account.api_key.as_ref().is_some_and(|key| !key.expose().is_empty());
@@ -150,9 +152,9 @@ impl Provider for Bedrock {
         }
     }
 
-    /// Claude at Converse as at Anthropic:
-    /// <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html>. What an
-    /// ARN leads to is not known here.
+    /// Claude behaves on Converse as at Anthropic:
+    /// <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html>.
+    /// The model behind an application profile's ARN is unknown here.
     fn prefill(&self, model: &str) -> Prefill {
         let model = Model::from_name(model);
         match model.family {
@@ -210,7 +212,7 @@ impl Provider for Bedrock {
         let key = Key { required: false, ..Key::BEARER };
         match Auth::from_account(account)? {
             Auth::ApiKey => key.write(SPEC.id, account, headers),
-            // Only takes out what the caller sent.
+            // Only removes the client's credentials.
             _ => key.write(SPEC.id, &Account::default(), headers),
         }
     }

@@ -1,12 +1,12 @@
-//! Which model a Bedrock model id or ARN means, and what its family can do that others cannot.
+//! The model behind a Bedrock model id or ARN, and the capabilities of its family.
 //!
-//! Converse is one shape for all; what differs (thinking, caching, structured output) is told apart here, by
-//! name: Bedrock has no call that would say so.
+//! Converse has one shape for all models, but they differ in thinking, caching and structured output. The
+//! differences are decided here by name, because Bedrock has no API that lists them.
 
 use crate::config::account::Account;
 use crate::provider::anthropic::generation::Generation;
 
-/// Who made a model: what stands before the first dot of its id.
+/// A model's vendor: the part of its id before the first dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     Anthropic,
@@ -16,20 +16,21 @@ pub enum Family {
     OpenAi,
     Qwen,
     Other,
-    /// An ARN that does not tell: an application inference profile, a provisioned or imported model.
+    /// An ARN that does not name the model: an application inference profile, a provisioned or imported
+    /// model.
     Unknown,
 }
 
-/// A model as the caller named it.
+/// A model as the client named it.
 #[derive(Debug, Clone, Copy)]
 pub struct Model<'a> {
     pub family: Family,
-    /// The foundation model's id (`anthropic.claude-sonnet-4-5-20250929-v1:0`): no ARN, no geography before
-    /// it. Of an ARN that does not tell, the ARN.
+    /// The foundation model's id without ARN and geography (`anthropic.claude-sonnet-4-5-20250929-v1:0`). For
+    /// an ARN that does not name the model, the ARN.
     pub id: &'a str,
 }
 
-/// What may stand before an id to name an inference profile across regions.
+/// Prefixes of an id that make it a cross-region inference profile.
 const GEOGRAPHIES: [&str; 11] = ["us", "us-gov", "eu", "apac", "ap", "au", "ca", "jp", "sa", "me", "global"];
 
 impl<'a> Model<'a> {
@@ -58,7 +59,7 @@ impl<'a> Model<'a> {
         Self { family, id }
     }
 
-    /// As [`Model::of`], with the account's word for what an ARN leads to where the ARN does not tell.
+    /// As [`Model::from_name`]; for an ARN that does not name the model, the account's `model_name` decides.
     pub fn resolve(model: &'a str, account: &'a Account) -> Self {
         let named = Self::from_name(model);
         match (named.family, account.cloud_a.model_name.as_deref()) {
@@ -67,21 +68,22 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Whether prompt caching is there: other families refuse a cache point.
+    /// Whether the model has prompt caching: other families refuse a cache point.
     pub fn caches(&self) -> bool {
         matches!(self.family, Family::Anthropic | Family::Amazon | Family::Unknown)
     }
 
-    /// Whether earlier thinking goes back to it. Others refuse a `reasoningContent` in the history.
+    /// Whether the model accepts its earlier thinking. Other families refuse `reasoningContent` in the
+    /// history.
     pub fn takes_thinking_back(&self) -> bool {
         matches!(self.family, Family::Anthropic | Family::Amazon | Family::Unknown)
     }
 
-    /// Whether `outputConfig.textFormat` and strict tools are there.
+    /// Whether the model has `outputConfig.textFormat` and strict tools.
     /// Source: <https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html>.
     pub fn has_structured_output(&self) -> bool {
         match self.family {
-            // Opus 4.1 has it at Anthropic only.
+            // Opus 4.1 has it at Anthropic, but not on Bedrock.
             Family::Anthropic => {
                 Generation::from_model(self.id).has_schemas() && !self.id.contains("opus-4-1")
             }
@@ -94,14 +96,14 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Whether it is a Nova that can think (Nova 2).
+    /// Whether the model is a Nova that can think (Nova 2).
     pub fn is_thinking_nova(&self) -> bool {
         self.id.starts_with("amazon.nova-2") || self.id.starts_with("amazon.nova-3")
     }
 }
 
-/// The model an ARN (without `arn:`) names, where its resource is a foundation model or a profile of Bedrock's
-/// own: `aws:bedrock:us-east-1:1234:inference-profile/us.amazon.nova-lite-v1:0`.
+/// The model named by an ARN (without `arn:`), if the resource is a foundation model or one of Bedrock's own
+/// inference profiles: `aws:bedrock:us-east-1:1234:inference-profile/us.amazon.nova-lite-v1:0`.
 fn foundation_model(arn: &str) -> Option<&str> {
     let resource = arn.splitn(5, ':').nth(4)?;
     let (kind, id) = resource.split_once('/')?;

@@ -1,8 +1,8 @@
-//! Bedrock's recorded traffic through this room's readers, held against the recordings themselves. Skipped where
-//! the recordings do not stand beside the checkout.
+//! Decodes Bedrock's recorded traffic and compares the result with the recordings. Skipped when the
+//! recordings are not in the folder beside the checkout.
 
 use super::embeddings;
-use super::response::ConverseDecoder as BedrockReader;
+use super::response::ConverseDecoder as BedrockDecoder;
 use crate::api::body::Body;
 use crate::api::chat::response::{ChatResponse, ContentPart};
 use crate::api::chat::{Decoder, Event, ProviderError};
@@ -30,12 +30,12 @@ fn text_of(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// All that is told, put together; `size` is how many bytes come at a time.
+/// Decodes `bytes` in chunks of `size`: the collected response, a log of all events, the error.
 fn decode(bytes: &[u8], streamed: bool, size: usize) -> (ChatResponse, Vec<String>, Option<ProviderError>) {
-    let mut decoder = BedrockReader::new(streamed);
+    let mut decoder = BedrockDecoder::new(streamed);
     let (mut response, mut log, mut error) = (ChatResponse::default(), Vec::new(), None);
     let mut sink = |event: Event<'_>| {
-        assert!(error.is_none(), "nothing comes after an error: {event:?}");
+        assert!(error.is_none(), "an event after the error: {event:?}");
         response.apply(&event);
         log.push(format!("{event:?}"));
         if let Event::Error(reported) = event {
@@ -49,11 +49,11 @@ fn decode(bytes: &[u8], streamed: bool, size: usize) -> (ChatResponse, Vec<Strin
     (response, log, error)
 }
 
-/// What an answer comes to, in words both sides can be brought into.
+/// A response as JSON that is comparable with [`recorded_summary`].
 fn summary(response: &ChatResponse) -> Value {
     let choice = &response.choices[0];
     let calls: Vec<Value> = choice.parts.iter().filter_map(call).collect();
-    let sealed = |part: &ContentPart| match part {
+    let signature_of = |part: &ContentPart| match part {
         ContentPart::Reasoning { signature: Some(signature), .. } => Some(json!(signature)),
         ContentPart::Redacted(data) => Some(json!(data)),
         _ => None,
@@ -63,7 +63,7 @@ fn summary(response: &ChatResponse) -> Value {
     json!({
         "text": choice.text().unwrap_or_default(),
         "reasoning": choice.reasoning().unwrap_or_default(),
-        "seals": choice.parts.iter().filter_map(sealed).collect::<Vec<_>>(),
+        "signatures": choice.parts.iter().filter_map(signature_of).collect::<Vec<_>>(),
         "calls": calls,
         "blocks": blocks,
         "native": choice.finish.as_ref().unwrap().1,
@@ -78,17 +78,17 @@ fn call(part: &ContentPart) -> Option<Value> {
     Some(json!([id, name, serde_json::from_str::<Value>(arguments).unwrap()]))
 }
 
-/// The same of a whole recorded answer, read without any of our code.
+/// The same summary of a recorded whole response, made without any of our code.
 fn recorded_summary(response: &Value) -> Value {
     let blocks = response["output"]["message"]["content"].as_array().unwrap();
     let (mut text, mut reasoning) = (String::new(), String::new());
-    let (mut seals, mut calls, mut others) = (Vec::new(), Vec::new(), 0);
+    let (mut signatures, mut calls, mut others) = (Vec::new(), Vec::new(), 0);
     for block in blocks {
         text += text_of(&block["text"]);
         let thinking = &block["reasoningContent"];
         reasoning += text_of(&thinking["reasoningText"]["text"]);
-        seals.extend(thinking["reasoningText"].get("signature").cloned());
-        seals.extend(thinking.get("redactedContent").cloned());
+        signatures.extend(thinking["reasoningText"].get("signature").cloned());
+        signatures.extend(thinking.get("redactedContent").cloned());
         if let Some(call) = block.get("toolUse") {
             match call.get("type").map(text_of) {
                 Some("server_tool_use") => others += 1,
@@ -98,7 +98,7 @@ fn recorded_summary(response: &Value) -> Value {
         others += usize::from(block.get("toolResult").is_some());
     }
     json!({
-        "text": text, "reasoning": reasoning, "seals": seals, "calls": calls, "blocks": others,
+        "text": text, "reasoning": reasoning, "signatures": signatures, "calls": calls, "blocks": others,
         "native": response["stopReason"],
         "finish": finish_name(text_of(&response["stopReason"])),
         "usage": usage(&response["usage"]),
@@ -120,7 +120,7 @@ fn usage(raw: &Value) -> Value {
     json!([count("inputTokens") + cached + write, count("outputTokens"), count("totalTokens"), cached, write])
 }
 
-/// A recorded stream put into the shape of a whole answer.
+/// A recorded stream converted into the shape of a whole response.
 fn whole_of(mut bytes: &[u8]) -> Value {
     let (mut blocks, mut stop, mut usage) = (Vec::<Value>::new(), Value::Null, Value::Null);
     while !bytes.is_empty() {
@@ -197,14 +197,14 @@ fn every_recorded_converse_response_is_decoded_faithfully() {
         if !streamed {
             let mut tap = Tap::new(Operation::Passthrough, false, true, None);
             tap.push(&bytes);
-            assert_eq!(tap.summary().usage, response.usage, "{id}: as it passes");
-            assert_eq!(json!(tap.summary().finish), wanted["native"], "{id}: as it passes");
+            assert_eq!(tap.summary().usage, response.usage, "{id}: tapped");
+            assert_eq!(json!(tap.summary().finish), wanted["native"], "{id}: tapped");
         }
         for size in [1, 3, 17, 64, 1000] {
-            assert_eq!(decode(&bytes, streamed, size).1, log, "{id} in pieces of {size}");
+            assert_eq!(decode(&bytes, streamed, size).1, log, "{id} in chunks of {size}");
         }
-        // What it is shows in the bytes, whatever was said of it.
-        assert_eq!(decode(&bytes, !streamed, 50).1, log, "{id} under the other name");
+        // The bytes decide what the response is, whatever `streamed` claims.
+        assert_eq!(decode(&bytes, !streamed, 50).1, log, "{id}: streamed flag inverted");
         *(if streamed { &mut streams } else { &mut whole }) += 1;
     }
     eprintln!("bedrock recordings: {whole} whole, {streams} streamed, {errors} errors");

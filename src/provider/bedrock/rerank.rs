@@ -1,4 +1,4 @@
-//! Rerank through invoke: Cohere's shape, which Amazon's own model shares.
+//! Rerank through invoke, in Cohere's shape, which Amazon's own model shares.
 //!
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/userguide/rerank-supported.html>.
 
@@ -11,7 +11,7 @@ use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};
 
-/// The exchange.
+/// The rerank adapter.
 #[derive(Debug)]
 pub struct Rerank;
 
@@ -23,7 +23,7 @@ struct Request<'a> {
     top_n: Option<Json<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens_per_doc: Option<Json<'a>>,
-    /// Cohere's models on Bedrock want it, Amazon's knows no such member.
+    /// Required by Cohere's models on Bedrock, not accepted by Amazon's.
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<u8>,
 }
@@ -82,7 +82,7 @@ impl JsonAdapter for Rerank {
     }
 }
 
-/// The texts of `documents`.
+/// The texts of `documents`; `None` when one is neither a string nor an object with a text.
 fn documents(body: &Body) -> Option<Vec<Json<'_>>> {
     let list: Vec<Json<'_>> = serde_json::from_str(body.raw("documents")?).ok()?;
     list.into_iter().map(text_of).collect()

@@ -1,7 +1,7 @@
-//! Signature Version 4: a request sealed with the account's keys.
+//! Signature Version 4 of a request.
 //!
-//! Only `host` and Amazon's own headers are signed, and the body: other headers may be changed on the way by
-//! the caller's and our own proxies. Source:
+//! Covers the body, `host` and Amazon's own headers only: other headers may still be changed by proxies in
+//! between, the client's or ours. Source:
 //! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>.
 
 use crate::config::secret::Secret;
@@ -13,13 +13,13 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings};
 use aws_sigv4::sign::v4;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// What a request is signed with.
+/// The keys a request is signed with.
 #[derive(Debug, Clone)]
 pub struct Keys(Credentials);
 
 impl Keys {
     /// # Errors
-    /// 400 for an id or a token that no header can carry.
+    /// 400 for an id or a token with characters that are invalid in a header.
     pub fn from_secrets(id: &Secret, secret: &Secret, token: Option<&Secret>) -> Result<Self, Error> {
         header_value("cloud_a_access_key_id", id.expose())?;
         token.map(|token| header_value("cloud_a_session_token", token.expose())).transpose()?;
@@ -28,18 +28,18 @@ impl Keys {
     }
 }
 
-/// What a signature is good for.
+/// The service and the region a signature is valid for.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     pub service: &'a str,
     pub region: &'a str,
 }
 
-/// Signs the request and writes `authorization`, `x-amz-date` and, with temporary keys, the session token into
-/// its headers.
+/// Signs the request and writes `authorization`, `x-amz-date` and, with temporary keys, the session token
+/// into its headers.
 ///
 /// # Errors
-/// 400 for keys that no header can carry.
+/// 400 for keys with characters that are invalid in a header.
 pub fn sign(
     signing: &Signing<'_>,
     keys: &Keys,
@@ -56,7 +56,7 @@ pub fn sign(
     Ok(())
 }
 
-/// Names and values of the headers that seal the request, with exactly `signed` under the seal.
+/// The headers that carry the signature, which covers exactly the headers in `signed`.
 fn signature<'a>(
     signing: &Signing<'a>,
     keys: &Keys,
@@ -74,7 +74,7 @@ fn signature<'a>(
         .map_err(|error| Error::internal(format!("signing parameters: {error}")))?
         .into();
     let body = SignableBody::Bytes(signing.body);
-    // The errors of signing quote the request at most, never the keys.
+    // Signing errors quote the request at most, never the keys.
     let failed = |error| Error::internal(format!("request cannot be signed: {error}"));
     let request = SignableRequest::new(signing.method.as_str(), signing.url, signed, body).map_err(failed)?;
     let (instructions, _) = aws_sigv4::http_request::sign(request, &params).map_err(failed)?.into_parts();
@@ -89,12 +89,13 @@ fn signature<'a>(
         .collect()
 }
 
-/// Amazon's rule: its own headers must be signed. What tracing adds on the way is not ours to seal.
+/// Amazon requires its own headers to be signed. The trace id is left out: tracing may add or change it in
+/// between.
 fn is_aws_header(name: &HeaderName) -> bool {
     name.as_str().starts_with("x-amz") && name.as_str() != "x-amzn-trace-id"
 }
 
-/// `host[:port]` of an URL.
+/// `host[:port]` of a URL.
 fn authority(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?']).next().unwrap_or_default()

@@ -1,9 +1,9 @@
-//! Frames for tests, made as Bedrock makes them.
+//! Builds event stream frames for tests.
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 
-/// One frame with these headers.
+/// A frame with these headers.
 pub fn frame(headers: &[(&'static str, &str)], payload: &str) -> Vec<u8> {
     let mut message = Message::new(payload.as_bytes().to_vec());
     for (name, value) in headers {
@@ -14,7 +14,7 @@ pub fn frame(headers: &[(&'static str, &str)], payload: &str) -> Vec<u8> {
     out
 }
 
-/// The frames a golden file tells of, a line each.
+/// The frames described by a golden file, one per line: `event|exception|error <kind> <payload>`.
 pub fn stream(lines: &[u8]) -> Vec<u8> {
     let lines = std::str::from_utf8(lines).unwrap().lines();
     lines
@@ -35,13 +35,13 @@ pub fn stream(lines: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// An event.
+/// An event frame.
 pub fn event(kind: &str, payload: &str) -> Vec<u8> {
     let headers = [(":event-type", kind), (":content-type", "application/json"), (":message-type", "event")];
     frame(&headers, payload)
 }
 
-/// A modelled failure inside a stream.
+/// An exception frame.
 pub fn exception(kind: &str, payload: &str) -> Vec<u8> {
     let headers =
         [(":exception-type", kind), (":content-type", "application/json"), (":message-type", "exception")];

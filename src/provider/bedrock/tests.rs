@@ -1,4 +1,4 @@
-//! The calls that are no chats, and who is allowed in.
+//! Operations other than chat, and how an account's calls are authorized.
 
 use super::rerank::Rerank;
 use super::*;
@@ -148,7 +148,7 @@ fn fetched_credentials_take_precedence_over_the_accounts_keys() {
         "{authorization}"
     );
     assert_eq!(headers["x-amz-security-token"], "t");
-    // A later attempt with plain keys must not keep the token.
+    // A later attempt with plain keys must not keep the session token.
     let mut headers = HeaderMap::new();
     Bedrock.sign(&signing, &account, None, &mut headers).unwrap();
     assert!(headers["authorization"].to_str().unwrap().contains("Credential=AKID/"));

@@ -1,5 +1,10 @@
-//! Tools Google runs itself (code execution, search, file search), told as blocks in Anthropic's shape and, in
-//! the next turn, read back into the parts they were.
+//! Google's own tools (code execution, search, file search) as blocks in Anthropic's shape, which the next
+//! turn sends back as the original parts.
+//!
+//! Example, in both directions:
+//!
+//! `{"executableCode":{"id":"c1","language":"PYTHON","code":".."}}`
+//! `{"type":"server_tool_use","id":"c1","name":"code_execution","input":{"code":"..","language":"PYTHON"}}`
 
 use super::content::PartOut;
 use super::object;
@@ -8,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 const CODE: &str = "code_execution";
 
-/// A call of a server tool: Anthropic's `server_tool_use`, with Gemini's seal beside.
+/// A call of a server tool: Anthropic's `server_tool_use`, with Gemini's signature added.
 #[derive(Debug, Serialize)]
 struct ServerToolUse<'a> {
     #[serde(rename = "type")]
@@ -46,7 +51,7 @@ struct ToolPart<'a> {
     response: Option<Json<'a>>,
 }
 
-/// The blocks of one choice: calls and results are told apart by ids, which older models do not give.
+/// The blocks of one choice. Ids link results to calls; older models give none, so they are generated.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     generated: u32,
@@ -153,10 +158,10 @@ const TOOLS: [&str; 8] = [
     "computer_use",
 ];
 
-/// The part a block was; `None` for a block of somebody else's.
+/// The original part of a block; `None` for another provider's block.
 pub(super) fn part<'a>(kind: &str, json: &Json<'a>) -> Option<PartOut<'a>> {
     let block: BlockIn<'a> = serde_json::from_str(json.source()?).ok()?;
-    // Made by us for a model that gave none: it would not know it.
+    // A generated id is unknown to the model.
     let id = block.id.or(block.tool_use_id).map(|id| id.0).filter(|id| !id.starts_with("srvtoolu_"));
     let id = ("id", id.map(|id| Json::from_value(id.as_ref())));
     let mut part = PartOut { thought_signature: block.signature.map(|text| text.0), ..PartOut::default() };
@@ -217,7 +222,7 @@ mod tests {
         let block = blocks.code_result(&Json::parse(result).unwrap(), None);
         assert_eq!(read(block), format!(r#"{{"codeExecutionResult":{result}}}"#));
         let failed = r#"{"outcome":"OUTCOME_FAILED","output":"no"}"#;
-        // The id is the call's.
+        // The result has no id and gets that of the call.
         let block = blocks.code_result(&Json::parse(failed).unwrap(), None);
         assert!(read(block).contains(r#""id":"c1","outcome":"OUTCOME_FAILED","output":"no""#));
         let call = r#"{"id":"t1","toolType":"FILE_SEARCH","args":{"q":1.0}}"#;

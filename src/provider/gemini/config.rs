@@ -1,4 +1,4 @@
-//! `generationConfig`: how the answer is to be made.
+//! `generationConfig`: the parameters of generation.
 
 use super::model::{Model, Thinking};
 use super::{Gemini, object, schema};
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 
-/// OpenAI's parameters (and Gemini's own, as callers spell them) by Gemini's names.
+/// OpenAI's parameters (and Gemini's own, as clients spell them) with Gemini's names.
 const SAME: &[(&str, &str)] = &[
     ("temperature", "temperature"),
     ("top_p", "topP"),
@@ -23,10 +23,10 @@ const SAME: &[(&str, &str)] = &[
     ("speechConfig", "speechConfig"),
 ];
 
-/// Takes out of `request` what belongs here.
+/// Takes the parameters of `generationConfig` out of `request`.
 ///
 /// # Errors
-/// 400 that names what Gemini cannot do.
+/// 400 that names a parameter Gemini does not support.
 pub(super) fn config<'a>(
     request: &mut ChatRequest<'a>,
     gemini: Gemini,
@@ -68,7 +68,7 @@ pub(super) fn config<'a>(
     if let Some(thinking) = own.or_else(|| thinking(&reasoning, gemini, model, notes)) {
         config.set("thinkingConfig", thinking);
     }
-    // The caller's own words for it go over ours.
+    // The client's own `generation_config` takes precedence.
     for name in ["generation_config", "generationConfig"] {
         if let Some(own) = params.take(name) {
             overlay(&mut config, &own, name)?;
@@ -87,7 +87,7 @@ fn overlay<'a>(config: &mut Params<'a>, own: &Json<'a>, name: &str) -> Result<()
     Ok(())
 }
 
-/// `max_output_tokens` as `maxOutputTokens`: Google takes both, but not both at once.
+/// `max_output_tokens` as `maxOutputTokens`: Google accepts either, but not both at once.
 fn camel(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut raise = false;
@@ -142,7 +142,7 @@ fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, notes: &mut Tran
     }
 }
 
-/// Anthropic's `thinking`, and the reference's spellings of it.
+/// Anthropic's `thinking`, with the reference's additional members.
 #[derive(Deserialize)]
 struct ThinkingParam<'a> {
     #[serde(borrow, rename = "type")]
@@ -151,7 +151,7 @@ struct ThinkingParam<'a> {
     include_thoughts: Option<bool>,
 }
 
-/// `thinkingConfig`, in the words of the model's generation. Levels for efforts are those of Google's own
+/// `thinkingConfig` in the form of the model's generation. The levels for efforts are those of Google's own
 /// compatible endpoint: <https://ai.google.dev/gemini-api/docs/openai#thinking>.
 fn thinking(
     reasoning: &Reasoning<'_>,

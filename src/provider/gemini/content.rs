@@ -1,7 +1,9 @@
-//! A chat's messages as Gemini's contents: who spoke, and the parts of it.
+//! A chat's messages as Gemini's contents.
 //!
-//! Contents of the same speaker are put together, but a turn of function results stays alone, in the order of
-//! the calls: the API wants as many results as there were calls, right behind them.
+//! Example: `assistant (calls a, b), tool b, tool a, user` becomes three contents: `model` with both calls,
+//! `user` with the results of a and b, `user` with the text. Successive messages of one speaker share a content, but
+//! function results stand alone and in the order of the calls: the API requires one result per call, directly
+//! after the calls.
 
 use super::model::Model;
 use super::{Gemini, blocks, media, object};
@@ -12,8 +14,8 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Stands for a seal no model gave: base64 of `skip_thought_signature_validator`, which Google documents for
-/// calls that come from elsewhere (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
+/// Replaces a signature that no model gave: base64 of `skip_thought_signature_validator`, which Google
+/// documents for calls from other sources (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
 const PLACEHOLDER_SIGNATURE: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
 /// Gemini's `Content`.
@@ -92,19 +94,19 @@ impl<'a> PartOut<'a> {
     }
 }
 
-/// What a chat's messages became.
+/// The messages of a chat in Gemini's form.
 #[derive(Debug, Default)]
 pub(super) struct Turns<'a> {
     pub system: Vec<PartOut<'a>>,
     pub contents: Vec<Content<'a>>,
-    /// An earlier turn used tools of Google's own.
+    /// An earlier turn used Google's own tools.
     pub has_server_tools: bool,
 }
 
-/// Reads all messages.
+/// Converts all messages.
 ///
 /// # Errors
-/// 400 that names the part Gemini cannot take.
+/// 400 that names a part Gemini does not support.
 pub(super) fn turns<'a>(
     messages: Vec<Message<'a>>,
     gemini: Gemini,
@@ -126,7 +128,7 @@ pub(super) fn turns<'a>(
     builder.close_results();
     let mut turns = builder.turns;
     if turns.contents.is_empty() {
-        // A system prompt alone is a question elsewhere; here contents are required.
+        // Other providers accept a system prompt alone; Gemini requires contents.
         turns.contents.push(Content {
             role: "user",
             parts: std::mem::take(&mut turns.system),
@@ -139,7 +141,7 @@ pub(super) fn turns<'a>(
     Ok(turns)
 }
 
-/// The function each call was of, by the call's id: a result only names the call.
+/// The function name of each call, by the call's id: a result only names the call.
 fn names(messages: &[Message<'_>]) -> HashMap<String, String> {
     let parts = messages.iter().flat_map(|message| &message.content);
     let calls = parts.filter_map(|part| match part {
@@ -153,9 +155,9 @@ struct ContentBuilder<'a, 'o> {
     gemini: Gemini,
     model: Model,
     names: HashMap<String, String>,
-    /// Ids of the calls made last, in order.
+    /// Ids of the latest calls, in order.
     calls: Vec<String>,
-    /// Results for them, each with its call's place.
+    /// Their results, each with the position of its call.
     results: Vec<(usize, FunctionResponse<'a>, Vec<PartOut<'a>>)>,
     turns: Turns<'a>,
     notes: &'o mut TranslationNotes,
@@ -183,13 +185,14 @@ impl<'a> ContentBuilder<'a, '_> {
         Ok(())
     }
 
-    /// Appends to the last content when it is the same speaker's.
+    /// Appends to the last content if it has the same role.
     fn push(&mut self, role: &'static str, is_results: bool, mut parts: Vec<PartOut<'a>>) {
         let calls = parts.iter_mut().filter_map(|part| part.function_call.as_mut());
         let calls = calls.map(|call| {
             let id = call.id.clone().unwrap_or_default().into_owned();
             if self.gemini.is_vertex() {
-                // Not in every version of Vertex's API; the order says as much.
+                // Not every version of Vertex's API has call ids; the order of the results identifies the
+                // calls.
                 call.id = None;
             }
             id
@@ -208,7 +211,7 @@ impl<'a> ContentBuilder<'a, '_> {
         self.sign_first_call();
     }
 
-    /// Sees to it that the first call of the last content has a seal, where the model insists.
+    /// Gives the first call of the last content a signature, if the model requires one.
     fn sign_first_call(&mut self) {
         let Some(content) = self.turns.contents.last_mut().filter(|_| self.model.requires_signatures) else {
             return;
@@ -246,7 +249,7 @@ impl<'a> ContentBuilder<'a, '_> {
         Ok(())
     }
 
-    /// Writes the results that stood one after the other.
+    /// Writes the results of successive tool messages.
     fn close_results(&mut self) {
         if self.results.is_empty() {
             return;
@@ -281,7 +284,7 @@ impl<'a> ContentBuilder<'a, '_> {
                 parts.push(PartOut { inline_data: Some(Blob { mime_type, data }), ..PartOut::default() });
             }
             Part::File(File { source, .. }) => {
-                // Vertex wants a type with every file; a PDF is the rule of reference 12.4.
+                // Vertex requires a media type with every file; PDF is the default by reference 12.4.
                 let default_type = self.gemini.is_vertex().then_some("application/pdf");
                 parts.push(self.source(source, default_type, at)?);
             }
@@ -350,7 +353,7 @@ impl<'a> ContentBuilder<'a, '_> {
                     self.turns.has_server_tools |= part.tool_call.is_some() || part.tool_response.is_some();
                     parts.push(part);
                 }
-                // A block of another provider's own tools: what it found stands in the text.
+                // A block of another provider's own tools: its findings are in the text anyway.
                 None => self.notes.warn(at, format!("dropped, {kind} is of another provider")),
             }
             return Ok(());
@@ -361,7 +364,7 @@ impl<'a> ContentBuilder<'a, '_> {
     }
 }
 
-/// The URL in `{"type":"video_url","video_url":{"url":..}}` or with the URL alone.
+/// The URL in `{"type":"video_url","video_url":{"url":..}}`, or in `{"type":"video_url","video_url":".."}`.
 fn linked_media<'a>(kind: &str, json: &Json<'a>) -> Option<(Cow<'a, str>, Option<Cow<'a, str>>)> {
     let text_of = |json: &Json<'a>| serde_json::from_str::<crate::api::chat::Text<'a>>(json.source()?).ok();
     let (_, inner) = Json::members(json.source()?)?.into_iter().find(|(name, _)| name == kind)?;
@@ -374,8 +377,9 @@ fn linked_media<'a>(kind: &str, json: &Json<'a>) -> Option<(Cow<'a, str>, Option
     Some((member("url")?.0, member("mime_type").map(|text| text.0)))
 }
 
-/// Thinking of an earlier turn. Gemini seals answers, not thoughts: a seal without thoughts is that of the text
-/// before it, and a seal on thoughts is another provider's, which Gemini would refuse.
+/// Thinking of an earlier turn. Gemini signs responses, not thinking. A signature without thinking belongs to
+/// the text before it; one on thinking is another provider's and would be refused by Gemini, so it is
+/// dropped.
 fn reasoning<'a>(text: Cow<'a, str>, signature: Option<Cow<'a, str>>, parts: &mut Vec<PartOut<'a>>) {
     if !text.is_empty() {
         return parts.push(PartOut { thought: true, ..PartOut::text(text) });
@@ -399,7 +403,7 @@ fn call_out(call: ToolCall<'_>) -> PartOut<'_> {
         },
     };
     let args = args.or_else(|| borrowed(&arguments)).filter(Json::is_object);
-    // What a model wrote wrong is shown as it wrote it.
+    // Malformed arguments are passed as text.
     let args = args.unwrap_or_else(|| object(&[("arguments", Json::from_value(arguments.as_ref()))]));
     let id = Some(id).filter(|id| !id.is_empty());
     let function_call = Some(Call { id, name, args });
@@ -413,7 +417,8 @@ fn borrowed<'a>(text: &Cow<'a, str>) -> Option<Json<'a>> {
     }
 }
 
-/// A result as the object Gemini wants: an object as it is, other text under `output`, a failure under `error`.
+/// A tool's result as an object, which Gemini requires: an object stays as it is, other text goes under
+/// `output`, an error under `error`.
 fn response<'a>(message: &Message<'a>) -> Json<'a> {
     let parsed = match message.content.as_slice() {
         [Part::Text { text: Cow::Borrowed(text), .. }] => Json::parse(text.trim()),
@@ -429,6 +434,7 @@ fn response<'a>(message: &Message<'a>) -> Json<'a> {
     }
 }
 
+/// Whether a function's result may contain the part:
 /// <https://ai.google.dev/gemini-api/docs/function-calling#multimodal>
 fn fits_in_a_result(part: &PartOut<'_>) -> bool {
     let mime_type = match (&part.inline_data, &part.file_data) {

@@ -1,4 +1,4 @@
-//! `POST /v1/messages/count_tokens` by Gemini's `countTokens`.
+//! `POST /v1/messages/count_tokens` through Gemini's `countTokens`.
 
 use super::{Gemini, request};
 use crate::api::body::Body;
@@ -9,7 +9,7 @@ use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 
-/// Counts the tokens of a request on one of Gemini's hosts.
+/// The token counting adapter for one of Gemini's hosts.
 #[derive(Debug)]
 pub struct Count(pub Gemini);
 

@@ -1,7 +1,7 @@
-//! Gemini's answers, whole and streamed, read into events.
+//! Decodes Gemini's responses, whole and streamed, into chat events.
 //!
-//! A stream has no end mark, and older models repeat `finishReason` in every chunk: so why a choice stopped is
-//! told when the bytes are over.
+//! A stream has no end mark, and older models repeat `finishReason` in every chunk, so the finish reason is
+//! emitted only at the end of the bytes.
 
 use super::blocks::Blocks;
 use super::compact;
@@ -11,26 +11,26 @@ use crate::api::chat::{Decoder, Event, EventSink, Finish, Json, ProviderError, S
 use crate::api::sse::SseParser;
 use crate::api::usage::Usage;
 
-/// The largest whole answer held, bytes: some carry pictures.
+/// The largest whole response held, bytes: some contain pictures.
 const MAX_HELD: usize = 64 << 20;
 
-/// More choices than can be asked for (8): what claims to be one beyond is passed over.
+/// The most choices decoded, well above Gemini's limit of 8. Candidates beyond it are ignored.
 const MAX_CHOICES: usize = 32;
 
-/// Reads one answer.
+/// Decodes one response.
 #[derive(Debug)]
 pub(super) struct GeminiDecoder {
     frames: Frames,
     state: State,
 }
 
-/// How chunks are told apart.
+/// How the body is cut into chunks.
 #[derive(Debug)]
 enum Frames {
     Events(SseParser),
-    /// One JSON text: an answer, or a list of chunks (what `streamGenerateContent` sends without `alt=sse`).
+    /// One JSON text: a response, or a list of chunks (what `streamGenerateContent` sends without `alt=sse`).
     Whole(Vec<u8>),
-    /// A stream whose first byte has not come: it may turn out to be JSON after all.
+    /// A stream before its first byte: it may turn out to be JSON.
     Unknown,
 }
 
@@ -86,11 +86,11 @@ impl Decoder for GeminiDecoder {
     }
 }
 
-/// What is known of the answer so far.
+/// The state of the response so far.
 #[derive(Debug, Default)]
 struct State {
     has_started: bool,
-    /// It failed: nothing more is told.
+    /// An error was emitted: nothing follows it.
     has_failed: bool,
     choices: Vec<Choice>,
     usage: Option<Usage>,
@@ -102,9 +102,10 @@ struct Choice {
     calls: u32,
     blocks: Blocks,
     text: ResponseText,
-    /// Why it stopped, and Google's word for it.
+    /// The finish reason, and Google's name for it.
     finish: Option<(Finish, String)>,
-    /// It was told later than the first content: some models repeat it with every chunk, which says nothing.
+    /// The finish reason came after the first content. Models that repeat it in every chunk say nothing with
+    /// it.
     is_late: bool,
     has_content: bool,
     safety_ratings: Option<String>,
@@ -118,7 +119,7 @@ impl State {
         }
     }
 
-    /// One JSON text: an answer, or a list of chunks.
+    /// One JSON text: a response, or a list of chunks.
     fn whole(&mut self, bytes: &[u8], sink: EventSink<'_>) {
         let text = bytes.trim_ascii();
         if !text.starts_with(b"[") {
@@ -134,7 +135,7 @@ impl State {
         if self.has_failed {
             return;
         }
-        // As text: from bytes, every string in it would be proven to be text on its own.
+        // Parsed as text: parsed from bytes, every string in it would be checked for UTF-8 again.
         let text = std::str::from_utf8(data).map(str::trim);
         let Ok(text) = text else { return self.fail(&ProviderError::unreadable("it is no text"), sink) };
         if text == "[DONE]" {
@@ -182,7 +183,7 @@ impl State {
         }
     }
 
-    /// The prompt was blocked: there is no candidate to say so.
+    /// A blocked prompt has no candidate, only a reason.
     fn refuse(&mut self, reason: &str, message: Option<&str>, sink: EventSink<'_>) {
         let Some(choice) = self.choice(0) else { return };
         if choice.finish.is_none() {
@@ -244,7 +245,7 @@ impl State {
         choice.finish = Some((finish_reason(reason), reason.to_owned()));
     }
 
-    /// The bytes are over.
+    /// The end of the bytes.
     fn close(&mut self, sink: EventSink<'_>) {
         if self.has_failed {
             return;
@@ -276,7 +277,7 @@ impl State {
 
 impl Choice {
     fn part(&mut self, choice: u32, part: &PartIn<'_>, sink: EventSink<'_>) {
-        let signature = part.thought_signature.as_deref().filter(|seal| !seal.is_empty());
+        let signature = part.thought_signature.as_deref().filter(|signature| !signature.is_empty());
         if let Some(call) = &part.function_call {
             let index = self.calls;
             self.calls = self.calls.saturating_add(1);
@@ -315,7 +316,7 @@ impl Choice {
         }
     }
 
-    /// What Google ran itself, as a block.
+    /// Content of Google's own tools, as a block.
     fn block(&mut self, choice: u32, part: &PartIn<'_>, signature: Option<&str>) -> Option<String> {
         if let Some(json) = &part.executable_code {
             return self.blocks.code(json, choice, signature);
@@ -342,7 +343,7 @@ fn is_present(json: &Json<'_>) -> bool {
     !matches!(json.get(), "null" | "{}" | "[]")
 }
 
-/// Google's error object, in a stream or in an answer of status 200.
+/// Google's error object, in a stream or in a response with status 200.
 fn provider_error(chunk: &Chunk<'_>, data: &[u8]) -> ProviderError {
     #[derive(serde::Deserialize)]
     struct Code {
@@ -352,11 +353,11 @@ fn provider_error(chunk: &Chunk<'_>, data: &[u8]) -> ProviderError {
     ProviderError::read(code.filter(|code| (400..600).contains(code)).unwrap_or(502), data)
 }
 
-/// Why it stopped, in OpenAI's words. A call the model wrote wrongly ends its turn as any other.
+/// OpenAI's finish reason. A function call that the model wrote malformed ends the turn like any other.
 fn finish_reason(native: &str) -> Finish {
     match native {
         "MAX_TOKENS" => Finish::Length,
-        // What a model repeats from its sources (RECITATION) is held back as what it must not say.
+        // RECITATION (the model repeats its sources) is withheld like forbidden content.
         "SAFETY"
         | "RECITATION"
         | "LANGUAGE"

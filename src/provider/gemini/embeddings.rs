@@ -1,5 +1,5 @@
-//! `POST /v1/embeddings` in Gemini's words: `batchEmbedContents` at Google, `predict` or `embedContent` on
-//! Vertex AI, and their answers in OpenAI's. Figures keep their digits unless base64 is asked for.
+//! `POST /v1/embeddings` through Gemini's `batchEmbedContents` at Google and `predict` or `embedContent` on
+//! Vertex AI. Numbers keep their digits, unless the client requests base64.
 
 use super::object;
 use crate::api::body::Body;
@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// One of the three ways.
+/// The three request shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Embeddings {
     /// Google: a request for each input.
@@ -23,11 +23,11 @@ pub enum Embeddings {
 }
 
 impl Embeddings {
-    /// How Vertex AI is asked for the embeddings of `model`.
+    /// The request shape of `model` on Vertex AI.
     /// <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings>
     pub fn on_vertex(model: &str) -> &'static Self {
         let number = model.strip_prefix("gemini-embedding-").and_then(|rest| rest.split('-').next());
-        // `gemini-embedding-001` is of the older kind: its number is no generation.
+        // The number in `gemini-embedding-001` is no generation: it is an older model.
         match number.filter(|number| !number.starts_with('0')).and_then(|number| number.parse::<u32>().ok()) {
             Some(2..) => &Self::Single,
             _ => &Self::Predict,
@@ -48,7 +48,7 @@ impl Embeddings {
     }
 }
 
-/// What there is to embed: texts, or objects in the provider's own words (`{"image":{..}}`).
+/// The inputs: texts, or objects in the provider's own form (`{"image":{..}}`).
 fn inputs(body: &Body) -> Result<Vec<Json<'_>>, Error> {
     let wrong = || {
         let message = "input must be a text or a list of texts; Gemini takes no lists of tokens.";
@@ -165,7 +165,7 @@ fn single(inputs: &[Json<'_>], options: &[(&str, Json<'_>)]) -> Result<Json<'sta
     Ok(object(&members))
 }
 
-/// Any of the three answers.
+/// Any of the three responses.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EmbeddingsResponse<'a> {
@@ -255,7 +255,7 @@ impl<'a> EmbeddingsResponse<'a> {
     }
 }
 
-/// OpenAI's `base64`: 32-bit floats, least byte first.
+/// OpenAI's `base64`: 32-bit floats, little-endian.
 fn in_base64(values: &Json<'_>) -> Result<Json<'static>, ProviderError> {
     let floats: Vec<f32> =
         values.read().ok_or_else(|| ProviderError::unreadable("an embedding is no list of numbers"))?;

@@ -1,11 +1,12 @@
-//! Where an answer's words come from: Gemini's grounding and citations as OpenAI's `url_citation`s.
+//! Gemini's grounding and citations as OpenAI's `url_citation` annotations.
 //!
-//! Gemini counts bytes, OpenAI characters, so the answer's text is needed to tell a place in it.
+//! Gemini counts bytes, OpenAI characters, so the response's text is needed to convert: `Zürich` ends at byte
+//! 7 and at character 6.
 
 use crate::api::chat::{Json, Text};
 use serde::{Deserialize, Serialize};
 
-/// An answer's text beyond which no place is looked up: memory stays bounded.
+/// The longest response text held, bytes. Beyond it no positions are found: memory stays bounded.
 const MAX_TEXT: usize = 4 << 20;
 
 /// The text of one choice so far.
@@ -23,7 +24,8 @@ impl ResponseText {
         }
     }
 
-    /// Character offsets of `segment`: where the bytes say, or else where its words stand.
+    /// Character offsets of `segment`: at its byte offsets if they match its text, otherwise where its text
+    /// is found.
     fn place(&self, segment: &Segment<'_>) -> Option<(usize, usize)> {
         let (start, end) = (segment.start_index.unwrap_or_default(), segment.end_index?);
         let wanted = segment.text.as_deref().unwrap_or_default();
@@ -46,7 +48,7 @@ struct Grounding<'a> {
     grounding_supports: Option<Vec<Support<'a>>>,
 }
 
-/// A source is one of these.
+/// A source has one of these.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Source<'a> {
@@ -85,7 +87,7 @@ struct Segment<'a> {
 struct Citations<'a> {
     #[serde(borrow)]
     citations: Option<Vec<Citation<'a>>>,
-    /// An older name.
+    /// Former name of `citations`.
     citation_sources: Option<Vec<Citation<'a>>>,
 }
 
@@ -115,12 +117,12 @@ struct UrlCitation<'a> {
 }
 
 fn annotation((start_index, end_index): (usize, usize), url: &str, title: Option<&str>) -> String {
-    // Callers' types have a title in every citation.
+    // The type in OpenAI's clients requires a title in every citation.
     let url_citation = UrlCitation { start_index, end_index, url, title: title.unwrap_or(url) };
     serde_json::to_string(&Annotation { kind: "url_citation", url_citation }).unwrap_or_default()
 }
 
-/// The annotations in `groundingMetadata`. Sources without an address (files of a search store) have none.
+/// The annotations in `groundingMetadata`. Sources without a URL (files of a search store) have none.
 pub(super) fn grounding_annotations(json: &Json<'_>, text: &ResponseText, sink: &mut dyn FnMut(&str)) {
     let Some(grounding) = json.read::<Grounding<'_>>() else { return };
     let sources = grounding.grounding_chunks.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Gemini's `logprobsResult` as OpenAI's `logprobs`. Figures keep their digits.
+//! Gemini's `logprobsResult` as OpenAI's `logprobs`. Numbers keep their digits.
 
 use crate::api::chat::{Json, Text};
 use serde::{Deserialize, Serialize};
@@ -51,14 +51,14 @@ impl TokenIn<'_> {
         self.token.as_deref().unwrap_or_default()
     }
 
-    /// A certain token's 0 is left out by Google's JSON.
+    /// Google's JSON leaves out a 0, the logprob of a certain token.
     fn logprob(&self) -> Json<'_> {
         self.log_probability.clone().unwrap_or_else(|| Json::from_value(&0))
     }
 }
 
 impl LogprobsIn<'_> {
-    /// OpenAI's `logprobs` object; `None` when no token is told.
+    /// OpenAI's `logprobs` object; `None` without any token.
     pub(super) fn json(&self) -> Option<String> {
         let chosen = self.chosen_candidates.as_deref().filter(|chosen| !chosen.is_empty())?;
         let tops = self.top_candidates.as_deref().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Media types of what callers send: by what they say, by the file's name, or as a rule.
+//! Media types of the client's files, by file extension or audio format.
 
-/// The media type a URL's file extension stands for.
+/// The media type for a URL's file extension.
 pub(super) fn by_extension(url: &str) -> Option<&'static str> {
     let path = url.split(['?', '#']).next()?;
     let (_, extension) = path.rsplit('/').next()?.rsplit_once('.')?;
@@ -42,7 +42,7 @@ pub(super) fn by_extension(url: &str) -> Option<&'static str> {
     Some(kind)
 }
 
-/// The media type of sound in one of OpenAI's formats.
+/// The media type for OpenAI's audio formats.
 pub(super) fn audio_media_type(format: &str) -> String {
     match format {
         "mp3" => "audio/mpeg".to_owned(),

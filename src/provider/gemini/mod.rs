@@ -1,7 +1,7 @@
-//! The shape of Google's Gemini: `generateContent`, written from a chat and read into events.
+//! Google's Gemini: encodes a chat as a `generateContent` request and decodes the response into events.
 //!
-//! Spoken by two providers, [`super::google`] and [`super::vertex`]; where they are and how they are asked is
-//! theirs. Sources: <https://ai.google.dev/api/generate-content>, reference 12.6 and 12.7, and recorded traffic.
+//! Used by two providers, [`super::google`] and [`super::vertex`], which decide addresses and credentials.
+//! Sources: <https://ai.google.dev/api/generate-content>, reference 12.6 and 12.7, and recorded traffic.
 
 use super::adapter::{CallTarget, ChatAdapter};
 use super::translation_notes::TranslationNotes;
@@ -26,7 +26,7 @@ mod response;
 mod schema;
 mod tools;
 
-/// Gemini's chat, on one of its two hosts.
+/// Gemini's chat adapter, for one of its two hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gemini {
     /// generativelanguage.googleapis.com.
@@ -36,7 +36,7 @@ pub enum Gemini {
 }
 
 impl Gemini {
-    /// The provider's id, for problem texts.
+    /// The provider's id, for error messages.
     const fn provider(self) -> &'static str {
         match self {
             Self::Studio => "google",
@@ -64,8 +64,8 @@ impl ChatAdapter for Gemini {
     }
 }
 
-/// JSON text without the white space between its tokens: Google lays its answers out over many lines, and what
-/// stands in an event must be one.
+/// JSON text without white space between its tokens: Google's responses are spread over many lines, but the
+/// data of an event must be one line.
 fn compact(json: &str) -> Cow<'_, str> {
     if !json.contains(['\n', '\r']) {
         return Cow::Borrowed(json);
@@ -83,7 +83,7 @@ fn compact(json: &str) -> Cow<'_, str> {
     Cow::Owned(kept.collect())
 }
 
-/// A JSON object of these members, in order.
+/// A JSON object with these members, in order.
 fn object(members: &[(&str, Json<'_>)]) -> Json<'static> {
     let mut text = String::from("{");
     for (name, json) in members {

@@ -1,29 +1,29 @@
-//! What a model's name says about it: the generations of Gemini want different words for the same thing.
+//! What a model's name says about the model: parameters differ between the generations of Gemini.
 
-/// How a model is told to think.
+/// How thinking is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Thinking {
-    /// It does not (Gemini 2.0 and older): the words for it are refused.
+    /// Not at all (Gemini 2.0 and older): thinking parameters are refused.
     None,
     /// By a number of tokens (Gemini 2.5).
     Budget,
-    /// By a level (Gemini 3 and later, and names that do not tell).
+    /// By a level (Gemini 3 and later, and names without a version).
     Level,
 }
 
-/// A model, as far as its name tells.
+/// A model's properties, derived from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Model {
     pub thinking: Thinking,
-    /// Thinks whether asked or not, and knows fewer levels than its smaller sisters.
+    /// It always thinks, and has fewer levels than the smaller models.
     pub is_pro: bool,
-    /// Gemini 3 or later: a function call of an earlier turn must carry its seal, and a function's result may
-    /// hold pictures.
+    /// Gemini 3 or later: function calls of earlier turns need their signature, and function results may
+    /// contain pictures.
     pub requires_signatures: bool,
 }
 
 impl Model {
-    /// `gemini-2.5-pro`, `models/gemini-3-flash-preview`, `google/gemini-2.0-flash-001`.
+    /// Accepts `gemini-2.5-pro`, `models/gemini-3-flash-preview`, `google/gemini-2.0-flash-001`.
     pub(super) fn from_name(name: &str) -> Self {
         let name = name.rsplit('/').next().unwrap_or_default();
         let version = name.find("gemini-").and_then(|at| name.get(at + "gemini-".len()..)).map(version);

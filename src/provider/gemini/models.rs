@@ -1,4 +1,5 @@
-//! `GET /v1/models` and `GET /v1/models/{id}`: Google's lists in OpenAI's shape, its own members behind.
+//! `GET /v1/models` and `GET /v1/models/{id}`: Google's lists in OpenAI's shape, followed by Google's own
+//! members.
 
 use crate::api::body::Body;
 use crate::api::chat::{Json, ProviderError};
@@ -48,7 +49,7 @@ impl JsonAdapter for Listing {
         let text = std::str::from_utf8(response).map_err(|_| wrong())?.trim();
         let parsed: ModelsResponse<'_> =
             serde_json::from_str(text).ok().filter(|_| text.starts_with('{')).ok_or_else(wrong)?;
-        // An empty list is left out by Google's JSON.
+        // Google's JSON leaves out an empty list.
         let models = parsed.models.or(parsed.publisher_models).unwrap_or_default();
         let data: Option<Vec<Model<'_>>> =
             models.iter().map(|json| Json::members(json.get()).map(Model)).collect();

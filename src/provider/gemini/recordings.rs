@@ -1,7 +1,8 @@
-//! Gemini's recorded answers, read whole, byte by byte and at odd cuts, held against what the recordings say.
+//! Decodes Gemini's recorded responses (whole, byte by byte, at odd cuts) and compares the result with the
+//! recordings.
 //!
-//! What they say is read here from the JSON, not with the reader's own types: that is what makes it worth
-//! comparing.
+//! The expected values are read from the JSON without the decoder's own types: only that makes the comparison
+//! worthwhile.
 
 use super::decoder::GeminiDecoder;
 use crate::api::chat::response::{ChatResponse, ContentPart};
@@ -11,18 +12,18 @@ use crate::api::tap::Tap;
 use serde_json::Value;
 use std::path::Path;
 
-/// What an answer tells, by both readings.
+/// The content of a response, by either reading.
 #[derive(Debug, Default, PartialEq)]
 struct Observed {
     text: String,
     reasoning: String,
-    /// Name, arguments, seal.
+    /// Name, arguments, signature.
     calls: Vec<(String, Value, Option<String>)>,
-    /// Seals on anything but calls and blocks.
-    seals: Vec<String>,
+    /// Signatures outside of calls and blocks.
+    signatures: Vec<String>,
     blocks: usize,
     finish: Option<String>,
-    /// Input, output, total, cached, reasoning, audio in.
+    /// Input, output, total, cached, reasoning, audio input.
     usage: Option<[u64; 6]>,
     model: Option<String>,
     id: Option<String>,
@@ -34,10 +35,10 @@ fn decoded(bytes: &[u8], streamed: bool, size: usize) -> Observed {
     let (mut response, mut observed) = (ChatResponse::default(), Observed::default());
     let mut finishes = 0;
     let mut take = |event: Event<'_>| {
-        assert!(observed.error.is_none(), "told after the error: {event:?}");
+        assert!(observed.error.is_none(), "an event after the error: {event:?}");
         match event {
             Event::Error(error) => observed.error = Some((error.status, error.message.clone())),
-            Event::Signature { signature, .. } => observed.seals.push(signature.to_owned()),
+            Event::Signature { signature, .. } => observed.signatures.push(signature.to_owned()),
             Event::Finish { .. } => finishes += 1,
             _ => {}
         }
@@ -75,7 +76,7 @@ fn decoded(bytes: &[u8], streamed: bool, size: usize) -> Observed {
     observed
 }
 
-/// What the tap learns of an answer that passes as it came is what the reader tells of it.
+/// The tap must observe the same in a response that passes through as the decoder emits.
 fn check_tap(bytes: &[u8], streamed: bool, wanted: &Observed, id: &str) {
     for size in [bytes.len(), 7] {
         let mut tap = Tap::new(Operation::Passthrough, streamed, !streamed, Some(bytes.len()));
@@ -108,11 +109,11 @@ fn recorded(chunks: &[Value]) -> Observed {
         let Some(candidate) = chunk["candidates"].get(0) else { continue };
         observed.finish = text(&candidate["finishReason"]).or(observed.finish);
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
-            let seal = text(&part["thoughtSignature"]);
+            let signature = text(&part["thoughtSignature"]);
             if part["functionCall"].is_object() {
                 let call = &part["functionCall"];
                 let args = if call["args"].is_null() { serde_json::json!({}) } else { call["args"].clone() };
-                observed.calls.push((text(&call["name"]).unwrap(), args, seal));
+                observed.calls.push((text(&call["name"]).unwrap(), args, signature));
                 continue;
             }
             match part["text"].as_str() {
@@ -123,7 +124,7 @@ fn recorded(chunks: &[Value]) -> Observed {
                     continue;
                 }
             }
-            observed.seals.extend(seal);
+            observed.signatures.extend(signature);
         }
     }
     observed
@@ -189,15 +190,15 @@ fn recorded_responses_are_decoded_faithfully() {
         assert_eq!(decoded(&bytes, is_stream, bytes.len()), wanted, "{id}");
         check_tap(&bytes, is_stream, &wanted, id);
         for size in [1, 7, 61, 4096] {
-            assert_eq!(decoded(&bytes, is_stream, size), wanted, "{id}: pieces of {size}");
+            assert_eq!(decoded(&bytes, is_stream, size), wanted, "{id}: chunks of {size}");
         }
         if is_stream {
-            // As `streamGenerateContent` sends it without `alt=sse`, under either content type.
+            // What `streamGenerateContent` sends without `alt=sse`, with either content type.
             let list = serde_json::to_vec_pretty(&chunks).unwrap();
             check_tap(&list, false, &wanted, id);
             assert_eq!(decoded(&list, true, 5), wanted, "{id}: as a list");
             assert_eq!(decoded(&list, false, 500), wanted, "{id}: as a list");
-            // Cut before its last event, it has no finish.
+            // Cut before its last event, the stream has no finish.
             let cut = bytes.len() - bytes.rsplit(|byte| *byte == b'{').count().min(40) - 40;
             let text = &bytes[..cut];
             let last = text.windows(6).rposition(|bytes| bytes == b"data: ").unwrap();
@@ -242,7 +243,7 @@ fn broken_responses_end_in_an_error() {
         );
         assert!(!log.iter().any(|event| event.starts_with("Finish")), "{log:?}");
     }
-    // Nothing at all, and a stream that only stops: not for the reader to say.
+    // An empty stream, or one that just stops: not the decoder's business.
     assert_eq!(events(b"", true), Vec::<String>::new());
     assert!(
         !events(format!("data: {start}\n\n").as_bytes(), true).iter().any(|event| event.starts_with("F"))

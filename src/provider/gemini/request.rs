@@ -1,4 +1,4 @@
-//! A chat request in Gemini's words.
+//! A chat request as the body of `generateContent`.
 
 use super::content::{Content, PartOut, turns};
 use super::model::Model;
@@ -17,7 +17,7 @@ struct BodyOut<'a> {
     tools: Vec<Json<'a>>,
     tool_config: Option<Json<'a>>,
     config: Params<'a>,
-    /// Members that pass as the caller wrote them.
+    /// Members that pass unchanged.
     rest: Params<'a>,
 }
 
@@ -35,7 +35,8 @@ pub(super) fn write(
     written(&body)
 }
 
-/// Writes what `countTokens` wants: on Vertex AI what is counted, at Google the whole request in a member.
+/// Writes the body of `countTokens`: on Vertex AI only what is counted, at Google the whole request in a
+/// member.
 ///
 /// # Errors
 /// As [`write`].
@@ -119,7 +120,7 @@ fn has_cache_marks(request: &ChatRequest<'_>) -> bool {
     in_parts || tools.any(|tool| matches!(tool, Tool::Function { cache_control: Some(_), .. }))
 }
 
-/// OpenAI's tiers that Google has, too: a member there, a header on Vertex.
+/// The tiers that OpenAI and Google have in common: a member at Google, a header on Vertex.
 /// Sources: <https://ai.google.dev/gemini-api/docs/priority-inference>,
 /// <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/priority-paygo>.
 fn service_tier(params: &mut Params<'_>, gemini: Gemini, notes: &mut TranslationNotes) {
@@ -134,13 +135,13 @@ fn service_tier(params: &mut Params<'_>, gemini: Gemini, notes: &mut Translation
             let name = HeaderName::from_static("x-vertex-ai-llm-shared-request-type");
             notes.headers.insert(name, HeaderValue::from_static(value));
         }
-        // Another provider's: dropped with a warning, as every provider does.
+        // Another provider's tier: dropped with a warning, as at every provider.
         _ => return,
     }
     params.take("service_tier");
 }
 
-/// Calls of Google's own tools in the history are taken only together with this.
+/// Google accepts calls of its own tools in the history only with this member.
 fn with_server_tools<'a>(config: Option<Json<'a>>) -> Json<'a> {
     let name = "includeServerSideToolInvocations";
     let members = config.as_ref().and_then(|config| Json::members(config.get())).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What Gemini answers, as it is written: one whole answer or one chunk of a stream, which look the same.
+//! The shape of Gemini's responses. A whole response and a chunk of a stream look the same.
 
 use super::logprobs::LogprobsIn;
 use crate::api::chat::{Json, Text};
@@ -94,7 +94,7 @@ pub(super) struct UsageIn<'a> {
     prompt_tokens_details: Option<Vec<Share<'a>>>,
     tool_use_prompt_tokens_details: Option<Vec<Share<'a>>>,
     candidates_tokens_details: Option<Vec<Share<'a>>>,
-    /// Google's word for OpenAI's tiers, by host.
+    /// The tier on Google's host; Vertex has `traffic_type` instead.
     #[serde(borrow)]
     service_tier: Option<Text<'a>>,
     traffic_type: Option<Text<'a>>,
@@ -110,8 +110,8 @@ struct Share<'a> {
 }
 
 impl UsageIn<'_> {
-    /// In OpenAI's sense: what a tool of Google's read went in, thoughts came out. `None` where no token was
-    /// counted.
+    /// The usage as OpenAI counts it: what Google's tools read counts as input, thinking as output. `None`
+    /// without any count.
     pub(super) fn usage(&self) -> Option<Usage> {
         let counts = [self.prompt_token_count, self.candidates_token_count, self.total_token_count];
         counts.iter().find_map(|count| *count)?;
@@ -132,7 +132,7 @@ impl UsageIn<'_> {
         })
     }
 
-    /// OpenAI's name of the tier the call was served in.
+    /// OpenAI's name for the tier that served the request.
     pub(super) fn tier(&self) -> Option<&'static str> {
         let tier = self.service_tier.as_deref().or(self.traffic_type.as_deref())?;
         Some(match tier.to_ascii_uppercase().as_str() {

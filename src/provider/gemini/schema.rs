@@ -1,22 +1,25 @@
-//! JSON schemas as Gemini takes them.
+//! JSON schemas in the form Gemini supports.
 //!
-//! `parametersJsonSchema` and `responseJsonSchema` take JSON schema nearly as callers write it (`$ref`,
-//! `$defs`, `anyOf`, `additionalProperties`, lists of types, defaults: all seen in recorded traffic), unlike
-//! the older `parameters`, which refuses most of it. What is left to do is what they misread or ignore: said
-//! in words they heed, or in the description the model reads. A schema that needs nothing stays as it came.
+//! Examples: `{"const":"a"}` becomes `{"enum":["a"],"type":"string"}`, and `{"type":"string","format":"uri"}`
+//! becomes `{"type":"string","description":"(format: uri)"}`.
+//!
+//! `parametersJsonSchema` and `responseJsonSchema` support most of JSON schema (`$ref`, `$defs`, `anyOf`,
+//! `additionalProperties`, lists of types, defaults: all present in recorded traffic), unlike the older
+//! `parameters`, which refuses most of it. Keywords that they misread or ignore are replaced by supported
+//! ones, or added to the description that the model reads. A schema that needs no change stays byte for byte.
 
 use crate::api::chat::Json;
 use std::borrow::Cow;
 
-/// Deeper than any schema a model could follow: what lies below stays as it is.
+/// Schemas below this depth stay unchanged: no model could follow them.
 const MAX_DEPTH: usize = 64;
 
-/// The schema with what Gemini does not know said otherwise.
+/// The schema with unsupported keywords replaced.
 pub(super) fn tidy<'a>(schema: &Json<'a>) -> Json<'a> {
     tidied(schema.get(), 0).and_then(Json::owned).unwrap_or_else(|| schema.clone())
 }
 
-/// The schema `text` put right; `None` when nothing is to be done.
+/// The rewritten schema; `None` when nothing changes.
 fn tidied(text: &str, depth: usize) -> Option<String> {
     if depth > MAX_DEPTH || !text.starts_with('{') {
         return None;
@@ -30,7 +33,7 @@ fn tidied(text: &str, depth: usize) -> Option<String> {
     for (name, value) in &members {
         let raw = value.get();
         match name.as_ref() {
-            // Of the schema's own dialect; says nothing about values.
+            // These describe the schema itself, not values.
             "$schema" | "$id" | "$comment" => out.changed = true,
             "const" => {
                 out.changed = true;
@@ -65,7 +68,7 @@ fn tidied(text: &str, depth: usize) -> Option<String> {
             {
                 out.keep(name, raw, tidied(raw, depth + 1));
             }
-            // One alternative is all of them, and `anyOf` is what Gemini knows.
+            // A list of one means the same under `anyOf`, which Gemini supports.
             "allOf"
                 if Json::parse(raw).and_then(|json| Some(json.read::<Vec<Json<'_>>>()?.len())) == Some(1) =>
             {
@@ -118,7 +121,7 @@ fn kind_of(raw: &str) -> Option<&'static str> {
     })
 }
 
-/// An object in the making.
+/// An object under construction.
 #[derive(Default)]
 struct Members {
     list: Vec<(String, String)>,
@@ -135,7 +138,7 @@ impl Members {
         self.push(name, new.unwrap_or_else(|| old.to_owned()));
     }
 
-    /// Adds to the description what no keyword says any more.
+    /// Adds the notes to the description.
     fn describe(&mut self, notes: &[String]) {
         if notes.is_empty() {
             return;

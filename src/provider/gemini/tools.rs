@@ -1,4 +1,4 @@
-//! The tools a caller offers, as Gemini's: functions are declared, Google's own tools are named.
+//! The client's tools in Gemini's form: functions are declared, Google's own tools are named.
 
 use super::{Gemini, object, schema};
 use crate::api::chat::{Json, Params, Tool, ToolChoice};
@@ -7,8 +7,8 @@ use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// Google's own tools, each by every name callers have for it: Gemini's own spellings, and the tool types of
-/// OpenAI's and Anthropic's that are the same thing (a date may follow: `web_search_20250305`).
+/// Google's own tools with the names that clients use for them: Gemini's own spellings, and the equivalent
+/// tool types of OpenAI and Anthropic (which may end in a date: `web_search_20250305`).
 const NATIVE: &[(&str, &[&str])] = &[
     ("googleSearch", &["google_search", "web_search", "web_search_preview"]),
     ("googleSearchRetrieval", &["google_search_retrieval"]),
@@ -22,7 +22,7 @@ const NATIVE: &[(&str, &[&str])] = &[
     ("mcpServers", &["mcp_servers"]),
 ];
 
-/// What of a request is about tools.
+/// The parts of a request that are about tools.
 #[derive(Debug, Default)]
 pub(super) struct Offer<'a> {
     pub tools: Vec<Json<'a>>,
@@ -39,10 +39,10 @@ struct Declaration<'a> {
     parameters_json_schema: Option<Json<'a>>,
 }
 
-/// Writes tools and the choice among them. `own` is the caller's `tool_config`, which goes over ours.
+/// Writes the tools and the tool choice. `own` is the client's `tool_config`, which takes precedence.
 ///
 /// # Errors
-/// 400 that names the tool or choice Gemini does not have.
+/// 400 that names a tool or a choice that Gemini does not support.
 pub(super) fn offer<'a>(
     tools: Vec<Tool<'a>>,
     choice: Option<ToolChoice<'a>>,
@@ -52,7 +52,7 @@ pub(super) fn offer<'a>(
 ) -> Result<Offer<'a>, Error> {
     let mut offer = Offer::default();
     let mut functions = Vec::new();
-    // Strict functions can be had only all together.
+    // Strictness is part of the calling mode: it applies to all functions or none.
     let mut all_strict = true;
     for (index, tool) in tools.into_iter().enumerate() {
         match tool {
@@ -78,7 +78,7 @@ pub(super) fn offer<'a>(
     Ok(offer)
 }
 
-/// The calling mode, and the functions it is about.
+/// The calling mode, and the functions it applies to.
 type Mode<'a> = (&'static str, Vec<Cow<'a, str>>);
 
 fn mode<'a>(
@@ -87,7 +87,7 @@ fn mode<'a>(
     gemini: Gemini,
 ) -> Result<Option<Mode<'a>>, Error> {
     Ok(match choice {
-        // VALIDATED: free to call or not, but what is called holds to its schema.
+        // VALIDATED: the model may call or not, but a call follows its schema.
         None | Some(ToolChoice::Auto) if all_strict => Some(("VALIDATED", Vec::new())),
         None => None,
         Some(ToolChoice::Auto) => Some(("AUTO", Vec::new())),
@@ -124,7 +124,7 @@ fn tool_config<'a>(mode: Option<Mode<'_>>, own: Option<&Json<'a>>) -> Option<Jso
     Some(object(&members))
 }
 
-/// The tool of Google's that a name stands for.
+/// Google's tool for a name.
 fn native(name: &str) -> Option<&'static str> {
     let undated = match name.rsplit_once('_') {
         Some((base, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => base,
@@ -134,8 +134,8 @@ fn native(name: &str) -> Option<&'static str> {
     found.map(|(own, _)| *own)
 }
 
-/// A function that only names a tool of Google's, as some gateways have it: `{"name":"googleSearch"}`. A
-/// function of the caller's own may have the same name, and then says what it is for.
+/// Google's tool for a function that only names it, as some gateways accept it: `{"name":"googleSearch"}`. A
+/// function with a description or a schema is the client's own, even if it has the same name.
 fn native_function(
     name: &str,
     description: Option<&str>,
@@ -153,7 +153,7 @@ fn native_function(
 fn native_tool<'a>(kind: &str, json: &Json<'a>, index: usize, gemini: Gemini) -> Result<Json<'a>, Error> {
     let members = Json::members(json.get()).unwrap_or_default();
     if kind.is_empty() && !members.is_empty() {
-        // Written in Gemini's own words.
+        // Already in Gemini's form.
         return Ok(json.clone());
     }
     if let Some(native) = native(kind) {

@@ -1,4 +1,5 @@
-//! Where a call to Vertex AI goes: the region's host, the project, the publisher's or the endpoint's path.
+//! Addresses of requests to Vertex AI: the region's host, the project, the path of a publisher or an
+//! endpoint.
 
 use super::ID;
 use super::model::{ModelApi, ModelName};
@@ -10,12 +11,12 @@ use crate::provider::gemini::embeddings::Embeddings;
 use crate::provider::spec::{encode_segment, ends_in_version, has_dot_segment};
 use serde::Deserialize;
 
-/// The host of the account's region. Sources:
-/// <https://docs.cloud.google.com/gemini-enterprise-agent-platform/resources/locations> (regional, global and
-/// multi-region endpoints).
+/// The host of the account's region (regional, global or multi-region endpoint). Source:
+/// <https://docs.cloud.google.com/gemini-enterprise-agent-platform/resources/locations>.
 ///
 /// # Errors
-/// 400 when the region is missing or can be no region: it becomes part of a host's name.
+/// 400 when the region is missing or has other characters than a region's name: it becomes part of a host
+/// name.
 pub(super) fn base(account: &Account) -> Result<String, Error> {
     Ok(match region(account)? {
         "global" => "https://aiplatform.googleapis.com".to_owned(),
@@ -46,18 +47,19 @@ fn missing(param: &str, what: &str) -> Error {
     Error::invalid_request(param, message).with_provider(ID)
 }
 
-/// An API key instead of a token, and no project: Vertex AI's express mode, which knows the project by the key.
+/// Vertex AI's express mode: an API key instead of a token and no project, because the key implies the
+/// project.
 pub(super) fn is_express(account: &Account) -> bool {
     let is_key = account.api_key.as_ref().is_some_and(|key| is_api_key(key.expose()));
     is_key && account.cloud_b.project_id.is_none() && account.cloud_b.service_account_json.is_none()
 }
 
-/// Whether this is one of Google's API keys and no OAuth token.
+/// Whether this is a Google API key and not an OAuth token.
 pub(super) fn is_api_key(key: &str) -> bool {
     key.starts_with("AIza") || key.starts_with("AQ.")
 }
 
-/// The project: the service account's own, or else what the account says.
+/// The service account's project, or else the account's.
 fn project(account: &Account) -> Result<String, Error> {
     #[derive(Deserialize)]
     struct ServiceAccount {
@@ -74,7 +76,7 @@ fn project(account: &Account) -> Result<String, Error> {
     Ok(project)
 }
 
-/// Path and query of a call.
+/// Path and query of a request.
 ///
 /// # Errors
 /// 400 when model, project or region are missing.
@@ -116,7 +118,8 @@ pub(super) fn path(call: &Call<'_>, account: &Account) -> Result<String, Error> 
     })
 }
 
-/// The method at the end of the path, and its query. The caller's query is of another API.
+/// The method at the end of the path, with its query. The client's query belongs to another API and is
+/// dropped.
 fn method(call: &Call<'_>, named: &ModelName<'_>) -> &'static str {
     match (named.api, call.operation) {
         (ModelApi::Gemini, Operation::Embeddings) => Embeddings::on_vertex(named.name).method(),
@@ -129,7 +132,7 @@ fn method(call: &Call<'_>, named: &ModelName<'_>) -> &'static str {
     }
 }
 
-/// What a caller asks by Vertex AI's own paths, with or without the version before it.
+/// The path for a client that uses Vertex AI's own paths, with or without the version in front.
 fn passthrough_path(call: &Call<'_>, account: &Account) -> Result<String, Error> {
     if has_dot_segment(call.path) {
         let message = "The path must not contain '.' or '..' as a segment.";
@@ -155,7 +158,7 @@ fn location_path(account: &Account) -> Result<String, Error> {
     Ok(format!("/projects/{}/locations/{region}", encode_segment(&project)))
 }
 
-/// A publisher or model as one segment; `@` before a version stays readable.
+/// A publisher or model as one path segment; the `@` before a version is not encoded.
 fn segment(value: &str) -> Result<String, Error> {
     if has_dot_segment(value) {
         let message = "model must not contain '.' or '..' as a path segment.";

@@ -1,5 +1,5 @@
-//! Tokens for Vertex AI: for a service account by a signed assertion (RFC 7523), for the machine from its
-//! metadata server. Described here, fetched and kept by `state`.
+//! Token exchanges for Vertex AI: a signed assertion (RFC 7523) for a service account, the metadata server
+//! for the machine. Described here; `state` sends the requests and caches the tokens.
 
 use super::ID;
 use crate::config::account::Account;
@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// Google's longest.
+/// The longest lifetime Google allows.
 const LIFETIME_SECONDS: u64 = 3600;
 const METADATA_URL: &str =
     "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token";
@@ -34,7 +34,7 @@ pub(super) struct ServiceAccount {
     private_key: Secret,
 }
 
-/// The service account's JSON, as Google hands it out.
+/// A service account's JSON key file, as issued by Google.
 #[derive(Deserialize)]
 struct KeyFile {
     #[serde(rename = "type")]
@@ -116,7 +116,7 @@ fn encoded<T: Serialize>(value: &T) -> Result<String, String> {
 }
 
 fn key_pair(pem: &Secret) -> Result<RsaKeyPair, String> {
-    // Keys that went through an environment variable often have their line ends spelled out.
+    // Keys from environment variables often have their line ends written as `\n`.
     let pem = pem.expose().replace("\\n", "\n");
     let pem = pem.as_bytes();
     let pair = match PrivatePkcs8KeyDer::from_pem_slice(pem) {
@@ -129,8 +129,8 @@ fn key_pair(pem: &Secret) -> Result<RsaKeyPair, String> {
     pair.map_err(|_| "the service account's private_key is no RSA key".to_owned())
 }
 
-/// Whether a token address is Google's. Callers write this JSON: any other address would be asked on their
-/// behalf from inside our network, and given an assertion.
+/// Whether a token URL is Google's. Clients can supply this JSON: any other URL would be requested on their
+/// behalf from inside our network and would receive an assertion.
 fn is_googles_url(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else { return false };
     let is_googles_host =
@@ -175,7 +175,8 @@ impl TokenExchange for ServiceAccount {
     }
 }
 
-/// The machine's own service account: <https://docs.cloud.google.com/compute/docs/access/authenticate-workloads>.
+/// The machine's own service account:
+/// <https://docs.cloud.google.com/compute/docs/access/authenticate-workloads>.
 #[derive(Debug)]
 pub(super) struct Machine;
 
@@ -203,7 +204,7 @@ impl TokenExchange for Machine {
     }
 }
 
-/// The token in an answer of either.
+/// Reads the token from the response of either exchange.
 fn token(response: &TokenResponse) -> Result<Step, String> {
     #[derive(Deserialize)]
     struct TokenDocument {
@@ -230,7 +231,7 @@ mod tests {
     use ring::signature::{KeyPair, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
     use std::process::Command;
 
-    /// A key made for the test: none lies in the repository.
+    /// A key generated for the test: none is stored in the repository.
     fn pem() -> String {
         let made = Command::new("openssl").args(["genrsa", "2048"]).output().unwrap();
         String::from_utf8(made.stdout).unwrap()
@@ -251,7 +252,7 @@ mod tests {
         assert!(!format!("{service_account:?} {}", service_account.key()).contains("PRIVATE"));
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let Step::Request(request) = service_account.next_step(&[], now).unwrap() else { panic!() };
-        // Somebody else's address is not asked.
+        // A token URL that is not Google's is not used.
         assert_eq!((request.url.as_str(), request.is_metadata), (TOKEN_URL, false));
         let body = String::from_utf8(request.body).unwrap();
         let start = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant%2Dtype%3Ajwt%2Dbearer&assertion=";

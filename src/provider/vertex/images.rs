@@ -1,4 +1,4 @@
-//! `POST /v1/images/generations` by Imagen's `predict`.
+//! `POST /v1/images/generations` through Imagen's `predict`.
 //! <https://docs.cloud.google.com/vertex-ai/generative-ai/docs/model-reference/imagen-api>
 
 use super::ID;
@@ -10,7 +10,7 @@ use crate::provider::translation_notes::TranslationNotes;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Pictures by Imagen.
+/// The adapter for Imagen.
 #[derive(Debug)]
 pub(super) struct Imagen;
 
@@ -66,7 +66,7 @@ impl JsonAdapter for Imagen {
                 }
                 "quality" | "style" | "user" | "background" | "moderation" | "output_compression"
                 | "partial_images" | "stream" => notes.drop_param(name, ID),
-                // Imagen's own.
+                // Imagen's own parameters.
                 _ => parameters.set(name, value),
             }
         }
@@ -80,7 +80,7 @@ impl JsonAdapter for Imagen {
         self.read_at(response, request, model, 0)
     }
 
-    /// When they were made Google does not say: it is when they came.
+    /// Google does not say when the pictures were made: `created` is when they arrived.
     fn read_at(
         &self,
         response: &[u8],
@@ -109,7 +109,7 @@ fn object(name: &str, value: &str) -> Json<'static> {
         .unwrap_or_else(|| Json::from_value(&()))
 }
 
-/// Imagen knows shapes, not sizes.
+/// Imagen has aspect ratios, not sizes.
 fn size<'a>(value: &Json<'a>, parameters: &mut Params<'a>, notes: &mut TranslationNotes) {
     let size = value.text().unwrap_or_default().into_owned();
     let ratio = match size.as_str() {
@@ -136,7 +136,7 @@ struct Prediction<'a> {
     #[serde(borrow)]
     bytes_base64_encoded: Option<Text<'a>>,
     mime_type: Option<Text<'a>>,
-    /// What Imagen made of the prompt.
+    /// The prompt as Imagen revised it.
     prompt: Option<Text<'a>>,
     rai_filtered_reason: Option<Text<'a>>,
 }

@@ -1,8 +1,8 @@
 //! Google's Vertex AI (cloud B): Gemini and the models of its partners, by project and region.
 //!
-//! Gemini is asked in its own words ([`super::gemini`]), Claude in Anthropic's ([`super::anthropic`]), all
-//! others in OpenAI's. Who calls is told by a token: given as `api_key`, granted for a service account, or for
-//! the machine. Sources: reference 12.6 and the pages named where they are used.
+//! Gemini is called with its own API ([`super::gemini`]), Claude with Anthropic's ([`super::anthropic`]), all
+//! others with OpenAI's. Requests carry a token: the given `api_key`, or one fetched for a service account or
+//! for the machine. Sources: reference 12.6 and the pages named where they are used.
 
 mod address;
 mod credentials;
@@ -36,11 +36,11 @@ use std::sync::Arc;
 
 const ID: &str = "vertex-ai";
 
-/// The vendor.
+/// Vertex AI.
 #[derive(Debug)]
 pub struct Vertex;
 
-/// For the list of providers; the addresses are made in this folder.
+/// Vertex AI's entry in the provider list; the addresses are built in this folder.
 pub static SPEC: ProviderSpec = ProviderSpec {
     id: ID,
     host: Host::Made("https://{cloud_b_region}-aiplatform.googleapis.com"),
@@ -55,10 +55,10 @@ static CLAUDE: AnthropicChat = AnthropicChat::VERTEX;
 static COUNT: Count = Count(Gemini::Vertex);
 const ANTHROPIC_VERSION: &str = "\"vertex-2023-10-16\"";
 
-/// Which credentials a call goes out with.
+/// The credentials a request is sent with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CredentialSource {
-    /// `api_key`, as it is.
+    /// `api_key` unchanged.
     Key,
     ServiceAccount,
     Machine,
@@ -73,7 +73,7 @@ fn credential_source(account: &Account) -> CredentialSource {
         Some(AuthTypeB::WorkloadIdentity) => CredentialSource::Machine,
         None if account.cloud_b.service_account_json.is_some() => CredentialSource::ServiceAccount,
         None if has_key => CredentialSource::Key,
-        // The machine's own token must never reach a host somebody named.
+        // The machine's own token must never reach a host that a config names.
         None if account.custom_host.is_some() => CredentialSource::Unauthenticated,
         None => CredentialSource::Machine,
     }
@@ -188,7 +188,7 @@ impl Provider for Vertex {
                 Ok(())
             }
             (CredentialSource::Key, _) => Key::BEARER.write(ID, account, headers),
-            // Stale credentials go; the token is written when it was granted.
+            // Removes the client's credentials; a fetched token is written later.
             _ => Key::OPTIONAL.write(ID, &keyless, headers),
         }
     }

@@ -1,21 +1,21 @@
-//! Whose model a name on Vertex AI means, and how models of that publisher are asked.
+//! Which publisher and which API a model's name on Vertex AI stands for.
 
-/// The words a model is asked in.
+/// The API a model is called with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ModelApi {
-    /// Gemini's, and Google's other models with their own methods.
+    /// Gemini's API, and the own methods of Google's other models.
     Gemini,
     /// Anthropic's messages, through `rawPredict`.
     Anthropic,
     /// OpenAI's chat, through `rawPredict`.
     Raw,
-    /// OpenAI's chat, at the endpoint all other partners share.
+    /// OpenAI's chat, at the endpoint that all other partners share.
     Shared,
-    /// OpenAI's chat, at an endpoint of the caller's own.
+    /// OpenAI's chat, at an endpoint of the client's own.
     Endpoint,
 }
 
-/// A model's name taken apart.
+/// A model's name, parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ModelName<'a> {
     pub api: ModelApi,
@@ -23,8 +23,8 @@ pub(super) struct ModelName<'a> {
     pub name: &'a str,
 }
 
-/// Publishers whose names callers may put before a dot. With a slash any publisher may stand: a dot is in many
-/// a model's name (`gemini-2.5-pro`).
+/// Publishers that may be followed by a dot. Before a slash any publisher is accepted; a dot is part of many
+/// model names (`gemini-2.5-pro`).
 const DOTTED: [&str; 16] = [
     "google",
     "anthropic",
@@ -45,8 +45,8 @@ const DOTTED: [&str; 16] = [
 ];
 
 impl<'a> ModelName<'a> {
-    /// `publisher.model`, `publisher/model`, `publishers/p/models/m`, or a bare name: Claude and Mistral by their
-    /// names, all else Google's.
+    /// Parses `publisher.model`, `publisher/model`, `publishers/p/models/m`, or a bare name: names of Claude
+    /// and Mistral are recognized, all others are Google's.
     pub(super) fn parse(model: &'a str) -> Self {
         let (publisher, name) = parts(model);
         let api = match publisher {
@@ -59,8 +59,8 @@ impl<'a> ModelName<'a> {
         Self { api, publisher, name }
     }
 
-    /// The `model` of a body in OpenAI's shape: the shared endpoint tells publishers apart by it, an endpoint of
-    /// one's own serves one model, and `rawPredict` has the version in the path.
+    /// The `model` of a body in OpenAI's shape. The shared endpoint needs publisher and name, a client's own
+    /// endpoint serves one model, and `rawPredict` has the version in the path.
     pub(super) fn in_body(&self) -> String {
         match self.api {
             ModelApi::Shared => format!("{}/{}", self.publisher, self.name),

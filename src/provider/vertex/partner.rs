@@ -1,6 +1,7 @@
-//! The partners' models that are asked in OpenAI's words, for callers of other dialects.
+//! The partners' models with OpenAI's chat API, for clients that speak other dialects.
 //!
-//! Callers of `/v1/chat/completions` go the same way unread but for what [`super::Vertex`] edits.
+//! Bodies of `/v1/chat/completions` do not come here: they pass through with only the edits of
+//! [`super::Vertex`].
 
 use super::model::{ModelApi, ModelName};
 use crate::api::chat::{ChatRequest, Decoder};
@@ -9,7 +10,7 @@ use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::openai_chat::{OpenAiChat, quirks};
 use crate::provider::translation_notes::TranslationNotes;
 
-/// One way of speaking them.
+/// The chat adapter for a group of partners.
 #[derive(Debug)]
 pub(super) struct Partner {
     chat: &'static OpenAiChat,

@@ -1,4 +1,4 @@
-//! Where calls to Vertex AI go, with which credentials, and what is changed in bodies that keep their shape.
+//! Addresses and credentials of requests to Vertex AI, and the edits of bodies that keep their shape.
 
 use super::*;
 use crate::config::secret::Secret;
@@ -113,7 +113,7 @@ fn calls_carry_one_kind_of_credentials() {
     let machine = Account { api_key: None, ..token.clone() };
     assert!(headers_of(&machine).is_empty());
     assert_eq!(exchange_key(&machine).as_deref(), Some("vertex-ai machine"));
-    // To nobody's host but Google's.
+    // The machine's token only goes to Google's own host.
     let elsewhere = Account { custom_host: Some("http://h".to_owned()), ..machine };
     assert_eq!(exchange_key(&elsewhere), None);
 

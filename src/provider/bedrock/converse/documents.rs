@@ -1,6 +1,6 @@
-//! Pictures, films, sounds and documents: which of Converse's formats a media type or a file's name means.
+//! Pictures, videos, sounds and documents: the Converse format for a media type or a file name.
 //!
-//! Nothing is fetched and nothing decoded: bytes pass as the base64 they came in.
+//! Nothing is fetched and nothing decoded: the base64 passes unchanged.
 
 use super::messages::is_s3;
 use super::shape::{Block, Document, Media, S3Location, Source};
@@ -13,8 +13,8 @@ use std::borrow::Cow;
 /// The longest name of a document, characters.
 const MAX_NAME: usize = 200;
 
-/// What a media type or a file's ending stands for. Source: the enums `ImageFormat`, `VideoFormat`,
-/// `AudioFormat`, `DocumentFormat` of the Converse API.
+/// The Converse format of a file. Source: the enums `ImageFormat`, `VideoFormat`, `AudioFormat`,
+/// `DocumentFormat` of the Converse API.
 #[derive(Clone, Copy)]
 enum Format {
     Image(&'static str),
@@ -23,7 +23,7 @@ enum Format {
     Document(&'static str),
 }
 
-/// Media type, file endings, format.
+/// Media type, file extensions, format.
 const FORMATS: &[(&str, &[&str], Format)] = &[
     ("image/png", &["png"], Format::Image("png")),
     ("image/jpeg", &["jpg", "jpeg"], Format::Image("jpeg")),
@@ -78,10 +78,10 @@ fn format_by_extension(name: &str) -> Option<Format> {
     FORMATS.iter().find(|(_, extensions, _)| matches_any(extensions)).map(|(.., format)| *format)
 }
 
-/// A picture; or a film or document that was sent as one.
+/// A picture; or a video or document sent as a picture.
 ///
 /// # Errors
-/// 400 for a URL Bedrock cannot follow, a file it does not keep, a format it does not read.
+/// 400 for a URL that Bedrock does not fetch, a file id, or an unsupported format.
 pub fn image<'a>(source: &'a From<'a>, names: &mut Names, at: &str) -> Result<Block<'a>, Error> {
     let (format, source) = locate(source, None, at)?;
     let format = format.ok_or_else(|| {
@@ -91,7 +91,7 @@ pub fn image<'a>(source: &'a From<'a>, names: &mut Names, at: &str) -> Result<Bl
     Ok(block_of(format, source, None, names))
 }
 
-/// A document; or a picture, film or sound that was sent as a file.
+/// A document; or a picture, video or sound sent as a file.
 ///
 /// # Errors
 /// As [`image`].
@@ -108,7 +108,7 @@ pub fn block<'a>(file: &'a File<'a>, names: &mut Names, at: &str) -> Result<Bloc
 /// The format of OpenAI's `input_audio`.
 ///
 /// # Errors
-/// 400 for one Bedrock does not read.
+/// 400 for an unsupported format.
 pub fn audio_format(format: &str, at: &str) -> Result<&'static str, Error> {
     match format_by_media_type(&format!("audio/{format}")) {
         Some(Format::Audio(format)) => Ok(format),
@@ -128,7 +128,7 @@ fn block_of<'a>(format: Format, source: Source<'a>, name: Option<&str>, names: &
     }
 }
 
-/// Where the bytes are, and the format if it shows.
+/// The source of the bytes, and the format if it can be determined.
 fn locate<'a>(
     source: &'a From<'a>,
     name: Option<&str>,
@@ -164,8 +164,8 @@ fn locate<'a>(
     Err(Error::invalid_request(at, format!("{at}: {reason}")))
 }
 
-/// The names of a request's documents: Bedrock wants each once, of letters, digits, single spaces, hyphens,
-/// parentheses and brackets only.
+/// The document names of a request. Bedrock requires them to be unique and to consist of letters, digits,
+/// single spaces, hyphens, parentheses and brackets only.
 #[derive(Default)]
 pub struct Names {
     used: Vec<String>,
@@ -185,7 +185,7 @@ impl Names {
 }
 
 fn plain(name: &str) -> String {
-    // Without its ending: a dot is not allowed, and the format says as much.
+    // Without its extension: dots are not allowed, and the format is given separately.
     let stem = match name.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() && format_by_extension(name).is_some() => stem,
         _ => name,
@@ -201,7 +201,7 @@ fn plain(name: &str) -> String {
     };
     let plain: String = stem.chars().map(allowed).collect();
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-    // Room for a number behind it.
+    // Leave room for a number at the end.
     plain.chars().take(MAX_NAME - 10).collect::<String>().trim().to_owned()
 }
 

@@ -1,5 +1,5 @@
-//! What stands beside the messages of a Converse request: the members that are Bedrock's own, and
-//! `additionalModelRequestFields`, where every model has its own words.
+//! The members of a Converse request besides the messages: Bedrock's own, and `additionalModelRequestFields`
+//! for the parameters that differ by model.
 
 use super::{NAME, object};
 use crate::api::chat::{ChatRequest, Json, Params, Text};
@@ -18,12 +18,12 @@ pub struct Fields<'a> {
     pub request_metadata: Option<Json<'a>>,
     pub prompt_variables: Option<Json<'a>>,
     pub response_field_paths: Option<Json<'a>>,
-    /// Converse's own `outputConfig`, where the caller writes it so.
+    /// Converse's own `outputConfig`, if the client sent it.
     pub output_config: Option<Json<'a>>,
 }
 
 impl<'a> Fields<'a> {
-    /// What the caller itself put into the additional fields: it stays, whatever else would stand there.
+    /// Starts with the additional fields that the client sent; they take precedence over all others.
     ///
     /// # Errors
     /// 400 for additional fields that are no object.
@@ -41,8 +41,8 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// Takes out of the request what Bedrock has a word for. The caller may write snake case, as
-    /// OpenAI's clients do, or Bedrock's own camel case.
+    /// Takes Bedrock's own parameters out of the request. Clients may write them in snake case, as OpenAI's
+    /// parameters, or in Bedrock's camel case.
     pub fn take(&mut self, request: &mut ChatRequest<'a>, model: &Model<'_>, notes: &mut TranslationNotes) {
         let params = &mut request.params;
         self.guardrail_config =
@@ -83,7 +83,7 @@ impl<'a> Fields<'a> {
             }
             Family::Cohere | Family::Ai21 => {
                 for name in ["frequency_penalty", "presence_penalty", "seed", "logit_bias"] {
-                    // Cohere's own words on Bedrock; AI21 knows the penalties only.
+                    // Cohere has all four on Bedrock, AI21 only the penalties.
                     let is_supported = family == Family::Cohere || name.ends_with("penalty");
                     if is_supported && let Some(value) = params.take(name) {
                         self.add(name, value);
@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Adds to the additional fields; what the caller put there itself stays.
+    /// Adds to the additional fields, unless the client already set that member.
     pub fn add(&mut self, name: impl Into<Cow<'a, str>>, value: Json<'a>) {
         let name = name.into();
         if self.additional.get(&name).is_none() {
@@ -102,10 +102,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Settles what is left of the request: what is not OpenAI's is the model's own.
+    /// Handles the remaining parameters: those that are not OpenAI's are passed to the model.
     ///
     /// # Errors
-    /// 400 that names what Bedrock cannot do.
+    /// 400 that names a parameter Bedrock does not support.
     pub fn settle(
         &mut self,
         request: &mut ChatRequest<'a>,
@@ -141,7 +141,7 @@ fn either<'a>(params: &mut Params<'a>, snake: &str, camel: &str) -> Option<Json<
     params.take(snake).or(camel)
 }
 
-/// OpenAI's word for the tier as Bedrock's object; an object passes.
+/// OpenAI's service tier as Bedrock's object; an object passes unchanged.
 fn service_tier<'a>(tier: Json<'a>, notes: &mut TranslationNotes) -> Option<Json<'a>> {
     if tier.is_object() {
         return Some(tier);
@@ -157,7 +157,7 @@ fn service_tier<'a>(tier: Json<'a>, notes: &mut TranslationNotes) -> Option<Json
     }
 }
 
-/// `anthropic-beta` names: a list, or as the header has them.
+/// `anthropic-beta` names: a list, or the comma-separated header value.
 pub fn betas(json: Json<'_>) -> Json<'_> {
     match json.text() {
         Some(text) => Json::from_value(&text.split(',').map(str::trim).collect::<Vec<_>>()),
@@ -165,7 +165,7 @@ pub fn betas(json: Json<'_>) -> Json<'_> {
     }
 }
 
-/// Top-level names `like_this` written `likeThis`.
+/// The top-level names `like_this` as `likeThis`.
 fn in_camel_case<'a>(json: &Json<'a>) -> Json<'a> {
     let camel = |name: &str| {
         let mut parts = name.split('_');
@@ -185,8 +185,8 @@ fn in_camel_case<'a>(json: &Json<'a>) -> Json<'a> {
     Json::owned(text).unwrap_or_else(|| json.clone())
 }
 
-/// Whether OpenAI's `metadata` can be Bedrock's `requestMetadata` (both label a request in the provider's
-/// logs): at most 16 pairs of up to 256 characters of its alphabet.
+/// Whether OpenAI's `metadata` fits Bedrock's `requestMetadata` (both label a request in the provider's
+/// logs): at most 16 pairs of up to 256 characters from its alphabet.
 fn fits_request_metadata(json: &Json<'_>) -> bool {
     let good = |text: &str, min_len: usize| {
         let allowed = |char: char| char.is_ascii_alphanumeric() || " \t:_@$#=/+,-.".contains(char);

@@ -1,5 +1,8 @@
-//! The messages of a chat as Converse's turns: system words apart, tool results as the user's, and what one
-//! speaker says in a row in one turn, because Bedrock wants the speakers to alternate.
+//! The messages of a chat as Converse's turns.
+//!
+//! Example: `system, user, assistant (2 calls), tool, tool, user` becomes the system blocks and three turns:
+//! `user`, `assistant` with two `toolUse`, `user` with two `toolResult` followed by the text. Successive
+//! messages of one speaker share a turn, because Bedrock requires speakers to alternate.
 
 use super::NAME;
 use super::documents::{self, Names};
@@ -13,10 +16,10 @@ use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// System blocks and turns.
+/// The system blocks and the turns.
 ///
 /// # Errors
-/// 400 for content Bedrock has no word for.
+/// 400 for content that Bedrock does not support.
 pub fn write<'a>(
     messages: &'a [Message<'a>],
     model: &Model<'_>,
@@ -38,7 +41,7 @@ pub fn write<'a>(
                 let result = blocks.tool_result(message, &at)?;
                 let point = blocks.cache_point(message.cache_control.as_ref());
                 let content = &mut turn(&mut turns, "user").content;
-                // Results stand before whatever else the user says.
+                // Tool results come before all other content of the user's turn.
                 let is_before =
                     |block: &Block<'_>| matches!(block, Block::ToolResult(_) | Block::CachePoint(_));
                 let at = content.iter().position(|block| !is_before(block)).unwrap_or(content.len());
@@ -58,26 +61,26 @@ pub fn write<'a>(
         }
         let mut written = Vec::new();
         blocks.write(content, &at, &mut written)?;
-        // A turn of nothing (an assistant's empty text) is refused by Bedrock and says nothing.
+        // Bedrock refuses an empty turn (an assistant's empty text), and it carries nothing.
         if !written.is_empty() {
             turn(&mut turns, role).content.append(&mut written);
         }
     }
     if turns.is_empty() && !system.is_empty() {
-        // OpenAI answers a system prompt alone; Bedrock wants somebody to speak.
+        // OpenAI accepts a system prompt alone; Bedrock requires a user's turn.
         notes.warn("messages", "no user speaks, the system prompt was sent as a user's message");
         turns.push(Turn { role: "user", content: std::mem::take(&mut system) });
     }
     if let Some(Turn { role: "assistant", content }) = turns.last_mut()
         && let Some(Block::Text(text)) = content.last_mut()
     {
-        // "final assistant content cannot end with trailing whitespace"
+        // Bedrock refuses otherwise: "final assistant content cannot end with trailing whitespace".
         *text = text.trim_end();
     }
     Ok((system, turns))
 }
 
-/// The last turn when it is this speaker's, or a new one.
+/// The last turn if it has this role, or a new one.
 fn turn<'t, 'a>(turns: &'t mut Vec<Turn<'a>>, role: &'static str) -> &'t mut Turn<'a> {
     if turns.last().is_none_or(|last| last.role != role) {
         turns.push(Turn { role, content: Vec::new() });
@@ -94,7 +97,7 @@ struct Blocks<'m, 'o> {
     warned: Warned,
 }
 
-/// Warnings told already: once a request is enough.
+/// The warnings already given: each is given once per request.
 #[derive(Default)]
 struct Warned {
     name: bool,
@@ -159,8 +162,8 @@ impl Blocks<'_, '_> {
         Ok(())
     }
 
-    /// Thinking goes back sealed or not at all: a Claude refuses thinking without its signature, and other
-    /// models do not want theirs.
+    /// Thinking is sent back with its signature or not at all: Claude refuses thinking without its signature,
+    /// and other models do not accept their own thinking.
     fn thinking<'a>(&mut self, text: &'a str, signature: Option<&'a str>) -> Option<Block<'a>> {
         if signature.is_some() && self.model.takes_thinking_back() {
             let text = ReasoningText { text, signature };
@@ -209,7 +212,8 @@ impl Blocks<'_, '_> {
 
     fn tool_use<'a>(&mut self, call: &'a ToolCall<'a>, at: &str) -> ToolUse<'a> {
         let input = call.arguments().unwrap_or_else(|| {
-            // What a model once wrote must not end its conversation; Bedrock takes objects only.
+            // Malformed arguments that a model once wrote must not end the conversation; Bedrock accepts
+            // objects only.
             self.notes.warn(&format!("{at}.arguments"), "no JSON object, sent as {\"arguments\": <text>}");
             super::object("arguments", call.arguments.as_ref())
         });
@@ -224,14 +228,14 @@ impl Blocks<'_, '_> {
         })?;
         let mut content = Vec::new();
         self.write(&message.content, at, &mut content)?;
-        // A point inside a result is none of Converse's; the one behind the result stands for it.
+        // Converse has no cache points inside a result; the one after the result replaces them.
         content.retain(|block| !matches!(block, Block::CachePoint(_)));
         let status = message.is_error.then_some(Cow::Borrowed("error"));
         Ok(ToolResult { tool_use_id: id(call), content: ResultContent::Blocks(content), status, kind: None })
     }
 }
 
-/// The point that `cache_control` (`{"type":"ephemeral","ttl":"1h"}`) means.
+/// The cache point for `cache_control` (`{"type":"ephemeral","ttl":"1h"}`).
 pub fn cache_point<'a>(control: &Json<'_>) -> CachePoint<'a> {
     #[derive(Deserialize)]
     struct Control<'a> {
@@ -242,20 +246,22 @@ pub fn cache_point<'a>(control: &Json<'_>) -> CachePoint<'a> {
     CachePoint { kind: "default", ttl: ttl.map(Cow::Owned) }
 }
 
-/// The id of a tool call as Bedrock takes it (at most 64 of `[a-zA-Z0-9_.:-]`): nearly every provider's is.
+/// A tool call's id in the form Bedrock accepts: at most 64 characters of `[a-zA-Z0-9_.:-]`. Nearly all
+/// providers' ids fit unchanged.
 fn id(id: &str) -> Cow<'_, str> {
     const MAX_LEN: usize = 64;
     let good = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | ':' | '-');
     if !id.is_empty() && id.len() <= MAX_LEN && id.chars().all(good) {
         return Cow::Borrowed(id);
     }
-    // The end of long ids differs more than their beginning.
+    // Keep the end of a long id: ids differ more at the end than at the beginning.
     let skipped = id.chars().count().saturating_sub(MAX_LEN);
     let id: String = id.chars().skip(skipped).map(|char| if good(char) { char } else { '_' }).collect();
     if id.is_empty() { Cow::Borrowed("call") } else { Cow::Owned(id) }
 }
 
-/// What a tool of Bedrock's own did in an earlier turn, as this gateway hands it out in `content_blocks`.
+/// A call or result of Bedrock's own tools from an earlier turn, in the form this gateway emits it in
+/// `content_blocks`.
 fn server_tool<'a>(kind: &str, json: &'a Json<'a>) -> Option<Block<'a>> {
     #[derive(Deserialize)]
     struct ServerToolBlock<'a> {
@@ -292,7 +298,7 @@ fn unknown(kind: &str, at: &str) -> Error {
     Error::invalid_request(format!("{at}.type"), message)
 }
 
-/// Where an image or a file is, for those that must say why they cannot take it.
+/// The `s3://` URI of an image or a file, if it has one.
 pub fn is_s3<'a>(source: &'a From<'a>) -> Option<&'a str> {
     match source {
         From::Url { url, .. } if url.starts_with("s3://") => Some(url),

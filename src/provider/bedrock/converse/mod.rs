@@ -1,5 +1,5 @@
-//! Converse: one shape of chat for every model on Bedrock. The request is written here from nobody's dialect;
-//! the answer is read in [`super::answer`].
+//! Converse: one shape of chat for every model on Bedrock. Requests are written here from the neutral model;
+//! responses are decoded in [`super::response`].
 //!
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html>.
 
@@ -21,11 +21,11 @@ use fields::Fields;
 use serde::Serialize;
 use shape::{Block, Inference, Request};
 
-/// Bedrock's chat.
+/// Bedrock's chat adapter.
 #[derive(Debug)]
 pub struct Converse;
 
-/// What warnings and refusals call it.
+/// Bedrock's name in warnings and errors.
 const NAME: &str = "bedrock";
 
 impl ChatAdapter for Converse {
@@ -43,11 +43,11 @@ impl ChatAdapter for Converse {
     }
 }
 
-/// What is asked with a chat.
+/// What the request is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestPurpose {
     Chat,
-    /// Only how many tokens it has: a part of Converse's members, wrapped.
+    /// Token counting: a subset of Converse's members, wrapped.
     TokenCount,
 }
 
@@ -61,7 +61,7 @@ struct CountTokensInput<'a> {
     converse: Request<'a>,
 }
 
-/// Writes the body.
+/// Writes the request body.
 ///
 /// # Errors
 /// 400 that names the `param`.
@@ -119,11 +119,11 @@ pub fn write(
 }
 
 fn bytes<T: Serialize>(body: &T) -> Vec<u8> {
-    // Strings, numbers and JSON that was read before always serialize.
+    // Strings, numbers and already parsed JSON always serialize.
     serde_json::to_vec(body).unwrap_or_default()
 }
 
-/// Whether an answer's text must have a shape.
+/// Whether the response's text must be JSON.
 fn is_shaped(format: Option<&ResponseFormat<'_>>) -> bool {
     matches!(format, Some(ResponseFormat::JsonObject | ResponseFormat::JsonSchema { .. }))
 }

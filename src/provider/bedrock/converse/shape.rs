@@ -1,4 +1,4 @@
-//! The body of a Converse request, as it is written. What is `None` or empty is left out.
+//! The body of a Converse request. Members that are `None` or empty are left out.
 
 use crate::api::chat::Json;
 use serde::Serialize;
@@ -62,7 +62,7 @@ impl Inference<'_> {
     }
 }
 
-/// One block of content: a member named as its kind.
+/// One content block: an object with one member named after its kind.
 #[derive(Serialize, Clone)]
 #[serde(rename_all = "camelCase")]
 pub enum Block<'a> {
@@ -124,14 +124,14 @@ pub struct ToolResult<'a> {
     pub kind: Option<Cow<'a, str>>,
 }
 
-/// What a tool brought: our blocks, or Bedrock's own as they came.
+/// A tool's result: blocks of ours, or Bedrock's own content unchanged.
 #[derive(Clone)]
 pub enum ResultContent<'a> {
     Blocks(Vec<Block<'a>>),
     Json(Json<'a>),
 }
 
-// Not serde's untagged: raw JSON does not come through it.
+// Not serde's untagged enum: raw JSON does not survive it.
 impl Serialize for ResultContent<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -155,7 +155,7 @@ pub struct ReasoningText<'a> {
     pub signature: Option<&'a str>,
 }
 
-/// Everything before it is cached.
+/// Everything before this point is cached.
 #[derive(Serialize, Clone)]
 pub struct CachePoint<'a> {
     #[serde(rename = "type")]

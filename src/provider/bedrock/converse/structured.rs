@@ -1,4 +1,4 @@
-//! `response_format`: Bedrock's structured output where the model has it, an instruction where not.
+//! `response_format`: Bedrock's structured output if the model has it, otherwise an instruction.
 
 use super::NAME;
 use crate::api::chat::{Json, ResponseFormat};
@@ -36,7 +36,7 @@ struct Schema<'a> {
     description: Option<&'a str>,
 }
 
-/// The `outputConfig`, or else what the system shall say.
+/// The `outputConfig`, or an instruction for the system prompt.
 pub fn write(
     format: Option<&ResponseFormat<'_>>,
     model: &Model<'_>,
@@ -62,7 +62,7 @@ pub fn write(
             (None, Some(instruction))
         }
         Some(ResponseFormat::JsonSchema { name, description, schema, .. }) => {
-            // Bedrock's structured output knows what Anthropic's does, whoever made the model.
+            // Bedrock's structured output supports the same schema keywords as Anthropic's, for every model.
             let (schema, moved) = fit(schema);
             warn_moved("response_format", &moved, NAME, notes);
             let json_schema = Schema { name, schema: schema.get(), description: description.as_deref() };

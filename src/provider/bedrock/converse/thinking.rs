@@ -1,5 +1,5 @@
-//! How much a model shall think first, in the words its family has for it: there is no common one. A Claude's
-//! are Anthropic's own (see [`crate::provider::anthropic`]).
+//! How much a model thinks before it responds, in the parameters of its family: Converse has none of its own.
+//! Claude uses Anthropic's (see [`crate::provider::anthropic`]).
 //!
 //! Sources: <https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html>,
 //! <https://docs.aws.amazon.com/nova/latest/nova2-userguide/extended-thinking.html>,
@@ -16,11 +16,11 @@ use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 
-/// Writes `reasoning_effort` and `thinking` into the additional fields; for a Claude also puts right what does
-/// not go with its thinking.
+/// Writes `reasoning_effort` and `thinking` into the additional fields. For Claude it also fixes the
+/// parameters that conflict with thinking.
 ///
 /// # Errors
-/// 400 for an effort that is none.
+/// 400 for an invalid effort.
 pub fn write<'a>(
     request: &mut ChatRequest<'a>,
     model: &Model<'_>,
@@ -31,7 +31,7 @@ pub fn write<'a>(
     match model.family {
         Family::Anthropic => claude(reasoning, request, model, fields, notes)?,
         Family::Unknown => {
-            // The caller knows what its profile leads to: its own words pass.
+            // The model behind the profile is unknown here: pass the client's own parameter.
             if let Some(thinking) = reasoning.thinking {
                 fields.add("thinking", thinking);
             } else if let Some(effort) = reasoning.effort {
@@ -76,7 +76,8 @@ fn claude<'a>(
     Ok(())
 }
 
-/// Whether the calls just answered came without their thoughts: a Claude with a budget then refuses to think.
+/// Whether the calls of the latest tool results came without thinking: Claude with a budget refuses to think
+/// then.
 fn last_calls_lack_thinking(messages: &[Message<'_>]) -> bool {
     if messages.last().is_none_or(|last| last.role != Role::Tool) {
         return false;
@@ -87,7 +88,7 @@ fn last_calls_lack_thinking(messages: &[Message<'_>]) -> bool {
     calling.is_some_and(|calling| !calling.content.first().is_some_and(thought))
 }
 
-/// Everybody else is told a word.
+/// All other families take an effort level.
 fn write_effort<'a>(
     effort: &str,
     family: Family,
@@ -95,7 +96,7 @@ fn write_effort<'a>(
     fields: &mut Fields<'a>,
     notes: &mut TranslationNotes,
 ) {
-    // What they know of OpenAI's list.
+    // The levels of OpenAI's that these models have.
     let level = match effort {
         "minimal" | "low" => "low",
         "medium" => "medium",
@@ -114,7 +115,7 @@ fn write_effort<'a>(
                 fields.add("reasoningConfig", config);
             }
         }
-        // A model that does not think is as good as told not to.
+        // The model does not think anyway.
         _ if level == "none" && family != Family::OpenAi && family != Family::Qwen => {}
         _ => {
             return notes.warn("reasoning_effort", "dropped, this model cannot be told how much to think");
@@ -125,7 +126,7 @@ fn write_effort<'a>(
     }
 }
 
-/// Anthropic's `thinking` as a word.
+/// Anthropic's `thinking` as an effort.
 fn as_effort(thinking: &Json<'_>) -> Option<String> {
     #[derive(Deserialize)]
     struct Thinking<'a> {
@@ -139,7 +140,7 @@ fn as_effort(thinking: &Json<'_>) -> Option<String> {
         ("enabled", Some(16_385..)) => "high",
         ("enabled", _) => "medium",
         ("disabled", _) => "none",
-        // `adaptive`: as the model likes.
+        // `adaptive`: the model decides.
         _ => return None,
     };
     Some(effort.to_owned())

@@ -4,7 +4,7 @@ use super::fields::Fields;
 use super::messages::cache_point;
 use super::shape::{Choice, InputSchema, Named, Tool, ToolConfig, ToolSpec};
 use super::{NAME, is_shaped};
-use crate::api::chat::{ChatRequest, Json, Part, Role, Text, Tool as Asked, ToolChoice};
+use crate::api::chat::{ChatRequest, Json, Part, Role, Text, Tool as ChatTool, ToolChoice};
 use crate::error::Error;
 use crate::provider::anthropic::format::warn_moved;
 use crate::provider::anthropic::schema::fit;
@@ -13,10 +13,11 @@ use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// The tools; `None` when there are none. `searches_web`: the caller wants a search by `web_search_options`.
+/// The tool configuration; `None` without tools. `searches_web`: the client requested a search by
+/// `web_search_options`.
 ///
 /// # Errors
-/// 400 for a tool or a choice Bedrock has no word for.
+/// 400 for a tool or a choice that Bedrock does not support.
 pub fn write<'a>(
     request: &'a ChatRequest<'a>,
     model: &Model<'_>,
@@ -30,7 +31,7 @@ pub fn write<'a>(
     let mut warned_strict = false;
     for (index, tool) in request.tools.iter().enumerate() {
         match tool {
-            Asked::Function { name, description, parameters, strict, cache_control, .. } => {
+            ChatTool::Function { name, description, parameters, strict, cache_control, .. } => {
                 if !is_allowed(request.tool_choice.as_ref(), name) && !called.contains(&name.as_ref()) {
                     continue;
                 }
@@ -60,7 +61,7 @@ pub fn write<'a>(
                     }
                 }
             }
-            Asked::Other { kind, json } => match vendor_tool(kind, json, model) {
+            ChatTool::Other { kind, json } => match vendor_tool(kind, json, model) {
                 Some(VendorTool::System(name)) => tools.push(Tool::System(Named { name })),
                 Some(VendorTool::Anthropic) => anthropic_tools.push(json),
                 None => return Err(unknown(kind, index)),
@@ -79,7 +80,8 @@ pub fn write<'a>(
     Ok((!tools.is_empty()).then_some(ToolConfig { tools, tool_choice }))
 }
 
-/// The tools named in the history: Converse wants each conversation with calls in it to have a `toolConfig`.
+/// The tools named in the history: Converse requires a `toolConfig` in every conversation that contains
+/// calls.
 fn called<'a>(request: &'a ChatRequest<'a>) -> Vec<&'a str> {
     let mut names = Vec::new();
     for part in request.messages.iter().flat_map(|message| &message.content) {
@@ -92,8 +94,8 @@ fn called<'a>(request: &'a ChatRequest<'a>) -> Vec<&'a str> {
     names
 }
 
-/// Where a conversation with calls in it comes without any tools (OpenAI does not mind), the tools that were
-/// called stand in, with open schemas.
+/// Adds the tools called in the history, with open schemas, if the request has no tools. OpenAI accepts such
+/// a request, Bedrock does not.
 fn add_called_tools<'a>(
     called: &[&'a str],
     tools: &mut Vec<Tool<'a>>,
@@ -118,7 +120,7 @@ fn tool_choice<'a>(
     notes: &mut TranslationNotes,
 ) -> Result<Option<Choice<'a>>, Error> {
     Ok(match &request.tool_choice {
-        // The rest of `Allowed` is done by leaving the other tools out.
+        // The other part of `Allowed`: tools that are not allowed were left out above.
         None => None,
         Some(ToolChoice::Auto | ToolChoice::Allowed { required: false, .. }) => Some(Choice::Auto {}),
         Some(ToolChoice::Required | ToolChoice::Allowed { required: true, .. }) => Some(Choice::Any {}),
@@ -153,7 +155,7 @@ fn is_allowed(choice: Option<&ToolChoice<'_>>, name: &str) -> bool {
     }
 }
 
-/// The schema of a tool's arguments; it must say that they are an object.
+/// The schema of a tool's arguments. Bedrock requires it to have the type `object`.
 fn schema<'a>(parameters: Option<&Json<'a>>) -> Json<'a> {
     let open = || Json::owned(r#"{"type":"object","properties":{}}"#.to_owned());
     let Some(schema) = parameters.filter(|schema| !schema.is_null()) else {
@@ -169,14 +171,14 @@ fn schema<'a>(parameters: Option<&Json<'a>>) -> Json<'a> {
     }
 }
 
-/// Nova's search of the web.
+/// Nova's web search.
 pub const GROUNDING: &str = "nova_grounding";
 
 /// A tool that is no function.
 enum VendorTool<'a> {
-    /// One that Bedrock runs itself.
+    /// A tool that Bedrock runs itself.
     System(Cow<'a, str>),
-    /// One that Anthropic has the schema of, run by the caller.
+    /// A tool whose schema Anthropic defines and the client runs.
     Anthropic,
 }
 

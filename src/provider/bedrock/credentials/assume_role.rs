@@ -1,4 +1,4 @@
-//! A role assumed at Amazon's token service (STS): one request, credentials for an hour.
+//! Assumes a role at Amazon's token service (STS): one request, credentials for an hour.
 //!
 //! Sources: <https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html> and
 //! `API_AssumeRoleWithWebIdentity`.
@@ -12,20 +12,21 @@ use crate::provider::token_exchange::{Credentials, TokenRequest, TokenResponse};
 use http::{HeaderMap, HeaderValue, Method, header};
 use std::time::{Duration, SystemTime};
 
-/// How long the credentials shall last, seconds: the most that every role and every chain of roles allows.
+/// The lifetime requested for the credentials, seconds: the most that every role and every chain of roles
+/// allows.
 const LIFETIME_SECONDS: u64 = 3600;
-/// Who asks, as the role's owner reads it in the logs.
+/// The session name, which the role's owner sees in the logs as the client.
 const SESSION: &str = "turnpike";
 
 /// A role to assume.
 #[derive(Debug)]
 pub struct Role {
     pub arn: String,
-    /// What the role's owner wants to hear.
+    /// The external id that the role's owner may require.
     pub external_id: Option<String>,
 }
 
-/// Assumes the role with keys.
+/// Assumes the role with access keys.
 pub fn fetch(
     replay: &mut ExchangeReplay<'_>,
     role: &Role,
@@ -44,7 +45,8 @@ pub fn fetch(
     read(response, now)
 }
 
-/// Assumes the role a workload's own token stands for (EKS). Not signed: the token is the proof.
+/// Assumes a role with the workload's own web identity token (EKS). The request is not signed: the token is
+/// the proof.
 pub fn fetch_by_token(
     replay: &mut ExchangeReplay<'_>,
     (arn, token): (&str, &str),
@@ -85,8 +87,8 @@ fn read(response: &TokenResponse, now: SystemTime) -> Replayed<(Credentials, Dur
     Ok((credentials, lifetime.unwrap_or(Duration::from_secs(LIFETIME_SECONDS))))
 }
 
-/// What stands in the first element of this name: STS answers in XML so plain that no more is needed (keys
-/// and tokens are base64, which XML does not escape).
+/// The content of the first XML element of this name. STS responses are simple enough for a plain text
+/// search: keys and tokens are base64, which XML does not escape.
 fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     let (inside, _) = rest.split_once(&format!("</{name}>"))?;

@@ -1,21 +1,24 @@
-//! The way to a grant, walked from its start each time: what was asked before has its answer, and the first
-//! thing that has none is what to ask next.
+//! Runs a token exchange as straight-line code, from its start after every response.
+//!
+//! Example: fetching from an instance takes a token, a role name and the credentials. With no responses yet,
+//! the first `exchange` stops with [`Stop::Request`] (the token request). With one response, the first
+//! `exchange` returns it and the second stops; with three responses the code runs to its end.
 
 use crate::error::Error;
 use crate::provider::token_exchange::{TokenRequest, TokenResponse};
 use http::{HeaderMap, Method};
 
-/// The answers so far, in order.
+/// The responses received so far, in order.
 #[derive(Debug)]
 pub struct ExchangeReplay<'a> {
     responses: std::slice::Iter<'a, TokenResponse>,
 }
 
-/// Why the way does not go on.
+/// Why the exchange cannot run to its end yet.
 #[derive(Debug)]
 pub enum Stop {
     Request(Box<TokenRequest>),
-    /// In words for the caller, without secrets.
+    /// It failed. The message goes to the client and holds no secrets.
     Failed(String),
 }
 
@@ -26,7 +29,8 @@ impl Stop {
         Self::Failed(reason.into())
     }
 
-    /// An errand that failed. Of what was answered a short text: it names roles and policies, no secrets.
+    /// A request that was refused. At most 500 characters of the refusal are quoted: they name roles and
+    /// policies, no secrets.
     pub fn refused(what: &str, status: u16, detail: Option<&str>) -> Self {
         let detail: String =
             detail.unwrap_or_default().chars().filter(|char| !char.is_control()).take(500).collect();
@@ -46,8 +50,10 @@ impl<'a> ExchangeReplay<'a> {
         Self { responses: responses.iter() }
     }
 
+    /// The response to the next request.
+    ///
     /// # Errors
-    /// The errand, when it was not run yet.
+    /// [`Stop::Request`] with the request, when it has no response yet.
     pub fn exchange(
         &mut self,
         request: impl FnOnce() -> Replayed<TokenRequest>,
@@ -61,7 +67,7 @@ impl<'a> ExchangeReplay<'a> {
     /// A request to one of the machine's own servers.
     ///
     /// # Errors
-    /// As [`Trail::ask`].
+    /// As [`ExchangeReplay::exchange`].
     pub fn metadata(
         &mut self,
         method: Method,
@@ -71,18 +77,20 @@ impl<'a> ExchangeReplay<'a> {
         self.exchange(|| Ok(TokenRequest { method, url, headers, body: Vec::new(), is_metadata: true }))
     }
 
-    /// An environment variable, or a file's content, where there is one.
+    /// The value of an environment variable or the content of a file, by URL; `None` when missing or empty.
     ///
     /// # Errors
-    /// As [`Trail::ask`].
+    /// As [`ExchangeReplay::exchange`].
     pub fn local(&mut self, url: String) -> Replayed<Option<String>> {
         let response = self.metadata(Method::GET, url, HeaderMap::new())?;
         let text = String::from_utf8_lossy(&response.body).trim().to_owned();
         Ok(Some(text).filter(|text| response.status == 200 && !text.is_empty()))
     }
 
+    /// The value of an environment variable.
+    ///
     /// # Errors
-    /// As [`Trail::ask`].
+    /// As [`ExchangeReplay::exchange`].
     pub fn env(&mut self, name: &str) -> Replayed<Option<String>> {
         self.local(format!("env:{name}"))
     }

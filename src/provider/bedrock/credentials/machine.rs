@@ -1,6 +1,6 @@
-//! The credentials of the machine the gateway runs on, wherever they are kept: in its environment, behind a
-//! workload's token (EKS), at a container's credentials server (ECS, EKS), at an instance's metadata server
-//! (EC2, IMDSv2). In the order Amazon's own clients look.
+//! The credentials of the machine the gateway runs on. Sources are tried in the order of Amazon's own
+//! clients: environment variables, the workload's web identity token (EKS), the container's credentials
+//! server (ECS, EKS), the instance metadata server (EC2, IMDSv2).
 //!
 //! Sources: <https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html>,
 //! <https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>,
@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 /// The instance metadata server.
 const SERVER: &str = "http://169.254.169.254";
 const ROLE: &str = "/latest/meta-data/iam/security-credentials/";
-/// After this long it is looked again, where no end is told.
+/// How long credentials are used when their source gives no expiry; then they are fetched again.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(900);
 
 pub fn fetch(
@@ -65,7 +65,7 @@ fn container_url(replay: &mut ExchangeReplay<'_>) -> Replayed<Option<String>> {
     Err(Stop::failed(message))
 }
 
-/// Amazon's rule: in the clear only to this machine and to the metadata addresses of containers.
+/// Amazon's rule: plain HTTP only to this machine and to the metadata addresses of containers.
 fn is_local_or_tls(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else { return false };
     let host = url.host_str().unwrap_or_default();
@@ -107,7 +107,7 @@ fn instance(replay: &mut ExchangeReplay<'_>, now: SystemTime) -> Replayed<(Crede
         Ok::<_, Stop>(HeaderMap::from_iter([(name, secret_value("token", &token)?)]))
     };
     let role = replay.metadata(Method::GET, format!("{SERVER}{ROLE}"), token_header()?)?;
-    // One a line; there is one.
+    // The list has one role name per line; an instance has one role.
     let role = text(what, role)?;
     let role = role.lines().next().unwrap_or_default();
     let allowed = |char: char| char.is_ascii_alphanumeric() || "+=,.@_-".contains(char);

@@ -1,6 +1,6 @@
-//! Temporary credentials for cloud A: which requests get them, and what to make of the answers.
+//! Temporary credentials for cloud A: the requests that fetch them and how the responses are read.
 //!
-//! Carried out and remembered elsewhere (see [`crate::provider::grant`]).
+//! The requests are sent and the credentials cached elsewhere (see [`crate::provider::token_exchange`]).
 
 mod assume_role;
 mod exchange_replay;
@@ -19,26 +19,26 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Credentials that must be fetched: the machine's, or those of a role.
+/// Credentials that must be fetched: the machine's own, or those of an assumed role.
 #[derive(Debug)]
 struct TemporaryCredentials {
     source: Source,
-    /// `None`: the source's credentials are what is wanted.
+    /// The role to assume; `None` to use the source's credentials as they are.
     role: Option<Role>,
-    /// Whose token service is asked.
+    /// The region whose token service is used.
     region: String,
 }
 
-/// Whose credentials come first.
+/// The credentials to start from.
 #[derive(Debug)]
 enum Source {
-    /// The account's own keys, and a name for them that is no secret.
+    /// The account's own keys, and a fingerprint that names them without revealing them.
     Keys { keys: Keys, name: String },
     /// Those of the machine the gateway runs on.
     Machine,
 }
 
-/// The grant an account's sign-in asks for: a role assumed with its keys, or else with the machine's
+/// The token exchange for an account: a role assumed with the account's keys or else with the machine's
 /// credentials; or the machine's credentials themselves.
 ///
 /// # Errors
@@ -74,7 +74,7 @@ impl TokenExchange for TemporaryCredentials {
             Source::Keys { name, .. } => name.as_str(),
             Source::Machine => "machine",
         };
-        // A role's parts cannot run into each other: each is quoted.
+        // `Debug` quotes ARN and external id, so that two roles cannot run into the same text.
         format!("aws|{}|{:?}|{source}", self.region, self.role)
     }
 
@@ -111,7 +111,7 @@ impl TemporaryCredentials {
     }
 }
 
-/// What keys are told apart by, without telling them.
+/// A digest that distinguishes keys without revealing them.
 fn fingerprint<'a>(secrets: impl IntoIterator<Item = Option<&'a Secret>>) -> String {
     let mut text = String::new();
     for secret in secrets {
@@ -126,7 +126,7 @@ fn fingerprint<'a>(secrets: impl IntoIterator<Item = Option<&'a Secret>>) -> Str
     out
 }
 
-/// How long something is good that ends at `end` (`2026-08-01T12:00:00Z`).
+/// The time left until `end` (`2026-08-01T12:00:00Z`); `None` when it has passed.
 fn remaining(end: &str, now: SystemTime) -> Option<Duration> {
     let end: jiff::Timestamp = end.parse().ok()?;
     SystemTime::from(end).duration_since(now).ok()

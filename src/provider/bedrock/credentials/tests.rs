@@ -1,4 +1,4 @@
-//! What each credential exchange asks, and what it makes of the answers. Nothing is fetched here.
+//! The requests of each token exchange and the credentials read from the responses. No network involved.
 
 use super::*;
 use crate::config::account::CloudA;
@@ -24,7 +24,8 @@ fn account(auth_type: Option<AuthTypeA>, role: Option<&str>, keys: bool) -> Acco
     Account { cloud_a, ..Account::default() }
 }
 
-/// What is asked on the way, and what comes of it; `answers` by the beginning of what is asked.
+/// Runs an exchange against canned responses, which are looked up by the beginning of `METHOD url`. Returns
+/// the requests made and the result.
 fn run_exchange(
     exchange: &dyn TokenExchange,
     canned: &BTreeMap<&str, (u16, &str)>,
@@ -65,7 +66,7 @@ const MACHINE: &str = r#"{"Code":"Success","AccessKeyId":"ASIA2","SecretAccessKe
 fn a_role_is_assumed_with_the_accounts_keys() {
     let account = account(None, Some("arn:aws:iam::1:role/r"), true);
     let exchange = token_exchange(&account).unwrap();
-    let Ok(Step::Request(request)) = exchange.next_step(&[], now()) else { panic!("nothing is asked") };
+    let Ok(Step::Request(request)) = exchange.next_step(&[], now()) else { panic!("no request is made") };
     assert_eq!(
         (request.method, request.url.as_str()),
         (Method::POST, "https://sts.eu-west-1.amazonaws.com/")
@@ -105,7 +106,8 @@ fn an_instance_is_queried_by_imds_v2() {
         (role, (200, MACHINE)),
         ("GET http://169.254.169.254/latest/meta-data/iam/security-credentials/", (200, "my-role\n")),
     ]);
-    // A map has the shorter beginning first, so the role's own line is looked for by its whole.
+    // A request line is looked up exactly, not by its beginning: in map order the shorter URL would match
+    // first.
     let canned: BTreeMap<&str, (u16, &str)> = canned;
     let mut responses = Vec::new();
     let mut requests = Vec::new();

@@ -1,4 +1,4 @@
-//! Embeddings on Bedrock: what is asked and what is read, family by family. Not the signing.
+//! Embeddings on Bedrock: requests and responses of each model family. Not the signing.
 
 use super::*;
 use crate::api::operation::Operation;
@@ -21,7 +21,7 @@ fn with<T>(model: &str, then: impl FnOnce(&dyn JsonAdapter, &CallTarget<'_>) -> 
     then(adapter(&call, &account).unwrap(), &CallTarget { call: &call, account: &account, model })
 }
 
-/// What goes out and what is said aside; or the refusal.
+/// The request body followed by the warnings; or status and param of the refusal.
 fn written(model: &str, text: &str) -> String {
     with(model, |adapter, target| {
         let mut notes = TranslationNotes::default();

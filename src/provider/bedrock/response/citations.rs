@@ -1,19 +1,20 @@
-//! Where an answer's words come from: web pages as OpenAI's annotations, everything else as Bedrock says it.
+//! Citations: web pages as OpenAI's `url_citation` annotations, all others unchanged in the member
+//! `citations`.
 
 use crate::api::chat::{Event, Json, Text};
 use serde::{Deserialize, Serialize};
 
-/// The most citations kept for the end of an answer, bytes of JSON.
+/// The most citations kept for the end of a response, bytes of JSON.
 const MAX_KEPT: usize = 1 << 20;
 
-/// Counts the text told, and keeps the citations that have no shape in OpenAI's words.
+/// Tracks the position in the response's text, and keeps the citations that have no counterpart at OpenAI.
 #[derive(Debug, Default)]
 pub struct Citations {
-    /// Characters told so far.
+    /// Characters of text so far.
     chars: u64,
-    /// Where the text that is being cited begins.
+    /// Where the cited text begins, in characters.
     start: u64,
-    /// A JSON list without its end.
+    /// A JSON list that is not closed yet.
     kept: String,
 }
 
@@ -53,7 +54,7 @@ struct UrlCitation<'a> {
 }
 
 impl Citations {
-    /// Another block of text begins.
+    /// Starts another block of text.
     pub fn begin(&mut self) {
         self.start = self.chars;
     }
@@ -81,7 +82,7 @@ impl Citations {
         }
     }
 
-    /// The answer is over: tells what was kept, as its member `citations`.
+    /// Ends the response: emits the kept citations as the member `citations`.
     pub fn finish(&mut self, sink: &mut dyn FnMut(Event<'_>)) {
         if !self.kept.is_empty() {
             self.kept.push(']');

@@ -1,4 +1,4 @@
-//! Converse's answers: a JSON body, or an event stream of frames, told as events.
+//! Decodes Converse's responses, a JSON body or a binary event stream, into chat events.
 
 mod citations;
 mod shapes;
@@ -8,16 +8,16 @@ mod whole;
 use super::frames::Frames;
 use crate::api::chat::{Decoder, Event, EventSink, Finish, ProviderError};
 
-/// The largest whole answer held, bytes.
+/// The largest whole response held, bytes.
 const MAX_HELD: usize = 64 << 20;
 
-/// Reads one answer. Which kind it is shows in its first byte, and that is believed rather than the content
-/// type: a frame begins with its length, which is never over 25 MiB, so with 0 or 1.
+/// Decodes one response. The first byte decides between JSON and event stream, not the content type: a frame
+/// begins with its length, which is at most 25 MiB, so its first byte is 0 or 1.
 #[derive(Debug)]
 pub struct ConverseDecoder {
     streamed: bool,
     form: Form,
-    /// An error was told: nothing comes after it.
+    /// An error was emitted: nothing follows it.
     failed: bool,
 }
 
@@ -60,7 +60,7 @@ impl Decoder for ConverseDecoder {
                         error = stream.take(frame, sink).err();
                     }
                 });
-                // A failure the provider tells of says more than what is wrong with the bytes behind it.
+                // The provider's own error says more than a framing error behind it.
                 error.map_or_else(|| framing.map_err(ProviderError::unreadable), Err)
             }
         };
@@ -91,10 +91,10 @@ impl ConverseDecoder {
     }
 }
 
-/// Why it stopped.
+/// The finish reason for Converse's `stopReason`.
 ///
 /// # Errors
-/// The model wrote something Bedrock itself could not read: what came is not an answer.
+/// The model's output was malformed, so that Bedrock itself could not parse it: there is no usable response.
 fn finish_reason(stop_reason: &str) -> Result<Finish, ProviderError> {
     match stop_reason {
         "max_tokens" | "model_context_window_exceeded" => Ok(Finish::Length),
@@ -106,7 +106,7 @@ fn finish_reason(stop_reason: &str) -> Result<Finish, ProviderError> {
             Err(ProviderError { code: Some(stop_reason.to_owned()), ..ProviderError::new(502, message) }
                 .with_kind("upstream_error"))
         }
-        // end_turn, stop_sequence, and what Bedrock may add.
+        // `end_turn`, `stop_sequence`, and values Bedrock may add.
         _ => Ok(Finish::Stop),
     }
 }

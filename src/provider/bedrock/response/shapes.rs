@@ -1,4 +1,5 @@
-//! The members of Converse's answers that are read. Flat structs: raw JSON cannot stand inside serde's enums.
+//! The members of Converse's responses that are read. Flat structs, because serde's enums cannot hold raw
+//! JSON.
 //!
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html> and its
 //! stream counterparts.
@@ -7,7 +8,7 @@ use crate::api::chat::{Event, Json, Text};
 use crate::api::usage::Usage;
 use serde::{Deserialize, Serialize};
 
-/// A content block, or a delta of one; one member of them is there.
+/// A content block or a delta of one; exactly one member is present.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Block<'a> {
@@ -29,15 +30,15 @@ pub struct ToolUse<'a> {
     #[serde(borrow)]
     pub tool_use_id: Option<Text<'a>>,
     pub name: Option<Text<'a>>,
-    /// An object in a whole answer, a string with a piece of its text in a stream.
+    /// An object in a whole response; in a stream a string with a fragment of its JSON text.
     pub input: Option<Json<'a>>,
-    /// `tool_use`, or `server_tool_use` for a tool Bedrock runs itself.
+    /// `tool_use`, or `server_tool_use` for a tool that Bedrock runs itself.
     #[serde(rename = "type")]
     pub kind: Option<Text<'a>>,
 }
 
 impl ToolUse<'_> {
-    /// A tool of Bedrock's own: not the caller's to answer.
+    /// Whether Bedrock runs the tool itself; then the client must not be asked for its result.
     pub fn is_server_tool(&self) -> bool {
         self.kind.as_deref() == Some("server_tool_use")
     }
@@ -54,7 +55,7 @@ pub struct ToolResult<'a> {
     pub kind: Option<Text<'a>>,
 }
 
-/// Thinking: in a whole answer inside `reasoningText`, in a stream at once.
+/// Thinking: inside `reasoningText` in a whole response, directly in a stream.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reasoning<'a> {
@@ -73,7 +74,7 @@ pub struct ReasoningText<'a> {
 }
 
 impl Reasoning<'_> {
-    /// Tells it. A signature ends a piece of thinking, so it comes after the words.
+    /// Emits the thinking. The signature comes after the text, because it ends a block of thinking.
     pub fn emit(&self, sink: &mut dyn FnMut(Event<'_>)) {
         let inner = self.reasoning_text.as_ref();
         let text = inner.and_then(|inner| inner.text.as_deref()).or(self.text.as_deref());
@@ -104,7 +105,7 @@ pub struct CitedText<'a> {
     pub text: Option<Text<'a>>,
 }
 
-/// A picture or sound; in a stream's start the format alone, in a delta the bytes alone.
+/// A picture or sound. In a stream the start has only the format and the deltas have only the bytes.
 #[derive(Deserialize)]
 pub struct Media<'a> {
     #[serde(borrow)]
@@ -124,7 +125,7 @@ impl Media<'_> {
     }
 }
 
-/// Tokens, as counted by Bedrock: what the cache read or wrote comes on top of `inputTokens`.
+/// Bedrock's token counts. Tokens read from or written to the cache are not included in `inputTokens`.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenUsage {
@@ -142,7 +143,7 @@ impl TokenUsage {
         let input = self.input_tokens.unwrap_or_default().saturating_add(cached).saturating_add(cache_write);
         let output = self.output_tokens.unwrap_or_default();
         let sum = input.saturating_add(output);
-        // A total that leaves the cache out is not one.
+        // Some totals leave the cache out; then the sum is used.
         let total = self.total_tokens.unwrap_or_default().max(sum);
         Usage { input, output, total, cached, cache_write, ..Usage::default() }
     }
@@ -164,7 +165,8 @@ impl<'a> ServerCall<'a> {
     }
 }
 
-/// What such a tool brought, likewise: `type` is Bedrock's word (`nova_code_interpreter_result`).
+/// The result of such a tool, in Anthropic's shape, but with Bedrock's `type`
+/// (`nova_code_interpreter_result`).
 #[derive(Serialize)]
 pub struct ServerResult<'a> {
     #[serde(rename = "type")]
@@ -175,12 +177,12 @@ pub struct ServerResult<'a> {
     pub status: Option<&'a str>,
 }
 
-/// The answer's text for members told as they are.
+/// Emits a block as one `Block` event with its JSON.
 pub fn emit_block<T: Serialize>(block: &T, sink: &mut dyn FnMut(Event<'_>)) {
     sink(Event::Block { choice: 0, json: Json::from_value(block).get() });
 }
 
-/// What answers tell beside the message.
+/// The members of a response besides the message.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResponseExtras<'a> {

@@ -1,4 +1,4 @@
-//! ConverseStream's events, told as ours; and its exception frames, which are failures.
+//! Decodes ConverseStream's events into chat events, and its exception frames into errors.
 
 use super::super::SERVER_RESULT;
 use super::citations::Citations;
@@ -10,37 +10,37 @@ use crate::api::chat::{Event, EventSink, Json, ProviderError, Start, Text};
 use aws_smithy_types::event_stream::Message;
 use serde::Deserialize;
 
-/// The most that is held of blocks that can only be told once they are whole, bytes.
+/// The most bytes held of blocks that can only be emitted whole.
 const MAX_HELD: usize = 32 << 20;
-/// Blocks open at a time: Bedrock has one.
+/// The most blocks open at a time; Bedrock opens one.
 const MAX_OPEN: usize = 64;
 
 /// The state of one stream.
 #[derive(Debug, Default)]
 pub struct Stream {
     started: bool,
-    /// The answer has been told to its end.
+    /// `metadata`, the last event, was decoded.
     ended: bool,
     calls: u32,
     open_blocks: Vec<(u64, OpenBlock)>,
     held: usize,
-    /// The block the last text belonged to.
+    /// The block of the last text.
     text_block: Option<u64>,
     citations: Citations,
 }
 
-/// A block that was started and not stopped.
+/// A block that has started and not stopped.
 #[derive(Debug)]
 enum OpenBlock {
-    /// One of the caller's tools is called, the so-many-th.
+    /// A call of one of the client's tools, with its index among the calls.
     Call(u32),
-    /// A tool of Bedrock's own is called.
+    /// A call of a tool that Bedrock runs itself.
     ServerCall {
         id: String,
         name: String,
         input: String,
     },
-    /// What such a tool brought: a JSON list without its end.
+    /// The result of such a tool; `content` is a JSON list that is not closed yet.
     ServerResult {
         kind: String,
         id: String,
@@ -65,10 +65,10 @@ struct Payload<'a> {
 }
 
 impl Stream {
-    /// Takes one frame.
+    /// Decodes one frame.
     ///
     /// # Errors
-    /// The failure it tells of, or that it cannot be read.
+    /// The error an exception frame reports, or that the frame cannot be read.
     pub fn take(&mut self, frame: &Message, sink: EventSink<'_>) -> Result<(), ProviderError> {
         let event = match header(frame, ":message-type") {
             Some("event") => header(frame, ":event-type"),
@@ -99,7 +99,7 @@ impl Stream {
                 emit_extras(text, sink);
                 sink(Event::Finish { choice: 0, reason: finish, native: &reason });
             }
-            // The last one: usage comes after the stop.
+            // The last event: usage comes after the stop.
             "metadata" => {
                 emit_extras(text, sink);
                 if let Some(usage) = payload.usage {
@@ -108,7 +108,7 @@ impl Stream {
                 self.ended = true;
                 sink(Event::End);
             }
-            // What Bedrock may add.
+            // Events Bedrock may add.
             _ => {}
         }
         Ok(())
@@ -197,10 +197,10 @@ impl Stream {
         Ok(())
     }
 
-    /// A piece of a call's arguments.
+    /// A fragment of a call's arguments.
     fn input(&mut self, index: u64, input: &Json<'_>, sink: EventSink<'_>) -> Result<(), ProviderError> {
         let fragment = input.text();
-        // A string by the book; an object is taken as it stands.
+        // Documented as a string; an object is taken as its JSON text.
         let fragment = fragment.as_deref().unwrap_or_else(|| input.get());
         if matches!(self.open_block(index), Some(OpenBlock::ServerCall { .. })) {
             self.hold(fragment.len())?;
@@ -287,8 +287,8 @@ fn header<'a>(frame: &'a Message, name: &str) -> Option<&'a str> {
     header.value().as_string().ok().map(|text| text.as_str())
 }
 
-/// What an exception frame (`:exception-type`, the text in its payload) or an error frame (`:error-code`,
-/// `:error-message`) says went wrong.
+/// The error in an exception frame (`:exception-type`, the message in the payload) or in an error frame
+/// (`:error-code`, `:error-message`).
 fn provider_error(frame: &Message) -> ProviderError {
     let kind = header(frame, ":exception-type").or_else(|| header(frame, ":error-code")).unwrap_or_default();
     let status = status(kind);
@@ -296,7 +296,7 @@ fn provider_error(frame: &Message) -> ProviderError {
         Some(message) if !message.is_empty() => ProviderError::new(status, message),
         _ => ProviderError::read(status, frame.payload()),
     };
-    // A failing model's own words.
+    // The failing model's own message.
     if let Ok(more) = serde_json::from_slice::<Original>(frame.payload())
         && let Some(original) = more.original_message.filter(|original| !error.message.contains(original))
     {
@@ -314,7 +314,7 @@ struct Original {
     original_message: Option<String>,
 }
 
-/// The status the exception has when it is answered with one.
+/// The HTTP status that Bedrock uses for the exception outside of a stream.
 /// Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html>.
 fn status(kind: &str) -> u16 {
     match kind.to_ascii_lowercase().trim_end_matches("exception") {

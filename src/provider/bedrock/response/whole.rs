@@ -1,4 +1,4 @@
-//! A whole answer of Converse, told as events.
+//! Decodes a whole Converse response into events.
 
 use super::super::SERVER_RESULT;
 use super::citations::Citations;
@@ -30,10 +30,10 @@ struct Message<'a> {
     content: Option<Vec<Json<'a>>>,
 }
 
-/// Tells a whole answer.
+/// Decodes a whole response.
 ///
 /// # Errors
-/// What it says instead of an answer, or that it cannot be read.
+/// The error the body holds instead of a message, or that it cannot be read.
 pub fn emit(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
     let text = std::str::from_utf8(bytes).map_err(|_| ProviderError::unreadable("it is not UTF-8"))?;
     let not_json = |_| ProviderError::unreadable("it is not the JSON that Converse answers with");
@@ -145,8 +145,7 @@ impl EventEmitter<'_> {
         }
     }
 
-    /// A block of a kind that came after this was written: shown to whoever sees `content_blocks`, under its
-    /// own name.
+    /// A block of an unknown kind: clients that read `content_blocks` get it under its own name.
     fn unknown(&mut self, json: &Json<'_>) {
         let Some((kind, value)) = Json::members(json.get()).and_then(|members| members.into_iter().next())
         else {

@@ -1,11 +1,12 @@
-//! Against the published suite of vectors (awslabs/aws-c-auth, `tests/aws-signing-test-suite/v4`): those whose
-//! paths need no encoding, because a path is encoded twice everywhere but at S3 and the suite has it once.
+//! Signing against AWS's published test vectors (awslabs/aws-c-auth, `tests/aws-signing-test-suite/v4`). Only
+//! vectors whose paths need no encoding: every AWS service except S3 signs a doubly encoded path, while the
+//! suite encodes it once.
 
 use super::*;
 use http::Method;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// 2015-08-30T12:36:00Z, as in the suite.
+/// 2015-08-30T12:36:00Z, the time the suite signs at.
 fn then() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_440_938_160)
 }
@@ -144,7 +145,7 @@ fn published_vectors_give_the_published_signatures() {
     }
 }
 
-/// The signature over a canonical request written down by hand.
+/// The signature of a hand-written canonical request.
 fn by_hand(canonical: &str, scope: &Scope<'_>) -> String {
     use ring::digest::{SHA256, digest};
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -167,7 +168,7 @@ fn a_bedrock_call_is_signed_as_sent() {
     headers.insert("x-amzn-bedrock-trace", HeaderValue::from_static("ENABLED"));
     headers.insert("x-amzn-trace-id", HeaderValue::from_static("Root=1"));
     sign(&signing, &keys(Some("TOKEN")), &scope, &mut headers).unwrap();
-    // The colon of the model is encoded once in the path and once more in what is signed.
+    // The colon of the model id is encoded once in the path and a second time in the canonical request.
     let canonical = "POST\n/model/a.b-v1%253A0/converse\n\n\
         host:vpce-1.bedrock-runtime.eu-west-1.vpce.amazonaws.com:8443\n\
         x-amz-date:20150830T123600Z\nx-amz-security-token:TOKEN\nx-amzn-bedrock-trace:ENABLED\n\n\
