@@ -1,18 +1,18 @@
-//! How load balancing picks, as written: by weight, by measured latency or by price, and whether it sticks.
+//! The load-balancing part of a strategy as written: by weight, measured latency or price, and stickiness.
 //!
-//! Not the picking itself (`route::pick`).
+//! Not here: the choice itself (`route::pick`).
 
 use super::headers::observable;
 use super::policy::at_least;
 use super::read::Cursor;
 
-/// `strategy.by`, an extension of the spec: what decides in `loadbalance` mode.
+/// `strategy.by`, an extension of the spec: the criterion in `loadbalance` mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BalanceBy {
     /// The targets' weights.
     #[default]
     Weight,
-    /// Of two drawn by weight, the one whose first token came sooner of late.
+    /// Draws two targets by weight and takes the one with the lower recent time to first token.
     LeastLatency,
     /// The lowest price per token.
     Price,
@@ -23,10 +23,10 @@ impl BalanceBy {
         [("weight", Self::Weight), ("least_latency", Self::LeastLatency), ("price", Self::Price)];
 }
 
-/// `strategy.sticky` (reference 4.1): the same caller meets the same target.
+/// `strategy.sticky` (reference 4.1): the same client is sent to the same target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sticky {
-    /// `metadata.x.y`, `params.x.y`, `headers.x`; the service key always counts.
+    /// What identifies a client in addition to its service key: `metadata.x.y`, `params.x.y`, `headers.x`.
     pub hash_fields: Vec<String>,
     /// Seconds, at least 1.
     pub ttl: u64,
@@ -39,11 +39,11 @@ pub struct Price {
     pub output: f64,
 }
 
-/// Seconds a choice sticks when the config does not say (reference 4.1).
+/// Seconds a choice is kept when the config gives no `ttl` (reference 4.1).
 const DEFAULT_STICKY_TTL: u64 = 300;
 
 impl Sticky {
-    /// `Some(None)`: written, but not enabled.
+    /// Reads `sticky`. `Some(None)`: present but not enabled.
     pub fn read(at: &Cursor<'_>) -> Option<Option<Self>> {
         let mut fields = at.fields()?;
         let enabled = fields.required(&["enabled"]).and_then(|at| at.flag());

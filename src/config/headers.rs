@@ -1,8 +1,12 @@
-//! What the headers of a request ask for: the gateway's own, under each accepted prefix, and the bearer.
+//! Reads the gateway's own request headers, under each accepted prefix, and the bearer token.
 //!
-//! One pass sorts the headers that are there into places, then each place is read. Nothing is copied but
-//! credentials and header names. Not here: who wins when config and headers both speak (`route`), and
-//! whether the service key is one of ours.
+//! One pass sorts the headers into slots, then each slot is read. Only credentials and header names are
+//! copied. Not here: which value wins when config and headers both give one (`route`), and whether the
+//! service key is valid.
+//!
+//! Example, with the prefixes `x-gateway-` and `x-other-`: `x-gateway-provider: a` and `x-other-provider: b`
+//! both belong to the slot `provider`; `a` is used, because its prefix is earlier in the list. Sending
+//! `x-gateway-provider` twice is an error.
 
 mod raw;
 
@@ -12,27 +16,27 @@ use super::policy::MAX_MS;
 use crate::error::Error;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
-use raw::{HeaderSlot, RawAccountHeaders, RawGatewayHeaders, RawHeader};
+use raw::{RawAccountHeaders, RawGatewayHeaders, RawHeader};
 use std::fmt;
 
-/// Bytes of an id or name we log and echo.
+/// Maximum bytes of an id or name that is logged and echoed.
 const MAX_ID_LEN: usize = 256;
 
-/// What the headers ask for. Empty values count as absent.
+/// The gateway's own request headers, parsed. Empty values count as absent.
 #[derive(Clone, Default, PartialEq)]
 pub struct GatewayHeaders<'a> {
     pub service_key: Option<&'a str>,
-    /// Inline JSON or the id of a saved config; UTF-8, otherwise unread.
+    /// Inline JSON or the id of a saved config; checked to be UTF-8, not parsed.
     pub config: Option<&'a str>,
     /// A plain id or `@slug`.
     pub provider: Option<&'a str>,
     pub virtual_key: Option<&'a str>,
-    /// Not judged yet.
+    /// Not checked yet.
     pub custom_host: Option<&'a str>,
     /// Milliseconds, at least 1.
     pub request_timeout: Option<u64>,
     pub forward_headers: Option<Vec<HeaderName>>,
-    /// At most 256 visible ASCII characters, as the span ids are: it is echoed.
+    /// At most 256 visible ASCII characters, as for the span ids, because it is echoed.
     pub trace_id: Option<&'a str>,
     pub span_id: Option<&'a str>,
     pub parent_span_id: Option<&'a str>,
@@ -44,17 +48,17 @@ pub struct GatewayHeaders<'a> {
     pub strict_std_compliance: Option<bool>,
     /// The credential in `Authorization`, without the word `Bearer`. `None` for other schemes.
     pub bearer: Option<&'a str>,
-    /// Cloud credentials and addressing, when any header of that sort is there. Without `api_key`, which has
-    /// its own field; with a `custom_host` only where a vendor's header names one.
+    /// Cloud credentials and addressing; `None` without any such header. `api_key` is never set: service key
+    /// and bearer token have their own fields. `custom_host` is set only from a vendor's own header.
     pub account: Option<Box<Account>>,
 }
 
 impl<'a> GatewayHeaders<'a> {
-    /// Reads `headers`. `prefixes` are lower-case and end in `-`; where two of them carry the same header
-    /// the first in the list counts.
+    /// Reads `headers`. `prefixes` are lower-case and end in `-`; if a header is sent under two of them, the
+    /// earlier prefix in the list counts.
     ///
     /// # Errors
-    /// 400 whose `param` is the header that cannot be read. No text repeats a value.
+    /// A 400 whose `param` is the header that cannot be read. The message never repeats a value.
     pub fn read(headers: &'a HeaderMap, prefixes: &[impl AsRef<str>]) -> Result<Self, Error> {
         let mut raw = RawGatewayHeaders::default();
         for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
@@ -91,12 +95,12 @@ impl<'a> GatewayHeaders<'a> {
     }
 }
 
-/// Whether a header is the gateway's own, under any of `prefixes`, and so never reaches a provider.
+/// Whether a header is the gateway's own, under any of `prefixes`. Such headers are never sent upstream.
 pub fn is_gateway_header(name: &HeaderName, prefixes: &[impl AsRef<str>]) -> bool {
     prefixes.iter().any(|prefix| name.as_str().starts_with(prefix.as_ref()))
 }
 
-/// The gateway's own prefix, whatever others the settings add.
+/// The gateway's own prefix. The settings may add others.
 const OWN_PREFIX: &str = "x-gateway-";
 
 /// Headers that carry credentials, in lower case.
@@ -116,10 +120,10 @@ pub fn is_credential(name: &str) -> bool {
     CREDENTIALS.contains(&name)
 }
 
-/// A header that conditions and sticky balancing may look at, in lower case.
+/// The name of a header that conditions and sticky balancing may read, in lower case.
 ///
 /// # Errors
-/// What is wrong with it, without repeating it.
+/// What is wrong with the name, without repeating it.
 pub fn observable(name: &str) -> Result<HeaderName, &'static str> {
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "must be a header name after headers.")?;
     if is_credential(name.as_str()) || name.as_str().starts_with(OWN_PREFIX) {
@@ -128,39 +132,39 @@ pub fn observable(name: &str) -> Result<HeaderName, &'static str> {
     Ok(name)
 }
 
-/// A name that may stand in `forward_headers`.
+/// The name of a header that `forward_headers` may list.
 ///
 /// # Errors
-/// What is wrong with it, without repeating it.
+/// What is wrong with the name, without repeating it.
 pub fn forwardable(name: &str) -> Result<HeaderName, &'static str> {
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "must be a header name")?;
-    // Whatever the prefix: the list would be asked to carry itself.
+    // Under any prefix: the list must not forward itself.
     if name.as_str().ends_with("-forward-headers") {
         return Err("must not be the header that lists the headers to forward");
     }
     Ok(name)
 }
 
-/// Reads the account headers. `provider`: the one named in a header.
+/// Reads the account headers. `provider` is the one named in the request's provider header.
 fn account(mut raw: RawAccountHeaders<'_>, provider: Option<&str>) -> Result<Box<Account>, Error> {
     raw.provider = provider.unwrap_or_default().to_owned();
     let mut account = Box::new(Account::from_source(&mut raw));
     account.custom_host = raw.text(CUSTOM_HOST);
-    // One header for both dialects of cloud C: resources know api_version, deployments cloud_c_api_version.
+    // One header sets both fields of cloud C: resources use api_version, deployments cloud_c_api_version.
     account.api_version.clone_from(&account.cloud_c.api_version);
     raw.first_error.map_or(Ok(account), Err)
 }
 
-fn text(header: HeaderSlot<'_>) -> Result<Option<&str>, Error> {
+fn text(header: Option<RawHeader<'_>>) -> Result<Option<&str>, Error> {
     header.map(RawHeader::text).transpose()
 }
 
-fn utf8(header: HeaderSlot<'_>) -> Result<Option<&str>, Error> {
+fn utf8(header: Option<RawHeader<'_>>) -> Result<Option<&str>, Error> {
     header.map(RawHeader::utf8).transpose()
 }
 
-/// An id we log and echo: bounded, without tabs.
-fn id(header: HeaderSlot<'_>) -> Result<Option<&str>, Error> {
+/// An id that is logged and echoed: bounded and without tabs.
+fn id(header: Option<RawHeader<'_>>) -> Result<Option<&str>, Error> {
     let Some(header) = header else { return Ok(None) };
     let text = header.text()?;
     if text.len() > MAX_ID_LEN || text.contains('\t') {
@@ -185,7 +189,7 @@ fn flag(header: RawHeader<'_>) -> Result<bool, Error> {
     }
 }
 
-/// A comma-separated list, in one line or several.
+/// A comma-separated list of header names, in one or several header lines.
 fn names(header: RawHeader<'_>, headers: &HeaderMap) -> Result<Vec<HeaderName>, Error> {
     let mut names = Vec::new();
     for value in headers.get_all(header.name) {
@@ -199,8 +203,8 @@ fn names(header: RawHeader<'_>, headers: &HeaderMap) -> Result<Vec<HeaderName>, 
     Ok(names)
 }
 
-/// The credential in `Authorization`: after `Bearer`, or the whole value where no scheme is named, as clients
-/// of the reference send it.
+/// The credential in `Authorization`: the part after `Bearer`, or the whole value if it names no scheme, as
+/// clients of the reference send it.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let header = RawHeader { name: &AUTHORIZATION, value, rank: 0 };
@@ -214,10 +218,10 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     Ok(Some(token).filter(|token| !token.is_empty()))
 }
 
-/// Nothing that may hold a credential.
+/// Shows nothing that may hold a credential.
 impl fmt::Debug for GatewayHeaders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asked")
+        f.debug_struct("GatewayHeaders")
             .field("provider", &self.provider)
             .field("trace_id", &self.trace_id)
             .field("request_timeout", &self.request_timeout)

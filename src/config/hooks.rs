@@ -1,7 +1,8 @@
-//! Hooks and guardrails as written in a config: which checks, and what happens when they pass or fail.
+//! Hooks and guardrails as written in a config: their checks, and what happens when they pass or fail.
 //!
-//! Both spellings become one [`Hook`]. Whether a check exists and what its parameters mean is the guard
-//! room's business; parameters are free-form and kept as they stand.
+//! Both forms become one [`Hook`]: `{"id":"h","checks":[{"id":"contains","parameters":{}}]}` in a hook list
+//! and `{"contains":{}}` in a guardrail list each yield a hook with the check `contains`. Not here: whether a
+//! check exists and what its parameters mean (`guard`); parameters are free-form and kept as written.
 
 use super::node::Node;
 use super::read::{Cursor, ObjectReader};
@@ -12,17 +13,17 @@ use std::fmt;
 pub enum HookPhase {
     /// On the request: `before_request_hooks`, `input_guardrails`.
     Before,
-    /// On the answer: `after_request_hooks`, `output_guardrails`.
+    /// On the response: `after_request_hooks`, `output_guardrails`.
     After,
 }
 
-/// An item of `before_request_hooks` or `after_request_hooks`, or a guardrail spelled out.
+/// An item of `before_request_hooks` or `after_request_hooks`, or an inline guardrail.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hook {
-    /// There in hooks; a guardrail may do without.
+    /// Always present in hooks; optional in guardrails.
     pub id: Option<String>,
     pub kind: HookKind,
-    /// Spec `async`: runs beside the request and decides nothing.
+    /// Spec `async`: runs concurrently with the request and cannot affect it.
     pub asynchronous: bool,
     /// Reference 9.1: checks run one after another instead of at once.
     pub sequential: bool,
@@ -33,20 +34,20 @@ pub struct Hook {
     pub on_success: Option<HookAction>,
 }
 
-/// What a hook may do to what it sees. Reference 9.1; guardrail when it does not say.
+/// What a hook may do to the message it inspects (reference 9.1). The default is guardrail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HookKind {
-    /// Judges.
+    /// Passes or fails the message.
     #[default]
     Guardrail,
-    /// Changes.
+    /// Changes the message.
     Mutator,
 }
 
 /// One check of a hook.
 #[derive(Clone, PartialEq)]
 pub struct Check {
-    /// As written; in a guardrail the key it stands under.
+    /// As written; in a guardrail the key whose value is the check.
     pub id: String,
     /// An object, contents unchecked. It may hold credentials, so `Debug` leaves it out.
     pub parameters: Node,
@@ -61,7 +62,7 @@ pub struct HookAction {
     pub feedback: Option<Feedback>,
 }
 
-/// What is noted down about the request when the reaction happens.
+/// Feedback recorded for the request when the action is taken.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Feedback {
     pub value: Option<f64>,
@@ -98,7 +99,8 @@ impl Hook {
         Some(hook)
     }
 
-    /// The fields hooks and guardrails share. `reactions_deny`: whether `on_fail` may hold `deny`.
+    /// The fields hooks and guardrails share. `actions_may_deny`: whether `on_fail` and `on_success` may
+    /// hold `deny`.
     fn controls(fields: &mut ObjectReader<'_>, actions_may_deny: bool) -> Self {
         let mut action = |name| fields.get(&[name]).and_then(|at| HookAction::read(&at, actions_may_deny));
         Self {

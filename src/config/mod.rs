@@ -1,7 +1,11 @@
-//! The config object of the spec, as written: what a request asks of routing.
+//! The config object of the spec as written: how a request wants to be routed.
 //!
-//! Reading and judging are one pass that collects *all* problems with their paths. Not here: what a
-//! config means when it runs (`route` compiles it).
+//! One pass reads and checks it and collects *all* problems with their paths. Not here: what a config means
+//! at run time (`route` compiles it).
+//!
+//! Example: `{"strategy":{"mode":"fallback"},"targets":[{"provider":"nope","api_key":"k","wieght":1}]}` gives
+//! two problems, one at `targets[0].provider` from [`Checks::provider`] and `targets[0].wieght: unknown key;
+//! did you mean weight?`.
 
 pub mod account;
 pub mod balance;
@@ -36,67 +40,68 @@ use time_limits::TimeLimits;
 
 use crate::error::{Error, Problem};
 
-/// Levels of targets within targets: more is no routing anyone means, and each costs stack.
+/// Maximum nesting of targets. No real config needs more, and each level costs stack.
 const MAX_DEPTH: usize = 16;
 
-/// Targets in one whole tree.
+/// Maximum number of targets in the whole tree.
 const MAX_TARGETS: usize = 1_000;
 
 /// A config object or one of its targets (spec "Config object"): both have the same fields.
 #[derive(Clone, Default, PartialEq)]
 pub struct Config {
-    /// What `conditions[].then` and `default` call this target.
+    /// The name by which `conditions[].then` and `default` refer to this target.
     pub name: Option<String>,
     /// A plain provider id, or `@slug` of a stored provider.
     pub provider: Option<String>,
-    /// The slug of a stored provider, in the old way.
+    /// The slug of a stored provider; the older form of `provider: "@slug"`.
     pub virtual_key: Option<String>,
-    /// Credentials and addressing; `custom_host` has passed the check.
+    /// Credentials and addressing; `custom_host` has passed [`Checks::custom_host`].
     pub account: Account,
     pub strategy: Option<Strategy>,
-    /// Not empty when a strategy other than `single` stands here; ignored without a strategy.
+    /// Not empty when the strategy is other than `single`; ignored without a strategy.
     pub targets: Vec<Config>,
     /// Share in load balancing, at least 0.
     pub weight: Option<f64>,
-    /// Where fallback goes on; the strategy's own list comes first (reference section 17).
+    /// Response statuses on which fallback tries the next target; the strategy's own list takes precedence
+    /// (reference section 17).
     pub on_status_codes: Option<Vec<u16>>,
     pub retry: Option<Retry>,
     pub cb_config: Option<Breaker>,
     pub cache: Option<Cache>,
     /// Milliseconds, at least 1.
     pub request_timeout: Option<u64>,
-    /// Extension.
+    /// Extension of the spec.
     pub time_limits: TimeLimits,
-    /// Extension.
+    /// Extension of the spec.
     pub stream_rescue: Option<StreamRescue>,
-    /// Extension; of a config with targets.
+    /// Extension of the spec; only in a config with targets.
     pub hedge: Option<Hedge>,
-    /// Extension; what balancing by price goes by.
+    /// Extension of the spec; used for balancing by price.
     pub price: Option<Price>,
-    /// Headers that go to the provider as they are. Whoever forwards must still leave out the gateway's own
-    /// headers and those that frame the message.
+    /// Request headers to forward to the provider unchanged. The forwarding code must still leave out the
+    /// gateway's own headers and those that frame the message.
     pub forward_headers: Option<Vec<HeaderName>>,
     pub strict_std_compliance: Option<bool>,
     /// Members to set in the body, in the order written: name and JSON text.
     pub override_params: Vec<(String, Box<str>)>,
     pub prompt_id: Option<String>,
-    // A list given empty is not the same as none: a target's list replaces what it would inherit.
+    // An empty list differs from an absent one: a target's list replaces the inherited list.
     pub before_request_hooks: Option<Vec<Hook>>,
     pub after_request_hooks: Option<Vec<Hook>>,
     pub input_guardrails: Option<Vec<Guardrail>>,
     pub output_guardrails: Option<Vec<Guardrail>>,
 }
 
-/// What this room may not know itself. The text of an `Err` becomes the problem at that place; it must not
-/// repeat secrets.
+/// Checks that need knowledge from other modules, passed in as functions. The text of an `Err` becomes the
+/// problem reported for that value; it must not repeat secrets.
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
-    /// Is this a provider we know? Asked for plain ids only; `@slug` is looked up when the config runs.
+    /// Whether this provider exists. Called for plain ids only; `@slug` is looked up when the config runs.
     pub provider: &'a dyn Fn(&str) -> Result<(), String>,
-    /// Can this provider sign in with this account? Asked for plain ids; the error's `param` is the key that
-    /// is wrong or missing.
+    /// Whether this provider can authenticate with this account. Called for plain ids only; the error's
+    /// `param` is the key that is wrong or missing.
     pub account: &'a dyn Fn(&str, &Account) -> Result<(), Error>,
-    /// May a caller point us at this base URL?
+    /// Whether a client may direct the gateway to this base URL.
     pub custom_host: &'a dyn Fn(&str) -> Result<(), String>,
 }
 
@@ -104,7 +109,7 @@ impl Config {
     /// Reads a config from JSON text.
     ///
     /// # Errors
-    /// Every problem there is, each with its path; malformed text is one problem at the root.
+    /// All problems, each with its path; malformed JSON is one problem at the root.
     pub fn from_json(text: &[u8], checks: &Checks<'_>) -> Result<Self, Vec<Problem>> {
         let problems = Problems::default();
         let node = match Node::from_json(text) {
@@ -120,7 +125,7 @@ impl Config {
         }
     }
 
-    /// Reads a config from a tree. `None` when there are problems, which then are with `at`.
+    /// Reads a config from a tree. Returns `None` when there are problems, which are then recorded in `at`.
     pub fn read(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<Self> {
         let before = at.problem_count();
         let config = ConfigReader { checks, target_count: Cell::new(0), patterns: Patterns::default() }
@@ -129,7 +134,7 @@ impl Config {
     }
 }
 
-/// Every key of a config but those of the account, for suggestions.
+/// Every key of a config except those of the account, for "did you mean" suggestions.
 const KEYS: &[&str] = &[
     "name",
     "provider",
@@ -157,10 +162,10 @@ const KEYS: &[&str] = &[
     "output_guardrails",
 ];
 
-/// One reading of a tree of configs.
+/// State of reading one tree of configs.
 struct ConfigReader<'a> {
     checks: &'a Checks<'a>,
-    /// Targets seen so far.
+    /// Targets counted so far in the whole tree.
     target_count: Cell<usize>,
     patterns: Patterns,
 }
@@ -171,7 +176,7 @@ impl ConfigReader<'_> {
         let before = at.problem_count();
         let mut fields = at.fields()?;
         if fields.get(&["options"]).is_some() {
-            // Another format altogether: naming each of its keys as unknown would tell nothing.
+            // An older, different format: reporting each of its keys as unknown would not help.
             let message = "This version of config is not supported in this route. \
                            Please migrate to the latest version";
             fields.missing("options", message);
@@ -217,7 +222,7 @@ impl ConfigReader<'_> {
             && at.problem_count() == before
             && let Err(error) = (self.checks.account)(provider, &config.account)
         {
-            // What is missing may come with the request.
+            // Missing keys are not reported: request headers may supply them.
             Account::report(&error, &fields, false);
         }
         let valid_keys: Vec<&str> = KEYS.iter().copied().chain(names::keys()).collect();
@@ -235,7 +240,7 @@ impl ConfigReader<'_> {
             let count = self.target_count.get() + 1;
             self.target_count.set(count);
             if count > MAX_TARGETS {
-                // Told once, not for each of them.
+                // Reported once, not for each further target.
                 if count == MAX_TARGETS + 1 {
                     item.problem(format!("is one too many; a config may hold {MAX_TARGETS} targets in all"));
                 }
@@ -246,7 +251,7 @@ impl ConfigReader<'_> {
         targets
     }
 
-    /// Puts to the rooms to our right what only they can judge.
+    /// Runs the checks that need other modules: the provider's id and the custom host.
     fn check_provider_and_host(&self, fields: &ObjectReader<'_>) {
         let provider = fields.peek(&["provider"]);
         if let Some((at, id)) = provider.as_ref().and_then(|at| Some((at, at.node.as_text()?))) {
@@ -294,7 +299,7 @@ fn forward_headers(at: &Cursor<'_>) -> Option<Vec<HeaderName>> {
     Some(at.list()?.iter().filter_map(header).collect())
 }
 
-/// Names only: parameters, hosts and hook contents may hold what must not be seen.
+/// Shows names only: parameters, hosts and hook contents may hold secrets.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")

@@ -1,13 +1,13 @@
-//! A value tree read from JSON or YAML, with the place of every value where the text came from a file.
+//! A value tree read from JSON or YAML, with the line and column of every value when the text is a file.
 //!
-//! One tree for both, so that one reader judges a config from a header and one from the settings file, and
-//! problems of the latter say line and column. Not a general DOM: request bodies never pass through here.
+//! One tree for both formats, so that one reader checks a config from a header and one from the settings
+//! file, and problems in the file have line and column. Not a general DOM: request bodies never use it.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 use std::fmt;
 
-/// A value and where it stands.
+/// A value and its position in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub kind: Kind,
@@ -15,9 +15,9 @@ pub struct Node {
     pub place: Option<(u64, u64)>,
 }
 
-/// What sort of value it is. Map entries keep the order they were written in, duplicates included.
+/// The kind and content of a value. Map entries keep the order they were written in, duplicates included.
 ///
-/// `Debug` shows names and shapes but no text: any string may be a key.
+/// `Debug` shows names and structure but no strings: any of them may be a secret key.
 #[derive(Clone, PartialEq)]
 pub enum Kind {
     Null,
@@ -32,21 +32,21 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub name: String,
-    /// Where the name stands.
+    /// Line and column of the name.
     pub place: Option<(u64, u64)>,
     pub value: Node,
 }
 
 impl Node {
-    /// Reads JSON text. A name that stands twice is kept twice, so that the reader can refuse it.
+    /// Reads JSON text. A duplicate name is kept twice, so that the reader can refuse it.
     ///
     /// # Errors
-    /// serde_json's words for malformed text.
+    /// serde_json's error for malformed text.
     pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(text)
     }
 
-    /// The word for this value in a problem text: `a string`, `an object`.
+    /// The type of this value as written in problem messages: `a string`, `an object`.
     pub fn type_name(&self) -> &'static str {
         match &self.kind {
             Kind::Null => "null",
@@ -66,7 +66,7 @@ impl Node {
         }
     }
 
-    /// The first member of that name, when this is an object.
+    /// The first member called `name`, when this is an object.
     pub fn member(&self, name: &str) -> Option<&Node> {
         match &self.kind {
             Kind::Map(entries) => entries.iter().find(|entry| entry.name == name).map(|entry| &entry.value),
@@ -74,7 +74,6 @@ impl Node {
         }
     }
 
-    /// Whether this is an object.
     pub fn is_object(&self) -> bool {
         matches!(self.kind, Kind::Map(_))
     }
@@ -92,8 +91,8 @@ impl Node {
         self.items().is_some_and(<[Node]>::is_empty)
     }
 
-    /// The value as JSON text, keys in the order they were written (for free-form parts such as
-    /// `override_params` and hook metadata).
+    /// The value as JSON text, keys in the order they were written. For free-form parts such as
+    /// `override_params` and hook metadata.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         self.write_json(&mut out);

@@ -1,11 +1,11 @@
 //! The small policies of a config: cache, retry, circuit breaker, and lists of status codes.
 //!
-//! Only what was written, checked and typed. Defaults for what was left out, and what the numbers do, are
-//! the business of whoever carries the policy out.
+//! Values as written, checked and typed. Not here: defaults for absent values, and what the numbers do.
 
 use super::read::Cursor;
 
-/// Ten years: a longer wait than anyone means, short enough that no clock overflows when it is added.
+/// Ten years in milliseconds. Longer than any real timeout, and short enough that adding it to a clock does
+/// not overflow. Larger values are reduced to it.
 pub const MAX_MS: u64 = 10 * 366 * 24 * 3_600 * 1_000;
 
 /// Spec "Cache".
@@ -16,7 +16,7 @@ pub struct Cache {
     pub max_age: Option<u64>,
 }
 
-/// Whether only the same request is answered from the cache, or one of the same meaning too.
+/// Whether the cache serves only identical requests (`Simple`) or also those of similar meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheMode {
     Simple,
@@ -26,24 +26,24 @@ pub enum CacheMode {
 /// Spec "Retry".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Further tries after the first one.
+    /// Retries after the first attempt.
     pub attempts: u32,
     /// `None`: the default list. Empty: no status is retried.
     pub on_status_codes: Option<Vec<u16>>,
     /// Spec `use_retry_after_headers`, default false.
     pub use_retry_after: bool,
-    /// Extension: the first wait at most, milliseconds.
+    /// Extension of the spec: upper bound of the first backoff, milliseconds.
     pub backoff_ms: Option<u64>,
-    /// Extension: any wait at most, milliseconds.
+    /// Extension of the spec: upper bound of any backoff, milliseconds.
     pub max_backoff_ms: Option<u64>,
-    /// Extension: all waits together, milliseconds.
+    /// Extension of the spec: upper bound of all backoffs together, milliseconds.
     pub budget_ms: Option<u64>,
 }
 
 /// Spec "Circuit breaker" (`cb_config`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breaker {
-    /// Failures after which the circuit opens; at least 1. A fraction counts as the next whole number.
+    /// Failures after which the circuit opens; at least 1. A fraction is rounded up.
     pub failure_threshold: u32,
     /// Milliseconds, at least 30,000.
     pub cooldown_ms: u64,
@@ -109,13 +109,13 @@ pub fn status_codes(at: &Cursor<'_>) -> Option<Vec<u16>> {
     Some(items.iter().filter_map(code).collect())
 }
 
-/// A time-out in milliseconds, at least 1.
+/// A timeout in milliseconds, at least 1. Values above [`MAX_MS`] are reduced to it.
 pub fn timeout_ms(at: &Cursor<'_>) -> Option<u64> {
     let ms: u64 = at.integer_within(1, i64::MAX)?.try_into().ok()?;
     Some(ms.min(MAX_MS))
 }
 
-/// A number from `least` up.
+/// A number not less than `min`.
 pub fn at_least(at: &Cursor<'_>, min: f64) -> Option<f64> {
     let number = at.number()?;
     if number < min {

@@ -1,8 +1,12 @@
-//! Conditional queries (reference section 3), judged and compiled when the config is read.
+//! Conditional queries (reference section 3), checked and compiled when the config is read.
 //!
-//! Every mistake is a problem of the config with its path; nothing can fail at run time. Unlike the reference
-//! all keys of a query count, also those after `$or`, `$and` and `$regex`. Not here: where the values come
-//! from ([`Facts`] is an argument), and what is done with the verdict.
+//! Every mistake is a problem of the config with its path; nothing can fail at run time. Unlike in the
+//! reference, all keys of a query count, including those after `$or`, `$and` and `$regex`. Not here: where
+//! the values come from (they are passed in as [`Facts`]), and what the result is used for.
+//!
+//! Example: `{"metadata.plan":"paid","params.n":{"$gt":1,"$lt":5}}` becomes two `Part`s that must both hold:
+//! the value `metadata.plan` with the test `Is("paid")`, and the value `params.n` with the tests `Above(1)`
+//! and `Below(5)`.
 
 mod describe;
 mod fact;
@@ -18,20 +22,20 @@ use regex::{Regex, RegexBuilder};
 use std::cell::Cell;
 use std::fmt;
 
-/// Levels of `$and` and `$or` within each other.
+/// Maximum nesting of `$and` and `$or`.
 const MAX_DEPTH: usize = 16;
 
-/// Bytes a compiled pattern may take: the least of these that is enough is what it is counted with, since a
-/// pattern does not tell.
+/// Size limits, in bytes, with which a pattern is compiled, smallest first. A compiled pattern does not
+/// report its size, so it is counted with the first limit under which it compiles.
 const PATTERN_BYTES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// Bytes that all patterns of a config may take together: they stay for as long as the config is remembered.
+/// Maximum bytes of all patterns of a config together: they stay in memory as long as the config is cached.
 const ALL_PATTERNS_BYTES: usize = 2 << 20;
 
-/// Bytes of a pattern's cache while it is matched.
+/// Maximum bytes of a pattern's DFA cache during matching.
 const CACHE_BYTES: usize = 256 << 10;
 
-/// A compiled query: all its parts must hold. An empty one always holds.
+/// A compiled query: all its parts must hold. An empty query always holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     parts: Vec<Part>,
@@ -39,11 +43,11 @@ pub struct Query {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
-    /// `$and`; of nothing it holds.
+    /// `$and`; an empty list holds.
     All(Vec<Query>),
-    /// `$or`; of nothing it does not.
+    /// `$or`; an empty list does not hold.
     Any(Vec<Query>),
-    /// One value of the request, and what must hold of it.
+    /// One value of the request and the tests it must pass.
     Value(Field, Vec<Test>),
 }
 
@@ -70,7 +74,7 @@ enum Test {
     Matches(Pattern),
 }
 
-/// What a value is compared with, strictly: the same type and the same value.
+/// The operand of a strict comparison: type and value must be equal.
 #[derive(Clone, PartialEq)]
 enum Scalar {
     Null,
@@ -79,34 +83,34 @@ enum Scalar {
     Text(Box<str>),
 }
 
-/// Unanchored, linear in the text's length.
+/// A regular expression: unanchored, matched in time linear in the text's length.
 #[derive(Clone)]
 struct Pattern {
     regex: Regex,
-    /// What it takes at most.
+    /// Upper bound of its size in memory.
     bytes: usize,
 }
 
-/// Bytes the patterns of one config take so far.
+/// Bytes counted so far for the patterns of one config.
 #[derive(Debug, Default)]
 pub struct Patterns(Cell<usize>);
 
 const OPERATORS: [&str; 9] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$regex"];
 
 impl Query {
-    /// Reads a query. `None` when there are problems, which then are with `at`.
+    /// Reads a query. Returns `None` when there are problems, which are then recorded in `at`.
     pub fn read(at: &Cursor<'_>, patterns: &Patterns) -> Option<Self> {
         let before = at.problem_count();
         let query = query(at, patterns, 0)?;
         (at.problem_count() == before).then_some(query)
     }
 
-    /// Whether the query holds of a request.
+    /// Whether the query holds for a request.
     pub fn holds(&self, facts: &dyn Facts) -> bool {
         self.parts.iter().all(|part| part.holds(facts))
     }
 
-    /// Bytes its patterns take at most, for whoever remembers it.
+    /// Upper bound of the bytes its patterns use, for the cache of compiled configs.
     pub fn pattern_bytes(&self) -> usize {
         let test_bytes = |test: &Test| match test {
             Test::Matches(pattern) => pattern.bytes,
@@ -160,7 +164,8 @@ impl Test {
             Self::AtMost(bound) => number() <= *bound,
             Self::Matches(pattern) => match value {
                 Some(value) => pattern.regex.is_match(&value.text()),
-                // What JavaScript makes of a missing value; conditions of the reference count on it.
+                // The reference converts a missing value to this text, as JavaScript does; existing
+                // conditions rely on it.
                 None => pattern.regex.is_match("undefined"),
             },
         }
@@ -221,9 +226,9 @@ impl Pattern {
     }
 }
 
-/// What is wrong with a pattern, without repeating it.
+/// The message for an invalid pattern. It does not repeat the pattern, which may hold a secret.
 fn error_message(error: &regex::Error) -> String {
-    // The mistake is the last line; those before it draw the pattern.
+    // The last line names the mistake; the lines before it show the pattern.
     let full = error.to_string();
     match full.lines().filter_map(|line| line.strip_prefix("error: ")).next_back() {
         Some(what) if what.contains("look-around") || what.contains("backreferences") => {
@@ -244,7 +249,7 @@ fn query(at: &Cursor<'_>, patterns: &Patterns, depth: usize) -> Option<Query> {
         "$or" => queries(&at, patterns, depth + 1).map(Part::Any),
         _ => {
             let field = field(name, &at);
-            // Read even when the key is wrong: all problems come at once.
+            // Read even when the key is wrong, so that all problems are reported at once.
             let tests = tests(&at, patterns);
             Some(Part::Value(field?, tests?))
         }
@@ -257,7 +262,8 @@ fn queries(at: &Cursor<'_>, patterns: &Patterns, depth: usize) -> Option<Vec<Que
     Some(at.list()?.iter().filter_map(|item| query(item, patterns, depth)).collect())
 }
 
-/// Reads a key. Two parts of it count, further ones are ignored, as in the reference.
+/// Reads a key such as `params.model`. Only its first two parts count; further parts are ignored, as in the
+/// reference.
 fn field(name: &str, at: &Cursor<'_>) -> Option<Field> {
     if name.starts_with('$') {
         let hint = match OPERATORS.contains(&name) {
@@ -287,7 +293,7 @@ fn field(name: &str, at: &Cursor<'_>) -> Option<Field> {
     None
 }
 
-/// What must hold of a value: the operators of an object, or being equal to anything else.
+/// Reads the tests for a value: the operators of an object; anything else is an equality test.
 fn tests(at: &Cursor<'_>, patterns: &Patterns) -> Option<Vec<Test>> {
     if !at.node.is_object() {
         return Some(vec![Test::Is(Scalar::read(at)?)]);
@@ -308,14 +314,14 @@ fn test(operator: &str, at: &Cursor<'_>, patterns: &Patterns) -> Option<Test> {
         "$lte" => Test::AtMost(bound(at)?),
         "$regex" => Test::Matches(Pattern::read(at, patterns)?),
         _ => {
-            // No guess: names this short are all near each other.
+            // No "did you mean" here: names this short all resemble each other.
             at.problem(format!("is no operator of a key; there are {}", OPERATORS.join(", ")));
             return None;
         }
     })
 }
 
-/// The number to compare with: one, or a text that begins with one.
+/// The number to compare with, given as a number or as a text that begins with one.
 fn bound(at: &Cursor<'_>) -> Option<f64> {
     let number = number(at.node);
     if number.is_none() {
@@ -339,7 +345,7 @@ impl PartialEq for Pattern {
     }
 }
 
-/// No text: any may be a secret.
+/// Shows no strings: any of them may be a secret.
 impl fmt::Debug for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

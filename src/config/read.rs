@@ -1,7 +1,11 @@
 //! Reads a [`Node`] tree field by field and collects every problem on the way, each with its path.
 //!
-//! The one place that knows how a wrong type, a missing field or an unknown key is worded. What the fields
-//! mean is the business of whoever reads them.
+//! The one place that words the messages for a wrong type, a missing field or an unknown key. Not here: what
+//! the fields mean (the calling modules).
+//!
+//! Example: reading `retry` of `{"retry":{"attempts":"3","x":1}}` with `fields()`,
+//! `required(&["attempts"])`, `integer()` and `reject_unknown(&["attempts"])` yields the problems
+//! `retry.attempts: must be an integer, not a string` and `retry.x: unknown key`.
 
 use super::node::{Entry, Kind, Node};
 use super::secret::Secret;
@@ -10,11 +14,11 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
-/// Problems that are spelled out; further ones are only counted, so that a hostile text of ten thousand
-/// unknown keys is not answered with megabytes.
+/// Maximum number of problems reported in full; further ones are only counted. Otherwise a hostile text of
+/// ten thousand unknown keys would get a response of megabytes.
 const MAX_REPORTED: usize = 200;
 
-/// Bytes of a key that a path repeats; the rest of a longer one is cut off.
+/// Maximum bytes of a key in a problem's path; longer keys are cut off.
 const MAX_NAME_LEN: usize = 64;
 
 /// The problems found so far.
@@ -36,7 +40,8 @@ impl Problems {
         self.count.get() == 0
     }
 
-    /// All problems in the order they were found; past [`MOST_TOLD`] a last one says how many more there are.
+    /// All problems in the order they were found. Beyond `MAX_REPORTED`, a last one gives the number of the
+    /// others.
     pub fn into_vec(self) -> Vec<Problem> {
         let mut reported = self.reported.into_inner();
         let more = self.count.get() - reported.len();
@@ -47,7 +52,7 @@ impl Problems {
     }
 }
 
-/// A node and the path that leads to it.
+/// A node and its path in the text.
 #[derive(Debug, Clone)]
 pub struct Cursor<'a> {
     pub node: &'a Node,
@@ -60,12 +65,12 @@ impl<'a> Cursor<'a> {
         Self { node, path: String::new(), problems }
     }
 
-    /// How many problems were found so far, anywhere in the text.
+    /// The number of problems found so far, anywhere in the text.
     pub fn problem_count(&self) -> usize {
         self.problems.count.get()
     }
 
-    /// Reports a problem with this very value.
+    /// Reports a problem with this value.
     pub fn problem(&self, message: impl Into<String>) {
         self.problems.push(self.path.clone(), self.node.place, message);
     }
@@ -121,7 +126,7 @@ impl<'a> Cursor<'a> {
         whole
     }
 
-    /// A whole number from `least` to `most`.
+    /// A whole number from `min` to `max`, both included.
     pub fn integer_within(&self, min: i64, max: i64) -> Option<i64> {
         let number = self.integer()?;
         if number < min {
@@ -134,7 +139,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// One of a fixed set of words.
+    /// The value of one of `variants`, chosen by its name.
     pub fn one_of<T: Copy>(&self, variants: &[(&str, T)]) -> Option<T> {
         let given = self.text()?;
         let found = variants.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);
@@ -179,7 +184,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An object with free names, as its entries with their paths. Names that stand twice are reported.
+    /// An object with free names, as its entries with their paths. Duplicate names are reported.
     pub fn entries(&self) -> Option<Vec<(&'a Entry, Cursor<'a>)>> {
         let Kind::Map(entries) = &self.node.kind else {
             self.wrong_type("an object");
@@ -205,7 +210,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// An object being read. Call [`Fields::close`] at the end: it reports every key nobody asked for.
+/// An object being read field by field. Call [`ObjectReader::reject_unknown`] at the end: it reports every
+/// key that was not read.
 #[derive(Debug)]
 pub struct ObjectReader<'a> {
     entries: &'a [Entry],
@@ -214,7 +220,8 @@ pub struct ObjectReader<'a> {
 }
 
 impl<'a> ObjectReader<'a> {
-    /// The field of the first of `names` that is there; the others are aliases. `null` counts as absent.
+    /// The field called by one of `names`, which are aliases; giving more than one of them is a problem.
+    /// `null` counts as absent.
     pub fn get(&mut self, names: &[&str]) -> Option<Cursor<'a>> {
         let mut found: Option<&'a Entry> = None;
         for entry in self.entries.iter().filter(|entry| names.contains(&entry.name.as_str())) {
@@ -236,18 +243,18 @@ impl<'a> ObjectReader<'a> {
         (entry.value.kind != Kind::Null).then(|| self.at.child(entry))
     }
 
-    /// The field [`Fields::get`] would give, left unread: whoever reads it reports what is wrong with it.
+    /// The field that [`ObjectReader::get`] would return, without marking it as read or reporting duplicates.
     pub fn peek(&self, names: &[&str]) -> Option<Cursor<'a>> {
         let entry = self.entries.iter().find(|entry| names.contains(&entry.name.as_str()))?;
         (entry.value.kind != Kind::Null).then(|| self.at.child(entry))
     }
 
-    /// Reports a field that should be there.
+    /// Reports a missing field, at the position of the object.
     pub fn missing(&self, name: &str, message: impl Into<String>) {
         self.at.problems.push(self.at.join(name), self.at.node.place, message);
     }
 
-    /// Like [`Fields::get`], and reports the field as missing where it is not there.
+    /// Like [`ObjectReader::get`], but reports the field if it is absent.
     pub fn required(&mut self, names: &[&str]) -> Option<Cursor<'a>> {
         let found = self.get(names);
         if found.is_none() {
@@ -268,15 +275,15 @@ impl<'a> ObjectReader<'a> {
         self.get(names)?.flag()
     }
 
-    /// Whether one of `names` is there and says something: neither `null` nor an empty string.
+    /// Whether one of `names` is present with a value other than `null` and the empty string.
     pub fn has(&self, names: &[&str]) -> bool {
         let is_set =
             |kind: &Kind| !matches!(kind, Kind::Null) && !matches!(kind, Kind::Text(t) if t.is_empty());
         self.entries.iter().any(|entry| names.contains(&entry.name.as_str()) && is_set(&entry.value.kind))
     }
 
-    /// Entries nobody asked for so far (for objects that allow free keys). A name that stands twice is
-    /// reported and given once.
+    /// The entries not read so far, for objects that allow free keys. A duplicate name is reported and
+    /// returned once.
     pub fn rest(&mut self) -> Vec<(&'a Entry, Cursor<'a>)> {
         let mut names = HashSet::new();
         let mut rest = Vec::new();
@@ -291,10 +298,11 @@ impl<'a> ObjectReader<'a> {
         rest
     }
 
-    /// Reports unknown keys. `known` is only used to suggest what may have been meant.
+    /// Reports every key that was not read. `valid_keys` are only used to suggest the intended key.
     pub fn reject_unknown(mut self, valid_keys: &[&str]) {
         for (entry, at) in self.rest() {
-            // What is only counted needs no suggestion: looking for one is the dear part of a flood.
+            // Beyond `MAX_REPORTED` problems are only counted, so no suggestion is needed: finding one is the
+            // expensive part when there are many.
             let near = match at.problem_count() {
                 0..MAX_REPORTED => nearest(valid_keys, &entry.name),
                 _ => None,
@@ -308,7 +316,7 @@ impl<'a> ObjectReader<'a> {
     }
 }
 
-/// The known name at most two letters away from what was written.
+/// The candidate nearest to `written`, at an edit distance of at most two.
 pub fn nearest<'k>(candidates: &[&'k str], written: &str) -> Option<&'k str> {
     let distances = candidates.iter().map(|name| (distance(name, written), *name));
     distances
@@ -317,8 +325,8 @@ pub fn nearest<'k>(candidates: &[&'k str], written: &str) -> Option<&'k str> {
         .map(|(_, name)| name)
 }
 
-/// Levenshtein distance, for suggestions only; long names, and names too unlike in length to be near, are
-/// not compared.
+/// Levenshtein distance, for suggestions only. Long names, and names whose lengths differ too much to be
+/// near, are not compared.
 fn distance(a: &str, b: &str) -> usize {
     if a.len() > MAX_NAME_LEN || b.len() > MAX_NAME_LEN || a.len().abs_diff(b.len()) > 8 {
         return usize::MAX;

@@ -1,6 +1,6 @@
 //! The spec's list of key combinations, at least one of which every config and every target must have.
 //!
-//! Only presence counts here; whether the values are any good is found where they are read.
+//! Only presence is checked here; the values are checked where they are read.
 
 use super::account::names::{
     A_ACCESS_KEY_ID, A_AUTH_TYPE, A_ROLE_ARN, A_SECRET_ACCESS_KEY, API_KEY, B_PROJECT_ID, B_REGION,
@@ -9,7 +9,7 @@ use super::account::names::{
 };
 use super::read::ObjectReader;
 
-/// What must stand beside `provider` to reach it.
+/// The sets of keys, one of which must accompany `provider`.
 const WITH_PROVIDER: &[&[Names]] = &[
     &[API_KEY],
     &[CUSTOM_HOST],
@@ -39,12 +39,12 @@ const ALONE: &[&[Names]] = &[
     &[&["output_guardrails"]],
 ];
 
-/// Judges one level by the list, and by the rule that `api_key` is required when `provider` is given
-/// without `virtual_key` or `custom_host`.
+/// Checks one level against the list, and against the rule that `api_key` is required when `provider` is
+/// given without `virtual_key` or `custom_host`.
 ///
-/// Cloud credentials of the list stand in for `api_key`. A provider given as `@slug` needs no key of its
-/// own: the stored record has one, as with `virtual_key` (reference 2.5). Beside `strategy` and `targets`
-/// a provider is never called and needs none either.
+/// Cloud credentials of the list replace `api_key`. A provider given as `@slug` needs no key of its own: the
+/// stored provider has one, as with `virtual_key` (reference 2.5). A provider given together with `strategy`
+/// and `targets` is never called and needs none either.
 pub(super) fn check(fields: &ObjectReader<'_>) {
     let has_all = |names: &&[Names]| names.iter().all(|names| fields.has(names));
     let provider = fields.has(&["provider"]);
@@ -65,7 +65,8 @@ pub(super) fn check(fields: &ObjectReader<'_>) {
     }
 }
 
-/// Begins as the reference's message does, and lists what would be right.
+/// The message for a level without any combination: starts like the reference's message and lists the
+/// accepted combinations.
 fn message() -> String {
     let key = |names: &Names| names.first().copied().unwrap_or_default();
     let joined = |names: &&[Names]| names.iter().map(key).collect::<Vec<_>>().join(" + ");

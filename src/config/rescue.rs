@@ -1,18 +1,18 @@
-//! What becomes of an answer that is slow or breaks, as written: extensions of the spec's config object.
+//! The settings for slow and broken responses as written: extensions of the spec's config object.
 //!
-//! Not what is done about it: `route` decides, `proxy` does it.
+//! Not here: acting on them (`route` decides, `proxy` carries it out).
 
 use super::policy::at_least;
 use super::read::Cursor;
 
-/// `stream_rescue`: what is done about a stream that breaks after its first token.
+/// `stream_rescue`: what the gateway does when a stream breaks after its first token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamRescue {
-    /// The caller is told with an error event.
+    /// Ends the stream with an error event.
     Off,
-    /// Another attempt goes on where the stream broke off.
+    /// Continues the stream from the point of the break with another attempt.
     Resume,
-    /// The answer is held until it is whole, so that there is nothing to go on from.
+    /// Holds the response until it is complete, so that a break leaves nothing to continue.
     Buffer,
 }
 
@@ -21,12 +21,12 @@ impl StreamRescue {
         [("off", Self::Off), ("resume", Self::Resume), ("buffer", Self::Buffer)];
 }
 
-/// `hedge`: a second attempt at another target while the first is still silent.
+/// `hedge`: a second attempt, at another target, while the first has sent no token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hedge {
-    /// Milliseconds without a first token, at least 1.
+    /// Milliseconds without a first token before the second attempt starts, at least 1.
     pub after_ms: u64,
-    /// Extra attempts per request of the whole process, 0 to 1.
+    /// Extra attempts per request, 0 to 1, measured over all requests of the process.
     pub max_extra_ratio: f64,
 }
 

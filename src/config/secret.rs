@@ -1,6 +1,6 @@
-//! A value that must never be seen: keys and tokens.
+//! A value that must never be shown, such as a key or a token.
 //!
-//! Not encryption. It only makes sure that a secret cannot slip into a log, an error or a `Debug` output.
+//! Not encryption: it only keeps a secret out of logs, errors and `Debug` output.
 
 use std::fmt;
 use subtle::ConstantTimeEq;
@@ -14,7 +14,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself, to be written into a header and nowhere else.
+    /// The value itself. Write it into a header and nowhere else.
     pub fn expose(&self) -> &str {
         &self.0
     }

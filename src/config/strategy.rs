@@ -1,7 +1,7 @@
-//! How a config chooses among its targets, as written.
+//! The strategy of a config as written: how it chooses among its targets.
 //!
-//! Queries are compiled here (`query`); they are all that is. What a group's targets must have for its strategy is
-//! judged beside it (`group`).
+//! Only its queries are compiled at this point (`query`). Not here: what the strategy requires of the targets
+//! (`target_rules`).
 
 use super::MAX_TARGETS;
 use super::balance::{BalanceBy, Sticky};
@@ -15,15 +15,16 @@ pub struct Strategy {
     pub mode: Mode,
     /// In the order they are tried. Not empty in conditional mode.
     pub conditions: Vec<Condition>,
-    /// Name of the target taken when no condition holds; there in conditional mode.
+    /// Name of the target to use when no condition holds; always present in conditional mode.
     pub default: Option<String>,
-    /// `None`: every answer that is not 2xx. Empty: none.
+    /// Response statuses on which fallback tries the next target. `None`: every status that is not 2xx.
+    /// Empty: no status.
     pub on_status_codes: Option<Vec<u16>>,
-    /// Clients of the reference write `cb_config` here, the spec has it on the config: both are taken.
+    /// Clients of the reference write `cb_config` here, the spec defines it on the config: both are accepted.
     pub cb_config: Option<Breaker>,
-    /// Extension: what decides in load balancing.
+    /// Extension of the spec: the criterion of load balancing.
     pub by: BalanceBy,
-    /// The same caller meets the same target, in load balancing.
+    /// In load balancing: send the same client to the same target.
     pub sticky: Option<Sticky>,
 }
 
@@ -40,7 +41,7 @@ pub enum Mode {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     pub query: Query,
-    /// Name of a target of the same level.
+    /// Name of a target at the same level.
     pub then: String,
 }
 
@@ -52,7 +53,7 @@ impl Mode {
         ("conditional", Self::Conditional),
     ];
 
-    /// How callers write it.
+    /// The value as written in a config.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Single => "single",
@@ -64,8 +65,8 @@ impl Mode {
 }
 
 impl Strategy {
-    /// Reads `strategy`. `targets` is the same level's `targets`, where it is there: conditions name them.
-    /// `patterns` counts those of the whole config.
+    /// Reads `strategy`. `targets` is the `targets` field of the same level, if present: conditions refer to
+    /// its names. `patterns` counts the patterns of the whole config.
     pub fn read(at: &Cursor<'_>, targets: Option<&Cursor<'_>>, patterns: &Patterns) -> Option<Self> {
         let mut fields = at.fields()?;
         let mode = fields.required(&["mode"]).and_then(|at| at.one_of(&Mode::VARIANTS));
@@ -117,7 +118,7 @@ fn require_conditions(fields: &ObjectReader<'_>) {
     }
 }
 
-/// What is said about balancing would be ignored without a word in any other mode.
+/// Refuses the keys of load balancing in the other modes, where they would be silently ignored.
 fn refuse_balance(fields: &ObjectReader<'_>) {
     for key in ["by", "sticky"] {
         if let Some(at) = fields.peek(&[key]) {
@@ -138,7 +139,7 @@ fn condition(at: &Cursor<'_>, names: Option<&[&str]>, patterns: &Patterns) -> Op
     Some(Condition { query: query?, then: then? })
 }
 
-/// A target's name; `names` are those that exist, where that is known.
+/// Reads a target's name. `names` are the existing ones, or `None` if they cannot be determined.
 fn target_name(at: &Cursor<'_>, names: Option<&[&str]>) -> Option<String> {
     let name = at.text()?;
     if names.is_some_and(|names| !names.contains(&name)) {
@@ -148,10 +149,11 @@ fn target_name(at: &Cursor<'_>, names: Option<&[&str]>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Names of the targets, read before the targets are: one with problems of its own can still be named.
+/// Names of the targets, taken before the targets are read: a condition may refer to a target that has
+/// problems of its own.
 fn target_names<'a>(targets: &Cursor<'a>) -> Option<Vec<&'a str>> {
     let items = targets.node.items()?;
-    // Those past the bound are refused anyway, and searching a flood of them for each condition is slow.
+    // Targets beyond the maximum are refused anyway, and searching very many for each condition is slow.
     let items = items.iter().take(MAX_TARGETS);
     Some(items.filter_map(|item| item.member("name")?.as_text()).collect())
 }

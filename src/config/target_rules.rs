@@ -1,7 +1,7 @@
-//! What a config's strategy asks of the targets beside it.
+//! What a config's strategy requires of its targets.
 //!
-//! Judged on the text, before the targets are read: one with problems of its own is there all the same. Not
-//! here: what each target must have by itself (`combination`).
+//! Checked on the node tree before the targets are read, so that a target with problems of its own still
+//! counts as present. Not here: what each target must have by itself (`required_keys`).
 
 use super::MAX_TARGETS;
 use super::balance::BalanceBy;
@@ -9,7 +9,7 @@ use super::node::{Kind, Node};
 use super::read::{Cursor, ObjectReader};
 use super::strategy::{Mode, Strategy};
 
-/// Reports what is missing.
+/// Reports what the targets lack for `strategy` and for `hedge`.
 pub(super) fn check(fields: &ObjectReader<'_>, strategy: Option<&Strategy>) {
     let targets = fields.peek(&["targets"]);
     if let Some(strategy) = strategy {
@@ -28,7 +28,8 @@ pub(super) fn check(fields: &ObjectReader<'_>, strategy: Option<&Strategy>) {
     }
 }
 
-/// Groups need targets. `single` takes the first target where there is one and is a leaf otherwise.
+/// Every mode except `single` needs targets. `single` uses the first target, or without `targets` the config
+/// itself is the target.
 fn require_targets(fields: &ObjectReader<'_>, targets: Option<&Cursor<'_>>, mode: Mode) {
     if mode == Mode::Single {
         return;
@@ -40,7 +41,7 @@ fn require_targets(fields: &ObjectReader<'_>, targets: Option<&Cursor<'_>>, mode
     }
 }
 
-/// A target of weight 0 is never chosen (reference 4.1): with nothing but those, no request has an answer.
+/// A target of weight 0 is never chosen (reference 4.1); if all weights were 0, no request could be served.
 fn require_weight(targets: &Cursor<'_>) {
     let weightless = |target: &Node| match target.member("weight").map(|weight| &weight.kind) {
         Some(Kind::Number(weight)) => weight.as_f64() == Some(0.0),
@@ -52,12 +53,13 @@ fn require_weight(targets: &Cursor<'_>) {
     }
 }
 
-/// Without a price a target cannot be compared with the others; a group's is that of its own config.
+/// A target without a price cannot be compared with the others. The price of a target group is the one in its
+/// own config.
 fn require_prices(targets: &Cursor<'_>) {
     if targets.node.items().is_none() {
         return;
     }
-    // Past the bound they are refused anyway.
+    // Targets beyond the maximum are refused anyway.
     for target in targets.list().unwrap_or_default().iter().take(MAX_TARGETS) {
         let priced = target.node.member("price").is_some_and(|price| price.kind != Kind::Null);
         if !priced

@@ -1,7 +1,7 @@
-//! The rules of the config object, one row each, with the exact path.
+//! The rules of the config object, one row each, with the exact path of the problem.
 //!
-//! Not here: what holds for any input (`any_input`); the keys of reliability (`reliability`); the fields of
-//! accounts, queries and the reading of trees, which are tested beside their code.
+//! Not here: properties of any input (`any_input`); the keys for reliability (`reliability`); account fields,
+//! queries and reading of trees, which are tested next to their code.
 
 mod any_input;
 mod reliability;
@@ -30,7 +30,7 @@ fn accepted(text: &str) -> Config {
     read(text).unwrap_or_else(|problems| panic!("{text}: {problems:?}"))
 }
 
-/// The paths and beginnings of the problems, in order.
+/// Asserts that `text` has exactly these problems, given by path and beginning, in order.
 #[track_caller]
 fn refused(text: &str, wanted: &[&str]) {
     let found = read(text).expect_err(text);
@@ -68,7 +68,7 @@ fn each_combination_of_the_list_is_enough_by_itself() {
         r#"{"provider":"@stored"}"#,
     ] {
         accepted(text);
-        // The same holds for a target, whatever its parent has.
+        // The same is true of a target, independent of its parent's keys.
         accepted(&format!(
             r#"{{"strategy":{{"mode":"fallback"}},"retry":{{"attempts":1}},"targets":[{text}]}}"#
         ));
@@ -115,11 +115,11 @@ fn a_plain_provider_needs_a_key_in_every_combination() {
     accepted(r#"{"provider":"openai","virtual_key":"v"}"#);
     accepted(r#"{"provider":"@slug","retry":{"attempts":1}}"#);
     accepted(r#"{"provider":"bedrock","aws_access_key_id":"a","aws_secret_access_key":"s","prompt_id":"p"}"#);
-    // A group beside a provider: the provider is never called.
+    // A provider given together with targets is never called.
     accepted(r#"{"provider":"openai","strategy":{"mode":"single"},"targets":[{"virtual_key":"v"}]}"#);
 }
 
-/// Rows of one key each, written beside `"prompt_id":"p"`, which makes the level complete.
+/// Rows of one key each, written together with `"prompt_id":"p"`, which is a complete combination.
 const SINGLE_KEYS: &[(&str, &str)] = &[
     (r#""nope":1"#, "nope: unknown key"),
     (r#""wieght":1"#, "wieght: unknown key; did you mean weight?"),
@@ -373,7 +373,11 @@ fn values_are_read_as_written() {
     let retry = config.retry.clone().unwrap();
     assert_eq!((retry.attempts, retry.on_status_codes, retry.use_retry_after), (2, Some(vec![]), true));
     assert_eq!(config.cache, Some(Cache { mode: policy::CacheMode::Semantic, max_age: Some(60) }));
-    assert_eq!(config.request_timeout, Some(policy::MAX_MS), "no clock overflows");
+    assert_eq!(
+        config.request_timeout,
+        Some(policy::MAX_MS),
+        "a longer timeout is reduced so that no clock overflows"
+    );
     assert_eq!(config.on_status_codes, Some(vec![429, 503]));
     assert_eq!(config.strict_std_compliance, Some(false));
 }
@@ -384,7 +388,7 @@ fn free_form_values_are_not_checked() {
     accepted(r#"{"input_guardrails":[{"my.check":{"any":{"thing":1}}}]}"#);
 }
 
-/// The config rows of reference 15.2 that no table above has.
+/// The config rows of reference 15.2 that the tables above lack.
 #[test]
 fn rows_of_the_reference() {
     refused(r#"{"strategy":{"mode":"fallback"}}"#, &[LIST, "targets: is required in fallback mode"]);
@@ -393,9 +397,9 @@ fn rows_of_the_reference() {
         r#"{"options":[{}],"provider":"openai","api_key":"k"}"#,
         &["options: This version of config is not"],
     );
-    // Headers bring the provider.
+    // Request headers may supply the provider.
     accepted(r#"{"retry":{"attempts":2,"on_status_codes":[]}}"#);
-    // Where the spec is more generous than the reference: both forms in one list, and a key for any provider.
+    // The spec accepts more than the reference: both forms in one list, and a key for any provider.
     accepted(r#"{"input_guardrails":["a",{"x":{}}]}"#);
     accepted(r#"{"provider":"vertex-ai","api_key":"k"}"#);
 }
@@ -445,7 +449,7 @@ fn nesting_and_target_count_are_bounded() {
     };
     accepted(&many(MAX_TARGETS));
     refused(&many(5_000), &["targets[1000]: is one too many"]);
-    // The bound is on the whole tree, not on each list.
+    // The maximum counts the whole tree, not each list.
     let half = many(MAX_TARGETS / 2 + 1);
     let both = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{half},{half}]}}"#);
     refused(&both, &["targets[1].targets[497]: is one too many"]);

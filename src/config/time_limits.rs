@@ -1,27 +1,29 @@
-//! How long a target may keep us waiting, as written: an extension of the spec's config object.
+//! The timeouts of a target as written: an extension of the spec's config object.
 //!
-//! Only what was written. Which limit holds where nothing was written depends on whether another target is
-//! left to go to; that is the plan's business.
+//! Not here: the defaults. They depend on whether another target is left to try, which the plan knows
+//! (`route`).
 
 use super::policy::MAX_MS;
 use super::read::Cursor;
 
-/// `time_limits`: milliseconds each; `None`: the default; zero: no limit.
+/// `time_limits`, each in milliseconds. `None`: the default; zero: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeLimits {
     /// For a connection, its TLS handshake included.
     pub connect: Option<u64>,
-    /// To the answer's head; `request_timeout` is the spec's name of the same limit and wins.
+    /// Until the response header. `request_timeout` is the spec's name of the same limit and takes
+    /// precedence.
     pub first_byte: Option<u64>,
-    /// To the first content of a stream, or the first byte of any other body.
+    /// Until the first content of a stream, or the first byte of any other body.
     pub first_token: Option<u64>,
-    /// Between two pieces of an answer.
+    /// Between two chunks of a response body.
     pub gap: Option<u64>,
-    /// For the whole request, all attempts and waits together.
+    /// For the whole request: all attempts and backoffs together.
     pub total: Option<u64>,
-    /// A comment goes to the caller of a stream that has been silent for so long.
+    /// Idle time of a stream after which a heartbeat comment is sent to the client.
     pub heartbeat: Option<u64>,
-    /// Comments may begin before it is known whether the answer is any good: its status is 200 then.
+    /// Whether heartbeats may start before the response is committed. The status is then always 200
+    /// and a failure becomes an error event.
     pub early_heartbeat: Option<bool>,
 }
 
@@ -55,7 +57,7 @@ impl TimeLimits {
         Some(limits)
     }
 
-    /// What a target takes over from the level above: each limit by itself.
+    /// These limits, with each absent one taken from the level above.
     pub fn or(self, above: Self) -> Self {
         Self {
             connect: self.connect.or(above.connect),

@@ -1,12 +1,12 @@
-//! `access_log`: where the line about each request goes.
+//! `access_log`: where the access line of each request is written.
 //!
-//! Not here: what the line says, and reopening the file.
+//! Not here: the content of the line, and reopening the file.
 
 use super::values::non_empty;
 use crate::config::read::ObjectReader;
 use std::path::PathBuf;
 
-/// One place, or none.
+/// The destination of the access log, or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AccessLog {
     #[default]

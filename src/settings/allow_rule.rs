@@ -1,6 +1,7 @@
-//! One entry of `custom_hosts.allow`: a name, a suffix, an address or a range, perhaps with a port.
+//! One entry of `custom_hosts.allow`: a name, a suffix, an address or a range, each with an optional port.
 //!
-//! Reading it and what it names. Not here: which ranges are refused without it, and resolving names (`net`).
+//! Parses the entry and matches hosts against it. Not here: the ranges refused by default, and resolving
+//! names (`net`).
 
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -9,26 +10,26 @@ use std::net::IpAddr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowRule {
     pattern: HostPattern,
-    /// The only port it opens; every port when absent.
+    /// The only port it allows; `None`: every port.
     pub port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum HostPattern {
-    /// `llm.corp`: this name, wherever it points.
+    /// `llm.corp`: this name, whatever it resolves to.
     Name(Box<str>),
-    /// `*.corp`: every name below it; held with its leading dot.
+    /// `*.corp`: every name below it; stored with its leading dot.
     Suffix(Box<str>),
-    /// `10.0.0.5`, `10.0.0.0/8`: these addresses, whatever the name.
+    /// `10.0.0.5`, `10.0.0.0/8`: these addresses, under any name.
     Net(IpNet),
 }
 
 impl AllowRule {
     /// Reads a host name, `*.suffix`, an address or a range, each with an optional `:port`. IPv6 with a
-    /// port stands in brackets: `[fd00::/8]:8000`.
+    /// port is written in brackets: `[fd00::/8]:8000`.
     ///
     /// # Errors
-    /// What is wrong and what would be right.
+    /// What is wrong, and where possible the right form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.contains("://") {
@@ -58,7 +59,7 @@ impl AllowRule {
         let wrong = || format!("`{host}` is not a host name, an address or a range");
         let name = match url::Host::parse(name).map_err(|_| wrong())? {
             url::Host::Domain(name) if !name.is_empty() && !name.ends_with('.') => name,
-            // An odd spelling of an address (decimal, hex): what it means is what is allowed.
+            // An unusual spelling of an address (decimal, hex): the address it denotes is allowed.
             url::Host::Ipv4(ip) if !is_suffix => {
                 return Ok(Self { pattern: HostPattern::Net(IpAddr::V4(ip).into()), port });
             }
@@ -72,7 +73,7 @@ impl AllowRule {
         Ok(Self { pattern, port })
     }
 
-    /// Whether it opens `name` (lower-case, as in a URL) by its name.
+    /// Whether it allows `name` (lower-case, as in a URL) by name or suffix.
     pub fn matches_name(&self, name: &str) -> bool {
         match &self.pattern {
             HostPattern::Name(allowed) => **allowed == *name,
@@ -81,17 +82,17 @@ impl AllowRule {
         }
     }
 
-    /// Whether it is this very name: a suffix does not open a metadata service.
+    /// Whether it is exactly this name. Used for metadata services, which a suffix does not allow.
     pub fn matches_exact_name(&self, name: &str) -> bool {
         matches!(&self.pattern, HostPattern::Name(allowed) if **allowed == *name)
     }
 
-    /// Whether it is about addresses, whatever their names.
+    /// Whether it allows addresses, independent of their names.
     pub fn is_net(&self) -> bool {
         matches!(self.pattern, HostPattern::Net(_))
     }
 
-    /// Whether it opens this very address.
+    /// Whether it is a range that contains this address.
     pub fn contains_address(&self, ip: IpAddr) -> bool {
         matches!(&self.pattern, HostPattern::Net(net) if net.contains(&ip))
     }
@@ -121,7 +122,8 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     }
 }
 
-/// A range written inside ::ffff:0:0/96 as the IPv4 range it means, since addresses are compared so.
+/// Converts a range inside ::ffff:0:0/96 to the IPv4 range it denotes, because addresses are compared in that
+/// form.
 fn canonical(net: IpNet) -> Result<IpNet, String> {
     match net {
         IpNet::V6(v6) => match v6.addr().to_ipv4_mapped() {

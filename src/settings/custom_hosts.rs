@@ -1,7 +1,7 @@
-//! `custom_hosts`: which hosts beyond the public ones callers may have us connect to.
+//! `custom_hosts`: the non-public hosts to which clients may direct the gateway.
 //!
-//! Read here, judged in `net`. Not here: the ranges refused by default and resolving names (`net`), and
-//! the operator's own `custom_host` values, which are trusted.
+//! Not here: applying the rules, the ranges refused by default and resolving names (`net`), and the
+//! operator's own `custom_host` values, which are trusted.
 
 use super::allow_rule::AllowRule;
 use crate::config::read::{Cursor, ObjectReader};
@@ -9,7 +9,7 @@ use crate::config::read::{Cursor, ObjectReader};
 /// `custom_hosts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CustomHosts {
-    /// Opens every private and loopback range at once.
+    /// Allows every private and loopback range at once.
     pub allow_private: bool,
     pub allow: Vec<AllowRule>,
 }

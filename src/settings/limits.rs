@@ -1,4 +1,4 @@
-//! `limits`: what one caller, one request and one upstream connection may take of us.
+//! `limits`: bounds on one client, one request and one upstream connection.
 //!
 //! Not here: budgets and rate limits of tenants, and a target's own `request_timeout`.
 
@@ -9,25 +9,26 @@ use std::time::Duration;
 /// Sizes in bytes, times as durations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// A body we read and inspect (JSON); streamed uploads are not bounded by it.
+    /// Maximum size of a body that is read and inspected (JSON). Streamed uploads are not bounded by it.
     pub max_body_bytes: usize,
-    /// A request's whole head. Pingora itself stops at 1 MiB (HTTP/1.1).
+    /// Maximum size of a request's whole header section. Pingora itself stops at 1 MiB (HTTP/1.1).
     pub max_header_bytes: usize,
-    /// Downstream connections at a time; `None` is no bound but the process's file descriptors.
+    /// Maximum number of downstream connections at a time. `None`: bounded only by the process's file
+    /// descriptors.
     pub max_connections: Option<usize>,
-    /// For the whole request head to arrive.
+    /// Until the whole request header section has arrived.
     pub header_timeout: Duration,
     /// Between two reads of a request body.
     pub body_timeout: Duration,
-    /// For the next request on a connection kept alive.
+    /// Until the next request on a kept-alive downstream connection.
     pub idle_timeout: Duration,
-    /// For a caller that has stopped reading.
+    /// For a write to a client that has stopped reading.
     pub write_timeout: Duration,
-    /// For an upstream connection, its TLS handshake included.
+    /// Until an upstream connection is established, including its TLS handshake.
     pub connect_timeout: Duration,
-    /// `request_timeout` of a target that names none; `None` is no limit.
+    /// `request_timeout` of a target that gives none; `None`: no limit.
     pub request_timeout: Option<Duration>,
-    /// Between two reads of an answer; only bounds a hang.
+    /// Between two reads of a response; a last bound on upstreams that hang.
     pub upstream_read_timeout: Duration,
     /// How long an idle upstream connection is kept in the pool.
     pub upstream_idle_timeout: Duration,

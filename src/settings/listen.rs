@@ -1,6 +1,6 @@
-//! `listen` and `emulator`: where callers and operators come in.
+//! `listen` and `emulator`: the addresses on which clients and operators connect.
 //!
-//! Not here: opening sockets and reading certificates (`main` does, through Pingora).
+//! Not here: opening sockets and reading certificates (`main`, through Pingora).
 
 use super::values::{address, non_empty};
 use crate::config::node::Kind;
@@ -8,7 +8,7 @@ use crate::config::read::{Cursor, ObjectReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// `listen`: the data plane's listeners (at least one) and the control plane's one.
+/// `listen`: the data plane's listeners (at least one) and the control plane's single listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     pub data: Vec<Listener>,
@@ -44,12 +44,12 @@ pub struct Emulator {
     pub listen: Option<SocketAddr>,
 }
 
-/// The addresses given out so far, each with the key it stands under: no two listeners can share one.
+/// The addresses in use so far, each with the key that gives it. No two listeners may share an address.
 #[derive(Default)]
 pub(super) struct UsedAddresses(Vec<(SocketAddr, String)>);
 
 impl UsedAddresses {
-    /// Who has `wanted` already. A wildcard address takes its port from all others of its family.
+    /// The key that already uses `wanted`. A wildcard address uses its port on all addresses of its family.
     fn holder(&self, wanted: SocketAddr) -> Option<&str> {
         let clash = |held: SocketAddr| {
             let wildcard = held.ip().is_unspecified() || wanted.ip().is_unspecified();
@@ -68,7 +68,7 @@ impl UsedAddresses {
         Some(wanted)
     }
 
-    /// Takes the default address of `key`, which the file says nothing about.
+    /// Records the default address of `key`, which the file does not give.
     fn default(&mut self, fields: Option<&ObjectReader<'_>>, key: &str, wanted: SocketAddr) {
         match (self.holder(wanted), fields) {
             (Some(holder), Some(fields)) => {
@@ -116,7 +116,7 @@ impl Listener {
         Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), tls: None, h2: true }
     }
 
-    /// A listener is written as its address alone, or as an object.
+    /// Reads a listener, which is either an address alone or an object.
     fn read(at: &Cursor<'_>, used: &mut UsedAddresses) -> Option<Self> {
         if let Kind::Text(_) = at.node.kind {
             return Some(Self { address: used.read(at)?, tls: None, h2: true });

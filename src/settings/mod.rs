@@ -1,8 +1,8 @@
 //! The process's own YAML: listeners, limits, keys, stored providers, saved configs.
 //!
-//! Text in, typed values or *all* problems out, each with its path, line and column. Pure: environment and
-//! credentials come in as functions ([`Sources`]). Not here: the config object itself (`config`), and what
-//! `main` does with a reload.
+//! Turns the text into typed values, or into *all* problems, each with its path, line and column. Pure: the
+//! environment and credentials are passed in as functions ([`SecretSources`]). Not here: the config object
+//! itself (`config`), and reloading (`main`).
 
 pub mod access_log;
 pub mod allow_rule;
@@ -54,16 +54,16 @@ const KEYS: [&str; 14] = [
     "log",
 ];
 
-/// Everything the file says, with the defaults of what it does not say.
+/// All settings: the values of the file, and the defaults of those it does not give.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub server: Server,
     pub listen: Listen,
     pub emulator: Emulator,
     pub limits: Limits,
-    /// What targets may keep us waiting where no config says so.
+    /// The timeouts of targets whose config gives none.
     pub time_limits: TimeLimits,
-    /// `auth.keys`; empty when no service key is asked for.
+    /// `auth.keys`; empty when clients need no service key.
     pub service_keys: Vec<ServiceKey>,
     /// By slug, without the `@`.
     pub providers: BTreeMap<String, StoredProvider>,
@@ -76,11 +76,11 @@ pub struct Settings {
     pub tls: UpstreamTls,
     pub access_log: AccessLog,
     pub log: Log,
-    /// Of the text as written, references unresolved: twelve hex digits of its SHA-256.
+    /// The first twelve hex digits of the SHA-256 of the text as written, with references unresolved.
     pub hash: String,
 }
 
-/// `default_config`: what a request that names neither provider nor config goes by. What it names is there.
+/// `default_config`: used for requests that name neither a provider nor a config. What it names exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DefaultConfig {
     /// The id of a saved config.
@@ -90,8 +90,9 @@ pub enum DefaultConfig {
 }
 
 impl Settings {
-    /// Reads a settings file. `checks.provider` judges plain provider names; slugs are judged here, against
-    /// `providers`. Custom hosts in the file are the operator's and trusted: `checks.custom_host` is not asked.
+    /// Reads a settings file. `checks.provider` checks plain provider names; slugs are checked here, against
+    /// `providers`. Custom hosts in the file are the operator's and trusted: `checks.custom_host` is not
+    /// called.
     ///
     /// # Errors
     /// All problems, in the order of the file; none of them repeats a resolved reference.
@@ -143,7 +144,7 @@ impl Settings {
     }
 }
 
-/// The problems as lines `FILE:LINE:COLUMN: path: message`, for `turnpike check` and the log.
+/// Formats the problems as lines `FILE:LINE:COLUMN: path: message`, for `turnpike check` and the log.
 pub fn report(file: &str, problems: &[Problem]) -> String {
     let mut out = String::new();
     for problem in problems {
@@ -159,8 +160,8 @@ fn section<'a>(fields: &mut ObjectReader<'a>, name: &str) -> Option<ObjectReader
     fields.get(&[name])?.fields()
 }
 
-/// The names in a section of free names, also of those that will turn out wrong: a reference to one of them
-/// is not a second mistake.
+/// The names in a section of free names, including entries that have problems: a reference to one of those is
+/// not a second mistake.
 fn names(fields: &ObjectReader<'_>, name: &str) -> Vec<String> {
     match fields.peek(&[name]).map(|at| &at.node.kind) {
         Some(Kind::Map(entries)) => entries.iter().map(|entry| entry.name.clone()).collect(),
@@ -188,8 +189,8 @@ fn configs(fields: &mut ObjectReader<'_>, slugs: &[String], checks: &Checks<'_>)
     configs
 }
 
-/// Looks up the slugs that a saved config and its targets name. A request's config may name one that comes
-/// with a later reload; a saved one stands in the same file, so a slug that is not there is a mistake.
+/// Checks the slugs that a saved config and its targets name. The config of a request may name a slug that a
+/// later reload adds, but a saved config is in the same file as its slugs, so a missing slug is a mistake.
 fn check_slugs(at: &Cursor<'_>, slugs: &[String]) {
     let Some(fields) = at.node.is_object().then(|| at.fields()).flatten() else { return };
     let provider = fields.peek(&["provider"]);

@@ -1,36 +1,41 @@
 //! References in string values: `${NAME}` for the environment, `credential:NAME` for a systemd credential.
 //!
-//! Resolved on the tree, before anything is judged, and only in values, never in keys. What was put in is
-//! remembered so that no problem text can repeat it. Not here: the reading itself ([`Sources`] does that).
+//! Resolved in the node tree, before anything is checked, and only in values, never in keys. Resolved values
+//! are remembered so that no problem message can repeat them. Not here: reading the environment and
+//! credentials (`main` passes that in as [`SecretSources`]).
+//!
+//! Example: `https://${HOST}/v1` becomes `https://example.com/v1` when `HOST` is `example.com`; `$${HOST}` is
+//! the literal text `${HOST}`; `credential:openai` becomes the content of that file without trailing line
+//! breaks.
 
 use crate::config::account::names::B_SERVICE_ACCOUNT;
 use crate::config::node::{Kind, Node};
 use crate::error::Problem;
 
-/// Where references lead. `main` passes the process's environment and credentials directory in; this room
+/// Looks up references. `main` passes in the process's environment and credentials directory; this module
 /// does no I/O.
 pub struct SecretSources<'a> {
     /// The value of an environment variable.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// The content of the file of that name in `$CREDENTIALS_DIRECTORY`, or why it cannot be had.
+    /// The content of the file of that name in `$CREDENTIALS_DIRECTORY`, or why it cannot be read.
     pub credential: &'a dyn Fn(&str) -> Result<String, String>,
 }
 
 const CREDENTIAL: &str = "credential:";
 
-/// A resolved value shorter than this is not masked in problem texts: it would tear words apart, and nothing
-/// that short is a secret.
+/// Resolved values of fewer bytes are not masked in problem messages: masking them would garble ordinary
+/// words, and a value that short is no secret.
 const MIN_MASKED_LEN: usize = 4;
 
-/// What resolving left behind.
+/// The problems found while resolving, and the resolved values for masking.
 #[derive(Default)]
 pub(super) struct Resolved {
     pub(super) problems: Vec<Problem>,
     values: Vec<String>,
 }
 
-/// Replaces every reference in `node` by what it stands for. A value whose reference leads nowhere stays as
-/// it is written.
+/// Replaces every reference in `node` by its value. A text with a reference that cannot be resolved is left
+/// as written.
 pub(super) fn resolve(node: &mut Node, sources: &SecretSources<'_>) -> Resolved {
     let mut resolved = Resolved::default();
     resolve_node(node, "", sources, &mut resolved);
@@ -40,7 +45,7 @@ pub(super) fn resolve(node: &mut Node, sources: &SecretSources<'_>) -> Resolved 
 }
 
 impl Resolved {
-    /// `text` with every value that came from outside the file struck out.
+    /// Returns `text` with every resolved value replaced by `***`.
     pub(super) fn mask(&self, text: &str) -> String {
         self.values.iter().fold(text.to_owned(), |text, value| {
             let escaped = value.escape_debug().to_string();
@@ -48,7 +53,7 @@ impl Resolved {
         })
     }
 
-    /// Whether a reference at `path` or above it led nowhere; what else is wrong there follows from that.
+    /// Whether the reference at `path` could not be resolved; other problems at that path follow from it.
     pub(super) fn failed_at(&self, path: &str) -> bool {
         self.problems.iter().any(|problem| problem.path == path)
     }
@@ -82,7 +87,7 @@ fn resolve_node(node: &mut Node, path: &str, sources: &SecretSources<'_>, resolv
     }
 }
 
-/// A service account is an object, but arrives from its credential as JSON text.
+/// Parses a service account, which is an object in the config but JSON text in its credential.
 fn parse_service_account(value: &mut Node) {
     if let Kind::Text(text) = &value.kind
         && let Ok(account) = Node::from_json(text.as_bytes())
@@ -91,7 +96,7 @@ fn parse_service_account(value: &mut Node) {
     }
 }
 
-/// The value `text` stands for, `None` when it holds no reference.
+/// The value of `text` with its references resolved; `None` when it holds no reference.
 fn resolve_text(
     text: &str,
     sources: &SecretSources<'_>,
@@ -137,7 +142,7 @@ fn environment(text: &str, sources: &SecretSources<'_>, values: &mut Vec<String>
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
-        // `$${` is how a plain `${` is written.
+        // `$${` is the escape for a literal `${`.
         if let Some(before) = before.strip_suffix('$') {
             out.push_str(before);
             out.push_str("${");

@@ -17,9 +17,10 @@ pub struct Server {
     /// Socket on which an old process hands its listeners to a new one.
     pub upgrade_sock: Option<PathBuf>,
     pub pid_file: Option<PathBuf>,
-    /// How long open streams may drain after a stop was asked for.
+    /// How long open streams may drain after a stop was requested.
     pub grace_period: Duration,
-    /// Idle upstream connections kept for each thread, in each pool: that of attempts, and that of direct requests.
+    /// Idle upstream connections kept per thread in each of the two pools: that of attempts and that of
+    /// direct requests.
     pub upstream_pool_size: usize,
 }
 
@@ -66,7 +67,7 @@ impl Server {
 /// `tls`: how providers' certificates are verified.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UpstreamTls {
-    /// PEM file of the authorities to trust in place of the built-in ones.
+    /// PEM file of the certificate authorities to trust in place of the built-in ones.
     pub ca_file: Option<PathBuf>,
 }
 

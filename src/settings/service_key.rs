@@ -1,6 +1,6 @@
-//! `auth.keys[]`: the keys callers show us.
+//! `auth.keys[]`: the service keys with which clients authenticate.
 //!
-//! Not here: provider keys, and how a request's key is looked up.
+//! Not here: provider keys, and looking up the key of a request.
 
 use super::values::non_empty;
 use crate::config::read::{Cursor, ObjectReader};
@@ -8,7 +8,7 @@ use crate::config::secret::Secret;
 
 const MIN_CHARACTERS: usize = 8;
 
-/// One caller's key and the name it goes by in logs and metrics.
+/// A client's key and its name in logs and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceKey {
     pub name: String,
@@ -16,7 +16,7 @@ pub struct ServiceKey {
 }
 
 impl ServiceKey {
-    /// Reads `auth`. No key at all means that none is asked for.
+    /// Reads `auth`. Without any key, clients need none.
     pub(super) fn read_all(mut fields: ObjectReader<'_>) -> Vec<Self> {
         let items = fields.get(&["keys"]).and_then(|at| at.list()).unwrap_or_default();
         let mut keys: Vec<Self> = Vec::with_capacity(items.len());

@@ -1,6 +1,7 @@
-//! `providers.<slug>`: what `@slug` means.
+//! `providers.<slug>`: the stored providers, which configs and headers refer to as `@slug`.
 //!
-//! Not here: what a provider makes of its account, and how a target that names the slug inherits from it.
+//! Not here: how a provider uses its account (`provider`), and how a target inherits from the stored provider
+//! it names (`route`).
 
 use super::values::{base_url, is_id, millis, non_empty};
 use crate::config::Checks;
@@ -18,16 +19,17 @@ use std::time::Duration;
 pub struct StoredProvider {
     pub provider: String,
     pub account: Account,
-    /// Until the answer's head; `None` leaves it to the config and `limits`.
+    /// Until the response header; `None`: as in the config or `limits`.
     pub request_timeout: Option<Duration>,
-    /// Names of request headers that reach the provider as they came.
+    /// Names of request headers to forward to the provider unchanged.
     pub forward_headers: Vec<HeaderName>,
     /// Members to set in the body, in the order written: name and JSON text.
     pub override_params: Vec<(String, Box<str>)>,
 }
 
 impl StoredProvider {
-    /// The slug and what it stands for; `None` where it cannot be used (the problems say why).
+    /// Reads the stored provider called `slug`. `None` when it is not an object; all problems are recorded in
+    /// `at`.
     pub(super) fn read(slug: &str, at: &Cursor<'_>, checks: &Checks<'_>) -> Option<(String, Self)> {
         if !is_id(slug) {
             at.problem("a slug is made of letters, digits, dots, dashes and underscores, at most 128");
@@ -44,7 +46,7 @@ impl StoredProvider {
             forward_headers: Self::forward_headers(&mut fields),
             override_params: Self::override_params(&mut fields),
         };
-        // A wrong value is reported once, by whoever read it.
+        // Skipped after a problem, so that a wrong value is reported only once.
         if at.problem_count() == before
             && let Err(error) = (checks.account)(&stored.provider, &stored.account)
         {
@@ -93,7 +95,7 @@ impl StoredProvider {
     }
 }
 
-/// Without hosts and parameters: a reference may have put a secret there.
+/// Leaves out hosts and parameters: a reference may have put a secret there.
 impl fmt::Debug for StoredProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoredProvider")

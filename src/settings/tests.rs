@@ -1,4 +1,4 @@
-//! Whole settings files: what they read as, and what is said about wrong ones.
+//! Whole settings files: the values read from them, and the problems of wrong ones.
 
 use super::*;
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         "openai" | "groq" | "vertex-ai" => Ok(()),
         _ => Err(format!("unknown provider {name}")),
     };
-    let custom_host = |_: &str| Err("the file's own hosts are trusted; do not ask".to_owned());
+    let custom_host = |_: &str| Err("must not be called: the file's own hosts are trusted".to_owned());
     let checks = Checks { provider: &provider, account: &|_, _| Ok(()), custom_host: &custom_host };
     Settings::parse(text, &SecretSources { env: &env, credential: &credential }, &checks)
 }
@@ -65,7 +65,7 @@ fn the_shipped_file_loads_and_serves_a_plain_client_on_loopback() {
     assert_eq!(stored.account.custom_host.as_deref(), Some("http://127.0.0.1:8790/v1"));
 }
 
-/// Takes the `# ` from every line that holds a setting and not prose.
+/// Removes the `# ` from every line that holds a setting and not prose.
 fn uncommented(text: &str) -> String {
     let setting = |text: &str| {
         let text = text.trim_start().trim_start_matches("- ");
@@ -113,7 +113,7 @@ fn a_service_account_may_come_from_a_credential() {
     assert_eq!(json.expose(), r#"{"type":"service_account","private_key":"canary-pem"}"#);
 }
 
-/// A wrong file and every line that is said about it.
+/// Wrong files, each with all lines of its report.
 const WRONG: &[(&str, &[&str])] = &[
     ("a: [", &["t:1:4: unclosed bracket '['"]),
     ("- a\n", &["t:1:1: must be an object, not an array"]),
@@ -220,7 +220,7 @@ const WRONG: &[(&str, &[&str])] = &[
         "log:\n  level: info\n  level: loud\n  format: xml\n",
         &["t:3:3: the key level stands twice", "t:4:11: log.format: must be one of: json, text"],
     ),
-    // One mistake is told once, and nothing that came from outside the file is repeated.
+    // A mistake is reported once, and resolved values are never repeated.
     (
         "providers:\n  a:\n    provider: ${CANARY}\n    api_key: ${MISSING}\n    custom_host: ${MISSING}\n",
         &[
@@ -260,7 +260,7 @@ fn no_secret_is_shown_by_debug() {
     assert!(!shown.contains("canary"), "{shown}");
 }
 
-/// The shipped file with some bytes cut out, doubled or replaced.
+/// The shipped file with some characters removed, inserted or replaced.
 fn mutated() -> impl Strategy<Value = String> {
     let edit = (0..SHIPPED.len(), 0..40_usize, "[-:#{}\\[\\]&*!|>'\"@`$<,? \t\na-z0-9é]{0,12}");
     proptest::collection::vec(edit, 1..8).prop_map(|edits| {

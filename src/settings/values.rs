@@ -1,13 +1,13 @@
-//! The sorts of values that settings are made of: durations, sizes, addresses, files, ids, URLs.
+//! The value types of settings: durations, sizes, addresses, files, ids, URLs.
 //!
-//! Each reads one value and reports what is wrong with it. Not here: which keys there are.
+//! Each function reads one value and reports what is wrong with it. Not here: which keys exist.
 
 use crate::config::read::{Cursor, ObjectReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The longest duration a setting takes: a day.
+/// The longest duration a setting accepts, in milliseconds: a day.
 const MAX_MS: i64 = 86_400_000;
 
 /// A number of milliseconds from 1 to a day.
@@ -16,12 +16,12 @@ pub(super) fn millis(fields: &mut ObjectReader<'_>, name: &str) -> Option<Durati
     u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
-/// A whole number from `least` to `most`, none of them negative.
+/// A whole number from `min` to `max`, neither of them negative.
 pub(super) fn count(fields: &mut ObjectReader<'_>, name: &str, min: i64, max: i64) -> Option<usize> {
     usize::try_from(fields.get(&[name])?.integer_within(min, max)?).ok()
 }
 
-/// A string with something in it.
+/// A string that is not blank.
 pub(super) fn non_empty<'a>(at: &Cursor<'a>) -> Option<&'a str> {
     let text = at.text()?;
     if text.trim().is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn non_empty<'a>(at: &Cursor<'a>) -> Option<&'a str> {
     Some(text)
 }
 
-/// The path of a file. Whether it is there is seen when it is opened.
+/// The path of a file. Whether the file exists is checked when it is opened.
 pub(super) fn file(fields: &mut ObjectReader<'_>, name: &str) -> Option<PathBuf> {
     non_empty(&fields.get(&[name])?).map(PathBuf::from)
 }
@@ -45,14 +45,14 @@ pub(super) fn address(at: &Cursor<'_>) -> Option<SocketAddr> {
     found
 }
 
-/// Whether `text` can be a slug or a config id: what can stand in a header, a path and a metric label.
+/// Whether `text` can be a slug or a config id, usable in a header, a path and a metric label.
 pub(super) fn is_id(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 128
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
-/// Judges the operator's own `custom_host`: any host is trusted, but it must be a base URL.
+/// Checks the operator's own `custom_host`: any host is trusted, but it must be a base URL.
 ///
 /// # Errors
 /// What is wrong with it, without repeating it (it may hold a password).

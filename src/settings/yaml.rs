@@ -1,4 +1,4 @@
-//! YAML text as a [`Node`] tree that knows the line and column of every value and every key.
+//! Reads YAML text into a [`Node`] tree with the line and column of every value and every key.
 //!
 //! YAML 1.2 core types: quoted scalars stay strings, only `true` and `false` are booleans. Anchors and merge
 //! keys work, within limits that stop alias bombs. Not here: what the keys mean, and references to secrets.
@@ -11,15 +11,15 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
 use std::fmt;
 
-/// Nesting of a settings file. Twice this overflowed the 2 MiB stack of a thread in a debug build; targets
-/// within targets within targets stay below half of it.
+/// Maximum nesting of a settings file. Twice this depth overflowed the 2 MiB stack of a thread in a debug
+/// build; configs with three levels of targets need less than half of it.
 const MAX_DEPTH: usize = 32;
 
-/// Reads `text`. The tree comes with the problems that do not stop reading (a key that stands twice: the
-/// first one is read on, so that everything else in the file is judged as well).
+/// Reads `text` into a tree and the problems that do not prevent reading. A duplicate key is such a problem:
+/// its first value is used, so that the rest of the file is checked as well.
 ///
 /// # Errors
-/// The one problem that makes the text unreadable, with its place.
+/// The one problem that makes the text unreadable, with its line and column.
 pub(super) fn read(text: &str) -> Result<(Node, Vec<Problem>), Problem> {
     let error = match parse(text, DuplicateKeyPolicy::Error) {
         Ok(node) => return Ok((node, Vec::new())),
@@ -71,7 +71,7 @@ fn place(at: Location) -> Option<(u64, u64)> {
     (at.line() > 0).then(|| (at.line(), at.column()))
 }
 
-/// What an alias stands for has its place where it was written, for that is where it is mended.
+/// Converts a tree. The value of an alias has the position where it was defined, which is where to fix it.
 fn into_node(tree: Spanned<Tree>) -> Node {
     Node { kind: tree.value.0, place: place(tree.defined) }
 }
@@ -139,7 +139,7 @@ impl<'de> Visitor<'de> for KindVisitor {
 mod tests {
     use super::*;
 
-    /// Every value and key as `line:column what`, depth first.
+    /// Lists every value and key as `line:column text`, depth first.
     fn outline(node: &Node, out: &mut Vec<String>) {
         let at = |place: Option<(u64, u64)>| place.map_or("-".to_owned(), |(l, c)| format!("{l}:{c}"));
         match &node.kind {

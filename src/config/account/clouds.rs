@@ -1,6 +1,6 @@
-//! The three clouds' parts of an account: credentials, addresses and places to store files.
+//! The parts of an account for the three clouds: credentials, addresses and file storage.
 //!
-//! Only what was said. Whether it is enough, and what follows from it, is the providers' business.
+//! Values as written. Not here: whether they are sufficient and how they are used (`provider`).
 
 use super::AccountSource;
 use super::names;
@@ -13,7 +13,7 @@ pub struct CloudA {
     pub secret_access_key: Option<Secret>,
     pub session_token: Option<Secret>,
     pub region: Option<String>,
-    /// `None`: keys when there are any.
+    /// `None`: the access keys, when given.
     pub auth_type: Option<AuthTypeA>,
     /// The role to assume.
     pub role_arn: Option<String>,
@@ -32,11 +32,11 @@ pub struct CloudA {
 pub enum AuthTypeA {
     /// With `access_key_id` and `secret_access_key`.
     AccessKey,
-    /// With `api_key` as bearer.
+    /// With `api_key` as bearer token.
     ApiKey,
-    /// With `role_arn`, assumed by the account's keys or else by the machine.
+    /// With the role `role_arn`, assumed with the account's keys or else with the machine's own credentials.
     AssumedRole,
-    /// With the role the machine itself has.
+    /// With the machine's own role.
     ServiceRole,
 }
 
@@ -47,7 +47,7 @@ pub struct CloudB {
     pub region: Option<String>,
     /// The service account's JSON text.
     pub service_account_json: Option<Secret>,
-    /// `None`: the service account where there is one, else `api_key` as bearer.
+    /// `None`: the service account when given, else `api_key` as bearer token.
     pub auth_type: Option<AuthTypeB>,
     /// Where files and batches are stored.
     pub bucket: Option<String>,
@@ -56,10 +56,10 @@ pub struct CloudB {
 /// How calls to cloud B are authorized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthTypeB {
-    /// With `api_key` as bearer.
+    /// With `api_key` as bearer token.
     ApiKey,
     ServiceAccount,
-    /// With the service account the machine itself has.
+    /// With the machine's own service account.
     WorkloadIdentity,
 }
 
@@ -74,14 +74,14 @@ pub struct CloudC {
     pub model_name: Option<String>,
     /// `pass-through`, `drop` or `error`: sent as `extra-parameters`.
     pub extra_parameters: Option<String>,
-    /// `None`: `ad_token` where there is one, else `api_key`.
+    /// `None`: `ad_token` when given, else `api_key`.
     pub auth_mode: Option<AuthModeC>,
     pub ad_token: Option<Secret>,
     pub entra_tenant_id: Option<String>,
     pub entra_client_id: Option<String>,
     pub entra_client_secret: Option<Secret>,
     pub entra_scope: Option<String>,
-    /// Which of the machine's identities; without it, the one of the system.
+    /// Client id of a user-assigned identity of the machine; `None`: the system-assigned one.
     pub managed_client_id: Option<String>,
     pub workload_client_id: Option<String>,
 }
@@ -100,9 +100,9 @@ pub enum AuthModeC {
     Key,
     /// With an application's client secret.
     Entra,
-    /// With an identity of the machine.
+    /// With a managed identity of the machine.
     Managed,
-    /// With a token file of the workload, exchanged for one of the cloud's.
+    /// With the workload's token file, exchanged for a token of the cloud.
     Workload,
 }
 
@@ -130,7 +130,7 @@ impl CloudA {
 }
 
 impl AuthTypeA {
-    /// How callers write it.
+    /// The values clients write, each with its variant.
     pub const VARIANTS: [(&'static str, Self); 4] = [
         ("accessKey", Self::AccessKey),
         ("apiKey", Self::ApiKey),
@@ -156,7 +156,7 @@ impl CloudB {
 }
 
 impl AuthTypeB {
-    /// How callers write it.
+    /// The values clients write, each with its variant.
     pub const VARIANTS: [(&'static str, Self); 3] = [
         ("apiKey", Self::ApiKey),
         ("serviceAccount", Self::ServiceAccount),
@@ -191,13 +191,13 @@ impl CloudC {
 }
 
 impl DeploymentType {
-    /// How callers write it.
+    /// The values clients write, each with its variant.
     pub const VARIANTS: [(&'static str, Self); 2] =
         [("serverless", Self::Serverless), ("managed", Self::Managed)];
 }
 
 impl AuthModeC {
-    /// How callers write it.
+    /// The values clients write, each with its variant.
     pub const VARIANTS: [(&'static str, Self); 4] = [
         ("default", Self::Key),
         ("entra", Self::Entra),

@@ -1,7 +1,7 @@
-//! Whose account a target uses: the provider's keys and the words that address it.
+//! The account a target uses: credentials and addressing at the provider.
 //!
-//! The same fields stand in a config object, in `providers.<slug>` of the settings and in request headers;
-//! they are read here once. What a provider makes of them is the provider's business.
+//! The same fields occur in a config object, in `providers.<slug>` of the settings and in request headers;
+//! this module reads them for all three. Not here: how a provider uses them (`provider`).
 
 mod clouds;
 pub mod names;
@@ -13,7 +13,7 @@ use super::secret::Secret;
 use crate::error::Error;
 use names::Names;
 
-/// Where an account's fields are written down. Empty values count as absent.
+/// A source of account fields: a config object or request headers. Empty values count as absent.
 pub trait AccountSource {
     fn text(&mut self, names: Names) -> Option<String>;
     fn secret(&mut self, names: Names) -> Option<Secret>;
@@ -22,7 +22,7 @@ pub trait AccountSource {
     fn one_of<T: Copy>(&mut self, names: Names, variants: &[(&str, T)]) -> Option<T>;
 }
 
-/// Credentials and addressing of one target. All optional: a provider says which it needs.
+/// Credentials and addressing of one target. All optional: each provider checks which it needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
     pub api_key: Option<Secret>,
@@ -36,8 +36,8 @@ pub struct Account {
     pub deployment_id: Option<String>,
     pub api_version: Option<String>,
     pub deployments: Vec<Deployment>,
-    /// Headers of these names at the provider. The betas join the caller's own; a version the caller sends
-    /// goes before this one.
+    /// This field and the next two are sent upstream as headers of the same names. Beta values are added to
+    /// those the client sends; a version the client sends takes precedence over `anthropic_version`.
     pub openai_beta: Option<String>,
     pub anthropic_beta: Option<String>,
     pub anthropic_version: Option<String>,
@@ -56,7 +56,7 @@ pub struct Deployment {
 }
 
 impl Account {
-    /// Whether it holds anything that must not be shown to a stranger's host.
+    /// Whether it holds anything that must not be sent to an untrusted host.
     pub fn holds_secret(&self) -> bool {
         self.api_key.is_some()
             || self.cloud_a.holds_secret()
@@ -64,8 +64,8 @@ impl Account {
             || self.cloud_c.holds_secret()
     }
 
-    /// Reads the account's fields out of a larger object and leaves the others unread. Whether a custom host
-    /// is allowed is not judged here: the operator's own hosts are trusted.
+    /// Reads the account's fields of a larger object and leaves the other fields unread. Does not check
+    /// whether a custom host is allowed: the operator's own hosts are trusted.
     pub fn read(fields: &mut ObjectReader<'_>) -> Self {
         Self {
             api_key: AccountSource::secret(fields, names::API_KEY),
@@ -76,8 +76,8 @@ impl Account {
         }
     }
 
-    /// Reports what a provider says about the account, at the key it says it about. `all`: also of keys that
-    /// are not there.
+    /// Reports a provider's error about the account at the key named by `error.param`. With `all`, errors
+    /// about missing keys are reported too.
     pub fn report(error: &Error, fields: &ObjectReader<'_>, all: bool) {
         let param = error.param.as_deref().unwrap_or_default();
         match names::find(param).and_then(|names| fields.peek(names)) {
@@ -87,7 +87,7 @@ impl Account {
         }
     }
 
-    /// The fields that may stand in headers as well.
+    /// Reads the fields that request headers may carry as well.
     pub(super) fn from_source(source: &mut impl AccountSource) -> Self {
         Self {
             organization: source.text(names::ORGANIZATION),
@@ -163,7 +163,7 @@ mod tests {
             let account = Account::read(&mut fields);
             fields.reject_unknown(&[]);
             assert_eq!(problems.into_vec(), [], "{name}");
-            assert_ne!(account, Account::default(), "{name} is read into nothing");
+            assert_ne!(account, Account::default(), "{name} sets no field");
         }
     }
 

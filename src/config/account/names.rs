@@ -1,9 +1,9 @@
-//! What the fields of an account are called: the spec's neutral name first, then the vendor's own.
+//! The names of the fields of an account: the spec's neutral name first, then the vendor's own.
 //!
-//! One list for config objects, stored providers and headers, where dashes stand for the underscores. What
-//! a field means is said in the account itself.
+//! One list for config objects, stored providers and request headers (headers use dashes in place of
+//! underscores). The meaning of a field is documented in [`super::Account`].
 
-/// The names of one field: any of them will do.
+/// The names of one field, all equivalent.
 pub type Names = &'static [&'static str];
 
 pub const API_KEY: Names = &["api_key"];
@@ -64,8 +64,8 @@ pub const C_ENTRA_SCOPE: Names = &["cloud_c_entra_scope", "azure_entra_scope"];
 pub const C_MANAGED_CLIENT_ID: Names = &["cloud_c_managed_client_id", "azure_managed_client_id"];
 pub const C_WORKLOAD_CLIENT_ID: Names = &["cloud_c_workload_client_id", "azure_workload_client_id"];
 
-/// What may stand in headers as well as in configs. `api_key` and `custom_host` may not: headers of these
-/// names say something else.
+/// The fields that request headers may carry as well as configs. Not `api_key` and `custom_host`: headers of
+/// these names have another meaning.
 pub const HEADER_FIELDS: &[Names] = &[
     ORGANIZATION,
     PROJECT,
@@ -108,7 +108,7 @@ pub const HEADER_FIELDS: &[Names] = &[
     C_WORKLOAD_CLIENT_ID,
 ];
 
-/// What only configs and stored providers have.
+/// The fields that only configs and stored providers have.
 const CONFIG_ONLY_FIELDS: &[Names] = &[API_KEY, CUSTOM_HOST, API_VERSION, DEPLOYMENTS];
 
 /// All names of the field with this name.
@@ -116,7 +116,7 @@ pub fn find(name: &str) -> Option<Names> {
     CONFIG_ONLY_FIELDS.iter().chain(HEADER_FIELDS).copied().find(|names| names.contains(&name))
 }
 
-/// Every key of an account, for suggestions.
+/// Every key of an account, for "did you mean" suggestions.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     CONFIG_ONLY_FIELDS.iter().chain(HEADER_FIELDS).copied().flatten().copied()
 }

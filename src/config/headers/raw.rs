@@ -1,7 +1,7 @@
-//! The headers of ours that a request carries, each in its place, unread.
+//! The gateway's own headers of a request, sorted into slots but not parsed.
 //!
-//! Which name goes where, under which prefix, and what happens when one comes twice. What the values mean
-//! is read one floor up.
+//! Decides which name belongs to which slot, which prefix wins, and what happens when a header is sent twice.
+//! Not here: parsing the values (`headers`).
 
 use crate::error::Error;
 use http::{HeaderName, HeaderValue};
@@ -11,7 +11,7 @@ mod account;
 
 pub(super) use account::RawAccountHeaders;
 
-/// A header that was sent, and the position of its prefix in the list.
+/// A header as sent. `rank` is the position of its prefix in the list of prefixes.
 #[derive(Clone, Copy)]
 pub(super) struct RawHeader<'a> {
     pub(super) name: &'a HeaderName,
@@ -19,32 +19,30 @@ pub(super) struct RawHeader<'a> {
     pub(super) rank: usize,
 }
 
-/// Where a header goes.
-pub(super) type HeaderSlot<'a> = Option<RawHeader<'a>>;
-
-/// The headers of ours that were sent, unread.
+/// The gateway's own headers as sent, not parsed.
 #[derive(Default)]
 pub(super) struct RawGatewayHeaders<'a> {
-    pub(super) service_key: HeaderSlot<'a>,
-    pub(super) config: HeaderSlot<'a>,
-    pub(super) provider: HeaderSlot<'a>,
-    pub(super) virtual_key: HeaderSlot<'a>,
-    pub(super) custom_host: HeaderSlot<'a>,
-    pub(super) request_timeout: HeaderSlot<'a>,
-    pub(super) forward_headers: HeaderSlot<'a>,
-    pub(super) trace_id: HeaderSlot<'a>,
-    pub(super) span_id: HeaderSlot<'a>,
-    pub(super) parent_span_id: HeaderSlot<'a>,
-    pub(super) span_name: HeaderSlot<'a>,
-    pub(super) metadata: HeaderSlot<'a>,
-    pub(super) cache_namespace: HeaderSlot<'a>,
-    pub(super) cache_force_refresh: HeaderSlot<'a>,
-    pub(super) strict: HeaderSlot<'a>,
+    pub(super) service_key: Option<RawHeader<'a>>,
+    pub(super) config: Option<RawHeader<'a>>,
+    pub(super) provider: Option<RawHeader<'a>>,
+    pub(super) virtual_key: Option<RawHeader<'a>>,
+    pub(super) custom_host: Option<RawHeader<'a>>,
+    pub(super) request_timeout: Option<RawHeader<'a>>,
+    pub(super) forward_headers: Option<RawHeader<'a>>,
+    pub(super) trace_id: Option<RawHeader<'a>>,
+    pub(super) span_id: Option<RawHeader<'a>>,
+    pub(super) parent_span_id: Option<RawHeader<'a>>,
+    pub(super) span_name: Option<RawHeader<'a>>,
+    pub(super) metadata: Option<RawHeader<'a>>,
+    pub(super) cache_namespace: Option<RawHeader<'a>>,
+    pub(super) cache_force_refresh: Option<RawHeader<'a>>,
+    pub(super) strict: Option<RawHeader<'a>>,
     pub(super) account: RawAccountHeaders<'a>,
 }
 
 impl<'a> RawGatewayHeaders<'a> {
-    /// Keeps the header called `word` after its prefix; `false` when it is none of ours.
+    /// Stores the header whose name after the prefix is `suffix`. Returns `false` when the gateway has no
+    /// such header.
     pub(super) fn take(&mut self, suffix: &'a str, header: RawHeader<'a>) -> Result<bool, Error> {
         match self.slot(suffix) {
             Some(slot) => put(slot, header).map(|()| true),
@@ -52,7 +50,7 @@ impl<'a> RawGatewayHeaders<'a> {
         }
     }
 
-    fn slot(&mut self, suffix: &str) -> Option<&mut HeaderSlot<'a>> {
+    fn slot(&mut self, suffix: &str) -> Option<&mut Option<RawHeader<'a>>> {
         Some(match suffix {
             "api-key" => &mut self.service_key,
             "config" => &mut self.config,
@@ -74,15 +72,15 @@ impl<'a> RawGatewayHeaders<'a> {
     }
 }
 
-/// Puts a header in its place, unless one under an earlier prefix is there.
-fn put<'a>(slot: &mut HeaderSlot<'a>, header: RawHeader<'a>) -> Result<(), Error> {
+/// Stores a header in its slot, unless one under an earlier prefix is there.
+fn put<'a>(slot: &mut Option<RawHeader<'a>>, header: RawHeader<'a>) -> Result<(), Error> {
     match slot {
         Some(current) if current.rank < header.rank => {}
         Some(current) if current.rank > header.rank => *current = header,
-        // A list may come in several lines; they are joined when it is read.
+        // A list may be sent in several header lines, which are joined when it is parsed.
         Some(current)
             if current.name == header.name && current.name.as_str().ends_with("-forward-headers") => {}
-        // Which of two would count is a guess an attacker could use.
+        // Refused because choosing one of the two would be a guess that an attacker could exploit.
         Some(_) => return Err(header.error("is sent more than once, or under two of its names")),
         None => *slot = Some(header),
     }
@@ -90,7 +88,7 @@ fn put<'a>(slot: &mut HeaderSlot<'a>, header: RawHeader<'a>) -> Result<(), Error
 }
 
 impl<'a> RawHeader<'a> {
-    /// Visible ASCII and blanks.
+    /// The value as text of visible ASCII characters, spaces and tabs.
     pub(super) fn text(self) -> Result<&'a str, Error> {
         self.value.to_str().map_err(|_| self.error("must be plain ASCII text"))
     }
@@ -99,7 +97,7 @@ impl<'a> RawHeader<'a> {
         std::str::from_utf8(self.value.as_bytes()).map_err(|_| self.error("must be UTF-8 text"))
     }
 
-    /// The text of a JSON object, checked but not built.
+    /// The value as the text of a JSON object, validated without building it.
     pub(super) fn json_object(self) -> Result<&'a str, Error> {
         let text = self.utf8()?.trim();
         if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {

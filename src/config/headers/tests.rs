@@ -1,6 +1,7 @@
-//! Requests as they come, and what they are taken to ask.
+//! Request headers and what they are parsed as.
 //!
-//! Headers here are built from wire bytes, so that what http accepts and we refuse is found too.
+//! The headers are built from wire bytes, so that values which `http` accepts and the gateway refuses are
+//! covered too.
 
 use super::*;
 use http::HeaderValue;
@@ -135,7 +136,7 @@ fn every_cloud_header_is_read_under_both_names() {
         let account = read(neutral);
         assert_eq!(account, read(vendor), "{neutral}");
         assert_ne!(account, Account::default(), "{neutral}");
-        assert!(!earlier.contains(&account), "{neutral} is read into the place of another");
+        assert!(!earlier.contains(&account), "{neutral} is read into the field of another header");
         earlier.push(account);
         let twice = [(&*format!("x-gateway-{neutral}"), value), (&*format!("x-gateway-{vendor}"), value)];
         assert!(GatewayHeaders::read(&headers(&twice), &OURS).is_err(), "{neutral}");
@@ -210,7 +211,7 @@ fn the_first_prefix_wins_whatever_the_header_order() {
         );
         assert_eq!(GatewayHeaders::read(&headers(&lines), &OURS).unwrap().provider, Some("ours"));
     }
-    // An empty one does not count, and what was outvoted is not judged.
+    // An empty header does not count, and one that is overridden is not checked.
     let lines = headers(&[("x-gateway-provider", ""), other]);
     assert_eq!(GatewayHeaders::read(&lines, &BOTH).unwrap().provider, Some("other"));
     let lines = headers(&[("x-gateway-request-timeout", "5"), ("x-other-request-timeout", "soon")]);
@@ -299,19 +300,19 @@ fn debug_shows_no_credential() {
 
 proptest! {
     #[test]
-    fn any_value_is_answered(
-        word in prop::sample::select(vec![
+    fn any_value_is_parsed_or_refused_by_name(
+        suffix in prop::sample::select(vec![
             "api-key", "config", "request-timeout", "forward-headers", "trace-id", "metadata",
             "strict-std-compliance", "cloud-b-service-account-json", "cloud-c-deployment-type",
         ]),
         value in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let Ok(value) = HeaderValue::from_bytes(&value) else { return Ok(()) };
-        let name = HeaderName::from_bytes(format!("x-gateway-{word}").as_bytes()).unwrap();
+        let name = HeaderName::from_bytes(format!("x-gateway-{suffix}").as_bytes()).unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(name.clone(), value);
         match GatewayHeaders::read(&headers, &OURS) {
-            Ok(asked) => prop_assert!(asked.trace_id.is_none_or(|id| id.len() <= MAX_ID_LEN)),
+            Ok(parsed) => prop_assert!(parsed.trace_id.is_none_or(|id| id.len() <= MAX_ID_LEN)),
             Err(error) => prop_assert_eq!(error.param.as_deref(), Some(name.as_str())),
         }
     }

@@ -1,9 +1,10 @@
-//! What a query looks at, for whoever is told why it held: keys and operators, none of the operands.
+//! Describes a query by its keys and operators, to explain routing. Operands are left out: they may be
+//! secret.
 
 use super::{Field, Part, Query, Test};
 
 impl Query {
-    /// A line for each value that is looked at, in order: `metadata.tier $eq`.
+    /// One line for each value the query tests, in order, such as `metadata.tier $eq`.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();
         self.describe_into(&mut lines);

@@ -1,22 +1,24 @@
-//! What a query asks about: one value of the request, compared as JavaScript would.
+//! The values that queries test: one value of the request, converted as JavaScript would.
 //!
-//! Values stay in the caller's bytes as long as they can; only a list or an object that is asked for its text
-//! or number is built. Not here: which values there are (`route::facts`), and the operators (one floor up).
+//! Values borrow the client's bytes where possible; a list or an object is parsed only when its text or
+//! number is needed. Not here: where the values come from (`route::facts`), and the operators (`query`).
+//!
+//! Examples: `["7",null]` has the text `7,` and the number 7; `"10 apples"` has the number 10.
 
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// What is known of a request when a target is chosen (reference section 3). `None`: there is no such value.
+/// The values of a request that conditions may test (reference section 3). `None`: there is no such value.
 pub trait Facts {
     /// A member of the metadata header's JSON object.
     fn metadata(&self, name: &str) -> Option<Fact<'_>>;
-    /// A top-level member of the JSON body as the caller sent it, before `override_params`.
+    /// A top-level member of the JSON body as the client sent it, before `override_params`.
     fn param(&self, name: &str) -> Option<Fact<'_>>;
-    /// A header by its lower-case name; neither one of the gateway's own nor a credential.
+    /// A header by its lower-case name; never one of the gateway's own or a credential.
     fn header(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// The path as the caller sent it: `/v1/chat/completions`.
+    /// The path as the client sent it: `/v1/chat/completions`.
     fn pathname(&self) -> &str;
 }
 
@@ -35,7 +37,7 @@ pub enum Fact<'a> {
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'a> Fact<'a> {
-    /// Reads the JSON text of one value; `None` for text that is no JSON.
+    /// Reads the JSON text of one value; `None` if it is not valid JSON.
     pub fn from_json(text: &'a str) -> Option<Self> {
         let text = text.trim();
         Some(match text.bytes().next()? {
@@ -51,7 +53,7 @@ impl<'a> Fact<'a> {
         })
     }
 
-    /// The number JavaScript's `parseFloat` sees; NaN where there is none.
+    /// The number JavaScript's `parseFloat` returns for it; NaN if there is none.
     pub fn number(&self) -> f64 {
         match self {
             Self::Null | Self::Bool(_) => f64::NAN,
@@ -61,7 +63,7 @@ impl<'a> Fact<'a> {
         }
     }
 
-    /// The text JavaScript's `String` makes of it.
+    /// The text JavaScript's `String` returns for it.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Null => "null".into(),
@@ -81,7 +83,7 @@ fn parse_json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// A list is joined to a text before it is parsed, so its first item decides; an object has no number.
+/// JavaScript joins a list to a text before parsing it, so its first item decides; an object has no number.
 fn first_number(value: &Value) -> f64 {
     match value {
         Value::Number(number) => number.as_f64().unwrap_or(f64::NAN),
@@ -93,7 +95,7 @@ fn first_number(value: &Value) -> f64 {
 
 fn write_text(value: &Value, out: &mut String) {
     match value {
-        // Within a list, null is empty.
+        // JavaScript writes null within a list as an empty text.
         Value::Null => {}
         Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
         Value::Number(number) => out.push_str(&number_text(number.as_f64().unwrap_or(f64::NAN))),
@@ -108,7 +110,7 @@ fn write_text(value: &Value, out: &mut String) {
     }
 }
 
-/// As ECMA-262 6.1.6.1.20 writes numbers, but for the last digits of integers past 2^53.
+/// The number as ECMA-262 6.1.6.1.20 writes it, except for the last digits of integers above 2^53.
 fn number_text(number: f64) -> String {
     let size = number.abs();
     if size == 0.0 {
@@ -129,7 +131,8 @@ fn number_text(number: f64) -> String {
     }
 }
 
-/// JavaScript's `parseFloat`: the longest number the text begins with, blanks before it aside; NaN for none.
+/// JavaScript's `parseFloat`: the longest number at the start of the text, after whitespace; NaN if there is
+/// none.
 pub fn parse_float(text: &str) -> f64 {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -219,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_an_answer(text in ".{0,24}") {
+        fn any_text_is_converted(text in ".{0,24}") {
             parse_float(&text);
             if let Some(fact) = Fact::from_json(&text) {
                 fact.text();
@@ -228,7 +231,7 @@ mod tests {
         }
 
         #[test]
-        fn numbers_come_back(number in proptest::num::f64::NORMAL) {
+        fn numbers_round_trip(number in proptest::num::f64::NORMAL) {
             prop_assert!(parse_float(&number_text(number)) == number);
             let text = format!("{number:e} and so on");
             prop_assert!(parse_float(&text) == number);

@@ -1,7 +1,7 @@
-//! The truth table of reference section 3 row by row, the mistakes with their paths, and what holds for any
+//! The truth table of reference section 3 row by row, all mistakes with their paths, and properties of any
 //! query.
 //!
-//! Not here: how a value becomes a number or a text (`fact`).
+//! Not here: converting values to numbers and texts (`fact`).
 
 use super::super::node::Node;
 use super::super::read::Problems;
@@ -11,11 +11,11 @@ use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, 
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// What a request is known by, as one JSON object of texts: `metadata`, `params`, `headers`, `pathname`.
+/// The facts of a request as one JSON object with `metadata`, `params`, `headers` and `pathname`.
 struct TestFacts(Value);
 
 impl TestFacts {
-    /// Keeps each value as JSON text, the way a request has it.
+    /// Stores each value of `metadata` and `params` as JSON text, as a request has them.
     fn new(mut request: Value) -> Self {
         for part in ["metadata", "params"] {
             if let Some(members) = request.get_mut(part).and_then(Value::as_object_mut) {
@@ -71,8 +71,8 @@ fn params(members: Value) -> Value {
     json!({"params": members})
 }
 
-/// The rows of the table in its order; those of the last two are problems (below), and so is the row of the
-/// pattern `(`.
+/// The rows of the table in its order, except the last two and the row of the pattern `(`: those are problems
+/// (see `mistakes`).
 #[test]
 fn the_truth_table_of_the_reference() {
     let or_then_key = r#"{"$or":[{"metadata.a":1}],"metadata.c":9}"#;
@@ -91,13 +91,13 @@ fn the_truth_table_of_the_reference() {
         (r#"{"params.max_tokens":{"$gte":100,"$lt":200}}"#, params(json!({"max_tokens": 100})), true),
         (r#"{"params.model":{"$regex":"^gpt-"}}"#, params(json!({"model": "gpt-4"})), true),
         (r#"{"params.model":{"$regex":"undef"}}"#, json!({}), true),
-        // Unlike the reference, what follows `$regex` counts.
+        // Unlike in the reference, keys after `$regex` count.
         (regex_then_eq, params(json!({"model": "gpt-4"})), false),
         (r#"{"params.model":{"$regex":"^gpt","$eq":"gpt-4"}}"#, params(json!({"model": "gpt-4"})), true),
         (r#"{"params.model":{"$eq":"other","$regex":"^gpt"}}"#, params(json!({"model": "gpt-4"})), false),
         (r#"{"$or":[{"metadata.a":1},{"metadata.b":2}]}"#, metadata(json!({"b": 2})), true),
         (r#"{"$and":[{"metadata.a":1},{"metadata.b":2}]}"#, metadata(json!({"b": 2})), false),
-        // Unlike the reference, what follows `$or` counts.
+        // Unlike in the reference, keys after `$or` count.
         (or_then_key, metadata(json!({"a": 1, "c": 0})), false),
         (or_then_key, metadata(json!({"a": 1, "c": 9})), true),
         (r#"{"metadata.c":9,"$or":[{"metadata.a":1}]}"#, metadata(json!({"a": 1, "c": 0})), false),
@@ -149,7 +149,7 @@ fn what_the_table_leaves_open() {
     }
 }
 
-/// Each with the beginning of what is said about it.
+/// Wrong queries, each with the beginning of its problem.
 fn mistakes(scalar: impl Fn(&str, &str) -> String) -> Vec<(&'static str, String)> {
     vec![
         ("[]", "must be an object, not an array".to_owned()),
@@ -278,7 +278,7 @@ fn no_operand_is_repeated_or_shown() {
     }
 }
 
-/// Anything a query may hold, right or wrong.
+/// Any JSON value built from parts of queries, valid or not.
 fn any_query() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),
@@ -300,8 +300,8 @@ fn any_query() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A plain query of the parts that can be worked out in the head.
-fn plain() -> impl Strategy<Value = (Value, bool)> {
+/// A query of simple parts and its expected result for the request of `nested_queries_are_evaluated`.
+fn query_with_result() -> impl Strategy<Value = (Value, bool)> {
     let simple = prop_oneof![
         Just((json!({"metadata.a": 1}), true)),
         Just((json!({"metadata.a": "1"}), false)),
@@ -324,29 +324,29 @@ fn plain() -> impl Strategy<Value = (Value, bool)> {
 
 proptest! {
     #[test]
-    fn any_query_is_answered(value in any_query(), known in any_query()) {
+    fn any_query_is_evaluated(value in any_query(), fact in any_query()) {
         if let Ok(query) = read(&value.to_string()) {
-            query.holds(&TestFacts::new(json!({"metadata": {"a": known.clone()}, "params": {"b": known}})));
+            query.holds(&TestFacts::new(json!({"metadata": {"a": fact.clone()}, "params": {"b": fact}})));
         }
     }
 
     #[test]
-    fn nested_queries_are_worked_out((query, wanted) in plain()) {
-        let known = json!({"metadata": {"a": 1}, "params": {"b": 6}, "headers": {"c": "gold"}});
-        prop_assert_eq!(holds(&query.to_string(), known), wanted);
+    fn nested_queries_are_evaluated((query, wanted) in query_with_result()) {
+        let request = json!({"metadata": {"a": 1}, "params": {"b": 6}, "headers": {"c": "gold"}});
+        prop_assert_eq!(holds(&query.to_string(), request), wanted);
     }
 
-    /// `$ne` and `$nin` are the exact opposites of `$eq` and `$in`, whatever the value.
+    /// `$ne` and `$nin` are the exact opposites of `$eq` and `$in` for any value.
     #[test]
     fn opposites_are_opposite(operand in "[0-9a]{0,2}", value in any_query(), numeric in any::<bool>()) {
         let operand = match operand.parse::<i64>() {
             Ok(number) if numeric => Value::from(number),
             _ => Value::from(operand),
         };
-        let known = || metadata(json!({"a": value}));
+        let request = || metadata(json!({"a": value}));
         for (one, other, operand) in [("$eq", "$ne", operand.clone()), ("$in", "$nin", json!([operand]))] {
-            let ask = |operator: &str| holds(&json!({"metadata.a": {operator: operand}}).to_string(), known());
-            prop_assert!(ask(one) != ask(other));
+            let query = |operator: &str| json!({"metadata.a": {operator: operand}}).to_string();
+            prop_assert!(holds(&query(one), request()) != holds(&query(other), request()));
         }
     }
 }

@@ -1,6 +1,7 @@
-//! What holds for any config text: it is answered, a valid one is accepted, and no secret is repeated.
+//! Properties of any config text: reading it does not panic, a valid one is accepted, and no secret is
+//! repeated.
 //!
-//! Not here: which problem is found where (one floor up).
+//! Not here: which problem is found where (`config::tests`).
 
 use super::super::{Config, KEYS, account};
 use super::{CHECKS, accepted, read};
@@ -83,7 +84,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Members that may stand beside any combination of the list.
+/// Members that may accompany any of the required key combinations.
 const OPTIONAL: [&str; 21] = [
     r#""name":"n""#,
     r#""weight":0"#,
@@ -108,7 +109,7 @@ const OPTIONAL: [&str; 21] = [
     r#""price":{"input":0,"output":1.5}"#,
 ];
 
-/// Puts `with` in the place of the value `steps` lead to (each step chooses a child), or takes it out.
+/// Replaces the value that `steps` lead to by `with`, or removes it. Each step chooses a child.
 fn mutate(value: &mut Value, steps: &[usize], with: Option<&Value>) {
     let Some((step, rest)) = steps.split_first() else {
         if let Some(with) = with {
@@ -141,18 +142,18 @@ fn mutate(value: &mut Value, steps: &[usize], with: Option<&Value>) {
 
 proptest! {
     #[test]
-    fn any_bytes_are_answered(text in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_read_without_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = Config::from_json(&text, &CHECKS);
     }
 
     #[test]
-    fn any_json_is_answered(value in any_json()) {
+    fn any_refused_json_has_a_problem(value in any_json()) {
         if let Err(problems) = Config::from_json(value.to_string().as_bytes(), &CHECKS) {
             prop_assert!(!problems.is_empty());
         }
     }
 
-    /// Whatever of the optional keys is there, in whatever order.
+    /// With any subset of the optional keys, in any order.
     #[test]
     fn a_config_of_valid_members_is_accepted(
         members in prop::sample::subsequence(OPTIONAL.to_vec(), 0..=OPTIONAL.len()).prop_shuffle(),
@@ -167,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn a_mutated_config_is_answered_without_its_secrets(
+    fn a_mutated_config_never_shows_its_secrets(
         steps in prop::collection::vec((prop::collection::vec(any::<usize>(), 1..7), prop::option::of(any_json())), 1..4),
     ) {
         let mut value = full(CANARY);
@@ -187,7 +188,7 @@ proptest! {
         }
     }
 
-    /// The canary in every place where a value stands: nothing we say repeats a value.
+    /// Puts the canary in place of any value: no problem message repeats it.
     #[test]
     fn no_problem_repeats_a_value(steps in prop::collection::vec(any::<usize>(), 1..7)) {
         let mut value = full("k");

@@ -1,6 +1,6 @@
-//! The keys of reliability: time limits, rescue, hedging, waits of retries, balance, and conditions in a config.
+//! The keys for reliability: time limits, rescue, hedging, backoff of retries, load balancing and conditions.
 //!
-//! Not here: the operators of queries (`query`), and what the keys do.
+//! Not here: the operators of queries (`query`), and what the keys do at run time.
 
 use super::super::balance::{BalanceBy, Price};
 use super::super::rescue::{Hedge, StreamRescue};
@@ -136,7 +136,7 @@ fn a_mistake_in_a_condition_is_found_with_its_path() {
             "strategy.conditions[1].query.body.n: is no value of a request",
         ],
     );
-    // Patterns are weighed over the whole tree.
+    // The bytes of patterns are counted over the whole tree.
     let patterns = |count: usize| {
         let parts: Vec<_> = (0..count).map(|n| format!(r#""params.p{n}":{{"$regex":"a"}}"#)).collect();
         conditional(&format!("{{{}}}", parts.join(",")))

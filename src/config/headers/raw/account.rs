@@ -1,7 +1,8 @@
-//! The account headers of a request: a config's keys, written with dashes.
+//! The account headers of a request: a config's account keys, written with dashes.
 //!
-//! Clients of the reference send what they were given for every vendor at once; what belongs to one vendor
-//! counts only when that vendor is asked.
+//! Clients of the reference send the values they have for all vendors at once. A header of one vendor, such
+//! as `snowflake-account`, counts only when the request's provider is that vendor. Under the same prefix it
+//! then takes precedence over the general header of the same field.
 
 use super::RawHeader;
 use crate::config::account::AccountSource;
@@ -9,7 +10,7 @@ use crate::config::account::names::{CUSTOM_HOST, HEADER_FIELDS, Names};
 use crate::config::secret::Secret;
 use crate::error::Error;
 
-/// Words of one vendor for what others call otherwise: the provider they belong to.
+/// Names that only one vendor uses for a general field, each with that vendor's provider id.
 const VENDOR_FIELDS: &[(&str, &str)] = &[
     ("huggingface-base-url", "huggingface"),
     ("azure-foundry-url", "azure-ai"),
@@ -20,13 +21,12 @@ const VENDOR_FIELDS: &[(&str, &str)] = &[
     ("fireworks-account-id", "fireworks-ai"),
 ];
 
-/// The account headers that were sent, unread, and what is wrong with them.
+/// The account headers as sent, not parsed, and the first error found in them.
 #[derive(Default)]
 pub(in crate::config::headers) struct RawAccountHeaders<'a> {
     found: Vec<(&'a str, RawHeader<'a>)>,
-    /// The provider the headers name.
+    /// The provider named by the request's provider header.
     pub(in crate::config::headers) provider: String,
-    /// The first thing found wrong.
     pub(in crate::config::headers) first_error: Option<Error>,
 }
 
@@ -35,7 +35,8 @@ impl<'a> RawAccountHeaders<'a> {
         self.found.is_empty()
     }
 
-    /// Keeps the header called `word` after its prefix; `false` when no account has such a field.
+    /// Stores the header whose name after the prefix is `suffix`. Returns `false` when an account has no such
+    /// field.
     pub(super) fn take(&mut self, suffix: &'a str, header: RawHeader<'a>) -> bool {
         let is_vendor_field = VENDOR_FIELDS.iter().any(|(own, _)| *own == suffix);
         let is_account_field = is_vendor_field || HEADER_FIELDS.iter().any(|names| is_one_of(suffix, names));
@@ -45,13 +46,13 @@ impl<'a> RawAccountHeaders<'a> {
         is_account_field
     }
 
-    /// The header that counts for a field: under the first prefix, and the provider's own word before a
-    /// general one.
+    /// The header that counts for a field: the one with the earliest prefix, and under the same prefix the
+    /// vendor's own name before a general one.
     fn find(&mut self, names: Names) -> Option<RawHeader<'a>> {
         let mut best: Option<(usize, bool, RawHeader<'a>)> = None;
         for (suffix, header) in self.found.iter().filter(|(suffix, _)| is_one_of(suffix, names)) {
             let owner = VENDOR_FIELDS.iter().find(|(own, _)| own == suffix).map(|(_, provider)| *provider);
-            // Headers have no `custom_host` but a vendor's own: the general one is read elsewhere.
+            // Only a vendor's own name counts for `custom_host` here: the general header has its own slot.
             if owner.is_some_and(|owner| owner != self.provider) || (owner.is_none() && names == CUSTOM_HOST)
             {
                 continue;
@@ -60,7 +61,8 @@ impl<'a> RawAccountHeaders<'a> {
             match &best {
                 Some((first, plain, _)) if (*first, *plain) < (rank, general) => {}
                 Some((first, plain, _)) if (*first, *plain) == (rank, general) => {
-                    // Which of two would count is a guess an attacker could use.
+                    // Refused because choosing one of the two would be a guess that an attacker could
+                    // exploit.
                     self.first_error.get_or_insert_with(|| {
                         header.error("is sent more than once, or under two of its names")
                     });
@@ -107,7 +109,7 @@ impl AccountSource for RawAccountHeaders<'_> {
     }
 }
 
-/// Whether a header's word is one of these config keys, written with dashes.
+/// Whether `suffix` is one of these config keys, written with dashes.
 fn is_one_of(suffix: &str, names: Names) -> bool {
     let same = |name: &str| {
         name.len() == suffix.len()
