@@ -1,43 +1,47 @@
-//! An answer's pieces put in Anthropic's order: one content block after the other, each ended before the next.
+//! Orders the events of a response as Anthropic does: one content block after the other, each closed before the
+//! next opens.
 //!
-//! Whole and streamed answers are both written from these steps, so they cannot tell different things. Other
-//! providers may tell fragments of several tool calls in turn: what comes for a later block waits until the
-//! call before it is complete. Not here: any JSON but what makes a block of one piece.
+//! Unstreamed and streamed responses are both written from these steps, so they cannot differ. Other providers may
+//! interleave the fragments of several tool calls; events of a later block are held until the call before it is
+//! complete. Not here: JSON encoding, except of blocks that are written in one step.
+//!
+//! Example: `call 0`, `call 1`, `args 1 {}`, `args 0 {}` becomes `OpenTool 0`, `Input {}`, `Close`, `OpenTool 1`,
+//! `Input {}`, `Close`: call 1 and its arguments are held until the arguments of call 0 are complete JSON.
 
 use super::vocabulary;
 use crate::api::chat::{Event, Json};
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// The most that waits for an incomplete call, bytes. Beyond it that call is ended as it is.
+/// The limit of what is held for an incomplete call, in bytes. Beyond it the call is closed as it is.
 const MAX_HELD: usize = 8 << 20;
 
-/// What happens next. Between an opening and its [`Step::Close`] come only steps of that block.
+/// One step of writing. Between the opening of a block and its [`Step::Close`] are only steps of that block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step<'s> {
     OpenText,
     Text(&'s str),
-    /// One citation of the text just told, JSON text.
+    /// One citation of the preceding text, as JSON.
     Citation(&'s str),
     OpenThinking,
     Thinking(&'s str),
-    /// At most one, the last of its block.
+    /// At most one per block, its last step before the close.
     Signature(&'s str),
     OpenTool {
         id: &'s str,
         name: &'s str,
     },
-    /// A fragment of the call's input, JSON text.
+    /// A fragment of the call's input, as JSON.
     Input(&'s str),
     Close,
-    /// A block of one piece: opened and closed at once. JSON text of an object with a `type`.
+    /// A block written in one step, opened and closed at once: a JSON object with a `type`.
     Block(&'s str),
 }
 
-/// Where the steps go.
+/// Receives the steps.
 pub(super) type StepSink<'o> = &'o mut dyn FnMut(Step<'_>);
 
-/// One answer's blocks.
+/// The blocks of one response.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     open: Option<Open>,
@@ -54,7 +58,7 @@ pub(super) enum Open {
     Call { index: u32, input: Extent },
 }
 
-/// What waits for the call before it.
+/// An event held until the call before it is complete.
 #[derive(Debug)]
 enum Held {
     Text(String),
@@ -70,12 +74,12 @@ impl Blocks {
         Self { strict, ..Self::default() }
     }
 
-    /// Takes over a block that is under way.
+    /// Continues with a block that is already open.
     pub(super) fn resume(&mut self, open: Option<Open>) {
         self.open = open;
     }
 
-    /// Takes one event in. Of several choices only the first can be told in this dialect.
+    /// Takes one event. The dialect has only one choice, so all but the first are ignored.
     pub(super) fn take(&mut self, event: &Event<'_>, sink: StepSink<'_>) {
         match *event {
             Event::Text { choice: 0, text } | Event::Refusal { choice: 0, text } if !text.is_empty() => {
@@ -120,13 +124,13 @@ impl Blocks {
         }
     }
 
-    /// The answer is over: what waited comes now, and the last block ends.
+    /// Ends the response: releases all held events and closes the last block.
     pub(super) fn end(&mut self, sink: StepSink<'_>) {
         self.release(true, sink);
         self.close(sink);
     }
 
-    /// Whether an incomplete call keeps the next block from being opened.
+    /// Whether an incomplete call is open, so that no other block may be opened.
     fn is_blocked(&self) -> bool {
         matches!(&self.open, Some(Open::Call { input, .. }) if !input.is_complete())
     }
@@ -156,7 +160,7 @@ impl Blocks {
         }
     }
 
-    /// Lets out what waits, as far as it can go; `all`: as if every call were complete.
+    /// Releases held events until a call is incomplete; with `all`, every one.
     fn release(&mut self, all: bool, sink: StepSink<'_>) {
         while all || !self.is_blocked() {
             let Some(held) = self.held.pop_front() else { break };
@@ -190,7 +194,7 @@ impl Blocks {
     }
 
     fn text(&mut self, text: &str, sink: StepSink<'_>) {
-        // What comes behind a citation is another stretch of text: Anthropic gives each one a block.
+        // Text after a citation starts a new block, as Anthropic writes it.
         if !matches!(self.open, Some(Open::Text { cited: false })) {
             self.close(sink);
             self.open = Some(Open::Text { cited: false });
@@ -209,7 +213,7 @@ impl Blocks {
     }
 
     fn thinking(&mut self, text: &str, sink: StepSink<'_>) {
-        // A signature ends its piece of thinking.
+        // A signature ends its thinking block.
         if !matches!(&self.open, Some(Open::Thinking { signature }) if signature.is_empty()) {
             self.open_thinking(sink);
         }
@@ -229,7 +233,7 @@ impl Blocks {
         if !matches!(self.open, Some(Open::Thinking { .. })) {
             self.open_thinking(sink);
         }
-        // Written when the block ends: clients take the last one they get for the whole.
+        // Collected until the block is closed: clients take the last signature they get for the whole one.
         if let Some(Open::Thinking { signature }) = &mut self.open {
             signature.push_str(more);
         }
@@ -254,7 +258,7 @@ impl Blocks {
         if let Some(Open::Call { index, input }) = &mut self.open
             && *index == wanted
         {
-            // Whatever follows a complete object belongs to nothing.
+            // Anything after a complete object is dropped.
             if input.is_complete() {
                 return;
             }
@@ -294,7 +298,7 @@ impl Blocks {
     }
 }
 
-/// How far a JSON object or list has come: its text is looked at, not kept.
+/// Tracks whether a JSON object or list is complete, without keeping its text.
 #[derive(Debug, Default)]
 pub(super) struct Extent {
     depth: usize,
@@ -332,7 +336,7 @@ impl Extent {
     }
 }
 
-/// Whether it is an object with a `type`: anything else is no content block.
+/// Whether it is an object with a `type`; anything else is no content block.
 fn is_block(json: &str) -> bool {
     #[derive(serde::Deserialize)]
     struct Kind<'a> {

@@ -1,13 +1,13 @@
-//! Where a text comes from: OpenAI's annotations as Anthropic's citations.
+//! OpenAI's annotations translated into Anthropic's citations.
 //!
-//! Anthropic's `encrypted_index` is its own proof of a search result: nobody else has one, so it is empty, and
-//! only Anthropic would miss it.
+//! `encrypted_index` is Anthropic's own proof of a search result. Other providers have none, so it is empty; only
+//! Anthropic would need it.
 
 use crate::api::chat::{Json, Text};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Kinds of citations Anthropic's dialect has: what is told in one of them passes as it is.
+/// The citation types of Anthropic's dialect; citations of these types pass unchanged.
 const NATIVE_TYPES: [&str; 5] = [
     "char_location",
     "page_location",
@@ -28,7 +28,7 @@ struct UrlCitation<'a> {
     #[serde(borrow)]
     url: Option<Json<'a>>,
     title: Option<Json<'a>>,
-    /// What the source says there (OpenRouter).
+    /// The cited passage (OpenRouter).
     content: Option<Json<'a>>,
     cited_text: Option<Json<'a>>,
     encrypted_index: Option<Json<'a>>,
@@ -44,7 +44,7 @@ struct WebCitation<'a> {
     encrypted_index: Cow<'a, str>,
 }
 
-/// The citation an annotation stands for, JSON text; `None` for a kind this dialect has no word for.
+/// The citation for an annotation, as JSON; `None` for an annotation that has no equivalent.
 pub(super) fn from_annotation(annotation: &str) -> Option<String> {
     let parsed: Annotation<'_> = Json::parse(annotation)
         .filter(Json::is_object)

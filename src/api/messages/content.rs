@@ -1,7 +1,12 @@
-//! The messages of a Messages request: blocks read into parts.
+//! The messages of a Messages request: content blocks read into parts.
 //!
-//! A user turn holds the results of tool calls beside what the user says; in a chat each result is a message
-//! of its own. So one message here may become several, the results first: Anthropic wants them first, too.
+//! An Anthropic user message holds tool results along with the user's own content, while in a [`ChatRequest`] each
+//! result is a message of its own. So one message may become several, results first, which is Anthropic's order too:
+//!
+//! - in: `user: [tool_result t1, tool_result t2, text]`
+//! - out: `tool (t1)`, `tool (t2)`, `user: [text]`
+//!
+//! [`ChatRequest`]: crate::api::chat::ChatRequest
 
 use super::request::{missing_member, reread, take, text_of};
 use super::vocabulary;
@@ -10,7 +15,7 @@ use crate::error::Error;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// What is told of a URL document: Anthropic takes nothing but PDFs that way.
+/// The media type of a document given by URL: Anthropic takes only PDFs that way.
 const PDF: &str = "application/pdf";
 
 #[derive(Deserialize)]
@@ -20,13 +25,13 @@ struct MessageIn<'a> {
     content: Option<Json<'a>>,
 }
 
-/// Members of all kinds of blocks in one: an internally tagged enum would copy what stands in them.
+/// The members of all block types in one struct: an internally tagged enum would copy their content.
 #[derive(Deserialize)]
 struct BlockIn<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Text<'a>>,
     text: Option<Text<'a>>,
-    /// An object with most; with `search_result` the address.
+    /// An object in most block types; in `search_result` the URL.
     source: Option<Json<'a>>,
     title: Option<Text<'a>>,
     context: Option<Text<'a>>,
@@ -53,7 +58,7 @@ struct SourceIn<'a> {
     content: Option<Json<'a>>,
 }
 
-/// The parts of `system`: one text, or blocks.
+/// The parts of `system`, which is a string or a list of blocks.
 pub(super) fn system(text: &str) -> Result<Vec<Part<'_>>, Error> {
     let json = Json::parse(text).ok_or_else(|| missing_member("system"))?;
     let mut reader = BlockReader::default();
@@ -75,7 +80,7 @@ fn message<'a>(json: &Json<'a>, at: &str, into: &mut Vec<Message<'a>>) -> Result
     let role = match message_in.role.as_deref() {
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
-        // In the middle of a chat, as newer models take it.
+        // Newer models take system messages in the middle of a chat.
         Some("system") => Role::System,
         _ => {
             let message = format!("{at}.role must be user, assistant or system.");
@@ -87,7 +92,7 @@ fn message<'a>(json: &Json<'a>, at: &str, into: &mut Vec<Message<'a>>) -> Result
         message_in.content.filter(|content| !content.is_null()).ok_or_else(|| missing_member(&at))?;
     let mut reader = BlockReader { assistant: role == Role::Assistant, ..BlockReader::default() };
     reader.read(&content, &at, true)?;
-    // A message of nothing but results says nothing itself; an empty one was the caller's own.
+    // A message with only tool results has no content of its own. One that was empty from the start is kept.
     if reader.tool_results.is_empty() || !reader.parts.is_empty() {
         reader.tool_results.push(Message::new(role, reader.parts));
     }
@@ -95,18 +100,18 @@ fn message<'a>(json: &Json<'a>, at: &str, into: &mut Vec<Message<'a>>) -> Result
     Ok(())
 }
 
-/// One message's blocks, sorted.
+/// Reads the blocks of one message, with tool results apart from the other parts.
 #[derive(Default)]
 struct BlockReader<'a> {
     tool_results: Vec<Message<'a>>,
     parts: Vec<Part<'a>>,
     assistant: bool,
-    /// A provider's seal on the call that follows (see [`words::call_seal`]).
+    /// The provider's signature of the call that follows (see [`vocabulary::decode_call_signature`]).
     call_signature: Option<Cow<'a, str>>,
 }
 
 impl<'a> BlockReader<'a> {
-    /// `whole`: the content is a message's and may hold results of tools.
+    /// Reads a string or a list of blocks. `whole`: it is the content of a message, which may hold tool results.
     fn read(&mut self, content: &Json<'a>, at: &str, whole: bool) -> Result<(), Error> {
         if let Some(text) = content.source().and_then(text_of) {
             self.push_text(text, None);
@@ -120,7 +125,7 @@ impl<'a> BlockReader<'a> {
     }
 
     fn push_text(&mut self, text: Cow<'a, str>, cache_control: Option<Json<'a>>) {
-        // Nobody takes an empty text, and it says nothing.
+        // Providers reject empty texts.
         if !text.is_empty() {
             self.parts.push(Part::Text { text, cache_control });
         }
@@ -194,7 +199,7 @@ impl<'a> BlockReader<'a> {
     ) -> Result<(), Error> {
         let part = match source(&block, &kind, at)? {
             Some(source) => {
-                // Words about the document that are not quoted from it: nobody else has a place for them.
+                // Text about the document that is not part of it. Other providers have no member for it.
                 if let Some(context) = block.context {
                     self.push_text(context.0, None);
                 }
@@ -207,7 +212,7 @@ impl<'a> BlockReader<'a> {
     }
 }
 
-/// Where the bytes of an image or a document are; `None` for a kind of source we have no word for.
+/// The source of an image or a document; `None` for an unknown source type.
 fn source<'a>(block: &BlockIn<'a>, kind: &str, at: &str) -> Result<Option<Source<'a>>, Error> {
     let at = format!("{at}.source");
     let json = block.source.as_ref().ok_or_else(|| missing_member(&at))?;
@@ -239,7 +244,7 @@ fn unknown_source(at: &str) -> Error {
     Error::invalid_request(format!("{at}.source.type"), message)
 }
 
-/// One call's result: a message of its own.
+/// The result of one tool call as a message of its own.
 fn result<'a>(block: BlockIn<'a>, cache_control: Option<Json<'a>>, at: &str) -> Result<Message<'a>, Error> {
     let id = block.tool_use_id.ok_or_else(|| missing_member(&format!("{at}.tool_use_id")))?;
     let mut reader = BlockReader::default();
@@ -253,8 +258,8 @@ fn result<'a>(block: BlockIn<'a>, cache_control: Option<Json<'a>>, at: &str) -> 
     Ok(message)
 }
 
-/// What the caller's own search found is a document of text; its address is told in it, since a document
-/// has no other place for one. `None` where it holds more than text.
+/// A result of the client's own search as a text document that starts with its URL, because a document has no
+/// member for one. `None` when it holds more than text.
 fn search_result<'a>(block: &BlockIn<'a>, cache_control: Option<Json<'a>>) -> Option<Part<'a>> {
     let text = all_text(block.content.as_ref()?)?;
     let address = block.source.as_ref()?.text()?.into_owned();
@@ -262,7 +267,7 @@ fn search_result<'a>(block: &BlockIn<'a>, cache_control: Option<Json<'a>>) -> Op
     Some(Part::File(File { source, name: block.title.clone().map(|text| text.0), cache_control }))
 }
 
-/// The text of content that is a string or nothing but text blocks.
+/// The text of content that is a string or consists of text blocks only.
 fn all_text<'a>(content: &Json<'a>) -> Option<Cow<'a, str>> {
     let source = content.source()?;
     if let Some(text) = text_of(source) {

@@ -1,11 +1,11 @@
-//! How many tokens a request is, about: for providers that cannot be asked (`/v1/messages/count_tokens`).
+//! Estimates the tokens of a request, for providers that cannot count them (`/v1/messages/count_tokens`).
 //!
-//! An estimate from the text alone, for every tokenizer the same. Held against 80 recorded requests to Claude
+//! The estimate uses the text alone and is the same for every tokenizer. Against 80 recorded requests to Claude
 //! (`tests/messages.rs` prints it) half are within 9 % and eight of ten between 12 % low and 8 % high; the
-//! worst are 24 % low and 40 % high. Those were at hand when the figures were chosen; models of other vendors
-//! add less or more than Claude unseen (100 to 650 tokens as soon as there are tools), so short requests with
-//! tools can be off by half there. Pictures are counted by their pixels, PDFs by their bytes (easily off by a
-//! factor of two), what is only named by an address with a flat figure. The answer to a caller must say that
+//! worst are 24 % low and 40 % high. The constants were chosen with these requests at hand. Models of other vendors
+//! add other hidden amounts than Claude (100 to 650 tokens as soon as there are tools), so their short requests
+//! with tools can be off by half. Images are counted by their pixels, PDFs by their bytes (easily off by a factor
+//! of two), images and documents given by URL or id with a flat figure. The response to the client must say that
 //! it is an estimate.
 
 use super::request;
@@ -15,29 +15,29 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::Value;
 
-/// Hundredths of a token: most characters are worth less than one.
+/// One token in the unit of this file, hundredths of a token: most characters are worth less than one.
 const TOKEN: u64 = 100;
-/// Role and separators of a message; the same once for the whole.
+/// Tokens for role and separators of a message, and once for the whole request.
 const MESSAGE: u64 = 4;
-/// Names and ids around a call, and around its result.
+/// Tokens for the names and ids around a tool call, and around its result.
 const CALL: u64 = 25;
-/// What a provider says to the model about tools at all.
+/// Tokens of the instructions about tools that a provider adds to the prompt.
 const TOOLS: u64 = 120;
 const CLAUDE_TOOLS: u64 = 440;
-/// A picture of unknown size; also the most one costs (the largest ones are scaled down).
+/// Tokens of an image of unknown size; also the maximum, because larger images are scaled down.
 const PICTURE: u64 = 1_600;
-/// A document of unknown size.
+/// Tokens of a document of unknown size.
 const DOCUMENT: u64 = 3_000;
 const PDF_PAGE: u64 = 2_250;
 const PDF_PAGE_BYTES: u64 = 60_000;
 
-/// The answer to a count.
+/// The response body of a count.
 pub fn count_response(tokens: u64) -> Vec<u8> {
     format!("{{\"input_tokens\":{tokens}}}").into_bytes()
 }
 
-/// About how many tokens the request is. One that cannot be read counts as plain text: it will be refused
-/// by whoever is asked to answer it.
+/// The estimated tokens of a request. A request that cannot be parsed is counted as plain text; the provider will
+/// reject it in any case.
 pub fn estimate(body: &Body) -> u64 {
     let hundredths = match request::read(body) {
         Ok(chat) => {
@@ -80,13 +80,13 @@ fn part(part: &Part<'_>) -> u64 {
         Part::Audio { data, .. } => TOKEN * PICTURE.max(data.len() as u64 / 1_000),
         Part::File(file) => file.name.as_deref().map_or(0, text) + document(&file.source),
         Part::ToolCall(call) => CALL * TOKEN + text(&call.name) + text(&call.arguments),
-        // Thinking of earlier turns is taken out by those who wrote it.
+        // Providers remove the reasoning of earlier turns from the prompt.
         Part::Reasoning { .. } | Part::Redacted { .. } => 0,
         Part::Other { json, .. } => json.read::<Value>().map_or(0, |value| texts(&value)),
     }
 }
 
-/// All texts in a block we have no word for, without those only its provider can read.
+/// All texts in a block of unknown type, without encrypted ones.
 fn texts(value: &Value) -> u64 {
     match value {
         Value::String(string) => text(string),
@@ -104,7 +104,7 @@ fn document(source: &Source<'_>) -> u64 {
     match source {
         Source::Text(content) => text(content),
         Source::Data { media_type, data } if media_type.starts_with("text/") => {
-            // Letters of any language: four base64 characters are three bytes, about one token.
+            // Text of any language: four base64 characters are three bytes, about one token.
             TOKEN * (data.len() as u64 / 5)
         }
         Source::Data { data, .. } => {
@@ -115,10 +115,10 @@ fn document(source: &Source<'_>) -> u64 {
     }
 }
 
-/// Anthropic's published rule, width × height / 750.
+/// Tokens of an image by Anthropic's published rule, width × height / 750.
 fn picture(source: &Source<'_>) -> u64 {
     let Source::Data { data, .. } = source else { return PICTURE };
-    // A camera may put 64 KiB of notes before the size. Whole groups of four decode alone.
+    // Camera metadata of 64 KiB may precede the size. A multiple of four base64 characters decodes on its own.
     let length = (data.trim_end_matches('=').len()).min(128 << 10) / 4 * 4;
     let prefix = data.get(..length).and_then(|prefix| STANDARD_NO_PAD.decode(prefix).ok());
     match prefix.as_deref().and_then(pixels) {
@@ -142,7 +142,7 @@ fn pixels(bytes: &[u8]) -> Option<u64> {
     loop {
         match (bytes.get(at)?, bytes.get(at + 1)?) {
             (0xff, 0xff) => at += 1,
-            // The frame headers; C4, C8 and CC are tables.
+            // Frame headers; C4, C8 and CC are tables.
             (0xff, 0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf) => {
                 return u16_be(at + 5)?.checked_mul(u16_be(at + 7)?);
             }
@@ -152,8 +152,8 @@ fn pixels(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// Hundredths of a token: words up to six letters are one, longer ones more; digits go in threes; signs
-/// often join their neighbours; one sign of Chinese, Japanese or Korean is about one.
+/// Hundredths of a token: a word of up to six letters is one token, a longer one more; three digits are one;
+/// punctuation often joins its neighbours; a Chinese, Japanese or Korean character is about one.
 fn text(text: &str) -> u64 {
     let mut sum = 0;
     let mut chars = text.chars().peekable();

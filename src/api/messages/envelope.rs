@@ -1,21 +1,21 @@
-//! The message around its content: who answered, why it stopped, what it cost.
+//! The message without its content: id, model, stop reason, usage and further members.
 //!
-//! Collected from events for both writers; the content is the business of `blocks`.
+//! Collected from events for both encoders; the content is written from `blocks`.
 
 use super::vocabulary::{self, UsageOut};
 use crate::api::chat::{EncodeContext, Event, Finish, Json};
 use crate::api::usage::Usage;
 use std::borrow::Cow;
 
-/// Members of an answer this dialect has a place for: with a stream's last words, in `delta`.
+/// Members of a response that a stream has in the `delta` of `message_delta`.
 const IN_DELTA: [&str; 2] = ["container", "stop_details"];
-/// Names the writers give themselves.
+/// Members that the encoders write themselves.
 const TAKEN: [&str; 8] = ["id", "type", "role", "model", "content", "stop_reason", "usage", "delta"];
 
-/// What is known so far.
+/// The envelope as far as the events have set it.
 #[derive(Debug)]
 pub(super) struct Envelope {
-    setting: EncodeContext,
+    context: EncodeContext,
     id: Option<String>,
     model: Option<String>,
     usage: Usage,
@@ -24,14 +24,14 @@ pub(super) struct Envelope {
     has_tool_call: bool,
     stop_sequence: Option<String>,
     service_tier: Option<String>,
-    /// Name and JSON text.
+    /// Name and JSON value.
     members: Vec<(String, String)>,
 }
 
 impl Envelope {
-    pub(super) fn new(setting: EncodeContext) -> Self {
+    pub(super) fn new(context: EncodeContext) -> Self {
         Self {
-            setting,
+            context,
             id: None,
             model: None,
             usage: Usage::default(),
@@ -44,7 +44,7 @@ impl Envelope {
         }
     }
 
-    /// Takes one event in.
+    /// Takes one event.
     pub(super) fn take(&mut self, event: &Event<'_>) {
         match *event {
             Event::Start(start) => {
@@ -70,7 +70,7 @@ impl Envelope {
             "stop_sequence" => self.stop_sequence = value.text().map(Cow::into_owned),
             "service_tier" => self.service_tier = value.text().map(|tier| own_tier(&tier).to_owned()),
             _ if TAKEN.contains(&name) => {}
-            _ if self.setting.strict && !is_own(name) => {}
+            _ if self.context.strict && !is_own(name) => {}
             _ => match self.members.iter_mut().find(|(existing, _)| existing == name) {
                 Some((_, old)) => json.clone_into(old),
                 None => self.members.push((name.to_owned(), json.to_owned())),
@@ -78,24 +78,24 @@ impl Envelope {
         }
     }
 
-    /// Nothing but what the standard has.
+    /// Whether only standard members are written.
     pub(super) fn is_strict(&self) -> bool {
-        self.setting.strict
+        self.context.strict
     }
 
     pub(super) fn id(&self) -> String {
-        self.id.clone().unwrap_or_else(|| format!("msg_{}", self.setting.id))
+        self.id.clone().unwrap_or_else(|| format!("msg_{}", self.context.id))
     }
 
     pub(super) fn model(&self) -> &str {
-        self.model.as_deref().unwrap_or(&self.setting.model)
+        self.model.as_deref().unwrap_or(&self.context.model)
     }
 
     pub(super) fn usage(&self) -> UsageOut<'_> {
         UsageOut::new(&self.usage, self.service_tier.as_deref().map(Cow::Borrowed))
     }
 
-    /// Why it stopped. A provider that only says that it is over has ended its turn.
+    /// The stop reason; `tool_use` or `end_turn` when the provider sent none.
     pub(super) fn stop_reason(&self) -> &'static str {
         let default_reason = || {
             vocabulary::stop_reason(
@@ -111,8 +111,8 @@ impl Envelope {
         self.stop_sequence.as_deref()
     }
 
-    /// Writes further members into an object that has some already: all of them, or those that do
-    /// (`in_delta`) or do not belong into a stream's last `delta`.
+    /// Appends the further members to an object that already has members: all of them, or only those that belong
+    /// (`Some(true)`) or do not belong (`Some(false)`) into a stream's last `delta`.
     pub(super) fn write_members(&self, in_delta: Option<bool>, out: &mut Vec<u8>) {
         for (name, json) in &self.members {
             if in_delta.is_none_or(|wanted| wanted == IN_DELTA.contains(&name.as_str())) {
@@ -130,7 +130,7 @@ fn is_own(name: &str) -> bool {
     IN_DELTA.contains(&name) || matches!(name, "context_management" | "diagnostics")
 }
 
-/// OpenAI's words for service tiers, where Anthropic has another.
+/// Anthropic's name of a service tier, for those that OpenAI names differently.
 fn own_tier(tier: &str) -> &str {
     match tier {
         "default" | "auto" | "flex" | "scale" => "standard",

@@ -1,8 +1,8 @@
-//! Anthropic's Messages dialect as callers speak it (`POST /v1/messages`), whoever answers: read into
-//! [`super::chat`] and written from it.
+//! Anthropic's Messages dialect as clients speak it (`POST /v1/messages`), for any provider: requests read into
+//! [`super::chat`], responses written from it.
 //!
-//! Not here: Anthropic as a provider (`provider::anthropic`), whose own words pass unchanged to callers who
-//! speak them.
+//! Not here: Anthropic as a provider (`provider::anthropic`), whose responses pass unchanged to clients of this
+//! dialect.
 
 mod blocks;
 mod citation;
@@ -25,20 +25,20 @@ pub use request::read;
 use super::chat::{EncodeContext, Encoder};
 use bytes::Bytes;
 
-/// A writer for one answer: events as callers of the stream expect them, or one `Message` object.
-pub fn encoder(streamed: bool, setting: EncodeContext) -> Box<dyn Encoder> {
+/// An encoder for one response: an event stream, or one `Message` object.
+pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     match streamed {
-        true => Box::new(stream::Stream::new(setting)),
-        false => Box::new(whole::Whole::new(setting)),
+        true => Box::new(stream::Stream::new(context)),
+        false => Box::new(whole::Whole::new(context)),
     }
 }
 
-/// A writer that goes on with a stream of which the caller has `sent` already, whole events as Anthropic sends
-/// them: the next block has the next index, a block under way goes on, nothing is begun twice.
+/// An encoder that continues a stream of which the client already got `sent`, which must be whole events of
+/// Anthropic's: the next block has the next index, an open block continues, nothing is started twice.
 ///
-/// `None` where it cannot be gone on with: what was sent is over, tells an error, is not in the dialect, or has a
-/// block under way that we have no word for.
-pub fn resumed_encoder(setting: EncodeContext, sent: &[Bytes]) -> Option<Box<dyn Encoder>> {
+/// `None` when it cannot be continued: the sent stream is complete, has an error, is not in the dialect, or has an
+/// open block of unknown type.
+pub fn resumed_encoder(context: EncodeContext, sent: &[Bytes]) -> Option<Box<dyn Encoder>> {
     let state = resume_state::ResumeState::from_sent(sent)?;
-    Some(Box::new(stream::Stream::resumed(setting, state)))
+    Some(Box::new(stream::Stream::resumed(context, state)))
 }

@@ -1,8 +1,8 @@
-//! `POST /v1/messages`: the body read into a [`ChatRequest`].
+//! Reads the body of `POST /v1/messages` into a [`ChatRequest`].
 //!
-//! Top-level members only: messages and their blocks are read by `content`, tools by `tools`. Members this
-//! file has no word for wait in `params` under the caller's name (`betas`, `container`, `mcp_servers`, a
-//! top-level `cache_control`); ranges are the provider's to judge.
+//! Top-level members only: messages and their blocks are read by `content`, tools by `tools`. Other members are kept
+//! in `params` under the client's name (`betas`, `container`, `mcp_servers`, a top-level `cache_control`). Value
+//! ranges are left to the provider.
 
 use super::{content, tools};
 use crate::api::body::Body;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Reads the body of a message or of a token count.
+/// Reads the body of a Messages request or of a token count.
 ///
 /// # Errors
 /// 400 that names the `param`.
@@ -39,7 +39,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
             "thinking" => request.reasoning.thinking = Some(value),
             "metadata" => metadata(text, &mut request.params)?,
             "output_config" => output_config(text, &mut request)?,
-            // The name structured output had while it was a beta.
+            // The name of structured output during its beta.
             "output_format" => request.response_format = format(&value, name)?.or(request.response_format),
             "service_tier" => request.params.set(name, service_tier(value)),
             "model" => {}
@@ -61,7 +61,7 @@ pub(super) fn take<'a, T: Deserialize<'a>>(text: &'a str, param: &str, wanted: &
 /// Reads borrowed JSON again, keeping what it borrows from.
 pub(super) fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, wanted: &str) -> Result<T, Error> {
     let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
-    // Derived structs would take a list too, member by member.
+    // Derived structs would also accept a list, item by item.
     match json.get().starts_with('[') && !wanted.starts_with("a list") {
         true => Err(Error::invalid_request(at, format!("{at} must be {wanted}."))),
         false => take(text, at, wanted),
@@ -82,7 +82,7 @@ pub(super) fn missing_member(at: &str) -> Error {
     Error::invalid_request(at, format!("{at} is missing."))
 }
 
-/// `user_id` is what OpenAI calls `user`; whatever else stands in `metadata` stays there.
+/// `user_id` becomes OpenAI's `user`; other members of `metadata` stay there.
 fn metadata<'a>(text: &'a str, params: &mut Params<'a>) -> Result<(), Error> {
     let Some(members) = Json::members(text) else {
         return Err(Error::invalid_request("metadata", "metadata must be an object."));
@@ -101,7 +101,7 @@ fn metadata<'a>(text: &'a str, params: &mut Params<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `effort` and `format` have words of their own; the rest (`task_budget`) stays.
+/// `effort` and `format` become members of the request; the others (`task_budget`) stay.
 fn output_config<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(), Error> {
     let Some(members) = Json::members(text) else {
         return Err(Error::invalid_request("output_config", "output_config must be an object."));
@@ -125,7 +125,7 @@ fn output_config<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(),
     Ok(())
 }
 
-/// Puts members together as one object again.
+/// Joins members into one object again.
 fn object(members: &[(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
     let mut text = String::from("{");
     for (name, value) in members {
@@ -154,8 +154,8 @@ fn format<'a>(json: &Json<'a>, at: &str) -> Result<Option<ResponseFormat<'a>>, E
         Some("json_schema") => {
             let schema = format_in.schema.filter(Json::is_object);
             let schema = schema.ok_or_else(|| missing_member(&format!("{at}.schema")))?;
-            // Anthropic's schemas always bind. OpenAI's `strict` refuses any that leave a property
-            // optional, which Anthropic's may: those are asked for without it.
+            // Anthropic always enforces the schema. OpenAI's `strict` rejects schemas with optional properties,
+            // which Anthropic allows, so these are sent without it.
             let strict = schema.read::<Value>().is_some_and(|schema| requires_all_properties(&schema));
             Ok(Some(ResponseFormat::JsonSchema {
                 name: format_in.name.map_or(Cow::Borrowed("response"), |name| name.0),
@@ -191,7 +191,7 @@ fn requires_all_properties(schema: &Value) -> bool {
     }
 }
 
-/// Anthropic's `standard_only` is OpenAI's `default`; `auto` is said by both.
+/// Anthropic's `standard_only` is OpenAI's `default`; `auto` means the same in both.
 fn service_tier(value: Json<'_>) -> Json<'_> {
     match value.text().as_deref() {
         Some("standard_only") => Json::from_value("default"),

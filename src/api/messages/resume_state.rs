@@ -1,5 +1,5 @@
-//! Where a stream of Anthropic's stands that was sent by somebody else: what has begun, which block is under way.
-//! Only what a writer must know to go on; what the stream says is read elsewhere.
+//! The state of an Anthropic stream that was passed through: whether it started, and which block is open. Only what
+//! an encoder needs to continue it; the content is decoded elsewhere.
 
 use super::blocks::{Extent, Open};
 use crate::api::chat::{Event, Json, Start, Text};
@@ -8,19 +8,19 @@ use crate::api::usage::UsageParts;
 use bytes::Bytes;
 use serde::Deserialize;
 
-/// See the file's own words.
+/// The state of a stream after its last sent event.
 #[derive(Debug, Default)]
 pub(super) struct ResumeState {
     /// `message_start` was sent.
     pub started: bool,
-    /// Of the block under way, or else of the next.
+    /// The index of the open block, or else of the next.
     pub index: u32,
     pub open: Option<Open>,
     /// The first `message_start`, JSON text.
     message: Option<String>,
-    /// Calls of the caller's tools so far.
+    /// The number of calls of client tools so far.
     calls: u32,
-    /// A block we have no word for is under way.
+    /// A block of unknown type is open.
     unknown_block_open: bool,
     ended: bool,
 }
@@ -35,7 +35,7 @@ struct EventIn<'a> {
     delta: Option<Part<'a>>,
 }
 
-/// A block as it begins, or what is added to it.
+/// The start of a block, or a delta.
 #[derive(Deserialize)]
 struct Part<'a> {
     #[serde(borrow, rename = "type")]
@@ -52,7 +52,7 @@ struct Message<'a> {
 }
 
 impl ResumeState {
-    /// Reads what was sent; `None` where nothing can go on from there.
+    /// Reads the sent bytes; `None` when the stream cannot be continued.
     pub fn from_sent(sent: &[Bytes]) -> Option<Self> {
         let mut state = Self::default();
         let mut splitter = SseParser::default();
@@ -62,23 +62,23 @@ impl ResumeState {
         (!state.ended && !state.unknown_block_open).then_some(state)
     }
 
-    /// What the envelope of the message must know.
-    pub fn emit(&self, tell: &mut dyn FnMut(&Event<'_>)) {
+    /// Emits the events that the envelope of the message needs.
+    pub fn emit(&self, sink: &mut dyn FnMut(&Event<'_>)) {
         let message = self.message.as_deref().and_then(|json| serde_json::from_str::<Message<'_>>(json).ok());
         if let Some(Message { id, model, usage }) = message {
-            tell(&Event::Start(Start { id: id.as_deref(), model: model.as_deref(), created: None }));
+            sink(&Event::Start(Start { id: id.as_deref(), model: model.as_deref(), created: None }));
             if let Some(usage) = usage.and_then(|usage| UsageParts::read(usage.get().as_bytes())?.usage()) {
-                tell(&Event::Usage(usage));
+                sink(&Event::Usage(usage));
             }
         }
         if self.calls > 0 {
-            tell(&Event::ToolCall { choice: 0, index: 0, id: "", name: "", signature: None });
+            sink(&Event::ToolCall { choice: 0, index: 0, id: "", name: "", signature: None });
         }
     }
 
     fn take(&mut self, data: &[u8]) {
         let Ok(event) = serde_json::from_slice::<EventIn<'_>>(data) else {
-            // Not in the dialect.
+            // Not an event of this dialect.
             return self.ended = true;
         };
         match &*event.kind {

@@ -1,8 +1,8 @@
-//! Anthropic's event sequence: `message_start`, each block's start, deltas and stop, `message_delta` with the
-//! stop reason and the usage, `message_stop`.
+//! Encodes a streamed response as Anthropic's event sequence: `message_start`, each block's start, deltas and stop,
+//! `message_delta` with the stop reason and the usage, `message_stop`.
 //!
-//! The last two are written when the answer is complete: providers tell their usage after the finish. No
-//! `ping`s: they keep a connection awake, which is not a writer's business.
+//! The last two are written when the response is complete, because providers send their usage after the finish
+//! reason. No `ping` events: keeping the connection alive is not the encoder's task.
 
 use super::blocks::{Blocks, Step};
 use super::envelope::Envelope;
@@ -13,7 +13,7 @@ use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
 use crate::api::sse::write_event;
 use serde::Serialize;
 
-/// See the file's own words.
+/// Encodes one stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     envelope: Envelope,
@@ -23,15 +23,15 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(setting: EncodeContext) -> Self {
-        let blocks = Blocks::new(setting.strict);
+    pub(super) fn new(context: EncodeContext) -> Self {
+        let blocks = Blocks::new(context.strict);
         let events = Events::default();
-        Self { envelope: Envelope::new(setting), blocks, events, started: false }
+        Self { envelope: Envelope::new(context), blocks, events, started: false }
     }
 
-    /// One that was begun by somebody else, and stands so.
-    pub(super) fn resumed(setting: EncodeContext, state: ResumeState) -> Self {
-        let mut envelope = Envelope::new(setting);
+    /// Continues a stream that was passed through until `state`.
+    pub(super) fn resumed(context: EncodeContext, state: ResumeState) -> Self {
+        let mut envelope = Envelope::new(context);
         state.emit(&mut |event| envelope.take(event));
         let ResumeState { started, index, open, .. } = state;
         let mut blocks = Blocks::new(envelope.is_strict());
@@ -61,7 +61,8 @@ impl Stream {
 impl Encoder for Stream {
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         self.envelope.take(event);
-        // What comes right behind the start (Anthropic's first figures) still goes into it.
+        // Nothing is written yet: usage that follows the start (Anthropic's first counts) becomes part of
+        // `message_start`.
         if matches!(event, Event::Start(_)) {
             return;
         }
@@ -113,7 +114,7 @@ enum BlockOut<'a> {
     ToolUse { id: &'a str, name: &'a str, input: Empty },
 }
 
-/// `{}`
+/// Serializes as `{}`.
 #[derive(Serialize)]
 struct Empty {}
 
@@ -143,9 +144,9 @@ impl Out<'_> {
 /// Writes events and counts blocks.
 #[derive(Debug, Default)]
 struct Events {
-    /// Of the block that is open, or comes next.
+    /// The index of the open block, or else of the next.
     index: u32,
-    /// One event's data, kept for its room.
+    /// The data of one event; the buffer is reused.
     data: Vec<u8>,
 }
 
@@ -189,8 +190,8 @@ impl Events {
         }
     }
 
-    /// A block of one piece. Calls of the provider's own tools get their input as deltas, as Anthropic
-    /// sends them: clients that put the input together from those would add it to what the start has.
+    /// Writes a block in one step. A server-side tool call gets its input as a delta, as Anthropic sends it: clients
+    /// that assemble the input from deltas would otherwise append to the input of the start.
     fn block(&mut self, json: &str, out: &mut Vec<u8>) {
         self.data.clear();
         self.data.extend_from_slice(b"{\"type\":\"content_block_start\",\"index\":");
@@ -205,7 +206,7 @@ impl Events {
         self.stop(out);
     }
 
-    /// `message_delta` and `message_stop`.
+    /// Writes `message_delta` and `message_stop`.
     fn end(&mut self, envelope: &Envelope, out: &mut Vec<u8>) {
         #[derive(Serialize)]
         struct Delta<'a> {
@@ -228,8 +229,8 @@ impl Events {
     }
 }
 
-/// Writes a block; where it is a call (`server_tool_use`, `mcp_tool_use`) with an empty `input`, and gives
-/// back what that was.
+/// Writes a block. A call (`server_tool_use`, `mcp_tool_use`) is written with an empty `input`, and its input is
+/// returned.
 fn put_without_input(json: &str, out: &mut Vec<u8>) -> Option<String> {
     let members = Json::members(json).unwrap_or_default();
     let is_call = members

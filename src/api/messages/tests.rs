@@ -1,5 +1,5 @@
-//! Stream and whole tell the same, in Anthropic's grammar, whatever the events. Requests are tested in
-//! `tests/reading.rs` beside this file.
+//! Requests (`reading`), and responses (`writing`): streamed and unstreamed ones have the same content in
+//! Anthropic's grammar for any events.
 
 pub(crate) mod grammar;
 mod reading;

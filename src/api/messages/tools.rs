@@ -1,7 +1,7 @@
 //! The tools of a Messages request, and which of them may or must be called.
 //!
-//! Anthropic's own tools (`web_search_20250305`, `bash_20250124`) stay as the caller wrote them: whether
-//! another provider has the like is that provider's to say.
+//! Anthropic's own tools (`web_search_20250305`, `bash_20250124`) stay as the client wrote them; each provider
+//! decides whether it has an equivalent.
 
 use super::request::{members, missing_member, reread, take, text_of};
 use crate::api::chat::{Json, Params, Text, Tool, ToolChoice};
@@ -52,7 +52,7 @@ struct ChoiceIn<'a> {
     disable_parallel_tool_use: Option<bool>,
 }
 
-/// The choice, and whether there may be one call at a time only.
+/// The tool choice, and whether parallel calls are disabled.
 pub(super) fn choice(text: &str) -> Result<(ToolChoice<'_>, bool), Error> {
     let json = Json::parse(text).ok_or_else(|| missing_member("tool_choice"))?;
     let choice_in: ChoiceIn<'_> = reread(&json, "tool_choice", "an object with a type")?;

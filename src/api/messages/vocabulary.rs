@@ -1,22 +1,21 @@
-//! What Anthropic's dialect calls things: stop reasons, usage, and the marks this gateway puts on what the
-//! dialect has no place for.
+//! Names of Anthropic's dialect: stop reasons, usage, and the gateway's own encodings of what the dialect lacks.
 
 use crate::api::chat::Finish;
 use crate::api::usage::Usage;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// A provider's seal on a tool call (Gemini's thought signature) must come back with the call, and clients
-/// drop members they do not know, but keep thinking blocks. So it travels as the signature of one, behind
-/// this mark. No provider's own signature starts like that: they are base64.
+/// Marks a thinking block's signature that is really the signature of a tool call (Gemini's thought signature), which
+/// the client must send back with the call. Clients drop unknown members but keep thinking blocks, so it is sent as
+/// one. No provider's own signature starts like this: they are base64. Running conversations contain the prefix.
 const CALL_SIGNATURE_PREFIX: &str = "tool_call:";
 
-/// A call's seal as the signature of a thinking block.
+/// Encodes a tool call's signature as the signature of a thinking block.
 pub(super) fn encode_call_signature(signature: &str) -> String {
     [CALL_SIGNATURE_PREFIX, signature].concat()
 }
 
-/// The seal in a thinking block's signature, where it is one of ours.
+/// The tool call's signature in a thinking block's signature, if it was encoded by the gateway.
 pub(super) fn decode_call_signature<'a>(signature: &Cow<'a, str>) -> Option<Cow<'a, str>> {
     Some(match signature {
         Cow::Borrowed(text) => Cow::Borrowed(text.strip_prefix(CALL_SIGNATURE_PREFIX)?),
@@ -24,8 +23,8 @@ pub(super) fn decode_call_signature<'a>(signature: &Cow<'a, str>) -> Option<Cow<
     })
 }
 
-/// What stands in for a picture or a sound in a strictly standard answer: answers of this dialect have no
-/// block for one, and saying nothing would hide that there was one.
+/// The text that replaces an image or audio in a strictly standard response: the dialect's responses have no block
+/// for them, and to omit them silently would hide that there was one.
 pub(super) fn omission_note(media_type: &str, base64: usize) -> String {
     let bytes = base64 / 4 * 3;
     format!(
@@ -34,7 +33,7 @@ pub(super) fn omission_note(media_type: &str, base64: usize) -> String {
     )
 }
 
-/// Why it stopped. Anthropic's own words stay where the provider speaks them.
+/// The stop reason. A reason of Anthropic's own is kept when the provider sent it.
 pub(super) fn stop_reason(reason: Finish, native: &str, refused: bool) -> &'static str {
     const OWN: [&str; 7] = [
         "end_turn",
@@ -48,7 +47,7 @@ pub(super) fn stop_reason(reason: Finish, native: &str, refused: bool) -> &'stat
     if reason == Finish::ToolCalls {
         return "tool_use";
     }
-    // Cohere says the same in capitals.
+    // Cohere sends the same names in capitals.
     if let Some(own) = OWN.into_iter().find(|own| own.eq_ignore_ascii_case(native)) {
         return own;
     }
@@ -60,7 +59,7 @@ pub(super) fn stop_reason(reason: Finish, native: &str, refused: bool) -> &'stat
     }
 }
 
-/// Anthropic's `usage`: what the cache read or wrote is counted beside the input, not in it.
+/// Anthropic's `usage`: tokens read from or written to the cache are not part of `input_tokens`.
 #[derive(Debug, Serialize)]
 pub(super) struct UsageOut<'a> {
     input_tokens: u64,

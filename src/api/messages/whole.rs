@@ -1,4 +1,4 @@
-//! One `Message` object, written when the answer is complete.
+//! Encodes an unstreamed response: one `Message` object, written when the response is complete.
 
 use super::blocks::{Blocks, Step};
 use super::envelope::Envelope;
@@ -7,7 +7,7 @@ use crate::api::Dialect;
 use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
 use serde::Serialize;
 
-/// See the file's own words.
+/// Collects the events of one response and writes them as one object.
 #[derive(Debug)]
 pub(super) struct Whole {
     envelope: Envelope,
@@ -16,9 +16,9 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    pub(super) fn new(setting: EncodeContext) -> Self {
-        let blocks = Blocks::new(setting.strict);
-        Self { envelope: Envelope::new(setting), blocks, content: Content::default() }
+    pub(super) fn new(context: EncodeContext) -> Self {
+        let blocks = Blocks::new(context.strict);
+        Self { envelope: Envelope::new(context), blocks, content: Content::default() }
     }
 }
 
@@ -40,7 +40,7 @@ impl Encoder for Whole {
             stop_sequence: self.envelope.stop_sequence(),
             usage: self.envelope.usage(),
         };
-        // Written piece by piece: the content may be large and is JSON already.
+        // Written in parts: the content may be large and is already JSON.
         put_open(&leading, out);
         out.extend_from_slice(b",\"content\":[");
         out.append(&mut self.content.written);
@@ -80,10 +80,10 @@ struct TrailingMembers<'a> {
     usage: UsageOut<'a>,
 }
 
-/// The blocks so far, and the one that is open.
+/// The closed blocks, and the open one.
 #[derive(Debug, Default)]
 struct Content {
-    /// JSON texts with commas between them.
+    /// The closed blocks as JSON, separated by commas.
     written: Vec<u8>,
     text: String,
     citations: Vec<String>,
@@ -163,8 +163,8 @@ impl Content {
     }
 }
 
-/// A call's input, which must be an object. What the model wrote instead is told under the name Anthropic's
-/// documentation gives it, so that nobody runs a tool with half of its arguments.
+/// A call's input, which must be an object. Anything else is wrapped in the member that Anthropic's documentation
+/// gives for it, so that no tool runs with incomplete arguments.
 fn input(text: &str) -> Json<'_> {
     #[derive(Serialize)]
     struct Invalid<'a> {

@@ -1,4 +1,4 @@
-//! Parts of addresses: API versions, the path of a custom host, queries.
+//! Parts of URLs: API versions, the path of a custom host, queries.
 
 use super::super::spec::{SEGMENT, has_dot_segment};
 use crate::error::Error;
@@ -8,9 +8,9 @@ use std::borrow::Cow;
 /// An API version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version<'a> {
-    /// The one without a date: nothing in the query, or `preview`.
+    /// The version without a date. It adds nothing to the query, or `preview`.
     Undated(Option<&'static str>),
-    /// `2024-10-21`: in the query.
+    /// A date such as `2024-10-21`, written into the query.
     Dated(&'a str),
 }
 
@@ -25,7 +25,7 @@ impl<'a> Version<'a> {
     }
 }
 
-/// The path of a URL, without slashes at its end; empty when it has none.
+/// The path of a URL, without trailing slashes; empty when it has none.
 pub(super) fn path_of(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest).trim_end_matches('/');
     rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
@@ -37,7 +37,7 @@ pub(super) fn origin_of(url: &str) -> &str {
     url.strip_suffix(path_of(url)).unwrap_or(url)
 }
 
-/// A path, and the query behind it: the caller's, where it says something, and what must be in it.
+/// A path and its query: the pairs of the client's query plus those that the provider requires.
 pub(super) struct PathAndQuery<'a> {
     path: String,
     query: Vec<Cow<'a, str>>,
@@ -53,14 +53,14 @@ impl<'a> PathAndQuery<'a> {
         self.query.iter().any(|pair| pair.split('=').next() == Some(name))
     }
 
-    /// Adds `name=value` unless the caller said it.
+    /// Adds `name=value` unless the client's query already has `name`.
     pub fn set_default(&mut self, name: &str, value: &str) {
         if !self.has(name) {
             self.query.push(format!("{name}={}", utf8_percent_encode(value, SEGMENT)).into());
         }
     }
 
-    /// Adds `name=value` instead of what the caller said.
+    /// Adds `name=value` and removes the client's value of `name`.
     pub fn set(&mut self, name: &str, value: &str) {
         self.remove(name);
         self.set_default(name, value);
@@ -80,10 +80,10 @@ impl<'a> PathAndQuery<'a> {
     }
 }
 
-/// A value as one segment of a path.
+/// A value percent-encoded as one segment of a path.
 ///
 /// # Errors
-/// 400 when it would climb out of its place.
+/// 400 when it is a `.` or `..` segment.
 pub(super) fn segment<'a>(
     param: &str,
     value: &'a str,
@@ -97,7 +97,7 @@ pub(super) fn segment<'a>(
 }
 
 /// # Errors
-/// 400 for a path that climbs.
+/// 400 for a path with a `.` or `..` segment.
 pub(super) fn check_path(path: &str, provider: &'static str) -> Result<(), Error> {
     if has_dot_segment(path) {
         let message = "The path must not contain '.' or '..' as a segment.";
@@ -106,7 +106,7 @@ pub(super) fn check_path(path: &str, provider: &'static str) -> Result<(), Error
     Ok(())
 }
 
-/// Whether a query says `api-version`.
+/// Whether a query has an `api-version`.
 pub(super) fn has_version(query: Option<&str>) -> bool {
     query.unwrap_or_default().split('&').any(|pair| pair.starts_with("api-version="))
 }

@@ -1,4 +1,5 @@
-//! How an account signs in at cloud C: with a key, with a token it was given, or with one that is fetched.
+//! How an account authenticates at cloud C: with a key, with a token from its configuration, or with a token that
+//! is fetched.
 
 use super::credentials::{Entra, Managed, Workload};
 use crate::config::account::{Account, AuthModeC};
@@ -9,30 +10,30 @@ use crate::provider::token_exchange::TokenExchange;
 use http::{HeaderMap, HeaderName, header};
 use std::sync::Arc;
 
-/// How a key is shown.
+/// Which headers carry the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyPlacement {
     ApiKey,
-    /// Claude.
+    /// `x-api-key`, for Claude.
     XApiKey,
-    /// Endpoints of one model read `authorization`, resources `api-key`; Azure's own client sends both.
+    /// Single-model endpoints read `authorization`, resources read `api-key`; Azure's own client sends both.
     Both,
 }
 
-/// What a token is for, where nobody says otherwise.
+/// The scope of a token when the account sets none.
 const SCOPE: &str = "https://cognitiveservices.azure.com/.default";
 
-/// Which way it goes. Without a word about it, what is there decides.
+/// The authentication mode. When the account sets none, the credentials it has decide.
 fn mode(account: &Account) -> Option<AuthModeC> {
     let cloud = &account.cloud_c;
     let entra = cloud.entra_client_secret.is_some() && cloud.ad_token.is_none();
     cloud.auth_mode.or(entra.then_some(AuthModeC::Entra))
 }
 
-/// The grant an account asks for.
+/// The token exchange an account needs; `None` when it authenticates with a key or a configured token.
 ///
 /// # Errors
-/// 400 that names what is missing or cannot stand in the address of the sign-in.
+/// 400 that names the parameter that is missing or cannot be part of the sign-in URL.
 pub(super) fn token_exchange(
     account: &Account,
     provider: &'static str,
@@ -70,7 +71,7 @@ pub(super) fn token_exchange(
     })
 }
 
-/// A tenant is a segment of a path at Microsoft's sign-in: an id or a domain.
+/// Checks a tenant (an id or a domain), which becomes a path segment of Microsoft's sign-in URL.
 fn checked_tenant(tenant: String, provider: &'static str) -> Result<String, Error> {
     if super::credentials::is_tenant(&tenant) {
         return Ok(tenant);
@@ -80,7 +81,7 @@ fn checked_tenant(tenant: String, provider: &'static str) -> Result<String, Erro
     Err(Error::invalid_request(param, message).with_provider(provider))
 }
 
-/// Writes key or token, and takes out what the caller sent. Where a token is fetched, it is written later.
+/// Writes the key or token and removes the client's credentials. A token that must be fetched is written later.
 ///
 /// # Errors
 /// As [`Key::write`].
@@ -95,7 +96,7 @@ pub(super) fn authorize(
         key::clear(headers);
         return Ok(());
     }
-    // `Key` means the key, whatever else is there.
+    // `Key` means the key, even when the account also has a token.
     let static_token = account.cloud_c.ad_token.as_ref().filter(|_| mode.is_none());
     let key = account.api_key.as_ref();
     if let Some(token) = static_token.or(key.filter(|key| is_token(key))) {
@@ -115,14 +116,14 @@ pub(super) fn authorize(
     Ok(())
 }
 
-/// Callers send a key and a token the same way, as bearer. A JSON web token can be told from a key: Azure's
-/// keys are letters and digits only.
+/// Whether a client's bearer value is a JSON web token. Clients send both keys and tokens as bearer; Azure's
+/// keys consist of letters and digits only.
 fn is_token(key: &Secret) -> bool {
     let key = key.expose();
     key.starts_with("eyJ") && key.split('.').count() == 3
 }
 
-/// A header an account may say; it goes over the caller's.
+/// Writes a header that the account may set; it replaces the client's.
 ///
 /// # Errors
 /// 400 that names `param`.

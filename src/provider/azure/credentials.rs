@@ -1,4 +1,4 @@
-//! Tokens of Entra ID: with an application's secret, with the identity of the machine, with a workload's
+//! Token exchanges with Entra ID: by an application's secret, by the machine's managed identity, by a workload's
 //! token file.
 //!
 //! Sources: <https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow>,
@@ -27,13 +27,13 @@ pub(super) struct Entra {
 /// An identity of the machine the gateway runs on.
 #[derive(Debug)]
 pub(super) struct Managed {
-    /// `None`: the one the system assigned.
+    /// `None` means the system-assigned identity.
     pub client_id: Option<String>,
     pub scope: String,
 }
 
-/// A federated token in a file, exchanged for one of Entra ID's. What the account leaves out, the
-/// environment says.
+/// A federated token in a file, exchanged for an Entra ID token. Members that the account leaves out are read from
+/// the environment.
 #[derive(Debug)]
 pub(super) struct Workload {
     /// Checked: [`is_tenant`].
@@ -42,14 +42,14 @@ pub(super) struct Workload {
     pub scope: String,
 }
 
-/// How long a token is good when nobody says.
+/// The lifetime of a token when the response gives none.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
 impl TokenExchange for Entra {
     fn key(&self) -> String {
         let digest = digest(&SHA256, self.client_secret.expose().as_bytes());
         let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        // Quoted, so that no part can run into the next.
+        // Quoted, so that adjacent fields cannot be mistaken for one another.
         format!("entra|{:?}|{:?}|{:?}|{digest}", self.tenant, self.client_id, self.scope)
     }
 
@@ -136,7 +136,7 @@ impl TokenExchange for Workload {
     }
 }
 
-/// Whether it can be a tenant: one segment of a path, and no other place.
+/// Whether it can be a tenant: exactly one path segment, neither `.` nor `..`.
 pub(super) fn is_tenant(tenant: &str) -> bool {
     let allowed = |each: char| each.is_ascii_alphanumeric() || each == '-' || each == '.';
     (1..=255).contains(&tenant.len())
@@ -144,7 +144,7 @@ pub(super) fn is_tenant(tenant: &str) -> bool {
         && !tenant.chars().all(|each| each == '.')
 }
 
-/// The sign-in of the cloud a scope belongs to: a government's and China's have their own.
+/// The sign-in host of the cloud that a scope belongs to: the US government and China clouds have their own.
 fn authority(scope: &str) -> &'static str {
     let host = scope.split_once("://").map_or(scope, |(_, rest)| rest).split('/').next().unwrap_or_default();
     match host {
@@ -177,13 +177,13 @@ fn local_request(url: String) -> Step {
     Step::Request(TokenRequest { method: Method::GET, url, headers, body, is_metadata: true })
 }
 
-/// What the environment or a file says, when it says something.
+/// The value of an environment variable or the content of a file; `None` when it is missing or empty.
 fn local_value(response: &TokenResponse) -> Option<&str> {
     let text = std::str::from_utf8(&response.body).ok()?.trim();
     (response.status == 200 && !text.is_empty()).then_some(text)
 }
 
-/// Reads the answer of a token endpoint. The metadata server writes numbers as texts.
+/// Reads the response of a token endpoint. The metadata server writes numbers as strings.
 fn parse_token(response: &TokenResponse) -> Result<Step, String> {
     #[derive(Deserialize)]
     struct TokenBody {
@@ -203,7 +203,7 @@ fn parse_token(response: &TokenResponse) -> Result<Step, String> {
         let lifetime = seconds.map_or(DEFAULT_LIFETIME, Duration::from_secs);
         return Ok(Step::Done(Credentials::Bearer(Secret::new(token)), lifetime));
     }
-    // The first line says what is wrong; the others are ids and times.
+    // The first line describes the error; the others hold ids and times.
     let line = body.error_description.as_deref().and_then(|text| text.lines().next());
     let line: String = line.unwrap_or_default().chars().take(300).collect();
     match (line.as_str(), body.error) {

@@ -1,9 +1,9 @@
-//! Azure AI Foundry: models of many vendors behind our shape, and Claude behind Anthropic's.
+//! Azure AI Foundry: models of many vendors behind OpenAI's API shape, and Claude behind Anthropic's.
 //!
-//! Its addresses, by what the account says: a custom host (the Foundry URL); a `resource_name`; a serverless
-//! endpoint (deployment and region); a managed one (endpoint and region).
+//! The account chooses the address: a custom host (the Foundry URL), a `resource_name`, a serverless endpoint
+//! (deployment and region), or a managed endpoint (endpoint and region).
 
-use super::address::{self, PathAndQuery as Address, Version};
+use super::address::{self, PathAndQuery, Version};
 use super::auth::{self, KeyPlacement};
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
@@ -20,11 +20,11 @@ use http::{HeaderMap, HeaderValue};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The vendor.
+/// Azure AI Foundry as a provider.
 #[derive(Debug)]
 pub struct AzureAi;
 
-/// What it has in common with the others.
+/// Its entry in the provider table.
 pub static SPEC: ProviderSpec = ProviderSpec {
     id: "azure-ai",
     host: Host::Below(DOMAINS),
@@ -38,10 +38,10 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-/// Foundry resources.
+/// Domains of Foundry resources.
 const DOMAINS: &[&str] = &["services.ai.azure.com", "cognitiveservices.azure.com", "openai.azure.com"];
 
-/// What Azure's model inference API knows in a chat; for anything else `extra-parameters` decides.
+/// The chat parameters of Azure's model inference API; the header `extra-parameters` decides about all others.
 const INFERENCE_PARAMS: &[&str] = &[
     "messages",
     "model",
@@ -59,14 +59,14 @@ const INFERENCE_PARAMS: &[&str] = &[
     "tool_choice",
 ];
 
-/// Which of Foundry's doors a call goes through.
+/// Which of Foundry's APIs a call uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Api {
-    /// Anthropic's messages.
+    /// Anthropic's Messages API.
     Claude,
-    /// `/openai/v1`, or what a custom host ends in.
+    /// `/openai/v1`, or the OpenAI path of a custom host.
     OpenAi,
-    /// The model inference API: resources under `/models`, and endpoints of one model.
+    /// The model inference API: `/models` of a resource, and single-model endpoints.
     Inference,
 }
 
@@ -93,13 +93,13 @@ impl Api {
     }
 }
 
-/// What belongs to a resource and not to a model.
+/// Whether the operation concerns objects stored in a resource, not a model.
 fn is_stored(operation: Operation) -> bool {
     let label = operation.label();
     label.starts_with("files") || label.starts_with("batches") || label.starts_with("fine_tuning")
 }
 
-/// Whether the account's address is a Foundry resource's: those have several doors.
+/// The Foundry resource the account addresses, if any. A resource offers several APIs, an endpoint only one.
 fn resource(account: &Account) -> Option<&str> {
     match &account.custom_host {
         None => account.resource_name.as_deref().filter(|_| account.cloud_c.deployment_type.is_none()),
@@ -112,7 +112,7 @@ fn resource(account: &Account) -> Option<&str> {
     }
 }
 
-/// The deployment or the model it holds is called Claude.
+/// Whether the deployment, or the model behind it, is named after Claude or Anthropic.
 fn is_claude(model: Option<&str>, account: &Account) -> bool {
     let named = [model, account.cloud_c.model_name.as_deref()];
     let names_claude = |text: &str| {
@@ -122,8 +122,8 @@ fn is_claude(model: Option<&str>, account: &Account) -> bool {
     named.into_iter().flatten().any(names_claude)
 }
 
-/// How a model speaks our chat. OpenAI's know the role `developer`, and the newer of them only the newer name
-/// of the limit.
+/// The chat adapter of a model. OpenAI's models know the role `developer`; the newer ones accept only the newer name
+/// of the token limit.
 fn chat_adapter(model: Option<&str>, account: &Account) -> &'static OpenAiChat {
     let model = account.cloud_c.model_name.as_deref().or(model).unwrap_or_default();
     let numbered =
@@ -140,8 +140,8 @@ fn missing(param: &'static str, what: &str) -> Error {
     Error::invalid_request(param, message).with_provider(SPEC.id)
 }
 
-/// A host made of the account's words, none of which can make it another one.
-fn host(labels: &[(&'static str, &str)], domain: &str) -> Result<String, Error> {
+/// A host below `domain` built from the account's labels; none of them can lead to another domain.
+fn host_from_labels(labels: &[(&'static str, &str)], domain: &str) -> Result<String, Error> {
     for (param, label) in labels {
         if label.contains('.') || host_below(label, &["x"]).is_none() {
             let message = format!("{param} must be letters, digits and hyphens: it is part of the host.");
@@ -152,7 +152,7 @@ fn host(labels: &[(&'static str, &str)], domain: &str) -> Result<String, Error> 
     Ok(format!("https://{}.{domain}", labels.join(".")))
 }
 
-/// What stands between the address's own path and the caller's, the version segment included.
+/// The path segments, version included, between the path of the base URL and the client's path.
 fn prefix(api: Api, path: &str, account: &Account) -> &'static str {
     let versioned = ends_in_version(&format!("host{path}"));
     match api {
@@ -181,20 +181,20 @@ impl Provider for AzureAi {
                 let name =
                     name.ok_or_else(|| missing("cloud_c_deployment_name", "of the serverless deployment"))?;
                 let labels = [("cloud_c_deployment_name", name), ("cloud_c_region", region()?)];
-                host(&labels, "models.ai.azure.com").map(Cow::Owned)
+                host_from_labels(&labels, "models.ai.azure.com").map(Cow::Owned)
             }
             Some(DeploymentType::Managed) => {
                 let name = cloud.endpoint_name.as_deref();
                 let name = name.ok_or_else(|| missing("cloud_c_endpoint_name", "of the managed endpoint"))?;
                 let labels = [("cloud_c_endpoint_name", name), ("cloud_c_region", region()?)];
-                Ok(Cow::Owned(format!("{}/score", host(&labels, "inference.ml.azure.com")?)))
+                Ok(Cow::Owned(format!("{}/score", host_from_labels(&labels, "inference.ml.azure.com")?)))
             }
             None if account.resource_name.is_some() => SPEC.base_url(account),
             None => Err(missing("resource_name", "or cloud_c_deployment_type with its names")),
         }
     }
 
-    /// A Foundry URL often names one door (`/models`); the others are beside it.
+    /// A Foundry URL often ends in the path of one API (`/models`), which is removed for calls to another one.
     fn base_path<'a>(&self, call: &Call<'_>, account: &Account, path: &'a str) -> &'a str {
         let is_other_api = match Api::from_call(call, account) {
             Api::Claude => !path.contains("anthropic"),
@@ -213,7 +213,7 @@ impl Provider for AzureAi {
         if api == Api::Claude && call.operation == Operation::ChatCompletions {
             return Ok(format!("{prefix}/messages"));
         }
-        let mut target = Address::new(format!("{prefix}/{}", call.path), call.query);
+        let mut target = PathAndQuery::new(format!("{prefix}/{}", call.path), call.query);
         let dated = api == Api::Inference || (api == Api::OpenAi && base_path.contains("/deployments/"));
         match version(account) {
             Version::Dated(version) if dated => target.set_default("api-version", version),
@@ -247,7 +247,7 @@ impl Provider for AzureAi {
         true
     }
 
-    /// The model's accent; and what Azure will leave out is told.
+    /// Edits for the model's quirks; also warns about parameters that Azure will drop.
     fn edits(
         &self,
         body: &Body,
@@ -300,7 +300,7 @@ impl Provider for AzureAi {
         if Api::from_call(call, account) == Api::Inference {
             headers.entry("extra-parameters").or_insert(HeaderValue::from_static("drop"));
         }
-        // A managed endpoint may hold several deployments.
+        // A managed endpoint may hold several deployments; this header selects one.
         let deployment = cloud.deployment_name.as_deref();
         let managed = cloud.deployment_type != Some(DeploymentType::Serverless);
         let deployment = deployment.filter(|_| managed);

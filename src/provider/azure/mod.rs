@@ -1,13 +1,13 @@
-//! Cloud C: Azure OpenAI and Azure AI Foundry. They speak our shape at addresses of their own; Claude on
-//! Foundry speaks Anthropic's.
+//! Cloud C: Azure OpenAI and Azure AI Foundry. Both use OpenAI's API shape at their own URLs; Claude on Foundry
+//! uses Anthropic's.
 //!
-//! | file | what it knows |
+//! | file | contents |
 //! |---|---|
 //! | `openai` | resources: deployments, their aliases, API versions |
 //! | `foundry` | Foundry resources, serverless and managed endpoints, Claude |
-//! | `sign_in` | keys, tokens, and which grant an account asks for |
-//! | `grant` | how tokens are fetched: client secret, managed identity, workload identity |
-//! | `address` | what a custom host and a query say |
+//! | `auth` | keys, tokens, and which token exchange an account needs |
+//! | `credentials` | token exchanges: client secret, managed identity, workload identity |
+//! | `address` | API versions, custom hosts, queries |
 
 mod address;
 mod auth;

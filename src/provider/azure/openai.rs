@@ -1,9 +1,11 @@
-//! Azure OpenAI: a resource, and models deployed in it under names of one's own.
+//! Azure OpenAI: a resource with models deployed under names of the customer's choice.
 //!
-//! With a dated API version the deployment stands in the path; with `v1`, which is taken where none is said,
-//! it stands in the body as `model`.
+//! With a dated API version the deployment is part of the path. With `v1`, the default, it is the body's `model`:
+//!
+//! - `2024-10-21`: `/openai/deployments/DEPLOYMENT/chat/completions?api-version=2024-10-21`
+//! - `v1`: `/openai/v1/chat/completions`
 
-use super::address::{self, PathAndQuery as Address, Version};
+use super::address::{self, PathAndQuery, Version};
 use super::auth::{self, KeyPlacement};
 use crate::api::body::{Body, Edit};
 use crate::api::chat::{ChatRequest, Decoder};
@@ -21,11 +23,11 @@ use http::HeaderMap;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The vendor.
+/// Azure OpenAI as a provider.
 #[derive(Debug)]
 pub struct AzureOpenAi;
 
-/// What it has in common with the others.
+/// Its entry in the provider table.
 pub static SPEC: ProviderSpec = ProviderSpec {
     id: "azure-openai",
     host: Host::Below(&[
@@ -46,7 +48,7 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-/// Where a call goes: the deployment, as far as the account and the model asked for say, and the version.
+/// The deployment and the API version of a call, as far as the account and the requested model determine them.
 #[derive(Debug, Clone, Copy)]
 struct DeploymentChoice<'a> {
     deployment: Option<&'a str>,
@@ -54,7 +56,8 @@ struct DeploymentChoice<'a> {
 }
 
 impl<'a> DeploymentChoice<'a> {
-    /// The model asked for chooses the alias; then what is said outright, then the default one.
+    /// Chooses by precedence: the listed deployment whose alias or id is the requested model, the account's
+    /// `deployment_id`, the default of the list, the model itself.
     fn select(model: Option<&'a str>, account: &'a Account) -> Result<Self, Error> {
         let model = model.filter(|model| !model.is_empty());
         let configured_version = account.api_version.as_deref().or(account.cloud_c.api_version.as_deref());
@@ -80,7 +83,7 @@ impl<'a> DeploymentChoice<'a> {
             );
             return Err(Error::invalid_request("model", message).with_provider(SPEC.id));
         }
-        // A call without a model (files, batches) takes the first one's version.
+        // A call without a model (files, batches) uses the version of the first deployment.
         let version = configured_version.or(list.first().map(|each| each.api_version.as_str()));
         Ok(Self { deployment: deployment.or(model), version: Version::new(version) })
     }
@@ -94,8 +97,8 @@ impl<'a> DeploymentChoice<'a> {
     }
 }
 
-/// What is asked of a model, not of the resource. With dated versions, all but responses and realtime hang
-/// below the deployment.
+/// Whether the operation is addressed to a deployment. With dated versions its path is below the deployment;
+/// responses and realtime name the deployment elsewhere.
 fn is_inference(operation: Operation) -> bool {
     use Operation as O;
     matches!(
@@ -112,7 +115,7 @@ fn is_inference(operation: Operation) -> bool {
     )
 }
 
-/// How a custom host begins the path: whether it ends in `/v1`, and what stands before the caller's path.
+/// Whether the custom host ends in `/v1`, and the prefix to put before the client's path.
 fn custom_host_prefix(account: &Account) -> (bool, &'static str) {
     match account.custom_host.as_deref().map(address::path_of) {
         None | Some("") => (false, "/openai"),
@@ -120,7 +123,7 @@ fn custom_host_prefix(account: &Account) -> (bool, &'static str) {
     }
 }
 
-/// OpenAI's chat, for callers of other dialects; the model is the deployment.
+/// OpenAI's chat for clients of other dialects; `model` becomes the deployment.
 #[derive(Debug)]
 struct DeployedChat;
 
@@ -154,7 +157,7 @@ impl Provider for AzureOpenAi {
         address::check_path(call.path, SPEC.id)?;
         let choice = DeploymentChoice::select(call.model, account)?;
         let (ends_in_v1, prefix) = custom_host_prefix(account);
-        // A client made for Azure writes the whole path itself.
+        // A client made for Azure sends the full path itself.
         let path = call.path.strip_prefix("openai/").unwrap_or(call.path);
         let is_full_path = path.starts_with("deployments/") || path.starts_with("v1/");
         let host_has_deployment = account
@@ -170,14 +173,14 @@ impl Provider for AzureOpenAi {
         let realtime = call.operation == Operation::Realtime;
         let mut target = match version {
             _ if is_full_path || host_has_deployment || ends_in_v1 => {
-                Address::new(format!("{prefix}/{path}"), call.query)
+                PathAndQuery::new(format!("{prefix}/{path}"), call.query)
             }
-            Version::Undated(_) => Address::new(format!("{prefix}/v1/{path}"), call.query),
+            Version::Undated(_) => PathAndQuery::new(format!("{prefix}/v1/{path}"), call.query),
             Version::Dated(_) if is_inference(call.operation) => {
                 let deployment = address::segment("deployment_id", choice.deployment()?, SPEC.id)?;
-                Address::new(format!("{prefix}/deployments/{deployment}/{path}"), call.query)
+                PathAndQuery::new(format!("{prefix}/deployments/{deployment}/{path}"), call.query)
             }
-            Version::Dated(_) => Address::new(format!("{prefix}/{path}"), call.query),
+            Version::Dated(_) => PathAndQuery::new(format!("{prefix}/{path}"), call.query),
         };
         match version {
             Version::Undated(value) => {
@@ -202,7 +205,7 @@ impl Provider for AzureOpenAi {
     }
 
     fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
-        // The model must be one of the aliases before anything is translated for it.
+        // Rejects an unknown alias before anything is translated for it.
         DeploymentChoice::select(call.model, account)?;
         Ok(match call.operation {
             Operation::Messages | Operation::CountTokens => Adapter::Chat(&DeployedChat),
@@ -211,8 +214,8 @@ impl Provider for AzureOpenAi {
         })
     }
 
-    /// The deployment where the caller wrote an alias or the model's own name: with `v1` the body says which
-    /// one is meant, and responses have it in the body with every version.
+    /// Replaces the client's alias or model name by the deployment: with `v1` the body selects it, and for responses
+    /// it does so with every version.
     fn edits(
         &self,
         body: &Body,

@@ -1,4 +1,4 @@
-//! Which deployment is meant, what the body says of it, and how tokens are fetched.
+//! Choice of the deployment, the model in the body, and token exchanges.
 //!
 //! Addresses and headers: `tests/golden/azure-openai/address.json` and `tests/golden/azure-ai/address.json`.
 
@@ -20,7 +20,7 @@ fn call(operation: Operation, model: &str) -> Call<'_> {
     Call { operation, method: &Method::POST, path: "x", query: None, model: Some(model), streamed: false }
 }
 
-/// The body as it goes out, and the warnings.
+/// The body that is sent upstream, and the warnings.
 fn sent(
     provider: &dyn Provider,
     operation: Operation,
@@ -61,7 +61,7 @@ fn the_body_names_the_deployment_and_is_otherwise_unchanged() {
     assert_eq!(out(&aliased(), Operation::Responses, r#"{"model":"best"}"#), r#"{"model":"gpt-5"}"#);
     let fixed = Account { deployment_id: Some("d\"q".into()), ..Account::default() };
     assert_eq!(out(&fixed, chat, r#"{"messages":[]}"#), r#"{"messages":[],"model":"d\"q"}"#);
-    // The base model of a fine-tuning is no deployment; what needs no change keeps its bytes.
+    // The base model of a fine-tuning job is no deployment. A body that needs no change keeps its bytes.
     let base = r#"{"model":"gpt-4o-2024-08-06"}"#;
     assert_eq!(out(&fixed, Operation::FineTuningCreate, base), base);
     assert_eq!(out(&Account::default(), chat, "{ \"model\" : \"d\" }"), "{ \"model\" : \"d\" }");
@@ -101,7 +101,7 @@ fn claude_uses_the_anthropic_api() {
     for operation in [Operation::Messages, Operation::CountTokens, Operation::Models] {
         assert!(matches!(adapter(operation, "claude-opus-4-1"), Adapter::Passthrough(_)), "{operation:?}");
     }
-    // Everybody else speaks OpenAI's chat, and resources have its responses.
+    // All other models use OpenAI's chat, and resources also offer its responses.
     for operation in [Operation::ChatCompletions, Operation::Responses, Operation::Completions] {
         assert!(matches!(adapter(operation, "gpt-5"), Adapter::Passthrough(_)), "{operation:?}");
     }

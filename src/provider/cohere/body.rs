@@ -1,4 +1,4 @@
-//! Bodies written for Cohere's other endpoints, and answers written from theirs.
+//! JSON bodies of the endpoints other than chat: requests to Cohere, and responses to the client.
 
 use crate::api::body::Body;
 use crate::api::chat::{Json, Params, ProviderError};
@@ -6,7 +6,7 @@ use crate::error::Error;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// A JSON object, member by member.
+/// Serializes parameters as one JSON object.
 struct Object<'a>(&'a Params<'a>);
 
 impl Serialize for Object<'_> {
@@ -19,7 +19,7 @@ impl Serialize for Object<'_> {
     }
 }
 
-/// The members of a caller's body that say anything, with the model the upstream is asked for.
+/// The client's body and its members, without nulls and with the model that the upstream is to use.
 ///
 /// # Errors
 /// 400 when there is no body.
@@ -37,16 +37,16 @@ pub(super) fn members<'a>(body: Option<&'a Body>, model: &str) -> Result<(&'a Bo
     Ok((body, params))
 }
 
-/// A request's body.
+/// Writes the body of a request to Cohere.
 ///
 /// # Errors
-/// 500, never in practice: writing JSON into memory does not fail.
+/// 500 if it cannot be serialized, which does not happen: writing JSON into memory does not fail.
 pub(super) fn request(params: &Params<'_>) -> Result<Option<Vec<u8>>, Error> {
     let body = serde_json::to_vec(&Object(params));
     body.map(Some).map_err(|why| Error::internal(format!("a request for cohere: {why}")))
 }
 
-/// An answer's body.
+/// Writes the body of a response to the client.
 ///
 /// # Errors
 /// As [`request`].

@@ -1,8 +1,8 @@
 //! `POST /v1/embeddings` at Cohere: `POST /v2/embed`.
 //!
-//! Cohere wants to know what the vectors are for (`input_type`); a caller of OpenAI's shape cannot say it
-//! and gets `search_document`, with a warning. Vectors are always asked for as numbers: what OpenAI's
-//! clients decode from base64 is written here.
+//! Cohere requires the purpose of the vectors (`input_type`). OpenAI's shape has no such member, so requests
+//! without it get `search_document` and a warning. Vectors are always requested as numbers; the base64 form that
+//! OpenAI's clients decode is written here.
 
 use super::body;
 use super::response_parts::UsageIn;
@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// See the file's own words.
+/// Translates embedding requests and responses.
 #[derive(Debug)]
 pub(super) struct Embed;
 
@@ -68,7 +68,7 @@ impl JsonAdapter for Embed {
     }
 }
 
-/// How the vectors shall come.
+/// Checks `encoding_format` and sets the default of `embedding_types`.
 fn encoding(params: &mut Params<'_>) -> Result<(), Error> {
     let format = params.take("encoding_format");
     match format.as_ref().and_then(Json::text).as_deref() {
@@ -119,7 +119,7 @@ struct UrlOut<'a> {
     url: Cow<'a, str>,
 }
 
-/// The member Cohere wants the input in: texts alone are `texts`; with pictures among them, `inputs`.
+/// Cohere's member for the input and its value: `texts` when there are only texts, `inputs` when there are images.
 fn inputs(input: &Json<'_>) -> Result<(&'static str, Json<'static>), Error> {
     if let Some(text) = input.text() {
         return Ok(("texts", Json::from_value(&[text])));
@@ -144,8 +144,8 @@ fn inputs(input: &Json<'_>) -> Result<(&'static str, Json<'static>), Error> {
     Ok(("inputs", Json::from_value(&out)))
 }
 
-/// One item with a picture in it, in the ways callers write them: `{"text":..}`, `{"image":{"url"|"base64"}}`,
-/// `{"image_url":{"url":..}}`, or Cohere's own `{"content":[..]}`.
+/// One item of a list with images, in any form that clients send: a string, `{"text":..}`,
+/// `{"image":{"url"|"base64"}}`, `{"image_url":{"url":..}}`, or Cohere's own `{"content":[..]}`.
 fn content(item: &Json<'_>) -> Option<Json<'static>> {
     if let Some(text) = item.text() {
         return Some(Json::from_value(&InputOut { content: vec![PartOut::Text { text: &text }] }));
@@ -207,7 +207,7 @@ struct UsageOut {
     total_tokens: u64,
 }
 
-/// The vectors, digits kept: numbers where there are any, or else the first kind the caller asked for.
+/// The vectors with their digits as sent: floats if there are any, otherwise the first type that has values.
 fn vectors<'a>(embeddings: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
     if !embeddings.is_object() {
         return embeddings.read();
@@ -219,7 +219,7 @@ fn vectors<'a>(embeddings: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
     serde_json::from_str(list.source()?).ok()
 }
 
-/// A vector as OpenAI's clients decode it: 32-bit floats, little end first, base64.
+/// A vector in OpenAI's base64 form: 32-bit little-endian floats.
 fn encoded<'a>(vector: &Json<'_>) -> Option<Cow<'a, Json<'a>>> {
     let numbers: Vec<f32> = vector.read()?;
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();

@@ -1,7 +1,7 @@
-//! The messages of a chat in Cohere's words.
+//! The messages of a chat request in Cohere's format.
 //!
-//! Tool calls of earlier turns go with their results, and thinking of earlier turns goes back as Cohere told
-//! it: as the plan of a turn with tool calls, as thinking content otherwise.
+//! Tool calls of earlier turns are sent along with their results. Reasoning of earlier turns is sent back in the member
+//! in which Cohere delivered it: as `tool_plan` in a message with tool calls, as thinking content otherwise.
 
 use crate::api::chat::{File, Message, Part, Role, Source, ToolCall};
 use crate::error::Error;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use std::borrow::Cow;
 
-/// One message.
+/// One message of the request.
 #[derive(Serialize)]
 pub(super) struct MessageOut<'a> {
     role: &'static str,
@@ -26,7 +26,7 @@ pub(super) struct MessageOut<'a> {
     tool_call_id: Option<Cow<'a, str>>,
 }
 
-/// A lone text is written as a string: the older models know nothing else.
+/// A single text is written as a string, because the older models accept nothing else.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content<'a> {
@@ -50,7 +50,7 @@ struct ImageOut<'a> {
     detail: Option<Cow<'a, str>>,
 }
 
-/// Written straight into the body: a picture is not copied on its way.
+/// Writes the data URL straight into the body, so that the image is not copied again.
 fn url<S: Serializer>(source: &Source<'_>, serializer: S) -> Result<S::Ok, S::Error> {
     match source {
         Source::Data { media_type, data } => {
@@ -74,10 +74,10 @@ struct FunctionOut<'a> {
     arguments: Cow<'a, str>,
 }
 
-/// All messages.
+/// Translates all messages.
 ///
 /// # Errors
-/// 400 that names the part Cohere cannot take.
+/// 400 that names the part Cohere does not support.
 pub(super) fn messages<'a>(
     messages: Vec<Message<'a>>,
     notes: &mut TranslationNotes,
@@ -97,7 +97,7 @@ pub(super) fn messages<'a>(
     Ok(out)
 }
 
-/// What some message had and Cohere does not.
+/// Which members were dropped because Cohere does not support them.
 #[derive(Default)]
 struct Dropped {
     name: bool,
@@ -189,7 +189,7 @@ fn join_parts(mut parts: Vec<PartOut<'_>>, may_be_absent: bool) -> Option<Conten
     }
 }
 
-/// A document of plain text is told as text, under its name; Cohere reads no other.
+/// A plain-text document as text, preceded by its name. Cohere reads no other documents.
 fn document<'a>(file: File<'a>, place: &dyn Fn() -> String) -> Result<Cow<'a, str>, Error> {
     let text = match file.source {
         Source::Text(text) => Some(text),

@@ -1,7 +1,7 @@
-//! Cohere: its own chat, embeddings, reranking and list of models, for callers of the standard dialects.
+//! Cohere: its native chat, embeddings, reranking and model list, for clients of the standard dialects.
 //!
-//! Cohere's compatible endpoint is left aside: it has no documents, no citations, no thinking and no tool
-//! plans. Whoever wants it takes provider `openai` with the custom host `https://api.cohere.ai/compatibility/v1`.
+//! Cohere's OpenAI-compatible endpoint is not used: it has no documents, no citations, no thinking and no tool
+//! plans. To use it, choose provider `openai` with the custom host `https://api.cohere.ai/compatibility/v1`.
 
 mod body;
 mod embed;
@@ -25,11 +25,11 @@ use crate::error::Error;
 use http::HeaderMap;
 use std::borrow::Cow;
 
-/// The vendor.
+/// Cohere as a provider.
 #[derive(Debug)]
 pub struct Cohere;
 
-/// What it has in common with the others.
+/// Its entry in the provider table.
 pub static SPEC: ProviderSpec = ProviderSpec {
     id: "cohere",
     host: Host::Fixed("https://api.cohere.com"),
@@ -40,7 +40,7 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-/// `/v2/chat`.
+/// The chat adapter for `/v2/chat`.
 #[derive(Debug)]
 struct CohereChat;
 
@@ -71,8 +71,8 @@ impl Provider for Cohere {
         SPEC.base_url(account)
     }
 
-    /// Each path has its own version: the one at a custom host's end (as Cohere's clients want it) is taken
-    /// off.
+    /// Each path has its own version, so a version at the end of a custom host (as Cohere's clients write it) is
+    /// removed.
     fn base_path<'a>(&self, _call: &Call<'_>, _account: &Account, path: &'a str) -> &'a str {
         path.strip_suffix("/v1").or(path.strip_suffix("/v2")).unwrap_or(path)
     }
@@ -84,12 +84,12 @@ impl Provider for Cohere {
         }
         let query = call.query.map(|query| format!("?{query}")).unwrap_or_default();
         Ok(match call.operation {
-            // What a caller of another dialect has in its query (`?beta=true`) says nothing here.
+            // The query of another dialect (`?beta=true`) means nothing to Cohere.
             Operation::ChatCompletions => "/v2/chat".to_owned(),
             Operation::Embeddings => "/v2/embed".to_owned(),
             Operation::Rerank => "/v2/rerank".to_owned(),
             Operation::Transcriptions => format!("/v2/audio/transcriptions{query}"),
-            // Twenty models a page unless told otherwise; 1000 is the most.
+            // The default is 20 models a page, the maximum 1000.
             Operation::Models if call.query.is_none() => "/v1/models?page_size=1000".to_owned(),
             _ if call.path.starts_with("v1/") || call.path.starts_with("v2/") => {
                 format!("/{}{query}", call.path)

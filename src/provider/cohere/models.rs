@@ -1,4 +1,4 @@
-//! Cohere's models in the shape of OpenAI's list.
+//! Cohere's models in the shape of OpenAI's model list.
 
 use super::body;
 use crate::api::body::Body;
@@ -38,7 +38,7 @@ struct ListOut<'a> {
 struct ModelOut<'a> {
     id: &'a str,
     object: &'static str,
-    /// Cohere does not tell when.
+    /// Always 0: Cohere does not report it.
     created: u64,
     owned_by: &'static str,
 }

@@ -1,7 +1,7 @@
-//! A chat request in Cohere's words: the body of `POST /v2/chat`.
+//! A chat request in Cohere's format: the body of `POST /v2/chat`.
 //!
 //! Cohere's own parameters (`documents`, `citation_options`, `safety_mode`, `strict_tools`, `priority`, `k`,
-//! `p`) pass as they are. Not the messages' inside: that is [`super::words`].
+//! `p`) pass unchanged. Messages are written by [`super::message`].
 
 use super::message::{self, MessageOut};
 use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
@@ -12,7 +12,7 @@ use http::{HeaderValue, header};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 
-/// What OpenAI calls it, and what Cohere does.
+/// OpenAI's name of a parameter, and Cohere's.
 const RENAMED: [(&str, &str); 7] = [
     ("temperature", "temperature"),
     ("top_p", "p"),
@@ -23,7 +23,7 @@ const RENAMED: [(&str, &str); 7] = [
     ("logprobs", "logprobs"),
 ];
 
-/// The body.
+/// The body of the request.
 struct Body<'a> {
     model: &'a str,
     messages: Vec<MessageOut<'a>>,
@@ -38,7 +38,7 @@ struct Body<'a> {
     params: Params<'a>,
 }
 
-/// Writes the body.
+/// Writes the body of the request.
 ///
 /// # Errors
 /// 400 that names the `param`.
@@ -50,7 +50,7 @@ pub(super) fn write(
     let ChatRequest { messages, tools, mut params, .. } = request;
     let mut renamed = Params::default();
     for (standard, native) in RENAMED {
-        // `logprobs: false` is the default; some models refuse the parameter itself.
+        // `logprobs: false` is the default, and some models reject the parameter whatever its value.
         if let Some(value) = params.take(standard).filter(|value| value.get() != "false") {
             renamed.set(native, value);
         }
@@ -62,8 +62,8 @@ pub(super) fn write(
         notes.drop_param("parallel_tool_calls", "cohere");
     }
     if request.stream {
-        // Callers' clients ask for JSON even where they want a stream; Cohere takes them at their word and
-        // sends lines of JSON instead of events.
+        // Client libraries send `accept: application/json` even for streams, and Cohere then sends lines of JSON
+        // instead of events.
         notes.headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     }
     let (tools, tool_choice) = select_tools(tools, request.tool_choice)?;
@@ -151,8 +151,8 @@ struct FunctionOut<'a> {
     parameters: Json<'a>,
 }
 
-/// The tools the model may use, and whether it must: Cohere cannot be told which one, so the others are left
-/// out.
+/// The tools to send, and Cohere's `tool_choice`. Cohere cannot be required to call a certain tool, so the others are
+/// left out.
 fn select_tools<'a>(
     tools: Vec<Tool<'a>>,
     choice: Option<ToolChoice<'a>>,
@@ -185,7 +185,7 @@ fn select_tools<'a>(
 fn function(tool: Tool<'_>, index: usize) -> Result<ToolOut<'_>, Error> {
     match tool {
         Tool::Function { name, description, parameters, strict, .. } => {
-            // Required by Cohere, where others take its absence for "no arguments".
+            // Cohere requires it; elsewhere its absence means "no arguments".
             let empty = || Json::from_value(&serde_json::json!({"type": "object", "properties": {}}));
             let parameters = parameters.unwrap_or_else(empty);
             let function = FunctionOut { name, description, parameters };
@@ -198,7 +198,7 @@ fn function(tool: Tool<'_>, index: usize) -> Result<ToolOut<'_>, Error> {
     }
 }
 
-/// Cohere is strict with all tools or with none, and cannot be with a tool that requires no argument.
+/// Whether to set `strict_tools`. It applies to all tools, and none of them may lack required arguments.
 fn strict(tools: &[ToolOut<'_>], params: &Params<'_>, notes: &mut TranslationNotes) -> bool {
     #[derive(serde::Deserialize)]
     struct Schema<'a> {
@@ -222,8 +222,8 @@ fn strict(tools: &[ToolOut<'_>], params: &Params<'_>, notes: &mut TranslationNot
     all
 }
 
-/// Cohere counts tokens where OpenAI says how hard to think; `high` and beyond is its own default, without a
-/// limit. A budget of the caller's own wins.
+/// Translates OpenAI's effort into Cohere's token budget. `high` and above is Cohere's default, without a limit. A
+/// budget set by the client has precedence.
 fn thinking(reasoning: Reasoning<'_>) -> Result<Option<Json<'_>>, Error> {
     #[derive(serde::Deserialize)]
     struct ThinkingIn<'a> {

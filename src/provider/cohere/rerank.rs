@@ -1,7 +1,7 @@
 //! `POST /v1/rerank` at Cohere.
 //!
-//! Cohere no longer hands the documents back (v1 did on `return_documents`): that is done here, from the
-//! caller's request.
+//! Cohere's v2 no longer returns the documents (v1 did on `return_documents`), so they are added here from the
+//! client's request.
 
 use super::body;
 use super::response_parts::UsageIn;
@@ -13,7 +13,7 @@ use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// See the file's own words.
+/// Translates rerank requests and responses.
 #[derive(Debug)]
 pub(super) struct Rerank;
 
@@ -42,7 +42,7 @@ struct ResponseOut<'a> {
     results: Vec<ResultOut<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<UsageOut>,
-    /// As it came, for Cohere's own clients.
+    /// Unchanged, for Cohere's own clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     meta: Option<&'a Json<'a>>,
 }
@@ -65,7 +65,7 @@ struct UsageOut {
     search_units: u64,
 }
 
-/// The documents as texts: of an object its `text`, or all of it where it has none.
+/// The documents as texts: for an object its `text`, or its whole JSON when it has none.
 fn documents(body: &Body) -> Result<Vec<Cow<'_, str>>, Error> {
     #[derive(Deserialize)]
     struct Object<'a> {

@@ -1,13 +1,13 @@
-//! A whole answer of `POST /v2/chat`, read into events.
+//! Decodes an unstreamed response of `POST /v2/chat` into events.
 
 use super::response_parts::{self, CallIn, ContentIn, UsageIn};
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Start, Text};
 use serde::Deserialize;
 
-/// The largest whole answer held, bytes.
+/// The largest response that is buffered, in bytes.
 const MAX_HELD: usize = 64 << 20;
 
-/// Reads one answer.
+/// Buffers one response and decodes it at the end.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
     held: Vec<u8>,
@@ -59,7 +59,7 @@ fn read(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
     let response: ResponseIn<'_> =
         serde_json::from_str(text).map_err(|_| ProviderError::unreadable("it is not a chat of Cohere's"))?;
     let Some(json) = response.message.as_ref().filter(|json| json.is_object()) else {
-        // An error that came with a success: `{"message":"..."}`.
+        // An error with a success status: `{"message":"..."}`.
         return Err(match &response.message {
             Some(message) if !message.is_null() => ProviderError::read(502, bytes),
             _ => ProviderError::unreadable("it has no message"),

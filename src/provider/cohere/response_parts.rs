@@ -1,11 +1,11 @@
-//! What whole answers and streams of Cohere tell in the same shapes: text, thinking, calls, citations,
-//! probabilities, usage and why it stopped.
+//! The parts that Cohere's unstreamed and streamed responses share: text, thinking, tool calls, citations,
+//! log probabilities, usage and the finish reason.
 
 use crate::api::chat::{Event, EventSink, Finish, Json, ProviderError, Text};
 use crate::api::usage::Usage;
 use serde::{Deserialize, Serialize};
 
-/// One piece of content, or a fragment of it.
+/// One content part, or a fragment of it.
 #[derive(Deserialize)]
 pub(super) struct ContentIn<'a> {
     #[serde(borrow)]
@@ -14,12 +14,12 @@ pub(super) struct ContentIn<'a> {
 }
 
 impl ContentIn<'_> {
-    pub fn emit(&self, tell: EventSink<'_>) {
+    pub fn emit(&self, sink: EventSink<'_>) {
         if let Some(text) = self.thinking.as_deref().filter(|text| !text.is_empty()) {
-            tell(Event::Reasoning { choice: 0, text });
+            sink(Event::Reasoning { choice: 0, text });
         }
         if let Some(text) = self.text.as_deref().filter(|text| !text.is_empty()) {
-            tell(Event::Text { choice: 0, text });
+            sink(Event::Text { choice: 0, text });
         }
     }
 }
@@ -40,12 +40,12 @@ struct Function<'a> {
 }
 
 impl CallIn<'_> {
-    /// The call begins, perhaps with all its arguments.
-    pub fn emit(&self, index: u32, tell: EventSink<'_>) {
+    /// Emits the start of the call, and its arguments if it has any yet.
+    pub fn emit(&self, index: u32, sink: EventSink<'_>) {
         let id = self.id.as_deref().unwrap_or_default();
         let name = self.function.as_ref().and_then(|function| function.name.as_deref()).unwrap_or_default();
-        tell(Event::ToolCall { choice: 0, index, id, name, signature: None });
-        self.emit_arguments(index, tell);
+        sink(Event::ToolCall { choice: 0, index, id, name, signature: None });
+        self.emit_arguments(index, sink);
     }
 
     pub fn emit_arguments(&self, index: u32, sink: EventSink<'_>) {
@@ -56,7 +56,7 @@ impl CallIn<'_> {
     }
 }
 
-/// One object, or the first of a list: Cohere's events hold the one where its answers hold the other.
+/// An object itself, or the first item of a list: stream events have one where unstreamed responses have the other.
 pub(super) fn first<'a>(json: &'a Json<'_>) -> Option<Json<'a>> {
     match json.is_object() {
         true => Json::parse(json.get()),
@@ -103,8 +103,8 @@ struct UrlCitation<'a> {
     title: &'a str,
 }
 
-/// Tells the pages a citation of the answer's text names as annotations. What has no address (the caller's
-/// own documents, a tool's result), or cites in a plan or in thinking, is only in the member `citations`.
+/// Emits an annotation for each web page that a citation of the response text names. Sources without a URL (the
+/// client's documents, a tool's result) and citations in a plan or in thinking are only in the member `citations`.
 pub(super) fn emit_annotations(citation: &Json<'_>, sink: EventSink<'_>) {
     let Some(citation) = citation.read::<Citation<'_>>() else { return };
     let (Some(start), Some(end)) = (citation.start, citation.end) else { return };
@@ -145,8 +145,8 @@ struct Token<'a> {
     top_logprobs: [(); 0],
 }
 
-/// Tells probabilities in OpenAI's shape. Cohere gives them for stretches of text; of a stretch of several
-/// tokens the sum is told, which is the probability of the whole stretch.
+/// Emits log probabilities in OpenAI's shape. Cohere groups several tokens into one text; such a text gets the sum,
+/// which is the log probability of the whole text.
 pub(super) fn emit_logprobs(items: &[Json<'_>], sink: EventSink<'_>) {
     let items: Vec<Probability<'_>> = items.iter().filter_map(Json::read).collect();
     let token = |item: &'_ Probability<'_>| -> Option<(usize, f64)> {
@@ -167,7 +167,7 @@ pub(super) fn emit_logprobs(items: &[Json<'_>], sink: EventSink<'_>) {
     }
 }
 
-/// Cohere's `usage`, or the `meta` of its other answers.
+/// Cohere's `usage` in chats, and the `meta` of its other responses.
 #[derive(Deserialize)]
 pub(super) struct UsageIn {
     tokens: Option<Counts>,
@@ -184,7 +184,7 @@ struct Counts {
 }
 
 impl UsageIn {
-    /// What went through the model; what was billed where only that is told.
+    /// The tokens the model processed, or the billed ones when Cohere reports only those.
     pub fn usage(&self) -> Option<Usage> {
         let has_counts =
             |counts: &&Counts| counts.input_tokens.or(counts.output_tokens).or(counts.image_tokens).is_some();
@@ -203,7 +203,7 @@ impl UsageIn {
     }
 }
 
-/// Why an answer stopped. `ERROR` and `TIMEOUT` are not a stop: half an answer would pass for a whole one.
+/// The finish reason. `ERROR` and `TIMEOUT` become errors: otherwise a partial response would pass for a complete one.
 pub(super) fn finish(native: &str, why: Option<&str>) -> Result<Finish, ProviderError> {
     let error = |status: u16, otherwise: &str| {
         let why = why.filter(|why| !why.is_empty()).unwrap_or(otherwise);
@@ -217,7 +217,7 @@ pub(super) fn finish(native: &str, why: Option<&str>) -> Result<Finish, Provider
         _ if native.starts_with("ERROR") => {
             return Err(error(500, "Cohere failed while it wrote the answer."));
         }
-        // COMPLETE, STOP_SEQUENCE, and what is not known yet.
+        // COMPLETE, STOP_SEQUENCE, and reasons that Cohere may add.
         _ => Finish::Stop,
     })
 }

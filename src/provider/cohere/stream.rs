@@ -1,16 +1,16 @@
-//! A streamed answer of `POST /v2/chat`, read into events as they come.
+//! Decodes a streamed response of `POST /v2/chat` into events as they arrive.
 //!
-//! Unknown kinds of event are passed over: Cohere adds some now and then.
+//! Unknown event types are skipped, because Cohere adds new ones from time to time.
 
 use super::response_parts::{self, CallIn, ContentIn, UsageIn};
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Start, Text};
 use crate::api::sse::SseParser;
 use serde::Deserialize;
 
-/// How much of the citations is kept for the member `citations`, bytes; each is told as it comes anyway.
+/// The limit of the citations collected for the member `citations`, in bytes. Annotations are emitted in any case.
 const MAX_CITATIONS: usize = 1 << 20;
 
-/// Reads one stream.
+/// Decodes one stream.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     splitter: SseParser,
@@ -19,11 +19,11 @@ pub(super) struct Stream {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many calls have begun, and by which index Cohere knows the last one.
+    /// The number of calls started so far; the current one has the index before it.
     calls: u32,
-    /// The items of a JSON list, with commas between them.
+    /// The items of the JSON list, separated by commas, without the brackets.
     citations: String,
-    /// The message ended, or broke.
+    /// The message is complete or failed; later events are ignored.
     ended: bool,
 }
 
@@ -71,7 +71,8 @@ impl Decoder for Stream {
 }
 
 impl State {
-    /// `last`: the stream broke off behind it, so that it may be half an event.
+    /// Takes one event. `last`: the stream ended without closing this event, so it may be incomplete, and invalid
+    /// JSON in it is no error of its own.
     fn take(&mut self, data: &[u8], last: bool, sink: EventSink<'_>) {
         if self.ended || data.is_empty() || data == b"[DONE]" {
             return;
@@ -86,7 +87,7 @@ impl State {
         }
     }
 
-    /// Fails with what Cohere told of, or with nothing where it cannot be read.
+    /// Fails with the error that Cohere reported, or with `None` when the event cannot be parsed.
     fn read(&mut self, data: &[u8], sink: EventSink<'_>) -> Result<(), Option<ProviderError>> {
         let text = std::str::from_utf8(data).map_err(|_| None)?;
         let event: EventIn<'_> = serde_json::from_str(text).map_err(|_| None)?;
@@ -138,7 +139,7 @@ impl State {
             _ => {
                 let Some(json) = message.tool_calls.as_ref().and_then(response_parts::first) else { return };
                 let Some(call) = json.read::<CallIn<'_>>() else { return };
-                // Calls come one after the other: a fragment belongs to the last that began.
+                // Calls arrive one after the other, so a fragment belongs to the latest one.
                 if kind == "tool-call-start" {
                     call.emit(self.calls, sink);
                     self.calls = self.calls.saturating_add(1);

@@ -1,6 +1,6 @@
-//! Cohere's other endpoints, its failures, and its recorded answers.
+//! Endpoints other than chat, errors, and recorded responses.
 //!
-//! Requests and streams of its chat: `tests/golden/cohere/`.
+//! Chat requests and streams are tested by `tests/golden/cohere/`.
 
 use super::*;
 use crate::api::body::Body;
@@ -14,7 +14,7 @@ fn body(json: &Value) -> Body {
     Body::parse(json.to_string().into()).unwrap()
 }
 
-/// What goes upstream for a body, and the warnings.
+/// The body sent upstream for a client's body, and the warnings.
 fn sent(exchange: &dyn JsonAdapter, json: &Value) -> Result<(Value, Vec<String>), Error> {
     let body = body(json);
     let (method, account) = (Method::POST, Account::default());
@@ -38,7 +38,7 @@ fn got(exchange: &dyn JsonAdapter, request: &Value, response: &str) -> Value {
     serde_json::from_slice(&bytes).unwrap()
 }
 
-/// All events of an answer, put together, and the failure it told.
+/// Decodes a response in chunks of `size` bytes: the response, its error, and whether it reached its end.
 fn read(bytes: &[u8], streamed: bool, size: usize) -> (ChatResponse, Option<ProviderError>, bool) {
     let (mut response, mut error, mut ended) = (ChatResponse::default(), None, false);
     let mut sink = |event: Event<'_>| {
@@ -109,10 +109,10 @@ fn embeddings_responses_have_openais_shape() {
                 {"object": "embedding", "index": 1, "embedding": [1e-3, 0]}],
             "usage": {"prompt_tokens": 9, "total_tokens": 9}})
     );
-    // What numpy makes of it: 0.1 and -2.5 as 32-bit floats, little end first.
+    // Verified with numpy: 0.1 and -2.5 as 32-bit little-endian floats.
     let out = got(&embed::Embed, &json!({"encoding_format": "base64"}), response);
     assert_eq!(out["data"][0]["embedding"], "zczMPQAAIMA=");
-    // Another kind on request, and the shape of v1.
+    // Another embedding type, and the shape of v1.
     let out = got(&embed::Embed, &json!({}), r#"{"embeddings":{"float":null,"uint8":[[7]]}}"#);
     assert_eq!(out["data"][0]["embedding"], json!([7]));
     let out = got(&embed::Embed, &json!({}), r#"{"embeddings":[[0.5]]}"#);
@@ -199,7 +199,7 @@ fn errors_inside_a_response_are_errors() {
         assert!(error.message.contains(message), "{tail}: {}", error.message);
         assert!(response.choices[0].finish.is_none() && !ended, "{tail}");
     }
-    // A stream that only stops coming tells no end, and no failure of its own.
+    // A stream that just stops has neither a finish reason nor an error of its own.
     for tail in ["", "data: {\"type\":\"message-en", "data: {\"type\":\"message-end\",\"delta\":{}}"] {
         let (response, error, _) = streamed(tail);
         assert!(error.is_none() && response.choices[0].finish.is_none(), "{tail}");
@@ -234,7 +234,7 @@ fn paths_keep_their_version_for_any_custom_host() {
     assert_eq!(refused.status(), 501);
 }
 
-/// Real answers, where the recordings stand beside this checkout.
+/// Real responses, when the recordings exist next to this checkout.
 #[test]
 fn recorded_responses_are_decoded_as_recorded() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/traffic/recorded.jsonl");

@@ -1,80 +1,98 @@
-//! Lays a second answer against what the caller has been told of the first: what repeats it is left out, what
-//! follows it is passed on, what contradicts it stops the answer. Pure; asked once for each event.
+//! Aligns a second response with what the client got of the first: text that repeats it is skipped, text that
+//! follows it is passed on, text that contradicts it is a mismatch. Pure; called once per event.
 //!
-//! Nothing is told that might still turn out to be wrong: as long as it is open whether the second answer begins
-//! anew or goes on, its text waits. What waits is a prefix of what was told, so only its length is kept.
+//! Text is held back while it may still be either a repetition or a continuation. Held text is always a prefix of
+//! what was sent, so only its length is kept.
+//!
+//! Example: the client has "Hello wor", and the second response was requested with it as a prefill.
+//!
+//! | second response | sent to the client | because |
+//! |---|---|---|
+//! | "Hel", "lo world" | "ld" | it repeats the sent text, then goes on |
+//! | "ld" | "ld" | it differs at once: a continuation |
+//! | "H", "i" | "Hi" | only one character was equal: a continuation, and the held "H" belongs to it |
+//!
+//! States; of several transitions the first one applies:
+//!
+//! ```text
+//! Comparing --all sent text repeated--------------> Continuing
+//! Comparing --differs, mode Restart---------------> Mismatch
+//! Comparing --differs in trailing white space-----> Seam --new text--> Continuing
+//! Comparing --differs after 16 characters or more-> Mismatch
+//! Comparing --differs earlier---------------------> Seam
+//! ```
 
 use super::transcript::{Transcript, TranscriptCall};
 use crate::api::chat::Event;
 
-/// From as many equal characters on, a text is taken for a repetition: fewer are equal by chance ("The ").
+/// The number of equal characters that make a text a repetition; fewer may be equal by chance ("The ").
 const MIN_REPETITION: usize = 16;
 
-/// How the second answer was asked for.
+/// How the second response was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResumeMode {
-    /// With the told text as a prefill: it may go on from there, or repeat it first.
+    /// With the sent text as a prefill: the response may continue it, or repeat it first.
     Continue,
-    /// As the first one was: only an answer that repeats what was told fits.
+    /// With the original request: only a response that repeats what was sent fits.
     Restart,
 }
 
-/// What becomes of an event of the second answer.
+/// What to do with an event of the second response.
 #[derive(Debug)]
 pub(in crate::provider) enum Alignment<'e> {
     Pass,
     Skip,
-    /// This one goes in its place.
+    /// Send this event instead.
     Replace(Event<'e>),
-    /// This text goes in its place.
+    /// Send this text instead.
     Text(String),
-    /// This text goes first, then the event.
+    /// Send this text, then the event.
     Before(String),
-    /// The answers do not fit.
+    /// The second response does not fit the first.
     Mismatch,
 }
 
-/// What waited and must be told first; nothing, most of the time.
+/// Held text that must be sent first, if any.
 type Settled = Result<Option<String>, Mismatch>;
 
-/// See [`Verdict::Misfit`].
+/// The error form of [`Alignment::Mismatch`].
 struct Mismatch;
 
-/// One second answer on its way.
+/// Aligns one second response.
 #[derive(Debug)]
 pub(in crate::provider) struct Aligner {
     mode: ResumeMode,
     stage: Stage,
-    /// Bytes of text that were told before this answer.
+    /// Bytes of text sent before this response.
     sent_len: usize,
     sent_calls: Vec<SentCall>,
-    /// Its thinking is of interest to nobody: the caller had some, or is past it.
+    /// Reasoning is skipped, because the client already got reasoning, text or calls.
     drops_reasoning: bool,
-    /// The text just told was passed on as it came.
+    /// The latest text was passed on unchanged.
     passed_verbatim: bool,
-    /// Positions in its text count from elsewhere.
+    /// The response is a continuation, so positions in its text do not count from the start of the whole text.
     positions_shifted: bool,
     finished: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Stage {
-    /// The first `at` bytes of what was told have been repeated.
+    /// The first `at` bytes of the sent text have been repeated.
     Comparing { at: usize },
-    /// It goes on; the white space at the end of what was told, from `at` on, may come once more: a prefill goes
-    /// out without it.
+    /// A continuation has started. White space at the end of the sent text, from `at` on, may be repeated, because
+    /// the prefill is sent without it.
     Seam { at: usize },
-    /// What comes is new.
+    /// All further text is new.
     Continuing,
 }
 
-/// A call the caller knows of.
+/// A tool call of which the client already got something.
 #[derive(Debug)]
 struct SentCall {
     index: u32,
-    /// Bytes of arguments told before this answer.
+    /// Bytes of arguments sent before this response.
     sent_len: usize,
-    /// Bytes of them repeated.
+    /// Bytes of them that have been repeated.
     matched: usize,
     appeared: bool,
 }
@@ -89,7 +107,7 @@ impl Aligner {
             appeared: false,
         };
         Self {
-            // A call under way cannot be gone on with: no prefill can hold half of one.
+            // A tool call cannot be continued: no prefill can hold part of one.
             mode: if transcript.calls().is_empty() { mode } else { ResumeMode::Restart },
             stage: if sent_len == 0 { Stage::Continuing } else { Stage::Comparing { at: 0 } },
             sent_len,
@@ -114,7 +132,7 @@ impl Aligner {
             }
             Event::ToolCall { choice: 0, index, name, .. } => self.tool_call(index, name, transcript),
             Event::Arguments { choice: 0, index, fragment } => self.arguments(index, fragment, transcript),
-            // What a provider's own tool did before it spoke; the caller does without it since the first answer.
+            // A server-side tool call before the text. The first response had none, so the client gets none.
             Event::Block { choice: 0, .. } if matches!(self.stage, Stage::Comparing { .. }) => {
                 Alignment::Skip
             }
@@ -141,7 +159,7 @@ impl Aligner {
             | Event::Member { .. }
             | Event::Error(_)
             | Event::End => Alignment::Pass,
-            // Another choice: the first answer had none.
+            // Another choice; the first response had only one.
             _ => Alignment::Skip,
         }
     }
@@ -149,7 +167,7 @@ impl Aligner {
     fn text<'e>(&mut self, text: &'e str, transcript: &Transcript) -> Alignment<'e> {
         self.passed_verbatim = false;
         match self.stage {
-            // The first answer made its call here and said no more.
+            // At this point the first response made its tool call, and it had no more text.
             Stage::Continuing if !self.calls_are_repeated(transcript) => Alignment::Mismatch,
             Stage::Continuing => {
                 self.passed_verbatim = true;
@@ -157,7 +175,7 @@ impl Aligner {
             }
             Stage::Seam { at } => text_or_skip(self.skip_repeated_space(at, text, transcript)),
             Stage::Comparing { at } => {
-                let same = equal(self.sent_from(at, transcript), text);
+                let same = common_prefix(self.sent_from(at, transcript), text);
                 let (at, rest) = (at + same, text.get(same..).unwrap_or_default());
                 self.stage = Stage::Comparing { at };
                 match () {
@@ -169,7 +187,7 @@ impl Aligner {
         }
     }
 
-    /// All that was told has come again.
+    /// All of the sent text has been repeated.
     fn repeated<'e>(&mut self, rest: &'e str, transcript: &Transcript) -> Alignment<'e> {
         self.stage = Stage::Continuing;
         match rest {
@@ -179,13 +197,13 @@ impl Aligner {
         }
     }
 
-    /// After `at` equal bytes comes something else.
+    /// The response differs from the sent text after `at` equal bytes.
     fn diverges<'e>(&mut self, at: usize, rest: &str, transcript: &Transcript) -> Alignment<'e> {
         if self.mode == ResumeMode::Restart {
             return Alignment::Mismatch;
         }
         if at >= len_without_trailing_space(self.sent_len, transcript) {
-            // It repeated its prefill, which had no white space at its end.
+            // It repeated the prefill, which has no white space at its end.
             self.stage = Stage::Seam { at };
             return text_or_skip(self.skip_repeated_space(at, rest, transcript));
         }
@@ -196,7 +214,7 @@ impl Aligner {
         text_or_skip(self.begin_continuation(&text, transcript))
     }
 
-    /// It is a continuation, and `text` is how it begins.
+    /// The response is a continuation that starts with `text`; returns what to send of it.
     fn begin_continuation(&mut self, text: &str, transcript: &Transcript) -> String {
         self.positions_shifted = true;
         let seam = len_without_trailing_space(self.sent_len, transcript);
@@ -204,8 +222,9 @@ impl Aligner {
         self.skip_repeated_space(seam, text, transcript)
     }
 
+    /// Removes the white space that the sent text already ends with from the start of a continuation.
     fn skip_repeated_space(&mut self, at: usize, text: &str, transcript: &Transcript) -> String {
-        let same = equal(self.sent_from(at, transcript), text);
+        let same = common_prefix(self.sent_from(at, transcript), text);
         let rest = text.get(same..).unwrap_or_default();
         self.stage = match rest.is_empty() && at + same < self.sent_len {
             true => Stage::Seam { at: at + same },
@@ -214,7 +233,7 @@ impl Aligner {
         rest.to_owned()
     }
 
-    /// Something other than text comes, or the end: is the text told so far at one with what was told?
+    /// Called before an event other than text, and at the end: decides whether the text so far fits.
     fn settle(&mut self, transcript: &Transcript) -> Settled {
         let Stage::Comparing { at } = self.stage else { return Ok(None) };
         if at >= len_without_trailing_space(self.sent_len, transcript) {
@@ -228,6 +247,7 @@ impl Aligner {
         Ok(Some(self.begin_continuation(&text, transcript)).filter(|text| !text.is_empty()))
     }
 
+    /// Passes an event other than text, after held text.
     fn before<'e>(&mut self, transcript: &Transcript) -> Alignment<'e> {
         match self.settle(transcript) {
             Ok(None) => Alignment::Pass,
@@ -253,7 +273,7 @@ impl Aligner {
         };
         let expected = transcript_call(index, transcript)
             .and_then(|call| call.arguments.get(sent.matched..sent.sent_len));
-        let same = equal(expected.unwrap_or_default(), fragment);
+        let same = common_prefix(expected.unwrap_or_default(), fragment);
         sent.matched += same;
         match fragment.get(same..).unwrap_or_default() {
             "" => Alignment::Skip,
@@ -262,17 +282,17 @@ impl Aligner {
         }
     }
 
-    /// Whether every call that was told has come again, as far as it was told.
+    /// Whether every call that was sent has been repeated, as far as it was sent.
     fn calls_are_repeated(&self, transcript: &Transcript) -> bool {
         self.sent_calls.iter().all(|sent| {
-            // A call without arguments: one provider says `{}`, another nothing.
+            // For a call without arguments some providers send `{}`, others nothing.
             let is_bare =
                 || transcript_call(sent.index, transcript).is_some_and(|call| call.arguments == "{}");
             sent.appeared && (sent.matched == sent.sent_len || (sent.matched == 0 && is_bare()))
         })
     }
 
-    /// What was told before this answer, from a byte on.
+    /// The text sent before this response, from byte `at` on.
     fn sent_from<'t>(&self, at: usize, transcript: &'t Transcript) -> &'t str {
         transcript.text().get(at..self.sent_len).unwrap_or_default()
     }
@@ -290,18 +310,19 @@ fn transcript_call(index: u32, transcript: &Transcript) -> Option<&TranscriptCal
     transcript.calls().iter().find(|call| call.index == index)
 }
 
-/// Bytes of what was told, without the white space at its end: what goes out as a prefill.
+/// Bytes of the sent text without trailing white space, which is the length of the prefill.
 fn len_without_trailing_space(sent_len: usize, transcript: &Transcript) -> usize {
     transcript.text().get(..sent_len).unwrap_or_default().trim_end().len()
 }
 
+/// Whether `at` equal bytes are too many to be equal by chance.
 fn is_repetition(at: usize, transcript: &Transcript) -> bool {
     transcript.text().get(..at).unwrap_or_default().chars().nth(MIN_REPETITION - 1).is_some()
 }
 
-/// How many bytes two texts have in common at their beginning: whole characters.
-fn equal(one: &str, other: &str) -> usize {
+/// The length of the common prefix of two texts in bytes, cut at a character boundary.
+fn common_prefix(one: &str, other: &str) -> usize {
     let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
-    // Two characters may begin with the same bytes.
+    // Different characters may start with the same bytes.
     (0..=same).rev().find(|&at| one.is_char_boundary(at)).unwrap_or_default()
 }

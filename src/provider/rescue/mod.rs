@@ -1,8 +1,8 @@
-//! Rescue of a stream that broke when the caller had a part of it: what the caller knows, what is asked next, and
-//! how the next answer goes on in the same stream.
+//! Rescue of a stream that broke after the client got a part of it: what was sent, what to request next, and how
+//! the next response continues the same stream.
 //!
-//! Pure. Whether and where another attempt is made is decided elsewhere; [`super::rewriter::Rewriter`] is what the
-//! bytes go through.
+//! Pure. Whether and where another attempt is made is decided elsewhere; [`super::rewriter::Rewriter`] translates
+//! the bytes.
 
 mod aligner;
 pub(super) mod prefill;
@@ -24,7 +24,7 @@ use crate::api::operation::Operation;
 use crate::api::{chat_completions, messages};
 use bytes::Bytes;
 
-/// A reader of answers in the caller's own shape; `None` for shapes that are not read.
+/// A decoder for responses in the client's dialect; `None` for dialects that have none.
 pub fn decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {
     match operation {
         Operation::ChatCompletions => Some(OPENAI_CHAT.decoder(streamed)),
@@ -33,29 +33,29 @@ pub fn decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>>
     }
 }
 
-/// A rewriter that stands where the caller's stream stands, for one that passed unchanged: ids, model, roles and
-/// open blocks go on as they are. `sent`: every byte the caller got, whole events only (half of one cannot be
-/// taken back; who relays must hold it), and no error event.
+/// A rewriter that resumes a stream that was passed through unchanged: ids, model, roles and open blocks continue
+/// as they are. `sent`: every byte the client got, which must be whole events (a partial event cannot be taken
+/// back, so the relay must hold it) and no error event.
 ///
-/// `None` where nothing can go on from there: a shape that is not read, half an event, an answer that is complete
-/// or failed, a block that only its provider could go on with.
-pub fn from_sent_events(operation: Operation, setting: EncodeContext, sent: &[Bytes]) -> Option<Rewriter> {
+/// `None` when the stream cannot be resumed: a dialect without decoder, a partial event, a response that is
+/// complete or failed, an open block that only its provider could continue.
+pub fn from_sent_events(operation: Operation, context: EncodeContext, sent: &[Bytes]) -> Option<Rewriter> {
     if !ends_whole(sent) {
         return None;
     }
-    let id = setting.id.clone();
+    let id = context.id.clone();
     let (replay_encoder, resumed_encoder): (Box<dyn Encoder>, _) = match operation {
         Operation::ChatCompletions => {
-            // Chunks that passed had nothing of ours beside the standard.
-            (chat_completions::encoder(true, EncodeContext { strict: true, ..setting }), None)
+            // The chunks that passed had none of the gateway's extensions.
+            (chat_completions::encoder(true, EncodeContext { strict: true, ..context }), None)
         }
-        Operation::Messages => (Box::new(NullEncoder), Some(messages::resumed_encoder(setting, sent)?)),
+        Operation::Messages => (Box::new(NullEncoder), Some(messages::resumed_encoder(context, sent)?)),
         _ => return None,
     };
     let mut rewriter = Rewriter::chat(decoder(operation, true)?, replay_encoder, &id);
     rewriter.keep_transcript();
     rewriter.hold_errors();
-    // They went out already.
+    // The client already got these bytes; only the state of the decoder and the encoder is wanted.
     let mut discarded = Vec::new();
     for bytes in sent {
         rewriter.push(bytes, &mut discarded);
@@ -71,7 +71,7 @@ pub fn from_sent_events(operation: Operation, setting: EncodeContext, sent: &[By
     Some(rewriter)
 }
 
-/// Whether the bytes end behind a blank line, which ends an event.
+/// Whether the bytes end with a blank line, which terminates an event.
 fn ends_whole(sent: &[Bytes]) -> bool {
     let mut tail: Vec<u8> = sent.iter().rev().flat_map(|bytes| bytes.iter().rev()).take(4).copied().collect();
     tail.reverse();
@@ -79,7 +79,7 @@ fn ends_whole(sent: &[Bytes]) -> bool {
     tail.is_empty() || ends.iter().any(|end| tail.ends_with(end))
 }
 
-/// Writes nothing.
+/// Writes nothing: the events of a replay were sent before.
 #[derive(Debug)]
 struct NullEncoder;
 

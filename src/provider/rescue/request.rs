@@ -1,5 +1,5 @@
-//! The request of a rescue: the caller's own, with what it was told as the beginning of the answer. In the
-//! caller's dialect: a provider's translation carries it on as it does every other request.
+//! The request that resumes a stream: the client's own request with the text sent so far as a prefill. It is in the
+//! client's dialect; the provider's translation treats it like any other request.
 
 use super::Prefill;
 use super::transcript::Transcript;
@@ -9,12 +9,12 @@ use crate::api::operation::Operation;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// The caller's body with the told text as the last message, which the model goes on from. White space at its end
-/// is left out: Anthropic refuses it ("final assistant content cannot end with trailing whitespace").
+/// The client's body with the sent text as the last message, for the model to continue. Trailing white space is
+/// removed: Anthropic rejects it ("final assistant content cannot end with trailing whitespace").
 ///
-/// `None` where that cannot be had: the model takes no prefill, the dialect has no place for it, a tool call is
-/// under way, nothing was said yet, or the caller asked for what does not go with one (thinking, a tool that must
-/// be called, a format, several answers, a prefill of its own). The answer is then asked for anew.
+/// `None` when that is impossible: the model takes no prefill, the dialect has no place for it, a tool call has
+/// started, no text was sent yet, or the request rules it out (reasoning, a required tool call, a response format,
+/// several choices, a prefill of its own). The original request is then sent again.
 pub fn request(
     operation: Operation,
     body: &Body,
@@ -28,7 +28,7 @@ pub fn request(
     let flag = match (prefill, operation) {
         (Prefill::No, _) => return None,
         (Prefill::Plain, Operation::ChatCompletions | Operation::Messages) => String::new(),
-        // Anthropic's messages have no such member: it would not survive the translation.
+        // Anthropic's messages have no such member, so the translation would drop it.
         (Prefill::Flag(name), Operation::ChatCompletions) => format!(r#","{name}":true"#),
         (Prefill::Plain | Prefill::Flag(_), _) => return None,
     };
@@ -49,7 +49,7 @@ struct Role<'a> {
     role: Option<Text<'a>>,
 }
 
-/// Whether nothing in the request keeps a model from going on in its own words.
+/// Whether nothing in the request rules out a prefill.
 fn is_plain(body: &Body) -> bool {
     body.members().all(|(name, json)| match name {
         _ if json == "null" => true,
@@ -58,17 +58,17 @@ fn is_plain(body: &Body) -> bool {
         "thinking" => is_one_of(json, &["disabled"]),
         "tool_choice" => is_one_of(json, &["auto", "none"]),
         "response_format" => is_one_of(json, &["text"]),
-        // OpenRouter's switch, and Anthropic's words for a schema.
+        // OpenRouter's reasoning parameter, and Anthropic's former name for a schema.
         "reasoning" | "output_format" => false,
         "output_config" => Json::members(json)
             .is_some_and(|members| members.iter().all(|(name, value)| name != "format" || value.is_null())),
-        // Alibaba's.
+        // Alibaba's reasoning parameter.
         "enable_thinking" => json == "false",
         _ => true,
     })
 }
 
-/// Whether it is one of these words, or an object of one of these types.
+/// Whether the JSON is one of these strings, or an object with one of them as its `type`.
 fn is_one_of(json: &str, values: &[&str]) -> bool {
     #[derive(Deserialize)]
     struct Kind<'a> {
@@ -78,5 +78,5 @@ fn is_one_of(json: &str, values: &[&str]) -> bool {
     let Some(json) = Json::parse(json) else { return false };
     let kind = json.read::<Kind<'_>>().and_then(|kind| Some(kind.kind?.0.into_owned()));
     let value = kind.or_else(|| json.text().map(Cow::into_owned));
-    value.is_some_and(|word| values.contains(&word.as_str()))
+    value.is_some_and(|value| values.contains(&value.as_str()))
 }

@@ -1,4 +1,4 @@
-//! Streams that broke and were gone on with, as the caller sees them: one whole answer, told once.
+//! Resumed streams as the client sees them: one complete response without repetition.
 
 mod alignment;
 mod requests;

@@ -1,40 +1,40 @@
-//! What a caller has been told of an answer so far: the ground another attempt must stand on. Not what the wire
-//! looked like: that is the writer's.
+//! What the client got of a response so far, which another attempt must continue. Not its wire form: that is the
+//! encoder's.
 
 use crate::api::chat::Event;
 use serde::de::IgnoredAny;
 
-/// The most that is kept to be compared, bytes: of text, and of all arguments together. Longer answers are not
-/// rescued.
+/// The limit of the text, and of all arguments together, that is kept for comparison, in bytes. Longer responses
+/// cannot be resumed.
 const MAX_KEPT: usize = 4 << 20;
-/// More calls in one turn than any model makes.
+/// More tool calls than any model makes in one response.
 const MAX_CALLS: usize = 256;
 
-/// One answer as the caller knows it.
+/// One response as far as the client got it.
 #[derive(Debug, Default)]
 pub struct Transcript {
     text: String,
     has_reasoning: bool,
     calls: Vec<TranscriptCall>,
-    /// Bytes of all arguments.
+    /// Bytes of the arguments of all calls.
     arguments: usize,
     finished: bool,
-    /// Something was told that no second answer could be laid against: another choice, a picture, a refusal, more
-    /// than is kept.
+    /// Something was sent with which a second response cannot be compared: another choice, an image, a refusal, or
+    /// more than is kept.
     incomparable: bool,
 }
 
-/// A tool call the caller knows of, perhaps a part of it.
+/// A tool call of which the client got all or a part.
 #[derive(Debug)]
 pub struct TranscriptCall {
     pub index: u32,
     pub name: String,
-    /// So far, JSON text.
+    /// JSON text, as far as it was sent.
     pub arguments: String,
 }
 
 impl TranscriptCall {
-    /// Whether its arguments are a whole JSON text.
+    /// Whether its arguments are complete JSON.
     pub fn is_complete(&self) -> bool {
         serde_json::from_str::<IgnoredAny>(&self.arguments).is_ok()
     }
@@ -46,32 +46,32 @@ impl Transcript {
         &self.text
     }
 
-    /// Whether thinking was told, readable or not.
+    /// Whether reasoning was sent, readable or not.
     pub fn has_reasoning(&self) -> bool {
         self.has_reasoning
     }
 
-    /// The tool calls, in the order they were told.
+    /// The tool calls, in the order they were sent.
     pub fn calls(&self) -> &[TranscriptCall] {
         &self.calls
     }
 
-    /// Whether the answer said why it stopped: then there is nothing to go on with.
+    /// Whether the finish reason was sent: then there is nothing to resume.
     pub fn finished(&self) -> bool {
         self.finished
     }
 
-    /// Whether nothing was told that a user would see.
+    /// Whether nothing was sent that a user would see.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && !self.has_reasoning && self.calls.is_empty() && !self.incomparable
     }
 
-    /// Whether another answer can go on from here.
+    /// Whether another response can continue this one.
     pub fn can_resume(&self) -> bool {
         !self.finished && !self.incomparable
     }
 
-    /// Takes in an event that is written to the caller.
+    /// Records an event that is written to the client.
     pub(in crate::provider) fn take(&mut self, event: &Event<'_>) {
         match *event {
             Event::Text { choice: 0, text } => match self.text.len() + text.len() <= MAX_KEPT {
@@ -107,7 +107,7 @@ impl Transcript {
             | Event::ToolCall { .. }
             | Event::Arguments { .. }
             | Event::Finish { .. } => self.give_up(),
-            // Beside what is said: nothing is repeated by telling it of another answer.
+            // Not content: sending it again for another response repeats nothing.
             Event::Start(_)
             | Event::Annotation { .. }
             | Event::Logprobs { .. }
@@ -118,7 +118,7 @@ impl Transcript {
         }
     }
 
-    /// There is no going on from here: what was kept is let go.
+    /// Marks the response as not resumable and frees what was kept.
     fn give_up(&mut self) {
         self.incomparable = true;
         self.text = String::new();

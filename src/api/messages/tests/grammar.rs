@@ -1,9 +1,9 @@
-//! Anthropic's event grammar: reads a stream as a strict client would, and puts the message together.
+//! Anthropic's event grammar: reads a stream as a strict client would, and assembles the message.
 
 use crate::api::sse::SseParser;
 use serde_json::{Value, json};
 
-/// The message a stream tells, or the first break of the grammar. Inputs stay texts: `{"partial": ".."}`.
+/// The message of a stream, or the first violation of the grammar. Inputs stay strings: `{"partial": ".."}`.
 pub(crate) fn read(stream: &[u8]) -> Result<Value, String> {
     let mut client = Client::default();
     let mut result = Ok(());
@@ -25,7 +25,7 @@ pub(crate) fn read(stream: &[u8]) -> Result<Value, String> {
 #[derive(Default)]
 struct Client {
     message: Option<Value>,
-    /// Index of the open block.
+    /// The index of the open block.
     open: Option<usize>,
     signed: bool,
     ended: bool,
@@ -52,7 +52,7 @@ impl Client {
             "message_start" => {
                 let message = event["message"].clone();
                 if message["content"] != json!([]) || !message["stop_reason"].is_null() {
-                    return Err(format!("a message that has begun: {message}"));
+                    return Err(format!("a message that is not empty: {message}"));
                 }
                 self.message = Some(message);
                 Ok(())
@@ -93,7 +93,7 @@ impl Client {
             _ => true,
         };
         if !fresh {
-            return Err(format!("a block that has begun: {block}"));
+            return Err(format!("a block that is not empty: {block}"));
         }
         self.content().push(block);
         self.open = Some(index);

@@ -1,4 +1,4 @@
-//! Requests read: each construct of the dialect, and what is refused.
+//! Reads requests: each construct of the dialect, and what is rejected.
 
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Part, ResponseFormat, Role, Source, Tool, ToolChoice};
@@ -14,7 +14,7 @@ fn with<T>(json: Value, look: impl FnOnce(ChatRequest<'_>) -> T) -> T {
     look(read(&body(&json)).unwrap())
 }
 
-/// A message's parts in short.
+/// A short description of each part of a message.
 fn short(parts: &[Part<'_>]) -> Vec<String> {
     let source = |source: &Source<'_>| match source {
         Source::Url { url, media_type } => format!("url {url} {}", media_type.as_deref().unwrap_or("-")),
@@ -196,7 +196,7 @@ fn tools_and_their_choice() {
 }
 
 #[test]
-fn settings_get_their_common_names() {
+fn members_get_their_common_names() {
     let request_json = json!({"model": "m", "messages": [], "max_tokens": 9, "stop_sequences": ["a", "b"], "stream": true,
         "temperature": 0.5, "top_p": 1, "top_k": 3, "metadata": {"user_id": "u", "team": "x"},
         "thinking": {"type": "enabled", "budget_tokens": 1024}, "service_tier": "standard_only",

@@ -1,4 +1,4 @@
-//! Events in, messages out: both writers against each other and against what the events say.
+//! Encodes events into messages: both encoders are compared with each other and with the content of the events.
 
 use super::grammar;
 use crate::api::chat::{EncodeContext, Event, Finish, ProviderError, Start};
@@ -29,7 +29,7 @@ fn encode(events: &[Event<'_>], streamed: bool, strict: bool) -> Vec<u8> {
     out
 }
 
-/// What both writers tell, held against each other. Inputs parsed.
+/// The message from both encoders, which must be the same. Inputs are parsed.
 fn encode_both_ways(events: &[Event<'_>], strict: bool) -> Value {
     let stream = encode(events, true, strict);
     let mut streamed = grammar::read(&stream).unwrap_or_else(|error| panic!("{error}\n{}", text(&stream)));
@@ -170,7 +170,7 @@ fn why_it_stopped() {
         (&response["stop_reason"], &response["content"][0]["text"]),
         (&json!("refusal"), &json!("No."))
     );
-    // Over, and no word why.
+    // Complete, without a finish reason.
     assert_eq!(encode_both_ways(&[text_event("x")], true)["stop_reason"], "end_turn");
     assert_eq!(encode_both_ways(&[call(0, "c"), arguments_event(0, "{}")], true)["stop_reason"], "tool_use");
     let stopped =
@@ -200,7 +200,7 @@ fn interleaved_calls_become_consecutive_blocks() {
         {"type": "tool_use", "id": "c", "name": "look", "input": {}},
     ]);
     assert_eq!(encode_both_ways(&events, true)["content"], wanted);
-    // A call that is complete keeps nothing waiting: the second one is told at once.
+    // A complete call holds nothing back: the second one is written at once.
     let mut encoder = encoder(true, context(true));
     let mut out = Vec::new();
     for event in [call(0, "a"), arguments_event(0, "{}"), call(1, "b"), arguments_event(1, "{\"x\":")] {
@@ -292,7 +292,7 @@ fn a_broken_response_ends_in_an_error() {
     }
 }
 
-/// An event that owns its texts.
+/// An event that owns its strings.
 #[derive(Debug, Clone)]
 enum Any {
     Text(u32, String),
@@ -376,7 +376,7 @@ fn any_event() -> impl Strategy<Value = Any> {
     ]
 }
 
-/// Calls with their arguments in pieces, told in turn as `order` says.
+/// Calls with their arguments in chunks, and the order in which the calls send them.
 fn interleaved() -> impl Strategy<Value = (Vec<(String, Vec<String>)>, Vec<usize>)> {
     let input = prop::collection::btree_map("[a-z{}\\\\\"]{1,4}", "[ -~äé]{0,8}", 0..3);
     let call = (input, prop::collection::vec(0..60usize, 0..4)).prop_map(|(input, mut cuts)| {
@@ -415,12 +415,12 @@ proptest! {
 
     #[test]
     fn calls_are_complete_in_any_order((calls, order) in interleaved()) {
-        let mut left: Vec<_> = calls.iter().map(|(_, pieces)| pieces.iter()).collect();
+        let mut left: Vec<_> = calls.iter().map(|(_, chunks)| chunks.iter()).collect();
         let mut started = 0;
         let mut events = Vec::new();
         let rest = (0..calls.len()).flat_map(|at| std::iter::repeat_n(at, 8));
         for at in order.into_iter().chain(rest).filter(|&at| at < calls.len()) {
-            // Calls begin in order, as every provider tells them.
+            // Calls start in order, as with every provider.
             while started <= at {
                 events.push(call(started as u32, "id"));
                 started += 1;

@@ -1,4 +1,4 @@
-//! Which second answer fits which first one.
+//! Which second responses fit which first ones.
 
 use crate::api::chat::{Decoder, Encoder, Event, EventSink, Finish, ProviderError};
 use crate::provider::rescue::ResumeMode;
@@ -6,7 +6,7 @@ use crate::provider::rewriter::Rewriter;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
-/// Tells what it is made of when it is pushed anything.
+/// A decoder that emits its events on the first push.
 #[derive(Debug)]
 struct Script(Vec<Event<'static>>);
 
@@ -18,7 +18,7 @@ impl Decoder for Script {
     fn finish(&mut self, _sink: EventSink<'_>) {}
 }
 
-/// Writes text and arguments as they are, `!` where the answer ends.
+/// An encoder that writes text and arguments as they are, and `!` at the end of the response.
 #[derive(Debug, Clone, Default)]
 struct Plain(Arc<Mutex<String>>);
 
@@ -65,7 +65,7 @@ fn arguments(index: u32, fragment: &'static str) -> Event<'static> {
 
 const STOP: Event<'static> = Event::Finish { choice: 0, reason: Finish::Stop, native: "stop" };
 
-/// What the caller gets of both, and whether they fit. The second one ends as it should.
+/// What the client gets of both responses: `Ok` when they fit. The second one ends properly.
 fn resumed_text(
     first: &[Event<'static>],
     second: &[Event<'static>],
@@ -103,37 +103,37 @@ fn text_alignment() {
     let long = "The quick brown fox jumps over ";
     type Case = (&'static str, &'static [&'static str], ResumeMode, Result<&'static str, &'static str>);
     let cases: &[Case] = &[
-        // A repetition is left out, whatever its pieces.
+        // A repetition is skipped, however it is chunked.
         ("Hello wor", &["Hello world"], RESTART, Ok("Hello world!")),
         ("Hello wor", &["Hel", "lo ", "w", "or", "ld"], CONTINUE, Ok("Hello world!")),
         ("Hello", &["Hello"], RESTART, Ok("Hello!")),
-        // White space at the end is nothing to insist on.
+        // Trailing white space need not be repeated.
         ("Hello \n", &["Hello"], RESTART, Ok("Hello \n!")),
-        // It ends early, or says something else.
+        // It ends early, or differs.
         ("Hello wor", &["Hello"], RESTART, Err("Hello wor")),
         ("Hello wor", &[], RESTART, Err("Hello wor")),
         ("Hello wor", &["Good day"], RESTART, Err("Hello wor")),
         ("Hello wor", &["Hello wood"], RESTART, Err("Hello wor")),
-        // A continuation.
+        // Continuations.
         ("Hello wor", &["ld"], CONTINUE, Ok("Hello world!")),
         ("Hello wor", &["H", "i"], CONTINUE, Ok("Hello worHi!")),
         ("Hello wor", &["Hel"], CONTINUE, Ok("Hello worHel!")),
         ("Hello wor", &[], CONTINUE, Ok("Hello wor!")),
-        // Its seam.
+        // White space where a continuation starts.
         ("Hello \n", &[" \nworld"], CONTINUE, Ok("Hello \nworld!")),
         ("Hello \n", &[" ", "\n", "world"], CONTINUE, Ok("Hello \nworld!")),
         ("Hello \n", &["world"], CONTINUE, Ok("Hello \nworld!")),
         ("Hello ", &["\nworld"], CONTINUE, Ok("Hello \nworld!")),
         ("Hello", &[" world"], CONTINUE, Ok("Hello world!")),
         ("Hello ", &[" ", " world"], CONTINUE, Ok("Hello  world!")),
-        // Its prefill repeated, which had no white space at the end.
+        // The prefill is repeated, which has no trailing white space.
         ("Hello there, you \n", &["Hello there, you", ", too"], CONTINUE, Ok("Hello there, you \n, too!")),
         ("Hello ", &["Hello", " world"], CONTINUE, Ok("Hello world!")),
-        // Too much alike for a continuation, and not the same.
+        // Too many equal characters for a continuation, but no repetition.
         (long, &["The quick brown cat"], CONTINUE, Err(long)),
         (long, &["The quick brown f"], CONTINUE, Err(long)),
         (long, &["The quick", " dog"], CONTINUE, Ok("The quick brown fox jumps over The quick dog!")),
-        // Characters of several bytes that begin alike.
+        // Multi-byte characters that start with the same byte.
         ("é", &["è"], CONTINUE, Ok("éè!")),
         ("é", &["éa"], RESTART, Ok("éa!")),
         ("", &["Hello"], RESTART, Ok("Hello!")),
@@ -186,12 +186,12 @@ fn calls_are_never_spliced() {
             assert_eq!(output.as_deref().map_err(String::as_str), wanted, "{second:?} {mode:?}");
         }
     }
-    // A call without arguments is one, whether it is said or not.
+    // A call without arguments is the same whether `{}` is sent or nothing.
     let bare = [call(0, "look"), arguments(0, "{}")];
     assert_eq!(resumed_text(&bare, &[call(0, "look")], RESTART).as_deref(), Ok("<look>{}!"));
     assert_eq!(resumed_text(&bare[..1], &bare, RESTART).as_deref(), Ok("<look>{}!"));
     assert_eq!(resumed_text(&bare[..1], &bare[..1], RESTART).as_deref(), Ok("<look>{}!"));
-    // One the caller knows nothing of comes only when all the text has come.
+    // A new call fits only after all of the text.
     let fresh = [text("Loo"), call(0, "look"), arguments(0, "{}")];
     assert_eq!(resumed_text(&[text("Look.")], &fresh, RESTART).as_deref(), Err(&"Look.".to_owned()));
     assert_eq!(resumed_text(&[text("Look.")], &fresh[1..], CONTINUE).as_deref(), Ok("Look.<look>{}!"));
@@ -204,11 +204,11 @@ fn other_events_are_sent_once() {
     let note = || Event::Annotation { choice: 0, json: "{}" };
     let logprobs = || Event::Logprobs { choice: 0, json: "{}" };
     let second = [start(), thought(), text("ab"), logprobs(), note(), text("cd"), logprobs(), note()];
-    // Thinking again is of interest to nobody who has some text, or some thinking.
+    // Reasoning is sent only when neither text nor reasoning was sent before.
     assert_eq!(run_resume(&[start(), text("ab")], &second, RESTART).1, "SLA");
     assert_eq!(run_resume(&[start(), thought()], &second, RESTART).1, "SRLALA");
     assert_eq!(run_resume(&[start()], &second, RESTART).1, "SRLALA");
-    // Positions in a continuation would count from elsewhere.
+    // Positions in a continuation do not count from the start of the whole text.
     let second = [text("ab"), logprobs(), note(), text("cd"), logprobs(), note()];
     assert_eq!(run_resume(&[start(), text("xy")], &second, CONTINUE).1, "SL");
 }
@@ -223,7 +223,7 @@ fn incomparable_responses_are_mismatches() {
     }
     let large = leak(&"x".repeat((4 << 20) + 1));
     assert!(!run_resume(&[text(large)], &[text(large)], RESTART).2);
-    // Nobody asked to remember.
+    // Without a transcript nothing can be aligned.
     let mut rewriter = Rewriter::chat(Box::new(Script(vec![text("a")])), Box::new(Plain::default()), "7");
     rewriter.resume(Box::new(Script(vec![text("a")])), RESTART);
     assert!(rewriter.is_mismatch() && rewriter.transcript().is_none());
@@ -233,7 +233,7 @@ fn incomparable_responses_are_mismatches() {
     assert_eq!(out, b"#");
 }
 
-/// Cuts a text at random characters.
+/// Splits a text into chunks at the given characters.
 fn chunks(whole: &str, cuts: &[prop::sample::Index]) -> Vec<Event<'static>> {
     let chars: Vec<char> = whole.chars().collect();
     let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(chars.len() + 1)).collect();
@@ -244,10 +244,10 @@ fn chunks(whole: &str, cuts: &[prop::sample::Index]) -> Vec<Event<'static>> {
 }
 
 proptest! {
-    /// Begun anew in any pieces, or gone on with from what a prefill can hold: the same text in the end.
+    /// A repetition in any chunks, and a continuation of the prefill, both give the whole text.
     #[test]
-    fn whatever_the_text_the_cut_and_the_pieces(
-        // The first character is found nowhere else: no continuation looks like the beginning.
+    fn any_text_resumes_at_any_cut(
+        // The first character occurs nowhere else, so no continuation looks like the start.
         whole in "§[a-c \n\té漢🙂]{0,40}",
         cut in any::<prop::sample::Index>(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),

@@ -1,4 +1,4 @@
-//! What is asked of the next model, and which models are asked so.
+//! The request that resumes a response, and which models support a prefill.
 
 use crate::api::body::Body;
 use crate::api::chat::Event;

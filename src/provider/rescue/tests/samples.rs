@@ -1,4 +1,4 @@
-//! An answer as each vendor would stream it, and as a caller reads it.
+//! Sample responses as each vendor streams them, and as each kind of client reads them.
 
 use crate::api::chat::response::ContentPart;
 use crate::api::chat::{ChatResponse, Decoder, EncodeContext, Encoder, Event, Finish};
@@ -21,19 +21,19 @@ pub(super) enum Vendor {
 
 pub(super) const VENDORS: [Vendor; 3] = [Vendor::OpenAi, Vendor::Anthropic, Vendor::Gemini];
 
-/// What is told.
+/// The content of a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sample {
     pub thinking: Vec<String>,
     pub text: Vec<String>,
-    /// Name and pieces of the arguments.
+    /// Name and argument fragments of each tool call.
     pub calls: Vec<(String, Vec<String>)>,
 }
 
 impl Sample {
     pub fn new(thinking: &[&str], text: &[&str], calls: &[(&str, &[&str])]) -> Self {
         let own = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-        let calls = calls.iter().map(|(name, pieces)| ((*name).to_owned(), own(pieces))).collect();
+        let calls = calls.iter().map(|(name, fragments)| ((*name).to_owned(), own(fragments))).collect();
         Self { thinking: own(thinking), text: own(text), calls }
     }
 }
@@ -47,7 +47,7 @@ impl Vendor {
         }
     }
 
-    /// The stream, an event each.
+    /// The stream, one string per event.
     pub fn stream(self, sample: &Sample) -> Vec<String> {
         match self {
             Self::OpenAi => openai(sample),
@@ -67,13 +67,13 @@ fn openai(sample: &Sample) -> Vec<String> {
     let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), Value::Null)];
     events.extend(sample.thinking.iter().map(|text| chunk(json!({"reasoning_content": text}), Value::Null)));
     events.extend(sample.text.iter().map(|text| chunk(json!({"content": text}), Value::Null)));
-    for (index, (name, pieces)) in sample.calls.iter().enumerate() {
+    for (index, (name, fragments)) in sample.calls.iter().enumerate() {
         let function = json!({"name": name, "arguments": ""});
         let call =
             json!({"index": index, "id": format!("o{index}"), "type": "function", "function": function});
         events.push(chunk(json!({"tool_calls": [call]}), Value::Null));
-        for piece in pieces {
-            let call = json!({"index": index, "function": {"arguments": piece}});
+        for fragment in fragments {
+            let call = json!({"index": index, "function": {"arguments": fragment}});
             events.push(chunk(json!({"tool_calls": [call]}), Value::Null));
         }
     }
@@ -114,10 +114,10 @@ fn anthropic(sample: &Sample) -> Vec<String> {
         let deltas = sample.text.iter().map(|text| json!({"type": "text_delta", "text": text})).collect();
         block(json!({"type": "text", "text": ""}), deltas);
     }
-    for (at, (name, pieces)) in sample.calls.iter().enumerate() {
-        let delta = |piece: &String| json!({"type": "input_json_delta", "partial_json": piece});
+    for (at, (name, fragments)) in sample.calls.iter().enumerate() {
+        let delta = |fragment: &String| json!({"type": "input_json_delta", "partial_json": fragment});
         let start = json!({"type": "tool_use", "id": format!("a{at}"), "name": name, "input": {}});
-        block(start, pieces.iter().map(delta).collect());
+        block(start, fragments.iter().map(delta).collect());
     }
     let reason = if sample.calls.is_empty() { "end_turn" } else { "tool_use" };
     let delta = json!({"stop_reason": reason, "stop_sequence": null});
@@ -141,15 +141,15 @@ fn gemini(sample: &Sample) -> Vec<String> {
     let thoughts = sample.thinking.iter().map(|text| json!([{"text": text, "thought": true}]));
     events.extend(thoughts.map(|parts| chunk(parts, json!({}))));
     events.extend(sample.text.iter().map(|text| chunk(json!([{"text": text}]), json!({}))));
-    for (name, pieces) in &sample.calls {
-        let args: Value = serde_json::from_str(&pieces.concat()).unwrap_or(json!({}));
+    for (name, fragments) in &sample.calls {
+        let args: Value = serde_json::from_str(&fragments.concat()).unwrap_or(json!({}));
         events.push(chunk(json!([{"functionCall": {"name": name, "args": args}}]), json!({})));
     }
     events.push(chunk(json!([{"text": ""}]), json!({"finishReason": "STOP"})));
     events
 }
 
-/// Who reads.
+/// A client: its dialect, and whether it wants strict compliance.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Client {
     pub operation: Operation,
@@ -183,7 +183,7 @@ impl Client {
         }
     }
 
-    /// Checks that a stream is one whole answer in the dialect's grammar, and that it tells the tale.
+    /// Checks that a stream is one complete response in the dialect's grammar with the content of the sample.
     pub fn check(self, stream: &[u8], sample: &Sample, about: &str) {
         let shown = String::from_utf8_lossy(stream);
         let mut response = ChatResponse::default();
@@ -204,7 +204,7 @@ impl Client {
             ContentPart::ToolCall { name, arguments, .. } => Some((name.clone(), arguments.clone())),
             _ => None,
         });
-        let calls = sample.calls.iter().map(|(name, pieces)| (name.clone(), pieces.concat()));
+        let calls = sample.calls.iter().map(|(name, fragments)| (name.clone(), fragments.concat()));
         assert_eq!(actual.collect::<Vec<_>>(), calls.collect::<Vec<_>>(), "{about}\n{shown}");
         let finish = if sample.calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
         assert_eq!(choice.finish.as_ref().map(|(finish, _)| *finish), Some(finish), "{about}\n{shown}");
@@ -221,7 +221,7 @@ impl Client {
     }
 }
 
-/// One id, one model, one time; one `[DONE]`, at the end.
+/// Checks that all chunks have the same id, model and time, and that `[DONE]` comes once, at the end.
 fn check_chunks(stream: &str, about: &str) {
     assert_eq!(stream.matches("data: [DONE]").count(), 1, "{about}\n{stream}");
     assert!(stream.ends_with("data: [DONE]\n\n"), "{about}\n{stream}");

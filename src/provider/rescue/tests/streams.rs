@@ -1,4 +1,4 @@
-//! Every pair of vendors, every dialect, a cut behind every event.
+//! Resumes for every pair of vendors and every dialect, cut after every event.
 
 use super::samples::{CLIENTS, Client, Sample, VENDORS, Vendor};
 use crate::api::operation::Operation;
@@ -17,7 +17,7 @@ fn samples() -> Vec<Sample> {
     ]
 }
 
-/// What the second answer says, cut otherwise than the first, thinking of something else.
+/// The same response in other chunks than the first.
 fn rechunked(sample: &Sample) -> Sample {
     let whole = sample.text.concat();
     let chunks: Vec<String> =
@@ -25,7 +25,7 @@ fn rechunked(sample: &Sample) -> Sample {
     Sample { thinking: sample.thinking.clone(), text: chunks, calls: sample.calls.clone() }
 }
 
-/// Goes on with a second answer; gives back what the caller gets.
+/// Resumes with a second response; returns what the client gets.
 fn resume(
     rewriter: &mut Rewriter,
     second: Vendor,
@@ -53,7 +53,7 @@ fn resume(
     out
 }
 
-/// The rest of a tale for a model that was given what was told, without white space at its end.
+/// The rest of a response, for a model that got the sent text without trailing white space as a prefill.
 fn rest(sample: &Sample, sent: &str) -> Sample {
     let whole = sample.text.concat();
     let rest = whole.strip_prefix(sent.trim_end()).unwrap();
@@ -120,7 +120,7 @@ fn a_passthrough_stream_resumes_after_any_event() {
                     let about = format!("{client:?} {cut} {second:?} {mode:?} {sample:?}");
                     let Some(mut rewriter) = from_sent_events(client.operation, client.context(), &sent)
                     else {
-                        // Only an answer that told its finish is none to go on with.
+                        // Only a response whose finish reason was sent cannot be resumed.
                         assert!(cut + 2 >= events.len(), "{about}");
                         continue;
                     };
@@ -159,7 +159,7 @@ fn streams_that_cannot_be_resumed_are_rejected() {
     for operation in [Operation::Responses, Operation::Completions, Operation::Embeddings] {
         assert!(from_sent_events(operation, client.context(), &[]).is_none());
     }
-    // Heartbeats are no events, and nothing at all is a beginning.
+    // Heartbeats are not events. A stream of which nothing was sent can be resumed.
     for sent in [vec![], vec![Bytes::from_static(b": keep-alive\n\n")]] {
         assert!(from_sent_events(client.operation, client.context(), &sent).is_some());
     }
@@ -178,9 +178,9 @@ fn a_third_response_resumes_when_the_second_breaks_too() {
         }
         let error = b"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"no\"}}\n\n";
         rewriter.push(error, &mut out);
-        assert_eq!(rewriter.error().map(|fault| fault.status), Some(529));
+        assert_eq!(rewriter.error().map(|error| error.status), Some(529));
         assert!(!rewriter.is_complete());
-        // An error before anything new leaves no trace.
+        // An error before any new text writes nothing.
         let before = out.len();
         rewriter.resume(Vendor::OpenAi.decoder(), ResumeMode::Restart);
         assert!(rewriter.error().is_none());
@@ -188,7 +188,7 @@ fn a_third_response_resumes_when_the_second_breaks_too() {
         rewriter.finish(&mut out);
         assert!(rewriter.error().is_some() && !rewriter.is_complete() && !rewriter.is_mismatch());
         assert_eq!(out.len(), before);
-        // One that tells something new is cut; what it told is known.
+        // A response that breaks after new text: that text is in the transcript.
         rewriter.resume(Vendor::OpenAi.decoder(), ResumeMode::Restart);
         for event in &Vendor::OpenAi.stream(&sample)[..4] {
             rewriter.push(event.as_bytes(), &mut out);
