@@ -7,7 +7,7 @@ use super::Gateway;
 use super::ctx::Ctx;
 use super::failure;
 use crate::error::Error;
-use crate::net::axum_bridge;
+use crate::net::inbound::axum_bridge;
 use axum::Router;
 use http::header::{HeaderName, HeaderValue};
 use pingora_core::Result;

@@ -6,8 +6,8 @@
 use super::ctx::AttemptHandle;
 use super::failure;
 use super::upstream;
-use crate::net::connection::UpstreamConnection;
-use crate::net::connector::Connector;
+use crate::net::outbound::connection::UpstreamConnection;
+use crate::net::outbound::connector::Connector;
 use crate::state::Shared;
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::Bytes;

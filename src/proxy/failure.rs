@@ -7,7 +7,7 @@ use super::header_edit::{self, HeaderCase};
 use super::response;
 use crate::api::error_body;
 use crate::error::{Error, Kind};
-use crate::net::dns::ResolveError;
+use crate::net::outbound::dns::ResolveError;
 use crate::route::target::Target;
 use crate::state::Shared;
 use bytes::Bytes;

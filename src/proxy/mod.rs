@@ -31,7 +31,7 @@ mod upstream;
 pub use control_plane::ControlRoutes;
 pub use listener::DownstreamApp;
 
-use crate::net::connector::Connector;
+use crate::net::outbound::connector::Connector;
 use crate::route::config_cache::ConfigCache;
 use crate::state::Shared;
 use async_trait::async_trait;

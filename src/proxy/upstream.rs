@@ -10,7 +10,7 @@ use super::{authorize, failure};
 use crate::api::operation::BodyKind;
 use crate::config::headers::is_gateway_header;
 use crate::error::Error;
-use crate::net::peer::{PeerOptions, Protocol};
+use crate::net::outbound::peer::{PeerOptions, Protocol};
 use crate::state::Shared;
 use crate::state::auth;
 use crate::state::snapshot::SettingsSnapshot;

@@ -8,7 +8,7 @@ use crate::config::account::Account;
 use crate::config::rescue::StreamRescue;
 use crate::config::time_limits::TimeLimits;
 use crate::error::Error;
-use crate::net::origin::Origin;
+use crate::net::outbound::origin::Origin;
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::{Call, Provider};
 use crate::state::targets::{BreakerPolicy, TargetId, TargetState};

@@ -14,7 +14,7 @@ use crate::config::Checks;
 use crate::config::balance::Sticky;
 use crate::config::headers::GatewayHeaders;
 use crate::config::query::Query;
-use crate::net::custom_host::HostRules;
+use crate::net::outbound::custom_host::HostRules;
 use crate::settings::Settings;
 use crate::state::targets::CircuitStatus;
 use http::HeaderMap;

@@ -7,9 +7,9 @@ mod cached;
 
 use super::metrics::Metrics;
 use crate::error::Error;
-use crate::net::custom_host::HostRules;
-use crate::net::dns::Dns;
-use crate::net::token_http::{FetchError, TokenHttpClient};
+use crate::net::outbound::custom_host::HostRules;
+use crate::net::outbound::dns::Dns;
+use crate::net::outbound::token_http::{FetchError, TokenHttpClient};
 use crate::provider::token_exchange::{Credentials, Step, TokenExchange, TokenResponse};
 use cached::{CachedCredential, Freshness};
 use moka::sync::Cache;

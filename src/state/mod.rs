@@ -15,8 +15,8 @@ pub mod snapshot;
 pub mod sticky_sessions;
 pub mod targets;
 
-use crate::net::dns::Dns;
-use crate::net::peer_limit::PeerLimit;
+use crate::net::outbound::dns::Dns;
+use crate::net::outbound::peer_limit::PeerLimit;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
 use credentials::CredentialCache;

@@ -3,7 +3,7 @@
 //! Replaced as a whole by a reload; never changed in place.
 
 use crate::config::secret::Secret;
-use crate::net::custom_host::HostRules;
+use crate::net::outbound::custom_host::HostRules;
 use crate::settings::Settings;
 use http::HeaderName;
 use ring::digest::{SHA256, digest};

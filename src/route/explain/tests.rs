@@ -5,7 +5,7 @@ use crate::api::body::Body;
 use crate::api::operation::Operation;
 use crate::config::Checks;
 use crate::config::headers::GatewayHeaders;
-use crate::net::custom_host::HostRules;
+use crate::net::outbound::custom_host::HostRules;
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
 use crate::route::tests::{TestEnv, target};

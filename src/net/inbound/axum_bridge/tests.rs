@@ -1,7 +1,7 @@
 //! The bridge over real loopback connections, byte by byte and with a real client.
 
 use super::*;
-use crate::net::h2c_guard::H2cGuard;
+use crate::net::inbound::h2c_guard::H2cGuard;
 use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::response::sse::{Event, Sse};

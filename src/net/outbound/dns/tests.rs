@@ -113,7 +113,11 @@ async fn dns_rebinding_is_prevented() {
     let found = fixture.dns.addresses_at(&origin, &rules, fixture.start).await.unwrap();
     // What was checked is what is dialled: the peer is made of the address, and nothing resolves again.
     let address = found.first().unwrap();
-    let peer = crate::net::peer::peer(&origin, address, &crate::net::peer::PeerOptions::default());
+    let peer = crate::net::outbound::peer::peer(
+        &origin,
+        address,
+        &crate::net::outbound::peer::PeerOptions::default(),
+    );
     assert_eq!(peer._address.to_string(), "93.184.216.34:80");
     assert_eq!(fixture.script.query_count(), 1, "resolved once per attempt");
     // The next attempt sees the new answer, and refuses it.

@@ -1,0 +1,7 @@
+//! Connections that reached us: an axum router on a Pingora session ([`axum_bridge`]), and the check of what a fresh
+//! plain connection speaks ([`h2c_guard`]).
+//!
+//! Not here: what a request means; the doors (`proxy`, `control`) read it.
+
+pub mod axum_bridge;
+pub mod h2c_guard;

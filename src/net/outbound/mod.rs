@@ -1,0 +1,17 @@
+//! Reaching out: what a URL may say ([`origin`]), which hosts a client may name ([`custom_host`], [`ranges`]), which
+//! addresses a name has ([`dns`]), the peer Pingora connects to ([`peer`], [`peer_limit`]), connections and their pools
+//! ([`connector`], [`connection`]), and small requests of the gateway's own to token servers ([`token_http`]).
+//!
+//! Not here: which provider to call and what to send; `route` and `engine` decide that.
+
+pub mod connection;
+pub mod connector;
+pub mod custom_host;
+pub mod dns;
+mod idle_pool;
+pub mod origin;
+pub mod peer;
+pub mod peer_limit;
+pub mod ranges;
+pub mod token_http;
+mod write_coalescing;
