@@ -3,10 +3,10 @@
 //! The house, floor by floor. A room uses only the rooms above its own line here ("imports point
 //! left"); `tests/house.rs` holds us to it.
 //!
-//! - Words, without I/O: [`error`] what can go wrong, [`api`] what callers say, [`config`] the routing
+//! - Words, without I/O: [`error`] what can go wrong, [`api`] the shapes clients speak, [`config`] the routing
 //!   object a request carries, [`settings`] the process's own YAML.
 //! - Knowledge: [`provider`] what each vendor wants, [`net`] how we reach out.
-//! - Memory: [`state`] what the process remembers while it runs.
+//! - Memory: [`auth`] who may call, [`state`] what the process remembers while it runs.
 //! - Judgment: [`route`] who gets the next try.
 //! - Doors: [`control`] the control plane, [`proxy`] the data plane, [`emulator`] the built-in provider.
 //!
@@ -23,6 +23,7 @@ pub mod provider;
 
 pub mod net;
 
+pub mod auth;
 pub mod state;
 
 pub mod route;

@@ -2,7 +2,7 @@
 //!
 //! Wires the rooms together and runs them. Knows no request and decides nothing about one.
 
-#[path = "main/background.rs"]
+#[path = "main/background/mod.rs"]
 mod background;
 #[path = "main/certificate.rs"]
 mod certificate;

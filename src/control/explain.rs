@@ -8,6 +8,7 @@ use super::read_only_env::ReadOnlyEnv;
 use super::{PATHS, SEGMENTS};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
+use crate::auth::{self, ClientIdentity};
 use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::route::attempt::Request;
@@ -15,7 +16,6 @@ use crate::route::compile::Sources;
 use crate::route::explain::{Explanation, Rejection, explain};
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::state::Shared;
-use crate::state::auth::{self, ClientIdentity};
 use crate::state::snapshot::SettingsSnapshot;
 use crate::state::sticky_sessions::StickySessions;
 use crate::state::targets::TargetRegistry;
@@ -113,7 +113,7 @@ impl ExplainContext<'_> {
     /// 400 when it is no question; what is wrong with the request it asks about is in the answer.
     pub fn explain(&self, text: &[u8]) -> Result<ExplainResponse, Error> {
         let parsed = ParsedRequest::read(text)?;
-        let (identity, notes) = match auth::authenticate(&parsed.headers, self.snapshot) {
+        let (identity, notes) = match auth::authenticate(&parsed.headers, &self.snapshot.service_keys) {
             Ok(identity) => (identity, Vec::new()),
             Err(error) => {
                 let note = format!("the data port would answer {}: {}", error.status(), error.message);

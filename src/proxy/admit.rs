@@ -11,6 +11,7 @@ use super::{Gateway, authorize, control_plane, failure, orchestrate, response, u
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
 use crate::api::trace::TraceParent;
+use crate::auth;
 use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
 use crate::route::attempt::{Attempt, PINGORA_RETRY_BUFFER, Request};
@@ -19,7 +20,6 @@ use crate::route::compiled::CompiledConfig;
 use crate::route::plan::{Plan, Reason};
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::route::target::Target;
-use crate::state::auth;
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
@@ -240,7 +240,7 @@ fn classify(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result:
     if gateway.control_routes.owns_path(path) {
         return Ok(Plane::Control);
     }
-    let identity = auth::authenticate(&header.headers, snapshot)?;
+    let identity = auth::authenticate(&header.headers, &snapshot.service_keys)?;
     ctx.record.key = identity.name;
     ctx.bearer_is_service_key = identity.by_bearer;
     let Some(relative) = relative.filter(|relative| !relative.is_empty()) else {

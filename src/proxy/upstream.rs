@@ -12,7 +12,6 @@ use crate::config::headers::is_gateway_header;
 use crate::error::Error;
 use crate::net::outbound::peer::{PeerOptions, Protocol};
 use crate::state::Shared;
-use crate::state::auth;
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::Bytes;
 use http::header;
@@ -282,7 +281,7 @@ fn is_stripped(
         return true;
     }
     let shows_key =
-        || headers.get_all(name).iter().any(|value| auth::service_key_in(value, snapshot).is_some());
+        || headers.get_all(name).iter().any(|value| snapshot.service_keys.name_in(value).is_some());
     STRIPPED.contains(&name.as_str()) && (!forwarded.contains(name) || shows_key())
 }
 

@@ -31,6 +31,7 @@ use crate::config::read::{Cursor, ObjectReader, Problems};
 use crate::config::time_limits::TimeLimits;
 use crate::config::{Checks, Config};
 use crate::error::Problem;
+use http::HeaderName;
 use listen::UsedAddresses;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -112,6 +113,12 @@ impl Settings {
             Some(settings) if found.is_empty() => Ok(settings),
             _ => Err(found),
         }
+    }
+
+    /// The names of the gateway's header `suffix`, one per accepted prefix.
+    pub fn prefixed_headers(&self, suffix: &str) -> Vec<HeaderName> {
+        let names = self.header_prefixes.iter().map(|prefix| format!("{prefix}{suffix}"));
+        names.filter_map(|name| HeaderName::try_from(name).ok()).collect()
     }
 
     fn read(node: &Node, text: &str, problems: &Problems, checks: &Checks<'_>) -> Option<Self> {

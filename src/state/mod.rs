@@ -4,7 +4,6 @@
 //! statics. What outlives the process is not here (`store`).
 
 pub mod access_log;
-pub mod auth;
 pub mod credentials;
 pub mod hedge_budget;
 pub mod label_limit;

@@ -1,0 +1,70 @@
+//! The service keys of one generation of settings, and the headers they may stand in.
+//!
+//! Looked up without telling by the time it takes how much of a key was right. What a key may do is not decided here.
+
+use crate::config::secret::Secret;
+use crate::settings::Settings;
+use http::{HeaderName, HeaderValue};
+use ring::digest::{SHA256, digest};
+use std::collections::HashMap;
+use std::sync::Arc;
+use subtle::ConstantTimeEq;
+
+/// Up to this many keys are cheaper to compare than to digest.
+const MAX_COMPARED_KEYS: usize = 8;
+
+/// All service keys of the settings.
+#[derive(Debug)]
+pub struct ServiceKeys {
+    /// Where a service key may stand, one name per accepted prefix.
+    pub headers: Vec<HeaderName>,
+    /// Names by the digest of the key: looking a key up never compares it with another byte by byte.
+    by_digest: HashMap<[u8; 32], Arc<str>>,
+    /// All keys, when there are few; empty otherwise.
+    compared: Vec<(Secret, Arc<str>)>,
+}
+
+impl ServiceKeys {
+    pub fn new(settings: &Settings) -> Self {
+        let named = || settings.service_keys.iter().map(|key| (key, Arc::<str>::from(key.name.as_str())));
+        let few = settings.service_keys.len() <= MAX_COMPARED_KEYS;
+        Self {
+            headers: settings.prefixed_headers("api-key"),
+            by_digest: named().map(|(key, name)| (key_digest(key.key.expose()), name)).collect(),
+            compared: named().filter(|_| few).map(|(key, name)| (key.key.clone(), name)).collect(),
+        }
+    }
+
+    /// Whether clients must show a service key.
+    pub fn are_required(&self) -> bool {
+        !self.by_digest.is_empty()
+    }
+
+    /// The name of a service key. Few keys are each compared in constant time; many are found by digest, so
+    /// that the time does not grow with them.
+    pub fn name_of(&self, key: &str) -> Option<Arc<str>> {
+        if self.compared.len() == self.by_digest.len() {
+            let matches =
+                |entry: &&(Secret, Arc<str>)| bool::from(entry.0.expose().as_bytes().ct_eq(key.as_bytes()));
+            return self.compared.iter().find(matches).map(|(_, name)| Arc::clone(name));
+        }
+        self.by_digest.get(&key_digest(key)).cloned()
+    }
+
+    /// The name of the service key that is this header's value, or its credential after the word `Bearer`; without
+    /// a scheme the whole value counts, as in `config::headers`.
+    pub fn name_in(&self, value: &HeaderValue) -> Option<Arc<str>> {
+        let value = value.to_str().ok()?.trim();
+        let credential = match value.split_once(' ') {
+            Some((scheme, key)) => scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())?,
+            None => value,
+        };
+        self.name_of(credential)
+    }
+}
+
+fn key_digest(key: &str) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest(&SHA256, key.as_bytes()).as_ref());
+    bytes
+}

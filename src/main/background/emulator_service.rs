@@ -1,0 +1,38 @@
+//! Runs the built-in provider inside this process.
+
+use async_trait::async_trait;
+use pingora_core::server::ShutdownWatch;
+use pingora_core::services::background::BackgroundService;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+use turnpike::emulator::Emulator;
+
+const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The built-in provider inside this process.
+pub struct EmulatorService {
+    pub emulator: Emulator,
+    pub listen: SocketAddr,
+}
+
+#[async_trait]
+impl BackgroundService for EmulatorService {
+    async fn start(&self, _shutdown: ShutdownWatch) {
+        let mut warned = false;
+        loop {
+            match TcpListener::bind(self.listen).await {
+                // It serves to the end of the process: draining requests still need their provider.
+                Ok(listener) => return self.emulator.serve(listener, std::future::pending()).await,
+                Err(error) if !warned => {
+                    log::warn!(target: "turnpike", "the emulator cannot listen on {}: {error}", self.listen)
+                }
+                Err(_) => {}
+            }
+            // After a hand-over the old process has the address until its last request has ended.
+            warned = true;
+            sleep(BIND_RETRY_INTERVAL).await;
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Tasks beside the listeners, one file each: the log writer, reloads, certificate renewal, systemd's notifications,
+//! the emulator.
+//!
+//! Each is a loop around one function of another room; nothing is decided here.
+
+mod access_log_writer;
+mod certificate_reloader;
+mod emulator_service;
+mod readiness_notifier;
+mod settings_reloader;
+
+pub use access_log_writer::AccessLogWriter;
+pub use certificate_reloader::CertificateReloader;
+pub use emulator_service::EmulatorService;
+pub use readiness_notifier::ReadinessNotifier;
+pub use settings_reloader::SettingsReloader;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use pingora_core::server::ShutdownWatch;
+use pingora_core::services::background::BackgroundService;
+
+/// All of them on one thread: each mostly waits.
+pub struct BackgroundTasks(pub Vec<Box<dyn BackgroundService + Send + Sync>>);
+
+#[async_trait]
+impl BackgroundService for BackgroundTasks {
+    async fn start(&self, shutdown: ShutdownWatch) {
+        join_all(self.0.iter().map(|task| task.start(shutdown.clone()))).await;
+    }
+}

@@ -1,0 +1,52 @@
+//! Tells systemd when the listeners accept connections, then keeps its watchdog fed.
+
+use async_trait::async_trait;
+use pingora_core::server::ShutdownWatch;
+use pingora_core::services::background::BackgroundService;
+use sd_notify::NotifyState;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use turnpike::state::Shared;
+
+/// Says when the listeners accept, then keeps systemd's watchdog quiet.
+pub struct ReadinessNotifier {
+    pub shared: Arc<Shared>,
+    pub listeners: Vec<SocketAddr>,
+}
+
+#[async_trait]
+impl BackgroundService for ReadinessNotifier {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        for &address in &self.listeners {
+            while !accepts(address).await {
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
+        self.shared.lifecycle.serve();
+        let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
+        log::info!(target: "turnpike", "serving on {:?}", self.listeners);
+        let every = sd_notify::watchdog_enabled().map(|limit| limit / 3);
+        loop {
+            let watchdog_tick = async {
+                match every {
+                    Some(every) => sleep(every).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = watchdog_tick => {
+                    let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+                }
+                // While draining the watchdog goes on: a drain is no hang.
+                _ = shutdown.changed(), if every.is_none() => return,
+            }
+        }
+    }
+}
+
+async fn accepts(address: SocketAddr) -> bool {
+    matches!(timeout(Duration::from_secs(1), TcpStream::connect(address)).await, Ok(Ok(_)))
+}

@@ -1,0 +1,95 @@
+//! Reloads the settings on SIGHUP and reopens the access log on SIGUSR1.
+//!
+//! Reading and checking the file is `read`'s.
+
+use crate::read;
+use async_trait::async_trait;
+use pingora_core::server::ShutdownWatch;
+use pingora_core::services::background::BackgroundService;
+use sd_notify::NotifyState;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+use turnpike::settings::Settings;
+use turnpike::state::Shared;
+use turnpike::state::snapshot::SettingsSnapshot;
+
+/// Re-reads the settings on SIGHUP and reopens the access log on SIGUSR1.
+pub struct SettingsReloader {
+    pub shared: Arc<Shared>,
+    pub file: PathBuf,
+    /// The settings the process was started with: some of them hold to its end.
+    pub started: Arc<SettingsSnapshot>,
+}
+
+#[async_trait]
+impl BackgroundService for SettingsReloader {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let (Ok(mut sighup), Ok(mut sigusr1)) =
+            (signal(SignalKind::hangup()), signal(SignalKind::user_defined1()))
+        else {
+            log::error!(target: "turnpike", "SIGHUP and SIGUSR1 cannot be heard");
+            return;
+        };
+        loop {
+            tokio::select! {
+                Some(()) = sighup.recv() => self.reload(),
+                Some(()) = sigusr1.recv() => self.reopen(),
+                _ = shutdown.changed() => return,
+            }
+        }
+    }
+}
+
+impl SettingsReloader {
+    /// Puts the file in force as a whole, or leaves everything as it was and says why.
+    fn reload(&self) {
+        if let Ok(now) = NotifyState::monotonic_usec_now() {
+            let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
+        }
+        if let Err(why) = self.install() {
+            self.shared.metrics.settings_refused();
+            log::error!(target: "turnpike", "settings not reloaded, the last good ones stay:\n{why}");
+        }
+        let _ = sd_notify::notify(&[NotifyState::Ready]);
+    }
+
+    /// # Errors
+    /// Why the file is not in force.
+    fn install(&self) -> Result<(), String> {
+        let settings = read::settings(&self.file).map_err(|error| read::report(&self.file, &error))?;
+        let before = self.shared.settings_arc();
+        let output = &settings.access_log;
+        if *output != before.settings.access_log {
+            self.shared.access_log.reopen(output).map_err(|why| format!("access_log: {why}"))?;
+        }
+        let unchangeable_sections = unchangeable(&settings, &self.started.settings);
+        if !unchangeable_sections.is_empty() {
+            log::warn!(target: "turnpike", "settings: changes of {} wait for a restart", unchangeable_sections.join(", "));
+        }
+        log::info!(target: "turnpike", "settings reloaded: {}", settings.hash);
+        self.shared.install(SettingsSnapshot::new(settings, before.generation + 1));
+        Ok(())
+    }
+
+    fn reopen(&self) {
+        match self.shared.access_log.reopen(&self.shared.settings().settings.access_log) {
+            Ok(()) => log::info!(target: "turnpike", "access log opened anew"),
+            Err(error) => {
+                log::error!(target: "turnpike", "access log not opened anew, the old one stays: {error}")
+            }
+        }
+    }
+}
+
+/// The sections that differ and that only a start puts in force.
+fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
+    let sections = [
+        ("server", new.server != started.server),
+        ("listen", new.listen != started.listen),
+        ("emulator", new.emulator != started.emulator),
+        ("tls", new.tls != started.tls),
+        ("log", new.log != started.log),
+    ];
+    sections.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect()
+}
