@@ -1,6 +1,6 @@
 //! The command line: `turnpike [run]`, `turnpike check`, `turnpike explain`, `turnpike emulator`.
 //!
-//! Wires the rooms together and runs them. Knows no request and decides nothing about one.
+//! Wires the rooms together and runs them. It does not handle requests.
 
 #[path = "main/background/mod.rs"]
 mod background;

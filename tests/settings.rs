@@ -210,7 +210,7 @@ async fn settings_that_need_a_restart_are_reported_on_reload() {
     for count in 1..=2 {
         gateway.reload(&format!("{changed}# {count}\n"));
         until("the warning", async || {
-            let lines = gateway.stderr.lines_with("server, log wait for a restart");
+            let lines = gateway.stderr.lines_with("server, log take effect after a restart");
             (lines.len() == count).then_some(())
         })
         .await;
@@ -220,7 +220,7 @@ async fn settings_that_need_a_restart_are_reported_on_reload() {
         (gateway.stderr.lines_with("settings reloaded").len() == 3).then_some(())
     })
     .await;
-    assert_eq!(gateway.stderr.lines_with("wait for a restart").len(), 2);
+    assert_eq!(gateway.stderr.lines_with("take effect after a restart").len(), 2);
 }
 
 #[tokio::test]

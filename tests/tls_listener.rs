@@ -83,7 +83,7 @@ async fn a_renewed_certificate_is_served_without_a_restart_and_a_bad_one_is_not(
 
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
     until("the complaint about the bad pair", async || {
-        let lines = gateway.stderr.lines_with("certificate not renewed");
+        let lines = gateway.stderr.lines_with("certificate not reloaded");
         (!lines.is_empty()).then_some(())
     })
     .await;

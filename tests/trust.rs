@@ -69,7 +69,7 @@ async fn a_provider_is_trusted_by_the_given_authorities_alone() {
     assert_eq!(status(&plain).await, 502, "nobody the built-in authorities know");
     plain.reload(&trusting);
     until("the warning", async || {
-        plain.stderr.lines_with("changes of tls wait for a restart").first().cloned()
+        plain.stderr.lines_with("changes of tls take effect after a restart").first().cloned()
     })
     .await;
 
@@ -101,7 +101,7 @@ async fn a_renewed_certificate_is_served_without_a_restart() {
 
     // Half a renewal changes nothing.
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
-    until("the complaint", async || gateway.stderr.lines_with("certificate not renewed").first().cloned())
+    until("the complaint", async || gateway.stderr.lines_with("certificate not reloaded").first().cloned())
         .await;
     assert_eq!(trusting(&second).get(&url).send().await.unwrap().status(), 200);
 }

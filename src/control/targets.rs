@@ -110,7 +110,7 @@ mod tests {
             hash: 7,
         };
         let policy = BreakerPolicy { threshold: 1, cooldown: Duration::from_secs(30), statuses: None };
-        let target = targets.get_or_insert(&identity, Some(&policy));
+        let target = targets.find_or_insert(&identity, Some(&policy));
         target.first_token(Duration::from_micros(123_456), now);
         target.enter(now).finish(BreakerSignal::Failure, now);
         let permit = target.enter(now);

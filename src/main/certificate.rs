@@ -1,6 +1,6 @@
 //! A listener's certificate, replaced without a restart when its files change.
 //!
-//! Not a certificate manager: it reads two PEM files. A pair that cannot be used leaves the one in use.
+//! Not a certificate manager: it reads two PEM files. An invalid pair leaves the previous one in use.
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use turnpike::settings::TlsFiles;
 
-/// Serves the newest usable pair of a listener's files.
+/// Serves the newest valid pair of a listener's files.
 #[derive(Debug)]
 pub struct Certificate {
     files: TlsFiles,
@@ -40,7 +40,7 @@ impl Certificate {
     ///
     /// # Errors
     /// As [`Certificate::load`]; the pair in use stays.
-    pub fn renew(&self) -> Result<bool, String> {
+    pub fn reload(&self) -> Result<bool, String> {
         let stamp = stamp(&self.files);
         {
             let mut read_at = self.read_at.lock();

@@ -1,6 +1,6 @@
-//! `turnpike explain`: the answer of `POST /v1/explain`, from the settings file and with an empty memory.
+//! `turnpike explain`: the response of `POST /v1/explain`, from the settings file and with empty process state.
 //!
-//! Only reading and printing; the answer is the control room's.
+//! Reads and prints only; `control::explain` makes the response.
 
 use super::{logging, read};
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use turnpike::state::snapshot::SettingsSnapshot;
 use turnpike::state::sticky_sessions::StickySessions;
 use turnpike::state::targets::TargetRegistry;
 
-/// Prints what would become of the request in `request`; exits 1 when it would be refused.
+/// Prints how the gateway would treat the request in the file `request`; exits 1 when it would be refused.
 pub fn run(file: &Path, request: &Path) -> ExitCode {
     let settings = match read::settings(file) {
         Ok(settings) => settings,

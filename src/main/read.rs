@@ -1,4 +1,4 @@
-//! Reads the settings file: the I/O that the settings room does not do, and `turnpike check`.
+//! Reads the settings file (the I/O that `settings` itself does not do), and `turnpike check`.
 
 use super::logging;
 use std::io;
@@ -15,7 +15,7 @@ pub enum SettingsError {
     Problems(Vec<Problem>),
 }
 
-/// Reads and judges the file, references resolved.
+/// Reads and checks the file, with its references resolved.
 ///
 /// # Errors
 /// When it cannot be read, or with every problem in it.
@@ -47,7 +47,7 @@ fn credential(name: &str) -> Result<String, String> {
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// All that is wrong, a line each: `FILE:LINE:COLUMN: path: message`.
+/// All problems, one line each: `FILE:LINE:COLUMN: path: message`.
 pub fn report(file: &Path, error: &SettingsError) -> String {
     match error {
         SettingsError::File(error) => format!("{}: {error}", file.display()),
@@ -58,7 +58,7 @@ pub fn report(file: &Path, error: &SettingsError) -> String {
 }
 
 /// `turnpike check`.
-#[expect(clippy::print_stdout, reason = "the answer of a command")]
+#[expect(clippy::print_stdout, reason = "the output of a command")]
 pub fn check(file: &Path) -> ExitCode {
     match settings(file) {
         Ok(_) => {

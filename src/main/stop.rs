@@ -1,7 +1,7 @@
-//! How the process ends: readiness fails first, then the listeners close, streams drain, the rest is cut.
+//! How the process stops: readiness fails first, then the listeners close, open requests drain, the rest is aborted.
 //!
-//! Pingora sleeps its whole grace period even when nothing is left to wait for, and drops what still runs
-//! without a word. So its sleep is only the outer bound here; the drain ends the process.
+//! Pingora sleeps its whole grace period even when no request is left, and then drops running requests silently.
+//! So its sleep is only the outer bound here; the drain ends the process.
 
 use async_trait::async_trait;
 use pingora_core::server::{ShutdownSignal, ShutdownSignalWatch, ShutdownWatch};
@@ -15,17 +15,17 @@ use turnpike::state::Shared;
 
 /// Between failing readiness and closing the listeners: time for one probe to notice.
 const READINESS_DELAY: Duration = Duration::from_millis(500);
-/// How long nothing may be under way before that counts as the end: a connection just taken has not shown its
-/// request yet, and the last frames of an HTTP/2 answer are written behind its end.
+/// The drain is complete after this long without a request in flight: a connection accepted just now has not sent its
+/// request yet, and the last frames of an HTTP/2 response are written after its end.
 const QUIET_PERIOD: Duration = Duration::from_millis(300);
-/// For error events to reach their callers after the grace period.
+/// Time for error events to reach their clients after the grace period.
 const ERROR_EVENT_TIMEOUT: Duration = Duration::from_secs(1);
-/// For the last access lines; an output that hangs must not hold up the end.
+/// Time for the last access lines; an output that hangs must not delay the exit.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
-/// What Pingora is told to wait beyond our own drain, should that hang.
+/// How much longer than our own drain Pingora waits, in case the drain hangs.
 pub const DRAIN_MARGIN: Duration = Duration::from_secs(5);
 
-/// Turns signals into Pingora's words, failing readiness first.
+/// Maps Unix signals to Pingora's shutdown kinds; readiness fails first.
 pub struct ShutdownSignals(pub Arc<Shared>);
 
 #[async_trait]
@@ -34,7 +34,7 @@ impl ShutdownSignalWatch for ShutdownSignals {
         let (Ok(mut terminate), Ok(mut quit), Ok(mut interrupt)) =
             (signal(SignalKind::terminate()), signal(SignalKind::quit()), signal(SignalKind::interrupt()))
         else {
-            log::error!(target: "turnpike", "signals cannot be heard: this process can only be killed");
+            log::error!(target: "turnpike", "failed to install signal handlers: this process can only be killed");
             return std::future::pending().await;
         };
         loop {
@@ -43,7 +43,7 @@ impl ShutdownSignalWatch for ShutdownSignals {
                 _ = interrupt.recv() => return self.stop_immediately().await,
                 _ = quit.recv() => {
                     if self.has_successor() {
-                        log::info!(target: "turnpike", "handing the listeners over");
+                        log::info!(target: "turnpike", "handing the listeners to the new process");
                         return ShutdownSignal::GracefulUpgrade;
                     }
                 }
@@ -51,7 +51,7 @@ impl ShutdownSignalWatch for ShutdownSignals {
         }
         self.0.lifecycle.drain();
         let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("draining")]);
-        log::info!(target: "turnpike", "stopping: {} requests under way", self.0.lifecycle.in_flight());
+        log::info!(target: "turnpike", "stopping: {} requests in flight", self.0.lifecycle.in_flight());
         match timeout(READINESS_DELAY, interrupt.recv()).await {
             Ok(_) => self.stop_immediately().await,
             Err(_) => ShutdownSignal::GracefulTerminate,
@@ -61,12 +61,12 @@ impl ShutdownSignalWatch for ShutdownSignals {
 
 impl ShutdownSignals {
     async fn stop_immediately(&self) -> ShutdownSignal {
-        log::info!(target: "turnpike", "stopping at once");
+        log::info!(target: "turnpike", "stopping immediately");
         flush_access_log(&self.0).await;
         ShutdownSignal::FastShutdown
     }
 
-    /// Whether a new process waits for our listeners. Pingora would stop in any case, and leave nobody listening.
+    /// Whether a new process waits for our listeners. Without one, Pingora would stop all the same and nothing would listen.
     fn has_successor(&self) -> bool {
         match &self.0.settings().settings.server.upgrade_sock {
             Some(path) if path.exists() => return true,
@@ -75,14 +75,14 @@ impl ShutdownSignals {
                 path.display()
             ),
             None => {
-                log::error!(target: "turnpike", "SIGQUIT ignored: handing over needs server.upgrade_sock")
+                log::error!(target: "turnpike", "SIGQUIT ignored: a hand-over needs server.upgrade_sock")
             }
         }
         false
     }
 }
 
-/// Writes the access lines that wait, for so long.
+/// Writes the queued access lines, for at most [`FINAL_FLUSH_TIMEOUT`].
 async fn flush_access_log(shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     let written = tokio::task::spawn_blocking(move || shared.access_log.flush());
@@ -90,11 +90,13 @@ async fn flush_access_log(shared: &Arc<Shared>) {
         Ok(Ok(Ok(_))) => {}
         Ok(Ok(Err(error))) => log::error!(target: "turnpike", "access lines were lost: {error}"),
         Ok(Err(error)) => log::error!(target: "turnpike", "access lines were lost: {error}"),
-        Err(_) => log::error!(target: "turnpike", "access lines were lost: their output hangs"),
+        Err(_) => {
+            log::error!(target: "turnpike", "access lines were lost: their output does not accept writes")
+        }
     }
 }
 
-/// Waits for the requests under way, cuts what is left after the grace period, ends the process.
+/// Waits for requests in flight, aborts what is left after the grace period, ends the process.
 pub struct Drain {
     pub shared: Arc<Shared>,
     pub grace: Duration,
@@ -104,13 +106,13 @@ pub struct Drain {
 impl BackgroundService for Drain {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let _ = shutdown.wait_for(|down| *down).await;
-        // Said already, unless the listeners were handed over: their new owner is as ready as we were.
+        // A no-op after a signal; after a hand-over readiness is the new process's.
         self.shared.lifecycle.drain();
         match signal(SignalKind::interrupt()) {
             Ok(mut interrupt) => {
                 tokio::select! {
                     () = self.finish() => {}
-                    () = received(&mut interrupt) => log::info!(target: "turnpike", "stopping at once"),
+                    () = received(&mut interrupt) => log::info!(target: "turnpike", "stopping immediately"),
                 }
             }
             Err(_) => self.finish().await,
@@ -126,13 +128,13 @@ impl Drain {
         self.until_quiet(Instant::now() + self.grace).await;
         let left = self.shared.lifecycle.in_flight();
         if left > 0 {
-            log::warn!(target: "turnpike", "the grace period is over: {left} requests are cut");
+            log::warn!(target: "turnpike", "the grace period is over: {left} requests are aborted");
             self.shared.lifecycle.abort();
             self.until_quiet(Instant::now() + ERROR_EVENT_TIMEOUT).await;
         }
     }
 
-    /// Returns when nothing has been under way for [`QUIET`], or at the deadline when something still is.
+    /// Returns when no request has been in flight for [`QUIET_PERIOD`], or at the deadline.
     async fn until_quiet(&self, deadline: Instant) {
         let mut busy = Instant::now();
         loop {

@@ -24,7 +24,7 @@ pub(super) struct RequestEnv {
 impl RequestEnv {
     /// What the process remembers of a target.
     pub fn target_state<'l>(&self, target: &'l Target) -> &'l Arc<TargetState> {
-        target.state.get_or_init(|| self.shared.targets.get_or_insert(&target.id, target.breaker.as_ref()))
+        target.state.get_or_init(|| self.shared.targets.find_or_insert(&target.id, target.breaker.as_ref()))
     }
 
     fn sticky_key(&self, group: &TargetGroup, sticky: &Sticky) -> Option<[u8; 32]> {

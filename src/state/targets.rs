@@ -127,7 +127,7 @@ impl TargetRegistry {
 
     /// The target of this identity, as it is remembered or new. Called once per compiled config, not per
     /// request.
-    pub fn get_or_insert(&self, id: &TargetId, policy: Option<&BreakerPolicy>) -> Arc<TargetState> {
+    pub fn find_or_insert(&self, id: &TargetId, policy: Option<&BreakerPolicy>) -> Arc<TargetState> {
         let mut entries = self.entries.lock();
         if let Entry::Occupied(found) = entries.entry(key(id)) {
             return Arc::clone(found.get());

@@ -13,7 +13,7 @@ use turnpike::state::Shared;
 /// How long an access line may wait in memory.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Writes access lines out.
+/// Flushes the access log every 50 ms.
 pub struct AccessLogWriter(pub Arc<Shared>);
 
 #[async_trait]
@@ -24,14 +24,14 @@ impl BackgroundService for AccessLogWriter {
         let mut failing = false;
         let mut stopping = false;
         loop {
-            // It goes on after the shutdown began: lines of draining requests are still to come.
+            // Continues after the shutdown began: draining requests still write lines.
             tokio::select! {
                 _ = tick.tick() => {}
                 _ = shutdown.changed(), if !stopping => stopping = true,
             }
             let shared = Arc::clone(&self.0);
             let written = tokio::task::spawn_blocking(move || shared.access_log.flush()).await;
-            // Where there was nothing to write, nobody knows whether it would have gone.
+            // With nothing to write it is unknown whether writing works: keep the last state.
             let failed = match written {
                 Ok(Ok(false)) => failing,
                 Ok(Ok(true)) => false,

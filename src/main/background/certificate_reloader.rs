@@ -25,11 +25,11 @@ impl BackgroundService for CertificateReloader {
                 _ = shutdown.changed() => return,
             }
             for certificate in &self.0 {
-                match certificate.renew() {
-                    Ok(true) => log::info!(target: "turnpike", "certificate renewed"),
+                match certificate.reload() {
+                    Ok(true) => log::info!(target: "turnpike", "certificate reloaded"),
                     Ok(false) => {}
                     Err(why) => {
-                        log::error!(target: "turnpike", "certificate not renewed, the old one stays: {why}")
+                        log::error!(target: "turnpike", "certificate not reloaded, the previous one stays in use: {why}")
                     }
                 }
             }

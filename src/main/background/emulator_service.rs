@@ -23,14 +23,14 @@ impl BackgroundService for EmulatorService {
         let mut warned = false;
         loop {
             match TcpListener::bind(self.listen).await {
-                // It serves to the end of the process: draining requests still need their provider.
+                // It serves until the process ends: draining requests still need their provider.
                 Ok(listener) => return self.emulator.serve(listener, std::future::pending()).await,
                 Err(error) if !warned => {
                     log::warn!(target: "turnpike", "the emulator cannot listen on {}: {error}", self.listen)
                 }
                 Err(_) => {}
             }
-            // After a hand-over the old process has the address until its last request has ended.
+            // After a hand-over the old process holds the address until its last request has ended.
             warned = true;
             sleep(BIND_RETRY_INTERVAL).await;
         }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use turnpike::state::Shared;
 
-/// Says when the listeners accept, then keeps systemd's watchdog quiet.
+/// Reports readiness once all listeners accept, then feeds the watchdog.
 pub struct ReadinessNotifier {
     pub shared: Arc<Shared>,
     pub listeners: Vec<SocketAddr>,
@@ -40,7 +40,7 @@ impl BackgroundService for ReadinessNotifier {
                 () = watchdog_tick => {
                     let _ = sd_notify::notify(&[NotifyState::Watchdog]);
                 }
-                // While draining the watchdog goes on: a drain is no hang.
+                // The watchdog is fed while draining too: a drain is not a hang.
                 _ = shutdown.changed(), if every.is_none() => return,
             }
         }

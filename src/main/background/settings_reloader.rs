@@ -18,7 +18,7 @@ use turnpike::state::snapshot::SettingsSnapshot;
 pub struct SettingsReloader {
     pub shared: Arc<Shared>,
     pub file: PathBuf,
-    /// The settings the process was started with: some of them hold to its end.
+    /// The settings the process was started with: some of them cannot change while it runs.
     pub started: Arc<SettingsSnapshot>,
 }
 
@@ -28,7 +28,7 @@ impl BackgroundService for SettingsReloader {
         let (Ok(mut sighup), Ok(mut sigusr1)) =
             (signal(SignalKind::hangup()), signal(SignalKind::user_defined1()))
         else {
-            log::error!(target: "turnpike", "SIGHUP and SIGUSR1 cannot be heard");
+            log::error!(target: "turnpike", "failed to install the handlers of SIGHUP and SIGUSR1: settings are not reloaded and the access log is not reopened");
             return;
         };
         loop {
@@ -42,14 +42,14 @@ impl BackgroundService for SettingsReloader {
 }
 
 impl SettingsReloader {
-    /// Puts the file in force as a whole, or leaves everything as it was and says why.
+    /// Puts the file in force as a whole, or keeps the previous settings and logs why.
     fn reload(&self) {
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
         }
         if let Err(why) = self.install() {
             self.shared.metrics.settings_refused();
-            log::error!(target: "turnpike", "settings not reloaded, the last good ones stay:\n{why}");
+            log::error!(target: "turnpike", "settings not reloaded, the previous settings stay in force:\n{why}");
         }
         let _ = sd_notify::notify(&[NotifyState::Ready]);
     }
@@ -65,7 +65,7 @@ impl SettingsReloader {
         }
         let unchangeable_sections = unchangeable(&settings, &self.started.settings);
         if !unchangeable_sections.is_empty() {
-            log::warn!(target: "turnpike", "settings: changes of {} wait for a restart", unchangeable_sections.join(", "));
+            log::warn!(target: "turnpike", "settings: changes of {} take effect after a restart", unchangeable_sections.join(", "));
         }
         log::info!(target: "turnpike", "settings reloaded: {}", settings.hash);
         self.shared.install(SettingsSnapshot::new(settings, before.generation + 1));
@@ -74,15 +74,15 @@ impl SettingsReloader {
 
     fn reopen(&self) {
         match self.shared.access_log.reopen(&self.shared.settings().settings.access_log) {
-            Ok(()) => log::info!(target: "turnpike", "access log opened anew"),
+            Ok(()) => log::info!(target: "turnpike", "access log reopened"),
             Err(error) => {
-                log::error!(target: "turnpike", "access log not opened anew, the old one stays: {error}")
+                log::error!(target: "turnpike", "access log not reopened, the previous file stays in use: {error}")
             }
         }
     }
 }
 
-/// The sections that differ and that only a start puts in force.
+/// The sections that differ and take effect only at a start.
 fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
     let sections = [
         ("server", new.server != started.server),

@@ -100,8 +100,8 @@ mod tests {
         assert!(!page(now).contains("turnpike_target_open"));
         let policy = BreakerPolicy { threshold: 1, cooldown: Duration::from_secs(30), statuses: None };
         // The older one of the same name is fine, the younger is not.
-        let held = [0, 1].map(|hash| targets.get_or_insert(&identity("saved", hash), Some(&policy)));
-        let plain = targets.get_or_insert(&identity("plain", 0), None);
+        let held = [0, 1].map(|hash| targets.find_or_insert(&identity("saved", hash), Some(&policy)));
+        let plain = targets.find_or_insert(&identity("plain", 0), None);
         held[1].enter(now).finish(BreakerSignal::Failure, now);
         let open = |value| {
             format!(r#"turnpike_target_open{{config="saved",provider="openai",target="config"}} {value}"#)
@@ -125,12 +125,12 @@ mod tests {
         let (targets, now) = (TargetRegistry::default(), Instant::now());
         let policy = BreakerPolicy { threshold: 1, cooldown: Duration::from_secs(30), statuses: None };
         let find = |config: &str| {
-            let target = targets.get_or_insert(&identity(config, 0), Some(&policy));
+            let target = targets.find_or_insert(&identity(config, 0), Some(&policy));
             target.enter(now).finish(BreakerSignal::Failure, now);
             target
         };
         let held: Vec<_> = (0..2_000).map(|number| find(&format!("inline-{number:08x}"))).collect();
-        let saved = targets.get_or_insert(&identity("saved", 0), Some(&policy));
+        let saved = targets.find_or_insert(&identity("saved", 0), Some(&policy));
         let page = String::from_utf8(metrics.render(&targets.list(now))).unwrap();
         assert_eq!(page.matches("\nturnpike_target_open{").count(), super::MAX_BREAKERS);
         assert!(page.contains(r#"turnpike_target_open{config="saved""#));

@@ -43,14 +43,14 @@ fn which_statuses_are_failures() {
 #[test]
 fn the_same_identity_is_the_same_target() {
     let targets = TargetRegistry::default();
-    let first = targets.get_or_insert(&identity("c", "config", 1), Some(&policy(1)));
+    let first = targets.find_or_insert(&identity("c", "config", 1), Some(&policy(1)));
     for (config, index, hash, same) in [
         ("c", "config", 1, true),
         ("c", "config", 2, false),
         ("c", "config.targets[0]", 1, false),
         ("d", "config", 1, false),
     ] {
-        let found = targets.get_or_insert(&identity(config, index, hash), Some(&policy(1)));
+        let found = targets.find_or_insert(&identity(config, index, hash), Some(&policy(1)));
         assert_eq!(Arc::ptr_eq(&first, &found), same, "{config} {index} {hash}");
     }
 }
@@ -59,7 +59,7 @@ fn the_same_identity_is_the_same_target() {
 fn permits_in_flight_are_counted_with_and_without_a_breaker() {
     let (targets, now) = (TargetRegistry::default(), Instant::now());
     for policy in [None, Some(&policy(1))] {
-        let target = targets.get_or_insert(&identity("c", "config", policy.map_or(0, |_| 1)), policy);
+        let target = targets.find_or_insert(&identity("c", "config", policy.map_or(0, |_| 1)), policy);
         let (one, two, three) = (target.enter(now), target.enter(now), target.enter(now));
         assert_eq!(target.in_flight(), 3);
         one.finish(BreakerSignal::Success, now);
@@ -75,9 +75,9 @@ fn targets_are_listed_and_reset() {
     let counter = IntCounterVec::new(Opts::new("turns", "turns"), &["provider", "to"]).unwrap();
     let targets = TargetRegistry::with_counter(counter.clone());
     let held: Vec<_> = [("b", "config.targets[0]"), ("a", "config.targets[1]"), ("a", "config.targets[0]")]
-        .map(|(config, index)| targets.get_or_insert(&identity(config, index, 0), Some(&policy(2))))
+        .map(|(config, index)| targets.find_or_insert(&identity(config, index, 0), Some(&policy(2))))
         .into();
-    let plain = targets.get_or_insert(&identity("c", "config", 0), None);
+    let plain = targets.find_or_insert(&identity("c", "config", 0), None);
     plain.first_token(Duration::from_millis(250), now);
     for target in held.iter().chain([&plain]) {
         target.enter(now).finish(BreakerSignal::Failure, now);
@@ -124,12 +124,12 @@ fn targets_are_listed_and_reset() {
 #[test]
 fn unreferenced_targets_are_forgotten_after_an_hour() {
     let (targets, now) = (TargetRegistry::default(), Instant::now());
-    let held = targets.get_or_insert(&identity("held", "config", 0), None);
+    let held = targets.find_or_insert(&identity("held", "config", 0), None);
     targets
-        .get_or_insert(&identity("used", "config", 0), None)
+        .find_or_insert(&identity("used", "config", 0), None)
         .enter(now)
         .finish(BreakerSignal::Success, now);
-    targets.get_or_insert(&identity("unused", "config", 0), None);
+    targets.find_or_insert(&identity("unused", "config", 0), None);
     let listed = |at| -> Vec<_> { targets.list(at).into_iter().map(|view| view.id.config).collect() };
     assert_eq!(listed(now), ["held", "used"]);
     assert_eq!(listed(now + Duration::from_secs(3600)), ["held", "used"]);
@@ -140,13 +140,13 @@ fn unreferenced_targets_are_forgotten_after_an_hour() {
 #[test]
 fn the_registry_is_bounded_and_evicts_idle_targets_first() {
     let (targets, now) = (TargetRegistry::default(), Instant::now());
-    let saved = |name: &str| targets.get_or_insert(&identity(name, "config", 0), Some(&policy(1)));
+    let saved = |name: &str| targets.find_or_insert(&identity(name, "config", 0), Some(&policy(1)));
     let busy = saved("busy").enter(now);
     saved("open").enter(now).finish(BreakerSignal::Failure, now);
     saved("saved").enter(now).finish(BreakerSignal::Success, now);
     let mut held = Vec::new();
     for number in 0..3 * MAX_TARGETS as u64 {
-        let target = targets.get_or_insert(&identity("inline-0badcafe", "config", number), None);
+        let target = targets.find_or_insert(&identity("inline-0badcafe", "config", number), None);
         target.enter(now).finish(BreakerSignal::Success, now);
         if number % 100 == 0 {
             held.push(target);

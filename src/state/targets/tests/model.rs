@@ -135,7 +135,7 @@ proptest! {
     #[test]
     fn the_breaker_agrees_with_the_model(threshold in 1..5_u32, moves in moves()) {
         let targets = TargetRegistry::default();
-        let target = targets.get_or_insert(&identity("c", "config", 0), Some(&policy(threshold)));
+        let target = targets.find_or_insert(&identity("c", "config", 0), Some(&policy(threshold)));
         let mut model = Model { threshold: threshold as usize, ..Model::default() };
         let (start, mut now, mut next_number) = (Instant::now(), 0, 0);
         let mut in_flight: Vec<(usize, Permit)> = Vec::new();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// `N` the newest; `~` the oldest is dropped. `=c`, `=h`, `=o`: closed, half-open, open is what now stands.
 fn run(scenario: &str) {
     assert_eq!(COOLDOWN, Duration::from_secs(30));
-    let target = TargetRegistry::default().get_or_insert(&identity("c", "config", 0), Some(&policy(3)));
+    let target = TargetRegistry::default().find_or_insert(&identity("c", "config", 0), Some(&policy(3)));
     let mut now = Instant::now();
     let mut permits: VecDeque<Permit> = VecDeque::new();
     for (at, step) in scenario.split_whitespace().enumerate() {
