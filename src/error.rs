@@ -139,6 +139,16 @@ impl Error {
         Self { param: Some(param.into()), problems, ..Self::new(Kind::InvalidConfig, message) }
     }
 
+    /// 400: the body of a control request does not pass; carries every problem with its path.
+    pub fn invalid_body(problems: Vec<Problem>) -> Self {
+        let listed: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        let count = problems.len();
+        let noun = if count == 1 { "problem" } else { "problems" };
+        let message = format!("Invalid request body ({count} {noun}): {}", listed.join("; "));
+        let param = problems.first().map(|problem| problem.path.clone());
+        Self { param, problems, ..Self::new(Kind::InvalidRequest, message) }
+    }
+
     /// 401: no service key, or one we do not know.
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(Kind::Unauthorized, message)

@@ -3,9 +3,8 @@
 //! Reads the question as the data port would read the request; what it comes to is `route::explain`'s to say.
 //! Nobody is called, and nothing is remembered.
 
-use super::error::error_response;
 use super::read_only_env::ReadOnlyEnv;
-use super::{PATHS, SEGMENTS};
+use super::routes::control_paths;
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
 use crate::auth::{self, ClientIdentity};
@@ -21,7 +20,6 @@ use crate::state::sticky_sessions::StickySessions;
 use crate::state::targets::TargetRegistry;
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::{Deserialize, Serialize};
@@ -74,19 +72,15 @@ impl ExplainResponse {
 /// `POST /v1/explain`.
 pub(super) async fn route(
     State(shared): State<Arc<Shared>>,
-    headers: HeaderMap,
     body: axum::body::Bytes,
-) -> Response {
+) -> Result<Json<ExplainResponse>, Error> {
     let context = ExplainContext {
         snapshot: &shared.settings_arc(),
         targets: &shared.targets,
         sticky: &shared.sticky_sessions,
         now: Instant::now(),
     };
-    match context.explain(&body) {
-        Ok(response) => Json(response).into_response(),
-        Err(error) => error_response(&error, &headers),
-    }
+    context.explain(&body).map(Json)
 }
 
 /// What an explanation may look at.
@@ -246,8 +240,9 @@ impl Destination {
 
     /// Whether the data port would take it to a provider.
     fn check(&self, method: &Method, path: &str) -> Result<(), Error> {
-        let segment = path.strip_prefix("/v1/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
-        if PATHS.contains(&path) || SEGMENTS.contains(&segment) {
+        let handed_over = control_paths();
+        let relative = path.strip_prefix("/v1/").unwrap_or_default();
+        if handed_over.owns_path(path) || handed_over.owns_relative(relative) {
             let message = format!("{path} is answered by the control plane; no provider is asked.");
             return Err(Error::not_found(message));
         }

@@ -1,24 +1,21 @@
-//! `GET /v1/targets` and `POST /v1/targets/reset`: what the process remembers of targets, and how to make it
-//! forget a breaker's failures.
+//! `GET /v1/targets` and `POST /v1/targets/reset`: what the process remembers of targets, and how to reset a circuit
+//! breaker.
 //!
-//! On the control port only: see [`super::SEGMENTS`].
+//! On the control port only: see `routes`.
 
-use super::error::error_response;
-use crate::error::Error;
+use super::json::{self, Json};
+use crate::config::read::Cursor;
 use crate::state::Shared;
 use crate::state::targets::TargetView;
-use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::HeaderMap;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A target in the answer; `docs/control.md` says what the fields are.
+/// A target in the response; `docs/control.md` says what the fields are.
 #[derive(Serialize)]
 struct TargetJson<'a> {
     config: &'a str,
@@ -34,10 +31,9 @@ struct TargetJson<'a> {
     latency_ms: Option<f64>,
 }
 
-/// Which breakers to reset; what is not said is any.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Which {
+/// Which breakers to reset; an absent field matches any.
+#[derive(Debug)]
+pub(super) struct ResetFilter {
     config: Option<String>,
     index: Option<String>,
 }
@@ -47,27 +43,25 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Response {
     let (now, clock) = (Instant::now(), Timestamp::now());
     let view = shared.targets.list(now);
     let targets: Vec<TargetJson<'_>> = view.iter().map(|view| target_json(view, now, clock)).collect();
-    Json(json!({ "targets": targets })).into_response()
+    axum::Json(json!({ "targets": targets })).into_response()
 }
 
 /// `POST /v1/targets/reset`.
-pub(super) async fn reset(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
-    let filter = match body.trim_ascii() {
-        b"" => Ok(Which::default()),
-        text => serde_json::from_slice::<Which>(text),
-    };
-    match filter {
-        Ok(Which { config, index }) => {
-            let reset = shared.targets.reset(config.as_deref(), index.as_deref());
-            log::info!(target: "turnpike", "{reset} circuit breakers were reset on the control port");
-            Json(json!({ "reset": reset })).into_response()
-        }
-        Err(why) => {
-            let error = Error::bad_request(format!(
-                "The body must be a JSON object with `config` and `index`, both texts, both optional: {why}"
-            ));
-            error_response(&error, &headers)
-        }
+pub(super) async fn reset(
+    State(shared): State<Arc<Shared>>,
+    Json(filter): Json<ResetFilter>,
+) -> axum::Json<serde_json::Value> {
+    let reset = shared.targets.reset(filter.config.as_deref(), filter.index.as_deref());
+    log::info!(target: "turnpike", "{reset} circuit breakers were reset on the control port");
+    axum::Json(json!({ "reset": reset }))
+}
+
+impl json::Body for ResetFilter {
+    fn read(at: &Cursor<'_>) -> Option<Self> {
+        let mut fields = at.fields()?;
+        let filter = Self { config: fields.text(&["config"]), index: fields.text(&["index"]) };
+        fields.reject_unknown(&["config", "index"]);
+        Some(filter)
     }
 }
 
@@ -88,7 +82,7 @@ fn target_json(view: &TargetView, now: Instant, clock: Timestamp) -> TargetJson<
     }
 }
 
-/// In units of `1 / of` seconds, three digits after the point.
+/// A time in units of `1 / units_per_second` seconds, rounded to three decimals.
 fn rounded(time: Duration, units_per_second: f64) -> f64 {
     (time.as_secs_f64() * units_per_second * 1000.0).round() / 1000.0
 }

@@ -72,7 +72,7 @@ fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<
 
     let mut certificates = Vec::new();
     let router = control::router(Arc::clone(&shared));
-    let control_routes = ControlRoutes::new(router.clone(), control::SEGMENTS, control::PATHS);
+    let control_routes = ControlRoutes::new(router.clone(), control::control_paths());
     // One service (and so one pool of upstream connections) for all listeners that speak alike.
     for h2 in [true, false] {
         let same_protocol: Vec<&Listener> = listen.data.iter().filter(|listener| listener.h2 == h2).collect();

@@ -237,7 +237,7 @@ fn classify(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result:
     if let Some(relative) = relative {
         ctx.operation = Operation::find(&header.method, relative);
     }
-    if gateway.control_routes.owns_path(path) {
+    if gateway.control_routes.paths.owns_path(path) {
         return Ok(Plane::Control);
     }
     let identity = auth::authenticate(&header.headers, &snapshot.service_keys)?;
@@ -248,7 +248,7 @@ fn classify(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result:
             "There is nothing at {path}. The API is below /v1, for example /v1/chat/completions."
         )));
     };
-    if relative_path.is_some_and(|rest| gateway.control_routes.owns(rest)) {
+    if relative_path.is_some_and(|rest| gateway.control_routes.paths.owns_relative(rest)) {
         return Ok(Plane::Control);
     }
     if !matches!(header.method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {

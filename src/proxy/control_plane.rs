@@ -8,35 +8,23 @@ use super::ctx::Ctx;
 use super::failure;
 use crate::error::Error;
 use crate::net::inbound::axum_bridge;
+use crate::net::inbound::control_paths::ControlPaths;
 use axum::Router;
 use http::header::{HeaderName, HeaderValue};
 use pingora_core::Result;
 use pingora_proxy::Session;
+use std::sync::Arc;
 
 /// The control plane as the data plane sees it.
 #[derive(Clone)]
 pub struct ControlRoutes {
     router: Router,
-    /// First segments below `/v1` that are control routes.
-    segments: &'static [&'static str],
-    /// Whole paths outside `/v1`.
-    paths: &'static [&'static str],
+    pub(super) paths: Arc<ControlPaths>,
 }
 
 impl ControlRoutes {
-    pub fn new(router: Router, segments: &'static [&'static str], paths: &'static [&'static str]) -> Self {
-        Self { router, segments, paths }
-    }
-
-    /// Whether a path outside the version segment belongs to the control plane.
-    pub fn owns_path(&self, path: &str) -> bool {
-        self.paths.contains(&path)
-    }
-
-    /// Whether a path below `/v1/` belongs to the control plane.
-    pub fn owns(&self, below: &str) -> bool {
-        let first = below.split('/').next().unwrap_or_default();
-        self.segments.contains(&first)
+    pub fn new(router: Router, paths: ControlPaths) -> Self {
+        Self { router, paths: Arc::new(paths) }
     }
 }
 

@@ -1,0 +1,118 @@
+//! Every control route as one row of a table: method, path, who may call it, whether the data port serves it too.
+//!
+//! The axum router and the list of paths that the data port hands over are both made from this table.
+
+use super::{error, explain, health, metrics, not_implemented, targets};
+use crate::net::inbound::control_paths::ControlPaths;
+use crate::state::Shared;
+use axum::Router;
+use axum::routing::{MethodRouter, any, get, post};
+use std::sync::Arc;
+
+/// One route. Adding one is a handler and a row.
+struct Route {
+    path: &'static str,
+    scope: Scope,
+    /// Whether a request for it that arrives at the data port is handed over, so that one base URL serves everything
+    /// (spec "Endpoints"; reference 1.2 for `health`). Not `targets` and `explain`: neither spec nor reference has
+    /// them, so on the data port they are some provider's paths.
+    on_data_port: bool,
+    handler: fn() -> MethodRouter<Arc<Shared>>,
+}
+
+/// Who may call a route. Authentication belongs into [`Scope::guard`]; until the control plane has keys of its own, the
+/// address it listens on is its only protection, and both scopes are open there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Load balancers and anyone else: shows no settings and no traffic.
+    Public,
+    /// Operators: shows or changes what the process does.
+    Operator,
+}
+
+const fn row(
+    path: &'static str,
+    scope: Scope,
+    on_data_port: bool,
+    handler: fn() -> MethodRouter<Arc<Shared>>,
+) -> Route {
+    Route { path, scope, on_data_port, handler }
+}
+
+const ROUTES: [Route; 7] = [
+    row("/livez", Scope::Public, true, || get(health::livez)),
+    row("/readyz", Scope::Public, true, || get(health::readyz)),
+    row("/metrics", Scope::Operator, false, || get(metrics::show)),
+    row("/v1/health", Scope::Public, true, || get(health::health)),
+    row("/v1/targets", Scope::Operator, false, || get(targets::list)),
+    row("/v1/targets/reset", Scope::Operator, false, || post(targets::reset)),
+    row("/v1/explain", Scope::Operator, false, || post(explain::route)),
+];
+
+/// First segments below `/v1` that the specification gives to the control plane and this version does not have: they are
+/// answered 501 on both ports and never reach a provider.
+const UNBUILT: [&str; 7] =
+    ["prompts", "policies", "analytics", "logs", "workspaces", "mcp-servers", "feedback"];
+
+/// The paths that belong to the control plane when they arrive at the data port.
+pub fn control_paths() -> ControlPaths {
+    let on_data_port = || ROUTES.iter().filter(|route| route.on_data_port).map(|route| route.path);
+    let segments = on_data_port().filter_map(first_segment).chain(UNBUILT).collect();
+    ControlPaths { segments, paths: on_data_port().filter(|path| first_segment(path).is_none()).collect() }
+}
+
+impl Scope {
+    fn guard(self, handler: MethodRouter<Arc<Shared>>) -> MethodRouter<Arc<Shared>> {
+        match self {
+            Self::Public | Self::Operator => handler,
+        }
+    }
+}
+
+/// All control routes.
+pub fn router(shared: Arc<Shared>) -> Router {
+    let mut router = Router::new();
+    for route in &ROUTES {
+        router = router.route(route.path, route.scope.guard((route.handler)()));
+    }
+    router
+        .method_not_allowed_fallback(error::wrong_method)
+        .fallback(any(not_implemented::respond))
+        .with_state(shared)
+}
+
+/// Whether the specification gives this path to the control plane and it is not built.
+pub(super) fn is_unbuilt(path: &str) -> bool {
+    first_segment(path).is_some_and(|first| UNBUILT.contains(&first))
+}
+
+/// The first segment below `/v1`.
+fn first_segment(path: &str) -> Option<&str> {
+    path.strip_prefix("/v1/").and_then(|relative| relative.split('/').next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_port_hands_over_what_the_table_says() {
+        let handed_over = control_paths();
+        for path in ["/livez", "/readyz"] {
+            assert!(handed_over.owns_path(path), "{path}");
+        }
+        for relative in ["health", "prompts", "prompts/p/render", "mcp-servers", "feedback"] {
+            assert!(handed_over.owns_relative(relative), "{relative}");
+        }
+        for relative in ["targets", "explain", "chat/completions", "healthy", ""] {
+            assert!(!handed_over.owns_relative(relative), "{relative}");
+        }
+        assert!(!handed_over.owns_path("/metrics") && !handed_over.owns_path("/v1/health"));
+    }
+
+    #[test]
+    fn an_operators_route_stays_on_the_control_port() {
+        let exposed = ROUTES.iter().find(|route| route.scope == Scope::Operator && route.on_data_port);
+        assert!(exposed.is_none(), "{:?}", exposed.map(|route| route.path));
+    }
+}
