@@ -29,8 +29,8 @@ struct Usage {
 impl ResponsePatch for PromptTokens {
     fn patch(&self, data: &[u8], _streamed: bool) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(data).ok()?;
-        let answer: ResponseIn<'_> = serde_json::from_str(text).ok()?;
-        let usage = answer.usage?;
+        let response: ResponseIn<'_> = serde_json::from_str(text).ok()?;
+        let usage = response.usage?;
         let tokens = usage.read::<Usage>().filter(|tokens| tokens.prompt_tokens.is_none())?;
         let usage = usage.source()?;
         // The position right after the opening brace of the `usage` object.

@@ -221,10 +221,10 @@ fn apply_patch(patch: Option<&dyn ResponsePatch>, response: &[u8], streamed: boo
         return patch(response);
     }
     let mut out = Vec::new();
-    let mut splitter = SseParser::default();
+    let mut parser = SseParser::default();
     let mut on = |event: crate::api::sse::Event<'_>| write_event(&mut out, event.name, &patch(event.data));
-    splitter.push(response, &mut on).unwrap();
-    splitter.finish(&mut on);
+    parser.push(response, &mut on).unwrap();
+    parser.finish(&mut on);
     out
 }
 

@@ -59,15 +59,15 @@ impl Patcher {
 
     fn event(&self, event: &[u8], out: &mut Vec<u8>) {
         let mut patched = None;
-        let mut splitter = SseParser::default();
+        let mut parser = SseParser::default();
         let mut apply = |event: crate::api::sse::Event<'_>| {
             if let Some(data) = self.patch.patch(event.data, true) {
                 patched = Some((event.name.map(str::to_owned), data));
             }
         };
         // Cannot fail: the event is below the limit.
-        let _ = splitter.push(event, &mut apply);
-        splitter.finish(&mut apply);
+        let _ = parser.push(event, &mut apply);
+        parser.finish(&mut apply);
         match patched {
             Some((name, data)) => write_event(out, name.as_deref(), &data),
             None => out.extend_from_slice(event),

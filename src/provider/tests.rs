@@ -161,7 +161,7 @@ fn missing_apis_go_through_chat() {
         let call = Call { operation, method: &method, path, query: None, model: None, streamed: false };
         match find(id).unwrap().adapter(&call, &account) {
             Ok(Adapter::Passthrough(None)) => "same".to_owned(),
-            Ok(Adapter::Passthrough(Some(_))) => "mended".to_owned(),
+            Ok(Adapter::Passthrough(Some(_))) => "patched".to_owned(),
             Ok(Adapter::Chat(_)) => "chat".to_owned(),
             Ok(Adapter::Json(_)) => "exchange".to_owned(),
             Err(error) => format!("{} {}", error.status(), error.message),
@@ -173,7 +173,7 @@ fn missing_apis_go_through_chat() {
         ("openai", "GET responses/r", None, "same"),
         ("openai", "POST messages", None, "chat"),
         ("openai", "POST messages/count_tokens", None, "chat"),
-        ("groq", "POST chat/completions", None, "mended"),
+        ("groq", "POST chat/completions", None, "patched"),
         ("groq", "POST responses", None, "same"),
         ("groq", "POST completions", None, "chat"),
         ("deepseek", "POST messages", None, "same"),
@@ -186,7 +186,7 @@ fn missing_apis_go_through_chat() {
         ("mistral-ai", "POST responses", None, "chat"),
         ("mistral-ai", "POST embeddings", None, "same"),
         ("voyage", "POST rerank", None, "exchange"),
-        ("voyage", "POST embeddings", None, "mended"),
+        ("voyage", "POST embeddings", None, "patched"),
         ("jina", "POST rerank", None, "same"),
         ("jina", "POST messages", None, "same"),
         ("together-ai", "POST completions", None, "same"),
@@ -235,7 +235,7 @@ fn ids_and_aliases_are_unique_and_found() {
 }
 
 #[test]
-fn every_row_is_well_formed() {
+fn every_spec_is_well_formed() {
     for spec in specs() {
         let id = spec.id;
         let sourced = spec.source.starts_with("https://") || spec.source.starts_with("reference 12.");

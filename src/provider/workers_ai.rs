@@ -136,11 +136,11 @@ mod tests {
 
     #[test]
     fn models_become_openais_list() {
-        let answer =
+        let response =
             br#"{"success":true,"errors":[],"result":[{"id":"1-2","name":"@cf/meta/llama","task":{}}],
             "result_info":{"count":1}}"#;
         assert_eq!(
-            String::from_utf8(Models.read(answer, None, "").unwrap()).unwrap(),
+            String::from_utf8(Models.read(response, None, "").unwrap()).unwrap(),
             r#"{"object":"list","data":[{"id":"@cf/meta/llama","object":"model","created":0,"owned_by":"workers-ai"}]}"#
         );
         assert_eq!(Models.read(b"{}", None, "").unwrap_err().status, 502);
