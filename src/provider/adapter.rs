@@ -1,7 +1,7 @@
-//! How a call is had at a provider that has words of its own for it.
+//! How a provider serves a call: passed through, translated as a chat, or translated as one JSON body.
 //!
-//! Three seams, one for each kind of translation; a provider's own file says which of its calls goes which
-//! way. Pure: bodies in, bodies out.
+//! One trait for each kind of translation; each provider's own file maps its calls to them. Pure: bodies in,
+//! bodies out.
 
 use super::Call;
 use super::translation_notes::TranslationNotes;
@@ -11,31 +11,31 @@ use crate::config::account::Account;
 use crate::error::Error;
 use std::fmt::Debug;
 
-/// How a provider is asked for what the caller wants.
+/// How one call is served by a provider.
 #[derive(Debug, Clone, Copy)]
 pub enum Adapter {
-    /// In the caller's own shape. The provider's small differences are edits ([`super::Provider::edits`])
-    /// and mendings.
+    /// In the client's own shape. Small differences are handled by request edits
+    /// ([`super::Provider::edits`]) and by a response patch.
     Passthrough(Option<&'static dyn ResponsePatch>),
-    /// As a chat in the provider's words: chat completions, completions, messages and responses.
+    /// As a chat in the provider's format, for chat completions, completions, messages and responses.
     Chat(&'static dyn ChatAdapter),
-    /// One JSON body for another, whole: embeddings, rerank, images, models.
+    /// As one whole JSON body translated into another: embeddings, rerank, images, models.
     Json(&'static dyn JsonAdapter),
 }
 
-/// What a translation may know beside the request.
+/// What a translation needs to know besides the request body.
 #[derive(Debug, Clone, Copy)]
 pub struct CallTarget<'a> {
     pub call: &'a Call<'a>,
     pub account: &'a Account,
-    /// The model asked for; empty when the call names none.
+    /// The requested model; empty when the call names none.
     pub model: &'a str,
 }
 
-/// A provider whose chat is not the caller's.
+/// Translates chats for a provider whose chat format is not the client's.
 pub trait ChatAdapter: Sync + Debug {
-    /// The request's body in the provider's words. What the provider cannot do is refused, or dropped and
-    /// noted in `outgoing` where dropping is harmless.
+    /// Writes the request body in the provider's format. What the provider cannot do is refused, or dropped
+    /// and recorded in `notes` where dropping it is harmless.
     ///
     /// # Errors
     /// 400 that names the `param`.
@@ -46,13 +46,13 @@ pub trait ChatAdapter: Sync + Debug {
         notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error>;
 
-    /// A reader for one answer. `streamed`: by what came (its content type), not by what was asked for.
+    /// A decoder for one response. `streamed` follows the response's content type, not what was requested.
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder>;
 }
 
-/// A provider that has the operation, in another shape than the caller's.
+/// Translates an operation that the provider offers in another shape than the client's.
 pub trait JsonAdapter: Sync + Debug {
-    /// The request's body in the provider's words; `None` to send none (a GET).
+    /// Writes the request body in the provider's format; `None` sends no body (a GET).
     ///
     /// # Errors
     /// 400 that names the `param`.
@@ -63,14 +63,15 @@ pub trait JsonAdapter: Sync + Debug {
         notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error>;
 
-    /// The provider's answer in OpenAI's (or the caller's) words. `request`: what the caller sent.
+    /// Translates the provider's response into OpenAI's (or the client's) format. `request` is the client's
+    /// body.
     ///
     /// # Errors
-    /// The fault the answer tells of, or that it cannot be read.
+    /// The provider error that the response contains, or that the response cannot be read.
     fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError>;
 
-    /// [`read`](Self::read), for answers that must tell when they were made where the provider does not.
-    /// `now`: Unix seconds.
+    /// [`read`](Self::read) with the current time, for responses that must carry a creation time which the
+    /// provider does not send. `now` is in Unix seconds.
     ///
     /// # Errors
     /// As `read`.
@@ -85,9 +86,9 @@ pub trait JsonAdapter: Sync + Debug {
     }
 }
 
-/// A provider that speaks the caller's dialect with an accent: its answers are put right in place.
+/// Corrects responses of a provider that speaks the client's dialect with small deviations.
 pub trait ResponsePatch: Sync + Debug {
-    /// Puts right one whole answer, or the `data` of one stream event. `None` leaves it as it came, byte for
-    /// byte: the common case.
+    /// Corrects one whole response, or the `data` of one stream event. `None` leaves it unchanged, byte for
+    /// byte, which is the common case.
     fn patch(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>>;
 }

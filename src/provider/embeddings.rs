@@ -1,16 +1,17 @@
-//! Embedding answers of OpenAI's shape that lack what its clients count on: Voyage tells `total_tokens` only.
+//! Completes embedding responses in OpenAI's shape: Voyage sends `total_tokens` only, clients also expect
+//! `prompt_tokens`.
 //!
-//! Not the vendors with an embedding shape of their own: those translate it in their own files.
+//! Not for vendors with their own embedding shape: those translate it in their own files.
 
 use super::adapter::ResponsePatch;
 use crate::api::chat::Json;
 use serde::Deserialize;
 
-/// Adds `usage.prompt_tokens`: all tokens of an embedding go in.
+/// Adds `usage.prompt_tokens`, which equals `total_tokens`: an embedding has input tokens only.
 #[derive(Debug)]
 pub struct PromptTokens;
 
-/// [`PromptTokens`], for rows.
+/// The instance that provider specs refer to.
 pub static PROMPT_TOKENS: PromptTokens = PromptTokens;
 
 #[derive(Deserialize)]
@@ -28,11 +29,11 @@ struct Usage {
 impl ResponsePatch for PromptTokens {
     fn patch(&self, data: &[u8], _streamed: bool) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(data).ok()?;
-        let answer: ResponseIn<'_> = serde_json::from_str(text).ok()?;
-        let usage = answer.usage?;
+        let response: ResponseIn<'_> = serde_json::from_str(text).ok()?;
+        let usage = response.usage?;
         let tokens = usage.read::<Usage>().filter(|tokens| tokens.prompt_tokens.is_none())?;
         let usage = usage.source()?;
-        // Where the object's first member would stand.
+        // The position right after the opening brace of the `usage` object.
         let at = (usage.as_ptr() as usize).saturating_sub(text.as_ptr() as usize) + 1;
         let (before, after) = text.split_at_checked(at)?;
         Some(format!(r#"{before}"prompt_tokens":{},{after}"#, tokens.total_tokens).into_bytes())
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn adds_prompt_tokens_beside_total_tokens() {
+    fn adds_prompt_tokens_equal_to_total_tokens() {
         let patch = |text: &str| {
             PROMPT_TOKENS.patch(text.as_bytes(), false).map(|out| String::from_utf8(out).unwrap())
         };

@@ -1,22 +1,22 @@
-//! What a provider's refusal means, where that decides what is tried next.
+//! Classifies provider errors where the class decides which attempt comes next.
 //!
-//! By the codes and words providers are known to use. Not what the caller is told: that stays the
-//! provider's own.
+//! Based on the error codes and phrases that providers are known to use. It does not change the error that
+//! the client gets: that stays the provider's own.
 
 use crate::api::chat::ProviderError;
 
-/// The meaning of a refusal.
+/// What kind of failure a provider error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ErrorClass {
     #[default]
     Other,
-    /// The model's context is too short for the request: a larger model may do.
+    /// The request exceeds the model's context window; a model with a larger one may accept it.
     ContextTooLong,
-    /// The provider will not talk about this: going elsewhere would be evasion.
+    /// The provider refused the content. Retrying elsewhere would evade the filter.
     ContentFiltered,
 }
 
-/// Codes and types, lower case.
+/// Error codes and types, in lower case.
 const CODES: [(&str, ErrorClass); 13] = [
     // OpenAI, Azure, Groq, Together, DeepSeek, xAI.
     ("context_length_exceeded", ErrorClass::ContextTooLong),
@@ -37,12 +37,12 @@ const CODES: [(&str, ErrorClass); 13] = [
     ("invalid_prompt", ErrorClass::ContentFiltered),
 ];
 
-/// Parts of messages, lower case, for providers that have no code for it.
+/// Parts of error messages, in lower case, for providers without a specific code.
 const MESSAGE_PHRASES: [(&str, ErrorClass); 17] = [
     // Anthropic ("prompt is too long: 210000 tokens > 200000 maximum").
     ("prompt is too long", ErrorClass::ContextTooLong),
     ("input length and `max_tokens` exceed context limit", ErrorClass::ContextTooLong),
-    // OpenAI's sentence, which many repeat.
+    // OpenAI's sentence, copied by many others.
     ("maximum context length", ErrorClass::ContextTooLong),
     ("context_length_exceeded", ErrorClass::ContextTooLong),
     // Gemini ("The input token count (…) exceeds the maximum number of tokens allowed").
@@ -67,7 +67,7 @@ const MESSAGE_PHRASES: [(&str, ErrorClass); 17] = [
 ];
 
 impl ErrorClass {
-    /// Reads a failing answer's body. Only 400, 403, 413 and 422 say such things.
+    /// Classifies the body of an error response. Only statuses 400, 403, 413 and 422 carry such errors.
     pub fn classify(status: u16, body: &[u8]) -> Self {
         if !matches!(status, 400 | 403 | 413 | 422) {
             return Self::Other;

@@ -1,19 +1,19 @@
-//! Every provider's translation against its golden files, `tests/golden/<id>/<case>/`.
+//! Tests every provider's translation against its golden files, `tests/golden/<id>/<case>/`.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
-//! | `in.json` | a chat completion as a caller sends it |
-//! | `account.json` | the account, as a target of a config has it; absent: empty |
-//! | `upstream.json` | the body that goes out, exactly (laid out for the eye: a golden ends in a line break and may be indented) |
-//! | `aside.txt` | what goes out or is said beside it: `header: ...` and `warning: ...` lines; absent: nothing |
-//! | `refused.txt` | instead of both: `400 param: message` |
-//! | `answer.json`, `answer.sse` | what the provider answers (whole, streamed) |
-//! | `answer.frames` | a stream of Amazon's binary frames, a line each: `event <type> <payload>`, `exception ..`, `error ..` |
-//! | `events.txt` | what its reader tells for it, a line each; whole, byte by byte and at random cuts |
-//! | `mended.json`, `mended.sse` | instead of events, for providers that speak the caller's shape |
+//! | `in.json` | a chat completion as a client sends it |
+//! | `account.json` | the account, written as in a config target; empty when absent |
+//! | `upstream.json` | the exact body sent upstream (may be indented, and ends in a line break) |
+//! | `aside.txt` | headers and warnings of the translation: `header: ...` and `warning: ...` lines; none when absent |
+//! | `refused.txt` | instead of both, for a refused request: `400 param: message` |
+//! | `answer.json`, `answer.sse` | the provider's response (whole, streamed) |
+//! | `answer.frames` | a stream of Amazon's binary frames, one per line: `event <type> <payload>`, `exception ..`, `error ..` |
+//! | `events.txt` | the decoded events, one per line; the same for the whole response, byte by byte and at random cuts |
+//! | `mended.json`, `mended.sse` | instead of events, for providers that speak the client's dialect: the patched response |
 //!
-//! Requests and answers are written by hand; `UPDATE_GOLDEN=1 cargo test provider::goldens` writes the others
-//! anew, to be read before they are committed.
+//! Requests and responses are written by hand; `UPDATE_GOLDEN=1 cargo test provider::goldens` rewrites the
+//! other files. Review them before committing.
 
 use super::adapter::{Adapter, CallTarget, ResponsePatch};
 use super::bedrock::testing;
@@ -47,7 +47,7 @@ fn every_golden_case_matches() {
     assert!(differences.is_empty(), "{checked} cases; these differ:\n\n{}", differences.join("\n\n"));
 }
 
-/// Provider ids and the folders below theirs.
+/// All cases, as pairs of provider id and folder.
 fn cases() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut cases = Vec::new();
@@ -65,7 +65,7 @@ struct Case<'a> {
     folder: &'a Path,
 }
 
-/// What became of `in.json`.
+/// The translated request, or why it was refused.
 type Outcome = Result<(Vec<u8>, TranslationNotes), Error>;
 
 impl Case<'_> {
@@ -84,7 +84,7 @@ impl Case<'_> {
         account
     }
 
-    /// Asks the provider, with the body of `in.json` (or an empty one) and the call made of it.
+    /// Calls `then` with the body of `in.json` (or an empty one), its call target and the adapter for it.
     fn with_adapter<T>(&self, streamed: bool, then: impl FnOnce(&Body, &CallTarget<'_>, Adapter) -> T) -> T {
         let body = Body::parse(self.file("in.json").unwrap_or_else(|| b"{}".to_vec()).into());
         let body = body.unwrap_or_else(|error| panic!("{}: {error}", self.folder.display()));
@@ -163,7 +163,7 @@ impl Case<'_> {
         }
     }
 
-    /// Notes a difference between a golden and what came out, or writes the golden anew.
+    /// Records a difference between a golden file and the result, or rewrites the file on `UPDATE_GOLDEN`.
     fn compare(&self, name: &str, got: Option<Vec<u8>>, differences: &mut Vec<String>) {
         let golden = self.file(name);
         if golden == got {
@@ -185,11 +185,11 @@ impl Case<'_> {
     }
 }
 
-/// What a reader tells, whatever the cuts.
+/// Decodes a response whole, byte by byte and at random cuts, and requires the same events each time.
 fn every_cut(response: &[u8], new_decoder: &dyn Fn() -> Box<dyn Decoder>, at: &Path) -> String {
     let events = decode(response, new_decoder(), &mut || response.len());
     assert_eq!(events, decode(response, new_decoder(), &mut || 1), "{}: byte by byte", at.display());
-    // Cuts of 1 to 64 bytes that look random and are the same each time.
+    // Pseudo-random chunks of 1 to 64 bytes, the same in every run.
     for mut seed in 1..=20_u64 {
         let mut next = || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -200,7 +200,7 @@ fn every_cut(response: &[u8], new_decoder: &dyn Fn() -> Box<dyn Decoder>, at: &P
     events
 }
 
-/// The events of an answer that comes in pieces of `size()` bytes, a line each.
+/// The events of a response that arrives in chunks of `size()` bytes, one per line.
 fn decode(response: &[u8], mut decoder: Box<dyn Decoder>, size: &mut dyn FnMut() -> usize) -> String {
     let mut events = String::new();
     let mut note = |event: Event<'_>| writeln!(events, "{event:?}").unwrap();
@@ -221,14 +221,14 @@ fn apply_patch(patch: Option<&dyn ResponsePatch>, response: &[u8], streamed: boo
         return patch(response);
     }
     let mut out = Vec::new();
-    let mut splitter = SseParser::default();
+    let mut parser = SseParser::default();
     let mut on = |event: crate::api::sse::Event<'_>| write_event(&mut out, event.name, &patch(event.data));
-    splitter.push(response, &mut on).unwrap();
-    splitter.finish(&mut on);
+    parser.push(response, &mut on).unwrap();
+    parser.finish(&mut on);
     out
 }
 
-/// JSON without the white space between its words; digits, escapes and order stay.
+/// JSON without insignificant white space; digits, escapes and order are kept.
 fn compact(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     scan_bytes(json, &mut |byte, inside, _| {
@@ -239,7 +239,7 @@ fn compact(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// JSON laid out for the eye: what stands in the outer three levels gets a line of its own.
+/// Indents JSON for reading: the members of the outer three levels get a line each.
 fn laid_out(json: &[u8]) -> Vec<u8> {
     const MAX_DEPTH: usize = 3;
     let json = compact(json);
@@ -269,8 +269,8 @@ fn laid_out(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Calls `on` for each byte: whether it is inside a string (its quotes included), and how deep it stands
-/// (an opening bracket inside itself, a closing one outside).
+/// Calls `on` for each byte with whether it is inside a string (quotes included) and its nesting depth (an
+/// opening bracket counts as inside its own level, a closing one as outside).
 fn scan_bytes(json: &[u8], on: &mut dyn FnMut(u8, bool, usize)) {
     let (mut inside, mut escaped, mut depth) = (false, false, 0_usize);
     for &byte in json {

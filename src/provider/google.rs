@@ -1,7 +1,7 @@
 //! Google's Gemini API at generativelanguage.googleapis.com: chat, embeddings, models and token counts in
-//! Gemini's own shape; whatever else is OpenAI's goes to the compatible endpoint Google has beside it.
+//! Gemini's own format; all other OpenAI operations go to Google's OpenAI-compatible endpoint.
 //!
-//! The shape itself is in [`super::gemini`].
+//! The format itself is in [`super::gemini`].
 
 use super::adapter::Adapter;
 use super::gemini::count::Count;
@@ -16,7 +16,7 @@ use crate::error::Error;
 use http::HeaderMap;
 use std::borrow::Cow;
 
-/// The vendor.
+/// The provider `google`.
 #[derive(Debug)]
 pub struct Google;
 
@@ -33,7 +33,7 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-/// Where a call in Gemini's own words goes, and with which query.
+/// Path and query of a call that is served in Gemini's own format; `None` for all others.
 fn native(call: &Call<'_>) -> Option<(Place, Option<&'static str>)> {
     Some(match call.operation {
         Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses => {
@@ -44,7 +44,7 @@ fn native(call: &Call<'_>) -> Option<(Place, Option<&'static str>)> {
         }
         Operation::Embeddings => (Place::Model(Embeddings::Batch.method()), None),
         Operation::CountTokens => (Place::Model(":countTokens"), None),
-        // All of them: more than OpenAI's list, which knows no pages, would ever be asked for.
+        // One page of 1000 holds all models; OpenAI's list has no paging.
         Operation::Models => (Place::Same, Some("pageSize=1000")),
         Operation::ModelsGet => (Place::Same, None),
         _ => return None,
@@ -54,12 +54,12 @@ fn native(call: &Call<'_>) -> Option<(Place, Option<&'static str>)> {
 enum Place {
     /// A method of the call's model.
     Model(&'static str),
-    /// The caller's own path.
+    /// The client's path, unchanged.
     Same,
 }
 
-/// Whether a call goes to the compatible endpoint: those of the list that are not translated, and what is
-/// proxied there by name.
+/// Whether a call goes to the OpenAI-compatible endpoint: operations that are not translated, and paths
+/// under `openai/`.
 fn is_compatible(call: &Call<'_>) -> bool {
     match call.operation {
         Operation::Passthrough => call.path.starts_with("openai/"),
@@ -81,7 +81,7 @@ impl Provider for Google {
     }
 
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error> {
-        // The caller's query is of another API: only what is proxied keeps it.
+        // The client's query belongs to another API, so only passed-through paths keep it.
         match native(call) {
             Some((Place::Model(method), query)) => {
                 let path = format!("{}{method}", model_path(call.model)?);
@@ -112,14 +112,14 @@ impl Provider for Google {
     }
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-        // The compatible endpoint knows bearers only, and an OAuth token is one everywhere.
+        // The compatible endpoint accepts bearer tokens only, and an OAuth token is always a bearer.
         let is_token = account.api_key.as_ref().is_some_and(|key| key.expose().starts_with("ya29."));
         let key = if is_token || is_compatible(call) { Key::BEARER } else { SPEC.key };
         key.write(SPEC.id, account, headers)
     }
 }
 
-/// `models/<model>`, or the name as it is where it says what it is of (`tunedModels/x`).
+/// `models/<model>`, or the name unchanged where it includes its collection (`tunedModels/x`).
 fn model_path(model: Option<&str>) -> Result<String, Error> {
     let model = model.filter(|model| !model.is_empty()).ok_or_else(|| {
         Error::invalid_request("model", "model is missing: Gemini has it in its path.").with_provider(SPEC.id)

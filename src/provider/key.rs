@@ -1,4 +1,4 @@
-//! How a provider key is shown: which header, with which words before it, and whether it must be there.
+//! How a provider key is sent: in which header, with which prefix, and whether it is required.
 //!
 //! Not where keys come from (the account has them) and not request signing.
 
@@ -7,8 +7,8 @@ use crate::config::secret::Secret;
 use crate::error::Error;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// Headers in which callers send keys. Taken out of every request before the right one is written: a
-/// client made for one vendor may be routed to another, which must not see the first one's key.
+/// Headers in which clients send keys. They are removed from every request before the provider key is
+/// written: a request made for one vendor may be routed to another, which must not see the first one's key.
 const CREDENTIALS: [HeaderName; 4] = [
     header::AUTHORIZATION,
     HeaderName::from_static("x-api-key"),
@@ -16,27 +16,27 @@ const CREDENTIALS: [HeaderName; 4] = [
     HeaderName::from_static("x-goog-api-key"),
 ];
 
-/// A key style. No vendor here wants its key in the query, where it would end up in logs.
+/// How a key is sent. No supported vendor requires its key in the query, where it would end up in logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// Lower case.
+    /// In lower case.
     pub header: &'static str,
-    /// Written before the key, its space included.
+    /// Written before the key, including the space.
     pub prefix: &'static str,
-    /// Whether the vendor's own host refuses calls without a key. A custom host decides for itself.
+    /// Whether the vendor's own host requires a key. A custom host decides for itself.
     pub required: bool,
 }
 
 impl Key {
     pub const BEARER: Key = Key { header: "authorization", prefix: "Bearer ", required: true };
-    /// For servers of one's own, which are often open.
+    /// For self-hosted servers, which are often open.
     pub const OPTIONAL: Key = Key { required: false, ..Key::BEARER };
 
-    /// Takes every credential header out and writes the account's key.
+    /// Removes every credential header and writes the account's key.
     ///
     /// # Errors
-    /// 401 when a required key is missing and there is no custom host; 400 when the key has characters
-    /// that no header can carry. The key itself is never quoted.
+    /// 401 when a required key is missing and there is no custom host; 400 when the key contains characters
+    /// that are not allowed in a header. The key itself is never quoted.
     pub fn write(
         self,
         provider: &'static str,
@@ -55,7 +55,7 @@ impl Key {
     }
 }
 
-/// Takes every credential header out: what the caller sent was meant for somebody else.
+/// Removes every credential header that the client sent.
 pub fn clear(headers: &mut HeaderMap) {
     for name in &CREDENTIALS {
         headers.remove(name);
@@ -70,7 +70,8 @@ fn missing(provider: &'static str) -> Error {
     Error::unauthorized(message).with_param("api_key").with_provider(provider)
 }
 
-/// A header value with a key in it: marked sensitive, so that it prints as such and no HTTP/2 encoder keeps it.
+/// A header value that contains a key. It is marked sensitive, so that it prints as such and no HTTP/2
+/// encoder adds it to its table.
 ///
 /// # Errors
 /// As [`header_value`].
@@ -80,7 +81,7 @@ pub fn secret_value(param: &str, value: &str) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-/// `Bearer <token>`, for a token that was fetched.
+/// `Bearer <token>`, for a fetched token.
 ///
 /// # Errors
 /// As [`header_value`].
@@ -88,12 +89,12 @@ pub fn bearer(token: &Secret) -> Result<HeaderValue, Error> {
     secret_value("token", &["Bearer ", token.expose()].concat())
 }
 
-/// A header value made of what an account says.
+/// A header value made from an account field.
 ///
 /// # Errors
-/// 400 naming `param`, without the value.
+/// 400 that names `param`, without the value.
 pub fn header_value(param: &str, value: &str) -> Result<HeaderValue, Error> {
-    // `http` lets bytes beyond ASCII pass; no vendor has such keys, and what a server makes of them is luck.
+    // `http` accepts non-ASCII bytes. No vendor has such keys, and servers interpret the bytes differently.
     let header = value.is_ascii().then(|| HeaderValue::from_str(value).ok()).flatten();
     header.ok_or_else(|| {
         let message = format!(

@@ -1,7 +1,7 @@
-//! What each vendor wants: where its API is, how it is asked, how the key is shown.
+//! The providers: where each vendor's API is, how requests are sent to it and how its key is sent.
 //!
-//! Pure: a provider only *describes*. It opens no socket, reads no clock and knows no session. What a
-//! vendor's shapes look like will live beside it when it speaks another shape than ours.
+//! Pure: a provider only *describes*. It opens no socket, reads no clock and knows no session. Vendors with a
+//! format of their own have a folder here that translates it.
 
 use crate::api::body::{Body, Edit};
 use crate::api::operation::Operation;
@@ -46,22 +46,22 @@ pub mod workers_ai;
 pub struct Call<'a> {
     pub operation: Operation,
     pub method: &'a Method,
-    /// As the caller wrote it (still percent-encoded), relative to the version segment and without a
+    /// As the client wrote it (still percent-encoded), relative to the version segment and without a
     /// leading slash: `chat/completions`.
     pub path: &'a str,
-    /// As the caller wrote it, without the `?`.
+    /// As the client wrote it, without the `?`.
     pub query: Option<&'a str>,
-    /// The model the upstream will be asked for, when the call names one.
+    /// The model requested from the upstream, when the call names one.
     pub model: Option<&'a str>,
-    /// The answer shall be streamed: some providers have another path for it.
+    /// Whether a streamed response is requested; some providers have another path for it.
     pub streamed: bool,
 }
 
-/// A request about to leave, for providers that sign what they send.
+/// A request that is about to be sent, for providers that sign requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Signing<'a> {
     pub method: &'a Method,
-    /// `https://host:port/path?query`, exactly as it goes out.
+    /// `https://host:port/path?query`, exactly as it is sent.
     pub url: &'a str,
     pub body: &'a [u8],
     pub now: SystemTime,
@@ -69,47 +69,47 @@ pub struct Signing<'a> {
 
 /// One vendor.
 pub trait Provider: Send + Sync + std::fmt::Debug {
-    /// The plain identifier callers use (`openai`, `groq`), as in reference 12.1.
+    /// The plain identifier that clients use (`openai`, `groq`), as in reference 12.1.
     fn id(&self) -> &'static str;
 
-    /// Other names callers may use.
+    /// Other names that clients may use.
     fn aliases(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Scheme and host, perhaps with a path, that calls are appended to when the account has no custom
-    /// host. Ends without a slash.
+    /// Scheme and host, possibly with a path, to which calls are appended when the account has no custom
+    /// host. Has no trailing slash.
     ///
     /// # Errors
     /// 400 when the account lacks what the address is made of; `param` names the config key.
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error>;
 
-    /// Path and query, with a leading slash: what is appended to [`Provider::base_url`], or to the
-    /// account's custom host (path included, trailing slashes taken off) when it has one. The caller's
-    /// query is part of it: nobody else appends it.
+    /// Path and query, with a leading slash. They are appended to [`Provider::base_url`], or to the account's
+    /// custom host (with its path, without trailing slashes) when it has one. The client's query must be
+    /// included here: no other code appends it.
     ///
     /// # Errors
-    /// 400 when the call lacks what the path is made of (a model in the path, say), or would climb out of
+    /// 400 when the call lacks what the path is made of (for example the model), or when the path would leave
     /// the base with `..`.
     fn path(&self, call: &Call<'_>, account: &Account) -> Result<String, Error>;
 
-    /// The part of the address's own path that [`Provider::path`] is appended to (no slash at its end; empty
-    /// for none). All of it, but for providers whose paths do not all hang below one address.
+    /// The part of the base address's path that [`Provider::path`] is appended to (without a trailing slash;
+    /// empty for none). The whole path, except for providers whose operations have different bases.
     fn base_path<'a>(&self, _call: &Call<'_>, _account: &Account, path: &'a str) -> &'a str {
         path
     }
 
-    /// How this call is had here. `call.operation` is the caller's. For [`Way::Chat`] the other functions
-    /// are asked with [`Operation::ChatCompletions`] from then on.
+    /// How this provider serves the call. `call.operation` is the client's. After [`Adapter::Chat`] the other
+    /// functions are called with [`Operation::ChatCompletions`].
     ///
     /// # Errors
-    /// 400 or 501 that says what the provider does not have.
+    /// 400 or 501 that names what the provider does not support.
     fn adapter(&self, _call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         Ok(Adapter::Passthrough(None))
     }
 
-    /// For [`Way::Same`]: what this provider wants otherwise in a body of the caller's shape, as changes of
-    /// top-level members. None, nearly always.
+    /// For [`Adapter::Passthrough`]: the changes of top-level members that this provider needs in a body of
+    /// the client's shape. Usually none.
     ///
     /// # Errors
     /// 400 that names what the provider cannot do.
@@ -122,16 +122,16 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Ok(Vec::new())
     }
 
-    /// Whether this model goes on from an assistant's message at the end of the chat, where nothing in the request
-    /// speaks against it ([`rescue::request`] judges that). No, unless it is known.
+    /// Whether this model continues an assistant message at the end of the chat, if the request allows it
+    /// ([`rescue::request`] checks that). The default is no: support must be documented.
     fn prefill(&self, _model: &str) -> Prefill {
         Prefill::No
     }
 
-    /// What must be fetched before calls of this account can be authorized.
+    /// The token exchange that is needed before calls of this account can be authorized.
     ///
     /// # Errors
-    /// 400 when the account says it halfway.
+    /// 400 when the account's settings for it are incomplete.
     fn token_exchange(
         &self,
         _call: &Call<'_>,
@@ -140,9 +140,9 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Writes what a grant yielded, or a signature over the request, into its headers: all of them, as they
-    /// go out. Called for each attempt, after [`Provider::authorize`], when the provider
-    /// [signs](Provider::signs) or has a grant.
+    /// Writes fetched credentials, or a signature over the request, into its headers. `headers` are complete,
+    /// exactly as they will be sent. Called for each attempt, after [`Provider::authorize`], when the
+    /// provider [signs](Provider::signs) or has a token exchange.
     ///
     /// # Errors
     /// 400 or 401 when the account lacks what is needed.
@@ -159,29 +159,29 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
-    /// Whether auth headers depend on the model asked for: then they are made for each call, not once.
+    /// Whether auth headers depend on the requested model: then they are made for each call, not once.
     fn auth_varies(&self) -> bool {
         false
     }
 
-    /// Whether each request is signed: then its body must be read before it goes out.
+    /// Whether each request is signed, which requires its whole body before it is sent.
     fn signs(&self, _account: &Account) -> bool {
         false
     }
 
-    /// Writes the provider's auth headers (and other headers it always wants) over what the caller sent,
-    /// and takes out any other credential header there, so that nobody's key travels to a stranger. To be
-    /// called before `forward_headers` are written: what is forwarded on purpose is not stale.
+    /// Writes the provider's auth headers (and other headers it always needs) over the client's and removes
+    /// every other credential header, so that a key for one vendor never reaches another. Must be called
+    /// before `forward_headers` are written: headers that are forwarded on purpose must survive.
     ///
-    /// The call is an argument because one vendor may want its key shown differently on different paths.
+    /// The call is an argument because a vendor may expect its key in a different form on different paths.
     ///
     /// # Errors
-    /// 401 when the key is missing and the vendor's own host would refuse us anyway; 400 when the key
-    /// cannot stand in a header.
+    /// 401 when the key is missing and the vendor's own host would refuse the request anyway; 400 when the
+    /// key contains characters that are not allowed in a header.
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error>;
 }
 
-/// The vendors with words of their own: one line each.
+/// The vendors with code of their own; all others are data in `openai_compatible`.
 static NATIVE: &[&dyn Provider] = &[
     &anthropic::Anthropic,
     &azure::AzureAi,
@@ -193,25 +193,25 @@ static NATIVE: &[&dyn Provider] = &[
     &workers_ai::WorkersAi,
 ];
 
-/// Finds a provider by its plain identifier or one of its other names. A linear search: meant for when a
-/// config is compiled, not for every request.
+/// Finds a provider by its identifier or an alias. The search is linear: for compiling a config, not for
+/// every request.
 pub fn find(id: &str) -> Option<&'static dyn Provider> {
     let native =
         NATIVE.iter().copied().find(|provider| provider.id() == id || provider.aliases().contains(&id));
     native.or_else(|| openai_compatible::find(id).map(|spec| spec as &'static dyn Provider))
 }
 
-/// Every provider id, for problem texts and docs.
+/// Every provider id, for error texts and docs.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     let native = NATIVE.iter().map(|provider| provider.id());
     native.chain(openai_compatible::SPECS.iter().map(|spec| spec.id))
 }
 
-/// Whether the provider of this name could sign in with this account, as far as can be told beforehand. Unknown
-/// names are judged elsewhere.
+/// Checks whether the named provider could authenticate with this account, as far as that is known without a
+/// request. Unknown names are reported elsewhere.
 ///
 /// # Errors
-/// As [`Provider::grant`].
+/// As [`Provider::token_exchange`].
 pub fn check_account(name: &str, account: &Account) -> Result<(), Error> {
     let Some(provider) = find(name) else { return Ok(()) };
     let call = Call {
@@ -225,7 +225,7 @@ pub fn check_account(name: &str, account: &Account) -> Result<(), Error> {
     provider.token_exchange(&call, account).map(drop)
 }
 
-/// What to tell whoever named a provider we do not know.
+/// The error text for an unknown provider name.
 pub fn unknown(name: &str) -> String {
     let supported: Vec<&str> = ids().collect();
     match nearest(&supported, name) {
@@ -234,8 +234,8 @@ pub fn unknown(name: &str) -> String {
     }
 }
 
-/// The whole URL of a call: custom host or base URL, path, query. Whether a custom host may be reached is
-/// not judged here.
+/// The whole URL of a call: custom host or base URL, path, query. Does not check whether the custom host is
+/// allowed.
 ///
 /// # Errors
 /// As [`Provider::base_url`] and [`Provider::path`].

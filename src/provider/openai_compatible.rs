@@ -1,11 +1,11 @@
-//! Providers that speak our shape: one row each.
+//! The list of providers that speak OpenAI's shape: one spec each.
 //!
-//! Data only; what a row means is told in `row`. Where a vendor has an international and a Chinese address
-//! the row has the international one and its note the other. Closed services stay as long as the reference
-//! knows them, with a note: their ids then work with a custom host.
+//! Data only; `spec` explains the fields. Where a vendor has an international and a Chinese address, the spec
+//! has the international one and its note the other. Closed services stay listed as long as the reference
+//! lists them, with a note, so that their ids work with a custom host.
 //!
-//! A new vendor is one row here and one fixture, `tests/golden/<id>/address.json`; `UPDATE_GOLDEN=1 cargo test
-//! provider` rewrites `docs/providers.md`.
+//! A new vendor is one spec here and one fixture, `tests/golden/<id>/address.json`; `UPDATE_GOLDEN=1 cargo
+//! test provider` rewrites `docs/providers.md`.
 
 use super::embeddings::PROMPT_TOKENS;
 use super::key::Key;
@@ -16,16 +16,16 @@ use super::self_hosted;
 use super::spec::{CustomHost, Host, NativeApi, ProviderSpec, Value};
 use crate::api::operation::Operation;
 
-/// Finds a row by id or alias.
+/// Finds a spec by id or alias.
 pub fn find(id: &str) -> Option<&'static ProviderSpec> {
     SPECS.iter().find(|spec| spec.id == id || spec.aliases.contains(&id))
 }
 
-/// Facts known only from the reference.
+/// The source of facts that only the reference states.
 const REFERENCE: &str = "reference 12.1";
 
-/// The list: OpenAI, then vendors of models, hosts of open models, clouds, servers of one's own, and vendors
-/// of other things whose paths are only passed on.
+/// OpenAI, then vendors of models, hosts of open models, clouds, self-hosted servers, and vendors of other
+/// services whose paths are only passed on.
 pub static SPECS: &[ProviderSpec] = &[
     ProviderSpec {
         id: "openai",
@@ -508,7 +508,7 @@ pub static SPECS: &[ProviderSpec] = &[
         source: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
         ..ProviderSpec::PLAIN
     },
-    // Servers of one's own.
+    // Self-hosted servers.
     self_hosted::OLLAMA,
     self_hosted::VLLM,
     self_hosted::LMSTUDIO,
@@ -517,7 +517,7 @@ pub static SPECS: &[ProviderSpec] = &[
     self_hosted::MODAL,
     self_hosted::LEPTON,
     self_hosted::TRITON,
-    // Other things: paths are passed on as they are.
+    // Other services: paths are passed on unchanged.
     ProviderSpec {
         id: "replicate",
         host: Host::Fixed("https://api.replicate.com"),

@@ -1,20 +1,20 @@
-//! Puts an answer right in place: each stream event, or the whole body, is shown to a [`Mend`]; what it
-//! leaves alone keeps every byte, comments and odd line ends included.
+//! Applies a [`ResponsePatch`] to a response: to each stream event, or to the whole body. What the patch
+//! leaves alone keeps every byte, including comments and unusual line ends.
 
 use super::adapter::ResponsePatch;
 use crate::api::sse::{MAX_EVENT_BYTES, SseParser, first_event_end, write_event};
 
-/// The largest whole answer held, bytes; a larger one passes as it is.
+/// The largest whole response held, in bytes; a larger one passes unpatched.
 const MAX_HELD: usize = 16 << 20;
 
-/// One answer on its way.
+/// The patching of one response.
 #[derive(Debug)]
 pub(super) struct Patcher {
     patch: &'static dyn ResponsePatch,
     streamed: bool,
-    /// An event, or a body, whose end has not come yet.
+    /// An event, or a body, that is not complete yet.
     held: Vec<u8>,
-    /// Too large to hold: the rest passes.
+    /// The response was too large to hold: the rest passes unpatched.
     passing: bool,
 }
 
@@ -59,15 +59,15 @@ impl Patcher {
 
     fn event(&self, event: &[u8], out: &mut Vec<u8>) {
         let mut patched = None;
-        let mut splitter = SseParser::default();
+        let mut parser = SseParser::default();
         let mut apply = |event: crate::api::sse::Event<'_>| {
             if let Some(data) = self.patch.patch(event.data, true) {
                 patched = Some((event.name.map(str::to_owned), data));
             }
         };
-        // Held below the limit: it cannot be too long.
-        let _ = splitter.push(event, &mut apply);
-        splitter.finish(&mut apply);
+        // Cannot fail: the event is below the limit.
+        let _ = parser.push(event, &mut apply);
+        parser.finish(&mut apply);
         match patched {
             Some((name, data)) => write_event(out, name.as_deref(), &data),
             None => out.extend_from_slice(event),

@@ -1,7 +1,7 @@
-//! `POST /v1/rerank` at vendors that have it under other names: Voyage, Fireworks.
+//! `POST /v1/rerank` for vendors with other field names: Voyage, Fireworks.
 //!
-//! The caller's shape is Cohere's and Jina's (reference 13.5): `documents`, `top_n`; `results` with `index`,
-//! `relevance_score` and perhaps `document`. Whoever speaks that is passed through.
+//! The client's shape is Cohere's and Jina's (reference 13.5): `documents`, `top_n`; `results` with `index`,
+//! `relevance_score` and optionally `document`. Vendors that speak it are passed through.
 
 use super::adapter::{CallTarget, JsonAdapter};
 use super::translation_notes::TranslationNotes;
@@ -11,12 +11,12 @@ use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// One vendor's words.
+/// How one vendor's rerank differs.
 #[derive(Debug)]
 pub struct Rerank {
-    /// Its name of `top_n`.
+    /// The vendor's name for `top_n`.
     top_n: &'static str,
-    /// It takes documents as strings only.
+    /// The vendor accepts documents as strings only.
     plain: bool,
 }
 
@@ -116,7 +116,7 @@ impl JsonAdapter for Rerank {
     }
 }
 
-/// Documents as strings, where one of them is an object with a text.
+/// The documents as strings; `None` when none of them is an object.
 fn plain(documents: &str) -> Option<String> {
     let list: Vec<Json<'_>> = serde_json::from_str(documents).ok()?;
     if !list.iter().any(Json::is_object) {

@@ -1,8 +1,8 @@
-//! One answer on its way from a provider's words to the caller's: bytes in, bytes out.
+//! Rewrites one response from the provider's format into the client's: bytes in, bytes out.
 //!
-//! Made per answer, holds its state, knows no session. What holds for every provider is done here and not
-//! in the readers: a turn with tool calls finishes with `tool_calls`, a call without arguments gets `{}`, a
-//! call without an id gets one, and an answer that only stops coming is not complete.
+//! Made per response, holds its state, knows no session. The rules that hold for every provider are applied
+//! here, not in the decoders: a response with tool calls finishes with `tool_calls`, a call without arguments
+//! gets `{}`, a call without an id gets one, and a response that stops without a finish is not complete.
 
 mod error_response;
 mod response_state;
@@ -18,10 +18,10 @@ use crate::api::tap::ResponseSummary;
 use error_response::{MAX_ERROR_BODY, is_in_dialect};
 use response_state::State;
 
-/// The largest whole answer held, bytes: some carry pictures.
+/// The largest whole response held, in bytes; some contain images.
 const MAX_HELD: usize = 64 << 20;
 
-/// One answer's translation.
+/// The translation of one response.
 #[derive(Debug)]
 pub struct Rewriter {
     work: Work,
@@ -50,7 +50,7 @@ enum Work {
 }
 
 impl Rewriter {
-    /// `id`: unique, for call ids of providers that have none.
+    /// `id` must be unique; it is used for the call ids of providers that have none.
     pub fn chat(decoder: Box<dyn Decoder>, encoder: Box<dyn Encoder>, id: &str) -> Self {
         Self { work: Work::Chat { decoder, encoder }, state: State::new(id) }
     }
@@ -63,13 +63,13 @@ impl Rewriter {
         Self { work: Work::ErrorResponse { translation, held: Vec::new() }, state: State::default() }
     }
 
-    /// `now`: Unix seconds, for answers that must tell when they were made.
+    /// `now` is in Unix seconds, for responses that must carry a creation time.
     pub fn json(adapter: &'static dyn JsonAdapter, request: Option<Body>, model: String, now: u64) -> Self {
         let work = Work::Json { adapter, held: Vec::new(), request, model, now };
         Self { work, state: State::default() }
     }
 
-    /// Takes the next bytes of the provider's answer; what the caller gets for them goes to `out`.
+    /// Takes the next bytes of the provider's response and appends what the client gets for them to `out`.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let state = &mut self.state;
         match &mut self.work {
@@ -92,15 +92,15 @@ impl Rewriter {
         }
     }
 
-    /// The bytes are over: what was held back goes to `out`. An answer that was not complete gets no end
-    /// here: see [`Rewriter::is_complete`] and [`Rewriter::fail`].
+    /// Ends the input; output that was held back goes to `out`. An incomplete response is not ended here: see
+    /// [`Rewriter::is_complete`] and [`Rewriter::fail`].
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let state = &mut self.state;
         match &mut self.work {
             _ if state.is_done() => {}
             Work::Chat { decoder, encoder } => {
                 decoder.finish(&mut |event| state.take(event, encoder.as_mut(), out));
-                // One that only stops coming, or says it is over without a reason, was cut.
+                // A stream that ends without a finish reason was cut off, even if it has an end marker.
                 if !state.is_done() && state.summary.finish.is_some() {
                     encoder.close(out);
                     state.closed = true;
@@ -140,7 +140,8 @@ impl Rewriter {
         }
     }
 
-    /// Ends a broken answer in the caller's words: a stream's error event, or a whole answer's error body.
+    /// Ends a broken response in the client's dialect: an error event in a stream, or the body of an error
+    /// response.
     pub fn fail(&mut self, error: &ProviderError, out: &mut Vec<u8>) {
         if self.state.closed {
             return;
@@ -151,39 +152,40 @@ impl Rewriter {
         }
     }
 
-    /// Whether the answer came to its end, or told why not.
+    /// Whether the response is complete, or ended with an error.
     pub fn is_complete(&self) -> bool {
         self.state.closed
     }
 
-    /// What the provider said went wrong inside its answer. In a stream it has been told to the caller, unless
-    /// errors are [held](Rewriter::hold_errors).
+    /// The error that the provider sent inside its response. In a stream it was already written for the
+    /// client, unless errors are [held](Rewriter::hold_errors).
     pub fn error(&self) -> Option<&ProviderError> {
         self.state.error.as_ref()
     }
 
-    /// From now on it is known what the caller has been told ([`Rewriter::told`]). To be called before the first
-    /// byte. Of answers that are not read as a chat nothing is kept.
+    /// Records from now on what the client gets ([`Rewriter::transcript`]). Must be called before the first
+    /// byte. Has no effect on responses that are not decoded as a chat.
     pub fn keep_transcript(&mut self) {
         if matches!(self.work, Work::Chat { .. }) {
             self.state.keep_transcript();
         }
     }
 
-    /// What the caller has been told so far, where that is remembered.
+    /// What the client got so far, if it is recorded.
     pub fn transcript(&self) -> Option<&Transcript> {
         self.state.transcript()
     }
 
-    /// From now on an error the provider tells inside its answer is noted ([`Rewriter::fault`]) and not written,
-    /// and the answer stays incomplete: another attempt may go on from it. [`Rewriter::fail`] writes it at last.
+    /// From now on an error inside the response is recorded ([`Rewriter::error`]) but not written, and the
+    /// response stays incomplete, so that another attempt may continue it. [`Rewriter::fail`] writes the
+    /// error.
     pub fn hold_errors(&mut self) {
         self.state.holds_errors = true;
     }
 
-    /// Goes on with another answer, read by `reader`, in the stream that was begun: what repeats the text told
-    /// already is left out, see `rescue`. Errors are held from then on. May be called again when that answer
-    /// breaks, too. Nothing to be done once the answer is complete.
+    /// Continues the stream with another response, decoded by `decoder`. Text that repeats what the client
+    /// already got is left out (see `rescue`). Errors are held from then on. May be called again when that
+    /// response breaks as well. Has no effect once the response is complete.
     pub fn resume(&mut self, decoder: Box<dyn Decoder>, mode: ResumeMode) {
         if let Work::Chat { decoder: current, .. } = &mut self.work
             && !self.state.closed
@@ -193,13 +195,13 @@ impl Rewriter {
         }
     }
 
-    /// Whether the answer that was to go on in this stream does not fit what the caller has been told. Nothing of
-    /// it is written any more.
+    /// Whether the response that was to continue this stream does not match what the client already got.
+    /// Nothing more of it is written.
     pub fn is_mismatch(&self) -> bool {
         self.state.mismatch
     }
 
-    /// Whether the provider has said why it stopped: an answer that breaks off now is whole all the same.
+    /// Whether the provider sent a finish reason: a response that breaks off after it still counts as whole.
     pub fn has_finish_reason(&self) -> bool {
         match &self.work {
             Work::Chat { decoder, .. } => self.state.summary.finish.is_some() || decoder.has_finish_reason(),
@@ -207,15 +209,15 @@ impl Rewriter {
         }
     }
 
-    /// Gives the answer another writer, for one that has been written by somebody else so far.
+    /// Replaces the encoder, for a response whose beginning was encoded elsewhere.
     pub(super) fn set_encoder(&mut self, other: Box<dyn Encoder>) {
         if let Work::Chat { encoder, .. } = &mut self.work {
             *encoder = other;
         }
     }
 
-    /// What the answer told, where the rewriter reads it: not of bodies that are only mended or exchanged
-    /// (watch what comes out of those).
+    /// The summary of the response where the rewriter decodes it. `None` for bodies that are only patched or
+    /// translated as JSON: observe their output instead.
     pub fn summary(&self) -> Option<&ResponseSummary> {
         match self.work {
             Work::Chat { .. } | Work::ErrorResponse { .. } => Some(&self.state.summary),

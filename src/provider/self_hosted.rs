@@ -1,12 +1,12 @@
-//! Servers people run themselves: a row each, for the list of `openai_compatible`.
+//! Servers that people run themselves: a spec each, for the list in `openai_compatible`.
 //!
-//! Most have an API of their own beside OpenAI's, and no address until the account names one.
+//! Most have an API of their own besides OpenAI's, and no address until the account names one.
 
 use super::key::Key;
 use super::openai_chat::quirks;
 use super::spec::{CustomHost, NativeApi, ProviderSpec};
 
-/// Facts known only from the reference.
+/// The source of facts that only the reference states.
 const REFERENCE: &str = "reference 12.1";
 
 pub const OLLAMA: ProviderSpec = ProviderSpec {

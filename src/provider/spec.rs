@@ -1,11 +1,11 @@
-//! One vendor as data: where it is, how the key is shown, which of its paths are odd.
+//! One vendor as data: its address, how its key is sent, which of its paths differ.
 //!
-//! Not the list (`openai_compatible`), and nothing about shapes: a row is all there is to say of a vendor
-//! that speaks ours. A vendor that needs a decision of its own gets a file of its own.
+//! Not the list (`openai_compatible`) and not message formats: a spec is all that is needed for a vendor that
+//! speaks OpenAI's. A vendor that needs code gets a file of its own.
 //!
 //! **Custom hosts.** A custom host replaces the vendor's address. Vendors disagree on where the version
-//! segment belongs, and so do people who write custom hosts; [`CustomHost`] says per row what happens:
-//! `http://localhost:11434` and `http://localhost:11434/v1` both reach Ollama's chat.
+//! segment belongs, and so do the users who write custom hosts; [`CustomHost`] says per vendor what happens.
+//! For example, `http://localhost:11434` and `http://localhost:11434/v1` both reach Ollama's chat.
 
 use super::adapter::{Adapter, CallTarget, JsonAdapter, ResponsePatch};
 use super::key::{Key, header_value, secret_value};
@@ -25,98 +25,98 @@ use std::borrow::Cow;
 /// One vendor whose API is OpenAI's.
 #[derive(Debug)]
 pub struct ProviderSpec {
-    /// As in reference 12.1 where it has one.
+    /// As in reference 12.1, if listed there.
     pub id: &'static str,
-    /// Other names callers may use.
+    /// Other names that clients may use.
     pub aliases: &'static [&'static str],
     pub host: Host,
-    /// What stands between host and the caller's path on the vendor's own host: `/v1`, or empty. A whole
-    /// segment may be `{resource_name}` or `{deployment}`; it is filled percent-encoded.
+    /// The path between the vendor's own host and the client's path: `/v1`, or empty. A whole segment may be
+    /// `{resource_name}` or `{deployment}`; it is filled in percent-encoded.
     pub prefix: &'static str,
-    /// Operations that have another prefix on the vendor's own host.
+    /// Operations with another prefix on the vendor's own host.
     pub other_prefixes: &'static [(Operation, &'static str)],
     pub custom_host: CustomHost,
     pub key: Key,
-    /// Further headers the vendor wants. Names in lower case.
+    /// Further headers the vendor needs. Names are in lower case.
     pub headers: &'static [(&'static str, Value)],
-    /// How it speaks OpenAI's chat. `None`: it has no chat, its paths are only passed on.
+    /// How it deviates from OpenAI's chat. `None`: it has no chat, and its paths are only passed on.
     pub chat: Option<&'static OpenAiChat>,
-    /// What puts its chat answers right.
+    /// Corrects its chat responses.
     pub chat_patch: Option<&'static dyn ResponsePatch>,
-    /// What goes otherwise in requests that are no chat.
+    /// Differences in requests other than chat: operation, member and what to do with it.
     pub rules: &'static [(Operation, &'static str, Rule)],
-    /// Its rerank, where it is not Cohere's and Jina's.
+    /// Translates rerank where it is not in the shape of Cohere and Jina.
     pub rerank: Option<&'static dyn JsonAdapter>,
-    /// What puts its embeddings right.
+    /// Corrects its embedding responses.
     pub embeddings_patch: Option<&'static dyn ResponsePatch>,
-    /// What it has itself beside chat completions; a caller of anything else is answered through its chat.
+    /// The APIs it has besides chat completions; requests for any other are translated to its chat.
     pub native_apis: &'static [NativeApi],
-    /// Which of its models go on from a prefill, and how.
+    /// Which of its models continue a prefilled assistant message, and how.
     pub prefill: fn(&str) -> Prefill,
-    /// What a user should know, in a sentence.
+    /// What a user should know, in one sentence.
     pub note: &'static str,
-    /// Where these facts come from: the vendor's documentation, or the reference's section.
+    /// Where these facts come from: the vendor's documentation, or a section of the reference.
     pub source: &'static str,
 }
 
-/// Where the vendor is when the account has no custom host.
+/// The vendor's address when the account has no custom host.
 #[derive(Debug, Clone, Copy)]
 pub enum Host {
-    /// Scheme and host, without a slash at the end.
+    /// Scheme and host, without a trailing slash.
     Fixed(&'static str),
     /// `resource_name` names the host: a full name below one of these domains, or a label below the first.
-    /// Never any other host: those are for `custom_host`, which is checked against forbidden addresses.
+    /// Never any other host: those must be a `custom_host`, which is checked against forbidden addresses.
     Below(&'static [&'static str]),
-    /// Nowhere: the account must have a custom host.
+    /// None: the account must have a custom host.
     Custom,
-    /// Made of what the account says, by the vendor's own file; how, for people to read.
+    /// Computed from the account by the vendor's own file; the text describes it for the documentation.
     Made(&'static str),
 }
 
-/// What a custom host stands for.
+/// What a custom host replaces.
 #[derive(Debug, Clone, Copy)]
 pub enum CustomHost {
-    /// The whole base URL, version segment and all: `http://h/v1` + `/chat/completions`.
+    /// The whole base URL including the version segment: `http://h/v1` + `/chat/completions`.
     Base,
-    /// The host before this prefix: `http://h` + `/v1/chat/completions`. One that already ends in a version
-    /// segment (`/v1`, `/v1beta`) is taken for the whole base URL.
+    /// The host before this prefix: `http://h` + `/v1/chat/completions`. A custom host that already ends in a
+    /// version segment (`/v1`, `/v1beta`) is taken as the whole base URL.
     Prefixed(&'static str),
-    /// A server with an API of its own beside ours: as `Before`, but paths outside the endpoint list follow
-    /// the custom host directly, so that Ollama's `/api/chat` stays in reach.
+    /// A server with its own API besides OpenAI's: as `Prefixed`, but paths outside the endpoint list follow
+    /// the custom host directly, so that Ollama's `/api/chat` stays reachable.
     Server(&'static str),
 }
 
-/// An API beside chat completions.
+/// An API besides chat completions that a vendor implements itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NativeApi {
-    /// Anthropic's `/messages`, at the place `elsewhere` names where it stands apart.
+    /// Anthropic's `/messages`, under the prefix in `other_prefixes` if it has one there.
     Messages,
     /// `/messages/count_tokens`.
     CountTokens,
     /// `/completions`.
     Completions,
-    /// `/responses` that keeps nothing: there is nothing to fetch, to delete or to go on from.
+    /// `/responses` without storage: no stored response can be fetched, deleted or continued.
     Responses,
-    /// `/responses`, kept.
+    /// `/responses` with storage.
     StoredResponses,
 }
 
-/// The value of a header beside the key.
+/// The value of a further header.
 #[derive(Debug, Clone, Copy)]
 pub enum Value {
-    /// This one, unless the caller sent the header.
+    /// This value, unless the client sent the header.
     Default(&'static str),
-    /// The account's organization, when it has one.
+    /// The account's organization, if it has one.
     Organization,
-    /// The account's project, when it has one.
+    /// The account's project, if it has one.
     Project,
 }
 
-/// What may stand in a path segment as it is (RFC 3986 unreserved).
+/// Encodes everything but the unreserved characters of RFC 3986.
 pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl ProviderSpec {
-    /// The most common vendor, for rows to differ from.
+    /// The most common vendor; each spec lists its differences from it.
     pub(super) const PLAIN: ProviderSpec = ProviderSpec {
         id: "",
         aliases: &[],
@@ -137,10 +137,10 @@ impl ProviderSpec {
         source: "",
     };
 
-    /// Writes the headers beside the key.
+    /// Writes the vendor's further headers.
     ///
     /// # Errors
-    /// 400 when what the account says cannot stand in a header.
+    /// 400 when an account field contains characters that are not allowed in a header.
     pub(super) fn write_headers(&self, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         for &(name, value) in self.headers {
             let name = HeaderName::from_static(name);
@@ -171,7 +171,7 @@ impl ProviderSpec {
         }
     }
 
-    /// What stands for a segment of a prefix.
+    /// Fills in one segment of a prefix.
     fn segment<'a>(
         &self,
         segment: &'static str,
@@ -192,8 +192,8 @@ impl ProviderSpec {
         Ok(encode_segment(value))
     }
 
-    /// Whether `/messages` is its own. Behind a custom host it is looked for only where it stands beside the
-    /// chat: what a custom host stands for is the chat's address.
+    /// Whether it serves `/messages` itself. Behind a custom host only where `/messages` has the same prefix
+    /// as the chat: a custom host is the address of the chat.
     fn has_messages(&self, account: &Account) -> bool {
         let apart = self.other_prefixes.iter().any(|(operation, _)| *operation == Operation::Messages);
         self.has(NativeApi::Messages) && !(apart && account.custom_host.is_some())
@@ -203,7 +203,7 @@ impl ProviderSpec {
         self.native_apis.contains(&api)
     }
 
-    /// What to tell whoever asks for a kept response.
+    /// The error for a request that needs a stored response.
     pub(super) fn no_stored_responses(&self, call: &Call<'_>) -> Error {
         let (id, method) = (self.id, call.method);
         let message = format!(
@@ -323,8 +323,8 @@ impl Provider for ProviderSpec {
 
     fn authorize(&self, call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
         self.key.write(self.id, account, headers)?;
-        // Where Anthropic's endpoint is offered beside ours, some take the key as Anthropic does (DeepSeek
-        // documents x-api-key only), some as a bearer (vLLM, Ollama's cloud): it is shown both ways.
+        // Vendors with Anthropic's endpoint expect the key in different headers: DeepSeek documents x-api-key
+        // only, vLLM and Ollama's cloud take a bearer. It is sent in both.
         if matches!(call.operation, Operation::Messages | Operation::CountTokens)
             && let Some(key) = &account.api_key
             && !key.expose().is_empty()
@@ -335,7 +335,7 @@ impl Provider for ProviderSpec {
     }
 }
 
-/// `value` as one segment of a path.
+/// Percent-encodes `value` as one path segment.
 pub(super) fn encode_segment(value: &str) -> Cow<'_, str> {
     utf8_percent_encode(value, SEGMENT).into()
 }
@@ -344,14 +344,14 @@ fn base_model(model: Option<&str>) -> Option<&str> {
     model.and_then(|model| model.split(':').next())
 }
 
-/// Whether a path or value has a `.` or `..` segment, however it is spelled. Upstreams and proxies before
-/// them resolve these, and a stored provider's key would then be used outside the base it is meant for.
+/// Whether a path or value has a `.` or `..` segment in any spelling. Upstreams and the proxies before
+/// them resolve these, so a stored provider's key could be used outside the base it is meant for.
 pub(super) fn has_dot_segment(path: &str) -> bool {
-    // Nearly every path of ours.
+    // The fast path: most paths contain neither.
     if memchr::memchr2(b'.', b'%', path.as_bytes()).is_none() {
         return false;
     }
-    // Decoded twice: some proxies decode once before they resolve, and the server behind decodes again.
+    // Decoded twice: some proxies decode once before resolving, and the server behind them decodes again.
     let once = percent_decode_str(path).decode_utf8_lossy();
     let twice = percent_decode_str(&once).decode_utf8_lossy();
     twice.contains('.') && twice.split(['/', '\\']).any(|segment| matches!(segment, "." | ".."))
@@ -367,7 +367,7 @@ pub(super) fn ends_in_version(custom_host: &str) -> bool {
         && number.chars().all(|each| each.is_ascii_alphanumeric())
 }
 
-/// `https://` and the host that `name` stands for, when it is a proper one below these domains.
+/// `https://` and the host that `name` stands for; `None` when it is not a valid name below these domains.
 pub(super) fn host_below(name: &str, domains: &[&str]) -> Option<String> {
     let proper = name.len() <= 190
         && name.split('.').all(|label| {
@@ -418,7 +418,7 @@ mod tests {
             host("adb-1.7.AzureDatabricks.net").as_deref(),
             Some("https://adb-1.7.azuredatabricks.net")
         );
-        // Without a domain of the vendor's at its end, a name is a label below the first one.
+        // A name that does not end in one of the vendor's domains is a label below the first one.
         assert_eq!(host("evil.com").as_deref(), Some("https://evil.com.cloud.databricks.com"));
         assert_eq!(
             host("xcloud.databricks.com").as_deref(),

@@ -1,7 +1,8 @@
-//! Every provider against its fixture, `tests/golden/<id>/address.json`, and against `docs/providers.md`.
+//! Tests every provider against its fixture, `tests/golden/<id>/address.json`, and `docs/providers.md`
+//! against the specs.
 //!
-//! The fixtures are written by hand from the vendors' documentation, not from the rows: that is what makes
-//! them worth comparing. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
+//! The fixtures are written by hand from the vendors' documentation, not derived from the specs, so the
+//! comparison means something. Only the documentation page is generated (`UPDATE_GOLDEN=1`).
 
 use super::adapter::Adapter;
 use super::spec::{CustomHost, Host, NativeApi, ProviderSpec};
@@ -40,7 +41,7 @@ fn specs() -> impl Iterator<Item = &'static ProviderSpec> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fixture {
-    /// The base URL of the vendor's documentation; absent for a provider without an address of its own.
+    /// The base URL in the vendor's documentation; absent for a provider without an address of its own.
     base: Option<String>,
     cases: Vec<Case>,
 }
@@ -50,12 +51,12 @@ struct Fixture {
 struct Case {
     /// Method, path and query: `POST chat/completions`.
     operation: String,
-    #[serde(default = "nobody")]
+    #[serde(default = "empty_account")]
     account: serde_json::Value,
     model: Option<String>,
     #[serde(default)]
     streamed: bool,
-    /// Headers the caller sent.
+    /// Headers that the client sent.
     #[serde(default)]
     sent: BTreeMap<String, String>,
     /// The whole URL; absent when the call must fail.
@@ -63,11 +64,11 @@ struct Case {
     /// All headers after `authorize`.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// Status and `param` of the failure: `400 resource_name`.
+    /// Status and `param` of the error: `400 resource_name`.
     error: Option<String>,
 }
 
-/// An account as a target of a config has it.
+/// An account written as in a config target.
 fn account(written: &serde_json::Value) -> Account {
     let node = Node::from_json(written.to_string().as_bytes()).unwrap();
     let problems = Problems::default();
@@ -78,7 +79,7 @@ fn account(written: &serde_json::Value) -> Account {
     account
 }
 
-fn nobody() -> serde_json::Value {
+fn empty_account() -> serde_json::Value {
     serde_json::json!({})
 }
 
@@ -160,7 +161,7 @@ fn missing_apis_go_through_chat() {
         let call = Call { operation, method: &method, path, query: None, model: None, streamed: false };
         match find(id).unwrap().adapter(&call, &account) {
             Ok(Adapter::Passthrough(None)) => "same".to_owned(),
-            Ok(Adapter::Passthrough(Some(_))) => "mended".to_owned(),
+            Ok(Adapter::Passthrough(Some(_))) => "patched".to_owned(),
             Ok(Adapter::Chat(_)) => "chat".to_owned(),
             Ok(Adapter::Json(_)) => "exchange".to_owned(),
             Err(error) => format!("{} {}", error.status(), error.message),
@@ -172,11 +173,11 @@ fn missing_apis_go_through_chat() {
         ("openai", "GET responses/r", None, "same"),
         ("openai", "POST messages", None, "chat"),
         ("openai", "POST messages/count_tokens", None, "chat"),
-        ("groq", "POST chat/completions", None, "mended"),
+        ("groq", "POST chat/completions", None, "patched"),
         ("groq", "POST responses", None, "same"),
         ("groq", "POST completions", None, "chat"),
         ("deepseek", "POST messages", None, "same"),
-        // There the custom host stands for the chat, and messages stand elsewhere.
+        // The custom host is the address of the chat; DeepSeek's messages have another prefix.
         ("deepseek", "POST messages", Some("https://h"), "chat"),
         ("openrouter", "POST messages", Some("https://h"), "same"),
         ("deepseek", "POST messages/count_tokens", None, "chat"),
@@ -185,7 +186,7 @@ fn missing_apis_go_through_chat() {
         ("mistral-ai", "POST responses", None, "chat"),
         ("mistral-ai", "POST embeddings", None, "same"),
         ("voyage", "POST rerank", None, "exchange"),
-        ("voyage", "POST embeddings", None, "mended"),
+        ("voyage", "POST embeddings", None, "patched"),
         ("jina", "POST rerank", None, "same"),
         ("jina", "POST messages", None, "same"),
         ("together-ai", "POST completions", None, "same"),
@@ -234,7 +235,7 @@ fn ids_and_aliases_are_unique_and_found() {
 }
 
 #[test]
-fn every_row_is_well_formed() {
+fn every_spec_is_well_formed() {
     for spec in specs() {
         let id = spec.id;
         let sourced = spec.source.starts_with("https://") || spec.source.starts_with("reference 12.");
@@ -263,7 +264,7 @@ fn every_row_is_well_formed() {
     }
 }
 
-/// `docs/providers.md` as the rows have it.
+/// `docs/providers.md`, generated from the specs.
 fn page() -> String {
     let mut page = String::from(
         "# Providers\n\n\
@@ -306,7 +307,7 @@ fn page() -> String {
     page
 }
 
-/// What a row says of its vendor's own APIs.
+/// The column *Own APIs* of one vendor.
 fn own_apis(spec: &ProviderSpec) -> String {
     if spec.id == anthropic::SPEC.id {
         return "`messages`, `count_tokens`".to_owned();
@@ -333,6 +334,6 @@ fn the_documentation_page_matches_the_specs() {
         std::fs::write(&path, &page).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    // Not assert_eq: nobody reads two whole pages.
+    // Not assert_eq, which would print two whole pages.
     assert!(page == committed, "docs/providers.md is behind: UPDATE_GOLDEN=1 cargo test provider");
 }

@@ -1,6 +1,7 @@
-//! How one call is translated: decided when its attempt is made, used when the answer is there.
+//! How one call is translated: decided when its attempt is prepared, applied to its response.
 //!
-//! The one place that pairs a caller's dialect with a provider's way. Not the work itself: [`Rewriter`].
+//! The only place that combines a client's dialect with a provider's adapter. The rewriting itself is in
+//! [`Rewriter`].
 
 use super::adapter::{Adapter, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
 use super::rescue;
@@ -14,7 +15,7 @@ use crate::api::{chat_completions, completions, messages, responses};
 use crate::config::account::Account;
 use crate::error::Error;
 
-/// What must be done to the answer.
+/// How the response must be translated.
 #[derive(Debug, Clone)]
 pub struct Translation {
     work: Work,
@@ -22,7 +23,7 @@ pub struct Translation {
     provider: &'static str,
     model: String,
     strict: bool,
-    /// The caller wants events.
+    /// The client requested a stream of events.
     streamed: bool,
     include_usage: bool,
     request: Option<Body>,
@@ -35,23 +36,23 @@ enum Work {
     Patch(&'static dyn ResponsePatch),
 }
 
-/// A call made ready for its provider.
+/// A call prepared for its provider.
 #[derive(Debug)]
 pub struct PreparedRequest {
-    /// Path and query, as [`Provider::path`] has it.
+    /// Path and query, as from [`Provider::path`].
     pub path: String,
-    /// The body to send; `None` when there is none to send or it streams through unread.
+    /// The body to send; `None` when there is none, or when the client's bytes are sent unchanged.
     pub body: Option<Vec<u8>>,
-    /// `None`: the answer passes as it comes.
+    /// `None`: the response passes through unchanged.
     pub translation: Option<Translation>,
-    /// The operation the provider sees: its auth headers may depend on it.
+    /// The operation that the provider gets; its auth headers may depend on it.
     pub operation: Operation,
-    /// The answer, where the gateway knows it without asking anyone.
+    /// The response, where the gateway makes it itself without a request.
     pub local_response: Option<Vec<u8>>,
 }
 
-/// Makes a call ready: chooses the way, writes the body in the provider's words. `body` is the caller's, with
-/// `override_params` merged in; the result has one of its own only where something was changed.
+/// Prepares a call: chooses the adapter and writes the body in the provider's format. `body` is the client's,
+/// with `override_params` merged in; the result contains a body only where something was changed.
 ///
 /// # Errors
 /// 400 that names what the provider cannot do.
@@ -77,7 +78,7 @@ pub fn prepare(
     }
 }
 
-/// A call being made ready.
+/// A call that is being prepared.
 struct Preparation<'a> {
     provider: &'static dyn Provider,
     target: CallTarget<'a>,
@@ -108,7 +109,7 @@ impl Preparation<'_> {
         Ok(PreparedRequest { path, body, translation, operation: call.operation, local_response: None })
     }
 
-    /// Tokens counted here, for a provider that cannot.
+    /// A local estimate of the token count, for a provider that cannot count tokens.
     fn estimate(&self, body: &Body, notes: &mut TranslationNotes) -> PreparedRequest {
         notes.warn("input_tokens", format!("estimated, {} cannot count tokens", self.provider.id()));
         PreparedRequest {
@@ -163,7 +164,8 @@ impl Preparation<'_> {
     }
 }
 
-/// A provider that only chats keeps no responses: better said here than by a 404 in words about something else.
+/// A provider that only chats stores no responses. Refused here, because the provider's own 404 would be
+/// about something else.
 fn check_stored_responses(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<(), Error> {
     let (Operation::ResponsesGet
     | Operation::ResponsesDelete
@@ -186,7 +188,7 @@ fn check_stored_responses(provider: &dyn Provider, call: &Call<'_>, account: &Ac
     }
 }
 
-/// Reads the caller's body in its dialect.
+/// Reads the client's body in its dialect.
 fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
     match operation {
         Operation::Completions => completions::read(body),
@@ -196,7 +198,7 @@ fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
     }
 }
 
-/// Writes an answer in the caller's dialect.
+/// The encoder of the client's dialect.
 fn encoder(operation: Operation, streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
     match operation {
         Operation::Completions => completions::encoder(streamed, context),
@@ -207,29 +209,29 @@ fn encoder(operation: Operation, streamed: bool, context: EncodeContext) -> Box<
 }
 
 impl Translation {
-    /// Whether the caller gets a stream of events, if all goes well.
+    /// Whether the client gets a stream of events, if the call succeeds.
     pub fn streams(&self) -> bool {
         self.streamed
     }
 
-    /// Whether the answer keeps the provider's shape and is only put right in places.
+    /// Whether the response keeps the provider's shape and is only corrected in places.
     pub fn is_patch(&self) -> bool {
         matches!(self.work, Work::Patch(_))
     }
 
-    /// A reader of one answer alone, for an answer that goes on in a stream begun by another attempt
-    /// ([`Rewriter::resume`]); `None` where the answer is not read as a chat.
+    /// A new decoder for a response that continues a stream started by another attempt
+    /// ([`Rewriter::resume`]); `None` where responses are not decoded as a chat.
     pub fn decoder(&self, streamed: bool) -> Option<Box<dyn Decoder>> {
         match self.work {
             Work::Chat(chat) => Some(chat.decoder(streamed)),
-            // The caller's own shape: its reader knows every accent that is mended.
+            // The client's own dialect: its decoder understands every deviation that is patched.
             Work::Patch(_) => rescue::decoder(self.operation, streamed),
             Work::Json(_) => None,
         }
     }
 
-    /// The translation of one answer with a good status. `streamed`: it came as a stream of events; `id`:
-    /// unique, for ids the provider does not tell; `created`: Unix seconds.
+    /// The rewriter of one response with a success status. `streamed`: the response is a stream of events;
+    /// `id`: unique, for ids that the provider does not send; `created`: Unix seconds.
     pub fn rewriter(&self, streamed: bool, id: &str, created: u64) -> Rewriter {
         match self.work {
             Work::Chat(chat) => {

@@ -1,39 +1,39 @@
-//! What goes out beside the body, and what was left out of it.
+//! What a translation adds besides the body, and what it left out of it.
 
 use crate::api::chat::Params;
 use crate::error::Error;
 use http::HeaderMap;
 
-/// Collected while a request is translated.
+/// Headers and warnings, collected while a request is translated.
 #[derive(Debug, Default)]
 pub struct TranslationNotes {
-    /// Headers the request's content asks for (`anthropic-beta`, `anthropic-version`). How they meet the
-    /// caller's own: `route::asked`.
+    /// Headers that the request's content requires (`anthropic-beta`, `anthropic-version`).
+    /// `route::vendor_headers` merges them with the client's own.
     pub headers: HeaderMap,
-    /// What was dropped or changed, in words for the caller: the `x-gateway-warnings` header.
+    /// What was dropped or changed, for the client: the `x-gateway-warnings` header.
     pub warnings: Vec<String>,
 }
 
-/// The most warnings told: a header must stay small.
+/// The maximum number of warnings: a header must stay small.
 const MAX_WARNINGS: usize = 16;
 
 impl TranslationNotes {
-    /// Notes something dropped or changed. `param` is the caller's name of it.
+    /// Records something dropped or changed. `param` is the client's name for it.
     pub fn warn(&mut self, param: &str, what: impl AsRef<str>) {
         if self.warnings.len() < MAX_WARNINGS {
             self.warnings.push(format!("{param}: {}", what.as_ref()));
         }
     }
 
-    /// Notes that a parameter was dropped because `provider` has nothing like it.
+    /// Records that a parameter was dropped because `provider` has no equivalent.
     pub fn drop_param(&mut self, param: &str, provider: &str) {
         self.warn(param, format!("dropped, {provider} has no such parameter"));
     }
 
-    /// Settles what a translation had no word for, and gives back what passes as it is: OpenAI's parameters
-    /// that change nothing but the manner of an answer are dropped with a warning; those that would change
-    /// what the caller gets are refused; what is not OpenAI's at all passes (it is the provider's own, or
-    /// the provider will say that it is not).
+    /// Handles the parameters that a translation did not consume and returns those to pass on. OpenAI's
+    /// parameters that only tune how the model answers are dropped with a warning; those that would change
+    /// what the response contains are refused; parameters that are not OpenAI's pass (they are the
+    /// provider's own, or the provider will refuse them).
     ///
     /// # Errors
     /// 400 that names the first parameter the provider cannot honour.
@@ -44,7 +44,7 @@ impl TranslationNotes {
                 continue;
             }
             match name.as_ref() {
-                // Without effect, or with an effect on the provider's side only.
+                // No effect on the response, or only on the provider's side.
                 "user"
                 | "metadata"
                 | "store"

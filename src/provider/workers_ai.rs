@@ -1,7 +1,7 @@
-//! Cloudflare's Workers AI: our shape, except for the list of models.
+//! Cloudflare's Workers AI: OpenAI's shape, except for the list of models.
 //!
-//! Not AI Gateway, Cloudflare's own: that is reached with its URL as custom host. Cloudflare's older way
-//! (`/ai/run/{model}`) is left to the proxy route.
+//! Not Cloudflare's AI Gateway, which is reached by using its URL as custom host. Cloudflare's older API
+//! (`/ai/run/{model}`) is only reachable through the proxy route.
 
 use super::adapter::{Adapter, CallTarget, JsonAdapter};
 use super::spec::{Host, ProviderSpec};
@@ -16,11 +16,11 @@ use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The vendor.
+/// The provider `workers-ai`.
 #[derive(Debug)]
 pub struct WorkersAi;
 
-/// All there is to say but for the models.
+/// Everything but the list of models.
 pub static SPEC: ProviderSpec = ProviderSpec {
     id: "workers-ai",
     host: Host::Fixed("https://api.cloudflare.com"),
@@ -30,7 +30,7 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     ..ProviderSpec::PLAIN
 };
 
-/// `GET /v1/models`. Cloudflare finds models by name, a hundred a page.
+/// `GET /v1/models`. Cloudflare's search returns models by name, a hundred per page.
 #[derive(Debug)]
 struct Models;
 
@@ -42,7 +42,7 @@ struct FoundIn<'a> {
 
 #[derive(Deserialize)]
 struct ModelIn<'a> {
-    /// `@cf/meta/llama-3.1-8b-instruct`; `id` is another thing.
+    /// `@cf/meta/llama-3.1-8b-instruct`; Cloudflare's `id` is a different identifier.
     #[serde(borrow)]
     name: Text<'a>,
 }
@@ -57,7 +57,7 @@ struct ListOut<'a> {
 struct ModelOut<'a> {
     id: &'a str,
     object: &'static str,
-    /// Not told.
+    /// Cloudflare sends none.
     created: u64,
     owned_by: &'static str,
 }
@@ -125,7 +125,7 @@ impl Provider for WorkersAi {
     }
 }
 
-/// At Cloudflare itself: what a custom host has instead is its own business.
+/// Whether the call lists models at Cloudflare itself. A custom host's list is passed through.
 fn lists_models(call: &Call<'_>, account: &Account) -> bool {
     call.operation == Operation::Models && account.custom_host.is_none()
 }
@@ -136,11 +136,11 @@ mod tests {
 
     #[test]
     fn models_become_openais_list() {
-        let answer =
+        let response =
             br#"{"success":true,"errors":[],"result":[{"id":"1-2","name":"@cf/meta/llama","task":{}}],
             "result_info":{"count":1}}"#;
         assert_eq!(
-            String::from_utf8(Models.read(answer, None, "").unwrap()).unwrap(),
+            String::from_utf8(Models.read(response, None, "").unwrap()).unwrap(),
             r#"{"object":"list","data":[{"id":"@cf/meta/llama","object":"model","created":0,"owned_by":"workers-ai"}]}"#
         );
         assert_eq!(Models.read(b"{}", None, "").unwrap_err().status, 502);

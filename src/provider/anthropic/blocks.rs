@@ -1,4 +1,4 @@
-//! The content blocks of a request in Anthropic's words, and how parts of a message become them.
+//! The content blocks of a request in Anthropic's format, and how message parts are translated into them.
 //!
 //! Source: <https://platform.claude.com/docs/en/api/messages> (`messages.content`).
 
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// One content block, as it is written.
+/// One content block of a request.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Block<'a> {
@@ -54,12 +54,12 @@ pub(super) enum Block<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<Json<'a>>,
     },
-    /// A block of the caller's in Anthropic's words.
+    /// A block that the client wrote in Anthropic's format.
     #[serde(untagged)]
     Other(Json<'a>),
 }
 
-/// Where the bytes of an image or a document are.
+/// The source of an image or a document.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Bytes<'a> {
@@ -69,24 +69,24 @@ pub(super) enum Bytes<'a> {
     File { file_id: Cow<'a, str> },
 }
 
-/// Makes blocks of parts.
+/// Translates message parts into blocks.
 pub(super) struct Blocks<'o> {
     pub provider: &'static str,
     pub notes: &'o mut TranslationNotes,
-    /// A file the provider keeps is named: that takes a beta.
+    /// A file stored at the provider is referenced, which requires a beta header.
     pub uses_files: bool,
-    /// Once is enough.
+    /// Whether the warning about unsigned reasoning was already given.
     pub warned_reasoning: bool,
 }
 
 impl Blocks<'_> {
-    /// The block of a part; none for what Anthropic has no use for.
+    /// Translates a part; `None` for parts that Anthropic has no use for.
     ///
     /// # Errors
-    /// 400 for what it cannot take.
+    /// 400 for parts that Anthropic does not accept.
     pub fn block<'a>(&mut self, part: Part<'a>, at: &str) -> Result<Option<Block<'a>>, Error> {
         Ok(Some(match part {
-            // Anthropic refuses texts with nothing in them; OpenAI's callers send them.
+            // Anthropic refuses empty texts; OpenAI's clients send them.
             Part::Text { text, .. } if text.trim().is_empty() => return Ok(None),
             Part::Text { text, cache_control } => Block::Text { text, cache_control },
             Part::Refusal(text) if text.trim().is_empty() => return Ok(None),
@@ -119,7 +119,7 @@ impl Blocks<'_> {
         }
         let cache_control = image.cache_control;
         let source = match image.source {
-            // A PDF sent as a picture, as the reference takes it (12.4).
+            // A PDF sent as an image is accepted, as in the reference (12.4).
             Source::Data { ref media_type, .. } if !media_type.starts_with("image/") => {
                 let file = File { source: image.source, name: None, cache_control };
                 return self.file(file, at);
@@ -184,7 +184,7 @@ impl Blocks<'_> {
 }
 
 impl<'a> Block<'a> {
-    /// Takes what the caller wrote on the message as a whole, unless the block has its own.
+    /// Applies the cache control of the whole message, unless the block has its own.
     pub fn cache(&mut self, on_message: Json<'a>) {
         match self {
             Self::Text { cache_control, .. }
@@ -199,11 +199,11 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Anthropic takes ids of letters, digits, `_` and `-` only; others' have dots and colons in them. The same id
-/// becomes the same, so that a call and its result still meet.
+/// Makes an id that Anthropic accepts: letters, digits, `_` and `-` only. Other providers' ids contain dots
+/// and colons. The result depends only on the id, so that a call and its result still match.
 ///
 /// # Errors
-/// 400 when there is none.
+/// 400 when the id is empty.
 pub(super) fn call_id<'a>(id: Cow<'a, str>, at: &str) -> Result<Cow<'a, str>, Error> {
     let is_legal = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
     if id.is_empty() {
@@ -215,7 +215,7 @@ pub(super) fn call_id<'a>(id: Cow<'a, str>, at: &str) -> Result<Cow<'a, str>, Er
     Ok(Cow::Owned(id.chars().map(|char| if is_legal(char) { char } else { '_' }).collect()))
 }
 
-/// Arguments known to be an object, or empty.
+/// The arguments as a JSON object; `{}` if they are empty.
 fn arguments(text: Cow<'_, str>) -> Json<'_> {
     let given = match text {
         Cow::Borrowed(text) => Json::parse(text.trim()),

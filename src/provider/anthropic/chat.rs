@@ -1,8 +1,8 @@
-//! A chat in Anthropic's words, wherever Anthropic's models are served: its own API, Vertex AI, Microsoft
-//! Foundry, Bedrock's invoke.
+//! Chats in Anthropic's format, wherever its models are served: its own API, Vertex AI, Microsoft Foundry,
+//! Bedrock's invoke.
 //!
-//! Only what differs between those places is said here; how a request is written and an answer read is the
-//! business of the files beside this one.
+//! Only the differences between those hosts are described here; the other files of this folder write requests
+//! and decode responses.
 
 use super::request;
 use super::stream::Stream;
@@ -12,23 +12,23 @@ use crate::error::Error;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 
-/// Anthropic's messages at one place.
+/// How one host serves Anthropic's Messages API.
 #[derive(Debug)]
 pub struct AnthropicChat {
-    /// Who cannot do what, in errors and warnings.
+    /// The provider's name in errors and warnings.
     pub name: &'static str,
-    /// `model` stands in the body; where it is part of the path (Vertex AI, Bedrock) it must not.
+    /// `model` goes into the body. Not allowed where it is part of the path (Vertex AI, Bedrock).
     pub model_in_body: bool,
-    /// `stream` stands in the body; Bedrock has a path for it instead.
+    /// `stream` goes into the body; Bedrock has another path for it instead.
     pub stream_in_body: bool,
     /// `anthropic_version` in the body: `vertex-2023-10-16`, `bedrock-2023-05-31`. `None`: it is a header.
     pub version: Option<&'static str>,
-    /// Betas go as the list `anthropic_beta` into the body, not as a header.
+    /// Betas go into the body as the list `anthropic_beta`, not into a header.
     pub betas_in_body: bool,
 }
 
 impl AnthropicChat {
-    /// Anthropic's own API, and whoever serves it unchanged (Microsoft Foundry).
+    /// Anthropic's own API, and hosts that serve it unchanged (Microsoft Foundry).
     pub const OWN: AnthropicChat = AnthropicChat {
         name: "Anthropic",
         model_in_body: true,

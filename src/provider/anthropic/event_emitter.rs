@@ -1,32 +1,32 @@
-//! What whole and streamed answers in Anthropic's words have in common: texts and their citations, finish
-//! reasons, figures, errors.
+//! What whole and streamed responses in Anthropic's format have in common: text and citations, finish
+//! reasons, usage, errors.
 //!
 //! Sources: <https://platform.claude.com/docs/en/api/messages>, `.../build-with-claude/streaming`,
-//! `.../build-with-claude/handling-stop-reasons`, and recorded answers.
+//! `.../build-with-claude/handling-stop-reasons`, and recorded responses.
 
 use crate::api::chat::{Event, EventSink, Finish, Json, ProviderError, Start, Text};
 use crate::api::usage::UsageParts;
 use serde::{Deserialize, Serialize};
 
-/// The most an answer may make us hold, bytes: whole answers, and what a stream tells in parts that cannot
-/// be passed on in parts.
+/// The maximum held per response, in bytes: a whole response, or the blocks of a stream that can only be
+/// emitted whole.
 pub(super) const MAX_HELD: usize = 64 << 20;
 
-/// How far an answer has been told.
+/// Turns the contents of one response into events.
 #[derive(Debug, Default)]
 pub(super) struct EventEmitter {
     usage_parts: UsageParts,
-    /// Calls of the caller's tools so far.
+    /// The number of calls of the client's tools so far.
     calls: u32,
-    /// Characters of text so far: what annotations count in.
+    /// The number of characters of text so far; annotations count in characters.
     characters: u64,
-    /// Citations of documents, which OpenAI has no annotation for: JSON texts with commas between them.
+    /// Citations of documents, for which OpenAI has no annotation: JSON texts separated by commas.
     documents: String,
     tier_emitted: bool,
     finished: bool,
 }
 
-/// What `message_start` brings, and a whole answer.
+/// The message of `message_start`, or a whole response.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message<'a> {
     #[serde(borrow, rename = "type")]
@@ -42,7 +42,7 @@ pub(super) struct Message<'a> {
     context_management: Option<Json<'a>>,
 }
 
-/// How an answer ended: members of a whole answer, or of a `message_delta`.
+/// How a response ended: members of a whole response, or of a `message_delta`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ending<'s> {
     pub stop_reason: Option<&'s str>,
@@ -53,7 +53,7 @@ pub(super) struct Ending<'s> {
     pub usage: Option<&'s Json<'s>>,
 }
 
-/// A content block with the members of those we know.
+/// A content block with the members of all known kinds.
 #[derive(Debug, Deserialize)]
 pub(super) struct Block<'a> {
     #[serde(borrow, rename = "type")]
@@ -69,7 +69,7 @@ pub(super) struct Block<'a> {
 }
 
 impl Message<'_> {
-    /// Whether it is an answer at all.
+    /// Whether this is a message at all.
     pub fn is_message(&self) -> bool {
         self.kind.as_deref().is_none_or(|kind| kind == "message") && self.content.is_some()
     }
@@ -118,7 +118,7 @@ impl EventEmitter {
         }
     }
 
-    /// Begins a call and says which one it is.
+    /// Emits the start of a tool call and returns its index.
     pub fn call(&mut self, block: &Block<'_>, sink: EventSink<'_>) -> u32 {
         let index = self.calls;
         self.calls += 1;
@@ -132,10 +132,10 @@ impl EventEmitter {
         index
     }
 
-    /// One whole block.
+    /// Emits one whole block.
     pub fn block(&mut self, json: &Json<'_>, sink: EventSink<'_>) {
         let Some(block) = json.read::<Block<'_>>() else {
-            // A kind of tomorrow, which calls something else `text`.
+            // A future kind of block that uses one of these members for something else.
             return sink(Event::Block { choice: 0, json: json.get() });
         };
         match &*block.kind {
@@ -163,10 +163,10 @@ impl EventEmitter {
         }
     }
 
-    /// What one text rests on; the text began at `start` and has been told.
+    /// Emits a citation of the text that began at `start` and has already been emitted.
     pub fn citation(&mut self, json: &Json<'_>, start: u64, sink: EventSink<'_>) {
         let Some(source) = json.read::<Citation<'_>>() else { return };
-        // A search result the caller brought has its address in `source`, if it has one at all.
+        // A search result sent by the client has its address in `source`, if it has one at all.
         let is_url = |text: &&Text<'_>| text.starts_with("https://") || text.starts_with("http://");
         let Some(url) = source.url.as_ref().or(source.source.as_ref().filter(is_url)) else {
             if self.documents.len() + json.get().len() < MAX_HELD {
@@ -181,7 +181,7 @@ impl EventEmitter {
         sink(Event::Annotation { choice: 0, json: annotation.get() });
     }
 
-    /// Figures so far, and who served the answer.
+    /// Emits the usage so far, and once the service tier.
     pub fn usage(&mut self, json: &Json<'_>, sink: EventSink<'_>) {
         #[derive(Deserialize)]
         struct Tier<'a> {
@@ -191,7 +191,7 @@ impl EventEmitter {
         if let Some(Tier { service_tier: Some(tier) }) =
             json.read::<Tier<'_>>().filter(|_| !self.tier_emitted)
         {
-            // OpenAI's words for the two; a batch has none.
+            // OpenAI's names of the two tiers; it has none for `batch`.
             let standard = match &*tier {
                 "standard" => Some(r#""default""#),
                 "priority" => Some(r#""priority""#),
@@ -228,7 +228,7 @@ impl EventEmitter {
         }
         if let Some(native) = ending.stop_reason.filter(|_| !self.finished) {
             self.finished = true;
-            // Calls of Anthropic's own tools are none of the caller's.
+            // Calls of Anthropic's own tools are not calls for the client.
             let reason = match reason(native) {
                 Finish::ToolCalls if self.calls == 0 => Finish::Stop,
                 reason => reason,
@@ -241,18 +241,18 @@ impl EventEmitter {
     }
 }
 
-/// Anthropic's stop reasons in OpenAI's words (reference 12.3, and those that came later).
+/// Translates Anthropic's stop reasons into OpenAI's (reference 12.3, plus newer ones).
 fn reason(native: &str) -> Finish {
     match native {
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
         "tool_use" => Finish::ToolCalls,
         "refusal" => Finish::ContentFilter,
-        // `end_turn`, `stop_sequence`, `pause_turn`, `compaction`, and what nobody knows yet.
+        // `end_turn`, `stop_sequence`, `pause_turn`, `compaction`, and unknown reasons.
         _ => Finish::Stop,
     }
 }
 
-/// An error that came with a 200: `{"type":"error","error":{"type":...,"message":...}}`.
+/// An error that came with status 200: `{"type":"error","error":{"type":...,"message":...}}`.
 pub(super) fn provider_error(json: &str) -> ProviderError {
     let mut error = ProviderError::read(500, json.as_bytes());
     // <https://platform.claude.com/docs/en/api/errors>

@@ -1,20 +1,20 @@
-//! The shape an answer's text must have: Anthropic's structured outputs, or the next best.
+//! `response_format` as Anthropic's structured outputs, or as an instruction where they do not exist.
 //!
-//! Models before Claude 4.5 (Opus 4.1) have no schemas, and none has a JSON mode: there the model is told in
-//! the system prompt, and the caller that it was only told.
+//! Models before Claude 4.5 (except Opus 4.1) have no schemas, and no model has a JSON mode. There the system
+//! prompt instructs the model, and a warning tells the client that nothing is enforced.
 
 use super::generation::Generation;
 use super::schema::fit;
 use crate::api::chat::{Json, ResponseFormat};
 use crate::provider::translation_notes::TranslationNotes;
 
-/// What becomes of a `response_format`.
+/// How a `response_format` is sent.
 #[derive(Debug)]
 pub(super) enum Format {
     Any,
     /// `output_config.format`.
     Schema(Json<'static>),
-    /// A last word in the system prompt.
+    /// An instruction at the end of the system prompt.
     Instruction(String),
 }
 
@@ -48,7 +48,7 @@ pub(super) fn decide(
     }
 }
 
-/// Says which words of a schema became part of a description.
+/// Warns which keywords of a schema were moved into a description.
 pub(in crate::provider) fn warn_moved(
     param: &str,
     moved: &[String],

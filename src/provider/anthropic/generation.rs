@@ -1,8 +1,9 @@
-//! What a model of Anthropic's can do, by the version in its name.
+//! What a model of Anthropic's supports, by the version in its name.
 //!
-//! Sources: <https://platform.claude.com/docs/en/about-claude/models/overview>, `.../build-with-claude/effort`,
-//! `.../adaptive-thinking`, `.../extended-thinking`, `.../structured-outputs`. A name without a version (a
-//! deployment's, say) and versions yet to come are taken for the newest.
+//! Sources: <https://platform.claude.com/docs/en/about-claude/models/overview>,
+//! `.../build-with-claude/effort`, `.../adaptive-thinking`, `.../extended-thinking`,
+//! `.../structured-outputs`. A name without a version (for example of a deployment) and future versions are
+//! treated as the newest.
 
 use crate::provider::rescue::Prefill;
 
@@ -17,13 +18,13 @@ pub(in crate::provider) struct Generation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Opus,
-    /// Fable and Mythos: they never stop thinking.
+    /// Fable and Mythos, whose thinking cannot be turned off.
     Fable,
     Other,
 }
 
 impl Generation {
-    /// Reads a model's name, in any cloud's spelling: `us.anthropic.claude-3-5-sonnet-20241022-v2:0`,
+    /// Parses a model's name in any cloud's spelling: `us.anthropic.claude-3-5-sonnet-20241022-v2:0`,
     /// `claude-sonnet-4@20250514`, `claude-2.1`.
     pub fn from_model(model: &str) -> Self {
         let model = model.to_ascii_lowercase();
@@ -43,14 +44,15 @@ impl Generation {
         self.version.is_none_or(|own| own >= version)
     }
 
-    /// Answers that follow a JSON schema, and `strict` tools.
+    /// Responses that follow a JSON schema, and `strict` tools.
     pub fn has_schemas(self) -> bool {
         self.since((4, 5)) || (self.family == Family::Opus && self.since((4, 1)))
     }
 
-    /// Goes on from an assistant's message at the end. From 4.6 on that is a 400 ("does not support assistant
-    /// message prefill"): <https://platform.claude.com/docs/en/about-claude/models/migration-guide>. A version that
-    /// is not told is taken for one of those.
+    /// Whether the model continues an assistant message at the end. From 4.6 on that is a 400 ("does not
+    /// support assistant message prefill"):
+    /// <https://platform.claude.com/docs/en/about-claude/models/migration-guide>. A name without a version is
+    /// treated as one of those.
     pub fn prefill(self) -> Prefill {
         let takes = self.version.is_some_and(|version| ((3, 0)..(4, 6)).contains(&version));
         if takes && self.family != Family::Fable { Prefill::Plain } else { Prefill::No }
@@ -60,7 +62,7 @@ impl Generation {
         self.since((3, 7))
     }
 
-    /// `thinking: {type: adaptive}` with `output_config.effort`; before, a budget in tokens.
+    /// `thinking: {type: adaptive}` with `output_config.effort`; older models take a budget in tokens.
     pub fn adapts(self) -> bool {
         self.since((4, 6))
     }
@@ -70,22 +72,22 @@ impl Generation {
         self.adapts() || (self.family == Family::Opus && self.since((4, 5)))
     }
 
-    /// `effort: xhigh`; before, `max` is what comes next to it.
+    /// `effort: xhigh`; for older models `max` is the closest.
     pub fn has_xhigh(self) -> bool {
         self.since((4, 7))
     }
 
-    /// Thoughts are kept back unless asked for with `display`.
+    /// Thinking is hidden unless requested with `display`.
     pub fn hides_thinking(self) -> bool {
         self.since((4, 7))
     }
 
-    /// Thinks unless told not to.
+    /// The model thinks unless thinking is disabled.
     pub fn thinks_by_default(self) -> bool {
         self.version.is_some() && self.since((5, 0))
     }
 
-    /// Cannot be told not to.
+    /// Thinking cannot be disabled.
     pub fn always_thinks(self) -> bool {
         match self.family {
             Family::Fable => true,
@@ -94,19 +96,19 @@ impl Generation {
         }
     }
 
-    /// `temperature`, `top_p` and `top_k` are refused unless they are what they would be anyway.
+    /// `temperature`, `top_p` and `top_k` are refused unless they equal the default.
     pub fn has_fixed_sampling(self) -> bool {
         self.family == Family::Fable || (self.version.is_some() && self.since((4, 7)))
     }
 
-    /// `temperature` or `top_p`, not both.
+    /// Takes `temperature` or `top_p`, not both.
     pub fn takes_one_sampling_param(self) -> bool {
         self.version.is_some() && self.has_schemas()
     }
 
-    /// What `max_tokens` is set to where the caller does not say: Anthropic wants a number, OpenAI's callers
-    /// expect none. As much as every model of the generation allows, up to 32,000: more would take too much
-    /// of a 200,000 token context from the prompt.
+    /// The `max_tokens` for requests without one: Anthropic requires it, OpenAI's clients often leave it out.
+    /// As much as every model of the generation allows, up to 32,000: more would take too much of a 200,000
+    /// token context from the prompt.
     pub fn max_tokens(self) -> u64 {
         match self.version {
             Some(version) if version < (3, 5) => 4_096,
@@ -116,7 +118,7 @@ impl Generation {
     }
 }
 
-/// A part of a version: `4`, and `v2` of old; not a date.
+/// A part of a version: `4`, or `v2` in old names, but not a date.
 fn number(part: &str) -> Option<u16> {
     let digits = part.strip_prefix('v').unwrap_or(part);
     (digits.len() <= 2).then(|| digits.parse().ok()).flatten()

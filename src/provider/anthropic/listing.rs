@@ -1,6 +1,6 @@
-//! `GET /v1/models` and `GET /v1/models/{id}`: Anthropic's list in OpenAI's shape.
+//! `GET /v1/models` and `GET /v1/models/{id}`: Anthropic's models in OpenAI's shape.
 //!
-//! Its own members stay behind OpenAI's, so that a client of either kind finds what it looks for.
+//! Anthropic's members are kept after OpenAI's, so that clients of both APIs find what they expect.
 
 use crate::api::body::Body;
 use crate::api::chat::{Json, ProviderError};

@@ -1,7 +1,7 @@
-//! Anthropic: its address, its headers, and chats of every caller in the words of `POST /v1/messages`.
+//! Anthropic: its address and headers, and the translation of all chats into `POST /v1/messages`.
 //!
-//! Callers of `/v1/messages` and of Anthropic's other paths (batches, files, token counting) speak to it as
-//! they are.
+//! Requests to `/v1/messages` and to Anthropic's other paths (batches, files, token counting) are passed
+//! through.
 
 mod blocks;
 pub mod chat;
@@ -32,12 +32,12 @@ use crate::error::Error;
 use http::HeaderMap;
 use std::borrow::Cow;
 
-/// The vendor. Only how the key is shown needs a decision; the rest is its row.
+/// The provider `anthropic`. Only the auth header needs code; the rest is in its spec.
 #[derive(Debug)]
 pub struct Anthropic;
 
 /// Source: <https://platform.claude.com/docs/en/api/overview> (`x-api-key`, `anthropic-version`).
-/// `anthropic-beta` is the caller's alone: the reference's default (`messages-2023-12-15`) is long retired.
+/// `anthropic-beta` is left to the client: the reference's default (`messages-2023-12-15`) is long retired.
 pub static SPEC: ProviderSpec = ProviderSpec {
     id: "anthropic",
     host: Host::Fixed("https://api.anthropic.com"),
@@ -84,8 +84,8 @@ impl Provider for Anthropic {
     }
 
     fn authorize(&self, _call: &Call<'_>, account: &Account, headers: &mut HeaderMap) -> Result<(), Error> {
-        // An API key sent as a bearer is "Invalid bearer token", an OAuth token in x-api-key is "invalid
-        // x-api-key".
+        // The API refuses an API key sent as a bearer ("Invalid bearer token") and an OAuth token in
+        // x-api-key ("invalid x-api-key").
         let oauth = account.api_key.as_ref().is_some_and(|key| key.expose().starts_with("sk-ant-oat"));
         let key = if oauth { Key::BEARER } else { SPEC.key };
         key.write(SPEC.id, account, headers)?;

@@ -1,7 +1,7 @@
-//! A chat request's body in Anthropic's words, put together from the files beside this one.
+//! Writes the body of a chat request in Anthropic's format, using the other files of this folder.
 //!
-//! What Anthropic has no word for is settled by [`Outgoing::settle`]; what is not OpenAI's passes
-//! (`mcp_servers`, `container`, `context_management`, `cache_control`, `speed`).
+//! Parameters that Anthropic does not have are handled by [`TranslationNotes::filter_params`]; those that are
+//! not OpenAI's pass (`mcp_servers`, `container`, `context_management`, `cache_control`, `speed`).
 
 use super::blocks::Blocks;
 use super::chat::AnthropicChat;
@@ -19,10 +19,10 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
 
-/// What naming files the provider keeps takes.
+/// The beta that references to stored files require.
 const FILES_BETA: &str = "files-api-2025-04-14";
 
-/// The body, in the order it is written.
+/// The body, in the order in which it is written.
 struct Body<'a> {
     model: Option<&'a str>,
     version: Option<Cow<'a, str>>,
@@ -167,7 +167,7 @@ impl Serialize for Members<'_> {
     }
 }
 
-/// What the caller wrote into `output_config` itself.
+/// The members that the client wrote into `output_config` itself.
 fn output_config<'a>(params: &mut Params<'a>) -> Params<'a> {
     let mut config = Params::default();
     let Some(json) = params.take("output_config") else { return config };
@@ -178,7 +178,7 @@ fn output_config<'a>(params: &mut Params<'a>) -> Params<'a> {
     config
 }
 
-/// `anthropic_version` where it belongs into the body. A caller's own goes before ours.
+/// `anthropic_version`, where it belongs into the body. The client's value takes precedence.
 fn version<'a>(
     place: &AnthropicChat,
     params: &mut Params<'a>,
@@ -196,8 +196,8 @@ fn version<'a>(
     }
 }
 
-/// Betas the body asks for (`betas`, as Anthropic's SDKs call them) and those our words need: in the body, or
-/// in a header.
+/// The betas that the client requests (`betas`, as Anthropic's SDKs call them) and those that the translation
+/// needs; returned for the body, or written into a header.
 fn betas(
     place: &AnthropicChat,
     params: &mut Params<'_>,
@@ -230,7 +230,7 @@ fn header(param: &str, value: &str) -> Result<HeaderValue, Error> {
         .map_err(|_| Error::invalid_request(param, format!("{param} has characters no header may have.")))
 }
 
-/// Who asks. Of OpenAI's `metadata` Anthropic knows `user_id` only.
+/// The end user's id. It is the only member of OpenAI's `metadata` that Anthropic has.
 fn metadata(params: &mut Params<'_>, notes: &mut TranslationNotes, provider: &str) -> Option<Json<'static>> {
     #[derive(Serialize)]
     struct Metadata<'a> {
@@ -255,7 +255,7 @@ fn metadata(params: &mut Params<'_>, notes: &mut TranslationNotes, provider: &st
     Some(Json::from_value(&Metadata { user_id: &user_id }))
 }
 
-/// OpenAI's tiers in Anthropic's words.
+/// Translates OpenAI's service tiers into Anthropic's.
 fn service_tier<'a>(
     params: &mut Params<'a>,
     notes: &mut TranslationNotes,

@@ -1,14 +1,15 @@
-//! How the next token is picked: `temperature`, `top_p`, `top_k`, within what Anthropic's models allow.
+//! `temperature`, `top_p` and `top_k`, within what Anthropic's models allow.
 //!
-//! OpenAI's temperatures go to 2, Anthropic's to 1; newer models take only one of the two, the newest none
-//! unless it is what it would be anyway. A request that was right for OpenAI must not fail on that: what is
-//! changed or left out is said in a warning.
+//! OpenAI's temperatures go up to 2, Anthropic's to 1. Newer models take only one of temperature and `top_p`,
+//! the newest only the default values. A request that is valid for OpenAI must not fail because of that:
+//! whatever is changed or left out is reported in a warning.
 
 use super::generation::Generation;
 use crate::api::chat::{Json, Params};
 use crate::provider::translation_notes::TranslationNotes;
 
-/// Puts the three right in `params`. `thinks`: we turned thinking on, which wants a temperature of 1.
+/// Adjusts the three in `params`. `thinks`: the gateway turned thinking on, which requires a temperature of
+/// 1.
 pub(in crate::provider) fn adjust(
     params: &mut Params<'_>,
     model: Generation,

@@ -1,18 +1,22 @@
-//! A JSON schema made fit for Anthropic's structured outputs, which know fewer words than OpenAI's.
+//! Adapts a JSON schema to Anthropic's structured outputs, which support fewer keywords than OpenAI's.
 //!
-//! What a schema says beyond them (`minimum`, `maxLength`, ...) would be refused with a 400; it is told to the
-//! model in the `description` instead, as Anthropic's own SDKs do. Objects are closed
-//! (`additionalProperties: false`), as Anthropic demands. Nothing else is touched: order and digits stay.
+//! Unsupported keywords (`minimum`, `maxLength`, ...) would be refused with a 400. They are moved into the
+//! `description`, as Anthropic's own SDKs do. Objects are closed (`additionalProperties: false`), as
+//! Anthropic requires. Everything else is kept, including order and digits.
 //!
-//! Source: <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>, "JSON Schema limitations".
+//! For example, `{"type":"integer","description":"age","minimum":1}` becomes
+//! `{"type":"integer","description":"age\n\n{minimum: 1}"}`.
+//!
+//! Source: <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>, "JSON Schema
+//! limitations".
 
 use crate::api::chat::Json;
 use std::borrow::Cow;
 
-/// Deeper than any schema Anthropic would compile; what lies below stays as it is.
+/// Deeper than any schema Anthropic would compile; anything deeper is left unchanged.
 const MAX_DEPTH: usize = 64;
 
-/// Words Anthropic refuses.
+/// Keywords that Anthropic refuses.
 const UNSUPPORTED: [&str; 15] = [
     "minimum",
     "maximum",
@@ -31,7 +35,7 @@ const UNSUPPORTED: [&str; 15] = [
     "propertyNames",
 ];
 
-/// Formats of text Anthropic knows.
+/// Values of `format` that Anthropic supports.
 const FORMATS: [&str; 10] = [
     "\"date-time\"",
     "\"time\"",
@@ -45,7 +49,7 @@ const FORMATS: [&str; 10] = [
     "\"uuid\"",
 ];
 
-/// The schema, and the names of what was moved into descriptions.
+/// Returns the adapted schema and the names of the keywords that were moved into descriptions.
 pub(in crate::provider) fn fit(schema: &Json<'_>) -> (Json<'static>, Vec<String>) {
     let mut fitting = Fitting { out: String::with_capacity(schema.get().len() + 64), moved: Vec::new() };
     fitting.schema(schema, 0);
@@ -85,7 +89,7 @@ impl Fitting {
                     self.name(&mut first, name);
                     self.list(value, depth + 1);
                 }
-                // Anthropic's SDKs do so, too.
+                // Anthropic's SDKs do the same.
                 "oneOf" => {
                     self.name(&mut first, "anyOf");
                     self.list(value, depth + 1);
@@ -153,7 +157,7 @@ fn is_unsupported(name: &str, value: &Json<'_>) -> bool {
     }
 }
 
-/// A description that also says what the schema no longer does.
+/// A description with the unsupported keywords appended.
 fn describe(text: &str, unsupported: &[&(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
     let parts: Vec<String> =
         unsupported.iter().map(|(name, value)| format!("{name}: {}", value.get())).collect();
@@ -184,7 +188,7 @@ mod tests {
                 r##"{"$defs":{"a":{"type":"object","properties":{},"additionalProperties":true}},"$ref":"#/$defs/a"}"##,
                 "",
             ),
-            // A property may be called like a word.
+            // A property may have the name of a keyword.
             (
                 r#"{"properties":{"minimum":{"type":"integer"}},"additionalProperties":false}"#,
                 r#"{"properties":{"minimum":{"type":"integer"}},"additionalProperties":false}"#,

@@ -1,7 +1,13 @@
-//! A streamed answer in Anthropic's words, read into events.
+//! Decodes a streamed response in Anthropic's format into events.
 //!
-//! Blocks we have a word for are told as they come. The others (`server_tool_use`, `compaction`, those of
-//! tomorrow) are put together and told when they stop: half of one is of no use to anybody.
+//! Known blocks are emitted as they arrive. Others (`server_tool_use`, `compaction`, future kinds) are
+//! collected and emitted when they stop, because half of one is useless to a client. For example:
+//!
+//! ```text
+//! content_block_start {"type":"server_tool_use","id":"s","input":{}}    held
+//! content_block_delta {"type":"input_json_delta","partial_json":"{..}"}  added to `input`
+//! content_block_stop                                                    Event::Block, with the whole input
+//! ```
 
 use super::event_emitter::{Block, Ending, EventEmitter, MAX_HELD, Message, provider_error};
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Text};
@@ -9,20 +15,20 @@ use crate::api::sse::SseParser;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// More blocks than were ever open at once: they come one after the other.
+/// More than are ever open at once: blocks come one after the other.
 const MAX_OPEN_BLOCKS: usize = 256;
 
-/// Server-sent events.
+/// Decodes server-sent events.
 #[derive(Debug, Default)]
 pub struct Stream {
-    splitter: SseParser,
+    parser: SseParser,
     events: Events,
 }
 
 impl Decoder for Stream {
     fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
         let events = &mut self.events;
-        let result = self.splitter.push(bytes, &mut |event| events.take(event.data, sink));
+        let result = self.parser.push(bytes, &mut |event| events.take(event.data, sink));
         if let Err(too_long) = result {
             self.events.fail(&ProviderError::unreadable(&too_long.to_string()), sink);
         }
@@ -30,8 +36,9 @@ impl Decoder for Stream {
 
     fn finish(&mut self, sink: EventSink<'_>) {
         let events = &mut self.events;
-        self.splitter.finish(&mut |event| {
-            // Where the connection was cut, this is half an event: that the answer is not complete says all.
+        self.parser.finish(&mut |event| {
+            // After a cut connection this may be half an event. It is ignored: the response is incomplete
+            // anyway.
             if serde_json::from_slice::<serde::de::IgnoredAny>(event.data).is_ok() {
                 events.take(event.data, sink);
             }
@@ -39,7 +46,7 @@ impl Decoder for Stream {
     }
 }
 
-/// The same without the framing: for Bedrock, whose frames carry one event each.
+/// Decodes events without the SSE framing, for Bedrock, whose frames carry one event each.
 #[derive(Debug, Default)]
 pub struct Events {
     emitter: EventEmitter,
@@ -49,21 +56,21 @@ pub struct Events {
     done: bool,
 }
 
-/// A block that has begun.
+/// A block that has started.
 #[derive(Debug)]
 enum Open {
     Text {
-        /// Where in the text it began, in characters.
+        /// The position in the text where it started, in characters.
         start: u64,
-        /// Told when it stops: only then is known where the text ends that they stand for.
+        /// Emitted when the block stops: only then is the end of the cited text known.
         citations: Vec<Json<'static>>,
     },
     Call {
         index: u32,
-        /// The input that came with the beginning, until a fragment says that it comes in parts.
+        /// The input from the start of the block, until a fragment shows that it is streamed.
         input: Option<Json<'static>>,
     },
-    /// `json` as it began; `added` is what the deltas add to its members.
+    /// `json` is the block as it started; `added` is what deltas add to its members.
     Other { json: Json<'static>, added: Vec<(String, String)> },
 }
 
@@ -95,7 +102,7 @@ struct Delta<'a> {
     context_management: Option<Json<'a>>,
 }
 
-/// An event of which only this is known.
+/// The members of an event of unknown shape.
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow, rename = "type")]
@@ -105,7 +112,7 @@ struct Kind<'a> {
 }
 
 impl Events {
-    /// Takes one event's JSON. After an error or the end everything is passed over.
+    /// Takes the JSON of one event. Events after an error or the end are ignored.
     pub fn take(&mut self, data: &[u8], sink: EventSink<'_>) {
         if self.done {
             return;
@@ -122,7 +129,7 @@ impl Events {
         }
     }
 
-    /// Ends the answer with an error.
+    /// Ends the response with an error.
     pub fn fail(&mut self, error: &ProviderError, sink: EventSink<'_>) {
         if !std::mem::replace(&mut self.done, true) {
             self.open = Vec::new();
@@ -161,7 +168,7 @@ impl Events {
         }
     }
 
-    /// An event that is none of Anthropic's, or not as it should be.
+    /// Handles an event of an unknown type or an unexpected shape.
     fn unexpected(&mut self, text: &str, sink: EventSink<'_>) {
         const EVENT_TYPES: [&str; 6] = [
             "message_start",
@@ -173,7 +180,7 @@ impl Events {
         ];
         let text = text.trim();
         match serde_json::from_str::<Kind<'_>>(text) {
-            // A proxy's error may have no type.
+            // An error from a proxy may have no type.
             Ok(event) if event.error.is_some() => self.fail(&provider_error(text), sink),
             Ok(event) => {
                 let kind = event.kind.as_deref().unwrap_or_default();
@@ -318,8 +325,8 @@ fn is_empty(input: &Json<'_>) -> bool {
     Json::members(input.get()).is_some_and(|members| members.is_empty())
 }
 
-/// Notes what a delta adds to a block put together here: to `input`, or to the members it names itself.
-/// Says how many bytes that are.
+/// Adds a delta to a collected block: to `input`, or to the members that the delta names. Returns the number
+/// of bytes added.
 fn add(added: &mut Vec<(String, String)>, delta: &Delta<'_>, text: &str) -> usize {
     let mut append = |name: &str, more: &str| match added.iter_mut().find(|(member, _)| member == name) {
         Some((_, text)) => {
@@ -340,7 +347,7 @@ fn add(added: &mut Vec<(String, String)>, delta: &Delta<'_>, text: &str) -> usiz
     texts.filter_map(|(name, value)| Some(append(name, &value.text()?))).sum()
 }
 
-/// A block with what its deltas added.
+/// The block with its deltas merged in.
 fn merge_deltas(json: &Json<'_>, added: &[(String, String)]) -> String {
     let members = Json::members(json.get()).filter(|_| !added.is_empty());
     let Some(mut members) = members else { return json.get().to_owned() };
@@ -349,7 +356,7 @@ fn merge_deltas(json: &Json<'_>, added: &[(String, String)]) -> String {
         let before =
             existing.as_ref().and_then(|(_, value)| Some(value.text()?.into_owned())).unwrap_or_default();
         let value = match name.as_str() {
-            // A tool's input comes as JSON; half of it is shown as the text it is.
+            // A tool's input is JSON; an incomplete one is passed on as a string.
             "input" if text.trim().is_empty() => continue,
             "input" => Json::owned(text.clone()).unwrap_or_else(|| Json::from_value(text)),
             _ => Json::from_value(&[before.as_str(), text].concat()),

@@ -1,4 +1,4 @@
-//! Answers no provider should send: nothing panics, nothing is told after the end, cuts make no difference.
+//! Malformed responses: nothing panics, no event follows the end, chunk sizes make no difference.
 
 use super::AnthropicChat;
 use crate::api::chat::Event;
@@ -9,7 +9,7 @@ const STREAM: &str = include_str!("../../../tests/golden/anthropic/stream_server
 const CALLS: &str = include_str!("../../../tests/golden/anthropic/stream_thinking_tools/answer.sse");
 const WHOLE: &str = include_str!("../../../tests/golden/anthropic/answer_citations/answer.json");
 
-/// What is told, a line each.
+/// The decoded events, one per line.
 fn decode(response: &[u8], streamed: bool, size: usize) -> Vec<String> {
     let mut decoder = AnthropicChat::OWN.decoder(streamed);
     let mut events = Vec::new();
@@ -24,11 +24,11 @@ fn check(response: &[u8], streamed: bool) {
     assert_eq!(whole, decode(response, streamed, 1));
     assert_eq!(whole, decode(response, streamed, 13));
     let last = whole.iter().position(|event| event.starts_with("Error") || event.starts_with("End"));
-    assert!(last.is_none_or(|at| at + 1 == whole.len()), "told after the end: {whole:?}");
+    assert!(last.is_none_or(|at| at + 1 == whole.len()), "events after the end: {whole:?}");
     assert!(whole.iter().filter(|event| event.starts_with("Finish")).count() <= 1, "{whole:?}");
 }
 
-/// An answer with some of its bytes changed, and cut somewhere.
+/// A response with some of its bytes changed, perhaps cut off.
 fn broken() -> impl Strategy<Value = (Vec<u8>, bool)> {
     let change = (any::<prop::sample::Index>(), prop::sample::select(b"{}[]\",:\n\r\\0ae\xc3\x00".to_vec()));
     let changes = prop::collection::vec(change, 0..6);
@@ -50,13 +50,13 @@ fn broken() -> impl Strategy<Value = (Vec<u8>, bool)> {
 
 proptest! {
     #[test]
-    fn a_broken_answer_is_survived((answer, streamed) in broken()) {
-        check(&answer, streamed);
+    fn a_broken_response_is_survived((response, streamed) in broken()) {
+        check(&response, streamed);
     }
 
     #[test]
-    fn any_bytes_are_survived(answer in prop::collection::vec(any::<u8>(), 0..200), streamed: bool) {
-        check(&answer, streamed);
+    fn any_bytes_are_survived(response in prop::collection::vec(any::<u8>(), 0..200), streamed: bool) {
+        check(&response, streamed);
     }
 }
 
@@ -73,7 +73,8 @@ fn a_stream_that_opens_blocks_without_end_is_ended() {
     assert_eq!(errors, 1);
 }
 
-/// A proxy's page and an empty 200: told in one clean sentence, without a status that nobody sent.
+/// A proxy's error page and an empty 200 become one clear sentence, without a status that the provider never
+/// sent.
 #[test]
 fn a_body_that_is_no_message_becomes_one_error() {
     let error_message = |response: &str| {

@@ -1,14 +1,14 @@
-//! How much the model shall think: OpenAI's `reasoning_effort` in Anthropic's words.
+//! How much the model shall think: OpenAI's `reasoning_effort` in Anthropic's format.
 //!
-//! A caller's own `thinking` object passes as it is. Otherwise, by the model's generation:
+//! A `thinking` object of the client passes unchanged. Otherwise, by the model's generation:
 //!
 //! | | 3.7 to 4.5 | from 4.6 |
 //! |---|---|---|
 //! | `minimal`, `low`, `medium`, `high`, `xhigh`, `max` | a budget of 1,024, 2,048, 8,192, 16,384, 24,576 tokens | `adaptive` with that `effort` |
-//! | `none` | no thinking | no thinking, where the model can be told so |
+//! | `none` | no thinking | no thinking, if the model allows that |
 //!
-//! OpenAI counts thoughts in `max_completion_tokens`; so does Anthropic in `max_tokens`, and wants it over the
-//! budget: a budget of ours takes at most half of it.
+//! OpenAI counts reasoning in `max_completion_tokens`. Anthropic counts it in `max_tokens`, which must be
+//! larger than the budget, so a budget set by the gateway takes at most half of it.
 
 use super::generation::Generation;
 use crate::api::chat::{Json, Reasoning};
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 
-/// The smallest budget Anthropic takes.
+/// The smallest budget Anthropic accepts.
 const MIN_BUDGET: u64 = 1_024;
 
 /// What goes into the body.
@@ -25,26 +25,26 @@ pub(in crate::provider) struct Thinking<'a> {
     pub thinking: Option<Json<'a>>,
     /// `output_config.effort`.
     pub effort: Option<Cow<'a, str>>,
-    /// We turned it on: what the model then refuses may be put right.
+    /// The gateway turned thinking on, so it may adjust parameters that do not go with it.
     pub is_ours: bool,
 }
 
-/// What bears on the decision.
+/// The properties of the request that the decision depends on.
 pub(in crate::provider) struct Case<'c> {
     pub model: Generation,
-    /// As the caller said, where it did.
+    /// The client's value, if any.
     pub max_tokens: Option<&'c Json<'c>>,
-    /// A tool must be called.
+    /// The request forces a tool call.
     pub is_forced: bool,
-    /// The calls just answered came without their thoughts.
+    /// The tool calls that the request responds to came without their thinking.
     pub is_thoughtless: bool,
     pub provider: &'static str,
 }
 
-/// Decides.
+/// Decides how the model shall think.
 ///
 /// # Errors
-/// 400 for an effort that is none.
+/// 400 for an unknown effort.
 pub(in crate::provider) fn decide<'a>(
     reasoning: Reasoning<'a>,
     case: &Case<'_>,
@@ -74,7 +74,7 @@ pub(in crate::provider) fn decide<'a>(
     Ok(Thinking { thinking, effort: effort_value(effort, case, notes), is_ours: true })
 }
 
-/// An effort as Anthropic calls it.
+/// The effort under Anthropic's name for it.
 fn effort_value<'a>(
     effort: Cow<'a, str>,
     case: &Case<'_>,
@@ -87,7 +87,7 @@ fn effort_value<'a>(
             Some(Cow::Borrowed("low"))
         }
         "xhigh" if !case.model.has_xhigh() => Some(Cow::Borrowed("max")),
-        // Words of tomorrow are the provider's to judge.
+        // Unknown values are left for the provider to check.
         _ => Some(effort),
     }
 }
@@ -119,7 +119,7 @@ fn budget<'a>(effort: &str, case: &Case<'_>, notes: &mut TranslationNotes) -> Re
         notes.warn("reasoning_effort", "dropped, this model cannot think before a tool call it must make");
         return Ok(Thinking::default());
     }
-    // Callers that keep to the standard are not shown the signed thoughts they would have to send back.
+    // Clients in strict mode do not get the signed thinking that they would have to send back.
     if case.is_thoughtless {
         let why = "dropped, the tool calls being answered came without their thinking (content_blocks)";
         notes.warn("reasoning_effort", why);
@@ -139,7 +139,7 @@ fn budget<'a>(effort: &str, case: &Case<'_>, notes: &mut TranslationNotes) -> Re
     Ok(Thinking { thinking, effort: None, is_ours: true })
 }
 
-/// What the answer may take where the caller does not say: over the budget it gave for thinking.
+/// The `max_tokens` for requests without one: larger than the client's thinking budget.
 pub(in crate::provider) fn max_tokens(model: Generation, thinking: Option<&Json<'_>>) -> u64 {
     #[derive(serde::Deserialize)]
     struct Budget {

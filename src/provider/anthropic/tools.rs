@@ -1,8 +1,8 @@
-//! The caller's tools and its choice among them, in Anthropic's words.
+//! The client's tools and tool choice in Anthropic's format.
 //!
-//! Anthropic's own tools pass as they are (`{"type":"web_search_20250305","name":"web_search"}`), or in the
-//! reference's spelling (12.4: `{"type":"computer","computer":{"name":"computer_20250124",...}}`). OpenAI's web
-//! search becomes Anthropic's; what else OpenAI runs on its own side Anthropic does not have.
+//! Anthropic's own tools pass unchanged (`{"type":"web_search_20250305","name":"web_search"}`) or in the
+//! reference's spelling (12.4: `{"type":"computer","computer":{"name":"computer_20250124",...}}`). OpenAI's
+//! web search becomes Anthropic's; OpenAI's other hosted tools do not exist there.
 
 use super::format::warn_moved;
 use super::generation::Generation;
@@ -14,10 +14,10 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use std::borrow::Cow;
 
-/// The version of web search every model and every cloud that has one knows.
+/// The version of web search that every model supports, on every cloud that has web search.
 const WEB_SEARCH: &str = "web_search_20250305";
 
-/// One tool, as it is written.
+/// One tool of a request.
 #[derive(Debug)]
 pub(super) enum Offer<'a> {
     Function(Function<'a>),
@@ -31,11 +31,11 @@ pub(super) struct Function<'a> {
     input_schema: Json<'a>,
     strict: bool,
     cache_control: Option<Json<'a>>,
-    /// `defer_loading`, `allowed_callers`, `input_examples` and those to come.
+    /// `defer_loading`, `allowed_callers`, `input_examples` and future members.
     rest: Params<'a>,
 }
 
-/// What the translation of tools may know.
+/// The context of the translation of tools.
 pub(super) struct Place<'p> {
     pub model: Generation,
     pub provider: &'static str,
@@ -43,10 +43,10 @@ pub(super) struct Place<'p> {
 }
 
 impl Place<'_> {
-    /// All tools, and the web search of `web_search_options`.
+    /// Translates all tools, and `web_search_options` into a web search.
     ///
     /// # Errors
-    /// 400 for a tool Anthropic does not have.
+    /// 400 for a tool that Anthropic does not have.
     pub fn offers<'a>(
         &mut self,
         tools: Vec<Tool<'a>>,
@@ -118,13 +118,13 @@ impl Place<'_> {
         Ok(Offer::Native(json))
     }
 
-    /// OpenAI's web search as Anthropic's.
+    /// Translates OpenAI's web search into Anthropic's.
     fn search(&mut self, options: &Json<'_>, at: &str) -> Json<'static> {
         let requested = options.read::<SearchIn<'_>>().unwrap_or_default();
         if requested.search_context_size.is_some() {
             self.notes.drop_param(&format!("{at}.search_context_size"), self.provider);
         }
-        // Chat completions put the place one level deeper than responses do.
+        // Chat completions nest the location one level deeper than responses do.
         let place = requested.user_location.as_ref().and_then(|place| {
             let inner = place.read::<LocationIn<'_>>()?.approximate;
             let members = Json::members(inner.as_ref().unwrap_or(place).get())?;
@@ -147,8 +147,8 @@ impl Place<'_> {
     }
 }
 
-/// `tool_choice` in Anthropic's words. Tools that are not allowed are taken out of `offers`: Anthropic has no
-/// such list.
+/// Translates `tool_choice`. Tools that are not allowed are removed from `offers`, because Anthropic has no
+/// list of allowed tools.
 pub(super) fn choose<'a>(
     choice: Option<ToolChoice<'a>>,
     parallel: Option<bool>,
@@ -178,12 +178,12 @@ pub(super) fn choose<'a>(
             }
         }
     };
-    // One at a time can be asked for only where calls are possible.
+    // Parallel calls can be disabled only where calls are possible.
     let single = (parallel == Some(false) && kind != "none").then_some(true);
     Some(Json::from_value(&Choice { kind, name, disable_parallel_tool_use: single }))
 }
 
-/// Whether a choice makes the model call a tool.
+/// Whether a choice forces the model to call a tool.
 pub(super) fn is_forced(choice: Option<&ToolChoice<'_>>) -> bool {
     match choice {
         Some(ToolChoice::Required | ToolChoice::Function(_)) => true,
@@ -248,7 +248,7 @@ struct LocationIn<'a> {
     approximate: Option<Json<'a>>,
 }
 
-/// `{"type":"x","x":{"name":"x_1",...}}` as `{"type":"x_1","name":"x",...}`.
+/// Turns `{"type":"x","x":{"name":"x_1",...}}` into `{"type":"x_1","name":"x",...}`.
 fn unwrapped(kind: &str, options: &Json<'_>, outer: &[(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
     let mut tool = Params::default();
     let inner = Json::members(options.get()).unwrap_or_default();
@@ -265,7 +265,7 @@ fn unwrapped(kind: &str, options: &Json<'_>, outer: &[(Cow<'_, str>, Json<'_>)])
     written(&tool)
 }
 
-/// A schema of an object: Anthropic takes no other, and wants the word.
+/// A schema of an object. Anthropic accepts no other, and requires `type`.
 fn object(schema: Option<Json<'_>>) -> Json<'_> {
     let Some(schema) = schema else {
         return Json::parse(r#"{"type":"object","properties":{}}"#).unwrap_or_else(|| Json::from_value(&()));

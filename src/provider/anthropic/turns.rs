@@ -1,8 +1,8 @@
-//! The messages of a chat as Anthropic's system prompt and turns.
+//! Translates the messages of a chat into Anthropic's system prompt and turns.
 //!
-//! Anthropic has no roles but `user` and `assistant`: system and developer messages become the system prompt,
-//! wherever they stand; results of tools become blocks of a user's turn, all of one assistant's turn in one,
-//! before anything else the user says.
+//! Anthropic has only the roles `user` and `assistant`. System and developer messages become the system
+//! prompt, wherever they are. Tool results become blocks of a user turn: all results for one assistant turn
+//! go into the same turn, before the rest of its content.
 
 use super::blocks::{Block, Blocks, call_id};
 use crate::api::chat::{Message, Role};
@@ -10,7 +10,7 @@ use crate::error::Error;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// One turn, as it is written.
+/// One turn of a request.
 #[derive(Debug, Serialize)]
 pub(super) struct Turn<'a> {
     role: &'static str,
@@ -25,10 +25,10 @@ pub(super) struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    /// Reads the messages.
+    /// Translates the messages.
     ///
     /// # Errors
-    /// 400 for what Anthropic cannot take.
+    /// 400 for what Anthropic does not accept.
     pub fn from_messages(messages: Vec<Message<'a>>, blocks: &mut Blocks<'_>) -> Result<Self, Error> {
         let mut turns = Self::default();
         let mut warned_name = false;
@@ -40,7 +40,7 @@ impl<'a> Turns<'a> {
             turns.take(message, &format!("messages[{index}]"), blocks)?;
         }
         if turns.turns.is_empty() && !turns.system.is_empty() {
-            // OpenAI answers a system prompt alone; Anthropic wants somebody to speak.
+            // OpenAI accepts a system prompt alone; Anthropic requires a user message.
             blocks.notes.warn("messages", "no user speaks, the system prompt was sent as a user's message");
             let content = std::mem::take(&mut turns.system);
             turns.turn("user", content);
@@ -58,8 +58,9 @@ impl<'a> Turns<'a> {
         Ok(turns)
     }
 
-    /// Whether the last turn answers calls that were made without thinking, as far as can be seen: a model that
-    /// thinks on a budget then refuses to think ("a final assistant message must start with a thinking block").
+    /// Whether the last turn has results of calls that seem to be made without thinking. With a thinking
+    /// budget the model then refuses the request ("a final assistant message must start with a thinking
+    /// block").
     pub fn responds_to_calls_without_thinking(&self) -> bool {
         let [.., before, last] = self.turns.as_slice() else { return false };
         let thought =
@@ -99,7 +100,7 @@ impl<'a> Turns<'a> {
     }
 
     fn turn(&mut self, role: &'static str, content: Vec<Block<'a>>) {
-        // A turn in which nothing is said would be refused; that nothing was said needs no telling.
+        // An empty turn would be refused. It has no content, so leaving it out needs no warning.
         if !content.is_empty() {
             self.turns.push(Turn { role, content });
         }
@@ -116,7 +117,7 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// How many results a turn begins with.
+/// The number of results at the start of a turn.
 fn results(content: &[Block<'_>]) -> usize {
     content.iter().take_while(|block| matches!(block, Block::ToolResult { .. })).count()
 }

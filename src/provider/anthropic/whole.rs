@@ -1,11 +1,11 @@
-//! A whole answer in Anthropic's words, read into events.
+//! Decodes a whole response in Anthropic's format into events.
 
 use super::event_emitter::{EventEmitter, MAX_HELD, Message, provider_error};
 use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// Collects the bytes; all is told at the end.
+/// Collects the bytes; all events are emitted at the end.
 #[derive(Debug, Default)]
 pub struct Whole {
     held: Vec<u8>,
@@ -52,7 +52,7 @@ fn read(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
         if serde_json::from_str::<Failed>(text).is_ok() {
             return Err(provider_error(text));
         }
-        // A proxy's page, as a rule: its words are worth more than ours.
+        // Usually a proxy's page, whose text helps more than a message of ours.
         let detail = ProviderError::read(502, bytes).message;
         return Err(ProviderError::unreadable(&format!("it is no message of Anthropic's, but: {detail}")));
     };

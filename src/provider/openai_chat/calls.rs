@@ -1,15 +1,21 @@
-//! The tool calls of one choice, put in order.
+//! Assembles the tool calls of one choice.
 //!
-//! Vendors disagree on how the pieces of a call are told to belong together: by `index` (OpenAI), by id with
-//! every index 0 (some Gemini proxies), or not at all. Some tell the id first and the name later.
+//! Vendors disagree on how the fragments of a call are matched: by `index` (OpenAI), by id with every index 0
+//! (some Gemini proxies), or not at all. Some send the id first and the name later. For example:
+//!
+//! ```text
+//! {"index":0,"id":"a","function":{"arguments":"{"}}         no name yet: held
+//! {"index":0,"function":{"name":"f","arguments":"}"}}       ToolCall a f, Arguments "{", Arguments "}"
+//! {"index":0,"id":"b","function":{"name":"g","arguments":"{}"}}   same index, other id: a new call
+//! ```
 
 use super::chunk::{CallIn, FunctionIn, non_empty_text};
 use crate::api::chat::{Event, EventSink, Json};
 use std::borrow::Cow;
 
-/// More calls in one turn than any model makes.
+/// More calls than any model makes in one response.
 const MAX_CALLS: usize = 256;
-/// The most arguments held for a call whose name has not come, bytes.
+/// The maximum of arguments held for a call without a name so far, in bytes.
 const MAX_HELD_ARGUMENTS: usize = 1 << 20;
 
 /// The calls so far.
@@ -22,13 +28,13 @@ struct Call {
     key: Option<u64>,
     id: String,
     emitted: bool,
-    /// Arguments that came before the name.
+    /// Arguments that arrived before the name.
     held: String,
     signature: Option<String>,
 }
 
 impl Calls {
-    /// Takes the calls of one message, or the pieces of one delta.
+    /// Takes the calls of one message, or the call fragments of one delta.
     pub fn take(&mut self, choice: u32, calls: &Json<'_>, streamed: bool, sink: EventSink<'_>) {
         let list: Vec<CallIn<'_>> = calls.read().unwrap_or_default();
         for call in &list {
@@ -39,7 +45,7 @@ impl Calls {
         }
     }
 
-    /// OpenAI's retired way: one call without an id.
+    /// Takes a call in OpenAI's retired format: one call without an id.
     pub fn take_function(&mut self, choice: u32, function: &Json<'_>, streamed: bool, sink: EventSink<'_>) {
         if let Some(function) = function.read::<FunctionIn<'_>>() {
             let call = CallIn { index: Json::parse("0"), ..CallIn::default() };
@@ -80,7 +86,7 @@ impl Calls {
         }
     }
 
-    /// Which call a piece belongs to; `None` for a new one.
+    /// Finds the call that a fragment belongs to; `None` for a new one.
     fn find(&self, key: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let same = match key {
             Some(_) => self.0.iter().rposition(|call| call.key == key)?,
@@ -88,12 +94,12 @@ impl Calls {
             None if !name.is_empty() => return None,
             None => return self.0.len().checked_sub(1),
         };
-        // The same index, and yet another call.
+        // A different call under the same index.
         let other = |call: &Call| !id.is_empty() && !name.is_empty() && !call.id.is_empty() && call.id != id;
         (!self.0.get(same).is_some_and(other)).then_some(same)
     }
 
-    /// The turn is over: tells of calls whose name never came.
+    /// Ends the choice: emits the calls whose name never arrived.
     pub fn close(&mut self, choice: u32, sink: EventSink<'_>) {
         for (at, call) in self.0.iter_mut().enumerate() {
             call.start(choice, u32::try_from(at).unwrap_or(u32::MAX), "", sink);
@@ -103,7 +109,7 @@ impl Calls {
 
 impl Call {
     fn start(&mut self, choice: u32, index: u32, name: &str, sink: EventSink<'_>) {
-        // Some tell the name again with every piece.
+        // Some vendors repeat the name in every fragment.
         if std::mem::replace(&mut self.emitted, true) {
             return;
         }
@@ -123,7 +129,7 @@ impl Call {
     }
 }
 
-/// Arguments as JSON text: a string as the standard has it, or the object itself.
+/// The arguments as JSON text: a string as in the standard, or the object itself.
 fn arguments<'f>(function: &'f FunctionIn<'_>) -> Option<Cow<'f, str>> {
     if let Some(input) = non_empty_text(&function.input) {
         return Some(Cow::Owned(serde_json::json!({ "input": input }).to_string()));

@@ -1,11 +1,12 @@
-//! The shape of an answer, whole or a piece of a stream, as loosely as vendors keep to it.
+//! The shape of a response, whole or a chunk of a stream, as loosely as vendors follow it.
 //!
-//! Every member may be absent, null or of another type: what is odd costs itself, not the answer.
+//! Every member may be absent, null or of another type. A malformed member is ignored; the rest is still
+//! read.
 
 use crate::api::chat::{Json, Text};
 use serde::Deserialize;
 
-/// One of the answers, or a piece of it.
+/// One choice of a response, or a chunk of it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ChoiceIn<'a> {
@@ -17,11 +18,11 @@ pub(super) struct ChoiceIn<'a> {
     pub logprobs: Option<Json<'a>>,
     /// OpenRouter.
     pub error: Option<Json<'a>>,
-    /// Moonshot, in the last piece.
+    /// Moonshot, in the last chunk.
     pub usage: Option<Json<'a>>,
 }
 
-/// What is said, with every vendor's word for thinking.
+/// A message or delta, with every vendor's name for thinking.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct MessageIn<'a> {
@@ -32,7 +33,7 @@ pub(super) struct MessageIn<'a> {
     pub reasoning_content: Option<Json<'a>>,
     /// OpenRouter, Groq, Cerebras, Together, Ollama, newer vLLM.
     pub reasoning: Option<Json<'a>>,
-    /// OpenRouter and MiniMax: the same with its parts told apart.
+    /// OpenRouter and MiniMax: the same as separate parts.
     pub reasoning_details: Option<Json<'a>>,
     /// LiteLLM, for Anthropic's models.
     pub thinking_blocks: Option<Json<'a>>,
@@ -40,13 +41,13 @@ pub(super) struct MessageIn<'a> {
     pub function_call: Option<Json<'a>>,
     pub annotations: Option<Json<'a>>,
     pub audio: Option<Json<'a>>,
-    /// OpenRouter: pictures the model made.
+    /// OpenRouter: images made by the model.
     pub images: Option<Json<'a>>,
-    /// Groq: what its own tools did.
+    /// Groq: the calls of its own tools.
     pub executed_tools: Option<Json<'a>>,
 }
 
-/// A tool call or a piece of one.
+/// A tool call or a fragment of one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct CallIn<'a> {
@@ -64,12 +65,12 @@ pub(super) struct FunctionIn<'a> {
     #[serde(borrow)]
     pub name: Option<Json<'a>>,
     pub arguments: Option<Json<'a>>,
-    /// Of a custom tool: text.
+    /// The input of a custom tool: text.
     pub input: Option<Json<'a>>,
     pub thought_signature: Option<Json<'a>>,
 }
 
-/// Where Google's compatible endpoint and OpenRouter's Gemini models put their seal.
+/// Where Google's compatible endpoint and OpenRouter's Gemini models put the thought signature.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Extra<'a> {
@@ -84,7 +85,7 @@ pub(super) struct GoogleExtra<'a> {
     pub thought_signature: Option<Json<'a>>,
 }
 
-/// A part of a content list, a thinking block, a reasoning detail or a picture: whoever's it is.
+/// A part of a content list, a thinking block, a reasoning detail or an image of any vendor.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PartIn<'a> {
@@ -116,7 +117,7 @@ pub(super) struct UrlIn<'a> {
     pub url: Option<Json<'a>>,
 }
 
-/// The text of a JSON string that has any.
+/// The text of a JSON string, if it is not empty.
 pub(super) fn non_empty_text<'j>(json: &'j Option<Json<'_>>) -> Option<std::borrow::Cow<'j, str>> {
     json.as_ref()?.text().filter(|text| !text.is_empty())
 }

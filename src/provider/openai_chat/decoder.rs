@@ -1,16 +1,16 @@
-//! Bytes of an answer in OpenAI's chat shape, cut into JSON texts. What they tell is told by `teller`.
+//! Splits a response in OpenAI's chat shape into JSON texts; `event_emitter` turns them into events.
 
 use super::event_emitter::EventEmitter;
 use super::provider_error;
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError};
 use crate::api::sse::{self, SseParser};
 
-/// The largest whole answer held, bytes: some carry pictures and sound.
+/// The largest whole response held, in bytes; some contain images and sound.
 const MAX_WHOLE: usize = 64 << 20;
-/// Of a stream that has told no event yet, as much is kept: it may be a page of HTML.
+/// The most that is kept of a stream before its first event, in bytes: it may be an HTML page.
 const MAX_PREFIX: usize = 64 << 10;
 
-/// Reads one whole answer.
+/// Decodes one whole response.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
     held: Vec<u8>,
@@ -38,7 +38,7 @@ impl Decoder for Whole {
     }
 }
 
-/// Tells a whole answer, or what is wrong with it.
+/// Emits the events of a whole response, or an error.
 fn emit_whole(body: &[u8], sink: EventSink<'_>) {
     let text = match std::str::from_utf8(body) {
         Ok(text) => text.trim_start_matches('\u{feff}').trim(),
@@ -54,7 +54,7 @@ fn emit_whole(body: &[u8], sink: EventSink<'_>) {
     }
 }
 
-/// What came in place of an answer: an error without the word, a page, nothing.
+/// The error for a body that is no response: an error of unknown shape, a page, nothing.
 fn not_a_response(text: &str) -> ProviderError {
     match Json::parse(text) {
         Some(_) => provider_error::read_error(text, None),
@@ -67,14 +67,14 @@ fn not_a_response(text: &str) -> ProviderError {
     }
 }
 
-/// Reads one stream.
+/// Decodes one stream.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    splitter: SseParser,
+    parser: SseParser,
     emitter: EventEmitter,
-    /// The first bytes, until an event has come.
+    /// The first bytes, until the first event.
     prefix: Vec<u8>,
-    /// An event has come.
+    /// Whether an event has arrived.
     started: bool,
     closed: bool,
 }
@@ -88,9 +88,9 @@ impl Decoder for Stream {
             let room = MAX_PREFIX.saturating_sub(self.prefix.len());
             self.prefix.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
         }
-        let mut splitter = std::mem::take(&mut self.splitter);
-        let split = splitter.push(bytes, &mut |event| self.take(event, false, sink));
-        self.splitter = splitter;
+        let mut parser = std::mem::take(&mut self.parser);
+        let split = parser.push(bytes, &mut |event| self.take(event, false, sink));
+        self.parser = parser;
         if split.is_err() && !self.closed {
             self.closed = true;
             sink(Event::Error(&ProviderError::unreadable("an event of its stream is over 16 MiB")));
@@ -101,8 +101,8 @@ impl Decoder for Stream {
         if self.closed {
             return;
         }
-        let mut splitter = std::mem::take(&mut self.splitter);
-        splitter.finish(&mut |event| self.take(event, true, sink));
+        let mut parser = std::mem::take(&mut self.parser);
+        parser.finish(&mut |event| self.take(event, true, sink));
         if self.closed {
             return;
         }
@@ -110,7 +110,7 @@ impl Decoder for Stream {
         if self.started {
             return self.emitter.flush(sink);
         }
-        // No event at all: an answer in another shape, unless nothing came but comments.
+        // No event at all: the body is a response in another shape, unless it only had comments.
         let prefix = std::mem::take(&mut self.prefix);
         let prefix = String::from_utf8_lossy(&prefix);
         let is_comment = |line: &str| line.is_empty() || line.starts_with([':']) || line.starts_with("data:");
@@ -121,10 +121,10 @@ impl Decoder for Stream {
 }
 
 impl Stream {
-    /// Takes one event. `last`: the blank line behind it never came, so it may be half of one.
+    /// Takes one event. `last`: it is not followed by a blank line, so it may be incomplete.
     fn take(&mut self, event: sse::Event<'_>, last: bool, sink: EventSink<'_>) {
         let data = event.data.trim_ascii();
-        // Some keep the connection alive with empty events.
+        // Some servers send empty events to keep the connection alive.
         if self.closed || data.is_empty() {
             return;
         }

@@ -1,5 +1,8 @@
-//! A caller's chat completion in the vendor's accent: what the vendor would refuse or misread is changed in
-//! place, everything else keeps its bytes.
+//! Adapts a client's chat completion to the vendor's quirks: what the vendor would refuse or misread is
+//! changed in place, everything else keeps its bytes.
+//!
+//! For example, for Mistral `{"model":"m","max_completion_tokens":9,"seed":1,"user":"u","messages":[..]}`
+//! becomes `{"model":"m","messages":[..],"max_tokens":9,"random_seed":1}`.
 
 use super::parts::PartOut;
 use super::short_id::short_id;
@@ -12,7 +15,7 @@ use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 
 impl OpenAiChat {
-    /// The changes of one request; none, nearly always.
+    /// The changes of one request; usually none.
     pub fn edits(&self, body: &Body, notes: &mut TranslationNotes) -> Vec<Edit<'static>> {
         let mut edits = Vec::new();
         if self.max_tokens_param == MaxTokensParam::MaxTokens {
@@ -31,7 +34,7 @@ impl OpenAiChat {
         edits
     }
 
-    /// The messages, where one of them must change.
+    /// The changed messages; `None` if none of them changes.
     fn messages(&self, body: &Body, schema: Option<&str>, notes: &mut TranslationNotes) -> Option<String> {
         let text = body.raw("messages")?;
         if schema.is_none() && !self.may_change(text) {
@@ -52,7 +55,7 @@ impl OpenAiChat {
         Some(format!("[{instruction}{comma}{rest}"))
     }
 
-    /// A quick look: most conversations hold nothing that any vendor minds.
+    /// A quick check: most conversations contain nothing that needs a change.
     fn may_change(&self, text: &str) -> bool {
         let has = |needle: &str| memchr::memmem::find(text.as_bytes(), needle.as_bytes()).is_some();
         (!self.developer && has("developer"))
@@ -86,7 +89,7 @@ impl OpenAiChat {
         }
     }
 
-    /// Earlier thinking goes where the vendor reads it.
+    /// Moves earlier thinking to the member that the vendor reads.
     fn move_thinking<'t>(&self, message: &Object<'t>, splice: &mut Splice<'t>) {
         let thinking = ["reasoning_content", "reasoning"].into_iter().find_map(|name| {
             let text = message.string(name).filter(|text| !text.is_empty())?;
@@ -102,7 +105,8 @@ impl OpenAiChat {
                 let content = message.string("content");
                 match content.as_deref() {
                     Some(content) if !content.is_empty() => parts.push(PartOut::text(content, None)),
-                    // A list has it already, or is the caller's own business.
+                    // A list already contains its thinking, and any other type is left for the vendor to
+                    // check.
                     None if message.json_of("content").is_some_and(|content| content != "null") => return,
                     _ => {}
                 }
@@ -117,7 +121,7 @@ impl OpenAiChat {
     }
 }
 
-/// Follows one rule about a top-level member.
+/// Applies one rule to a top-level member.
 pub fn apply_rule(
     name: &'static str,
     rule: Rule,
@@ -157,7 +161,7 @@ pub fn apply_rule(
     }
 }
 
-/// Moves a member to another name; a member that has that name already stays, and wins.
+/// Renames a member. An existing member of that name is kept and takes precedence.
 fn rename(body: &Body, name: &'static str, other: &'static str, edits: &mut Vec<Edit<'static>>) {
     let Some(value) = body.raw(name) else { return };
     edits.push(Edit::Remove(name));
@@ -166,7 +170,7 @@ fn rename(body: &Body, name: &'static str, other: &'static str, edits: &mut Vec<
     }
 }
 
-/// The schema of `response_format`, where it is one.
+/// The schema of `response_format`, if it has one.
 fn schema(body: &Body) -> Option<String> {
     let format = Object::read(body.raw("response_format")?)?;
     if format.string("type")? != "json_schema" {
@@ -182,7 +186,7 @@ fn shorten<'t>(object: &Object<'t>, name: &str, splice: &mut Splice<'t>) {
     }
 }
 
-/// OpenAI's `file` and `input_audio` parts as Mistral has them.
+/// Translates OpenAI's `file` and `input_audio` parts into Mistral's.
 fn document<'t>(part: &Object<'t>, splice: &mut Splice<'t>) {
     match part.string("type").as_deref() {
         Some("file") => {

@@ -1,7 +1,7 @@
-//! What the JSON of an answer tells, as events: the same for a whole answer and for the pieces of a stream.
+//! Turns the JSON of a response into events, for whole responses and for chunks of a stream alike.
 //!
-//! The finish of a choice is held back until the answer ends: OpenRouter tells it several times, an error may
-//! follow it, and usage comes after it.
+//! The finish of a choice is held back until the response ends: OpenRouter sends it several times, an error
+//! may follow it, and usage comes after it.
 
 use super::calls::Calls;
 use super::chunk::{AudioIn, ChoiceIn, MessageIn, PartIn, UrlIn, non_empty_text};
@@ -12,18 +12,18 @@ use crate::api::usage::Usage;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// More choices than anyone asks for.
+/// More choices than any client requests.
 const MAX_CHOICES: u32 = 128;
-/// The most further members told.
+/// The maximum number of further members emitted.
 const MAX_MEMBERS: usize = 32;
 
-/// One answer so far.
+/// The state of one response.
 #[derive(Debug, Default)]
 pub(super) struct EventEmitter {
     started: bool,
     choices: Vec<ChoiceState>,
     usage: Option<Usage>,
-    /// Names of further members told.
+    /// The names of further members already emitted.
     members: Vec<String>,
 }
 
@@ -31,11 +31,11 @@ pub(super) struct EventEmitter {
 struct ChoiceState {
     calls: Calls,
     finish: Option<(Finish, String)>,
-    /// Something was said in pieces.
+    /// Whether content arrived in deltas.
     has_deltas: bool,
 }
 
-/// The members of an answer that concern more than one place here.
+/// The members of a response that are used in more than one place here.
 #[derive(Default)]
 struct Parts<'a> {
     id: Option<Json<'a>>,
@@ -52,10 +52,10 @@ struct XGroq<'a> {
 }
 
 impl EventEmitter {
-    /// Takes one JSON object; whether it was an answer or a piece of one.
+    /// Takes one JSON object. Returns whether it was a response or a chunk of one.
     ///
     /// # Errors
-    /// The failure it tells of, or that it cannot be read.
+    /// The error that the object contains, or that it cannot be read.
     pub fn take(&mut self, text: &str, streamed: bool, sink: EventSink<'_>) -> Result<bool, ProviderError> {
         let members = Json::members(text).ok_or_else(|| ProviderError::unreadable("it is not JSON"))?;
         let mut parts = Parts::default();
@@ -72,14 +72,14 @@ impl EventEmitter {
                 "x_groq" => {
                     groq = value.source().and_then(|text| serde_json::from_str::<XGroq<'_>>(text).ok());
                 }
-                // OpenRouter's name of its upstream is no name of a provider of ours.
+                // OpenRouter's `provider` names its own upstream, which is not one of our provider ids.
                 "object" | "error" | "provider" | "obfuscation" | "base_resp" => {}
                 _ => rest.push((name, value)),
             }
         }
         parts.usage = parts.usage.or_else(|| groq.and_then(|groq| groq.usage));
         let failed = provider_error::error_in(text);
-        // A piece of a stream may be nothing but figures.
+        // A chunk may contain nothing but usage.
         let is_response = parts.choices.is_some() || (streamed && parts.usage.is_some());
         if is_response {
             self.start(&parts, sink);
@@ -98,13 +98,13 @@ impl EventEmitter {
         }
     }
 
-    /// The provider says that the answer is over.
+    /// Ends a response that the provider marked as ended.
     pub fn end(&mut self, sink: EventSink<'_>) {
         self.flush(sink);
         sink(Event::End);
     }
 
-    /// Nothing more comes: tells what was held back.
+    /// Emits what was held back, when no more input follows.
     pub fn flush(&mut self, sink: EventSink<'_>) {
         for (choice, state) in (0..).zip(&mut self.choices) {
             state.calls.close(choice, sink);
@@ -116,7 +116,7 @@ impl EventEmitter {
 
     fn start(&mut self, parts: &Parts<'_>, sink: EventSink<'_>) {
         let (id, model) = (non_empty_text(&parts.id), non_empty_text(&parts.model));
-        // Azure's first piece has neither id nor model, only what its filter says.
+        // Azure's first chunk has neither id nor model, only content filter results.
         let empty = id.is_none() && model.is_none() && parts.choices.as_ref().is_none_or(Vec::is_empty);
         if self.started || empty {
             return;
@@ -124,7 +124,7 @@ impl EventEmitter {
         self.started = true;
         let seconds = |json: &Json<'_>| json.read::<f64>().or_else(|| json.text()?.parse().ok());
         let created = parts.created.as_ref().and_then(seconds).filter(|seconds| *seconds >= 1.0);
-        // Seconds with a fraction, now and then; `as` saturates.
+        // Some vendors send seconds with a fraction; `as` saturates.
         let created = created.map(|seconds| seconds as u64);
         sink(Event::Start(Start { id: id.as_deref(), model: model.as_deref(), created }));
     }
@@ -162,7 +162,7 @@ impl EventEmitter {
             self.choices.resize_with(at + 1, ChoiceState::default);
         }
         let Some(state) = self.choices.get_mut(at) else { return Ok(()) };
-        // Perplexity sends the whole message so far beside each delta.
+        // Perplexity sends the whole message so far with each delta.
         let (message_json, in_chunks) = match (&choice.delta, &choice.message) {
             (Some(delta), _) => (Some(delta), streamed),
             (None, message) => (message.as_ref().filter(|_| !state.has_deltas), false),
@@ -189,7 +189,7 @@ impl EventEmitter {
 
     fn emit_usage(&mut self, json: &Json<'_>, sink: EventSink<'_>) {
         let usage = Usage::read(json.get().as_bytes());
-        // Some repeat it with every piece.
+        // Some vendors repeat it in every chunk.
         if let Some(usage) = usage.filter(|usage| self.usage != Some(*usage)) {
             self.usage = Some(usage);
             sink(Event::Usage(usage));
@@ -207,7 +207,7 @@ impl EventEmitter {
     }
 }
 
-/// Tells what one message or delta says, in the order a model says it.
+/// Emits the contents of one message or delta, in the order in which a model produces them.
 fn emit_message(
     choice: u32,
     message: &MessageIn<'_>,
@@ -241,12 +241,12 @@ fn emit_message(
     }
 }
 
-/// The members of a list; of anything else, none.
+/// The members of a list; empty for anything else.
 fn list<'j>(json: &'j Option<Json<'_>>) -> Vec<Json<'j>> {
     json.as_ref().and_then(Json::read).unwrap_or_default()
 }
 
-/// Text, one part, or a list of parts.
+/// Emits content: text, one part, or a list of parts.
 pub(super) fn emit_content(choice: u32, content: &Json<'_>, sink: EventSink<'_>) {
     if let Some(text) = content.text() {
         if !text.is_empty() {
@@ -280,7 +280,7 @@ fn emit_part(choice: u32, json: &Json<'_>, sink: EventSink<'_>) {
     }
 }
 
-/// A picture in a `data:` URL, or one that stands elsewhere.
+/// Emits an image: a `data:` URL as media, any other URL as a block.
 fn emit_image(choice: u32, url: Cow<'_, str>, sink: EventSink<'_>) {
     match Source::from_url(url) {
         Source::Data { media_type, data } => {
@@ -299,7 +299,8 @@ fn emit_audio(choice: u32, audio: &AudioIn<'_>, sink: EventSink<'_>) {
         sink(Event::Text { choice, text: &text });
     }
     if let Some(data) = non_empty_text(&audio.data) {
-        // The answer does not say what it is; its first bytes do, in base64. Streams are pcm16.
+        // The response does not name the format, but the first bytes (here in base64) show it. Streams are
+        // pcm16.
         let media_type = match data.get(..4) {
             Some("UklG") => "audio/wav",
             Some("SUQz" | "//uQ" | "//vQ" | "//sw" | "//NE" | "//PE") => "audio/mpeg",

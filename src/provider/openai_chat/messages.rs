@@ -1,6 +1,6 @@
-//! The messages of a chat as OpenAI has them.
+//! Writes the messages of a chat in OpenAI's shape.
 //!
-//! A tool's message takes text only: pictures and documents of a result go into a user's message behind it.
+//! A tool message takes text only, so images and documents of a tool result go into a user message after it.
 
 use super::parts::PartOut;
 use super::short_id::short_id;
@@ -48,7 +48,7 @@ enum Detail<'a> {
         text: &'a str,
         signature: &'a str,
     },
-    /// As it came (see `thinking`).
+    /// Passed on unchanged (see `thinking`).
     Whole(Json<'a>),
 }
 
@@ -68,16 +68,16 @@ struct FunctionOut<'a> {
     arguments: &'a str,
 }
 
-/// What a tool's result shows that its message cannot hold.
+/// The parts of a tool result that do not fit into its message.
 struct Shown<'a> {
     id: &'a str,
     parts: Vec<PartOut<'a>>,
 }
 
-/// All messages, in order.
+/// Writes all messages, in order.
 ///
 /// # Errors
-/// 400 for what the vendor has no word for.
+/// 400 for what the vendor cannot represent.
 pub(super) fn messages<'a>(
     messages: &'a [Message<'a>],
     chat: &OpenAiChat,
@@ -113,7 +113,7 @@ pub(super) fn messages<'a>(
     Ok(out)
 }
 
-/// What tools' results show, each with a word about whose it is.
+/// The parts of tool results, each group after a text that names its tool call.
 fn show(shown: Vec<Shown<'_>>) -> Vec<PartOut<'_>> {
     let mut parts = Vec::new();
     for Shown { id, parts: pictures } in shown {
@@ -143,7 +143,7 @@ impl<'a> MessageOut<'a> {
         self
     }
 
-    /// A message of our own to the model.
+    /// An instruction from the gateway to the model.
     pub fn instruction(text: String) -> Self {
         Self::new("system", Some(Content::Text(Cow::Owned(text))))
     }
@@ -153,7 +153,7 @@ fn system<'a>(message: &'a Message<'a>, chat: &OpenAiChat, at: &str) -> Result<M
     let role = if message.role == Role::Developer && chat.developer { "developer" } else { "system" };
     let cached = |part: &Part<'_>| matches!(part, Part::Text { cache_control: Some(_), .. });
     let only_text = message.content.iter().all(|part| matches!(part, Part::Text { .. }));
-    // Not every vendor takes a list here.
+    // Not every vendor accepts a list here.
     let content = if only_text && !(chat.cache_control && message.content.iter().any(cached)) {
         Content::Text(joined(&message.content, "\n\n"))
     } else {
@@ -171,7 +171,7 @@ fn user<'a>(
     Ok(MessageOut::new("user", Some(content(message, before, chat, at)?)).named(message, chat))
 }
 
-/// One text as a string, everything else as a list.
+/// A single text as a string, everything else as a list.
 fn content<'a>(
     message: &'a Message<'a>,
     before: Vec<PartOut<'a>>,
@@ -189,7 +189,7 @@ fn content<'a>(
     })
 }
 
-/// The texts of a message as one.
+/// Joins the texts of a message.
 fn joined<'a>(parts: &'a [Part<'a>], between: &str) -> Cow<'a, str> {
     let mut texts = parts.iter().filter_map(|part| match part {
         Part::Text { text, .. } if !text.is_empty() => Some(text.as_ref()),
@@ -213,7 +213,7 @@ fn tool<'a>(
     for (index, part) in message.content.iter().enumerate() {
         match part {
             Part::Text { .. } => {}
-            // Other kinds are told in their own words: a search result's text is in its JSON.
+            // Other kinds are passed on as JSON: a search result's text is inside it.
             Part::Other { json, .. } => {
                 pictures.push(PartOut::Made { kind: "text", text: json.get().to_owned() });
             }
@@ -224,7 +224,7 @@ fn tool<'a>(
     if text.is_empty() && !pictures.is_empty() {
         text = Cow::Borrowed("The result is in the next message.");
     }
-    // There is no other place to say so.
+    // A tool message has no error flag.
     if message.is_error && !text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error")) {
         text = Cow::Owned(format!("Error: {text}"));
     }
@@ -264,7 +264,7 @@ fn assistant<'a>(
                 }
             }
             Part::ToolCall(call) => out.tool_calls.push(CallOut::new(call, chat)),
-            // What another provider's own tools did: its text tells of it.
+            // Calls of another provider's own tools are left out: the text covers their results.
             Part::Other { kind, .. } => {
                 notes.warn(at, format!("{kind} left out, it is another provider's"));
             }
@@ -311,7 +311,7 @@ impl<'a> MessageOut<'a> {
 impl<'a> CallOut<'a> {
     fn new(call: &'a ToolCall<'a>, chat: &OpenAiChat) -> Self {
         let arguments = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_ref() };
-        // OpenRouter's Gemini models want their seal back.
+        // OpenRouter's Gemini models require their thought signature back.
         let signature = call.signature.as_deref().filter(|_| chat.reasoning_field == ReasoningField::Details);
         Self {
             id: call_id(&call.id, chat),

@@ -1,9 +1,9 @@
-//! OpenAI's chat completions as a target.
+//! OpenAI's chat completions as the upstream format.
 //!
-//! For callers of other dialects (`/v1/messages`, `/v1/responses`, `/v1/completions`) requests are written from
-//! the gateway's chat and answers read into it. A caller of `/v1/chat/completions` goes the same way unread but
-//! for the vendor's accent: what the vendor would refuse or misread is changed in place (`edits`), and answers
-//! that break OpenAI's shape are put right (`mend`). Which vendor has which accent is told in `accents`.
+//! For clients of other dialects (`/v1/messages`, `/v1/responses`, `/v1/completions`) requests are written
+//! from the neutral chat and responses decoded into it. Requests of `/v1/chat/completions` are not decoded:
+//! `edits` changes in place what the vendor would refuse or misread, and `patch` corrects responses that
+//! deviate from OpenAI's shape. `quirks` lists how each vendor deviates.
 
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
@@ -27,61 +27,63 @@ mod write;
 
 pub use patch::CHAT_PATCH;
 
-/// How one vendor speaks OpenAI's chat completions.
+/// How one vendor deviates from OpenAI's chat completions.
 #[derive(Debug)]
 pub struct OpenAiChat {
-    /// It takes the role `developer`; others get `system`, which says the same there.
+    /// It accepts the role `developer`. Others get `system`, which means the same.
     pub developer: bool,
     pub max_tokens_param: MaxTokensParam,
-    /// How thinking of earlier turns goes back.
+    /// Where thinking of earlier turns is sent.
     pub reasoning_field: ReasoningField,
-    /// How thinking is asked for.
+    /// How thinking is requested.
     pub reasoning_param: ReasoningParam,
-    /// It takes `response_format.type` `json_schema`. Others get `json_object` and the schema in words.
+    /// It accepts `response_format.type` `json_schema`. Others get `json_object` and the schema as an
+    /// instruction.
     pub schemas: bool,
-    /// It knows `stream_options`; others tell usage unasked.
+    /// It accepts `stream_options`; others send usage by default.
     pub stream_options: bool,
-    /// It passes `cache_control` on.
+    /// It accepts `cache_control`.
     pub cache_control: bool,
     pub documents: Documents,
     /// Ids of tool calls must be nine letters and digits.
     pub short_ids: bool,
-    /// Members of messages it refuses; none of them says anything to a model.
+    /// Members of messages that it refuses; none of them affects the model.
     pub refuses: &'static [&'static str],
-    /// Members of the request that go otherwise than OpenAI has them.
+    /// Members of the request that differ from OpenAI's.
     pub rules: &'static [(&'static str, Rule)],
 }
 
-/// The name of the limit on the answer's tokens.
+/// The name of the limit on output tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxTokensParam {
-    /// `max_completion_tokens`; the older name is refused by some models.
+    /// `max_completion_tokens`; some models refuse the older name.
     MaxCompletionTokens,
-    /// Both names are known, or nobody says: a caller's own stays, `max_tokens` is written.
+    /// Both names are accepted, or it is undocumented: a client's name is kept; the translation writes
+    /// `max_tokens`.
     Both,
-    /// `max_tokens`; the newer name is refused or passed over.
+    /// `max_tokens`; the newer name is refused or ignored.
     MaxTokens,
 }
 
-/// Where an assistant's earlier thinking stands.
+/// Where an assistant's earlier thinking is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningField {
     /// Nowhere: it is left out.
     Nowhere,
     /// In this member of the message.
     Member(&'static str),
-    /// OpenRouter: `reasoning_details`, seals and all.
+    /// OpenRouter: `reasoning_details`, with signatures.
     Details,
-    /// Mistral: parts of the content.
+    /// Mistral: in parts of the content.
     Parts,
 }
 
-/// The words for thinking before the answer.
+/// How thinking is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningParam {
     /// `reasoning_effort`.
     Effort,
-    /// `thinking: {"type"}`, and `reasoning_effort` beside it.
+    /// `thinking: {"type"}`, and `reasoning_effort` besides.
     Thinking,
     /// `thinking: {"type"}` only.
     Switch,
@@ -91,29 +93,29 @@ pub enum ReasoningParam {
     Enable,
 }
 
-/// How documents stand in a message.
+/// How documents are sent in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Documents {
-    /// OpenAI's `file` parts: base64 or a file's id.
+    /// OpenAI's `file` parts: base64 or a file id.
     Files,
     /// The same, where `file_data` may be a URL (OpenRouter).
     FilesOrUrls,
-    /// Mistral's `document_url` parts; sound is bare base64 there.
+    /// Mistral's `document_url` parts; audio is bare base64 there.
     DocumentUrls,
 }
 
-/// What becomes of a member of the request.
+/// How a member of the request is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// It has another name.
+    /// Renamed.
     Name(&'static str),
-    /// These words are others.
+    /// These values are replaced by others.
     Values(&'static [(&'static str, &'static str)]),
-    /// It is refused there and harmless to leave out.
+    /// Dropped: it is refused there and harmless to leave out.
     Drop,
-    /// This word says nothing new, and is refused.
+    /// Dropped if it has this value, which is the default but refused.
     DropValue(&'static str),
-    /// Anthropic's `thinking`, passed over there: `reasoning_effort` says it.
+    /// Anthropic's `thinking`, which is ignored there: sent as `reasoning_effort` instead.
     Effort,
 }
 

@@ -1,4 +1,4 @@
-//! The parts of messages as OpenAI's chat has them, to be written down.
+//! The parts of messages in OpenAI's chat shape.
 
 use super::{Documents, OpenAiChat};
 use crate::api::chat::{File, Image, Json, Part, Source};
@@ -30,7 +30,7 @@ pub(super) enum PartOut<'a> {
         kind: &'static str,
         input_audio: AudioOut<'a>,
     },
-    /// Mistral's.
+    /// Mistral's audio.
     BareAudio {
         #[serde(rename = "type")]
         kind: &'static str,
@@ -50,7 +50,7 @@ pub(super) enum PartOut<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         document_name: Option<&'a str>,
     },
-    /// Text made by us.
+    /// Text made by the gateway.
     Made {
         #[serde(rename = "type")]
         kind: &'static str,
@@ -95,7 +95,7 @@ pub(super) struct FileOut<'a> {
     file_data: Option<Url<'a>>,
 }
 
-/// A URL, or bytes as one: written at once, so that a large picture is not copied on the way.
+/// A URL, or bytes as a `data:` URL. Serialized directly, so that a large image is not copied on the way.
 pub(super) enum Url<'a> {
     Plain(&'a str),
     Data(&'a str, &'a str),
@@ -125,7 +125,7 @@ impl<'a> PartOut<'a> {
         Self::Thinking { kind: "thinking", thinking: [Thought { kind: "text", text }] }
     }
 
-    /// A part of a user's or a tool's message.
+    /// Translates a part of a user or tool message; `None` for parts that belong elsewhere.
     ///
     /// # Errors
     /// 400 for what the vendor has no part for.
@@ -143,7 +143,7 @@ impl<'a> PartOut<'a> {
                 Self::Audio { kind: "input_audio", input_audio: AudioOut { data, format } }
             }
             Part::File(file) => Self::file(file, chat.documents, cache(&file.cache_control), at)?,
-            // Kinds of the vendor's own (`video_url`), written as chat parts are.
+            // Kinds of the vendor's own (`video_url`) in the shape of a chat part.
             Part::Other { kind, json } if is_chat_part(kind, json) => Self::Other(json),
             Part::Other { kind, .. } => {
                 return Err(Error::invalid_request(at, format!("{at}: this provider takes no {kind} here.")));
@@ -175,7 +175,7 @@ impl<'a> PartOut<'a> {
         let out = |file_id, file_data| {
             let filename = match (name, &file_data) {
                 (Some(name), _) => Some(Cow::Borrowed(name)),
-                // OpenAI wants a name with the bytes.
+                // OpenAI requires a name with the bytes.
                 (None, Some(_)) => Some(Cow::Borrowed("document.pdf")),
                 (None, None) => None,
             };
@@ -207,7 +207,7 @@ impl<'a> PartOut<'a> {
     }
 }
 
-/// A part `{"type": X, X: ..}`, as all of chat's own parts are.
+/// Whether a part has the shape `{"type": X, X: ..}`, as all of chat's own parts do.
 fn is_chat_part(kind: &str, json: &Json<'_>) -> bool {
     let members = Json::members(json.get()).unwrap_or_default();
     !kind.is_empty() && members.iter().any(|(name, _)| name == kind)

@@ -1,8 +1,13 @@
-//! Chat answers that break OpenAI's shape, put right in place.
+//! Corrects chat responses that deviate from OpenAI's shape, in place.
 //!
-//! Only what an OpenAI client or OpenAI's own schema stumbles over, and thinking under the one name callers
-//! of this gateway read (`reasoning_content`). What OpenAI's own answers fail as well (`logprobs` left out, a
-//! null `system_fingerprint`) is no fault. All other bytes stay.
+//! Only what breaks OpenAI clients or OpenAI's own schema is corrected, and thinking is put under the one
+//! name that clients of this gateway read (`reasoning_content`). Deviations that OpenAI's own responses have
+//! as well (`logprobs` left out, a null `system_fingerprint`) are kept, as are all other bytes. For example:
+//!
+//! ```text
+//! {"index":0,"delta":{"role":"","reasoning":"t","tool_calls":null}}                           becomes
+//! {"index":0,"delta":{"reasoning":"t","reasoning_content":"t"},"finish_reason":null}
+//! ```
 
 use super::event_emitter;
 use super::provider_error::{Ending, ending};
@@ -10,18 +15,18 @@ use super::splice::{Object, Splice};
 use crate::api::chat::{Event, Json};
 use crate::provider::adapter::ResponsePatch;
 
-/// For every vendor that speaks OpenAI's chat and is not OpenAI.
+/// The patch for every vendor of OpenAI's chat except OpenAI itself.
 #[derive(Debug)]
 pub struct ChatPatch;
 
-/// [`ChatMend`], for [`crate::provider::way::Way::Same`].
+/// The instance that provider specs refer to.
 pub static CHAT_PATCH: ChatPatch = ChatPatch;
 
 impl ResponsePatch for ChatPatch {
     fn patch(&self, data: &[u8], streamed: bool) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(data).ok()?.trim_start();
         let response = Object::read(text)?;
-        // An error is the provider's own; and what has no choices is no chat.
+        // Errors are passed on as they are, and a body without choices is no chat.
         if !response.has("choices") || response.get("error").is_some_and(|error| !error.is_null()) {
             return None;
         }
@@ -41,7 +46,7 @@ struct Patch<'t> {
 }
 
 impl<'t> Patch<'t> {
-    /// The members beside the choices.
+    /// Corrects the members other than the choices.
     fn members(&mut self) {
         let response = &self.response;
         if response.string("object").is_none_or(|object| object.is_empty()) {
@@ -56,14 +61,14 @@ impl<'t> Patch<'t> {
         }
         let usage = match response.inner("usage") {
             Some(usage) => {
-                // The schema has these left out or objects.
+                // The schema allows objects here, or leaving them out.
                 let is_details = |name: &str| name.ends_with("_details");
                 self.splice.remove(&usage, |name, value| is_details(name) && value.is_null());
                 return;
             }
             None => response.inner("x_groq").and_then(|groq| groq.json_of("usage")),
         };
-        // Moonshot's stands in the last choice.
+        // Moonshot sends it in the last choice.
         let in_choice = |choice: Object<'t>| choice.json_of("usage");
         let usage = usage.or_else(|| response.list("choices").into_iter().find_map(in_choice));
         match usage.filter(|usage| usage.starts_with('{')) {
@@ -89,7 +94,7 @@ impl<'t> Patch<'t> {
 
     fn finish(&mut self, choice: &Object<'t>, called: bool) {
         let Some(reason) = choice.string("finish_reason") else {
-            // Z.ai leaves it out of all pieces but the last.
+            // Z.ai leaves it out of all chunks but the last.
             if self.streamed && !choice.has("finish_reason") {
                 self.splice.append(choice, "finish_reason", "null");
             }
@@ -102,7 +107,7 @@ impl<'t> Patch<'t> {
             Ending::Finish(_) if matches!(reason.as_ref(), "function_call" | "") => return,
             Ending::Finish(finish) if called && finish.as_str() == "stop" => "tool_calls",
             Ending::Finish(finish) => finish.as_str(),
-            // A finish that is a failure becomes one: clients would take it for the end of a good answer.
+            // An error given as a finish reason becomes an error: clients would take it for a normal end.
             Ending::Error(failure) if self.streamed => {
                 self.splice.replace(choice, "finish_reason", "null");
                 let error = serde_json::json!({
@@ -120,7 +125,7 @@ impl<'t> Patch<'t> {
         }
     }
 
-    /// A message or a delta.
+    /// Corrects a message or a delta.
     fn message(&mut self, message: &Object<'t>, position: usize) {
         let streamed = self.streamed;
         let unwanted = |name: &str, value: &Json<'t>| match name {
@@ -132,7 +137,7 @@ impl<'t> Patch<'t> {
         let mut thoughts = None;
         if message.json_of("content").is_some_and(|content| content.starts_with('[')) {
             let (text, thinking) = split_content(message);
-            // A piece that is only thought says nothing.
+            // A chunk that has only thinking has no content.
             let text = Json::from_value(&Some(text).filter(|text| !streamed || !text.is_empty()));
             self.splice.replace(message, "content", text.get());
             thoughts = Some(Json::from_value(&thinking).get().to_owned()).filter(|_| !thinking.is_empty());
@@ -177,7 +182,7 @@ impl<'t> Patch<'t> {
             }
         }
         let Some(function) = function else { return };
-        // Of a stream the first piece of a call says so; OpenAI's clients for Node want it.
+        // In a stream the first fragment of a call has the type; OpenAI's Node client requires it.
         let begins = function.string("name").is_some_and(|name| !name.is_empty());
         if streamed && begins && call.get("type").is_none_or(Json::is_null) {
             self.splice.append(call, "type", "\"function\"");
@@ -204,7 +209,7 @@ fn set<'t>(splice: &mut Splice<'t>, object: &Object<'t>, name: &str, json: &str)
     }
 }
 
-/// Mistral's content in parts, as text and thinking.
+/// Splits Mistral's content parts into text and thinking.
 fn split_content(message: &Object<'_>) -> (String, String) {
     let (mut text, mut thinking) = (String::new(), String::new());
     if let Some(content) = message.get("content") {
@@ -217,14 +222,14 @@ fn split_content(message: &Object<'_>) -> (String, String) {
     (text, thinking)
 }
 
-/// OpenAI's word for a vendor's service tier; `None` where it is OpenAI's own already.
+/// OpenAI's name for a vendor's service tier; `None` where the name already is OpenAI's.
 fn standard_tier(tier: &str) -> Option<Option<&'static str>> {
     match tier {
         "auto" | "default" | "flex" | "scale" | "priority" => None,
-        // Groq: the plain tier, and the one with reserved speed.
+        // Groq: the normal tier, and the one with reserved speed.
         "on_demand" | "standard" => Some(Some("default")),
         "performance" | "fast" => Some(Some("priority")),
-        // OpenRouter: capacity bought ahead, OpenAI's scale tier.
+        // OpenRouter: capacity reserved in advance, OpenAI's scale tier.
         "provisioned" => Some(Some("scale")),
         _ => Some(None),
     }

@@ -1,6 +1,6 @@
-//! Failures told inside an answer whose status was a success, in every vendor's way.
+//! Finds errors inside a response with a success status, in every vendor's format.
 //!
-//! Not failing statuses: those bodies are read by [`Fault::read`].
+//! Bodies with an error status are read by [`ProviderError::read`].
 
 use super::chunk::non_empty_text;
 use crate::api::chat::{Finish, Json, ProviderError};
@@ -12,7 +12,7 @@ pub(super) enum Ending {
     Error(ProviderError),
 }
 
-/// What a `finish_reason` means. One nobody knows is taken for a stop: the turn is over, at any rate.
+/// Interprets a `finish_reason`. An unknown one counts as a stop: the response has ended in any case.
 pub(super) fn ending(reason: &str) -> Ending {
     let failed = |status: u16, message: &str| {
         let mut error = ProviderError::new(status, message).with_kind("server_error");
@@ -21,7 +21,7 @@ pub(super) fn ending(reason: &str) -> Ending {
     };
     let lower = reason.to_ascii_lowercase();
     Ending::Finish(match lower.as_str() {
-        // Mistral's model_length and Z.ai's model_context_window_exceeded: the context is full.
+        // Mistral's model_length and Z.ai's model_context_window_exceeded mean that the context is full.
         "length"
         | "max_tokens"
         | "max_length"
@@ -30,7 +30,7 @@ pub(super) fn ending(reason: &str) -> Ending {
         | "incomplete"
         | "model_context_window_exceeded" => Finish::Length,
         "tool_calls" | "tool_call" | "tool_use" | "function_call" => Finish::ToolCalls,
-        // Z.ai calls it sensitive.
+        // `sensitive` is Z.ai's.
         "content_filter"
         | "content_filtered"
         | "safety"
@@ -52,7 +52,7 @@ pub(super) fn ending(reason: &str) -> Ending {
     })
 }
 
-/// Members by which an answer without choices tells that it failed, or how.
+/// The members by which a response without choices shows that it failed, or how.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ErrorFields<'a> {
@@ -67,7 +67,7 @@ struct ErrorFields<'a> {
     status_code: Option<Json<'a>>,
 }
 
-/// MiniMax's own, with a status of 200.
+/// MiniMax's error format, sent with status 200.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct BaseResp<'a> {
@@ -76,9 +76,9 @@ struct BaseResp<'a> {
     status_msg: Option<Json<'a>>,
 }
 
-/// The failure that one JSON object tells of, when it does.
+/// The error in a JSON object, if it has one.
 pub(super) fn error_in(text: &str) -> Option<ProviderError> {
-    // A quick look first: nearly no piece of a stream has any of these.
+    // The fast path: few chunks contain either string.
     let finder = |needle: &str| memchr::memmem::find(text.as_bytes(), needle.as_bytes()).is_some();
     if !finder("error") && !finder("base_resp") {
         return None;
@@ -97,14 +97,14 @@ pub(super) fn error_in(text: &str) -> Option<ProviderError> {
     fields.base_resp.filter(|resp| resp.status_code != 0).map(|resp| resp.to_error())
 }
 
-/// The failure told by a piece of a stream that is no answer: words without the word error.
+/// The error in a stream chunk that is no response: it has a message but no `error` member.
 pub(super) fn untyped_error(text: &str) -> Option<ProviderError> {
     let is_message = |name: &str| name == "message" || name == "detail" || name == "msg";
     let members = Json::members(text)?;
     members.iter().any(|(name, value)| is_message(name) && !value.is_null()).then(|| read_error(text, None))
 }
 
-/// The failure told by `text`, which is one: an error event, or an answer that is none.
+/// Reads `text`, which is known to be an error: an error event, or a body that is no response.
 pub(super) fn read_error(text: &str, error: Option<&Json<'_>>) -> ProviderError {
     let mut failure = ProviderError::read(502, text.as_bytes());
     if failure.message == ProviderError::read(502, b"").message {
@@ -120,7 +120,7 @@ pub(super) fn read_error(text: &str, error: Option<&Json<'_>>) -> ProviderError 
 }
 
 impl ErrorFields<'_> {
-    /// The HTTP status that the error's words mean, where they mean one.
+    /// The HTTP status for the error's type or code, if there is one.
     fn status(&self) -> Option<u16> {
         let number = |json: &Option<Json<'_>>| {
             let json = json.as_ref()?;

@@ -1,24 +1,24 @@
-//! Which vendor speaks OpenAI's chat with which accent. Data only.
+//! How each vendor deviates from OpenAI's chat. Data only.
 //!
-//! Nothing here clamps, and nothing is left out because a vendor passes over it: whoever wants to know what a
-//! vendor cannot do gets the vendor's own words. Only what breaks a good request, or would silently mean
-//! something else, is changed. Sources stand with each.
+//! No value is clamped, and nothing is left out because a vendor ignores it: the vendor's own error tells the
+//! client best what is not supported. Only what would make a valid request fail, or silently change its
+//! meaning, is changed. Each entry names its sources.
 
 use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, ReasoningParam, Rule};
 
-/// Whoever is not known better: a host of open models.
+/// The default for hosts of open models without further documentation.
 pub static PLAIN: OpenAiChat =
     OpenAiChat { developer: false, max_tokens_param: MaxTokensParam::Both, ..OpenAiChat::OPENAI };
 
-/// A host whose documentation has `max_tokens` only.
+/// Hosts that document `max_tokens` only.
 pub static OLD_LIMIT: OpenAiChat = OpenAiChat { max_tokens_param: MaxTokensParam::MaxTokens, ..PLAIN };
 
-/// The same, and it takes earlier thinking back as `reasoning_content`.
+/// As `OLD_LIMIT`; also accepts earlier thinking as `reasoning_content`.
 pub static THINKING_HOST: OpenAiChat =
     OpenAiChat { reasoning_field: ReasoningField::Member("reasoning_content"), ..OLD_LIMIT };
 
-/// <https://docs.mistral.ai/api>: what is not listed is refused with 422 (`extra_forbidden`); call ids must be
-/// nine letters and digits; thinking is a part of the content; usage is always told.
+/// <https://docs.mistral.ai/api>: unlisted members are refused with 422 (`extra_forbidden`); call ids must be
+/// nine letters and digits; thinking is a part of the content; usage is always sent.
 pub static MISTRAL: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxTokens,
     reasoning_field: ReasoningField::Parts,
@@ -52,8 +52,8 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
     ..PLAIN
 };
 
-/// <https://console.groq.com/docs/openai>: `messages[].name` is a 400, as is every member of a message it does
-/// not know. Its tiers: <https://console.groq.com/docs/service-tiers>.
+/// <https://console.groq.com/docs/openai>: `messages[].name` is a 400, as is every unknown member of a
+/// message. Its tiers: <https://console.groq.com/docs/service-tiers>.
 pub static GROQ: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
     reasoning_field: ReasoningField::Member("reasoning"),
@@ -95,7 +95,7 @@ pub static CEREBRAS: OpenAiChat = OpenAiChat {
 };
 
 /// <https://api-docs.deepseek.com/api/create-chat-completion> and /guides/thinking_mode: `max_tokens`, no
-/// `developer`, JSON without a schema, and the thinking of earlier turns with tools is wanted back.
+/// `developer`, JSON without a schema, and the thinking of earlier turns with tools must be sent back.
 pub static DEEPSEEK: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxTokens,
     reasoning_field: ReasoningField::Member("reasoning_content"),
@@ -104,8 +104,8 @@ pub static DEEPSEEK: OpenAiChat = OpenAiChat {
     ..PLAIN
 };
 
-/// <https://docs.z.ai/api-reference/llm/chat-completion>: roles system, user, assistant, tool; `max_tokens`; JSON
-/// without a schema; `thinking` switches.
+/// <https://docs.z.ai/api-reference/llm/chat-completion>: roles system, user, assistant, tool; `max_tokens`;
+/// JSON without a schema; `thinking` is on or off.
 pub static ZAI: OpenAiChat = OpenAiChat { reasoning_param: ReasoningParam::Switch, ..DEEPSEEK };
 
 /// <https://platform.kimi.ai/docs/api/chat>.
@@ -116,7 +116,7 @@ pub static MOONSHOT: OpenAiChat = OpenAiChat {
     ..PLAIN
 };
 
-/// <https://docs.x.ai/developers/rest-api-reference/inference>: `developer` is another name of `system` there.
+/// <https://docs.x.ai/developers/rest-api-reference/inference>: `developer` is an alias of `system` there.
 pub static XAI: OpenAiChat = OpenAiChat {
     developer: true,
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
@@ -124,7 +124,8 @@ pub static XAI: OpenAiChat = OpenAiChat {
     ..PLAIN
 };
 
-/// <https://openrouter.ai/docs/use-cases/reasoning-tokens>, /features/multimodal/pdfs, /features/prompt-caching.
+/// <https://openrouter.ai/docs/use-cases/reasoning-tokens>, /features/multimodal/pdfs,
+/// /features/prompt-caching.
 pub static OPENROUTER: OpenAiChat = OpenAiChat {
     developer: true,
     reasoning_field: ReasoningField::Details,
@@ -134,7 +135,7 @@ pub static OPENROUTER: OpenAiChat = OpenAiChat {
     ..PLAIN
 };
 
-/// LiteLLM passes on what its own providers take.
+/// LiteLLM passes on what its own providers accept.
 pub static LITELLM: OpenAiChat = OpenAiChat {
     developer: true,
     reasoning_field: ReasoningField::Member("reasoning_content"),
@@ -150,7 +151,7 @@ pub static DASHSCOPE: OpenAiChat = OpenAiChat {
     ..OLD_LIMIT
 };
 
-/// <https://docs.fireworks.ai/api-reference/post-chatcompletions>: both names of the limit.
+/// <https://docs.fireworks.ai/api-reference/post-chatcompletions>: accepts both names of the limit.
 pub static FIREWORKS: OpenAiChat =
     OpenAiChat { reasoning_field: ReasoningField::Member("reasoning_content"), ..PLAIN };
 
@@ -158,17 +159,17 @@ pub static FIREWORKS: OpenAiChat =
 pub static TOGETHER: OpenAiChat =
     OpenAiChat { reasoning_field: ReasoningField::Member("reasoning"), ..OLD_LIMIT };
 
-/// <https://docs.ollama.com/api/openai-compatibility>: `max_tokens`, `reasoning_effort`; what it does not know it
-/// passes over.
+/// <https://docs.ollama.com/api/openai-compatibility>: `max_tokens`, `reasoning_effort`; unknown members are
+/// ignored.
 pub static OLLAMA: OpenAiChat = OpenAiChat {
     reasoning_field: ReasoningField::Member("reasoning"),
     rules: &[("thinking", Rule::Effort)],
     ..OLD_LIMIT
 };
 
-/// <https://docs.vllm.ai/en/stable/features/reasoning_outputs.html>: both names of the limit.
+/// <https://docs.vllm.ai/en/stable/features/reasoning_outputs.html>: accepts both names of the limit.
 pub static VLLM: OpenAiChat = OpenAiChat { reasoning_field: ReasoningField::Member("reasoning"), ..PLAIN };
 
-/// Snowflake and MiniMax: the newer name of the limit, the older one deprecated.
+/// Snowflake and MiniMax: the newer name of the limit; the older one is deprecated.
 pub static NEW_LIMIT: OpenAiChat =
     OpenAiChat { max_tokens_param: MaxTokensParam::MaxCompletionTokens, ..PLAIN };

@@ -1,14 +1,14 @@
-//! Ids of tool calls as Mistral wants them: nine letters and digits.
+//! Ids of tool calls as Mistral requires them: nine letters and digits.
 //!
-//! Ids of other providers come in when a conversation changes providers. The same id always becomes the same,
-//! so that a call and its result still find each other.
+//! Other providers' ids arrive when a conversation changes providers. The result depends only on the id, so
+//! that a call and its result still match.
 
 use std::borrow::Cow;
 
 const LENGTH: usize = 9;
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The id itself where it will do.
+/// Returns the id itself if it is valid, otherwise a hash of it.
 pub(super) fn short_id(id: &str) -> Cow<'_, str> {
     if id.len() == LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Cow::Borrowed(id);

@@ -1,19 +1,25 @@
-//! Changes inside a JSON text: what is not changed keeps its bytes.
+//! Changes members inside a JSON text; everything else keeps its bytes.
 //!
-//! For nested members; top-level members of a request are changed by [`crate::api::body::Edit`].
+//! For nested members. Top-level members of a request are changed by [`crate::api::body::Edit`]. For example,
+//! with `a` replaced by `2` and the nulls of `b` removed:
+//!
+//! ```text
+//! { "a" : 1.0, "b":{ "c":null,"d":"x","e":null } }
+//! { "a" : 2, "b":{ "d":"x" } }
+//! ```
 
 use crate::api::chat::Json;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The changes of one text, collected and then made at once.
+/// The changes of one text, collected first and applied together by [`Splice::finish`].
 #[derive(Debug)]
 pub(super) struct Splice<'t> {
     text: &'t str,
     changes: Vec<(Range<usize>, String)>,
 }
 
-/// A JSON object somewhere in the text.
+/// A JSON object inside the text.
 #[derive(Debug)]
 pub(super) struct Object<'t> {
     text: &'t str,
@@ -26,7 +32,7 @@ impl<'t> Object<'t> {
         Some(Self { text, members: Json::members(text)? })
     }
 
-    /// The object in a member, when it is one.
+    /// The object in a member, if it is one.
     pub fn inner(&self, name: &str) -> Option<Object<'t>> {
         Self::read(self.json_of(name)?)
     }
@@ -61,20 +67,20 @@ impl<'t> Splice<'t> {
         Self { text, changes: Vec::new() }
     }
 
-    /// Where a part of the text stands in it.
+    /// The position of a slice of the text.
     fn place(&self, part: &str) -> Range<usize> {
         let start = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         start..start + part.len()
     }
 
-    /// Puts `json` in the place of a member's value.
+    /// Replaces a member's value with `json`.
     pub fn replace(&mut self, object: &Object<'t>, name: &str, json: impl Into<String>) {
         if let Some(value) = object.json_of(name) {
             self.changes.push((self.place(value), json.into()));
         }
     }
 
-    /// Adds a member at the end.
+    /// Adds a member at the end of the object.
     pub fn append(&mut self, object: &Object<'t>, name: &str, json: &str) {
         let place = self.place(object.text);
         let (at, comma) = match object.members.last().and_then(|(_, value)| value.source()) {
@@ -84,7 +90,7 @@ impl<'t> Splice<'t> {
         self.changes.push((at..at, format!("{comma}{}:{json}", Json::from_value(name).get())));
     }
 
-    /// Takes members out. One whose name is written with escapes stays: nobody does that.
+    /// Removes members. A member whose name contains escapes is kept, because its position is unknown.
     pub fn remove(&mut self, object: &Object<'t>, unwanted: impl Fn(&str, &Json<'t>) -> bool) {
         let mut kept = 0;
         for (index, (name, value)) in object.members.iter().enumerate() {
@@ -100,7 +106,7 @@ impl<'t> Splice<'t> {
         }
     }
 
-    /// A member goes with the comma before it; the first one with the comma after it.
+    /// The range to remove: a member with the comma before it, or the first one with the comma after it.
     fn removal(&self, object: &Object<'t>, index: usize, kept: usize) -> Option<Range<usize>> {
         let name_at = |index: usize| match &object.members.get(index)?.0 {
             Cow::Borrowed(name) => Some(self.place(name).start.saturating_sub(1)),
@@ -115,7 +121,7 @@ impl<'t> Splice<'t> {
         Some(start..end)
     }
 
-    /// The text with all changes made; `None` when there are none.
+    /// The text with all changes applied; `None` if there are none.
     pub fn finish(mut self) -> Option<String> {
         if self.changes.is_empty() {
             return None;

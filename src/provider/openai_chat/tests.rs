@@ -1,7 +1,8 @@
-//! Every recorded chat answer, read and mended; and answers no recording has.
+//! Tests with every recorded chat response, decoded and patched; the submodules add cases without a
+//! recording.
 //!
-//! The recordings stand beside the checkout or those tests are skipped. What they are held against is read from
-//! the recordings with plain JSON, on another way than the reader's.
+//! Without the recordings next to the checkout these tests are skipped. The expected values are read from the
+//! recordings as plain JSON, independently of the decoder.
 
 use super::{CHAT_PATCH, OPENAI_CHAT, OpenAiChat};
 use crate::api::chat::response::{ChatResponse, ContentPart};
@@ -15,7 +16,7 @@ use std::path::Path;
 mod odd_responses;
 mod requests;
 
-/// One recorded answer of a chat completion.
+/// One recorded chat completion.
 struct Recording {
     id: String,
     host: String,
@@ -26,7 +27,7 @@ struct Recording {
 fn recordings() -> Vec<Recording> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
     let Ok(text) = std::fs::read_to_string(file) else {
-        eprintln!("SKIPPED: no ../shared/traffic/recorded.jsonl beside this checkout");
+        eprintln!("SKIPPED: no ../shared/traffic/recorded.jsonl next to this checkout");
         return Vec::new();
     };
     let read = |line: &str| {
@@ -44,7 +45,7 @@ fn recordings() -> Vec<Recording> {
     text.lines().filter_map(read).collect()
 }
 
-/// What an answer told, put together.
+/// What was decoded from a response.
 #[derive(Debug, Default, PartialEq)]
 struct Decoded {
     response: ChatResponse,
@@ -56,7 +57,7 @@ fn read(chat: &OpenAiChat, body: &[u8], streamed: bool, size: &mut dyn FnMut() -
     let mut decoded = Decoded::default();
     let mut decoder = chat.decoder(streamed);
     let mut sink = |event: Event<'_>| {
-        assert!(decoded.error.is_none() && !decoded.ended, "nothing comes behind an end: {event:?}");
+        assert!(decoded.error.is_none() && !decoded.ended, "event after the end: {event:?}");
         match &event {
             Event::Error(error) => decoded.error = Some((*error).clone()),
             Event::End => decoded.ended = true,
@@ -73,7 +74,7 @@ fn read(chat: &OpenAiChat, body: &[u8], streamed: bool, size: &mut dyn FnMut() -
     decoded
 }
 
-/// Reads whole, byte by byte and at cuts that look random: always the same.
+/// Decodes whole, byte by byte and at pseudo-random cuts, and requires the same result each time.
 fn read_at_all_cuts(body: &[u8], streamed: bool) -> Decoded {
     let whole = read(&OPENAI_CHAT, body, streamed, &mut || body.len());
     assert_eq!(whole, read(&OPENAI_CHAT, body, streamed, &mut || 1), "byte by byte");
@@ -87,7 +88,7 @@ fn read_at_all_cuts(body: &[u8], streamed: bool) -> Decoded {
     whole
 }
 
-/// What a recording says, found without the reader.
+/// The contents of a recording, found without the decoder.
 #[derive(Debug, Default, PartialEq)]
 struct Wanted {
     text: String,
@@ -152,7 +153,7 @@ impl Wanted {
         }
     }
 
-    /// The same of what the reader told.
+    /// The same from the decoder's result.
     fn read(decoded: &Decoded) -> Self {
         let mut wanted = Wanted { usage: decoded.response.usage, ..Wanted::default() };
         wanted.error = decoded.error.as_ref().map(|error| error.message.clone());
@@ -178,7 +179,7 @@ fn every_recorded_response_is_decoded_exactly() {
         let decoded = read_at_all_cuts(recording.body.as_bytes(), recording.streamed);
         let mut wanted = Wanted::from_recording(&recording);
         if wanted.error.is_some() {
-            // A finish before an error is none.
+            // A finish before an error does not count.
             wanted.finish = None;
         }
         assert_eq!(Wanted::read(&decoded), wanted, "{}", recording.id);

@@ -1,11 +1,11 @@
-//! Thinking, in every vendor's spelling. Tags inside the text (`<think>`) are not guessed at: a model may
-//! well write about them.
+//! Emits thinking from every vendor's format. Tags inside the text (`<think>`) are not interpreted: a model
+//! may well write about them.
 
 use super::chunk::{MessageIn, PartIn, non_empty_text};
 use crate::api::chat::{Event, EventSink, Json};
 
-/// Tells the thinking of one message or delta. Several spellings of the same stand beside each other
-/// (OpenRouter has `reasoning` and `reasoning_details`): the one that says most is told.
+/// Emits the thinking of one message or delta. If it contains several forms of the same thinking (OpenRouter
+/// sends `reasoning` and `reasoning_details`), the most complete one is emitted.
 pub(super) fn emit_thinking(choice: u32, message: &MessageIn<'_>, sink: EventSink<'_>) {
     let mut emitted = false;
     if let Some(blocks) = message.thinking_blocks.as_ref().and_then(Json::read::<Vec<Json<'_>>>) {
@@ -33,7 +33,7 @@ pub(super) fn emit_thinking(choice: u32, message: &MessageIn<'_>, sink: EventSin
     }
 }
 
-/// A thinking block as Anthropic has it, or as Mistral and Databricks do; false when it is something else.
+/// Emits a thinking block in the format of Anthropic, Mistral or Databricks. Returns false for other blocks.
 pub(super) fn emit_block(choice: u32, json: &Json<'_>, sink: EventSink<'_>) -> bool {
     let Some(block) = json.read::<PartIn<'_>>() else { return false };
     match block.kind.as_deref() {
@@ -52,7 +52,7 @@ pub(super) fn emit_block(choice: u32, json: &Json<'_>, sink: EventSink<'_>) -> b
     true
 }
 
-/// Text, or a list of parts with text; of Databricks' the seal is inside.
+/// Emits text, or a list of parts with text; Databricks puts the signature inside a part.
 fn emit_text(choice: u32, json: &Option<Json<'_>>, sink: EventSink<'_>) {
     if let Some(text) = non_empty_text(json) {
         return sink(Event::Reasoning { choice, text: &text });
@@ -68,8 +68,8 @@ fn emit_text(choice: u32, json: &Option<Json<'_>>, sink: EventSink<'_>) {
     }
 }
 
-/// One of OpenRouter's details. What only the model's vendor can read is handed out as the whole object:
-/// its id and format are wanted back.
+/// Emits one of OpenRouter's details. An encrypted one is passed on as the whole object, because its id and
+/// format must be sent back.
 fn emit_detail(choice: u32, json: &Json<'_>, sink: EventSink<'_>) {
     let Some(detail) = json.read::<PartIn<'_>>() else { return };
     if detail.kind.as_deref() == Some("reasoning.encrypted") {

@@ -1,4 +1,4 @@
-//! A chat request written as a chat completion.
+//! Writes a chat request as a chat completion.
 
 use super::messages::{self, MessageOut};
 use super::{MaxTokensParam, OpenAiChat, ReasoningParam, Rule};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::borrow::Cow;
 
-/// OpenAI's own members that change nothing of the answer: left out for vendors that do not know them.
+/// OpenAI's own members that do not affect the response: left out for vendors that do not have them.
 const OPENAI_ONLY: &[&str] =
     &["store", "moderation", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "verbosity"];
 
@@ -22,7 +22,7 @@ struct Members<'o> {
 }
 
 impl Members<'_> {
-    /// Adds a member under OpenAI's name of it, in the vendor's accent.
+    /// Adds a member, given under OpenAI's name, with the vendor's rules applied.
     fn add<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
         let rule = self.chat.rules.iter().find(|(ruled, _)| *ruled == name).map(|(_, rule)| *rule);
         match rule {
@@ -43,7 +43,7 @@ impl Members<'_> {
 
     fn put<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
         self.out.push(if self.out.is_empty() { b'{' } else { b',' });
-        // Into a `Vec`, and of types that always serialize.
+        // Cannot fail: the output is a `Vec`, and the types always serialize.
         let _ = serde_json::to_writer(&mut self.out, name);
         self.out.push(b':');
         let _ = serde_json::to_writer(&mut self.out, value);
@@ -98,7 +98,7 @@ pub(super) fn write(
     Ok(out)
 }
 
-/// The next best where JSON has no schema: the schema in words. JSON mode wants the word JSON said anyway.
+/// The schema as an instruction, for vendors without schemas. JSON mode requires the word JSON in it anyway.
 pub(super) fn schema_prompt(schema: &Json<'_>) -> String {
     format!("Answer with one JSON object and nothing else. It must follow this JSON schema: {}", schema.get())
 }
@@ -130,7 +130,7 @@ enum AnyTool<'a> {
 }
 
 fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Error> {
-    // Some of the tools only: those of the others are not shown. No vendor but OpenAI knows `allowed_tools`.
+    // Only the allowed tools are sent, because no vendor but OpenAI has `allowed_tools`.
     let allowed = match &request.tool_choice {
         Some(ToolChoice::Allowed { names, .. }) => Some(names),
         _ => None,
@@ -145,7 +145,7 @@ fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Err
                 }
                 list.extend(function(tool, members.chat).map(AnyTool::Function));
             }
-            // A vendor's own, in the way chat has them: `{"type": X, X: {..}}`.
+            // A vendor's own tool in the shape of chat's tools: `{"type": X, X: {..}}`.
             Tool::Other { kind, json } if has_member(json, kind) => list.push(AnyTool::Native(json)),
             Tool::Other { kind, .. } => {
                 let at = format!("tools[{index}]");
@@ -156,7 +156,7 @@ fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Err
         }
     }
     if list.is_empty() {
-        // A choice among none is refused.
+        // Vendors refuse a tool choice without tools.
         return Ok(());
     }
     members.add("tools", &list);
@@ -186,7 +186,7 @@ fn function<'a>(tool: &'a Tool<'a>, chat: &OpenAiChat) -> Option<ToolOut<'a>> {
     };
     let parameters = match parameters {
         Some(parameters) => Cow::Borrowed(parameters),
-        // Left out it means the same to OpenAI; Mistral and others want it.
+        // OpenAI takes absent parameters for an empty object; Mistral and others require them.
         None => Cow::Owned(Json::from_value(&json!({"type": "object", "properties": {}}))),
     };
     let strict = strict.filter(|strict| *strict);
@@ -285,7 +285,7 @@ impl Thinking {
         Some(Self { off, budget: member("budget_tokens").and_then(Json::read) })
     }
 
-    /// The nearest effort, where a budget says how much.
+    /// The nearest effort for the budget; `None` without a budget.
     pub fn effort(&self) -> Option<&'static str> {
         match self.budget? {
             _ if self.off => None,
@@ -296,7 +296,7 @@ impl Thinking {
     }
 }
 
-/// The rest, under the names it came with.
+/// Adds the remaining parameters under their own names.
 fn params(params: Params<'_>, members: &mut Members<'_>) -> Result<(), Error> {
     for (name, value) in params.into_iter().filter(|(_, value)| !value.is_null()) {
         match name.as_ref() {
@@ -321,7 +321,7 @@ fn params(params: Params<'_>, members: &mut Members<'_>) -> Result<(), Error> {
 }
 
 impl OpenAiChat {
-    /// It takes all of OpenAI's members: it is OpenAI, or passes them on.
+    /// Whether it accepts all of OpenAI's members, because it is OpenAI or passes them on.
     fn accepts_all_openai_members(&self) -> bool {
         self.developer
     }

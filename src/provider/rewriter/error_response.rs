@@ -1,11 +1,11 @@
-//! An answer with a failing status, on its way to the caller: whose words it is in. Not what it says: that is
-//! read by `api::chat::fault`.
+//! Translates a response with an error status into the client's dialect. The error itself is read by
+//! `api::chat::provider_error`.
 
 use crate::api::Dialect;
 use crate::api::chat::Text;
 use serde::Deserialize;
 
-/// An answer with a failing status: its words are kept, its shape becomes the caller's where it is not.
+/// A response with an error status. Its message is kept; its shape is changed where it is not the client's.
 #[derive(Debug, Clone)]
 pub struct ErrorResponseTranslation {
     pub status: u16,
@@ -14,10 +14,10 @@ pub struct ErrorResponseTranslation {
     pub trace_id: String,
 }
 
-/// The largest error body read, bytes.
+/// The largest error body read, in bytes.
 pub(super) const MAX_ERROR_BODY: usize = 1 << 20;
 
-/// Whether an error body is in the caller's dialect already.
+/// Whether an error body already has the shape of the client's dialect.
 pub(super) fn is_in_dialect(dialect: Dialect, body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Outer<'a> {
@@ -30,7 +30,7 @@ pub(super) fn is_in_dialect(dialect: Dialect, body: &[u8]) -> bool {
         #[serde(borrow, rename = "type")]
         kind: Option<Text<'a>>,
         message: Option<Text<'a>>,
-        /// Google's, which has a message as OpenAI's has, and else nothing of it.
+        /// Present in Google's errors, which have a `message` like OpenAI's but are otherwise different.
         status: Option<Text<'a>>,
     }
     let Ok(outer) = serde_json::from_slice::<Outer<'_>>(body) else { return false };

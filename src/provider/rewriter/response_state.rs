@@ -1,35 +1,35 @@
-//! What is known of one chat's answer, and what of it is written: the rules that hold for every provider.
+//! What is known of one chat response, and which of its events are written: the rules for every provider.
 //!
-//! Not how a second answer is laid against the first: that is `rescue::aligner`'s.
+//! Comparing a second response with the first is the job of `rescue::aligner`.
 
 use super::super::rescue::{Aligner, Alignment, ResumeMode, Transcript};
 use crate::api::chat::{Encoder, Event, Finish, ProviderError};
 use crate::api::tap::ResponseSummary;
 
-/// What is known of the answer so far.
+/// What is known of the response so far.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub summary: ResponseSummary,
     choices: Vec<ChoiceState>,
     pub error: Option<ProviderError>,
-    /// Nothing more is written.
+    /// The output is ended; nothing more is written.
     pub closed: bool,
-    /// An error of the provider is not written.
+    /// An error of the provider is recorded but not written.
     pub holds_errors: bool,
-    /// Nothing more of this answer is written; another one may go on.
+    /// Nothing more of the current response is written; another one may continue the output.
     broken: bool,
     pub mismatch: bool,
-    /// For call ids of providers that have none.
+    /// For the call ids of providers that have none.
     id: String,
-    /// Boxed: nearly all answers are not remembered, and this is moved about.
+    /// Boxed because few responses are recorded and this struct is moved often.
     transcript: Option<Box<Transcript>>,
     aligner: Option<Box<Aligner>>,
 }
 
-/// One choice's tool calls.
+/// The tool calls of one choice.
 #[derive(Debug, Default)]
 struct ChoiceState {
-    /// Indexes of calls that have no arguments yet.
+    /// Indexes of calls without arguments so far.
     bare: Vec<u32>,
     called: bool,
 }
@@ -47,18 +47,19 @@ impl State {
         self.transcript.as_deref()
     }
 
-    /// Nothing more of the answer at hand is written.
+    /// Whether nothing more of the current response is written.
     pub fn is_done(&self) -> bool {
         self.closed || self.broken
     }
 
-    /// Another answer goes on. Who answered, figures and finish are its own; that something was told stays true.
+    /// Continues with another response. Model, usage and finish are reset to come from it; the counts of what
+    /// was already written are kept.
     pub fn resume(&mut self, mode: ResumeMode) {
         let ResponseSummary { events, content, .. } = self.summary;
         self.summary = ResponseSummary { events, content, ..ResponseSummary::default() };
         self.error = None;
         self.holds_errors = true;
-        // What was told is not known, or more than can be compared: no answer can be said to fit.
+        // Without a complete transcript no response can be compared with what the client got.
         self.mismatch = !self.transcript().is_some_and(Transcript::can_resume);
         self.broken = self.mismatch;
         self.aligner = self.transcript().map(|transcript| Box::new(Aligner::new(transcript, mode)));
@@ -106,7 +107,7 @@ impl State {
         }
     }
 
-    /// Takes an event that the caller is to know of.
+    /// Takes an event that must reach the client.
     fn pass(&mut self, event: Event<'_>, encoder: &mut dyn Encoder, out: &mut Vec<u8>) {
         match &event {
             Event::End => {
@@ -139,7 +140,7 @@ impl State {
     }
 
     fn choice_state(&mut self, choice: u32) -> &mut ChoiceState {
-        // Beyond this many choices all share one: nobody has them.
+        // Choices beyond this limit share one state; no real response has that many.
         let at = (choice as usize).min(127);
         if self.choices.len() <= at {
             self.choices.resize_with(at + 1, ChoiceState::default);

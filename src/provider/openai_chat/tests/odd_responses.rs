@@ -1,4 +1,4 @@
-//! Answers no recording has: every vendor's way to tell a call, a thought, an end or a failure.
+//! Responses without a recording: every vendor's form of a call, thinking, a finish or an error.
 
 use super::{CHAT_PATCH, Decoded, read_at_all_cuts};
 use crate::api::chat::Finish;
@@ -6,13 +6,13 @@ use crate::api::chat::response::ContentPart;
 use crate::provider::adapter::ResponsePatch;
 use serde_json::{Value, json};
 
-/// A stream of these JSON texts, and `[DONE]`.
+/// A stream of these JSON texts, ended by `[DONE]`.
 fn stream(chunks: &[&str]) -> String {
     let events: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
     events + "data: [DONE]\n\n"
 }
 
-/// A stream whose first choice has these deltas.
+/// Decodes a stream whose first choice has these deltas.
 fn deltas(deltas: &[&str]) -> Decoded {
     let chunk = |delta: &&str| format!(r#"{{"id":"x","choices":[{{"index":0,"delta":{delta}}}]}}"#);
     let chunks: Vec<String> = deltas.iter().map(chunk).collect();
@@ -36,21 +36,21 @@ fn calls(decoded: &Decoded) -> Vec<(u32, &str, &str, &str)> {
 
 #[test]
 fn call_fragments_are_joined() {
-    // OpenAI's way, two calls in turn.
+    // OpenAI's form, with two interleaved calls.
     let decoded = deltas(&[
         r#"{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]}"#,
         r#"{"tool_calls":[{"index":0,"function":{"arguments":"{\"x\""}}]}"#,
         r#"{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}},{"index":0,"function":{"arguments":":1}"}}]}"#,
     ]);
     assert_eq!(calls(&decoded), [(0, "a", "f", "{\"x\":1}"), (1, "b", "g", "{}")]);
-    // The vendor's index begins anywhere; the name comes again, or empty.
+    // The vendor's index starts anywhere; the name is repeated or empty.
     let decoded = deltas(&[
         r#"{"tool_calls":[{"index":3,"id":"a","function":{"name":"f","arguments":null}}]}"#,
         r#"{"tool_calls":[{"index":3,"id":"","function":{"name":"","arguments":"{\"x\":"}}]}"#,
         r#"{"tool_calls":[{"index":3,"id":"a","function":{"name":"f","arguments":"2}"}}]}"#,
     ]);
     assert_eq!(calls(&decoded), [(0, "a", "f", "{\"x\":2}")]);
-    // No index: by id, or else the last one.
+    // No index: matched by id, otherwise the last call.
     let decoded = deltas(&[
         r#"{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]}"#,
         r#"{"tool_calls":[{"function":{"arguments":"}"}}]}"#,
@@ -58,13 +58,13 @@ fn call_fragments_are_joined() {
         r#"{"tool_calls":[{"id":"b","function":{"arguments":"}"}}]}"#,
     ]);
     assert_eq!(calls(&decoded), [(0, "a", "f", "{}"), (1, "b", "g", "{}")]);
-    // Every index 0, other ids: whole calls.
+    // Every index is 0, with different ids: whole calls.
     let decoded = deltas(&[
         r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}"#,
         r#"{"tool_calls":[{"index":0,"id":"b","function":{"name":"f","arguments":"{\"x\":2}"}}]}"#,
     ]);
     assert_eq!(calls(&decoded), [(0, "a", "f", "{\"x\":1}"), (1, "b", "f", "{\"x\":2}")]);
-    // The id first, the name later; neither id nor index; arguments as an object.
+    // The id first and the name later; neither id nor index; arguments as an object.
     let decoded = deltas(&[
         r#"{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{"}}]}"#,
         r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}"#,
@@ -74,7 +74,7 @@ fn call_fragments_are_joined() {
         r#"{"tool_calls":[{"function":{"name":"f","arguments":{"x": 1.0}}},{"function":{"name":"g"}}]}"#,
     ]);
     assert_eq!(calls(&decoded), [(0, "", "f", "{\"x\": 1.0}"), (1, "", "g", "")]);
-    // OpenAI's retired way.
+    // OpenAI's retired form.
     let decoded = deltas(&[
         r#"{"function_call":{"name":"f","arguments":"{\"x\""}}"#,
         r#"{"function_call":{"arguments":":1}"}}"#,
@@ -90,9 +90,9 @@ fn thinking_is_read_in_every_spelling() {
         assert!(decoded.ended && decoded.error.is_none());
         decoded.response.choices[0].parts.clone()
     };
-    let thought = |text: &str, seal: Option<&str>| ContentPart::Reasoning {
+    let thought = |text: &str, signature: Option<&str>| ContentPart::Reasoning {
         text: text.to_owned(),
-        signature: seal.map(str::to_owned),
+        signature: signature.map(str::to_owned),
     };
     let text = |text: &str| ContentPart::Text(text.to_owned());
     for spelling in [
@@ -113,7 +113,7 @@ fn thinking_is_read_in_every_spelling() {
     let detail = r#"{"type":"reasoning.encrypted","data":"d","id":"r"}"#;
     let encrypted = format!(r#"{{"reasoning":"t","content":"c","reasoning_details":[{detail}]}}"#);
     assert_eq!(parts(&encrypted), [thought("t", None), ContentPart::Redacted(detail.into()), text("c")]);
-    // Tags are text.
+    // Tags are plain text.
     assert_eq!(parts(r#"{"content":"<think>t</think>c"}"#), [text("<think>t</think>c")]);
 }
 
@@ -208,10 +208,10 @@ fn a_body_that_is_no_response_is_an_error() {
         assert!(error.message.contains(expected), "{body:?}: {}", error.message);
     }
     assert!(read_at_all_cuts(b"\xff\xfe{", false).error.is_some());
-    // A whole answer under a stream's content type is an answer.
+    // A whole response with a stream's content type is a response.
     let whole = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
     assert_eq!(read_at_all_cuts(whole.as_bytes(), true).response.choices[0].text().as_deref(), Some("hi"));
-    // Nothing but signs of life, and a stream that was cut: no end is made up.
+    // A stream of comments only, and a stream that was cut: no end is made up.
     let none = read_at_all_cuts(b": OPENROUTER PROCESSING\n\n", true);
     assert!(!none.ended && none.error.is_none());
     let cut =
@@ -307,9 +307,12 @@ fn deviations_from_openais_shape_are_patched() {
     ] {
         let got = String::from_utf8(CHAT_PATCH.patch(broken.as_bytes(), streamed).unwrap()).unwrap();
         assert_eq!(got, patched);
-        assert!(CHAT_PATCH.patch(patched.as_bytes(), streamed).is_none(), "once is enough: {patched}");
+        assert!(
+            CHAT_PATCH.patch(patched.as_bytes(), streamed).is_none(),
+            "patching twice changes nothing: {patched}"
+        );
     }
-    // A finish that is a failure is one.
+    // An error given as a finish reason becomes an error.
     let failed =
         r#"{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"error"}]}"#;
     let parsed: Value = serde_json::from_slice(&CHAT_PATCH.patch(failed.as_bytes(), true).unwrap()).unwrap();
@@ -346,7 +349,7 @@ fn damaged_responses_do_not_panic() {
                 }
             }
             let decoded = super::read(&super::OPENAI_CHAT, &body, streamed, &mut || next(40) + 1);
-            assert!(streamed || decoded.ended != decoded.error.is_some(), "a whole answer ends or fails");
+            assert!(streamed || decoded.ended != decoded.error.is_some(), "a whole response ends or fails");
             if let Some(patched) = CHAT_PATCH.patch(&body, streamed) {
                 serde_json::from_slice::<Value>(&patched).unwrap();
             }

@@ -1,5 +1,5 @@
-//! What goes out for a caller of another dialect: one conversation with every construct, written for vendors of
-//! every accent. A caller of chat completions is tested by the golden files.
+//! Requests from clients of other dialects: one conversation with every construct, written for vendors with
+//! different quirks. Requests of chat completion clients are tested by the golden files.
 
 use super::super::{OpenAiChat, quirks};
 use super::OPENAI_CHAT;
@@ -61,7 +61,7 @@ fn call() -> Part<'static> {
     })
 }
 
-/// A turn with a tool whose result shows a picture.
+/// A turn with a tool whose result contains an image.
 fn conversation() -> Vec<Message<'static>> {
     let mut result = Message::new(Role::Tool, vec![part("it is"), part("red"), picture()]);
     result.tool_call_id = Some("toolu_1".into());
@@ -268,7 +268,7 @@ fn unsupported_features_are_refused_by_name() {
     let mut request = ChatRequest::default();
     request.params.set("previous_response_id", Json::parse("\"r\"").unwrap());
     assert_eq!(refused(request), "previous_response_id");
-    // A choice among no tools is left out: vendors refuse it.
+    // Without tools the tool choice is left out: vendors refuse it.
     let request = ChatRequest { tool_choice: Some(ToolChoice::Auto), ..Default::default() };
     assert!(write(&quirks::PLAIN, request).unwrap().0.get("tool_choice").is_none());
 }
