@@ -108,28 +108,35 @@ pub(super) fn error_while_proxy(
     error
 }
 
-/// Ours for what Pingora says. `None` for the leaf when nothing was sent yet.
+/// Our error for one of Pingora's. `target` is `None` while nothing was sent to a provider.
 pub(super) fn translate(error: &PingoraError, target: Option<&Target>) -> Error {
     if *error.esource() == ErrorSource::Downstream {
-        return match error.etype() {
-            ErrorType::ReadTimedout => Error::slow_client(
-                "The request body stopped arriving. Send it faster, or ask the operator to raise \
-                 limits.body_timeout_ms.",
-            ),
-            // A Connection header that names what it may not, a chunk without a size: the caller is still
-            // there to be told.
-            ErrorType::InvalidHTTPHeader
-            | ErrorType::H1Error
-            | ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => {
-                Error::malformed_http(error.to_string())
-            }
-            _ => Error::client_closed(),
-        };
+        return translate_downstream(error);
     }
     let Some(target) = target else { return Error::internal(error.to_string()) };
-    let provider = target.display_name();
+    translate_upstream(error, &target.display_name()).with_provider(target.provider.id())
+}
+
+/// Errors of the client's connection.
+fn translate_downstream(error: &PingoraError) -> Error {
+    match error.etype() {
+        ErrorType::ReadTimedout => Error::slow_client(
+            "The request body stopped arriving. Send it faster, or ask the operator to raise \
+             limits.body_timeout_ms.",
+        ),
+        // A Connection header that names what it may not, a chunk without a size: the client is still there to
+        // read the response.
+        ErrorType::InvalidHTTPHeader
+        | ErrorType::H1Error
+        | ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => Error::malformed_http(error.to_string()),
+        _ => Error::client_closed(),
+    }
+}
+
+/// Errors of the provider's connection.
+fn translate_upstream(error: &PingoraError, provider: &str) -> Error {
     let cause = error.to_string();
-    let translated = match error.etype() {
+    match error.etype() {
         ErrorType::ConnectTimedout => Error::unreachable(
             format!(
                 "The provider {provider} did not accept a connection in time. Try again or another provider."
@@ -171,8 +178,7 @@ pub(super) fn translate(error: &PingoraError, target: Option<&Target>) -> Error 
             ),
             cause,
         ),
-    };
-    translated.with_provider(target.provider.id())
+    }
 }
 
 /// The last word on a request that failed: answers the caller while there is nothing sent yet.
