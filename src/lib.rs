@@ -8,6 +8,7 @@
 //! - Knowledge: [`provider`] what each vendor wants, [`net`] how we reach out.
 //! - Memory: [`auth`] who may call, [`state`] what the process remembers while it runs.
 //! - Judgment: [`route`] who gets the next try.
+//! - Motion: [`engine`] carries a request out.
 //! - Doors: [`control`] the control plane, [`proxy`] the data plane, [`emulator`] the built-in provider.
 //!
 //! Invariants, mostly of absence: `provider` never opens a socket; nothing below the doors knows what a
@@ -27,6 +28,8 @@ pub mod auth;
 pub mod state;
 
 pub mod route;
+
+pub mod engine;
 
 pub mod control;
 pub mod proxy;

@@ -4,15 +4,16 @@
 //! Order is meaning: nobody's body is read before we know who sends it. What a step means lives in its own
 //! file or room; here is only the order, and what each step needs of the one before.
 
-use super::ctx::{AttemptHandle, Ctx, new_trace_id};
-use super::header_edit::{HeaderCase, edit_request_headers};
-use super::routing_env::RequestEnv;
-use super::{Gateway, authorize, control_plane, failure, orchestrate, response, upstream};
+use super::{Gateway, control_plane};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
 use crate::api::trace::TraceParent;
 use crate::auth;
 use crate::config::headers::GatewayHeaders;
+use crate::engine::header_edit::{HeaderCase, edit_request_headers};
+use crate::engine::request_context::{AttemptHandle, RequestContext, new_trace_id};
+use crate::engine::request_env::RequestEnv;
+use crate::engine::{credentials, failure, orchestrator, response, upstream_request};
 use crate::error::Error;
 use crate::route::attempt::{Attempt, PINGORA_RETRY_BUFFER, Request};
 use crate::route::compile::{Sources, compile};
@@ -33,14 +34,18 @@ use std::time::{Duration, Instant};
 const MAX_METADATA_BYTES: usize = 4096;
 
 /// Takes a request in. `Ok(true)`: it was answered. `Ok(false)`: Pingora takes it upstream.
-pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+pub(super) async fn admit(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+) -> Result<bool> {
     start(gateway, session, ctx);
     let call = match classify(gateway, session, ctx) {
         Ok(Plane::Control) => return Box::pin(control_plane::serve(gateway, session, ctx)).await,
         Ok(Plane::Data(call)) => call,
         Err(error) => return Err(failure::fail_request(ctx, error)),
     };
-    if let Err(error) = upstream::check_connection_header(&session.req_header().headers) {
+    if let Err(error) = upstream_request::check_connection_header(&session.req_header().headers) {
         session.set_keepalive(None);
         return Err(failure::fail_request(ctx, error));
     }
@@ -84,7 +89,7 @@ struct Admitted {
 async fn dispatch_single(
     gateway: &Gateway,
     session: &mut Session,
-    ctx: &mut Ctx,
+    ctx: &mut RequestContext,
     admitted: Admitted,
 ) -> Result<bool> {
     let attempt = match Attempt::new(Arc::clone(&admitted.first.0), &admitted.request) {
@@ -107,7 +112,7 @@ async fn dispatch_single(
     let handle = AttemptHandle::new(Arc::new(attempt));
     ctx.attempt_handle = Some(handle.clone());
     // An upgraded connection has no other way than the direct one.
-    match authorize::acquire_credentials(gateway, session, ctx, &handle, None).await {
+    match credentials::acquire_credentials(&gateway.engine, session, ctx, &handle, None).await {
         Ok(()) => Ok(false),
         Err(error) => Err(failure::fail_request(ctx, error)),
     }
@@ -117,13 +122,13 @@ async fn dispatch_single(
 async fn orchestrate(
     gateway: &Gateway,
     session: &mut Session,
-    ctx: &mut Ctx,
+    ctx: &mut RequestContext,
     admitted: Admitted,
     prepared: Option<Attempt>,
 ) -> Result<bool> {
     let Admitted { plan, request, env, first: (target, reason) } = admitted;
-    let driver = orchestrate::Drive {
-        gateway,
+    let driver = orchestrator::Orchestrator {
+        engine: &gateway.engine,
         session,
         ctx,
         plan,
@@ -134,7 +139,7 @@ async fn orchestrate(
         rescue: None,
         stale: false,
     };
-    driver.run(orchestrate::Turn { leaf: target, wait: Duration::ZERO, why: reason }).await?;
+    driver.run(orchestrator::NextAttempt { leaf: target, wait: Duration::ZERO, why: reason }).await?;
     Ok(true)
 }
 
@@ -142,7 +147,7 @@ async fn orchestrate(
 fn routing_env(
     gateway: &Gateway,
     session: &Session,
-    ctx: &Ctx,
+    ctx: &RequestContext,
     config: &CompiledConfig,
     request: &Request,
 ) -> RequestEnv {
@@ -158,7 +163,7 @@ fn routing_env(
         })
     });
     RequestEnv {
-        shared: Arc::clone(&gateway.shared),
+        shared: Arc::clone(&gateway.engine.shared),
         key_name: ctx.record.key.clone(),
         request: request_snapshot,
     }
@@ -168,7 +173,7 @@ fn routing_env(
 /// once only.
 async fn buffer_upload(
     session: &mut Session,
-    ctx: &mut Ctx,
+    ctx: &mut RequestContext,
     config: &CompiledConfig,
     request: &mut Request,
 ) -> std::result::Result<(), Error> {
@@ -200,13 +205,13 @@ struct ApiCall {
 }
 
 /// Everything starts here: trace id, settings in force, the count of requests under way.
-fn start(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
-    let snapshot = gateway.shared.settings_arc();
+fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) {
+    let snapshot = gateway.engine.shared.settings_arc();
     let header = session.req_header();
     ctx.trace_id = trace_id(&header.headers, &snapshot);
     ctx.is_http10 = header.version == http::Version::HTTP_10;
-    ctx.in_flight = Some(gateway.shared.lifecycle.enter());
-    if gateway.shared.lifecycle.is_draining() {
+    ctx.in_flight = Some(gateway.engine.shared.lifecycle.enter());
+    if gateway.engine.shared.lifecycle.is_draining() {
         session.set_keepalive(None);
     }
     // HTTP/2 sessions do not come through the front: their time limits are set here.
@@ -226,7 +231,11 @@ fn trace_id(headers: &HeaderMap, snapshot: &SettingsSnapshot) -> String {
 }
 
 /// Who calls, and what for.
-fn classify(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result::Result<Plane, Error> {
+fn classify(
+    gateway: &Gateway,
+    session: &Session,
+    ctx: &mut RequestContext,
+) -> std::result::Result<Plane, Error> {
     let Some(snapshot) = &ctx.snapshot else { return Err(Error::internal("no settings")) };
     let header = session.req_header();
     let path = header.uri.path();
@@ -266,7 +275,7 @@ fn classify(gateway: &Gateway, session: &Session, ctx: &mut Ctx) -> std::result:
 /// Reads the body where it may choose the target; leaves it to stream where nothing needs it.
 async fn read_body(
     session: &mut Session,
-    ctx: &mut Ctx,
+    ctx: &mut RequestContext,
     call: &ApiCall,
 ) -> std::result::Result<Option<Body>, Error> {
     let limit = ctx.snapshot.as_ref().map_or(0, |snapshot| snapshot.settings.limits.max_body_bytes);
@@ -367,7 +376,7 @@ fn build_request(session: &Session, call: ApiCall, body: Option<Body>) -> Reques
 fn resolve_config(
     gateway: &Gateway,
     session: &Session,
-    ctx: &mut Ctx,
+    ctx: &mut RequestContext,
     request: &mut Request,
 ) -> std::result::Result<Arc<CompiledConfig>, Error> {
     let Some(snapshot) = ctx.snapshot.clone() else { return Err(Error::internal("no settings")) };

@@ -4,8 +4,8 @@
 //! The two planes do not know each other: `main` gives this the router and the paths it owns.
 
 use super::Gateway;
-use super::ctx::Ctx;
-use super::failure;
+use crate::engine::failure;
+use crate::engine::request_context::RequestContext;
 use crate::error::Error;
 use crate::net::inbound::axum_bridge;
 use crate::net::inbound::control_paths::ControlPaths;
@@ -29,7 +29,11 @@ impl ControlRoutes {
 }
 
 /// Lets the control plane answer.
-pub(super) async fn serve(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+pub(super) async fn serve(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+) -> Result<bool> {
     ctx.record.is_control = true;
     let trace_id = HeaderValue::from_str(&ctx.trace_id).ok();
     let extra_header = trace_id.map(|id| (HeaderName::from_static("x-gateway-trace-id"), id));

@@ -5,8 +5,9 @@
 //! answer is awaited. Which requests have no need of that is seen from their first line; the others, and HTTP/2, take
 //! Pingora's loop.
 
-use super::{Gateway, failure};
+use super::Gateway;
 use crate::api::operation::{BodyKind, Operation};
+use crate::engine::failure;
 use crate::error::Error;
 use http::Method;
 use pingora_core::ErrorType;

@@ -5,9 +5,9 @@
 //! byte a minute holds a connection for ever; and it peeks for 24 bytes, so that a shorter request hangs.
 //! Here the head as a whole has one deadline and one size limit. HTTP/2 is handed to Pingora at its preface.
 
-use super::reusable_timer::ReusableTimer;
 use super::{Gateway, fast_path};
 use crate::api::{Dialect, error_body};
+use crate::engine::reusable_timer::ReusableTimer;
 use crate::error::Error;
 use crate::state::Shared;
 use async_trait::async_trait;
@@ -65,7 +65,7 @@ enum ReadHead {
 impl DownstreamApp {
     /// `gateway`: the one `proxy` was made of.
     pub fn new(proxy: Arc<HttpProxy<Gateway>>, gateway: Gateway, h2c: bool) -> Self {
-        let shared = Arc::clone(&gateway.shared);
+        let shared = Arc::clone(&gateway.engine.shared);
         Self { proxy, gateway, shared, h2c, open_connections: Arc::default() }
     }
 
@@ -152,7 +152,7 @@ impl DownstreamApp {
 
     /// Says why and closes. There is no request yet, so the dialect is the common one.
     async fn refuse(&self, mut stream: Stream, error: &Error) {
-        let trace_id = super::ctx::new_trace_id();
+        let trace_id = crate::engine::request_context::new_trace_id();
         self.shared.metrics.record_error(error.kind);
         let body = error_body::error_body(error, Dialect::OpenAi, &trace_id);
         let status = http::StatusCode::from_u16(error.status()).unwrap_or(http::StatusCode::BAD_REQUEST);

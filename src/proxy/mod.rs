@@ -5,38 +5,20 @@
 //! (what the caller gets), `failure` (what went wrong), `record` (what we remember). Nothing is decided here.
 
 mod admit;
-mod authorize;
 mod control_plane;
-mod ctx;
-mod exchange;
-mod failure;
 mod fast_path;
-mod flight;
-mod header_edit;
-mod hedge;
-mod incoming;
-mod inline_task;
-mod json_line;
 mod listener;
-mod orchestrate;
-mod record;
-mod relay;
-mod rescue;
-mod response;
-mod reusable_timer;
-mod routing_env;
-mod trial;
-mod upstream;
 
 pub use control_plane::ControlRoutes;
 pub use listener::DownstreamApp;
 
+use crate::engine::request_context::RequestContext;
+use crate::engine::{Engine, failure, record, response, upstream_request};
 use crate::net::outbound::connector::Connector;
 use crate::route::config_cache::ConfigCache;
 use crate::state::Shared;
 use async_trait::async_trait;
 use bytes::Bytes;
-use ctx::Ctx;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
@@ -47,25 +29,24 @@ use std::time::Duration;
 /// The proxy itself: shared memory, compiled configs, connections of attempts, and the way to the control plane.
 #[derive(Clone)]
 pub struct Gateway {
-    shared: Arc<Shared>,
+    engine: Engine,
     config_cache: ConfigCache,
-    connector: Arc<Connector>,
     control_routes: ControlRoutes,
 }
 
 impl Gateway {
     pub fn new(shared: Arc<Shared>, connector: Connector, control_routes: ControlRoutes) -> Self {
-        Self { shared, config_cache: ConfigCache::default(), connector: Arc::new(connector), control_routes }
+        Self { engine: Engine::new(shared, connector), config_cache: ConfigCache::default(), control_routes }
     }
 }
 
 #[async_trait]
 impl ProxyHttp for Gateway {
     /// Boxed: Pingora moves it through several of its futures, each with room for it.
-    type CTX = Box<Ctx>;
+    type CTX = Box<RequestContext>;
 
-    fn new_ctx(&self) -> Box<Ctx> {
-        Box::new(Ctx::new())
+    fn new_ctx(&self) -> Box<RequestContext> {
+        Box::new(RequestContext::new())
     }
 
     async fn request_filter(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<bool> {
@@ -73,7 +54,7 @@ impl ProxyHttp for Gateway {
     }
 
     async fn upstream_peer(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<Box<HttpPeer>> {
-        upstream::direct_peer(self, session, ctx).await
+        upstream_request::direct_peer(&self.engine, session, ctx).await
     }
 
     async fn upstream_request_filter(
@@ -82,7 +63,7 @@ impl ProxyHttp for Gateway {
         request: &mut RequestHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        upstream::direct_header(session, request, ctx)
+        upstream_request::direct_header(session, request, ctx)
     }
 
     async fn request_body_filter(
@@ -92,7 +73,7 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        upstream::request_body(body, end, ctx);
+        upstream_request::request_body(body, end, ctx);
         Ok(())
     }
 
@@ -103,7 +84,7 @@ impl ProxyHttp for Gateway {
         ctx: &mut Self::CTX,
     ) -> Result<()> {
         if let Some(handle) = &ctx.attempt_handle {
-            upstream::mark_response_header(response, handle);
+            upstream_request::mark_response_header(response, handle);
         }
         Ok(())
     }
@@ -116,7 +97,7 @@ impl ProxyHttp for Gateway {
         ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
         if let (Some(handle), true) = (&ctx.attempt_handle, end) {
-            upstream::mark_response_end(handle);
+            upstream_request::mark_response_end(handle);
         }
         Ok(None)
     }
@@ -161,7 +142,7 @@ impl ProxyHttp for Gateway {
         ctx: &mut Self::CTX,
         error: Box<Error>,
     ) -> Box<Error> {
-        failure::fail_to_connect(&self.shared, error, ctx.attempt_handle.as_ref())
+        failure::fail_to_connect(&self.engine.shared, error, ctx.attempt_handle.as_ref())
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Self::CTX) -> FailToProxy {
@@ -174,6 +155,6 @@ impl ProxyHttp for Gateway {
     }
 
     async fn logging(&self, session: &mut Session, _error: Option<&Error>, ctx: &mut Self::CTX) {
-        record::finish(self, session, ctx);
+        record::finish(&self.engine, session, ctx);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! The one place that writes a failure to a caller. It is logged once, by the access line.
 
-use super::ctx::{AttemptHandle, Ctx};
 use super::header_edit::{self, HeaderCase};
+use super::request_context::{AttemptHandle, RequestContext};
 use super::response;
 use crate::api::error_body;
 use crate::error::{Error, Kind};
@@ -24,19 +24,19 @@ const DRAIN_BYTES: usize = 256 << 10;
 const DRAIN_TIME: Duration = Duration::from_millis(500);
 
 /// Notes an error of ours and gives Pingora one to stop at.
-pub(super) fn fail_request(ctx: &mut Ctx, error: Error) -> Box<PingoraError> {
+pub(crate) fn fail_request(ctx: &mut RequestContext, error: Error) -> Box<PingoraError> {
     ctx.failure = Some(error);
     PingoraError::explain(GATEWAY_ERROR, "see the access line")
 }
 
 /// Notes an error of ours that ends an attempt only.
-pub(super) fn fail_attempt(handle: &AttemptHandle, error: Error) -> Box<PingoraError> {
+pub(crate) fn fail_attempt(handle: &AttemptHandle, error: Error) -> Box<PingoraError> {
     handle.state.update(|state| state.failure = Some(error));
     PingoraError::explain(GATEWAY_ERROR, "see the errand")
 }
 
 /// The provider's host has no address we may connect to.
-pub(super) fn dns_error(target: &Target, why: ResolveError) -> Error {
+pub(crate) fn dns_error(target: &Target, why: ResolveError) -> Error {
     let provider = target.display_name();
     let error = match why {
         ResolveError::Refused(why) => Error::bad_request(why).with_param("x-gateway-custom-host"),
@@ -56,7 +56,7 @@ pub(super) fn dns_error(target: &Target, why: ResolveError) -> Error {
 
 /// A connection could not be made: other addresses are tried first. Not where TLS failed: that is no matter
 /// of the address, and the failure of a further one would hide the reason.
-pub(super) fn fail_to_connect(
+pub(crate) fn fail_to_connect(
     shared: &Shared,
     mut error: Box<PingoraError>,
     handle: Option<&AttemptHandle>,
@@ -87,7 +87,7 @@ fn is_tls(error: &ErrorType) -> bool {
 /// in practice the provider had closed it before our request came. (One that reads a request and closes
 /// without a byte sees that request twice.) Once, and with a new connection: the pool may be full of dead
 /// ones. `repeats`: the request can be sent once more.
-pub(super) fn error_while_proxy(
+pub(crate) fn error_while_proxy(
     mut error: Box<PingoraError>,
     handle: Option<&AttemptHandle>,
     reused: bool,
@@ -108,28 +108,35 @@ pub(super) fn error_while_proxy(
     error
 }
 
-/// Ours for what Pingora says. `None` for the leaf when nothing was sent yet.
-pub(super) fn translate(error: &PingoraError, target: Option<&Target>) -> Error {
+/// Our error for one of Pingora's. `target` is `None` while nothing was sent to a provider.
+pub(crate) fn translate(error: &PingoraError, target: Option<&Target>) -> Error {
     if *error.esource() == ErrorSource::Downstream {
-        return match error.etype() {
-            ErrorType::ReadTimedout => Error::slow_client(
-                "The request body stopped arriving. Send it faster, or ask the operator to raise \
-                 limits.body_timeout_ms.",
-            ),
-            // A Connection header that names what it may not, a chunk without a size: the caller is still
-            // there to be told.
-            ErrorType::InvalidHTTPHeader
-            | ErrorType::H1Error
-            | ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => {
-                Error::malformed_http(error.to_string())
-            }
-            _ => Error::client_closed(),
-        };
+        return translate_downstream(error);
     }
     let Some(target) = target else { return Error::internal(error.to_string()) };
-    let provider = target.display_name();
+    translate_upstream(error, &target.display_name()).with_provider(target.provider.id())
+}
+
+/// Errors of the client's connection.
+fn translate_downstream(error: &PingoraError) -> Error {
+    match error.etype() {
+        ErrorType::ReadTimedout => Error::slow_client(
+            "The request body stopped arriving. Send it faster, or ask the operator to raise \
+             limits.body_timeout_ms.",
+        ),
+        // A Connection header that names what it may not, a chunk without a size: the client is still there to
+        // read the response.
+        ErrorType::InvalidHTTPHeader
+        | ErrorType::H1Error
+        | ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => Error::malformed_http(error.to_string()),
+        _ => Error::client_closed(),
+    }
+}
+
+/// Errors of the provider's connection.
+fn translate_upstream(error: &PingoraError, provider: &str) -> Error {
     let cause = error.to_string();
-    let translated = match error.etype() {
+    match error.etype() {
         ErrorType::ConnectTimedout => Error::unreachable(
             format!(
                 "The provider {provider} did not accept a connection in time. Try again or another provider."
@@ -171,12 +178,15 @@ pub(super) fn translate(error: &PingoraError, target: Option<&Target>) -> Error 
             ),
             cause,
         ),
-    };
-    translated.with_provider(target.provider.id())
+    }
 }
 
 /// The last word on a request that failed: answers the caller while there is nothing sent yet.
-pub(super) async fn fail_to_proxy(session: &mut Session, error: &PingoraError, ctx: &mut Ctx) -> FailToProxy {
+pub(crate) async fn fail_to_proxy(
+    session: &mut Session,
+    error: &PingoraError,
+    ctx: &mut RequestContext,
+) -> FailToProxy {
     let attempt_failure = ctx
         .attempt_handle
         .as_ref()
@@ -193,7 +203,7 @@ pub(super) async fn fail_to_proxy(session: &mut Session, error: &PingoraError, c
 }
 
 /// Writes an error in the caller's dialect. Returns whether the connection may carry another request.
-pub(super) async fn write(session: &mut Session, error: &Error, ctx: &mut Ctx) -> bool {
+pub(crate) async fn write(session: &mut Session, error: &Error, ctx: &mut RequestContext) -> bool {
     if error.kind == Kind::ClientClosed || session.response_written().is_some() {
         session.set_keepalive(None);
         return false;
@@ -211,7 +221,12 @@ pub(super) async fn write(session: &mut Session, error: &Error, ctx: &mut Ctx) -
     matches!(sent, Ok(())) && !unread
 }
 
-async fn respond(session: &mut Session, error: &Error, ctx: &Ctx, body: Bytes) -> pingora_core::Result<()> {
+async fn respond(
+    session: &mut Session,
+    error: &Error,
+    ctx: &RequestContext,
+    body: Bytes,
+) -> pingora_core::Result<()> {
     let mut response = ResponseHeader::build_no_case(error.status(), Some(8))?;
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

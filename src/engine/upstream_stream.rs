@@ -3,11 +3,11 @@
 //! Nothing is made of what is heard here. Two attempts can be in the air at once; the caller is listened to
 //! apart from them ([`Upload`]).
 
-use super::ctx::{AttemptHandle, Ctx};
-use super::exchange::{Exchange, Outlet, RequestBody};
+use super::exchange::{Exchange, RequestBody, ResponseQueue};
 use super::inline_task::InlineTask;
+use super::request_context::{AttemptHandle, RequestContext};
 use super::reusable_timer::ReusableTimer;
-use super::{Gateway, failure, upstream};
+use super::{Engine, failure, upstream_request};
 use crate::error::Error;
 use bytes::Bytes;
 use pingora_core::protocols::http::HttpTask;
@@ -24,7 +24,7 @@ use tokio::sync::mpsc::{self, Sender};
 const SETTLES: Duration = Duration::from_secs(1);
 
 /// The most pieces that go out with one write.
-pub(super) const AT_ONCE: usize = 32;
+pub(crate) const AT_ONCE: usize = 32;
 
 /// The largest body that leaves so fast that nobody need watch it, bytes.
 const SENT_AT_ONCE: usize = 64 << 10;
@@ -36,9 +36,9 @@ const MOST_UPLOADED: usize = 4;
 ///
 /// It runs only while somebody waits for its next piece, in the task of who waits: no second task need be made, woken
 /// and scheduled, and what the caller does not take is not read.
-pub(super) struct Flight {
+pub(crate) struct UpstreamStream {
     pub errand: AttemptHandle,
-    outlet: Arc<Outlet>,
+    outlet: Arc<ResponseQueue>,
     running: InlineTask,
     /// Whether the request body comes from the caller as it flies: it can be sent once only.
     pub feeds_live: bool,
@@ -54,7 +54,7 @@ pub(super) struct Flight {
 }
 
 /// What was heard of an attempt.
-pub(super) enum Heard {
+pub(crate) enum StreamEvent {
     Task(HttpTask),
     Failed(Box<PingoraError>),
     TimedOut,
@@ -63,20 +63,20 @@ pub(super) enum Heard {
 }
 
 /// The caller's side of an attempt: its body while that is still coming in, then only whether it stays.
-pub(super) struct Upload {
+pub(crate) struct DownstreamWatch {
     tx: Option<Sender<HttpTask>>,
 }
 
-impl Flight {
+impl UpstreamStream {
     /// Starts the attempt. What keeps it from starting is heard as its end.
     pub fn launch(
-        gateway: &Gateway,
+        engine: &Engine,
         session: &mut Session,
-        ctx: &Ctx,
+        ctx: &RequestContext,
         errand: AttemptHandle,
-    ) -> (Self, Upload) {
+    ) -> (Self, DownstreamWatch) {
         let unread = !session.is_body_done();
-        let outlet = Arc::<Outlet>::default();
+        let outlet = Arc::<ResponseQueue>::default();
         let (body, tx) = match errand.attempt.body.clone() {
             Some(body) => (RequestBody::Held(body), None),
             None if unread => {
@@ -93,8 +93,10 @@ impl Flight {
             RequestBody::Live(_) => false,
         };
         let made = match &ctx.snapshot {
-            Some(live) => upstream::attempt_header(session.req_header(), ctx, &errand, live, feeds_live)
-                .map(|head| (head, Arc::clone(live))),
+            Some(live) => {
+                upstream_request::attempt_header(session.req_header(), ctx, &errand, live, feeds_live)
+                    .map(|head| (head, Arc::clone(live)))
+            }
             None => Err(Error::internal("no settings")),
         };
         let mut silence = None;
@@ -102,8 +104,8 @@ impl Flight {
             Ok((head, live)) => {
                 silence = Some(live.settings.limits.upstream_read_timeout).filter(|_| is_timed);
                 let exchange = Exchange {
-                    shared: Arc::clone(&gateway.shared),
-                    connections: Arc::clone(&gateway.connector),
+                    shared: Arc::clone(&engine.shared),
+                    connections: Arc::clone(&engine.connector),
                     live,
                     errand: errand.clone(),
                     head,
@@ -130,14 +132,14 @@ impl Flight {
             waits: None,
             failed: None,
         };
-        (flight, Upload { tx })
+        (flight, DownstreamWatch { tx })
     }
 
     /// Waits for the next piece of the answer, at most until `deadline`.
-    pub async fn next(&mut self, deadline: Option<Instant>) -> Heard {
+    pub async fn next(&mut self, deadline: Option<Instant>) -> StreamEvent {
         let Self { outlet, running, landed, timer, failed, silence, waits, .. } = self;
         if let Some(error) = failed.take() {
-            return Heard::Failed(error);
+            return StreamEvent::Failed(error);
         }
         let piece = poll_fn(|cx| {
             let task = ready!(piece(outlet, running, cx));
@@ -156,17 +158,17 @@ impl Flight {
                 Some(task) => task,
                 None if silent == Some(until) => {
                     let error = PingoraError::explain(ErrorType::ReadTimedout, "nothing was heard");
-                    return Heard::Failed(error.into_up());
+                    return StreamEvent::Failed(error.into_up());
                 }
-                None => return Heard::TimedOut,
+                None => return StreamEvent::TimedOut,
             },
             None => piece.await,
         };
         *waits = None;
         match task {
-            Some(HttpTask::Failed(error)) => Heard::Failed(error),
-            Some(task) => Heard::Task(task),
-            None => Heard::Nothing,
+            Some(HttpTask::Failed(error)) => StreamEvent::Failed(error),
+            Some(task) => StreamEvent::Task(task),
+            None => StreamEvent::Nothing,
         }
     }
 
@@ -201,12 +203,12 @@ impl Flight {
     pub fn settle(mut self) {
         tokio::spawn(async move {
             let deadline = Some(Instant::now() + SETTLES);
-            while !self.landed && matches!(self.next(deadline).await, Heard::Task(_)) {}
+            while !self.landed && matches!(self.next(deadline).await, StreamEvent::Task(_)) {}
         });
     }
 }
 
-impl Drop for Flight {
+impl Drop for UpstreamStream {
     fn drop(&mut self) {
         // What is left to do when the answer is all there needs nobody who waits for it. No runtime: the process ends.
         if let (Some(work), true, Ok(runtime)) = (self.running.take(), self.landed, Handle::try_current()) {
@@ -216,7 +218,7 @@ impl Drop for Flight {
 }
 
 /// The next piece that is there; the work is done as far as it goes without one.
-fn piece(outlet: &Outlet, running: &mut InlineTask, cx: &mut Context<'_>) -> Poll<Option<HttpTask>> {
+fn piece(outlet: &ResponseQueue, running: &mut InlineTask, cx: &mut Context<'_>) -> Poll<Option<HttpTask>> {
     // Nobody else fills the outlet: it need not wake us, what the work waits for does.
     if let Some(task) = outlet.take() {
         return Poll::Ready(Some(task));
@@ -229,9 +231,9 @@ fn piece(outlet: &Outlet, running: &mut InlineTask, cx: &mut Context<'_>) -> Pol
     }
 }
 
-impl Upload {
+impl DownstreamWatch {
     /// Listens to the caller for as long as it stays: hands its body on, then only waits. Returns when it left.
-    pub async fn watch(&mut self, session: &mut Session, ctx: &mut Ctx) {
+    pub async fn watch(&mut self, session: &mut Session, ctx: &mut RequestContext) {
         loop {
             let Some(tx) = &self.tx else { return stays(session).await };
             // Room first: a piece that was read must not be lost when another branch wins.
@@ -255,7 +257,7 @@ impl Upload {
 }
 
 /// Returns when a caller that has nothing more to send left.
-pub(super) async fn stays(session: &mut Session) {
+pub(crate) async fn stays(session: &mut Session) {
     match session.downstream_session.read_body_or_idle(true).await {
         // Nothing more can come.
         Ok(_) => std::future::pending::<()>().await,

@@ -16,7 +16,7 @@ const MOST_ROUNDS: usize = 16;
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The work, and who is told when it can go on.
-pub(super) struct InlineTask {
+pub(crate) struct InlineTask {
     /// `None` when it is over. The lock is never taken: it lets others look at what holds the work.
     work: Mutex<Option<Work>>,
     knock: Arc<Knock>,

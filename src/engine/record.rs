@@ -2,9 +2,9 @@
 //!
 //! Filled in along the way, read once at the end. Never holds a key, a body or a raw header.
 
-use super::Gateway;
-use super::ctx::{AttemptHandle, AttemptState, Ctx};
+use super::Engine;
 use super::json_line::{JsonLine, key};
+use super::request_context::{AttemptHandle, AttemptState, RequestContext};
 use crate::api::usage::Usage;
 use crate::error::{Error, Kind};
 use crate::route::plan::Reason;
@@ -184,20 +184,20 @@ struct RequestSummary {
 }
 
 /// Closes the record: metrics, then the access line.
-pub(super) fn finish(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
+pub(crate) fn finish(engine: &Engine, session: &mut Session, ctx: &mut RequestContext) {
     if let Some(tap) = &mut ctx.tap {
         tap.finish();
     }
     let summary = summarize(session, ctx);
-    count(gateway, ctx, &summary);
-    gateway
+    count(engine, ctx, &summary);
+    engine
         .shared
         .access_log
         .line(SystemTime::now(), |out, stamp| write_line(out, stamp, session, ctx, &summary));
     ctx.in_flight = None;
 }
 
-fn summarize(session: &Session, ctx: &mut Ctx) -> RequestSummary {
+fn summarize(session: &Session, ctx: &mut RequestContext) -> RequestSummary {
     let now = Instant::now();
     let total = now.duration_since(ctx.started);
     let failed = ctx.failure.take();
@@ -226,8 +226,8 @@ fn summarize(session: &Session, ctx: &mut Ctx) -> RequestSummary {
     RequestSummary { total, overhead, status, usage, error: failed, handle }
 }
 
-fn count(gateway: &Gateway, ctx: &Ctx, summary: &RequestSummary) {
-    let metrics = &gateway.shared.metrics;
+fn count(engine: &Engine, ctx: &RequestContext, summary: &RequestSummary) {
+    let metrics = &engine.shared.metrics;
     // Here, not where a failure is told: a stream's is told in its last event, a caller that left hears none.
     if let Some(error) = &summary.error {
         metrics.record_error(error.kind);
@@ -257,7 +257,13 @@ fn count(gateway: &Gateway, ctx: &Ctx, summary: &RequestSummary) {
 }
 
 /// The access line. Its keys are a promise: `docs/access-log.md`.
-fn write_line(out: &mut Vec<u8>, stamp: &str, session: &Session, ctx: &Ctx, summary: &RequestSummary) {
+fn write_line(
+    out: &mut Vec<u8>,
+    stamp: &str,
+    session: &Session,
+    ctx: &RequestContext,
+    summary: &RequestSummary,
+) {
     let record = &ctx.record;
     let header = session.req_header();
     let attempt = summary.handle.as_ref().map(|handle| &handle.attempt);
@@ -343,7 +349,7 @@ fn write_attempt(line: &mut JsonLine<'_>, attempt: &AttemptRecord) {
 }
 
 /// What was asked for, in the words of the line and the metrics.
-fn operation(ctx: &Ctx) -> &'static str {
+fn operation(ctx: &RequestContext) -> &'static str {
     if ctx.record.is_control { "control" } else { ctx.operation.label() }
 }
 

@@ -22,7 +22,7 @@ const MOST_KEPT: usize = 4 << 20;
 
 /// What an answer is, by its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum ContentKind {
     Events,
     Json,
     /// Audio, files, what cannot be read.
@@ -31,7 +31,7 @@ pub(super) enum Shape {
 
 /// What is wrong with an answer.
 #[derive(Debug, Clone)]
-pub(super) enum Trouble {
+pub(crate) enum BodyError {
     /// It tells an error. The event that says so, where it is in the caller's words.
     Error(ProviderError, Option<Bytes>),
     /// It cannot be what was asked for: the text is the cause.
@@ -44,7 +44,7 @@ pub(super) enum Trouble {
 
 /// What an answer is judged by.
 #[derive(Debug, Clone)]
-pub(super) struct Expected {
+pub(crate) struct ResponsePolicy {
     pub operation: Operation,
     /// It came by `/v1/proxy/`: nobody judges it.
     pub is_proxied: bool,
@@ -60,15 +60,15 @@ pub(super) struct Expected {
 }
 
 /// One answer under way.
-pub(super) struct Incoming {
-    pub shape: Shape,
-    expected: Expected,
-    form: Form,
+pub(crate) struct ResponseBody {
+    pub shape: ContentKind,
+    expected: ResponsePolicy,
+    form: Mode,
     /// Proves the events.
     alike: SimilarJson,
     out: Vec<Bytes>,
     over: bool,
-    trouble: Option<Trouble>,
+    trouble: Option<BodyError>,
     /// What the caller gets, for a replay; `None` when there is too much of it, or no need.
     sent: Option<Vec<Bytes>>,
     sent_bytes: usize,
@@ -78,7 +78,7 @@ pub(super) struct Incoming {
     resumes: bool,
 }
 
-enum Form {
+enum Mode {
     /// It keeps the provider's shape.
     Same {
         mend: Option<Rewriter>,
@@ -88,7 +88,7 @@ enum Form {
     Chat(Rewriter),
 }
 
-impl Shape {
+impl ContentKind {
     fn of(head: &ResponseHeader) -> Self {
         // A compressed answer tells nothing.
         if head.headers.contains_key(CONTENT_ENCODING) {
@@ -104,31 +104,31 @@ impl Shape {
     }
 }
 
-impl Incoming {
-    pub fn new(head: &ResponseHeader, translation: Option<&Translation>, expected: Expected) -> Self {
-        let shape = Shape::of(head);
+impl ResponseBody {
+    pub fn new(head: &ResponseHeader, translation: Option<&Translation>, expected: ResponsePolicy) -> Self {
+        let shape = ContentKind::of(head);
         let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let events = shape == Shape::Events;
+        let events = shape == ContentKind::Events;
         let rewriter = translation
-            .filter(|_| shape != Shape::Other || head.headers.get(CONTENT_ENCODING).is_none())
+            .filter(|_| shape != ContentKind::Other || head.headers.get(CONTENT_ENCODING).is_none())
             .map(|translation| {
                 (translation, translation.rewriter(events, &expected.trace_id, expected.created))
             });
-        let tap = || Tap::new(expected.operation, events, shape == Shape::Json, length);
+        let tap = || Tap::new(expected.operation, events, shape == ContentKind::Json, length);
         let form = match rewriter {
             Some((translation, rewriter)) if translation.is_patch() => {
-                Form::Same { mend: Some(rewriter), tap: tap(), edge: EventBoundary::default() }
+                Mode::Same { mend: Some(rewriter), tap: tap(), edge: EventBoundary::default() }
             }
             Some((_, mut rewriter)) => {
                 if expected.keeps {
                     rewriter.keep_transcript();
                     rewriter.hold_errors();
                 }
-                Form::Chat(rewriter)
+                Mode::Chat(rewriter)
             }
-            None => Form::Same { mend: None, tap: tap(), edge: EventBoundary::default() },
+            None => Mode::Same { mend: None, tap: tap(), edge: EventBoundary::default() },
         };
-        let keeps = expected.keeps && events && matches!(form, Form::Same { .. });
+        let keeps = expected.keeps && events && matches!(form, Mode::Same { .. });
         let mut incoming = Self {
             shape,
             expected,
@@ -147,11 +147,11 @@ impl Incoming {
     }
 
     /// Goes on in the words of an answer that broke. The rewriter has been told to resume.
-    pub fn resumed(head: &ResponseHeader, rewriter: Rewriter, expected: Expected) -> Self {
+    pub fn resumed(head: &ResponseHeader, rewriter: Rewriter, expected: ResponsePolicy) -> Self {
         Self {
-            shape: Shape::of(head),
+            shape: ContentKind::of(head),
             expected,
-            form: Form::Chat(rewriter),
+            form: Mode::Chat(rewriter),
             alike: SimilarJson::default(),
             out: Vec::new(),
             over: false,
@@ -168,10 +168,10 @@ impl Incoming {
         let media = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if self.expected.careful
             && self.wants_json()
-            && self.shape == Shape::Other
+            && self.shape == ContentKind::Other
             && media.starts_with("text/")
         {
-            self.trouble = Some(Trouble::Malformed("the answer is neither JSON nor events"));
+            self.trouble = Some(BodyError::Malformed("the answer is neither JSON nor events"));
         }
     }
 
@@ -200,23 +200,23 @@ impl Incoming {
     fn push(&mut self, chunk: &Bytes) {
         let mut out = Vec::new();
         match &mut self.form {
-            Form::Chat(rewriter) => {
+            Mode::Chat(rewriter) => {
                 rewriter.push(chunk, &mut out);
                 self.note(out);
             }
-            Form::Same { mend: Some(rewriter), .. } => {
+            Mode::Same { mend: Some(rewriter), .. } => {
                 rewriter.push(chunk, &mut out);
                 self.same(&Bytes::from(out));
             }
-            Form::Same { .. } => self.same(chunk),
+            Mode::Same { .. } => self.same(chunk),
         }
     }
 
     /// Bytes in the caller's shape.
     fn same(&mut self, chunk: &Bytes) {
         let judged = self.is_judged();
-        let Form::Same { tap, edge, .. } = &mut self.form else { return };
-        if self.shape != Shape::Events || !judged {
+        let Mode::Same { tap, edge, .. } = &mut self.form else { return };
+        if self.shape != ContentKind::Events || !judged {
             tap.push(chunk);
             if !chunk.is_empty() {
                 self.out.push(chunk.clone());
@@ -235,7 +235,7 @@ impl Incoming {
                 self.out.extend(Some(run).filter(|run| !run.is_empty()));
                 return;
             }
-            self.trouble = Some(Trouble::Early);
+            self.trouble = Some(BodyError::Early);
             let good = before_last(&run);
             self.out.extend(Some(run.split_to(good)).filter(|run| !run.is_empty()));
             return;
@@ -261,12 +261,12 @@ impl Incoming {
 
     /// One whole event in the caller's shape; false when it must not be handed on.
     fn event(&mut self, event: &Bytes) -> bool {
-        let Form::Same { tap, .. } = &mut self.form else { return false };
+        let Mode::Same { tap, .. } = &mut self.form else { return false };
         if self.trouble.is_some() {
             return false;
         }
         if self.expected.careful && !is_sound(event, &mut self.alike) {
-            self.trouble = Some(Trouble::Malformed("an event is no JSON"));
+            self.trouble = Some(BodyError::Malformed("an event is no JSON"));
             return false;
         }
         let failed = tap.summary().error.is_some();
@@ -274,10 +274,10 @@ impl Incoming {
         let learned = tap.summary();
         if !failed && learned.error.is_some() && self.expected.careful {
             let fault = fault_in(event);
-            self.trouble = Some(Trouble::Error(fault, Some(event.clone())));
+            self.trouble = Some(BodyError::Error(fault, Some(event.clone())));
         } else if learned.ended && !finished(self.expected.operation, learned) {
             // The end of an answer that did not finish: not to be handed on.
-            self.trouble = Some(Trouble::Early);
+            self.trouble = Some(BodyError::Early);
         }
         self.trouble.is_none()
     }
@@ -297,14 +297,14 @@ impl Incoming {
         if !out.is_empty() {
             self.out.push(Bytes::from(out));
         }
-        let Form::Chat(rewriter) = &self.form else { return };
+        let Mode::Chat(rewriter) = &self.form else { return };
         if self.trouble.is_some() {
             return;
         }
         if rewriter.is_mismatch() {
-            self.trouble = Some(Trouble::Misfit);
+            self.trouble = Some(BodyError::Misfit);
         } else if let Some(fault) = rewriter.error() {
-            self.trouble = Some(Trouble::Error(fault.clone(), None));
+            self.trouble = Some(BodyError::Error(fault.clone(), None));
         }
     }
 
@@ -316,15 +316,15 @@ impl Incoming {
         let judged = self.is_judged();
         let mut out = Vec::new();
         match &mut self.form {
-            Form::Chat(rewriter) => {
+            Mode::Chat(rewriter) => {
                 rewriter.finish(&mut out);
                 self.note(out);
                 if self.trouble.is_none() && !self.is_whole() {
-                    self.trouble = Some(Trouble::Early);
+                    self.trouble = Some(BodyError::Early);
                 }
                 return;
             }
-            Form::Same { mend, .. } => {
+            Mode::Same { mend, .. } => {
                 if let Some(rewriter) = mend {
                     rewriter.finish(&mut out);
                 }
@@ -334,23 +334,23 @@ impl Incoming {
             self.same(&Bytes::from(out));
         }
         // Only now: what the mending held back went through the edge, too.
-        if let Form::Same { edge, .. } = &mut self.form {
+        if let Mode::Same { edge, .. } = &mut self.form {
             let rest = edge.take_rest();
             self.last(rest);
         }
         if !judged || self.trouble.is_some() {
             return;
         }
-        let Form::Same { tap, .. } = &mut self.form else { return };
+        let Mode::Same { tap, .. } = &mut self.form else { return };
         tap.finish();
         let learned = tap.summary();
         let failed = learned.error.is_some() && learned.finish.is_none();
         let judges = self.expected.careful && self.wants_json();
-        if self.shape == Shape::Json && failed && judges {
+        if self.shape == ContentKind::Json && failed && judges {
             let body: Vec<u8> = self.out.iter().flatten().copied().collect();
-            self.trouble = Some(Trouble::Error(ProviderError::read(502, &body), None));
+            self.trouble = Some(BodyError::Error(ProviderError::read(502, &body), None));
         } else if !self.is_whole() {
-            self.trouble = Some(Trouble::Early);
+            self.trouble = Some(BodyError::Early);
         } else {
             self.supply_end();
         }
@@ -379,21 +379,21 @@ impl Incoming {
                     self.out.push(whole);
                 }
             }
-            false if self.trouble.is_none() => self.trouble = Some(Trouble::Early),
+            false if self.trouble.is_none() => self.trouble = Some(BodyError::Early),
             false => {}
         }
     }
 
     /// A stream that finished but forgot to say so.
     fn supply_end(&mut self) {
-        let Form::Same { tap, .. } = &self.form else { return };
+        let Mode::Same { tap, .. } = &self.form else { return };
         let end: &'static [u8] = match self.expected.operation {
             Operation::ChatCompletions | Operation::Completions => b"data: [DONE]\n\n",
             Operation::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
             _ => return,
         };
         let learned = tap.summary();
-        if self.shape == Shape::Events && !learned.ended && learned.error.is_none() {
+        if self.shape == ContentKind::Events && !learned.ended && learned.error.is_none() {
             self.out.push(Bytes::from_static(end));
         }
     }
@@ -403,7 +403,7 @@ impl Incoming {
         !self.expected.is_proxied && self.expected.operation != Operation::Passthrough
     }
 
-    pub fn trouble(&self) -> Option<&Trouble> {
+    pub fn trouble(&self) -> Option<&BodyError> {
         self.trouble.as_ref()
     }
 
@@ -412,10 +412,10 @@ impl Incoming {
     pub fn is_over(&self) -> bool {
         self.over
             || match &self.form {
-                Form::Chat(rewriter) => rewriter.is_complete(),
-                Form::Same { tap, .. } => {
+                Mode::Chat(rewriter) => rewriter.is_complete(),
+                Mode::Same { tap, .. } => {
                     let learned = tap.summary();
-                    let events = self.shape == Shape::Events && self.is_judged();
+                    let events = self.shape == ContentKind::Events && self.is_judged();
                     // Some send `[DONE]` behind the last event of a response.
                     let last = self.expected.operation != Operation::Responses;
                     events && last && learned.ended && finished(self.expected.operation, learned)
@@ -427,11 +427,11 @@ impl Incoming {
     /// can follow.
     pub fn may_end(&self) -> bool {
         let knows = match &self.form {
-            Form::Chat(rewriter) => rewriter.has_finish_reason(),
-            Form::Same { tap, .. } => self.is_judged() && finished(self.expected.operation, tap.summary()),
+            Mode::Chat(rewriter) => rewriter.has_finish_reason(),
+            Mode::Same { tap, .. } => self.is_judged() && finished(self.expected.operation, tap.summary()),
         };
         // Of several answers one may have finished and another not.
-        self.shape == Shape::Events && self.trouble.is_none() && knows && self.expected.choices <= 1
+        self.shape == ContentKind::Events && self.trouble.is_none() && knows && self.expected.choices <= 1
     }
 
     /// The provider will not end it: it is ended for it.
@@ -447,19 +447,19 @@ impl Incoming {
     /// Whether it came to its proper end.
     pub fn is_whole(&self) -> bool {
         match &self.form {
-            Form::Chat(rewriter) => rewriter.is_complete() && rewriter.error().is_none(),
-            Form::Same { .. } if !self.is_over() => false,
-            Form::Same { tap, .. } => match self.shape {
+            Mode::Chat(rewriter) => rewriter.is_complete() && rewriter.error().is_none(),
+            Mode::Same { .. } if !self.is_over() => false,
+            Mode::Same { tap, .. } => match self.shape {
                 _ if !self.is_judged() => true,
                 // An error that was told is an end, too.
-                Shape::Events => {
+                ContentKind::Events => {
                     let learned = tap.summary();
                     // Of several answers one may have finished and another not: the end must be told.
                     let all = self.expected.choices <= 1 || learned.ended;
                     (finished(self.expected.operation, learned) && all) || learned.error.is_some()
                 }
-                Shape::Json => tap.summary().ended,
-                Shape::Other => true,
+                ContentKind::Json => tap.summary().ended,
+                ContentKind::Other => true,
             },
         }
     }
@@ -468,20 +468,22 @@ impl Incoming {
     pub fn has_content(&self) -> bool {
         match (&self.form, self.shape) {
             _ if self.resumes => self.taken > 0,
-            (Form::Chat(rewriter), Shape::Events) => rewriter.summary().is_some_and(|told| told.content),
-            (Form::Same { tap, .. }, Shape::Events) if self.is_judged() => tap.summary().content,
+            (Mode::Chat(rewriter), ContentKind::Events) => {
+                rewriter.summary().is_some_and(|told| told.content)
+            }
+            (Mode::Same { tap, .. }, ContentKind::Events) if self.is_judged() => tap.summary().content,
             _ => self.taken > 0,
         }
     }
 
     /// Whether the caller's bytes differ from the provider's in length.
     pub fn is_rewritten(&self) -> bool {
-        matches!(self.form, Form::Chat(_) | Form::Same { mend: Some(_), .. })
+        matches!(self.form, Mode::Chat(_) | Mode::Same { mend: Some(_), .. })
     }
 
     /// Whether the caller gets JSON of the gateway's writing, or events.
     pub fn is_translated(&self) -> bool {
-        matches!(self.form, Form::Chat(_))
+        matches!(self.form, Mode::Chat(_))
     }
 
     /// Bytes that are ready for the caller.
@@ -497,8 +499,8 @@ impl Incoming {
     /// Whether what the caller got of a stream is known well enough to go on from it.
     pub fn can_resume(&self) -> bool {
         match &self.form {
-            Form::Chat(rewriter) => rewriter.transcript().is_some_and(|told| told.can_resume()),
-            Form::Same { .. } => self.sent.is_some(),
+            Mode::Chat(rewriter) => rewriter.transcript().is_some_and(|told| told.can_resume()),
+            Mode::Same { .. } => self.sent.is_some(),
         }
     }
 
@@ -512,9 +514,9 @@ impl Incoming {
         let mut out = Vec::new();
         match (&mut self.form, self.trouble.take()) {
             // The provider's own words, in the caller's dialect already.
-            (Form::Same { .. }, Some(Trouble::Error(_, Some(event)))) => return event,
-            (Form::Chat(rewriter), _) => rewriter.fail(fault, &mut out),
-            (Form::Same { tap, .. }, _) => {
+            (Mode::Same { .. }, Some(BodyError::Error(_, Some(event)))) => return event,
+            (Mode::Chat(rewriter), _) => rewriter.fail(fault, &mut out),
+            (Mode::Same { tap, .. }, _) => {
                 fault.event(dialect, Some(provider), tap.summary().events, &mut out);
             }
         }
@@ -522,24 +524,24 @@ impl Incoming {
     }
 
     /// What is needed to go on in this stream: the rewriter, or the bytes the caller got.
-    pub fn into_broken(self) -> Broken {
+    pub fn into_broken(self) -> ResumeSource {
         match self.form {
-            Form::Chat(rewriter) => Broken::Rewriter(Box::new(rewriter)),
-            Form::Same { .. } => Broken::Sent(self.sent),
+            Mode::Chat(rewriter) => ResumeSource::Rewriter(Box::new(rewriter)),
+            Mode::Same { .. } => ResumeSource::Sent(self.sent),
         }
     }
 
     /// For the record: what watched the answer.
     pub fn into_watchers(self) -> (Option<Tap>, Option<Rewriter>) {
         match self.form {
-            Form::Chat(rewriter) => (None, Some(rewriter)),
-            Form::Same { tap, .. } => (Some(tap), None),
+            Mode::Chat(rewriter) => (None, Some(rewriter)),
+            Mode::Same { tap, .. } => (Some(tap), None),
         }
     }
 }
 
 /// A stream that broke, as far as it can be gone on from.
-pub(super) enum Broken {
+pub(crate) enum ResumeSource {
     Rewriter(Box<Rewriter>),
     /// The events the caller got, when they were kept.
     Sent(Option<Vec<Bytes>>),

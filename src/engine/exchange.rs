@@ -3,9 +3,9 @@
 //! On Pingora's connections, but not in its proxy loop: that would be a second session for each attempt, with a head
 //! written and parsed once more. Knows the provider only: what the pieces mean is `trial`'s and `relay`'s.
 
-use super::ctx::AttemptHandle;
 use super::failure;
-use super::upstream;
+use super::request_context::AttemptHandle;
+use super::upstream_request;
 use crate::net::outbound::connection::UpstreamConnection;
 use crate::net::outbound::connector::Connector;
 use crate::state::Shared;
@@ -29,7 +29,7 @@ const MOST_WAITING: usize = 32;
 const MOST_WAITING_BYTES: usize = 64 << 10;
 
 /// Everything one attempt needs to be made.
-pub(super) struct Exchange {
+pub(crate) struct Exchange {
     pub shared: Arc<Shared>,
     pub connections: Arc<Connector>,
     pub live: Arc<SettingsSnapshot>,
@@ -37,13 +37,13 @@ pub(super) struct Exchange {
     /// Complete but for what the HTTP version asks for.
     pub head: RequestHeader,
     pub body: RequestBody,
-    pub outlet: Arc<Outlet>,
+    pub outlet: Arc<ResponseQueue>,
     /// Whoever takes the pieces bounds the wait for each of them.
     pub is_timed: bool,
 }
 
 /// The request's body.
-pub(super) enum RequestBody {
+pub(crate) enum RequestBody {
     Nothing,
     Held(Bytes),
     /// It comes from the caller while it is sent.
@@ -52,7 +52,7 @@ pub(super) enum RequestBody {
 
 /// Where the pieces of an answer wait to be taken.
 #[derive(Default)]
-pub(super) struct Outlet(Mutex<Waiting>);
+pub(crate) struct ResponseQueue(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
@@ -60,7 +60,7 @@ struct Waiting {
     bytes: usize,
 }
 
-impl Outlet {
+impl ResponseQueue {
     pub fn take(&self) -> Option<HttpTask> {
         let mut waiting = self.0.lock();
         let piece = waiting.pieces.pop_front()?;
@@ -107,7 +107,7 @@ impl Exchange {
         };
         let mut failed = None;
         for _ in 0..MOST_CONNECTIONS {
-            let peer = match upstream::peer(&self.shared, &self.errand, &self.live, false).await {
+            let peer = match upstream_request::peer(&self.shared, &self.errand, &self.live, false).await {
                 Ok(peer) => peer,
                 Err(error) => return Err(failure::fail_attempt(&self.errand, error)),
             };
@@ -210,11 +210,11 @@ impl Exchange {
     /// Puts a piece out; true when it was the last one.
     fn tell(&self, piece: HttpTask) -> bool {
         if let HttpTask::Header(head, _) = &piece {
-            upstream::mark_response_header(head, &self.errand);
+            upstream_request::mark_response_header(head, &self.errand);
         }
         let end = piece.is_end();
         if end {
-            upstream::mark_response_end(&self.errand);
+            upstream_request::mark_response_end(&self.errand);
         }
         self.outlet.put(piece);
         end

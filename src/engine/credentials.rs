@@ -3,8 +3,8 @@
 //! How both come about is the provider's to say (`Provider::grant`, `Provider::sign`) and `state::grants` to
 //! carry out. Fetched is before the attempt leaves; written when its head is otherwise complete.
 
-use super::Gateway;
-use super::ctx::{AttemptHandle, Ctx};
+use super::Engine;
+use super::request_context::{AttemptHandle, RequestContext};
 use crate::error::Error;
 use crate::provider::Signing;
 use crate::provider::token_exchange::{Credentials, TokenExchange};
@@ -22,10 +22,10 @@ use tokio::time::timeout_at;
 ///
 /// # Errors
 /// Why the provider cannot be asked: 400 and 401 for the account, 408, 502 for the token server.
-pub(super) async fn acquire_credentials(
-    gateway: &Gateway,
+pub(crate) async fn acquire_credentials(
+    engine: &Engine,
     session: &Session,
-    ctx: &Ctx,
+    ctx: &RequestContext,
     handle: &AttemptHandle,
     deadline: Option<Instant>,
 ) -> Result<(), Error> {
@@ -48,7 +48,7 @@ pub(super) async fn acquire_credentials(
     let Some(token_exchange) = &attempt.token_exchange else { return Ok(()) };
     // Rare and large: every attempt would have room for it.
     let fetched = Box::pin(cached_or_fetched(
-        &gateway.shared,
+        &engine.shared,
         snapshot,
         Arc::clone(token_exchange),
         target.operator_account,
@@ -69,7 +69,7 @@ pub(super) async fn acquire_credentials(
 ///
 /// # Errors
 /// What the provider says about the account.
-pub(super) fn sign(method: &Method, headers: &mut HeaderMap, handle: &AttemptHandle) -> Result<(), Error> {
+pub(crate) fn sign(method: &Method, headers: &mut HeaderMap, handle: &AttemptHandle) -> Result<(), Error> {
     let attempt = &handle.attempt;
     let target = &attempt.target;
     if !attempt.needs_credentials() {
@@ -87,9 +87,9 @@ pub(super) fn sign(method: &Method, headers: &mut HeaderMap, handle: &AttemptHan
 }
 
 /// The provider answered 401 or 403: what was granted may be void.
-pub(super) fn invalidate(gateway: &Gateway, handle: &AttemptHandle, status: u16) {
+pub(crate) fn invalidate(engine: &Engine, handle: &AttemptHandle, status: u16) {
     if let (Some(token_exchange), 401 | 403) = (&handle.attempt.token_exchange, status) {
-        gateway.shared.credentials.invalidate(
+        engine.shared.credentials.invalidate(
             &**token_exchange,
             handle.attempt.target.operator_account,
             SystemTime::now(),

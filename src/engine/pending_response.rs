@@ -3,10 +3,10 @@
 //! Waits for the provider only: whoever drives it listens to the caller meanwhile, and may have two of them
 //! in the air. Writes nothing to the caller.
 
-use super::ctx::AttemptHandle;
 use super::failure;
-use super::flight::{AT_ONCE, Flight, Heard};
-use super::incoming::{Broken, Expected, Incoming, Shape, Trouble};
+use super::request_context::AttemptHandle;
+use super::response_body::{BodyError, ContentKind, ResponseBody, ResponsePolicy, ResumeSource};
+use super::upstream_stream::{AT_ONCE, StreamEvent, UpstreamStream};
 use crate::api::chat::ProviderError;
 use crate::api::retry_after;
 use crate::config::rescue::StreamRescue;
@@ -31,38 +31,38 @@ const MOST_CAREFUL: usize = 16 << 20;
 const MOST_HELD: usize = 64 << 20;
 
 /// An attempt whose answer is awaited.
-pub(super) struct Trial {
-    pub flight: Flight,
+pub(crate) struct PendingResponse {
+    pub flight: UpstreamStream,
     pub patience: Deadlines,
     pub started: Instant,
     begun: Instant,
     head_at: Instant,
     heard: Instant,
-    expected: Expected,
+    expected: ResponsePolicy,
     /// Goes on in this one's words, when a stream is being rescued.
     resumes: Option<Rewriter>,
     head: Option<Box<ResponseHeader>>,
-    incoming: Option<Incoming>,
+    incoming: Option<ResponseBody>,
     /// A failing answer that is being read.
-    refusal: Option<Refusal>,
+    refusal: Option<ErrorResponse>,
 }
 
 /// A failing answer, as far as it was read.
-struct Refusal {
+struct ErrorResponse {
     head: Box<ResponseHeader>,
     body: BytesMut,
     over: bool,
 }
 
 /// An attempt that came to nothing.
-pub(super) enum Lost {
-    Failed(Outcome, Last),
+pub(crate) enum AttemptFailure {
+    Failed(Outcome, FinalResponse),
     /// The whole request took too long: nothing more may be tried.
     OutOfTime(Error),
 }
 
 /// What is left of a failed attempt: what the caller gets when there is no other.
-pub(super) enum Last {
+pub(crate) enum FinalResponse {
     /// The provider's answer.
     Answer {
         head: Box<ResponseHeader>,
@@ -73,9 +73,14 @@ pub(super) enum Last {
     Error(Error),
 }
 
-impl Trial {
+impl PendingResponse {
     /// `started`: the request.
-    pub fn new(flight: Flight, patience: Deadlines, expected: Expected, started: Instant) -> Self {
+    pub fn new(
+        flight: UpstreamStream,
+        patience: Deadlines,
+        expected: ResponsePolicy,
+        started: Instant,
+    ) -> Self {
         let now = Instant::now();
         Self {
             flight,
@@ -105,7 +110,7 @@ impl Trial {
 
     /// Waits until the answer may be committed: its first content, or all of it where it is no stream.
     /// Safe to be dropped while it waits, and to be called again.
-    pub async fn ready(&mut self) -> Result<(), Lost> {
+    pub async fn ready(&mut self) -> Result<(), AttemptFailure> {
         if self.incoming.is_none() && self.refusal.is_none() {
             self.head().await?;
         }
@@ -113,7 +118,7 @@ impl Trial {
             return Err(self.refused().await);
         }
         loop {
-            let Some(incoming) = &self.incoming else { return Err(self.broken(Heard::Nothing)) };
+            let Some(incoming) = &self.incoming else { return Err(self.broken(StreamEvent::Nothing)) };
             if let Some(trouble) = incoming.trouble().cloned() {
                 // What it added to a broken stream counts as told by now: it goes out before the trouble is dealt
                 // with. So does what passes as it comes.
@@ -130,15 +135,18 @@ impl Trial {
                     "The provider's answer is over 64 MiB, more than this gateway holds.",
                     "answer too long",
                 );
-                return Err(Lost::Failed(Outcome::Failed, Last::Error(self.signed(error))));
+                return Err(AttemptFailure::Failed(
+                    Outcome::Failed,
+                    FinalResponse::Error(self.signed(error)),
+                ));
             }
             let (deadline, why) = match incoming.has_content() {
                 true => self.patience.idle_deadline(self.heard),
                 false => self.patience.first_token_deadline(self.begun, self.head_at, self.heard),
             };
             match self.flight.next(deadline).await {
-                Heard::Task(task) => self.take(task).await,
-                Heard::TimedOut => return Err(self.silent(why)),
+                StreamEvent::Task(task) => self.take(task).await,
+                StreamEvent::TimedOut => return Err(self.silent(why)),
                 heard => return Err(self.broken(heard)),
             }
         }
@@ -152,12 +160,12 @@ impl Trial {
     }
 
     /// Whether what came suffices to commit it.
-    fn is_good(&self, incoming: &Incoming) -> bool {
+    fn is_good(&self, incoming: &ResponseBody) -> bool {
         let over = incoming.is_over();
         if over || self.patience.rescue == StreamRescue::Buffer {
             return over;
         }
-        let streams = incoming.shape == Shape::Events && self.streams();
+        let streams = incoming.shape == ContentKind::Events && self.streams();
         match (incoming.is_translated(), self.expected.careful) {
             (_, _) if streams => {
                 incoming.has_content() || (!self.expected.careful && !incoming.is_translated())
@@ -165,7 +173,7 @@ impl Trial {
             // One document: there is nothing to send before it is there.
             (true, _) => false,
             (false, true) => match incoming.shape {
-                Shape::Json => incoming.taken > MOST_CAREFUL,
+                ContentKind::Json => incoming.taken > MOST_CAREFUL,
                 _ => incoming.has_content(),
             },
             (false, false) => true,
@@ -173,9 +181,9 @@ impl Trial {
     }
 
     /// Whether events go on as they come: nothing could be done about what is wrong with them.
-    fn passes(&self, incoming: &Incoming) -> bool {
+    fn passes(&self, incoming: &ResponseBody) -> bool {
         let careful = self.expected.careful || self.patience.rescue == StreamRescue::Buffer;
-        incoming.shape == Shape::Events && !careful && !incoming.is_translated()
+        incoming.shape == ContentKind::Events && !careful && !incoming.is_translated()
     }
 
     /// Whether the caller gets events.
@@ -185,14 +193,14 @@ impl Trial {
             || self.resumes.is_some()
     }
 
-    async fn head(&mut self) -> Result<(), Lost> {
+    async fn head(&mut self) -> Result<(), AttemptFailure> {
         let head = loop {
             let (deadline, why) = self.patience.header_deadline(self.begun);
             match self.flight.next(deadline).await {
                 // 100 and 103 are between the provider and us.
-                Heard::Task(HttpTask::Header(head, _)) if head.status.is_informational() => {}
-                Heard::Task(HttpTask::Header(head, end)) => break (head, end),
-                Heard::TimedOut => return Err(self.silent(why)),
+                StreamEvent::Task(HttpTask::Header(head, _)) if head.status.is_informational() => {}
+                StreamEvent::Task(HttpTask::Header(head, end)) => break (head, end),
+                StreamEvent::TimedOut => return Err(self.silent(why)),
                 heard => return Err(self.broken(heard)),
             }
         };
@@ -200,13 +208,13 @@ impl Trial {
         self.heard = self.head_at;
         let (head, end) = head;
         if !head.status.is_success() {
-            self.refusal = Some(Refusal { head, body: BytesMut::new(), over: end });
+            self.refusal = Some(ErrorResponse { head, body: BytesMut::new(), over: end });
             return Ok(());
         }
         let translation = self.flight.errand.attempt.translation.as_ref();
         let mut incoming = match self.resumes.take() {
-            Some(rewriter) => Incoming::resumed(&head, rewriter, self.expected.clone()),
-            None => Incoming::new(&head, translation, self.expected.clone()),
+            Some(rewriter) => ResponseBody::resumed(&head, rewriter, self.expected.clone()),
+            None => ResponseBody::new(&head, translation, self.expected.clone()),
         };
         if end {
             incoming.take(HttpTask::Done);
@@ -220,13 +228,13 @@ impl Trial {
     }
 
     /// Reads a failing answer and what it means.
-    async fn refused(&mut self) -> Lost {
-        let Some(refusal) = &mut self.refusal else { return self.broken(Heard::Nothing) };
+    async fn refused(&mut self) -> AttemptFailure {
+        let Some(refusal) = &mut self.refusal else { return self.broken(StreamEvent::Nothing) };
         let status = refusal.head.status.as_u16();
         while !refusal.over {
             let deadline = Some(self.head_at + REFUSES);
             match self.flight.next(deadline).await {
-                Heard::Task(task) => {
+                StreamEvent::Task(task) => {
                     refusal.over = task.is_end();
                     if let HttpTask::Body(Some(chunk), _) = task {
                         refusal.body.extend_from_slice(&chunk);
@@ -238,28 +246,31 @@ impl Trial {
                             ),
                             "failing answer too long",
                         );
-                        return Lost::Failed(Outcome::from_status(status), Last::Error(self.signed(error)));
+                        return AttemptFailure::Failed(
+                            Outcome::from_status(status),
+                            FinalResponse::Error(self.signed(error)),
+                        );
                     }
                 }
                 // The status is what counts; the words are as far as they came.
                 _ => break,
             }
         }
-        let Some(Refusal { head, body, .. }) = self.refusal.take() else {
-            return self.broken(Heard::Nothing);
+        let Some(ErrorResponse { head, body, .. }) = self.refusal.take() else {
+            return self.broken(StreamEvent::Nothing);
         };
         let body = body.freeze();
         let said = ErrorClass::classify(status, &body);
         let wait = retry_after::retry_delay(&head.headers, status == 429, SystemTime::now());
-        Lost::Failed(
+        AttemptFailure::Failed(
             Outcome::Response { status, class: said, retry_after: wait },
-            Last::Answer { head, body },
+            FinalResponse::Answer { head, body },
         )
     }
 
-    fn lost(&mut self, trouble: &Trouble) -> Lost {
+    fn lost(&mut self, trouble: &BodyError) -> AttemptFailure {
         match trouble {
-            Trouble::Error(fault, _) => {
+            BodyError::Error(fault, _) => {
                 let status = if fault.status < 400 { 502 } else { fault.status };
                 let body = fault.body(crate::api::Dialect::OpenAi, None, None);
                 let outcome = Outcome::Response {
@@ -268,17 +279,19 @@ impl Trial {
                     retry_after: None,
                 };
                 let last = match self.head.take() {
-                    Some(head) => Last::Fault(head, ProviderError { status, ..fault.clone() }),
-                    None => Last::Error(self.early()),
+                    Some(head) => FinalResponse::Fault(head, ProviderError { status, ..fault.clone() }),
+                    None => FinalResponse::Error(self.early()),
                 };
-                Lost::Failed(outcome, last)
+                AttemptFailure::Failed(outcome, last)
             }
-            Trouble::Malformed(cause) => {
+            BodyError::Malformed(cause) => {
                 let message = "The provider's answer is not what was asked for. Try again.";
                 let error = Error::invalid_response(message, *cause);
-                Lost::Failed(Outcome::Failed, Last::Error(self.signed(error)))
+                AttemptFailure::Failed(Outcome::Failed, FinalResponse::Error(self.signed(error)))
             }
-            Trouble::Early | Trouble::Misfit => Lost::Failed(Outcome::Failed, Last::Error(self.early())),
+            BodyError::Early | BodyError::Misfit => {
+                AttemptFailure::Failed(Outcome::Failed, FinalResponse::Error(self.early()))
+            }
         }
     }
 
@@ -289,23 +302,23 @@ impl Trial {
         ))
     }
 
-    fn silent(&self, why: TimeoutKind) -> Lost {
+    fn silent(&self, why: TimeoutKind) -> AttemptFailure {
         let leaf = &self.flight.errand.attempt.target;
         let error = self.patience.timeout_error(why, leaf, self.started);
         match why {
-            TimeoutKind::Total => Lost::OutOfTime(error),
-            _ => Lost::Failed(Outcome::TimedOut, Last::Error(error)),
+            TimeoutKind::Total => AttemptFailure::OutOfTime(error),
+            _ => AttemptFailure::Failed(Outcome::TimedOut, FinalResponse::Error(error)),
         }
     }
 
-    fn broken(&self, heard: Heard) -> Lost {
+    fn broken(&self, heard: StreamEvent) -> AttemptFailure {
         use ErrorType as E;
-        let silent = matches!(&heard, Heard::Failed(error) if matches!(
+        let silent = matches!(&heard, StreamEvent::Failed(error) if matches!(
             error.etype(),
             E::ConnectTimedout | E::TLSHandshakeTimedout | E::ReadTimedout | E::WriteTimedout
         ));
         let outcome = if silent { Outcome::TimedOut } else { Outcome::Failed };
-        Lost::Failed(outcome, Last::Error(explain(&self.flight.errand, heard)))
+        AttemptFailure::Failed(outcome, FinalResponse::Error(explain(&self.flight.errand, heard)))
     }
 
     fn signed(&self, error: Error) -> Error {
@@ -315,28 +328,28 @@ impl Trial {
     /// What writes on in the caller's stream, of an attempt to rescue it.
     pub fn into_rewriter(self) -> Option<Rewriter> {
         let incoming = self.incoming.and_then(|incoming| match incoming.into_broken() {
-            Broken::Rewriter(rewriter) => Some(*rewriter),
-            Broken::Sent(_) => None,
+            ResumeSource::Rewriter(rewriter) => Some(*rewriter),
+            ResumeSource::Sent(_) => None,
         });
         self.resumes.or(incoming)
     }
 
     /// The answer, ready to be committed. `None` before [`Trial::ready`].
-    pub fn into_parts(self) -> Option<(Flight, Deadlines, Box<ResponseHeader>, Incoming)> {
+    pub fn into_parts(self) -> Option<(UpstreamStream, Deadlines, Box<ResponseHeader>, ResponseBody)> {
         Some((self.flight, self.patience, self.head?, self.incoming?))
     }
 }
 
-impl Last {
+impl FinalResponse {
     /// For an error event in a stream that was begun.
     pub fn into_fault(self) -> (ProviderError, Option<Error>) {
         match self {
-            Last::Error(error) => (ProviderError::from(&error), Some(error)),
-            Last::Fault(_, fault) => {
+            FinalResponse::Error(error) => (ProviderError::from(&error), Some(error)),
+            FinalResponse::Fault(_, fault) => {
                 let error = told(&fault);
                 (fault, Some(error))
             }
-            Last::Answer { head, body } => {
+            FinalResponse::Answer { head, body } => {
                 let fault = ProviderError::read(head.status.as_u16(), &body);
                 let error = told(&fault);
                 (fault, Some(error))
@@ -352,13 +365,13 @@ fn told(fault: &ProviderError) -> Error {
 }
 
 /// Ours for what was heard instead of an answer.
-pub(super) fn explain(errand: &AttemptHandle, heard: Heard) -> Error {
+pub(crate) fn explain(errand: &AttemptHandle, heard: StreamEvent) -> Error {
     if let Some(error) = errand.state.read(|noted| noted.failure.clone()) {
         return error;
     }
     let leaf = Some(errand.attempt.target.as_ref());
     match heard {
-        Heard::Failed(error) => failure::translate(&error, leaf),
+        StreamEvent::Failed(error) => failure::translate(&error, leaf),
         _ => {
             let error = PingoraError::explain(ErrorType::ConnectionClosed, "no answer");
             failure::translate(&error.into_up(), leaf)

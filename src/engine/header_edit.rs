@@ -4,22 +4,22 @@
 //!
 //! Only how a head is edited; what stands in it is decided by `answer` and `upstream`.
 
-use super::ctx::Ctx;
+use super::request_context::RequestContext;
 use crate::route::target::Target;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request, response};
 use pingora::http::{RequestHeader, ResponseHeader};
 
-pub(super) const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
-pub(super) const OPTION_INDEX: HeaderName = HeaderName::from_static("x-gateway-last-used-option-index");
-pub(super) const RETRIES: HeaderName = HeaderName::from_static("x-gateway-retry-attempt-count");
-pub(super) const CACHE_STATUS: HeaderName = HeaderName::from_static("x-gateway-cache-status");
-pub(super) const ATTEMPTS: HeaderName = HeaderName::from_static("x-gateway-attempts");
-pub(super) const WARNINGS: HeaderName = HeaderName::from_static("x-gateway-warnings");
-pub(super) const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace-id");
+pub(crate) const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
+pub(crate) const OPTION_INDEX: HeaderName = HeaderName::from_static("x-gateway-last-used-option-index");
+pub(crate) const RETRIES: HeaderName = HeaderName::from_static("x-gateway-retry-attempt-count");
+pub(crate) const CACHE_STATUS: HeaderName = HeaderName::from_static("x-gateway-cache-status");
+pub(crate) const ATTEMPTS: HeaderName = HeaderName::from_static("x-gateway-attempts");
+pub(crate) const WARNINGS: HeaderName = HeaderName::from_static("x-gateway-warnings");
+pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace-id");
 
 /// What becomes of the names in a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HeaderCase {
+pub(crate) enum HeaderCase {
     /// They stay as they were spelled.
     Preserved,
     /// They are in lower case, but for those Pingora writes in capitals.
@@ -28,7 +28,7 @@ pub(super) enum HeaderCase {
 
 impl HeaderCase {
     /// Of a request to this target.
-    pub fn for_request(ctx: &Ctx, target: &Target, is_upgrade: bool) -> Self {
+    pub fn for_request(ctx: &RequestContext, target: &Target, is_upgrade: bool) -> Self {
         match ctx.is_passthrough() || is_upgrade || !target.forward_headers.is_empty() {
             true => Self::Preserved,
             false => Self::Lower,
@@ -36,14 +36,14 @@ impl HeaderCase {
     }
 
     /// Of an answer; where protocols are switched, some clients look for a spelling.
-    pub fn for_response(ctx: &Ctx, response: &ResponseHeader) -> Self {
+    pub fn for_response(ctx: &RequestContext, response: &ResponseHeader) -> Self {
         let switches = response.status == StatusCode::SWITCHING_PROTOCOLS;
         if ctx.is_passthrough() || switches { Self::Preserved } else { Self::Lower }
     }
 }
 
 /// Edits an answer's headers.
-pub(super) fn edit_response_headers(
+pub(crate) fn edit_response_headers(
     response: &mut ResponseHeader,
     case: HeaderCase,
     change: impl FnOnce(&mut HeaderMap),
@@ -74,7 +74,7 @@ pub(super) fn edit_response_headers(
 
 /// Edits a request's headers. Its target must be its URI by now: one that was written as a whole address is kept
 /// apart by Pingora, and lost here.
-pub(super) fn edit_request_headers(
+pub(crate) fn edit_request_headers(
     request: &mut RequestHeader,
     case: HeaderCase,
     change: impl FnOnce(&mut HeaderMap),
@@ -103,7 +103,7 @@ fn changed(before: &HeaderMap, after: &HeaderMap) -> Vec<HeaderName> {
 }
 
 /// Puts in a text that may hold what no header can: it is left out then.
-pub(super) fn insert_str(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+pub(crate) fn insert_str(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
     }

@@ -4,13 +4,13 @@
 //! event ends it.
 
 use super::failure;
-use super::flight::{AT_ONCE, Flight, Heard, Upload};
 use super::header_edit::{HeaderCase, edit_response_headers};
-use super::incoming::{Incoming, Shape, Trouble};
-use super::orchestrate::{Came, Drive, HEARTBEAT, Running, Turn, blame};
-use super::rescue::Rescue;
+use super::orchestrator::{AttemptResult, AttemptRun, HEARTBEAT, NextAttempt, Orchestrator, blame};
+use super::pending_response::explain;
 use super::response;
-use super::trial::explain;
+use super::response_body::{BodyError, ContentKind, ResponseBody};
+use super::resume::Resume;
+use super::upstream_stream::{AT_ONCE, DownstreamWatch, StreamEvent, UpstreamStream};
 use crate::api::chat::ProviderError;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
@@ -30,10 +30,10 @@ use std::time::{Duration, Instant};
 const FINISHED: Duration = Duration::from_secs(2);
 
 /// An answer that is being handed on.
-struct Passing {
-    flight: Flight,
+struct Forwarding {
+    flight: UpstreamStream,
     patience: Deadlines,
-    incoming: Incoming,
+    incoming: ResponseBody,
     visit: Option<Permit>,
     /// When something was last heard of the provider, and last told to the caller.
     heard: Instant,
@@ -41,17 +41,21 @@ struct Passing {
 }
 
 /// How the provider's side ended.
-enum End {
+enum ForwardEnd {
     Whole,
-    Broken(Error),
+    ResumeSource(Error),
     /// Not the provider's doing: our own limits.
     Stopped(Error),
 }
 
-impl Drive<'_> {
+impl Orchestrator<'_> {
     /// Commits an answer and hands it on to its end.
-    pub(super) async fn relay(&mut self, running: Running, mut upload: Upload) -> Result<Came> {
-        let Running { trial, visit, why } = running;
+    pub(crate) async fn relay(
+        &mut self,
+        running: AttemptRun,
+        mut upload: DownstreamWatch,
+    ) -> Result<AttemptResult> {
+        let AttemptRun { trial, visit, why } = running;
         let errand = trial.flight.errand.clone();
         self.ctx.attempt_handle = Some(errand.clone());
         self.ctx.record.attempt_finished(&errand, why, None);
@@ -63,18 +67,18 @@ impl Drive<'_> {
             ));
         };
         let now = Instant::now();
-        let mut passing = Passing { flight, patience, incoming, visit, heard: now, told: now };
+        let mut passing = Forwarding { flight, patience, incoming, visit, heard: now, told: now };
         let mut tasks = Vec::with_capacity(18);
         if !self.begun {
             let head = self.head(head, &passing);
             tasks.push(HttpTask::Header(Box::new(head), false));
             self.begun = true;
-        } else if self.rescue.is_none() && passing.incoming.shape != Shape::Events {
+        } else if self.rescue.is_none() && passing.incoming.shape != ContentKind::Events {
             // The caller has been promised events, by a comment.
             let error = Error::invalid_response("The provider answered with no stream.", "no events");
             return Box::pin(self.end_with((ProviderError::from(&error), Some(error))))
                 .await
-                .map(|()| Came::Told);
+                .map(|()| AttemptResult::Done);
         }
         let end = match self.hand_on(&mut passing, &mut upload, tasks).await {
             Ok(end) => end,
@@ -84,7 +88,7 @@ impl Drive<'_> {
             }
         };
         match end {
-            End::Whole => {
+            ForwardEnd::Whole => {
                 if let Some(visit) = passing.visit.take() {
                     visit.finish(BreakerSignal::Success, Instant::now());
                 }
@@ -93,22 +97,22 @@ impl Drive<'_> {
                 }
                 (self.ctx.tap, self.ctx.rewriter) = passing.incoming.into_watchers();
                 if let Some(rescue) = &self.rescue {
-                    self.gateway.shared.metrics.record_rescue(rescue.word());
+                    self.engine.shared.metrics.record_rescue(rescue.word());
                 }
-                Ok(Came::Told)
+                Ok(AttemptResult::Done)
             }
-            End::Broken(error) => Box::pin(self.broken(passing, error, true)).await,
-            End::Stopped(error) => Box::pin(self.broken(passing, error, false)).await,
+            ForwardEnd::ResumeSource(error) => Box::pin(self.broken(passing, error, true)).await,
+            ForwardEnd::Stopped(error) => Box::pin(self.broken(passing, error, false)).await,
         }
     }
 
     /// The head the caller gets.
-    fn head(&mut self, mut head: Box<ResponseHeader>, passing: &Passing) -> ResponseHeader {
+    fn head(&mut self, mut head: Box<ResponseHeader>, passing: &Forwarding) -> ResponseHeader {
         let incoming = &passing.incoming;
         let translated = incoming.is_translated();
         let streams = match translated {
             true => passing.flight.errand.attempt.translation.as_ref().is_some_and(|t| t.streams()),
-            false => incoming.shape == Shape::Events,
+            false => incoming.shape == ContentKind::Events,
         };
         self.ctx.record.streamed = streams;
         let ctx = &*self.ctx;
@@ -136,10 +140,10 @@ impl Drive<'_> {
     /// Writes what is there and what comes, until the provider's side ends.
     async fn hand_on(
         &mut self,
-        passing: &mut Passing,
-        upload: &mut Upload,
+        passing: &mut Forwarding,
+        upload: &mut DownstreamWatch,
         mut tasks: Vec<HttpTask>,
-    ) -> Result<End> {
+    ) -> Result<ForwardEnd> {
         loop {
             let ready = passing.incoming.ready();
             let trouble = passing.incoming.trouble().cloned();
@@ -160,10 +164,10 @@ impl Drive<'_> {
                 self.write(std::mem::take(&mut tasks)).await?;
             }
             if let Some(trouble) = trouble {
-                return Ok(End::Broken(self.explained(&trouble, passing)));
+                return Ok(ForwardEnd::ResumeSource(self.explained(&trouble, passing)));
             }
             if done {
-                return Ok(End::Whole);
+                return Ok(ForwardEnd::Whole);
             }
             if let Some(end) = self.listen(passing, upload).await? {
                 return Ok(end);
@@ -172,7 +176,11 @@ impl Drive<'_> {
     }
 
     /// Waits for the next piece; keeps a silent stream's caller with comments.
-    async fn listen(&mut self, passing: &mut Passing, upload: &mut Upload) -> Result<Option<End>> {
+    async fn listen(
+        &mut self,
+        passing: &mut Forwarding,
+        upload: &mut DownstreamWatch,
+    ) -> Result<Option<ForwardEnd>> {
         loop {
             let (deadline, why) = passing.patience.idle_deadline(passing.heard);
             let finished = passing.incoming.may_end();
@@ -189,10 +197,10 @@ impl Drive<'_> {
                 () = upload.watch(self.session, self.ctx) => {
                     return Err(failure::fail_request(self.ctx, Error::client_closed()));
                 }
-                () = self.gateway.shared.lifecycle.aborted() => return Ok(Some(End::Stopped(Error::draining()))),
+                () = self.engine.shared.lifecycle.aborted() => return Ok(Some(ForwardEnd::Stopped(Error::draining()))),
             };
             match heard {
-                Heard::Task(task) => {
+                StreamEvent::Task(task) => {
                     passing.heard = Instant::now();
                     let incoming = &mut passing.incoming;
                     incoming.take(task);
@@ -200,45 +208,49 @@ impl Drive<'_> {
                     return Ok(None);
                 }
                 // All was told but the end: what is missing is supplied.
-                Heard::TimedOut if finished && !is_beat => {
+                StreamEvent::TimedOut if finished && !is_beat => {
                     passing.incoming.close();
                     return Ok(None);
                 }
-                Heard::Failed(_) | Heard::Nothing if finished => {
+                StreamEvent::Failed(_) | StreamEvent::Nothing if finished => {
                     passing.incoming.close();
                     return Ok(None);
                 }
-                Heard::TimedOut if is_beat => {
+                StreamEvent::TimedOut if is_beat => {
                     passing.told = Instant::now();
                     self.write(vec![HttpTask::Body(Some(HEARTBEAT), false)]).await?;
                 }
-                Heard::TimedOut => {
+                StreamEvent::TimedOut => {
                     let leaf = &passing.flight.errand.attempt.target;
                     let error = passing.patience.timeout_error(why, leaf, self.ctx.started);
                     let ours = why == TimeoutKind::Total;
-                    return Ok(Some(if ours { End::Stopped(error) } else { End::Broken(error) }));
+                    return Ok(Some(if ours {
+                        ForwardEnd::Stopped(error)
+                    } else {
+                        ForwardEnd::ResumeSource(error)
+                    }));
                 }
-                heard => return Ok(Some(End::Broken(explain(&passing.flight.errand, heard)))),
+                heard => return Ok(Some(ForwardEnd::ResumeSource(explain(&passing.flight.errand, heard)))),
             }
         }
     }
 
-    fn explained(&self, trouble: &Trouble, passing: &Passing) -> Error {
+    fn explained(&self, trouble: &BodyError, passing: &Forwarding) -> Error {
         let leaf = &passing.flight.errand.attempt.target;
         let error = match trouble {
-            Trouble::Error(fault, _) => {
+            BodyError::Error(fault, _) => {
                 let message = format!("The provider broke its answer off: {}", fault.message);
                 Error::invalid_response(message, "error event")
             }
-            Trouble::Malformed(cause) => Error::invalid_response(
+            BodyError::Malformed(cause) => Error::invalid_response(
                 "The provider's stream cannot be read any further. Try again.",
                 *cause,
             ),
-            Trouble::Early => Error::invalid_response(
+            BodyError::Early => Error::invalid_response(
                 "The provider closed the stream before the answer was complete. Try again.",
                 "stream ended without a finish",
             ),
-            Trouble::Misfit => Error::invalid_response(
+            BodyError::Misfit => Error::invalid_response(
                 "The provider broke its answer off, and no other attempt could go on from there. Try again.",
                 "the second answer does not fit the first",
             ),
@@ -247,21 +259,21 @@ impl Drive<'_> {
     }
 
     /// The answer broke after it began.
-    async fn broken(&mut self, passing: Passing, error: Error, providers: bool) -> Result<Came> {
-        let Passing { flight, patience, mut incoming, visit, .. } = passing;
+    async fn broken(&mut self, passing: Forwarding, error: Error, providers: bool) -> Result<AttemptResult> {
+        let Forwarding { flight, patience, mut incoming, visit, .. } = passing;
         let errand = flight.errand.clone();
         drop(flight);
         if let Some(visit) = visit.filter(|_| providers) {
             visit.finish(blame(&errand.attempt.target, &Outcome::Interrupted), Instant::now());
         }
         self.ctx.record.response_broke(&error);
-        let misfit = matches!(incoming.trouble(), Some(Trouble::Misfit));
+        let misfit = matches!(incoming.trouble(), Some(BodyError::Misfit));
         let may = self.ctx.record.streamed && !misfit && providers && patience.rescue == StreamRescue::Resume;
-        if may && Rescue::is_possible(&incoming, self.ctx.operation) {
+        if may && Resume::is_possible(&incoming, self.ctx.operation) {
             let step = self.plan.next(&Outcome::Interrupted, &mut self.known);
             if let Decision::Attempt { target: leaf, wait, reason: why } = step {
                 let why = if why == Reason::Retry { why } else { Reason::Rescue };
-                let rescue = Rescue::new(
+                let rescue = Resume::new(
                     incoming,
                     self.ctx,
                     &errand.attempt,
@@ -270,9 +282,12 @@ impl Drive<'_> {
                 );
                 if let Some(rescue) = rescue {
                     self.rescue = Some(Box::new(rescue));
-                    return Ok(Came::Again(Turn { leaf, wait, why }));
+                    return Ok(AttemptResult::RetryAs(NextAttempt { leaf, wait, why }));
                 }
-                return self.end_with((ProviderError::from(&error), Some(error))).await.map(|()| Came::Told);
+                return self
+                    .end_with((ProviderError::from(&error), Some(error)))
+                    .await
+                    .map(|()| AttemptResult::Done);
             }
         }
         if !self.ctx.record.streamed {
@@ -280,21 +295,21 @@ impl Drive<'_> {
             return Err(failure::fail_request(self.ctx, error));
         }
         if self.rescue.is_some() {
-            self.gateway.shared.metrics.record_rescue("failed");
+            self.engine.shared.metrics.record_rescue("failed");
         }
         let dialect = self.ctx.operation.dialect();
         let event = incoming.fail(&ProviderError::from(&error), dialect, errand.attempt.target.provider.id());
         (self.ctx.tap, self.ctx.rewriter) = incoming.into_watchers();
-        self.close_with(event, Some(error)).await.map(|()| Came::Told)
+        self.close_with(event, Some(error)).await.map(|()| AttemptResult::Done)
     }
 
     /// Ends a stream that was begun with an error event.
-    pub(super) async fn end_with(&mut self, (fault, error): (ProviderError, Option<Error>)) -> Result<()> {
+    pub(crate) async fn end_with(&mut self, (fault, error): (ProviderError, Option<Error>)) -> Result<()> {
         let dialect = self.ctx.operation.dialect();
         let mut out = Vec::new();
         match self.rescue.as_mut().and_then(|rescue| rescue.rewriter()) {
             Some(mut rewriter) => {
-                self.gateway.shared.metrics.record_rescue("failed");
+                self.engine.shared.metrics.record_rescue("failed");
                 rewriter.fail(&fault, &mut out);
                 self.ctx.rewriter = Some(rewriter);
             }

@@ -4,13 +4,13 @@
 //! none is left. Sending it is `relay`'s, going on in a broken stream `rescue`'s, a second attempt beside a
 //! slow one `hedge`'s.
 
-use super::ctx::{AttemptHandle, Ctx};
-use super::flight::{Flight, Upload};
-use super::incoming::Expected;
-use super::rescue::Rescue;
-use super::routing_env::RequestEnv;
-use super::trial::{Last, Lost, Trial};
-use super::{Gateway, authorize, failure, response};
+use super::pending_response::{AttemptFailure, FinalResponse, PendingResponse};
+use super::request_context::{AttemptHandle, RequestContext};
+use super::request_env::RequestEnv;
+use super::response_body::ResponsePolicy;
+use super::resume::Resume;
+use super::upstream_stream::{DownstreamWatch, UpstreamStream};
+use super::{Engine, credentials, failure, response};
 use crate::api::operation::Operation;
 use crate::config::rescue::StreamRescue;
 use crate::error::{Error, Kind};
@@ -30,16 +30,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant as Clock, sleep, sleep_until};
 
 /// A comment that keeps a silent stream's connection alive.
-pub(super) const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
+pub(crate) const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
 /// What a failure adds to a target's measured latency.
 const FAILED: Duration = Duration::from_secs(10);
 
 /// One request under way.
-pub(super) struct Drive<'a> {
-    pub gateway: &'a Gateway,
+pub(crate) struct Orchestrator<'a> {
+    pub engine: &'a Engine,
     pub session: &'a mut Session,
-    pub ctx: &'a mut Ctx,
+    pub ctx: &'a mut RequestContext,
     pub plan: Plan,
     pub request: Request,
     pub known: RequestEnv,
@@ -48,74 +48,76 @@ pub(super) struct Drive<'a> {
     /// The caller has the head of its answer.
     pub begun: bool,
     /// The stream that must be gone on with.
-    pub rescue: Option<Box<Rescue>>,
+    pub rescue: Option<Box<Resume>>,
     /// A dead connection was met, and replaced free of charge: not again for this request.
     pub stale: bool,
 }
 
 /// The next try.
 #[derive(Debug, Clone)]
-pub(super) struct Turn {
+pub(crate) struct NextAttempt {
     pub leaf: Arc<Target>,
     pub wait: Duration,
     pub why: Reason,
 }
 
 /// What became of a turn.
-pub(super) enum Came {
+pub(crate) enum AttemptResult {
     /// The caller has its answer, or was told why not.
-    Told,
+    Done,
     /// Nothing, or not all of it: what comes next is the plan's to say.
-    To(Outcome, Last),
+    Failed(Outcome, FinalResponse),
     /// Another turn, which the plan has given already.
-    Again(Turn),
+    RetryAs(NextAttempt),
     /// Nothing more may be tried.
-    End(Last),
+    Final(FinalResponse),
 }
 
 /// A trial, and the breaker's note of it.
-pub(super) struct Running {
+pub(crate) struct AttemptRun {
     /// Boxed: it goes through many hands, and a future keeps room for it at each.
-    pub trial: Box<Trial>,
+    pub trial: Box<PendingResponse>,
     pub visit: Option<Permit>,
     pub why: Reason,
 }
 
-impl Drive<'_> {
+impl Orchestrator<'_> {
     /// Makes attempts until one is kept or none is left.
     ///
     /// # Errors
     /// The last failure (noted in the context), or the caller's leaving.
-    pub async fn run(mut self, first: Turn) -> Result<()> {
+    pub async fn run(mut self, first: NextAttempt) -> Result<()> {
         let mut turn = first;
         let mut answered = None;
         loop {
             if let Some(error) = self.past_total(&turn) {
-                return Box::pin(self.tell(Last::Error(error))).await;
+                return Box::pin(self.tell(FinalResponse::Error(error))).await;
             }
             if !turn.wait.is_zero()
                 && let Some(error) = Box::pin(self.pause(turn.wait)).await?
             {
-                return Box::pin(self.tell(Last::Error(error))).await;
+                return Box::pin(self.tell(FinalResponse::Error(error))).await;
             }
             self.ctx.record.retries = self.plan.retry_count();
             let (outcome, last) = match Box::pin(self.attempt(&turn)).await? {
-                Came::Told => return Ok(()),
-                Came::Again(next) => {
+                AttemptResult::Done => return Ok(()),
+                AttemptResult::RetryAs(next) => {
                     turn = next;
                     continue;
                 }
-                Came::End(last) => return Box::pin(self.tell(last)).await,
-                Came::To(outcome, last) => (outcome, last),
+                AttemptResult::Final(last) => return Box::pin(self.tell(last)).await,
+                AttemptResult::Failed(outcome, last) => (outcome, last),
             };
             let retries = self.ctx.record.retries;
             let step = self.plan.next(&outcome, &mut self.known);
             self.ctx.record.retries = self.plan.retry_count();
             match step {
-                Decision::Attempt { target: leaf, wait, reason: why } => turn = Turn { leaf, wait, why },
+                Decision::Attempt { target: leaf, wait, reason: why } => {
+                    turn = NextAttempt { leaf, wait, why }
+                }
                 Decision::Return => return Box::pin(self.tell_last(last, answered)).await,
             }
-            if !matches!(last, Last::Error(_)) {
+            if !matches!(last, FinalResponse::Error(_)) {
                 answered = Some((last, self.ctx.attempt_handle.clone(), retries));
             }
         }
@@ -124,11 +126,11 @@ impl Drive<'_> {
     /// The last word is a provider's, where one of them had any.
     async fn tell_last(
         &mut self,
-        last: Last,
-        answered: Option<(Last, Option<AttemptHandle>, i32)>,
+        last: FinalResponse,
+        answered: Option<(FinalResponse, Option<AttemptHandle>, i32)>,
     ) -> Result<()> {
         match answered {
-            Some((answer, errand, retries)) if matches!(last, Last::Error(_)) && !self.begun => {
+            Some((answer, errand, retries)) if matches!(last, FinalResponse::Error(_)) && !self.begun => {
                 (self.ctx.attempt_handle, self.ctx.record.retries) = (errand, retries);
                 self.tell(answer).await
             }
@@ -137,7 +139,7 @@ impl Drive<'_> {
     }
 
     /// The failure, when the next try could not even begin before the request must be over.
-    fn past_total(&self, turn: &Turn) -> Option<Error> {
+    fn past_total(&self, turn: &NextAttempt) -> Option<Error> {
         let patience = Deadlines::new(&turn.leaf, self.ctx.started, false, false);
         let late = patience.total_deadline.is_some_and(|total| Instant::now() + turn.wait >= total);
         late.then(|| patience.timeout_error(TimeoutKind::Total, &turn.leaf, self.ctx.started))
@@ -145,17 +147,17 @@ impl Drive<'_> {
 
     /// Waits, while the caller does. `Some`: why nothing more may be tried.
     async fn pause(&mut self, wait: Duration) -> Result<Option<Error>> {
-        self.gateway.shared.metrics.record_retry_wait(wait);
+        self.engine.shared.metrics.record_retry_wait(wait);
         self.ctx.record.add_wait(wait);
         tokio::select! {
             () = sleep(wait) => Ok(None),
-            () = super::flight::stays(self.session) => Err(failure::fail_request(self.ctx, Error::client_closed())),
-            () = self.gateway.shared.lifecycle.aborted() => Ok(Some(Error::draining())),
+            () = super::upstream_stream::stays(self.session) => Err(failure::fail_request(self.ctx, Error::client_closed())),
+            () = self.engine.shared.lifecycle.aborted() => Ok(Some(Error::draining())),
         }
     }
 
     /// One attempt at a target, and its answer on the way to the caller when it is good.
-    async fn attempt(&mut self, turn: &Turn) -> Result<Came> {
+    async fn attempt(&mut self, turn: &NextAttempt) -> Result<AttemptResult> {
         let (running, mut upload) = match self.launch(turn).await? {
             Ok(launched) => launched,
             Err(came) => return Ok(came),
@@ -171,17 +173,20 @@ impl Drive<'_> {
         self.stale |= running.trial.flight.errand.state.read(|noted| noted.bypass_pool);
         match outcome {
             Ok(()) => self.relay(running, upload).await,
-            Err(Lost::Failed(outcome, last)) => Ok(self.lost(running, outcome, last)),
-            Err(Lost::OutOfTime(error)) => {
+            Err(AttemptFailure::Failed(outcome, last)) => Ok(self.lost(running, outcome, last)),
+            Err(AttemptFailure::OutOfTime(error)) => {
                 self.ctx.record.attempt_finished(&running.trial.flight.errand, running.why, Some(&error));
                 self.give_back(running.trial);
-                Ok(Came::End(Last::Error(error)))
+                Ok(AttemptResult::Final(FinalResponse::Error(error)))
             }
         }
     }
 
     /// Starts an attempt. `Err`: it could not be started.
-    pub async fn launch(&mut self, turn: &Turn) -> Result<std::result::Result<(Running, Upload), Came>> {
+    pub async fn launch(
+        &mut self,
+        turn: &NextAttempt,
+    ) -> Result<std::result::Result<(AttemptRun, DownstreamWatch), AttemptResult>> {
         let prepared = self.prepare(turn).await?;
         let errand = match prepared {
             Ok(errand) => errand,
@@ -189,17 +194,20 @@ impl Drive<'_> {
         };
         if errand.attempt.local_response.is_some() {
             Box::pin(response::send_local(self.session, self.ctx)).await?;
-            return Ok(Err(Came::Told));
+            return Ok(Err(AttemptResult::Done));
         }
         let visit =
             turn.leaf.breaker.as_ref().map(|_| self.known.target_state(&turn.leaf).enter(Instant::now()));
-        let (flight, upload) = Flight::launch(self.gateway, self.session, self.ctx, errand);
+        let (flight, upload) = UpstreamStream::launch(self.engine, self.session, self.ctx, errand);
         let trial = self.trial(flight, &turn.leaf);
-        Ok(Ok((Running { trial: Box::new(trial), visit, why: turn.why }, upload)))
+        Ok(Ok((AttemptRun { trial: Box::new(trial), visit, why: turn.why }, upload)))
     }
 
     /// Makes the attempt from the request, and fetches what it needs.
-    async fn prepare(&mut self, turn: &Turn) -> Result<std::result::Result<AttemptHandle, Came>> {
+    async fn prepare(
+        &mut self,
+        turn: &NextAttempt,
+    ) -> Result<std::result::Result<AttemptHandle, AttemptResult>> {
         let made = match &mut self.rescue {
             Some(rescue) => rescue.attempt(&turn.leaf, &self.request),
             None => match self.made.take() {
@@ -219,12 +227,18 @@ impl Drive<'_> {
             // What the caller hears of is the break, not that nobody could mend it.
             Err(error) if self.rescue.is_some() => {
                 let broke = self.rescue.as_ref().map_or(error, |rescue| rescue.error());
-                return Ok(Err(Came::To(Outcome::Unsupported(broke.status()), Last::Error(broke))));
+                return Ok(Err(AttemptResult::Failed(
+                    Outcome::Unsupported(broke.status()),
+                    FinalResponse::Error(broke),
+                )));
             }
             Err(error) => {
                 self.ctx.record.attempt_unsupported(&turn.leaf, turn.why, &error);
                 self.ctx.attempt_handle = None;
-                return Ok(Err(Came::To(Outcome::Unsupported(error.status()), Last::Error(error))));
+                return Ok(Err(AttemptResult::Failed(
+                    Outcome::Unsupported(error.status()),
+                    FinalResponse::Error(error),
+                )));
             }
         };
         errand.state.update(|noted| noted.bypass_pool = self.stale);
@@ -232,7 +246,7 @@ impl Drive<'_> {
         let total = Deadlines::new(&turn.leaf, self.ctx.started, false, false).total_deadline;
         let limit =
             turn.leaf.request_timeout.map(|limit| Instant::now() + limit).into_iter().chain(total).min();
-        match authorize::acquire_credentials(self.gateway, self.session, self.ctx, &errand, limit).await {
+        match credentials::acquire_credentials(self.engine, self.session, self.ctx, &errand, limit).await {
             Ok(()) => Ok(Ok(errand)),
             Err(error) => {
                 self.ctx.record.attempt_finished(&errand, turn.why, Some(&error));
@@ -241,18 +255,18 @@ impl Drive<'_> {
                     Kind::CredentialsUnavailable | Kind::Unreachable => Outcome::Failed,
                     _ => Outcome::Unsupported(error.status()),
                 };
-                Ok(Err(Came::To(outcome, Last::Error(error))))
+                Ok(Err(AttemptResult::Failed(outcome, FinalResponse::Error(error))))
             }
         }
     }
 
-    fn trial(&mut self, flight: Flight, leaf: &Target) -> Trial {
+    fn trial(&mut self, flight: UpstreamStream, leaf: &Target) -> PendingResponse {
         let has_other = !flight.feeds_live && self.plan.has_other(&self.known);
         let has_more = !flight.feeds_live && self.plan.may_continue(&self.known);
         let streamed = self.request.body.as_ref().is_some_and(|body| body.is_true("stream"));
         let patience = Deadlines::new(leaf, self.ctx.started, has_other, streamed);
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let expected = Expected {
+        let expected = ResponsePolicy {
             operation: self.ctx.operation,
             is_proxied: self.ctx.is_proxied,
             careful: self.plan.may_repeat() || leaf.time_limits.first_token.is_some(),
@@ -261,7 +275,7 @@ impl Drive<'_> {
             trace_id: self.ctx.trace_id.clone(),
             created,
         };
-        let trial = Trial::new(flight, patience, expected, self.ctx.started);
+        let trial = PendingResponse::new(flight, patience, expected, self.ctx.started);
         match self.rescue.as_mut().and_then(|rescue| rescue.rewriter()) {
             Some(rewriter) => trial.resuming(rewriter),
             None => trial,
@@ -271,12 +285,12 @@ impl Drive<'_> {
     /// Waits for one attempt, and listens to the caller meanwhile.
     pub async fn wait_for(
         &mut self,
-        mut running: Running,
-        upload: &mut Upload,
-    ) -> Result<(Running, std::result::Result<(), Lost>)> {
+        mut running: AttemptRun,
+        upload: &mut DownstreamWatch,
+    ) -> Result<(AttemptRun, std::result::Result<(), AttemptFailure>)> {
         let patience = running.trial.patience;
         let streamed = self.request.body.as_ref().is_some_and(|body| body.is_true("stream"));
-        let mut beats = Beats::new(&patience, streamed, self.begun);
+        let mut beats = Heartbeat::new(&patience, streamed, self.begun);
         let outcome = {
             let ready = running.trial.ready();
             tokio::pin!(ready);
@@ -287,8 +301,8 @@ impl Drive<'_> {
                     () = upload.watch(self.session, self.ctx) => {
                         return Err(failure::fail_request(self.ctx, Error::client_closed()));
                     }
-                    () = self.gateway.shared.lifecycle.aborted() => {
-                        break Err(Lost::OutOfTime(Error::draining()));
+                    () = self.engine.shared.lifecycle.aborted() => {
+                        break Err(AttemptFailure::OutOfTime(Error::draining()));
                     }
                     () = beats.next() => Box::pin(self.beat_early()).await?,
                 }
@@ -298,15 +312,20 @@ impl Drive<'_> {
     }
 
     /// Notes a failed attempt for everyone who wants to know.
-    pub fn note(&mut self, running: Running, outcome: Outcome, last: &Last) -> Box<Trial> {
-        let Running { trial, visit, why } = running;
+    pub fn note(
+        &mut self,
+        running: AttemptRun,
+        outcome: Outcome,
+        last: &FinalResponse,
+    ) -> Box<PendingResponse> {
+        let AttemptRun { trial, visit, why } = running;
         let errand = &trial.flight.errand;
         let error = match last {
-            Last::Error(error) => Some(error),
+            FinalResponse::Error(error) => Some(error),
             _ => None,
         };
         self.ctx.record.attempt_finished(errand, why, error);
-        if let Last::Fault(_, fault) = last {
+        if let FinalResponse::Fault(_, fault) = last {
             self.ctx.record.error_in_success(fault.status);
         }
         if let (Some(target), false) = (errand.attempt.target.state.get(), outcome.is_success()) {
@@ -315,7 +334,7 @@ impl Drive<'_> {
             target.first_token(now.saturating_duration_since(trial.begun()) + FAILED, now);
         }
         if let Outcome::Response { status, .. } = outcome {
-            authorize::invalidate(self.gateway, errand, status);
+            credentials::invalidate(self.engine, errand, status);
         }
         if let Some(visit) = visit {
             visit.finish(blame(&errand.attempt.target, &outcome), Instant::now());
@@ -324,7 +343,7 @@ impl Drive<'_> {
     }
 
     /// A failed attempt, and what may come of it.
-    fn lost(&mut self, running: Running, outcome: Outcome, last: Last) -> Came {
+    fn lost(&mut self, running: AttemptRun, outcome: Outcome, last: FinalResponse) -> AttemptResult {
         let trial = self.note(running, outcome, &last);
         let errand = trial.flight.errand.clone();
         let once = trial.flight.feeds_live;
@@ -333,13 +352,13 @@ impl Drive<'_> {
             && rescue.was_refused(*status)
         {
             let leaf = Arc::clone(&errand.attempt.target);
-            return Came::Again(Turn { leaf, wait: Duration::ZERO, why: Reason::Retry });
+            return AttemptResult::RetryAs(NextAttempt { leaf, wait: Duration::ZERO, why: Reason::Retry });
         }
-        if once { Came::End(last) } else { Came::To(outcome, last) }
+        if once { AttemptResult::Final(last) } else { AttemptResult::Failed(outcome, last) }
     }
 
     /// A rescue that failed hands its rewriter back, for the next one.
-    fn give_back(&mut self, trial: Box<Trial>) {
+    fn give_back(&mut self, trial: Box<PendingResponse>) {
         if let Some(rescue) = &mut self.rescue {
             rescue.put_back(trial.into_rewriter());
         }
@@ -376,13 +395,13 @@ impl Drive<'_> {
     }
 
     /// Nothing is left to try: the caller gets what there is.
-    async fn tell(&mut self, last: Last) -> Result<()> {
+    async fn tell(&mut self, last: FinalResponse) -> Result<()> {
         if self.begun {
             return self.end_with(last.into_fault()).await;
         }
         match last {
-            Last::Error(error) => Err(failure::fail_request(self.ctx, error)),
-            Last::Answer { mut head, body } => {
+            FinalResponse::Error(error) => Err(failure::fail_request(self.ctx, error)),
+            FinalResponse::Answer { mut head, body } => {
                 // It may have been given up before its end.
                 head.remove_header(&TRANSFER_ENCODING);
                 head.insert_header(CONTENT_LENGTH, body.len())?;
@@ -394,7 +413,7 @@ impl Drive<'_> {
                     .await?;
                 Ok(())
             }
-            Last::Fault(head, fault) => {
+            FinalResponse::Fault(head, fault) => {
                 let tasks = response::provider_error(head, &fault, self.ctx)?;
                 self.write(tasks).await
             }
@@ -403,7 +422,7 @@ impl Drive<'_> {
 }
 
 /// Whether a failure is the target's: not what the caller did wrong, not our own limits.
-pub(super) fn blame(leaf: &Target, outcome: &Outcome) -> BreakerSignal {
+pub(crate) fn blame(leaf: &Target, outcome: &Outcome) -> BreakerSignal {
     match outcome {
         _ if outcome.is_success() => BreakerSignal::Success,
         Outcome::Response { status, .. } => match &leaf.breaker {
@@ -416,12 +435,12 @@ pub(super) fn blame(leaf: &Target, outcome: &Outcome) -> BreakerSignal {
 }
 
 /// The clock of comments before the answer.
-pub(super) struct Beats {
+pub(crate) struct Heartbeat {
     every: Option<Duration>,
     at: Instant,
 }
 
-impl Beats {
+impl Heartbeat {
     /// `streamed`: the caller asked for a stream, nobody else can be sent comments; `begun`: it has got
     /// some of it.
     pub fn new(patience: &Deadlines, streamed: bool, begun: bool) -> Self {

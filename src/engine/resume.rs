@@ -2,8 +2,8 @@
 //!
 //! What fits together is `provider::rescue`'s to judge; here is only what must be kept between two attempts.
 
-use super::ctx::Ctx;
-use super::incoming::{Broken, Incoming};
+use super::request_context::RequestContext;
+use super::response_body::{ResponseBody, ResumeSource};
 use crate::api::chat::EncodeContext;
 use crate::api::operation::Operation;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// See the module.
-pub(super) struct Rescue {
+pub(crate) struct Resume {
     /// Writes on in the caller's stream; away while an attempt has it.
     rewriter: Option<Rewriter>,
     asked: ResumeMode,
@@ -27,23 +27,23 @@ pub(super) struct Rescue {
     error: Error,
 }
 
-impl Rescue {
+impl Resume {
     /// Whether what broke can be gone on from.
-    pub fn is_possible(incoming: &Incoming, operation: Operation) -> bool {
+    pub fn is_possible(incoming: &ResponseBody, operation: Operation) -> bool {
         incoming.can_resume() && (incoming.is_translated() || rescue::decoder(operation, true).is_some())
     }
 
     /// `before`: the rescue this very stream came from.
     pub fn new(
-        incoming: Incoming,
-        ctx: &Ctx,
+        incoming: ResponseBody,
+        ctx: &RequestContext,
         attempt: &Attempt,
         error: &Error,
         before: Option<Self>,
     ) -> Option<Self> {
         let rewriter = match incoming.into_broken() {
-            Broken::Rewriter(rewriter) => *rewriter,
-            Broken::Sent(sent) => {
+            ResumeSource::Rewriter(rewriter) => *rewriter,
+            ResumeSource::Sent(sent) => {
                 let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
                 let setting = EncodeContext {
                     id: ctx.trace_id.clone(),

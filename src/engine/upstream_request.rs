@@ -3,10 +3,10 @@
 //! The one place where a provider's peer is chosen and the one where its auth headers are written, for
 //! requests that go direct and for attempts alike.
 
-use super::Gateway;
-use super::ctx::{AttemptHandle, Ctx};
+use super::Engine;
 use super::header_edit::{self, HeaderCase, edit_request_headers};
-use super::{authorize, failure};
+use super::request_context::{AttemptHandle, RequestContext};
+use super::{credentials, failure};
 use crate::api::operation::BodyKind;
 use crate::config::headers::is_gateway_header;
 use crate::error::Error;
@@ -61,7 +61,7 @@ const HOP_BY_HOP: [&str; 10] = [
 ///
 /// # Errors
 /// No address may be connected to.
-pub(super) async fn peer(
+pub(crate) async fn peer(
     shared: &Shared,
     handle: &AttemptHandle,
     snapshot: &SettingsSnapshot,
@@ -99,20 +99,24 @@ pub(super) async fn peer(
 }
 
 /// Of a request that goes direct.
-pub(super) async fn direct_peer(
-    gateway: &Gateway,
+pub(crate) async fn direct_peer(
+    engine: &Engine,
     session: &Session,
-    ctx: &mut Ctx,
+    ctx: &mut RequestContext,
 ) -> Result<Box<HttpPeer>> {
     let (Some(handle), Some(snapshot)) = (&ctx.attempt_handle, &ctx.snapshot) else {
         return Err(failure::fail_request(ctx, Error::internal("no attempt to make")));
     };
-    let found = peer(&gateway.shared, handle, snapshot, session.is_upgrade_req()).await;
+    let found = peer(&engine.shared, handle, snapshot, session.is_upgrade_req()).await;
     found.map_err(|error| failure::fail_request(ctx, error))
 }
 
 /// Of a request that goes direct: Pingora has copied the caller's head, and taken off what stops at each hop.
-pub(super) fn direct_header(session: &Session, request: &mut RequestHeader, ctx: &mut Ctx) -> Result<()> {
+pub(crate) fn direct_header(
+    session: &Session,
+    request: &mut RequestHeader,
+    ctx: &mut RequestContext,
+) -> Result<()> {
     let (Some(handle), Some(snapshot)) = (&ctx.attempt_handle, &ctx.snapshot) else {
         return Err(failure::fail_request(ctx, Error::internal("no attempt to make")));
     };
@@ -131,9 +135,9 @@ pub(super) fn direct_header(session: &Session, request: &mut RequestHeader, ctx:
 ///
 /// # Errors
 /// A path that is none at the provider; what the provider says about the account.
-pub(super) fn attempt_header(
+pub(crate) fn attempt_header(
     client_header: &RequestHeader,
-    ctx: &Ctx,
+    ctx: &RequestContext,
     handle: &AttemptHandle,
     snapshot: &SettingsSnapshot,
     streams_body: bool,
@@ -181,7 +185,7 @@ fn hop_by_hop_names(headers: &HeaderMap) -> Vec<HeaderName> {
 ///
 /// # Errors
 /// 400 with the name.
-pub(super) fn check_connection_header(headers: &HeaderMap) -> std::result::Result<(), Error> {
+pub(crate) fn check_connection_header(headers: &HeaderMap) -> std::result::Result<(), Error> {
     let is_proper =
         |name: &&[u8]| HeaderName::from_bytes(name).is_ok_and(|name| !PROTECTED.contains(&name.as_str()));
     match connection_names(headers).find(|name| !is_proper(name)) {
@@ -254,7 +258,7 @@ impl UpstreamHeaders<'_> {
                 headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }
             headers.remove(header::EXPECT);
-            signed = authorize::sign(&method, headers, self.handle);
+            signed = credentials::sign(&method, headers, self.handle);
         });
         signed
     }
@@ -286,7 +290,7 @@ fn is_stripped(
 }
 
 /// Replaces the caller's body by the attempt's, when the two differ (direct requests replay what was read).
-pub(super) fn request_body(body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
+pub(crate) fn request_body(body: &mut Option<Bytes>, end: bool, ctx: &mut RequestContext) {
     let Some(handle) = &ctx.attempt_handle else { return };
     match &handle.attempt.body {
         Some(attempt_body) if handle.attempt.body_changed => *body = end.then(|| attempt_body.clone()),
@@ -296,7 +300,7 @@ pub(super) fn request_body(body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
 }
 
 /// Notes that the answer began.
-pub(super) fn mark_response_header(response: &ResponseHeader, handle: &AttemptHandle) {
+pub(crate) fn mark_response_header(response: &ResponseHeader, handle: &AttemptHandle) {
     handle.state.update(|state| {
         state.header_at = Some(Instant::now());
         state.status = Some(response.status.as_u16());
@@ -304,7 +308,7 @@ pub(super) fn mark_response_header(response: &ResponseHeader, handle: &AttemptHa
 }
 
 /// Notes that the answer is all there.
-pub(super) fn mark_response_end(handle: &AttemptHandle) {
+pub(crate) fn mark_response_end(handle: &AttemptHandle) {
     handle.state.update(|state| state.ended_at = Some(Instant::now()));
 }
 

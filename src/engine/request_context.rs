@@ -18,7 +18,7 @@ use std::time::Instant;
 use uuid::Uuid;
 
 /// State of one Pingora session.
-pub struct Ctx {
+pub struct RequestContext {
     pub started: Instant,
     /// Echoed to the caller; empty until the request was admitted.
     pub trace_id: String,
@@ -106,7 +106,7 @@ impl AttemptHandle {
     }
 }
 
-impl Ctx {
+impl RequestContext {
     pub fn new() -> Self {
         let started = Instant::now();
         Self {
@@ -127,7 +127,7 @@ impl Ctx {
     }
 }
 
-impl Ctx {
+impl RequestContext {
     /// Whether the request is for a path we know nothing of, or came by `/v1/proxy/`: it passes as it is, names of
     /// headers included.
     pub fn is_passthrough(&self) -> bool {

@@ -3,8 +3,8 @@
 //! Bytes are changed only where an answer in the caller's shape has an accent, or an error has a shape of its
 //! own; whole translations are `translate`'s. What comes of the watching is read by `record`.
 
-use super::ctx::{AttemptHandle, Ctx};
 use super::header_edit::{self, HeaderCase};
+use super::request_context::{AttemptHandle, RequestContext};
 use crate::api::chat::ProviderError;
 use crate::api::operation::Operation;
 use crate::api::tap::Tap;
@@ -19,7 +19,7 @@ use pingora_proxy::Session;
 use std::time::Instant;
 
 /// Puts the gateway's headers on the final answer and starts watching its body.
-pub(super) fn response_filter(response: &mut ResponseHeader, ctx: &mut Ctx) {
+pub(crate) fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) {
     if response.status.is_informational() && response.status != http::StatusCode::SWITCHING_PROTOCOLS {
         return;
     }
@@ -43,7 +43,12 @@ pub(super) fn response_filter(response: &mut ResponseHeader, ctx: &mut Ctx) {
 
 /// What an answer that keeps the provider's shape needs all the same: an error in a shape the caller does
 /// not know is put into one it does, and an accent is put right.
-fn rewriter(response: &ResponseHeader, ctx: &Ctx, streamed: bool, length: Option<usize>) -> Option<Rewriter> {
+fn rewriter(
+    response: &ResponseHeader,
+    ctx: &RequestContext,
+    streamed: bool,
+    length: Option<usize>,
+) -> Option<Rewriter> {
     let attempt = &ctx.attempt_handle.as_ref()?.attempt;
     let status = response.status.as_u16();
     if status >= 400 {
@@ -62,7 +67,7 @@ fn rewriter(response: &ResponseHeader, ctx: &Ctx, streamed: bool, length: Option
 }
 
 /// The gateway's headers on an answer.
-pub(super) fn add_gateway_headers(headers: &mut HeaderMap, ctx: &Ctx) {
+pub(crate) fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
     if let Some(AttemptHandle { attempt, .. }) = &ctx.attempt_handle {
         headers.insert(header_edit::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
         header_edit::insert_str(headers, header_edit::OPTION_INDEX, &attempt.target.path);
@@ -82,7 +87,7 @@ pub(super) fn add_gateway_headers(headers: &mut HeaderMap, ctx: &Ctx) {
 }
 
 /// Answers with what the gateway knows by itself.
-pub(super) async fn send_local(session: &mut Session, ctx: &mut Ctx) -> Result<()> {
+pub(crate) async fn send_local(session: &mut Session, ctx: &mut RequestContext) -> Result<()> {
     let Some(body) = ctx.attempt_handle.as_ref().and_then(|handle| handle.attempt.local_response.clone())
     else {
         return Ok(());
@@ -100,7 +105,7 @@ pub(super) async fn send_local(session: &mut Session, ctx: &mut Ctx) -> Result<(
 }
 
 /// The head of a stream that is begun before it is known what it will be.
-pub(super) fn early_header(ctx: &Ctx) -> Result<ResponseHeader> {
+pub(crate) fn early_header(ctx: &RequestContext) -> Result<ResponseHeader> {
     let mut response = ResponseHeader::build_no_case(http::StatusCode::OK, Some(6))?;
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
@@ -114,10 +119,10 @@ pub(super) fn early_header(ctx: &Ctx) -> Result<ResponseHeader> {
 }
 
 /// A provider's error that came with a good status: told with the status its words mean.
-pub(super) fn provider_error(
+pub(crate) fn provider_error(
     mut response: Box<ResponseHeader>,
     provider_error: &ProviderError,
-    ctx: &mut Ctx,
+    ctx: &mut RequestContext,
 ) -> Result<Vec<HttpTask>> {
     let provider = ctx.attempt_handle.as_ref().map(|handle| handle.attempt.target.provider.id());
     let body = Bytes::from(provider_error.body(ctx.operation.dialect(), provider, Some(&ctx.trace_id)));
@@ -145,14 +150,14 @@ fn warnings(messages: &[String]) -> String {
 }
 
 /// The one header every answer has, the gateway's own failures among them.
-pub(super) fn add_trace_id(headers: &mut HeaderMap, ctx: &Ctx) {
+pub(crate) fn add_trace_id(headers: &mut HeaderMap, ctx: &RequestContext) {
     if !ctx.trace_id.is_empty() {
         header_edit::insert_str(headers, header_edit::TRACE_ID, &ctx.trace_id);
     }
 }
 
 /// Puts a piece of the body right where that is needed, and watches it on its way to the caller.
-pub(super) fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
+pub(crate) fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut RequestContext) {
     if let Some(rewriter) = &mut ctx.rewriter {
         let mut out = Vec::new();
         rewriter.push(chunk.as_deref().unwrap_or_default(), &mut out);
@@ -174,7 +179,7 @@ pub(super) fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &m
     }
 }
 
-pub(super) fn is_media(value: &str, wanted: &str) -> bool {
+pub(crate) fn is_media(value: &str, wanted: &str) -> bool {
     let essence = value.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case(wanted)
 }
