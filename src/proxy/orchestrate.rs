@@ -11,7 +11,6 @@ use super::rescue::Rescue;
 use super::routing_env::RequestEnv;
 use super::trial::{Last, Lost, Trial};
 use super::{Gateway, authorize, failure, response};
-use crate::api::operation::Operation;
 use crate::config::rescue::StreamRescue;
 use crate::error::{Error, Kind};
 use crate::route::attempt::{Attempt, Request};
@@ -160,9 +159,8 @@ impl Drive<'_> {
             Ok(launched) => launched,
             Err(came) => return Ok(came),
         };
-        let hedges = self.rescue.is_none()
-            && !running.trial.flight.feeds_live
-            && self.ctx.operation != Operation::CountTokens;
+        let hedges =
+            self.rescue.is_none() && !running.trial.flight.feeds_live && self.ctx.operation.is_hedgeable();
         let hedge = self.plan.hedge().filter(|_| hedges);
         let (running, outcome) = match hedge {
             Some(hedge) => Box::pin(self.race(running, &mut upload, hedge)).await?,

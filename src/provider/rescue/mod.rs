@@ -20,17 +20,16 @@ use super::anthropic::AnthropicChat;
 use super::openai_chat::OPENAI_CHAT;
 use super::rewriter::Rewriter;
 use crate::api::chat::{Decoder, EncodeContext, Encoder, Event, ProviderError};
-use crate::api::operation::Operation;
+use crate::api::operation::{Operation, StreamShape};
 use crate::api::{chat_completions, messages};
 use bytes::Bytes;
 
 /// A reader of answers in the caller's own shape; `None` for shapes that are not read.
 pub fn decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {
-    match operation {
-        Operation::ChatCompletions => Some(OPENAI_CHAT.decoder(streamed)),
-        Operation::Messages => Some(AnthropicChat::OWN.decoder(streamed)),
-        _ => None,
-    }
+    Some(match operation.stream_shape()? {
+        StreamShape::Chat => OPENAI_CHAT.decoder(streamed),
+        StreamShape::Messages => AnthropicChat::OWN.decoder(streamed),
+    })
 }
 
 /// A rewriter that stands where the caller's stream stands, for one that passed unchanged: ids, model, roles and
@@ -44,13 +43,12 @@ pub fn from_sent_events(operation: Operation, setting: EncodeContext, sent: &[By
         return None;
     }
     let id = setting.id.clone();
-    let (replay_encoder, resumed_encoder): (Box<dyn Encoder>, _) = match operation {
-        Operation::ChatCompletions => {
+    let (replay_encoder, resumed_encoder): (Box<dyn Encoder>, _) = match operation.stream_shape()? {
+        StreamShape::Chat => {
             // Chunks that passed had nothing of ours beside the standard.
             (chat_completions::encoder(true, EncodeContext { strict: true, ..setting }), None)
         }
-        Operation::Messages => (Box::new(NullEncoder), Some(messages::resumed_encoder(setting, sent)?)),
-        _ => return None,
+        StreamShape::Messages => (Box::new(NullEncoder), Some(messages::resumed_encoder(setting, sent)?)),
     };
     let mut rewriter = Rewriter::chat(decoder(operation, true)?, replay_encoder, &id);
     rewriter.keep_transcript();
