@@ -1,9 +1,17 @@
-//! Which call this is: method and path to [`Operation`], by one table.
+//! Which operation a request is: method and path to [`Operation`], and what depends on that alone.
 //!
-//! Not a router: nothing is dispatched here. A path the table does not know is [`Operation::Proxy`].
+//! The facts stand in one table (`operation/table.rs`), a row for each operation. Not a router: nothing is
+//! dispatched here. A path the table does not know is [`Operation::Passthrough`].
+
+mod table;
 
 use super::Dialect;
+use super::body::Body;
+use super::chat::{ChatRequest, EncodeContext, Encoder};
+use super::rules::{QueryRule, Table};
+use crate::error::Error;
 use http::Method;
+use table::{PASSTHROUGH, Row, TABLE};
 
 /// How the request body of an operation travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,11 +20,102 @@ pub enum BodyKind {
     Json,
     /// Bytes that stream through unread: uploads, anything multipart.
     Opaque,
-    /// No body is expected; one that comes all the same streams through.
+    /// No body is expected; one that is sent anyway streams through.
     Empty,
+    /// The request switches to another protocol: it has no body, and no response body either.
+    Upgrade,
 }
 
-/// One of the calls of the spec's endpoint list, or [`Operation::Proxy`] for any other provider path.
+/// What a successful response of an operation is, and so how far it is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResponseKind {
+    /// A model's output. An `error` in it is a failure of the request.
+    Model,
+    /// Anything else: a file, a list, a job. An `error` in it belongs to the job, not to the request.
+    Other,
+    /// A websocket.
+    Socket,
+    /// Unknown: passed on without being checked, whatever it contains.
+    Unchecked,
+}
+
+/// How a finished event stream of an operation ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Terminator {
+    /// `data: [DONE]`.
+    Done,
+    /// Anthropic's `message_stop` event.
+    MessageStop,
+    /// The last event of a response (`response.completed` and the like). Some providers send `[DONE]` after it.
+    FinalEvent,
+    /// It has no marker that the gateway could supply.
+    None,
+}
+
+impl Terminator {
+    /// The event to append where the provider finished without sending its terminator.
+    pub const fn event(self) -> Option<&'static [u8]> {
+        match self {
+            Terminator::Done => Some(b"data: [DONE]\n\n"),
+            Terminator::MessageStop => Some(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"),
+            Terminator::FinalEvent | Terminator::None => None,
+        }
+    }
+
+    /// Whether nothing can follow it, so that reading may stop there.
+    pub const fn is_last(self) -> bool {
+        !matches!(self, Terminator::FinalEvent)
+    }
+}
+
+/// What proves that a response is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// A finish reason. A chat that stops without one, or sends only `[DONE]`, was cut.
+    FinishReason,
+    /// A finish reason or the end marker.
+    Either,
+}
+
+/// Which members of a JSON response the tap reads, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SummaryShape {
+    /// `usage`, `model` and `finish_reason`, each once in most responses: a search for their names is enough.
+    Common,
+    /// The same and the other vendors' names for them, by a full scan.
+    General,
+    /// As `General`; its `status` may be that of a response object, and so its finish reason.
+    ResponseObject,
+}
+
+/// Which decoder reads an operation's stream in the client's own dialect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamShape {
+    /// Chunks of OpenAI's chat completions.
+    Chat,
+    /// Events of Anthropic's messages.
+    Messages,
+}
+
+/// Which hooks an operation supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookSupport {
+    None,
+    /// Hooks on the request only: the response is numbers.
+    BeforeOnly,
+    BeforeAndAfter,
+}
+
+/// Translates between an operation's dialect and the neutral chat: the request one way, the response the other.
+#[derive(Debug, Clone, Copy)]
+pub struct ChatTranslator {
+    /// Reads the request.
+    pub read: fn(&Body) -> Result<ChatRequest<'_>, Error>,
+    /// Makes the encoder of one response; true where the client wants a stream.
+    pub encoder: fn(bool, EncodeContext) -> Box<dyn Encoder>,
+}
+
+/// One of the operations of the spec's endpoint list, or [`Operation::Passthrough`] for any other provider path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     ChatCompletions,
@@ -59,126 +158,107 @@ pub enum Operation {
     Passthrough,
 }
 
-/// One line of the table. `*` in a path stands for exactly one non-empty segment.
-struct Row {
-    operation: Operation,
-    method: Method,
-    path: &'static str,
-    label: &'static str,
-    body: BodyKind,
-}
-
-const fn row(
-    operation: Operation,
-    method: Method,
-    path: &'static str,
-    label: &'static str,
-    body: BodyKind,
-) -> Row {
-    Row { operation, method, path, label, body }
-}
-
-const GET: Method = Method::GET;
-const POST: Method = Method::POST;
-const DELETE: Method = Method::DELETE;
-
-/// Paths are relative to the version segment; sources: spec "Endpoints", reference 1.1 and 1.2.
-const TABLE: &[Row] = &[
-    row(Operation::ChatCompletions, POST, "chat/completions", "chat", BodyKind::Json),
-    row(Operation::Completions, POST, "completions", "text_completion", BodyKind::Json),
-    row(Operation::Embeddings, POST, "embeddings", "embeddings", BodyKind::Json),
-    row(Operation::Messages, POST, "messages", "messages", BodyKind::Json),
-    row(Operation::CountTokens, POST, "messages/count_tokens", "count_tokens", BodyKind::Json),
-    row(Operation::Responses, POST, "responses", "responses", BodyKind::Json),
-    row(Operation::ResponsesGet, GET, "responses/*", "responses_get", BodyKind::Empty),
-    row(Operation::ResponsesDelete, DELETE, "responses/*", "responses_delete", BodyKind::Empty),
-    row(Operation::ResponsesCancel, POST, "responses/*/cancel", "responses_cancel", BodyKind::Empty),
-    row(
-        Operation::ResponsesInputItems,
-        GET,
-        "responses/*/input_items",
-        "responses_input_items",
-        BodyKind::Empty,
-    ),
-    row(Operation::Images, POST, "images/generations", "images", BodyKind::Json),
-    row(Operation::ImageEdits, POST, "images/edits", "image_edits", BodyKind::Opaque),
-    row(Operation::ImageVariations, POST, "images/variations", "image_variations", BodyKind::Opaque),
-    row(Operation::Speech, POST, "audio/speech", "speech", BodyKind::Json),
-    row(Operation::Transcriptions, POST, "audio/transcriptions", "transcriptions", BodyKind::Opaque),
-    row(Operation::Translations, POST, "audio/translations", "translations", BodyKind::Opaque),
-    row(Operation::Moderations, POST, "moderations", "moderations", BodyKind::Json),
-    row(Operation::Rerank, POST, "rerank", "rerank", BodyKind::Json),
-    row(Operation::FilesUpload, POST, "files", "files_upload", BodyKind::Opaque),
-    row(Operation::FilesList, GET, "files", "files_list", BodyKind::Empty),
-    row(Operation::FilesGet, GET, "files/*", "files_get", BodyKind::Empty),
-    row(Operation::FilesContent, GET, "files/*/content", "files_content", BodyKind::Empty),
-    row(Operation::FilesDelete, DELETE, "files/*", "files_delete", BodyKind::Empty),
-    row(Operation::BatchesCreate, POST, "batches", "batches_create", BodyKind::Json),
-    row(Operation::BatchesList, GET, "batches", "batches_list", BodyKind::Empty),
-    row(Operation::BatchesGet, GET, "batches/*", "batches_get", BodyKind::Empty),
-    row(Operation::BatchesCancel, POST, "batches/*/cancel", "batches_cancel", BodyKind::Empty),
-    row(Operation::BatchesOutput, GET, "batches/*/output", "batches_output", BodyKind::Empty),
-    row(Operation::FineTuningCreate, POST, "fine_tuning/jobs", "fine_tuning_create", BodyKind::Json),
-    row(Operation::FineTuningList, GET, "fine_tuning/jobs", "fine_tuning_list", BodyKind::Empty),
-    row(Operation::FineTuningGet, GET, "fine_tuning/jobs/*", "fine_tuning_get", BodyKind::Empty),
-    row(
-        Operation::FineTuningCancel,
-        POST,
-        "fine_tuning/jobs/*/cancel",
-        "fine_tuning_cancel",
-        BodyKind::Empty,
-    ),
-    row(Operation::FineTuningEvents, GET, "fine_tuning/jobs/*/events", "fine_tuning_events", BodyKind::Empty),
-    row(
-        Operation::FineTuningCheckpoints,
-        GET,
-        "fine_tuning/jobs/*/checkpoints",
-        "fine_tuning_checkpoints",
-        BodyKind::Empty,
-    ),
-    row(Operation::Models, GET, "models", "models", BodyKind::Empty),
-    row(Operation::ModelsGet, GET, "models/*", "models_get", BodyKind::Empty),
-    row(Operation::Realtime, GET, "realtime", "realtime", BodyKind::Empty),
-];
-
 impl Operation {
     /// Finds the operation of a request. `path` is relative to the version segment, without a leading
     /// slash: `chat/completions`.
     pub fn find(method: &Method, path: &str) -> Self {
         TABLE
             .iter()
-            .find(|row| row.method == *method && path_matches(row.path, path))
+            .find(|row| *row.method == *method && path_matches(row.path, path))
             .map_or(Operation::Passthrough, |row| row.operation)
     }
 
-    fn row(self) -> Option<&'static Row> {
-        TABLE.iter().find(|row| row.operation == self)
+    fn row(self) -> &'static Row {
+        const LAST: &Row = &PASSTHROUGH;
+        // The table is in the order of the enum; a test holds it to that.
+        TABLE.get(self as usize).unwrap_or(LAST)
     }
 
     /// The name used in the access line and as a metric label.
     pub fn label(self) -> &'static str {
-        self.row().map_or("proxy", |row| row.label)
+        self.row().label
     }
 
     /// How the request body travels. A proxied body is read when it is JSON, so that `@slug/model` and
-    /// `override_params` work there too; the caller decides by content type.
+    /// `override_params` work there too; whoever reads it decides by content type.
     pub fn body_kind(self) -> BodyKind {
-        self.row().map_or(BodyKind::Opaque, |row| row.body)
+        self.row().body
     }
 
-    /// Whether this is a call of the spec's list, which the gateway knows the shape of, and not one that is
+    /// What a successful response is.
+    pub fn response_kind(self) -> ResponseKind {
+        self.row().response
+    }
+
+    /// How a finished stream ends.
+    pub fn terminator(self) -> Terminator {
+        self.row().terminator
+    }
+
+    /// What proves that a response is complete.
+    pub fn completion(self) -> Completion {
+        self.row().completion
+    }
+
+    /// Which members of a JSON response the tap reads.
+    pub(super) fn summary_shape(self) -> SummaryShape {
+        self.row().summary
+    }
+
+    /// Which decoder reads a stream in the client's dialect; `None` where there is none.
+    pub fn stream_shape(self) -> Option<StreamShape> {
+        self.row().stream
+    }
+
+    /// How its dialect becomes a neutral chat and back; `None` where the operation is no chat.
+    pub fn translator(self) -> Option<ChatTranslator> {
+        self.row().translator
+    }
+
+    /// Whether it is a chat in one of the dialects: any provider with a chat can serve it.
+    pub fn is_chat(self) -> bool {
+        self.row().translator.is_some()
+    }
+
+    /// What the body is checked against; `None` where nothing is checked.
+    pub(super) fn rules(self) -> Option<&'static Table> {
+        self.row().rules
+    }
+
+    /// What the query is checked against.
+    pub(super) fn query_rules(self) -> &'static [QueryRule] {
+        self.row().query
+    }
+
+    /// Which hooks it supports.
+    pub fn hooks(self) -> HookSupport {
+        self.row().hooks
+    }
+
+    /// Whether its responses may be cached.
+    pub fn is_cacheable(self) -> bool {
+        self.row().cacheable
+    }
+
+    /// Whether a second attempt may be started while the first is slow. Counting tokens is not worth one.
+    pub fn is_hedgeable(self) -> bool {
+        self.row().hedgeable
+    }
+
+    /// Whether it concerns a response that the provider has stored: only the provider that made it has it.
+    pub fn is_stored_response(self) -> bool {
+        self.row().stored_response
+    }
+
+    /// Whether this is an operation of the spec's list, whose shapes the gateway knows, and not one that is
     /// only passed on.
     pub fn is_unified(self) -> bool {
         self != Operation::Passthrough
     }
 
-    /// Whose error bodies the caller of this operation expects.
+    /// Whose error bodies and stream events the client expects.
     pub fn dialect(self) -> Dialect {
-        match self {
-            Operation::Messages | Operation::CountTokens => Dialect::Anthropic,
-            Operation::Responses | Operation::ResponsesGet => Dialect::Responses,
-            _ => Dialect::OpenAi,
-        }
+        self.row().dialect
     }
 }
 
@@ -200,6 +280,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rows_stand_in_the_order_of_the_enum() {
+        for (index, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.operation as usize, index, "{}", row.label);
+        }
+        assert_eq!(Operation::Passthrough as usize + 1, TABLE.len());
+    }
+
+    #[test]
     fn every_row_is_found_by_its_own_path() {
         for row in TABLE {
             let path = row.path.replace('*', "abc-1");
@@ -217,6 +305,23 @@ mod tests {
             (Method::GET, ""),
         ] {
             assert_eq!(Operation::find(&method, path), Operation::Passthrough, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn columns_agree_with_each_other() {
+        for row in TABLE {
+            let name = row.label;
+            // A body that is not read can be neither checked nor translated.
+            let reads = row.body == BodyKind::Json;
+            assert!(reads || (row.rules.is_none() && row.translator.is_none()), "{name}");
+            assert!(reads || (row.hooks == HookSupport::None && !row.cacheable), "{name}");
+            // A chat is a model's output, and hooks can read both its sides.
+            let chat = row.translator.is_some();
+            assert_eq!(chat, row.hooks == HookSupport::BeforeAndAfter, "{name}");
+            assert!(!chat || row.response == ResponseKind::Model, "{name}");
+            assert_eq!(chat, row.terminator != Terminator::None, "{name}");
+            assert!(row.stream.is_none() || chat, "{name}");
         }
     }
 

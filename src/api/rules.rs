@@ -1,7 +1,7 @@
 //! The spec's rules for requests: required fields, types, ranges and counts, one row per field.
 //!
-//! Judges and never changes. Fields and kinds no row names pass: a provider may know them. Values are
-//! looked at as JSON text, so that a large body is not built up in memory to be judged.
+//! Checks a body and never changes it. Fields and kinds that no row names pass: a provider may know them. Values
+//! are checked as JSON text, so that a large body is not built up in memory first.
 
 mod batches;
 mod chat;
@@ -15,6 +15,12 @@ mod value;
 use super::body::Body;
 use super::operation::Operation;
 use crate::error::Error;
+pub(super) use batches::TABLE as BATCHES;
+pub(super) use chat::TABLE as CHAT;
+pub(super) use completions::TABLE as COMPLETIONS;
+pub(super) use fine_tuning::TABLE as FINE_TUNING;
+pub(super) use others::{COUNT_TOKENS, EMBEDDINGS, IMAGES, MESSAGES, MODERATIONS, RERANK, RESPONSES, SPEECH};
+pub(super) use query::QueryRule;
 pub use query::check_query;
 
 /// One field of a request body.
@@ -32,10 +38,10 @@ const fn optional(name: &'static str, rule: Rule) -> Row {
     Row { name, required: false, rule }
 }
 
-/// What a field may hold. Bounds are inclusive. `null` is as good as absent for every field.
+/// What a field may hold. Bounds are inclusive. `null` counts as absent for every field.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
-    /// Anything but nothing.
+    /// Any value.
     Any,
     Text,
     Flag,
@@ -77,32 +83,14 @@ const TOP_P: Rule = Rule::Number { min: 0.0, max: 1.0 };
 const CHOICES: Rule = Rule::Integer { min: 1, max: 128 };
 const STOP: Rule = Rule::TextOrList { max: 4 };
 
-/// The fields of one operation, and what one field demands of another.
-struct Table {
+/// The fields of one operation, and what one field requires of another.
+pub(super) struct Table {
     rows: &'static [Row],
     across: fn(&Fields<'_>) -> Result<(), Error>,
 }
 
 const fn rows(rows: &'static [Row]) -> Table {
     Table { rows, across: |_| Ok(()) }
-}
-
-fn table(operation: Operation) -> Option<&'static Table> {
-    Some(match operation {
-        Operation::ChatCompletions => &chat::TABLE,
-        Operation::Completions => &completions::TABLE,
-        Operation::BatchesCreate => &batches::TABLE,
-        Operation::FineTuningCreate => &fine_tuning::TABLE,
-        Operation::Embeddings => &others::EMBEDDINGS,
-        Operation::Responses => &others::RESPONSES,
-        Operation::Messages => &others::MESSAGES,
-        Operation::CountTokens => &others::COUNT_TOKENS,
-        Operation::Images => &others::IMAGES,
-        Operation::Speech => &others::SPEECH,
-        Operation::Moderations => &others::MODERATIONS,
-        Operation::Rerank => &others::RERANK,
-        _ => return None,
-    })
 }
 
 /// The members of a body as the rules see them.
@@ -125,12 +113,12 @@ impl Fields<'_> {
         value::integer(self.value(name)?)
     }
 
-    /// The config sets one of these itself: what the body says about them does not reach the provider.
+    /// Whether the config sets one of these itself: the body's value then does not reach the provider.
     fn is_given(&self, names: &[&str]) -> bool {
         names.iter().any(|name| (self.given)(name))
     }
 
-    /// Holds `stream_options` to its rule, which chat and text completions share.
+    /// Checks `stream_options`, whose rule chat and text completions share.
     fn stream_options(&self) -> Result<(), Error> {
         let wrong = self.value("stream_options").is_some() && !self.is_true("stream");
         if wrong && !self.is_given(&["stream_options", "stream"]) {
@@ -141,15 +129,15 @@ impl Fields<'_> {
     }
 }
 
-/// Holds a request body against the spec's table for its operation; one without a table passes.
+/// Checks a request body against its operation's table; a body without a table passes.
 ///
-/// `given` tells the names the config sets itself (`override_params`, a target's default model): these
-/// count as present, and what the body says about them is not judged.
+/// `given` is true for the names that the config sets itself (`override_params`, a target's default model): these
+/// count as present, and their values in the body are not checked.
 ///
 /// # Errors
-/// 400 with the first field at fault as `param` and OpenAI's words for it.
+/// 400 with the first wrong field as `param` and the message OpenAI has for it.
 pub fn check(operation: Operation, body: &Body, given: &dyn Fn(&str) -> bool) -> Result<(), Error> {
-    let Some(table) = table(operation) else { return Ok(()) };
+    let Some(table) = operation.rules() else { return Ok(()) };
     let fields = Fields { body, given };
     for row in table.rows {
         let checked = match fields.value(row.name) {
@@ -158,7 +146,7 @@ pub fn check(operation: Operation, body: &Body, given: &dyn Fn(&str) -> bool) ->
             Some(value) => row.rule.check(row.name, value),
         };
         match checked {
-            // Asked only now: nearly all requests never need to know.
+            // Checked last, because it costs more than the rule and matters only for bodies that fail it.
             Err(error) if !given(row.name) => return Err(error),
             _ => {}
         }

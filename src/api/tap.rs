@@ -9,7 +9,7 @@ mod openai_event;
 mod stream;
 mod vendor_event;
 
-use super::operation::Operation;
+use super::operation::{Completion, Operation, SummaryShape};
 use super::stream_scan::{JsonScanner, Path};
 use super::usage::{Usage, UsageParts};
 use stream::Stream;
@@ -39,6 +39,14 @@ impl ResponseSummary {
     /// Whether the answer came to its end: some providers send no end marker but do send a finish reason.
     pub fn is_complete(&self) -> bool {
         self.ended || self.finish.is_some()
+    }
+
+    /// The same by the rule of an operation: a chat needs a finish reason, an end marker alone is not enough.
+    pub fn is_complete_for(&self, operation: Operation) -> bool {
+        match operation.completion() {
+            Completion::FinishReason => self.finish.is_some(),
+            Completion::Either => self.is_complete(),
+        }
     }
 }
 
@@ -102,17 +110,12 @@ impl Tap {
         let watch = if streamed {
             Watch::Stream(Box::default())
         } else if json {
-            let is_response_object =
-                matches!(operation, Operation::Responses | Operation::ResponsesGet | Operation::Passthrough);
-            let common = matches!(
-                operation,
-                Operation::ChatCompletions | Operation::Completions | Operation::Embeddings
-            );
+            let shape = operation.summary_shape();
             Watch::Json(Box::new(Whole {
                 scan: JsonScanner::new(PATHS),
                 usage_parts: UsageParts::default(),
-                length: length.filter(|_| common),
-                is_response_object,
+                length: length.filter(|_| shape == SummaryShape::Common),
+                is_response_object: shape == SummaryShape::ResponseObject,
             }))
         } else {
             Watch::Opaque

@@ -11,7 +11,6 @@ use super::response_body::ResponsePolicy;
 use super::resume::Resume;
 use super::upstream_stream::{DownstreamWatch, UpstreamStream};
 use super::{Engine, credentials, failure, response};
-use crate::api::operation::Operation;
 use crate::config::rescue::StreamRescue;
 use crate::error::{Error, Kind};
 use crate::route::attempt::{Attempt, Request};
@@ -162,9 +161,8 @@ impl Orchestrator<'_> {
             Ok(launched) => launched,
             Err(came) => return Ok(came),
         };
-        let hedges = self.rescue.is_none()
-            && !running.trial.flight.feeds_live
-            && self.ctx.operation != Operation::CountTokens;
+        let hedges =
+            self.rescue.is_none() && !running.trial.flight.feeds_live && self.ctx.operation.is_hedgeable();
         let hedge = self.plan.hedge().filter(|_| hedges);
         let (running, outcome) = match hedge {
             Some(hedge) => Box::pin(self.race(running, &mut upload, hedge)).await?,

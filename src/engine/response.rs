@@ -6,7 +6,7 @@
 use super::header_edit::{self, HeaderCase};
 use super::request_context::{AttemptHandle, RequestContext};
 use crate::api::chat::ProviderError;
-use crate::api::operation::Operation;
+use crate::api::operation::ResponseKind;
 use crate::api::tap::Tap;
 use crate::provider::rewriter::{ErrorResponseTranslation, Rewriter};
 use bytes::Bytes;
@@ -52,7 +52,8 @@ fn rewriter(
     let attempt = &ctx.attempt_handle.as_ref()?.attempt;
     let status = response.status.as_u16();
     if status >= 400 {
-        let printable = ctx.operation.is_unified() && ctx.operation != Operation::Realtime && !ctx.is_proxied;
+        let kind = ctx.operation.response_kind();
+        let printable = !matches!(kind, ResponseKind::Unchecked | ResponseKind::Socket) && !ctx.is_proxied;
         let translates = printable && length != Some(0) && !streamed;
         let error_response = ErrorResponseTranslation {
             status,

@@ -7,9 +7,9 @@ use super::response::is_media;
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
 use crate::api::json_similarity::SimilarJson;
-use crate::api::operation::Operation;
+use crate::api::operation::{Operation, ResponseKind};
 use crate::api::sse::{EventBoundary, SseParser, first_event_end, single_line_data};
-use crate::api::tap::{ResponseSummary, Tap};
+use crate::api::tap::Tap;
 use crate::provider::rewriter::Rewriter;
 use crate::provider::translation::Translation;
 use bytes::Bytes;
@@ -178,11 +178,7 @@ impl ResponseBody {
     /// Whether the answer is a document of a model, so that an error in it is one of the call and not of the
     /// thing that was asked for (a job that failed).
     fn wants_json(&self) -> bool {
-        use Operation as O;
-        matches!(
-            self.expected.operation,
-            O::ChatCompletions | O::Completions | O::Embeddings | O::Messages | O::Responses | O::Moderations
-        )
+        self.expected.operation.response_kind() == ResponseKind::Model
     }
 
     /// Takes in one piece.
@@ -231,7 +227,7 @@ impl ResponseBody {
             // Nothing is held back but an end that is none.
             tap.push(&run);
             let learned = tap.summary();
-            if !learned.ended || finished(self.expected.operation, learned) {
+            if !learned.ended || learned.is_complete_for(self.expected.operation) {
                 self.out.extend(Some(run).filter(|run| !run.is_empty()));
                 return;
             }
@@ -275,7 +271,7 @@ impl ResponseBody {
         if !failed && learned.error.is_some() && self.expected.careful {
             let fault = fault_in(event);
             self.trouble = Some(BodyError::Error(fault, Some(event.clone())));
-        } else if learned.ended && !finished(self.expected.operation, learned) {
+        } else if learned.ended && !learned.is_complete_for(self.expected.operation) {
             // The end of an answer that did not finish: not to be handed on.
             self.trouble = Some(BodyError::Early);
         }
@@ -387,11 +383,7 @@ impl ResponseBody {
     /// A stream that finished but forgot to say so.
     fn supply_end(&mut self) {
         let Mode::Same { tap, .. } = &self.form else { return };
-        let end: &'static [u8] = match self.expected.operation {
-            Operation::ChatCompletions | Operation::Completions => b"data: [DONE]\n\n",
-            Operation::Messages => b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
-            _ => return,
-        };
+        let Some(end) = self.expected.operation.terminator().event() else { return };
         let learned = tap.summary();
         if self.shape == ContentKind::Events && !learned.ended && learned.error.is_none() {
             self.out.push(Bytes::from_static(end));
@@ -400,7 +392,7 @@ impl ResponseBody {
 
     /// Whether anybody judges it: what passes unread is as it is.
     fn is_judged(&self) -> bool {
-        !self.expected.is_proxied && self.expected.operation != Operation::Passthrough
+        !self.expected.is_proxied && self.expected.operation.response_kind() != ResponseKind::Unchecked
     }
 
     pub fn trouble(&self) -> Option<&BodyError> {
@@ -417,8 +409,8 @@ impl ResponseBody {
                     let learned = tap.summary();
                     let events = self.shape == ContentKind::Events && self.is_judged();
                     // Some send `[DONE]` behind the last event of a response.
-                    let last = self.expected.operation != Operation::Responses;
-                    events && last && learned.ended && finished(self.expected.operation, learned)
+                    let last = self.expected.operation.terminator().is_last();
+                    events && last && learned.ended && learned.is_complete_for(self.expected.operation)
                 }
             }
     }
@@ -428,7 +420,9 @@ impl ResponseBody {
     pub fn may_end(&self) -> bool {
         let knows = match &self.form {
             Mode::Chat(rewriter) => rewriter.has_finish_reason(),
-            Mode::Same { tap, .. } => self.is_judged() && finished(self.expected.operation, tap.summary()),
+            Mode::Same { tap, .. } => {
+                self.is_judged() && tap.summary().is_complete_for(self.expected.operation)
+            }
         };
         // Of several answers one may have finished and another not.
         self.shape == ContentKind::Events && self.trouble.is_none() && knows && self.expected.choices <= 1
@@ -456,7 +450,7 @@ impl ResponseBody {
                     let learned = tap.summary();
                     // Of several answers one may have finished and another not: the end must be told.
                     let all = self.expected.choices <= 1 || learned.ended;
-                    (finished(self.expected.operation, learned) && all) || learned.error.is_some()
+                    (learned.is_complete_for(self.expected.operation) && all) || learned.error.is_some()
                 }
                 ContentKind::Json => tap.summary().ended,
                 ContentKind::Other => true,
@@ -545,15 +539,6 @@ pub(crate) enum ResumeSource {
     Rewriter(Box<Rewriter>),
     /// The events the caller got, when they were kept.
     Sent(Option<Vec<Bytes>>),
-}
-
-/// Whether the answer finished, by its own words. A chat that only stops coming, or says `[DONE]` without a
-/// finish reason, was cut.
-fn finished(operation: Operation, learned: &ResponseSummary) -> bool {
-    match operation {
-        Operation::ChatCompletions | Operation::Completions | Operation::Messages => learned.finish.is_some(),
-        _ => learned.is_complete(),
-    }
 }
 
 /// Where the last event of a run begins.

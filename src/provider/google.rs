@@ -36,12 +36,10 @@ pub static SPEC: ProviderSpec = ProviderSpec {
 /// Path and query of a call that is served in Gemini's own format; `None` for all others.
 fn native(call: &Call<'_>) -> Option<(Place, Option<&'static str>)> {
     Some(match call.operation {
-        Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses => {
-            match call.streamed {
-                true => (Place::Model(":streamGenerateContent"), Some("alt=sse")),
-                false => (Place::Model(":generateContent"), None),
-            }
-        }
+        operation if operation.is_chat() => match call.streamed {
+            true => (Place::Model(":streamGenerateContent"), Some("alt=sse")),
+            false => (Place::Model(":generateContent"), None),
+        },
         Operation::Embeddings => (Place::Model(Embeddings::Batch.method()), None),
         Operation::CountTokens => (Place::Model(":countTokens"), None),
         // One page of 1000 holds all models; OpenAI's list has no paging.
@@ -95,18 +93,12 @@ impl Provider for Google {
 
     fn adapter(&self, call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         Ok(match call.operation {
-            Operation::ChatCompletions
-            | Operation::Completions
-            | Operation::Messages
-            | Operation::Responses => Adapter::Chat(&Gemini::Studio),
+            operation if operation.is_chat() => Adapter::Chat(&Gemini::Studio),
             Operation::Embeddings => Adapter::Json(&Embeddings::Batch),
             Operation::CountTokens => Adapter::Json(&Count(Gemini::Studio)),
             Operation::Models => Adapter::Json(&models::Listing),
             Operation::ModelsGet => Adapter::Json(&models::Single),
-            Operation::ResponsesGet
-            | Operation::ResponsesDelete
-            | Operation::ResponsesCancel
-            | Operation::ResponsesInputItems => return Err(SPEC.no_stored_responses(call)),
+            operation if operation.is_stored_response() => return Err(SPEC.no_stored_responses(call)),
             _ => Adapter::Passthrough(None),
         })
     }

@@ -292,12 +292,7 @@ impl Provider for ProviderSpec {
             {
                 Adapter::Chat(chat)
             }
-            Operation::ResponsesGet
-            | Operation::ResponsesDelete
-            | Operation::ResponsesCancel
-            | Operation::ResponsesInputItems
-                if !self.has(NativeApi::StoredResponses) =>
-            {
+            operation if operation.is_stored_response() && !self.has(NativeApi::StoredResponses) => {
                 return Err(self.no_stored_responses(call));
             }
             _ => Adapter::Passthrough(None),

@@ -9,9 +9,9 @@ use super::rewriter::Rewriter;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use crate::api::body::Body;
-use crate::api::chat::{ChatRequest, Decoder, EncodeContext, Encoder};
-use crate::api::operation::Operation;
-use crate::api::{chat_completions, completions, messages, responses};
+use crate::api::chat::{Decoder, EncodeContext};
+use crate::api::messages;
+use crate::api::operation::{ChatTranslator, Operation};
 use crate::config::account::Account;
 use crate::error::Error;
 
@@ -31,7 +31,7 @@ pub struct Translation {
 
 #[derive(Debug, Clone, Copy)]
 enum Work {
-    Chat(&'static dyn ChatAdapter),
+    Chat(&'static dyn ChatAdapter, ChatTranslator),
     Json(&'static dyn JsonAdapter),
     Patch(&'static dyn ResponsePatch),
 }
@@ -127,9 +127,15 @@ impl Preparation<'_> {
         body: &Body,
         notes: &mut TranslationNotes,
     ) -> Result<PreparedRequest, Error> {
-        let mut request = read(self.target.call.operation, body)?;
+        let operation = self.target.call.operation;
+        let Some(translator) = operation.translator() else {
+            // A provider chooses this adapter for chats only.
+            let message = format!("{} cannot serve {}.", self.provider.id(), operation.label());
+            return Err(Error::not_implemented(message).with_provider(self.provider.id()));
+        };
+        let mut request = (translator.read)(body)?;
         notes.warnings.append(&mut request.warnings);
-        let mut translation = self.translation(Work::Chat(chat), Some(body));
+        let mut translation = self.translation(Work::Chat(chat, translator), Some(body));
         translation.streamed = request.stream;
         translation.include_usage = request.include_usage;
         let operation = Operation::ChatCompletions;
@@ -167,13 +173,9 @@ impl Preparation<'_> {
 /// A provider that only chats stores no responses. Refused here, because the provider's own 404 would be
 /// about something else.
 fn check_stored_responses(provider: &dyn Provider, call: &Call<'_>, account: &Account) -> Result<(), Error> {
-    let (Operation::ResponsesGet
-    | Operation::ResponsesDelete
-    | Operation::ResponsesCancel
-    | Operation::ResponsesInputItems) = call.operation
-    else {
+    if !call.operation.is_stored_response() {
         return Ok(());
-    };
+    }
     let create = Call { operation: Operation::Responses, path: "responses", ..*call };
     match provider.adapter(&create, account) {
         Ok(Adapter::Passthrough(_)) => Ok(()),
@@ -185,26 +187,6 @@ fn check_stored_responses(provider: &dyn Provider, call: &Call<'_>, account: &Ac
             );
             Err(Error::bad_request(message).with_provider(id))
         }
-    }
-}
-
-/// Reads the client's body in its dialect.
-fn read(operation: Operation, body: &Body) -> Result<ChatRequest<'_>, Error> {
-    match operation {
-        Operation::Completions => completions::read(body),
-        Operation::Responses => responses::read(body),
-        Operation::Messages => messages::read(body),
-        _ => chat_completions::read(body),
-    }
-}
-
-/// The encoder of the client's dialect.
-fn encoder(operation: Operation, streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
-    match operation {
-        Operation::Completions => completions::encoder(streamed, context),
-        Operation::Responses => responses::encoder(streamed, context),
-        Operation::Messages => messages::encoder(streamed, context),
-        _ => chat_completions::encoder(streamed, context),
     }
 }
 
@@ -223,7 +205,7 @@ impl Translation {
     /// ([`Rewriter::resume`]); `None` where responses are not decoded as a chat.
     pub fn decoder(&self, streamed: bool) -> Option<Box<dyn Decoder>> {
         match self.work {
-            Work::Chat(chat) => Some(chat.decoder(streamed)),
+            Work::Chat(chat, _) => Some(chat.decoder(streamed)),
             // The client's own dialect: its decoder understands every deviation that is patched.
             Work::Patch(_) => rescue::decoder(self.operation, streamed),
             Work::Json(_) => None,
@@ -234,7 +216,7 @@ impl Translation {
     /// `id`: unique, for ids that the provider does not send; `created`: Unix seconds.
     pub fn rewriter(&self, streamed: bool, id: &str, created: u64) -> Rewriter {
         match self.work {
-            Work::Chat(chat) => {
+            Work::Chat(chat, translator) => {
                 let context = EncodeContext {
                     id: id.to_owned(),
                     created,
@@ -244,7 +226,7 @@ impl Translation {
                     include_usage: self.include_usage,
                     request: self.request.clone(),
                 };
-                let encoder = encoder(self.operation, self.streamed, context);
+                let encoder = (translator.encoder)(self.streamed, context);
                 Rewriter::chat(chat.decoder(streamed), encoder, id)
             }
             Work::Json(adapter) => Rewriter::json(adapter, self.request.clone(), self.model.clone(), created),

@@ -18,7 +18,7 @@ use super::outcome::{ErrorClass, Outcome};
 use super::plan::{Decision, Plan, Reason};
 use super::retry::RetryDecision;
 use super::target::Target;
-use crate::api::operation::Operation;
+use crate::api::operation::{BodyKind, Operation};
 use crate::config::balance::{BalanceBy, Sticky};
 use crate::config::query::Query;
 use crate::config::rescue::StreamRescue;
@@ -301,7 +301,7 @@ fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request
         (Some(_), false) => "as_written",
     };
     // A websocket has no other way.
-    let upgrades = request.operation == Operation::Realtime && attempt.translation.is_none();
+    let upgrades = request.operation.body_kind() == BodyKind::Upgrade && attempt.translation.is_none();
     let transport = match upgrades || config.is_single_attempt() && attempt.goes_direct(request) {
         _ if attempt.local_response.is_some() => "local",
         true => "direct",

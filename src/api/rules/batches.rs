@@ -1,6 +1,6 @@
 //! Rules of POST /batches (spec "Endpoints").
 //!
-//! Whether `immediate` is possible depends on who runs the batch; that is not judged here.
+//! Whether `immediate` is possible depends on who runs the batch; that is not checked here.
 
 use super::{Row, Rule, Table, optional, required, rows};
 
@@ -13,4 +13,4 @@ const ROWS: &[Row] = &[
     optional("metadata", Rule::Metadata),
 ];
 
-pub(super) const TABLE: Table = rows(ROWS);
+pub(in crate::api) const TABLE: Table = rows(ROWS);

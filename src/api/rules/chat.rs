@@ -1,7 +1,6 @@
 //! Rules of POST /chat/completions (spec "Endpoints" and "Limits").
 //!
-//! `tool_choice` is not held to the spec's three words: providers have more (`any`), and the spec's ranges
-//! and counts are what protects anyone.
+//! `tool_choice` is not limited to the spec's three values: providers have more (`any`).
 
 use super::{
     CHOICES, Fields, INTEGER, PENALTY, Row, Rule, STOP, TEMPERATURE, TOP_P, Table, optional, required,
@@ -37,7 +36,7 @@ const ROWS: &[Row] = &[
     optional("functions", Rule::List { min: 1, max: 128 }),
 ];
 
-pub(super) const TABLE: Table = Table { rows: ROWS, across };
+pub(in crate::api) const TABLE: Table = Table { rows: ROWS, across };
 
 fn across(fields: &Fields<'_>) -> Result<(), Error> {
     let wrong = fields.value("top_logprobs").is_some() && !fields.is_true("logprobs");

@@ -28,7 +28,7 @@ const ROWS: &[Row] = &[
     optional("user", Rule::Text),
 ];
 
-pub(super) const TABLE: Table = Table { rows: ROWS, across };
+pub(in crate::api) const TABLE: Table = Table { rows: ROWS, across };
 
 fn across(fields: &Fields<'_>) -> Result<(), Error> {
     if let Some(best_of) = fields.integer("best_of") {

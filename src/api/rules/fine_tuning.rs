@@ -16,4 +16,4 @@ const ROWS: &[Row] = &[
     optional("metadata", Rule::Metadata),
 ];
 
-pub(super) const TABLE: Table = rows(ROWS);
+pub(in crate::api) const TABLE: Table = rows(ROWS);

@@ -1,11 +1,11 @@
-//! A list in a request, read for its length and its items' roles; all else is leapt over, not stored.
+//! A list in a request, read for its length and its items' roles; everything else is skipped, not stored.
 //!
-//! The one place that walks `messages`: a body of a megabyte is nearly all messages.
+//! Nothing else here iterates over `messages`: a body of a megabyte is nearly all messages.
 
 use crate::api::{body, walk};
 use std::borrow::Cow;
 
-/// A list, as far as the rules care.
+/// What the rules need of a list.
 #[derive(Default)]
 pub(super) struct Items<'a> {
     pub(super) count: usize,

@@ -1,33 +1,34 @@
-//! Rules of the calls the spec names without a table: what they cannot do without, by the vendors' own
+//! Rules of the operations for which the spec has no table of fields: the required ones by the vendors' own
 //! references, and for responses the ranges the spec gives for the response object.
 //!
-//! Ranges the vendors set themselves (Anthropic's temperature ends at 1) stay theirs to judge.
+//! Ranges that vendors set themselves (Anthropic's temperature ends at 1) are left to them.
 
 use super::{Fields, Row, Rule, TEMPERATURE, TOP_P, Table, missing, optional, required, rows};
 use crate::error::Error;
 
 const ANY_LENGTH: Rule = Rule::List { min: 1, max: usize::MAX };
 
-pub(super) const EMBEDDINGS: Table = rows(&[required("model", Rule::Text), required("input", Rule::Any)]);
+pub(in crate::api) const EMBEDDINGS: Table =
+    rows(&[required("model", Rule::Text), required("input", Rule::Any)]);
 
-pub(super) const MESSAGES: Table = rows(&[
+pub(in crate::api) const MESSAGES: Table = rows(&[
     required("model", Rule::Text),
     required("messages", ANY_LENGTH),
     required("max_tokens", super::INTEGER),
     optional("stream", Rule::Flag),
 ]);
 
-pub(super) const COUNT_TOKENS: Table =
+pub(in crate::api) const COUNT_TOKENS: Table =
     rows(&[required("model", Rule::Text), required("messages", ANY_LENGTH)]);
 
-pub(super) const IMAGES: Table = rows(&[required("prompt", Rule::Text)]);
+pub(in crate::api) const IMAGES: Table = rows(&[required("prompt", Rule::Text)]);
 
-pub(super) const SPEECH: Table =
+pub(in crate::api) const SPEECH: Table =
     rows(&[required("model", Rule::Text), required("input", Rule::Text), required("voice", Rule::Any)]);
 
-pub(super) const MODERATIONS: Table = rows(&[required("input", Rule::Any)]);
+pub(in crate::api) const MODERATIONS: Table = rows(&[required("input", Rule::Any)]);
 
-pub(super) const RERANK: Table =
+pub(in crate::api) const RERANK: Table =
     rows(&[required("model", Rule::Text), required("query", Rule::Any), required("documents", Rule::Any)]);
 
 const RESPONSES_ROWS: &[Row] = &[
@@ -39,9 +40,9 @@ const RESPONSES_ROWS: &[Row] = &[
     optional("stream", Rule::Flag),
 ];
 
-pub(super) const RESPONSES: Table = Table { rows: RESPONSES_ROWS, across: model_or_prompt };
+pub(in crate::api) const RESPONSES: Table = Table { rows: RESPONSES_ROWS, across: model_or_prompt };
 
-/// A stored prompt brings its model along.
+/// Either names a model: a stored prompt contains one.
 fn model_or_prompt(fields: &Fields<'_>) -> Result<(), Error> {
     let named = ["model", "prompt"].iter().any(|name| fields.value(name).is_some());
     if named || fields.is_given(&["model", "prompt"]) { Ok(()) } else { Err(missing("model")) }

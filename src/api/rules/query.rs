@@ -1,6 +1,6 @@
 //! Rules for query parameters (spec "GET /batches", "checkpoints", "GET /responses/{response_id}").
 //!
-//! The query itself travels on as it came.
+//! The query itself is forwarded unchanged.
 
 use super::value::{one_of, truncated};
 use crate::api::operation::Operation;
@@ -10,22 +10,33 @@ use url::form_urlencoded;
 const INCLUDES: &[&str] =
     &["file_search_call.results", "message.input_image.image_url", "computer_call_output.output.image_url"];
 
-/// Holds the query of a request against the spec; parameters it does not name pass.
+/// What one parameter may be.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::api) enum QueryRule {
+    /// `limit` is an integer within these bounds, both inclusive.
+    Limit { min: i64, max: i64 },
+    /// `include` is a list of names of the spec.
+    Include,
+}
+
+/// Checks the query of a request against its operation's rules; parameters without a rule pass.
 ///
 /// # Errors
 /// 400 with the parameter as `param`.
 pub fn check_query(operation: Operation, query: Option<&str>) -> Result<(), Error> {
-    let Some(query) = query else { return Ok(()) };
+    let rules = operation.query_rules();
+    let Some(query) = query.filter(|_| !rules.is_empty()) else { return Ok(()) };
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        match (operation, &*name) {
-            (Operation::BatchesList, "limit") => limit(&value, 1, 100)?,
-            (Operation::FineTuningCheckpoints, "limit") => limit(&value, 1, i64::MAX)?,
-            (Operation::ResponsesGet, name) if is_include(name) => {
-                for value in value.split(',') {
-                    one_of("include", value, INCLUDES)?;
+        for rule in rules {
+            match *rule {
+                QueryRule::Limit { min, max } if name == "limit" => limit(&value, min, max)?,
+                QueryRule::Include if is_include(&name) => {
+                    for value in value.split(',') {
+                        one_of("include", value, INCLUDES)?;
+                    }
                 }
+                _ => {}
             }
-            _ => {}
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The spec's tables as cases: what passes, and what is refused with which `param` and which words.
+//! The spec's tables as cases: what passes, and what is refused with which `param` and which message.
 
 use super::*;
 use bytes::Bytes;
@@ -75,7 +75,7 @@ fn the_minimal_body_passes_and_every_field_of_it_is_required() {
 #[test]
 fn every_row_takes_null_or_is_required_and_is_unique() {
     for &operation in ALL {
-        let rows = table(operation).unwrap().rows;
+        let rows = operation.rules().unwrap().rows;
         for row in rows {
             assert_eq!(rows.iter().filter(|other| other.name == row.name).count(), 1, "{}", row.name);
             if !row.required && row.name != "model" {

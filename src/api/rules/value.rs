@@ -1,7 +1,6 @@
-//! One value against one [`Rule`], and OpenAI's words for what is wrong with it.
+//! Checks one value against one [`Rule`]; the messages are OpenAI's.
 //!
-//! Values come as JSON text known to be valid; of lists and objects only the members that a rule speaks of
-//! are read.
+//! Values are JSON texts known to be valid; of lists and objects only the members that a rule is about are read.
 
 use super::items::{Items, Role};
 use super::{Rule, missing};
@@ -51,7 +50,7 @@ impl Rule {
     }
 }
 
-/// What a JSON text is, told by its first byte.
+/// The kind of a JSON text, by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum JsonKind {
     Text,
@@ -103,7 +102,7 @@ fn expect(fits: bool, name: &str, wanted: &str, value: &[u8]) -> Result<(), Erro
     if fits { Ok(()) } else { wrong_type(name, wanted, value) }
 }
 
-/// As much of the caller's text as an error message quotes.
+/// As much of the client's text as an error message quotes.
 pub(super) fn truncated(text: &str) -> Cow<'_, str> {
     const MAX_CHARS: usize = 40;
     match text.char_indices().nth(MAX_CHARS).and_then(|(end, _)| text.get(..end)) {
@@ -112,7 +111,7 @@ pub(super) fn truncated(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether `word` is one of `words`.
+/// Checks that `text` is one of `allowed`.
 pub(super) fn one_of(name: &str, text: &str, allowed: &[&str]) -> Result<(), Error> {
     if allowed.contains(&text) {
         return Ok(());
@@ -145,18 +144,18 @@ fn number(name: &str, value: &[u8], min: f64, max: f64) -> Result<(), Error> {
     }
 }
 
-/// A whole number: JSON does not tell 2 from 2.0, so neither do we.
+/// A whole number: 2.0 is one, too, because JSON does not distinguish it from 2.
 fn whole_number(value: &[u8]) -> Option<i128> {
     let written = std::str::from_utf8(value).ok()?;
     match JsonKind::from_json(value) {
-        // What does not even fit here is beyond every range, on the side its sign says.
+        // A number too large for this type is outside every range, on the side of its sign.
         JsonKind::Integer => {
             let saturated = if written.starts_with('-') { i128::MIN } else { i128::MAX };
             Some(written.parse().unwrap_or(saturated))
         }
         JsonKind::Decimal => {
             let number: f64 = written.parse().ok()?;
-            // Infinity has a fraction that is not a number. `as` saturates.
+            // The fraction of infinity is NaN, so infinity is none. `as` saturates.
             (number.fract() == 0.0).then_some(number as i128)
         }
         _ => None,

@@ -73,10 +73,7 @@ enum Api {
 impl Api {
     fn from_call(call: &Call<'_>, account: &Account) -> Self {
         use Operation as O;
-        let chat = matches!(
-            call.operation,
-            O::ChatCompletions | O::Completions | O::Messages | O::CountTokens | O::Responses
-        );
+        let chat = call.operation.is_chat() || call.operation == O::CountTokens;
         let by_path = account.custom_host.as_deref().map(address::path_of).unwrap_or_default();
         if by_path.contains("anthropic") || (chat && is_claude(call.model, account)) {
             return Self::Claude;
@@ -234,9 +231,7 @@ impl Provider for AzureAi {
             (O::ChatCompletions, _) => Adapter::Passthrough(Some(&CHAT_PATCH)),
             (O::Messages | O::CountTokens, Api::OpenAi | Api::Inference) => Adapter::Chat(chat),
             (O::Completions | O::Responses, Api::Inference) => Adapter::Chat(chat),
-            (O::ResponsesGet | O::ResponsesDelete | O::ResponsesCancel | O::ResponsesInputItems, api)
-                if api != Api::OpenAi =>
-            {
+            (operation, api) if operation.is_stored_response() && api != Api::OpenAi => {
                 return Err(SPEC.no_stored_responses(call));
             }
             _ => Adapter::Passthrough(None),

@@ -64,9 +64,7 @@ fn is_region(region: &str) -> bool {
 /// The last path segment for an operation on a model; `None` for paths that pass through unchanged.
 pub fn action(call: &Call<'_>) -> Option<&'static str> {
     match call.operation {
-        Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses => {
-            Some(if call.streamed { "converse-stream" } else { "converse" })
-        }
+        operation if operation.is_chat() => Some(if call.streamed { "converse-stream" } else { "converse" }),
         Operation::Embeddings | Operation::Rerank => Some("invoke"),
         Operation::CountTokens => Some("count-tokens"),
         _ => None,

@@ -135,10 +135,7 @@ impl Provider for Bedrock {
     fn adapter(&self, call: &Call<'_>, account: &Account) -> Result<Adapter, Error> {
         match call.operation {
             Operation::Passthrough => Ok(Adapter::Passthrough(None)),
-            Operation::ChatCompletions
-            | Operation::Completions
-            | Operation::Messages
-            | Operation::Responses => Ok(Adapter::Chat(&converse::Converse)),
+            operation if operation.is_chat() => Ok(Adapter::Chat(&converse::Converse)),
             Operation::Embeddings => embeddings::adapter(call, account).map(Adapter::Json),
             Operation::CountTokens => Ok(Adapter::Json(&count_tokens::CountTokens)),
             Operation::Rerank => Ok(Adapter::Json(&rerank::Rerank)),

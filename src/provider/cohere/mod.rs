@@ -100,20 +100,15 @@ impl Provider for Cohere {
 
     fn adapter(&self, call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         match call.operation {
-            Operation::ChatCompletions
-            | Operation::Completions
-            | Operation::Messages
-            | Operation::CountTokens
-            | Operation::Responses => Ok(Adapter::Chat(&CohereChat)),
+            // Cohere counts no tokens: they are estimated.
+            Operation::CountTokens => Ok(Adapter::Chat(&CohereChat)),
+            operation if operation.is_chat() => Ok(Adapter::Chat(&CohereChat)),
             Operation::Embeddings => Ok(Adapter::Json(&embed::Embed)),
             Operation::Rerank => Ok(Adapter::Json(&rerank::Rerank)),
             Operation::Models => Ok(Adapter::Json(&models::Models)),
             Operation::ModelsGet => Ok(Adapter::Json(&models::OneModel)),
             Operation::Transcriptions | Operation::Passthrough => Ok(Adapter::Passthrough(None)),
-            Operation::ResponsesGet
-            | Operation::ResponsesDelete
-            | Operation::ResponsesCancel
-            | Operation::ResponsesInputItems => Err(SPEC.no_stored_responses(call)),
+            operation if operation.is_stored_response() => Err(SPEC.no_stored_responses(call)),
             other => {
                 let message = format!("cohere has no {}. Choose another provider.", other.label());
                 Err(Error::not_implemented(message).with_provider(SPEC.id))

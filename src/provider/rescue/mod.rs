@@ -20,17 +20,16 @@ use super::anthropic::AnthropicChat;
 use super::openai_chat::OPENAI_CHAT;
 use super::rewriter::Rewriter;
 use crate::api::chat::{Decoder, EncodeContext, Encoder, Event, ProviderError};
-use crate::api::operation::Operation;
+use crate::api::operation::{Operation, StreamShape};
 use crate::api::{chat_completions, messages};
 use bytes::Bytes;
 
 /// A decoder for responses in the client's dialect; `None` for dialects that have none.
 pub fn decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {
-    match operation {
-        Operation::ChatCompletions => Some(OPENAI_CHAT.decoder(streamed)),
-        Operation::Messages => Some(AnthropicChat::OWN.decoder(streamed)),
-        _ => None,
-    }
+    Some(match operation.stream_shape()? {
+        StreamShape::Chat => OPENAI_CHAT.decoder(streamed),
+        StreamShape::Messages => AnthropicChat::OWN.decoder(streamed),
+    })
 }
 
 /// A rewriter that resumes a stream that was passed through unchanged: ids, model, roles and open blocks continue
@@ -44,13 +43,12 @@ pub fn from_sent_events(operation: Operation, context: EncodeContext, sent: &[By
         return None;
     }
     let id = context.id.clone();
-    let (replay_encoder, resumed_encoder): (Box<dyn Encoder>, _) = match operation {
-        Operation::ChatCompletions => {
+    let (replay_encoder, resumed_encoder): (Box<dyn Encoder>, _) = match operation.stream_shape()? {
+        StreamShape::Chat => {
             // The chunks that passed had none of the gateway's extensions.
             (chat_completions::encoder(true, EncodeContext { strict: true, ..context }), None)
         }
-        Operation::Messages => (Box::new(NullEncoder), Some(messages::resumed_encoder(context, sent)?)),
-        _ => return None,
+        StreamShape::Messages => (Box::new(NullEncoder), Some(messages::resumed_encoder(context, sent)?)),
     };
     let mut rewriter = Rewriter::chat(decoder(operation, true)?, replay_encoder, &id);
     rewriter.keep_transcript();

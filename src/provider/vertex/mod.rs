@@ -94,10 +94,7 @@ impl Provider for Vertex {
 
     fn adapter(&self, call: &Call<'_>, _account: &Account) -> Result<Adapter, Error> {
         let named = ModelName::parse(call.model.unwrap_or_default());
-        let chats = matches!(
-            call.operation,
-            Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses
-        );
+        let chats = call.operation.is_chat();
         Ok(match (named.api, call.operation) {
             (_, Operation::Passthrough) => Adapter::Passthrough(None),
             (_, Operation::Models) => Adapter::Json(&models::Listing),
@@ -112,13 +109,7 @@ impl Provider for Vertex {
             (api, operation) if chats || operation == Operation::CountTokens => {
                 Adapter::Chat(Partner::from_api(api))
             }
-            (
-                _,
-                Operation::ResponsesGet
-                | Operation::ResponsesDelete
-                | Operation::ResponsesCancel
-                | Operation::ResponsesInputItems,
-            ) => return Err(SPEC.no_stored_responses(call)),
+            (_, operation) if operation.is_stored_response() => return Err(SPEC.no_stored_responses(call)),
             (_, operation) => {
                 let message = format!(
                     "vertex-ai has no {} for this model. Gemini and Claude have chats in every dialect, Google's \
