@@ -1,6 +1,6 @@
-//! `cargo bench --bench route`: what deciding where a request goes costs, without a socket.
+//! `cargo bench --bench route`: the cost of deciding where a request goes, without a socket.
 //!
-//! Not here: shapes and bodies (`translate`), a gateway under load (`load`).
+//! Not here: request and response bodies (`translate`), a gateway under load (`load`).
 
 mod timer;
 

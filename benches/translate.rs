@@ -1,5 +1,6 @@
-//! `cargo bench --bench translate`: what reading, changing and translating a body costs, without a socket: a request, a whole
-//! answer and one event of a stream, for each provider that speaks otherwise and each dialect of callers.
+//! `cargo bench --bench translate`: the cost of parsing, changing and translating a body, without a socket: a
+//! request, a whole response and one stream event, for each provider with its own format and each client
+//! dialect.
 //!
 //! Not here: which target a request goes to (`route`), a gateway under load (`load`).
 
@@ -44,7 +45,7 @@ fn main() {
     }
 }
 
-/// A provider, a whole answer of its, and one text event of its streams.
+/// A provider, one of its whole responses, and one text event of its streams.
 struct Vendor {
     id: &'static str,
     response: &'static str,
@@ -140,7 +141,7 @@ fn frame(payload: &'static str) -> Vec<u8> {
         .add_header(header(":content-type", "application/json"))
         .add_header(header(":message-type", "event"));
     let mut bytes = Vec::new();
-    // A message made here is well formed.
+    // Messages built here are always valid.
     let _ = write_message_to(&message, &mut bytes);
     bytes
 }

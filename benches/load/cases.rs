@@ -1,6 +1,6 @@
-//! What is measured: the load cases as a table, and one run of one case against one subject.
+//! What is measured: the table of load cases, and one run of one case against one subject.
 //!
-//! Not the order of the runs (`main`), not what is made of the figures (`table`).
+//! The order of the runs is in `main`, the evaluation in `table`.
 
 use super::Failure;
 use super::client::{Expect, Load, Tally, drive, with_open_streams};
@@ -8,7 +8,7 @@ use super::process::{Process, SERVICE_KEY};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What stands between the client and the provider.
+/// What is between the client and the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Path {
     /// Nothing.
@@ -19,11 +19,11 @@ pub(crate) enum Path {
     Gateway,
 }
 
-/// A path that is up.
+/// A running path.
 pub(crate) struct Subject {
     pub(crate) path: Path,
     pub(crate) address: SocketAddr,
-    /// The proxy; nobody's CPU is counted when the client talks to the provider itself.
+    /// The proxy process; `None` on the direct path, where no CPU time is counted.
     pub(crate) proxy: Option<Process>,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     body: fn() -> String,
-    /// What the gateway is told to do.
+    /// The config the gateway gets.
     config: &'static str,
-    /// The case of one target that this one is held against.
+    /// The single-target case to compare this one with.
     pub(crate) single: Option<&'static str>,
     pub(crate) connections: usize,
-    /// Requests per second; `None` is as many as go through.
+    /// Requests per second; `None` sends as many as possible.
     pub(crate) rate: Option<f64>,
     expect: Expect,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Case {
 const SINGLE: &str = r#"{"provider":"@up"}"#;
 const FALLBACK: &str = r#"{"strategy":{"mode":"fallback"},"retry":{"attempts":2},"request_timeout":30000,"targets":[{"provider":"@up"},{"provider":"@up"}]}"#;
 
-/// Scripts for the emulator, behind the model's name: 50 events at once, 50 events 2 ms apart, one a second.
+/// Scripts for the emulator, after the model's name: 50 events at once, 50 events 2 ms apart, one a second.
 const FIFTY_AT_ONCE: &str = "bench?tokens=48";
 const FIFTY_PACED: &str = "bench?tokens=48&gap=2";
 const STAYS_OPEN: &str = "bench?tokens=1000&gap=1000";
@@ -124,7 +124,7 @@ pub(crate) const CASES: [Case; 7] = [
     },
 ];
 
-/// One run of a case: times in microseconds.
+/// One run of a case; times in microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     pub(crate) per_second: f64,
@@ -132,7 +132,7 @@ pub(crate) struct Figures {
     pub(crate) whole_p99: f64,
     pub(crate) first_p50: f64,
     pub(crate) first_p99: f64,
-    /// CPU of the proxy process for each request; zero on the direct path.
+    /// CPU of the proxy process per request; zero on the direct path.
     pub(crate) cpu: f64,
 }
 
@@ -171,13 +171,13 @@ impl Figures {
 /// Resident memory of a proxy, KiB.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
-    /// A second after the start.
+    /// One second after the start.
     pub(crate) idle: f64,
-    /// What each open stream added.
+    /// Added by each open stream.
     pub(crate) per_stream: f64,
 }
 
-/// Measures a proxy that has just been started; `None` on the direct path.
+/// Measures a proxy that has just started; `None` on the direct path.
 pub(crate) fn memory(subject: &Subject, streams: usize) -> Result<Option<Memory>, Failure> {
     let Some(proxy) = &subject.proxy else { return Ok(None) };
     std::thread::sleep(Duration::from_secs(1));
@@ -195,7 +195,7 @@ pub(crate) fn memory(subject: &Subject, streams: usize) -> Result<Option<Memory>
     Ok(Some(Memory { idle, per_stream: (open - idle) / streams as f64 }))
 }
 
-/// Shows that the gateway does what it is measured with: keys are checked, lines are written.
+/// Checks that the gateway really does what the bench measures: it checks keys and writes access lines.
 pub(crate) fn check_gateway(subject: &Subject, access_log: &std::path::Path) -> Result<(), Failure> {
     let mut load = Load {
         address: subject.address,

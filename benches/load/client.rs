@@ -1,7 +1,7 @@
 //! The load client: HTTP/1.1 keep-alive connections on one thread, closed loop or at a fixed rate.
 //!
-//! An answer counts only when it is complete and what was asked for; a stream only when `[DONE]` and the
-//! end of the HTTP body both came. Not a general client: no TLS, no redirects, no trailers.
+//! A response counts only if it is complete and as expected; a stream only if both `[DONE]` and the end of
+//! the HTTP body arrived. Not a general client: no TLS, no redirects, no trailers.
 
 use super::Failure;
 use super::response::Response;
@@ -13,12 +13,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
-/// What an answer must be to count.
+/// What a response must be to count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Expect {
     /// A whole chat completion.
     Whole,
-    /// A stream with at least so many events before `[DONE]`.
+    /// A stream with at least this many events before `[DONE]`.
     Stream { events: usize },
 }
 
@@ -26,40 +26,38 @@ pub(crate) enum Expect {
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
-    /// Head and body, sent as they are.
+    /// Headers and body, sent unchanged.
     pub(crate) request: Vec<u8>,
     pub(crate) connections: usize,
-    /// Requests per second over all connections; `None` sends the next one when an answer is complete.
+    /// Requests per second over all connections; `None` sends the next one when a response is complete.
     pub(crate) rate: Option<f64>,
     pub(crate) length: Duration,
     pub(crate) expect: Expect,
 }
 
-/// What came back.
+/// The results of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// From sending to the end of the answer, in nanoseconds.
+    /// From sending to the end of the response, in nanoseconds.
     pub(crate) whole: Vec<u64>,
-    /// From sending to the first byte of the answer's body, in nanoseconds.
+    /// From sending to the first byte of the response's body, in nanoseconds.
     pub(crate) first: Vec<u64>,
     pub(crate) elapsed: Duration,
 }
 
-/// An answer that is late by this is a failure of the run.
+/// A response that is this late fails the run.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Drives `load` to its end.
+/// Runs `load` to its end.
 ///
 /// # Errors
-/// The first answer that was wrong, or missing: a figure with failures in it is no figure.
+/// The first wrong or missing response: figures that include failures are worthless.
 pub(crate) fn drive(load: Load) -> Result<Tally, Failure> {
     let limit = load.length + RESPONSE_TIMEOUT;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     local.block_on(&runtime, async {
-        tokio::time::timeout(limit, drive_all(Rc::new(load)))
-            .await
-            .map_err(|_| "the answers stopped coming")?
+        tokio::time::timeout(limit, drive_all(Rc::new(load))).await.map_err(|_| "the responses stopped")?
     })
 }
 
@@ -107,11 +105,11 @@ async fn work(load: Rc<Load>, ticket: Rc<Cell<u32>>, start: Instant) -> Result<T
     }
 }
 
-/// Opens `count` streams, waits for the first event of each, lets them run for `settle`, then calls
-/// `measure` while they are open, and closes them.
+/// Opens `count` streams, waits for the first event of each, lets them run for `settle`, calls `measure`
+/// while they are open, and closes them.
 ///
 /// # Errors
-/// A stream that did not open, or ended early.
+/// A stream did not open, or ended early.
 pub(crate) fn with_open_streams<T>(
     load: Load,
     count: usize,
@@ -131,7 +129,7 @@ pub(crate) fn with_open_streams<T>(
                     ended.set(Some(failure));
                 }
             });
-            // A few at a time: the question is what an open stream costs, not a thousand handshakes at once.
+            // Open a few at a time: this measures open streams, not a thousand concurrent handshakes.
             if number % 20 == 19 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -154,7 +152,7 @@ async fn hold(load: &Load, opened: &Cell<usize>) -> Result<(), Failure> {
     connection.exchange_until(&load.request, |response| response.body().starts_with(b"data:")).await?;
     opened.set(opened.get() + 1);
     connection.read_until(|response| response.is_complete()).await?;
-    Err("a stream that was to stay open ended".into())
+    Err("a stream ended that should have stayed open".into())
 }
 
 struct Connection {
@@ -169,7 +167,7 @@ impl Connection {
         Ok(Self { stream, response: Response::default() })
     }
 
-    /// Sends `request`, reads the whole answer, returns the time to its first body byte.
+    /// Sends `request`, reads the whole response, returns the time to its first body byte.
     async fn exchange(&mut self, request: &[u8], sent: Instant) -> Result<Duration, Failure> {
         self.exchange_until(request, |response| !response.body().is_empty() || response.is_complete())
             .await?;

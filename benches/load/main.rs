@@ -1,8 +1,9 @@
 //! `cargo bench --bench load`: the gateway against the provider itself and against a plain Pingora proxy, in one run.
 //!
-//! Every round visits all three, in turning order, so that a machine that gets slower or busier hits all
-//! alike; medians are quoted. It starts what it needs on loopback (the provider is `turnpike emulator`),
-//! pins nothing, stops by itself. Not a test: a wrong answer ends it with an error, a slow one is a figure.
+//! Every round runs all three, in rotating order, so that a machine that slows down affects all of them
+//! equally; medians are reported. It starts what it needs on loopback (the provider is `turnpike emulator`),
+//! pins nothing to a CPU, and stops by itself. Not a test: a wrong response ends it with an error, a slow one
+//! is a result.
 //!
 //! After `--`: `--quick` (fewer, shorter rounds), `--rounds N`, `--threads N` (of each proxy, 1),
 //! `--only direct,plain,gateway`, `--cases small_chat,stream,…,memory`, `--upstream ADDR` (a provider that
@@ -24,10 +25,10 @@ use table::Results;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What the command line asked for.
+/// The options on the command line.
 struct Options {
     rounds: usize,
-    /// Of one run of one case.
+    /// Duration of one run of one case.
     length: Duration,
     streams: usize,
     threads: usize,
@@ -115,7 +116,7 @@ impl Options {
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
             match argument.as_str() {
-                // Cargo says so to every bench.
+                // Cargo passes this to every bench.
                 "--bench" => {}
                 "--quick" => (options.rounds, options.length) = (3, Duration::from_secs(1)),
                 "--rounds" => options.rounds = value()?.parse()?,
@@ -151,7 +152,7 @@ fn path_named(name: &str) -> Result<Path, Failure> {
     }
 }
 
-/// Keeps the access log from filling the disk: a run writes some hundred thousand lines.
+/// Truncates the access log, which gets some hundred thousand lines in a run, to save disk space.
 fn empty(log: &std::path::Path) -> Result<(), Failure> {
     if log.exists() {
         std::fs::OpenOptions::new().write(true).truncate(true).open(log)?;
@@ -160,6 +161,6 @@ fn empty(log: &std::path::Path) -> Result<(), Failure> {
 }
 
 fn progress(line: &str) {
-    // Only the table matters; nobody may be reading this.
+    // Errors are ignored: only the table matters.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,7 +1,7 @@
-//! The least a Pingora proxy can do: everything to one upstream, nothing looked at. `plain_proxy LISTEN UPSTREAM THREADS`.
+//! The minimal Pingora proxy: forwards everything to one upstream. `plain_proxy LISTEN UPSTREAM THREADS`.
 //!
-//! The yardstick of `benches/load`: what the gateway costs beyond this is ours. No keys, no config, no
-//! metrics, no log, and the system's allocator.
+//! The baseline of `benches/load`: what the gateway costs beyond this is our own overhead. No keys, no
+//! config, no metrics, no log, and the system's allocator.
 
 use async_trait::async_trait;
 use pingora::prelude::{HttpPeer, ProxyHttp, Result, Server, Session, http_proxy_service};

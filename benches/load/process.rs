@@ -1,6 +1,6 @@
-//! The programs under test: started on free loopback ports, watched through `/proc`, ended with the bench.
+//! The programs under test: started on free loopback ports, observed through `/proc`, stopped with the bench.
 //!
-//! Linux only, as the figures are. What is measured is decided in `cases`.
+//! Linux only. What is measured is defined in `cases`.
 
 use super::Failure;
 use std::fs::{self, File};
@@ -14,14 +14,14 @@ pub(crate) struct Process {
     child: Child,
 }
 
-/// The key the bench shows the gateway.
+/// The service key the bench sends to the gateway.
 pub(crate) const SERVICE_KEY: &str = "bench-service-key-0002";
 
 impl Process {
     /// Starts `command` and waits until `address` accepts connections; its output goes to `log`.
     ///
     /// # Errors
-    /// When it does not start: with what it printed.
+    /// It does not start; the error contains its output.
     fn start(mut command: Command, address: SocketAddr, log: &Path) -> Result<Self, Failure> {
         let output = File::create(log)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
@@ -62,19 +62,19 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nothing can be done about either failing.
+        // Errors cannot be handled here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Where the programs are and what they may use.
+/// Where the programs are and which resources they get.
 pub(crate) struct Bench {
     pub(crate) gateway: PathBuf,
     pub(crate) plain: PathBuf,
-    /// Worker threads of either proxy.
+    /// Worker threads of each proxy.
     pub(crate) threads: usize,
-    /// Settings, logs.
+    /// For settings and logs.
     pub(crate) directory: PathBuf,
 }
 
@@ -100,7 +100,7 @@ impl Bench {
         Ok((Process::start(command, address, &self.directory.join("plain.out"))?, address))
     }
 
-    /// The gateway in front of `upstream`, with all that a deployment has on.
+    /// The gateway in front of `upstream`, with everything enabled that a deployment uses.
     pub(crate) fn start_gateway(&self, upstream: SocketAddr) -> Result<(Process, SocketAddr), Failure> {
         let address = free_address()?;
         let settings = self.directory.join("turnpike.yaml");
@@ -140,16 +140,16 @@ access_log:
     }
 }
 
-/// Finds the plain proxy beside this bench, building it when cargo is at hand (cargo does not build
-/// examples for a bench, and one left from before a Pingora upgrade would be a false yardstick).
+/// Finds the plain proxy beside this bench, and builds it if cargo is available: cargo does not build
+/// examples for a bench, and one built before a Pingora upgrade would be a wrong baseline.
 pub(crate) fn plain_proxy() -> Result<PathBuf, Failure> {
     let bench = std::env::current_exe()?;
     let profile = bench.parent().and_then(Path::parent).ok_or("the bench runs outside a target directory")?;
     let target = profile.parent().ok_or("no target directory")?;
     if let Some(cargo) = std::env::var_os("CARGO") {
         let mut command = Command::new(cargo);
-        // What cargo told us about our package it must not hear as its own environment: build scripts that
-        // watch these names (ring's) would run again, and half the tree be built anew, on every bench.
+        // The inner cargo must not inherit the variables that cargo set for our package: build scripts that
+        // watch them (ring's) would run again and rebuild half the tree on every bench.
         let names = std::env::vars().map(|(name, _)| name);
         for name in names.filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
         {
@@ -168,7 +168,7 @@ pub(crate) fn plain_proxy() -> Result<PathBuf, Failure> {
     Err(format!("{} is missing: cargo build --release --example plain_proxy", plain.display()).into())
 }
 
-/// Lets this process, and so those it starts, open enough sockets for `streams` streams.
+/// Raises the limit of open files, for this process and those it starts, to what `streams` streams need.
 pub(crate) fn raise_file_limit(streams: usize) -> Result<(), Failure> {
     let wanted = streams * 2 + 500;
     let limits = fs::read_to_string("/proc/self/limits")?;

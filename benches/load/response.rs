@@ -1,12 +1,14 @@
-//! One HTTP/1.1 answer as it arrives: head, then a body by length, by chunks, or until the connection ends.
+//! Parses one HTTP/1.1 response as it arrives: headers, then a body by length, by chunks, or until the
+//! connection ends.
 //!
-//! Not a server-grade parser: it reads what the emulator, Pingora and the gateway write, and refuses the rest.
+//! Not a server-grade parser: it accepts what the emulator, Pingora and the gateway send, and rejects the
+//! rest.
 
 use super::Failure;
 use super::client::Expect;
 use memchr::memmem;
 
-/// How the body's end is told.
+/// How the end of the body is determined.
 #[derive(Debug, Clone, Copy, Default)]
 enum Framing {
     #[default]
@@ -17,11 +19,11 @@ enum Framing {
     Complete,
 }
 
-/// An answer being read; its buffers live as long as the connection.
+/// A response being read; its buffers live as long as the connection.
 #[derive(Debug, Default)]
 pub(crate) struct Response {
     input: Vec<u8>,
-    /// How much of `input` is used up.
+    /// How many bytes of `input` are consumed.
     used: usize,
     body: Vec<u8>,
     status: u16,
@@ -30,7 +32,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Makes ready for the next answer on the same connection.
+    /// Prepares for the next response on the same connection.
     pub(crate) fn restart(&mut self) {
         self.input.drain(..self.used);
         self.used = 0;
@@ -38,7 +40,7 @@ impl Response {
         self.framing = Framing::HeadersNotRead;
     }
 
-    /// Where bytes from the socket go.
+    /// The buffer for bytes from the socket.
     pub(crate) fn input(&mut self) -> &mut Vec<u8> {
         &mut self.input
     }
@@ -55,10 +57,10 @@ impl Response {
         !self.close
     }
 
-    /// Reads on in what has arrived.
+    /// Parses what has arrived.
     ///
     /// # Errors
-    /// What is not HTTP/1.1 as we know it.
+    /// The bytes are not HTTP/1.1 as this parser expects it.
     pub(crate) fn advance(&mut self) -> Result<(), Failure> {
         if matches!(self.framing, Framing::HeadersNotRead) {
             self.read_headers()?;
@@ -80,20 +82,20 @@ impl Response {
     /// The connection ended.
     ///
     /// # Errors
-    /// When the answer had not.
+    /// The response was not complete.
     pub(crate) fn closed(&mut self) -> Result<(), Failure> {
         if !matches!(self.framing, Framing::UntilClosed) {
-            return Err("the connection closed before the answer was complete".into());
+            return Err("the connection closed before the response was complete".into());
         }
         self.framing = Framing::Complete;
         self.close = true;
         Ok(())
     }
 
-    /// Whether this is the answer that was asked for.
+    /// Checks that this is the expected response.
     ///
     /// # Errors
-    /// What it is instead.
+    /// The response that came instead.
     pub(crate) fn check(&self, expect: Expect) -> Result<(), Failure> {
         let good = match expect {
             Expect::Whole => memmem::find(&self.body, b"\"choices\"").is_some(),
@@ -106,14 +108,14 @@ impl Response {
             return Ok(());
         }
         let start = self.body.get(..400).unwrap_or(&self.body);
-        Err(format!("not the answer asked for: {} {}", self.status, String::from_utf8_lossy(start)).into())
+        Err(format!("not the expected response: {} {}", self.status, String::from_utf8_lossy(start)).into())
     }
 
     fn rest(&self) -> &[u8] {
         self.input.get(self.used..).unwrap_or_default()
     }
 
-    /// Moves up to `most` bytes from the input to the body.
+    /// Moves up to `limit` bytes from the input to the body.
     fn take(&mut self, limit: usize) {
         let rest = self.input.get(self.used..).unwrap_or_default();
         let taken = rest.get(..limit).unwrap_or(rest);
@@ -145,7 +147,7 @@ impl Response {
         Ok(())
     }
 
-    /// Takes one whole chunk; `false` when more must arrive first, or the last one was read.
+    /// Consumes one whole chunk; `false` if more bytes are needed, or the last chunk was read.
     fn read_chunk(&mut self) -> Result<bool, Failure> {
         let rest = self.rest();
         let Some(line) = memmem::find(rest, b"\r\n") else { return Ok(false) };

@@ -1,21 +1,21 @@
-//! What is made of the figures: medians over the rounds, ratios within a round, a table and a JSON line.
+//! Evaluates the results: medians over the rounds, ratios within a round, a table and a JSON line.
 //!
-//! Ratios and differences are taken within each round and the median of those is quoted: a machine that
-//! drifts between rounds then moves both sides of a fraction alike.
+//! Ratios and differences are taken within each round, and their median is reported: if the machine drifts
+//! between rounds, both sides of a ratio drift alike.
 
 use super::cases::{Case, Figures, Memory, Path};
 use std::fmt::Write;
 
-/// CPU of the gateway over CPU of the plain proxy that we mean to stay within.
+/// The highest accepted ratio of the gateway's CPU to the plain proxy's.
 const CPU_LIMIT: f64 = 1.35;
-/// CPU of a healthy fallback over CPU of a single target.
+/// The highest accepted ratio of the CPU with a healthy fallback to the CPU with a single target.
 const FALLBACK_LIMIT: f64 = 1.15;
-/// MiB.
+/// The highest accepted idle memory, in MiB.
 const IDLE_LIMIT: f64 = 20.0;
-/// KiB.
+/// The highest accepted memory per open stream, in KiB.
 const STREAM_LIMIT: f64 = 160.0;
 
-/// All rounds of all that was measured.
+/// The results of all rounds.
 #[derive(Default)]
 pub(crate) struct Results {
     runs: Vec<Run>,
@@ -37,9 +37,9 @@ struct Row {
     plain: Option<f64>,
     gateway: Option<f64>,
     ratio: Option<f64>,
-    /// A latency: what it adds to the direct path's is quoted too.
+    /// A latency: the difference to the direct path is reported too.
     latency: bool,
-    /// What is judged, and the most it may be.
+    /// The value that is checked, and its limit.
     limit: Option<(f64, f64)>,
 }
 
@@ -76,7 +76,7 @@ impl Results {
         text
     }
 
-    /// The same for programs, one line.
+    /// The results for programs, as one line.
     pub(crate) fn json(&self) -> String {
         let rows = self.rows().into_iter().map(|row| {
             let value = serde_json::json!({
@@ -135,7 +135,8 @@ impl Results {
         }
         row("cpu", "CPU, µs", |figures| figures.cpu);
         if let Some(single) = case.single {
-            // Both against the plain proxy of their own rounds, so that a drifting machine moves both alike.
+            // Compare both with the plain proxy of their own rounds, so that a drifting machine affects both
+            // alike.
             let single = super::cases::CASES.iter().find(|case| case.name == single);
             let single = single.and_then(|single| median(self.ratios(single, |figures| figures.cpu)));
             if let (Some(row), Some(single)) = (rows.last_mut(), single) {
@@ -194,7 +195,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((upper + *values.get(middle.checked_sub(1)?)?) / 2.0)
 }
 
-/// Three digits that count, thousands apart.
+/// Three significant digits, with thousands separators.
 fn quoted(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.1}");

@@ -1,7 +1,7 @@
 //! A small timer for `route` and `translate`: nanoseconds and allocations of one call, printed as a Markdown row.
 //!
 //! Not a bench framework: the median of 31 batches after a warm-up, no baselines, no plots. The counting
-//! allocator is the system's with a few atomic additions, some nanoseconds for each allocation.
+//! allocator is the system's plus a few atomic additions, which cost some nanoseconds per allocation.
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -16,13 +16,13 @@ const WARM_UP: Duration = Duration::from_millis(100);
 const BATCH: Duration = Duration::from_millis(10);
 const BATCHES: usize = 31;
 
-/// The rows measured so far; the first word of the command line that is no flag picks rows by name.
+/// The rows measured so far. The first command-line argument that is no flag selects rows by name.
 pub(crate) struct Timer {
     wanted: Option<String>,
 }
 
 impl Timer {
-    /// Prints the head of the table.
+    /// Prints the header of the table.
     pub(crate) fn start() -> Self {
         let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
         print("| | ns | allocations | bytes allocated |\n|---|---:|---:|---:|");
@@ -64,6 +64,6 @@ impl Timer {
 }
 
 fn print(line: &str) {
-    // A closed pipe is no failure of the bench.
+    // A closed pipe does not fail the bench.
     let _ = writeln!(std::io::stdout(), "{line}");
 }

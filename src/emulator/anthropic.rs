@@ -1,6 +1,6 @@
 //! Anthropic's Messages: `POST /messages` and `POST /messages/count_tokens`.
 //!
-//! The whole answer and what decides it; the events of a stream are in `anthropic_stream`.
+//! Builds the whole response and decides its content; the events of a stream are in `anthropic_stream`.
 
 use super::anthropic_stream;
 use super::call::Call;
@@ -13,9 +13,9 @@ use serde_json::value::RawValue;
 
 const DIALECT: Dialect = Dialect::Anthropic;
 
-/// What a thinking block says.
+/// The text of a thinking block.
 pub(super) const THOUGHT: &str = "The user wants to hear of the quick brown fox. I shall tell.";
-/// Stands for the signature of a thinking block.
+/// Placeholder signature of a thinking block.
 pub(super) const SIGNATURE: &str = "RW11bGF0b3JTaWduYXR1cmU=";
 
 #[derive(Deserialize)]
@@ -46,21 +46,21 @@ struct Thinking {
     r#type: String,
 }
 
-/// One block of an answer's content.
+/// One block of a response's content.
 pub(super) enum Block {
     Thinking,
     Text(String),
     ToolUse { id: String, name: String, input: String },
 }
 
-/// What a whole and a streamed answer have in common.
+/// What whole and streamed responses share.
 pub(super) struct Generated {
     pub(super) id: String,
-    /// A JSON string.
+    /// A JSON string, with its quotes.
     pub(super) model: String,
     pub(super) blocks: Vec<Block>,
     pub(super) stop_reason: &'static str,
-    /// JSON.
+    /// JSON text.
     pub(super) stop_sequence: String,
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,

@@ -25,7 +25,7 @@ pub(super) fn reply(generated: Generated) -> Reply {
     Reply::events(std::iter::once(start).chain(contents).chain([end, stop]))
 }
 
-/// One content block: its start, a ping behind the first, deltas, its stop.
+/// The events of one content block: its start, a ping after the first one, its deltas, its stop.
 fn block(index: usize, block: Block) -> impl Iterator<Item = Event> + Send {
     let (opening, kind, field, text, signed) = match block {
         Block::Thinking => {

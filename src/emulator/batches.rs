@@ -1,6 +1,7 @@
-//! Batches: each look at one moves it on (validating, in progress, completed), its lines are really answered.
+//! Batches: each `GET` of a batch advances it one step (validating, in progress, completed). Completing it
+//! really runs every line.
 //!
-//! Not in time: nothing happens between two looks, so that tests need not wait.
+//! Nothing depends on time, so that tests need not wait.
 
 use super::call::Call;
 use super::reply::{ApiError, Content, Dialect, Reply};
@@ -89,7 +90,7 @@ fn changed(call: &Call<'_>, change: &Value) -> Result<Reply, ApiError> {
     Ok(Reply::value(&batch.ok_or_else(|| unknown(call.id))?))
 }
 
-/// Sets the members of `object` that `change` names.
+/// Overwrites the members of `object` that `change` has.
 pub(super) fn merge(object: &mut Value, change: &Value) {
     if let (Some(object), Some(change)) = (object.as_object_mut(), change.as_object()) {
         object.extend(change.clone());
@@ -121,7 +122,7 @@ fn complete(call: &Call<'_>, input: &Bytes) -> Value {
     })
 }
 
-/// What the endpoint answers to one line, as a line of the output file.
+/// Runs one input line; returns its status and the line of the output file.
 fn run_line(call: &Call<'_>, line: &[u8]) -> (u16, Value) {
     let line: Value = serde_json::from_slice(line).unwrap_or_default();
     let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -136,7 +137,7 @@ fn run_line(call: &Call<'_>, line: &[u8]) -> (u16, Value) {
     let reply = reply.unwrap_or_else(Reply::from);
     let response_body = match reply.content {
         Content::Whole(text) => serde_json::from_slice(&text).unwrap_or_default(),
-        // A streamed line makes no sense in a batch.
+        // A batch line has no place for a stream.
         Content::Events(..) => Value::Null,
     };
     let status = reply.script.status.unwrap_or(reply.status).as_u16();

@@ -1,7 +1,7 @@
 //! Amazon Bedrock's Converse: `POST /model/{model}/converse`, `/converse-stream` and `/count-tokens`.
 //!
-//! The whole answer and what decides it; the frames of a stream are in `bedrock_stream`. Signatures are not
-//! looked at.
+//! Builds the whole response and decides its content; the frames of a stream are in `bedrock_stream`.
+//! Signatures are not checked.
 
 use super::bedrock_stream;
 use super::call::Call;
@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 
 const DIALECT: Dialect = Dialect::Bedrock;
 
-/// One block of an answer's content.
+/// One block of a response's content.
 pub(super) enum Block {
     Text(String),
     ToolUse { id: String, name: String, input: String },
 }
 
-/// What a whole and a streamed answer have in common.
+/// What whole and streamed responses share.
 pub(super) struct Generated {
     pub(super) blocks: Vec<Block>,
     pub(super) stop_reason: &'static str,
-    /// JSON.
+    /// JSON text.
     pub(super) usage: String,
 }
 
@@ -72,7 +72,7 @@ fn read(request: &Value) -> Result<NormalizedRequest, ApiError> {
     let tools = tools
         .map(|tool| json!({"name": tool.get("name"), "input_schema": tool.pointer("/inputSchema/json")}));
     let schema = request.pointer("/outputConfig/textFormat/structure/jsonSchema/schema");
-    // A schema is JSON text in a string.
+    // Bedrock sends a schema as JSON text inside a string.
     let schema = schema.and_then(Value::as_str).and_then(|schema| serde_json::from_str(schema).ok());
     Ok(NormalizedRequest {
         messages,

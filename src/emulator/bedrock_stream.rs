@@ -1,4 +1,4 @@
-//! The frames of a streamed Converse answer, in Amazon's binary event stream.
+//! The frames of a streamed Converse response, in Amazon's binary event stream format.
 
 use super::bedrock::{Block, Generated};
 use super::reply::{Content, Event, Part, Reply};
@@ -21,7 +21,7 @@ pub(super) fn reply(generated: Generated) -> Reply {
     Reply { content, ..Reply::whole(CONTENT_TYPE, Bytes::new()) }
 }
 
-/// One content block: a start only for calls, deltas, its stop.
+/// The frames of one content block: a start (only for tool calls), its deltas, its stop.
 fn block(index: usize, block: Block) -> impl Iterator<Item = Event> + Send {
     let (start, text, is_call) = match block {
         Block::Text(text) => (None, text, false),
@@ -51,7 +51,7 @@ fn event(part: Part, kind: &'static str, payload: String) -> Event {
     Event { part, bytes: frame("event", ":event-type", kind, payload) }
 }
 
-/// A failure in the middle of a stream.
+/// An exception frame: a failure in the middle of a stream.
 pub(super) fn exception(kind: &'static str, payload: String) -> Bytes {
     frame("exception", ":exception-type", kind, payload)
 }
@@ -63,7 +63,7 @@ fn frame(message: &'static str, name: &'static str, kind: &'static str, payload:
         .add_header(header(":content-type", "application/json"))
         .add_header(header(":message-type", message));
     let mut out = Vec::new();
-    // Only headers over 4 GB cannot be written.
+    // Encoding fails only for headers over 4 GB.
     let written = write_message_to(&message, &mut out);
     written.map(|()| out.into()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! The body type of every answer: whole, played event by event, or axum's (an upgrade).
+//! The body type of every response: whole, played event by event, or axum's (an upgrade).
 //!
-//! It owns the request's [`Watch`], so that the log learns how the answer ended: when hyper drops a body
-//! before its end, the caller has left.
+//! It owns the [`RequestGuard`], so that the log learns how the response ended: if hyper drops the body
+//! before its end, the client has disconnected.
 
 use super::playback::Playback;
 use super::request_guard::{Ended, RequestGuard};
@@ -11,13 +11,13 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The connection is to be dropped without another byte. hyper does so when a service or a body fails.
+/// Drops the connection without another byte. hyper does so when a service or a body returns an error.
 #[derive(Debug)]
 pub(super) struct Disconnect;
 
 impl fmt::Display for Disconnect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the emulator breaks off, as its script says or because the caller did")
+        f.write_str("the emulator drops the connection: its script says so, or the client disconnected")
     }
 }
 
@@ -38,7 +38,7 @@ enum Kind {
 impl Body {
     pub(super) fn whole(bytes: Bytes, guard: Option<RequestGuard>) -> Self {
         let mut body = Self { kind: Kind::Whole(bytes), guard };
-        // hyper never asks an empty body for a frame.
+        // hyper never polls an empty body for a frame.
         if body.is_end_stream() {
             body.end(Ended::Complete);
         }

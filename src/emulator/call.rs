@@ -1,6 +1,6 @@
-//! One request as the dialects see it: the head, the whole body, and which model and script it names.
+//! One request as the dialects see it: its parts, its whole body, the model and the script it names.
 //!
-//! Not for bodies that stream: files and unknown paths read those themselves.
+//! Not for streamed bodies: uploads and unknown paths read those themselves.
 
 use super::reply::{ApiError, Dialect};
 use super::script::Script;
@@ -9,19 +9,19 @@ use bytes::Bytes;
 use http::request::Parts;
 use serde::Deserialize;
 
-/// What a dialect answers to.
+/// What a dialect needs to build its response.
 pub(super) struct Call<'a> {
     pub(super) state: &'a State,
     pub(super) parts: &'a Parts,
     pub(super) body: &'a Bytes,
-    /// The object a path names, decoded; empty where it names none.
+    /// The decoded object id from the path; empty if the path has none.
     pub(super) id: &'a str,
     /// The script of the `x-emulator-script` header.
     pub(super) script: Option<&'a Script>,
 }
 
 impl Call<'_> {
-    /// The body as `T`.
+    /// Parses the body as `T`.
     pub(super) fn read<'a, T: Deserialize<'a>>(&'a self, dialect: Dialect) -> Result<T, ApiError> {
         serde_json::from_slice(self.body).map_err(|error| {
             ApiError::bad(format!("We could not parse the JSON body of your request: {error}"))
@@ -29,7 +29,7 @@ impl Call<'_> {
         })
     }
 
-    /// The model without its script, and the script that applies.
+    /// The model's name without its script, and the script that applies.
     pub(super) fn model<'m>(
         &self,
         model: Option<&'m str>,
@@ -52,13 +52,13 @@ impl Call<'_> {
         Ok((name, self.state.spend(script)))
     }
 
-    /// A parameter of the query, decoded.
+    /// The decoded value of a query parameter.
     pub(super) fn query(&self, name: &str) -> Option<String> {
         query(self.parts, name)
     }
 }
 
-/// A parameter of the query, decoded.
+/// The decoded value of a query parameter.
 pub(super) fn query(parts: &Parts, name: &str) -> Option<String> {
     let pairs = url::form_urlencoded::parse(parts.uri.query()?.as_bytes());
     pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())

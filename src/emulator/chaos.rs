@@ -1,12 +1,13 @@
-//! The script key `chaos`: some requests, drawn from a seed, meet one of the faults a provider can have.
+//! The script key `chaos`: a share of requests, drawn from a seed, gets one of the faults a provider can
+//! have.
 //!
-//! Only the drawing; what the faults do stands where every script's does. The same seed and the same order of requests
-//! draw the same faults.
+//! Only draws; the faults run like those of any script. The same seed and order of requests draw the same
+//! faults.
 
 use super::sample_text::scramble;
 use super::script::Script;
 
-/// What may strike, as scripts. Those that keep silent do so for longer than any caller waits.
+/// The faults to draw from, as scripts. Those that hang do so for longer than any client waits.
 const FAULT_SCRIPTS: [&str; 22] = [
     "status=429",
     "status=429&retry_after_ms=20",
@@ -32,10 +33,10 @@ const FAULT_SCRIPTS: [&str; 22] = [
     "ttft=600000",
 ];
 
-/// Events before a fault within a stream, at most.
+/// The most events sent before a fault within a stream.
 const MAX_AFTER: u64 = 40;
 
-/// What the `number`th request with this script gets; `percent` of them a fault.
+/// The script of request `number`; `percent` of all requests get a fault.
 pub(super) fn drawn(script: Script, percent: u8, seed: u64, number: u32) -> Script {
     let draw = scramble(scramble(seed).wrapping_add(number.into()));
     if draw % 100 >= percent.into() {
@@ -43,7 +44,7 @@ pub(super) fn drawn(script: Script, percent: u8, seed: u64, number: u32) -> Scri
     }
     let draw = draw / 100;
     let text = FAULT_SCRIPTS.get((draw % FAULT_SCRIPTS.len() as u64) as usize).copied().unwrap_or_default();
-    // The list is ours and read by a test.
+    // The list is constant, and a test parses all of it.
     let fault = Script::parse(text).unwrap_or_default();
     let after = Some(draw / FAULT_SCRIPTS.len() as u64 % MAX_AFTER);
     Script { tokens: script.tokens, gap: script.gap, tag: script.tag, after, ..fault }

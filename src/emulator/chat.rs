@@ -1,6 +1,6 @@
-//! `POST /chat/completions`: whole and streamed, several choices, tools, JSON answers.
+//! `POST /chat/completions`: whole and streamed responses, several choices, tools, structured output.
 //!
-//! Text is put together by hand: this is the upstream of the benches, and its answers have no surprises.
+//! JSON is formatted by hand, for speed: the benches use this as their upstream, and its shape is fixed.
 
 use super::call::Call;
 use super::conversation::{self, ChatInput, Completion, Format, Message, Stop, Tool, ToolCall};
@@ -34,7 +34,7 @@ pub(super) struct StreamOptions {
     pub(super) include_usage: Option<bool>,
 }
 
-/// The most choices of one request.
+/// The most choices one request may ask for.
 pub(super) const MAX_CHOICES: usize = 128;
 
 pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
@@ -116,10 +116,10 @@ fn tool_call(call: &Call<'_>, tool: &ToolCall, arguments: &str) -> String {
     format!(r#"{{"id":"{id}","type":"function","function":{{"name":{name},"arguments":{arguments}}}}}"#)
 }
 
-/// What all chunks of a stream share.
+/// What all chunks of a stream share: the JSON before and after the choice.
 struct Frame {
     prefix: String,
-    /// With `include_usage` all chunks but the last say `"usage":null`.
+    /// With `include_usage` every chunk but the last has `"usage":null`.
     suffix: &'static str,
 }
 
@@ -154,7 +154,7 @@ fn streamed(call: &Call<'_>, model: &str, n: usize, completion: Completion, usag
     Reply::events(events.chain(ends).chain(usage).chain(std::iter::once_with(Event::done)))
 }
 
-/// The deltas of one choice, as JSON.
+/// The deltas of one choice, as JSON text.
 fn deltas(call: &Call<'_>, completion: Completion) -> Box<dyn Iterator<Item = String> + Send> {
     match completion {
         Completion::Text(sample) => {
@@ -165,7 +165,7 @@ fn deltas(call: &Call<'_>, completion: Completion) -> Box<dyn Iterator<Item = St
             let opened = calls.into_iter().map(|tool| (tool_call(call, &tool, ""), tool.arguments));
             let opened: Vec<_> = opened.collect();
             Box::new(opened.into_iter().enumerate().flat_map(|(index, (open, arguments))| {
-                // The first delta of a call is the call itself, with its place in the list.
+                // The first delta of a call carries its id and name, and its index in the list.
                 let first =
                     format!(r#"{{"tool_calls":[{{"index":{index},{}]}}"#, open.trim_start_matches('{'));
                 let mut tokens = Tokens::new(arguments);

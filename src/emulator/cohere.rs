@@ -1,6 +1,6 @@
 //! Cohere's `POST /v2/chat`.
 //!
-//! The whole answer and what decides it; the events of a stream are in `cohere_stream`.
+//! Builds the whole response and decides its content; the events of a stream are in `cohere_stream`.
 
 use super::call::Call;
 use super::cohere_stream;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const DIALECT: Dialect = Dialect::Cohere;
 
-/// What Cohere says before it calls a tool.
+/// The `tool_plan` that precedes a tool call.
 pub(super) const PLAN: &str = "I will ask the quick brown fox.";
 
 #[derive(Deserialize)]
@@ -28,12 +28,12 @@ struct Request {
     stream: Option<bool>,
 }
 
-/// What a whole and a streamed answer have in common.
+/// What whole and streamed responses share.
 pub(super) struct Generated {
     pub(super) id: String,
     pub(super) content: Content,
     pub(super) finish: &'static str,
-    /// JSON.
+    /// JSON text.
     pub(super) usage: String,
 }
 
@@ -44,13 +44,13 @@ pub(super) enum Content {
 
 pub(super) struct ToolUse {
     pub(super) id: String,
-    /// A JSON string.
+    /// A JSON string, with its quotes.
     pub(super) name: String,
     pub(super) arguments: String,
 }
 
 impl ToolUse {
-    /// The call with these arguments, a JSON string.
+    /// The call as JSON; `arguments` is a JSON string with its quotes.
     pub(super) fn json(&self, arguments: &str) -> String {
         let Self { id, name, .. } = self;
         format!(r#"{{"id":"{id}","type":"function","function":{{"name":{name},"arguments":{arguments}}}}}"#)

@@ -1,4 +1,4 @@
-//! The events of a streamed Cohere answer, `message-start` to `message-end`.
+//! The events of a streamed Cohere response, `message-start` to `message-end`.
 
 use super::cohere::{Content, Generated, PLAN, ToolUse};
 use super::reply::{Event, Part, Reply};

@@ -1,4 +1,4 @@
-//! `POST /completions`: the old text completions, whole and streamed, with `echo` and several prompts.
+//! `POST /completions`: legacy text completions, whole and streamed, with `echo` and several prompts.
 
 use super::call::Call;
 use super::chat::{MAX_CHOICES, StreamOptions, usage};
@@ -9,10 +9,10 @@ use super::state::now;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What OpenAI takes when `max_tokens` is absent.
+/// OpenAI's default for `max_tokens`.
 const MAX_TOKENS: u64 = 16;
 
-/// Text or token numbers, one or several: `prompt` here, `input` of embeddings and moderations.
+/// Text or token numbers, one or several: `prompt` of completions, `input` of embeddings.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Prompt {
@@ -23,7 +23,7 @@ pub(super) enum Prompt {
 }
 
 impl Prompt {
-    /// Each prompt as text; token numbers as they are written.
+    /// Each prompt as text; token numbers are printed as decimals.
     pub(super) fn texts(self) -> Vec<String> {
         let numbers = |tokens: Vec<u64>| tokens.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
         match self {
@@ -55,7 +55,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     if n == 0 || n > MAX_CHOICES || prompts.len() > 2048 {
         return Err(ApiError::invalid("n", "Invalid value for 'n': expected a number from 1 to 128."));
     }
-    // A script that says how long the answer is counts as a limit that is never reached.
+    // A script that sets the length replaces the default limit.
     let limit = request.max_tokens.or(if script.tokens.is_some() { None } else { Some(MAX_TOKENS) });
     let stops = Stop::list(request.stop);
     let mut texts = Vec::with_capacity(prompts.len() * n);

@@ -12,10 +12,10 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::json;
 use std::time::Duration;
 
-/// The longest `wait` of a log reader.
+/// The longest `wait` a log reader may set.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Answers `what`, the path behind `/_emulator/`.
+/// Responds to `route`, the path after `/_emulator/`.
 pub(super) async fn respond(state: &State, parts: &Parts, route: &str) -> HttpResponse {
     let tag = query(parts, "tag");
     let tag = tag.as_deref();

@@ -1,6 +1,6 @@
-//! What a conversation asks for, whatever its dialect: words, JSON or tool calls.
+//! Decides what a conversation gets, whatever its dialect: text, JSON or tool calls.
 //!
-//! Reads only what decides that; message contents stay raw text until somebody must look inside.
+//! Parses only what this decision needs; message contents stay raw JSON until they must be read.
 
 use super::published::PublishedError;
 use super::reply::Dialect;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// Tokens of an answer when nothing says otherwise: a chat stream then has 50 events.
+/// Default length in tokens: a chat stream then has 50 events.
 const TOKENS: usize = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -25,14 +25,14 @@ pub(super) enum Role {
     Other,
 }
 
-/// One message; an item of a Responses input too.
+/// One message, or one item of a Responses API input.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message<'a> {
     pub(super) role: Option<Role>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     r#type: Option<String>,
-    /// Mistral's and DeepSeek's word for a message to go on from.
+    /// Mistral's and DeepSeek's flag for a message to be continued.
     prefix: Option<bool>,
 }
 
@@ -54,7 +54,7 @@ impl Message<'_> {
         self.content.map_or("", RawValue::get)
     }
 
-    /// All text in it.
+    /// All text of the content.
     fn text(&self) -> String {
         match serde_json::from_str(self.raw()) {
             Ok(Content::Text(text)) => text,
@@ -74,12 +74,12 @@ impl Message<'_> {
     }
 }
 
-/// Tokens of a prompt, roughly: words of the contents, and three for each message around them.
+/// Approximate tokens of a prompt: the words of all contents, plus three for each message.
 pub(super) fn prompt_tokens(messages: &[Message<'_>]) -> u64 {
     messages.iter().map(|message| sample_text::estimate_tokens(message.raw()) + 3).sum()
 }
 
-/// A tool as any dialect writes it.
+/// A tool in any dialect's shape.
 #[derive(Debug, Deserialize)]
 pub(super) struct Tool<'a> {
     #[serde(borrow)]
@@ -97,7 +97,7 @@ struct Function<'a> {
 }
 
 impl Tool<'_> {
-    /// None for tools that are no functions, which the emulator never calls.
+    /// A call with example arguments. `None` for tools that are no functions, which the emulator never calls.
     fn call(&self) -> Option<ToolCall> {
         let (name, schema) = match (&self.function, &self.name) {
             (Some(function), _) => (&function.name, function.parameters),
@@ -110,14 +110,14 @@ impl Tool<'_> {
     }
 }
 
-/// A tool to be called, the arguments as JSON text.
+/// A tool call; the arguments are JSON text.
 #[derive(Debug, Clone)]
 pub(super) struct ToolCall {
     pub(super) name: String,
     pub(super) arguments: String,
 }
 
-/// `stop` as one string or several.
+/// `stop`, as one string or a list.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Stop {
@@ -135,7 +135,7 @@ impl Stop {
     }
 }
 
-/// `response_format` of chat, `text.format` of Responses.
+/// `response_format` of chat completions, `text.format` of the Responses API.
 #[derive(Debug, Deserialize)]
 pub(super) struct Format {
     r#type: String,
@@ -162,7 +162,7 @@ impl Format {
     }
 }
 
-/// What decides an answer.
+/// The parts of a request that decide its response.
 pub(super) struct ChatInput<'a> {
     pub(super) model: &'a str,
     pub(super) messages: &'a [Message<'a>],
@@ -171,12 +171,12 @@ pub(super) struct ChatInput<'a> {
     pub(super) format: Option<&'a Format>,
     pub(super) limit: Option<u64>,
     pub(super) stops: &'a [String],
-    /// A message it does not go on from becomes its `error`.
+    /// If the dialect refuses to continue the last message, the refusal is set as its `error`.
     pub(super) script: &'a mut Script,
     pub(super) dialect: Dialect,
 }
 
-/// The answer's substance.
+/// The content of a response.
 #[derive(Debug)]
 pub(super) enum Completion {
     Text(SampleText),
@@ -184,7 +184,7 @@ pub(super) enum Completion {
 }
 
 impl Completion {
-    /// Tokens of the answer, for `usage`.
+    /// Tokens of the response, for `usage`.
     pub(super) fn tokens(&self) -> u64 {
         match self {
             Completion::Text(sample) => sample.tokens,
@@ -196,7 +196,7 @@ impl Completion {
     }
 }
 
-/// Decides what to answer.
+/// Decides the content of the response.
 pub(super) fn decide(input: ChatInput<'_>) -> Completion {
     let prefill = prefill(input.messages, input.script, input.dialect);
     let input = &input;
@@ -212,13 +212,13 @@ pub(super) fn decide(input: ChatInput<'_>) -> Completion {
     };
     let text = match text.strip_prefix(&prefill) {
         Some(rest) => rest.to_owned(),
-        // Not the beginning of ours: all of ours comes after it.
+        // The prefill is not the beginning of our text, so all of our text follows it.
         None => format!(" {text}"),
     };
     Completion::Text(sample_text::truncate(text, input.limit, input.stops))
 }
 
-/// The text to go on from, where the last message is an assistant's and the dialect goes on from those.
+/// The text to continue from: set if the last message is an assistant's and the dialect supports prefill.
 fn prefill(messages: &[Message<'_>], script: &mut Script, dialect: Dialect) -> String {
     let Some(last) = messages.last().filter(|last| last.role == Some(Role::Assistant)) else {
         return String::new();
@@ -232,7 +232,7 @@ fn prefill(messages: &[Message<'_>], script: &mut Script, dialect: Dialect) -> S
     match dialect {
         Dialect::Anthropic | Dialect::Bedrock => text,
         Dialect::OpenAi if last.prefix == Some(true) => text,
-        // Another turn begins.
+        // These dialects start a new message instead.
         Dialect::OpenAi | Dialect::Gemini | Dialect::Cohere => String::new(),
     }
 }
@@ -242,7 +242,7 @@ fn last_user_text(messages: &[Message<'_>]) -> String {
     sample.map(Message::text).unwrap_or_default()
 }
 
-/// The tools to call: none after a tool's result, or a conversation would never end.
+/// The tools to call. None after a tool result, or the conversation would never end.
 fn calls(input: &ChatInput<'_>) -> Vec<ToolCall> {
     if input.tools.is_empty() || input.messages.last().is_some_and(Message::is_tool_result) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! `POST /embeddings`: vectors of the words in a text, so that like texts have like vectors.
+//! `POST /embeddings`: vectors made from the words of a text, so that similar texts have similar vectors.
 
 use super::call::Call;
 use super::completions::Prompt;
@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-/// Length of a vector when the request does not say.
+/// Length of a vector if the request sets none.
 const DIMENSIONS: usize = 256;
 
 #[derive(Deserialize)]
@@ -58,11 +58,11 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     Ok(reply.scripted(script))
 }
 
-/// A unit vector: each word adds to or takes from eight places of its own.
+/// A unit vector: each word adds to or subtracts from eight components drawn from its hash.
 fn vector(text: &str, dimensions: usize) -> Vec<f32> {
     let mut vector = vec![0.0_f32; dimensions];
     let terms = text.split(|letter: char| !letter.is_alphanumeric()).filter(|term| !term.is_empty());
-    // A text without words has a direction too.
+    // A text without words gets a direction too, from the empty term.
     for term in terms.map(str::to_lowercase).chain(std::iter::once(String::new())) {
         let mut seed = term.bytes().fold(1, |seed, byte| scramble(seed ^ u64::from(byte)));
         let weight = if term.is_empty() { 0.01 } else { 1.0 };

@@ -1,6 +1,6 @@
-//! Fine-tuning jobs: each look at one moves it on (validating files, running, succeeded).
+//! Fine-tuning jobs: each `GET` of a job advances it one step (validating files, running, succeeded).
 //!
-//! Nothing is tuned.
+//! Nothing is trained.
 
 use super::batches::merge;
 use super::call::Call;

@@ -1,6 +1,6 @@
 //! Google's Gemini: `models/{model}:generateContent`, `:streamGenerateContent` and `:countTokens`.
 //!
-//! The whole answer and what decides it; the events of a stream are in `gemini_stream`.
+//! Builds the whole response and decides its content; the events of a stream are in `gemini_stream`.
 
 use super::call::Call;
 use super::conversation::Completion;
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 const DIALECT: Dialect = Dialect::Gemini;
 
-/// What a whole and a streamed answer have in common.
+/// What whole and streamed responses share.
 pub(super) struct Generated {
     pub(super) completion: Completion,
     pub(super) finish: &'static str,
-    /// `usageMetadata` and what follows it, as members of a JSON object.
+    /// `usageMetadata` and the members after it, as JSON text without braces.
     pub(super) tail: String,
 }
 
@@ -51,7 +51,7 @@ fn unknown(what: &str) -> ApiError {
     ApiError::not_found(format!("The emulator does not know {what}.")).in_dialect(DIALECT)
 }
 
-/// A member by its name in JSON, or as protobuf's JSON takes it too.
+/// A member by its camelCase or its snake_case name: protobuf's JSON accepts both.
 fn member<'a>(object: &'a Value, camel: &str, snake: &str) -> &'a Value {
     object.get(camel).or_else(|| object.get(snake)).unwrap_or(&Value::Null)
 }
@@ -121,7 +121,7 @@ fn choice(request: &Value) -> Value {
     }
 }
 
-/// A schema with `"type": "OBJECT"` as JSON Schema writes it.
+/// Gemini's schema (`"type": "OBJECT"`) in JSON Schema's spelling (`"type": "object"`).
 fn lower_types(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -163,7 +163,7 @@ fn whole(generated: &Generated) -> String {
     chunk(&parts.join(","), Some(generated.finish), &generated.tail)
 }
 
-/// One `GenerateContentResponse`: all of an answer, or a piece of a stream.
+/// One `GenerateContentResponse`: a whole response, or one chunk of a stream.
 pub(super) fn chunk(parts: &str, finish: Option<&str>, tail: &str) -> String {
     let finish = finish.map(|finish| format!(r#""finishReason":"{finish}","#)).unwrap_or_default();
     format!(

@@ -1,6 +1,8 @@
-//! The events of a streamed Gemini answer: each a response of its own, the last with the finish reason.
+//! The events of a streamed Gemini response: each is a complete response object, the last has the finish
+//! reason.
 //!
-//! There is no end marker. With `alt=sse` they are events, without it the items of one JSON list. Calls come whole, as Gemini sends them.
+//! There is no end marker. With `alt=sse` they are SSE events, without it the items of one JSON list. Tool
+//! calls are never split, as with Gemini.
 
 use super::conversation::Completion;
 use super::gemini::{Generated, chunk};

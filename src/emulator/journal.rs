@@ -1,6 +1,6 @@
-//! The log of tagged requests, for tests to read: what came in, and how each ended.
+//! The log of tagged requests, which tests read: what was received, and how each request ended.
 //!
-//! Not an access log of the gateway. Holds the last 1,000 entries and says when one has changed.
+//! Not the gateway's access log. Holds the last 1,000 entries and notifies waiters of every change.
 
 use super::request_guard::Ended;
 use super::socket::ConnectionHandle;
@@ -22,12 +22,12 @@ struct Entry {
     tag: Option<String>,
     /// Milliseconds since the emulator started.
     at_ms: u64,
-    /// Number of the connection it came on: two requests with the same number shared one.
+    /// Number of the connection it arrived on: requests with the same number shared a connection.
     connection: u64,
     method: String,
     path: String,
     query: Option<String>,
-    /// In the order and spelling they came in, where that is known; else lower-case.
+    /// In their original order and spelling if known, else in lower case.
     headers: Vec<(String, String)>,
     /// The first 64 KiB.
     body: Option<String>,
@@ -37,7 +37,7 @@ struct Entry {
     closed_ms: Option<u64>,
 }
 
-/// The ring of entries.
+/// The ring buffer of entries.
 #[derive(Debug)]
 pub(super) struct Journal {
     started: Instant,
@@ -56,7 +56,7 @@ impl Journal {
         }
     }
 
-    /// Begins an entry and returns its number.
+    /// Adds an entry and returns its number.
     pub(super) fn open(&self, tag: Option<&str>, parts: &Parts, connection: &ConnectionHandle) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let lower = || {
@@ -104,25 +104,25 @@ impl Journal {
         });
     }
 
-    /// Entries with this tag, all without one, oldest first.
+    /// Entries with this tag, oldest first; all entries if `tag` is `None`.
     pub(super) fn json(&self, tag: Option<&str>) -> Value {
         let entries = self.entries.lock();
         let wanted = entries.iter().filter(|entry| tag.is_none() || entry.tag.as_deref() == tag);
         Value::Array(wanted.filter_map(|entry| serde_json::to_value(entry).ok()).collect())
     }
 
-    /// Forgets entries with this tag, all without one.
+    /// Removes entries with this tag; all entries if `tag` is `None`.
     pub(super) fn clear(&self, tag: Option<&str>) {
         self.entries.lock().retain(|entry| tag.is_some() && entry.tag.as_deref() != tag);
     }
 
-    /// Waits until there are such entries and all of them have ended, for `limit` at most.
+    /// Waits until such entries exist and all of them have ended, for at most `limit`.
     pub(super) async fn settled(&self, tag: Option<&str>, limit: Duration) {
         let wait = async {
             loop {
                 let changed = self.changed.notified();
                 tokio::pin!(changed);
-                // Listen before looking: a change in between would be missed.
+                // Subscribe before checking: a change in between would be missed.
                 changed.as_mut().enable();
                 if self.is_settled(tag) {
                     return;
@@ -130,7 +130,7 @@ impl Journal {
                 changed.await;
             }
         };
-        // Out of time is an answer too: the caller sees what is still open.
+        // A timeout is no error: the caller gets the entries that are still open.
         let _ = tokio::time::timeout(limit, wait).await;
     }
 

@@ -1,4 +1,4 @@
-//! Images, speech, transcriptions, moderations and rerank: small answers of the right shape.
+//! Images, speech, transcriptions, moderations and rerank: small responses of the right shape.
 
 use super::batches::merge;
 use super::call::Call;
@@ -26,7 +26,7 @@ struct ImageRequest {
 
 pub(super) fn images(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: ImageRequest = call.read(Dialect::OpenAi)?;
-    // OpenAI does not insist on a model here.
+    // OpenAI does not require a model here.
     let (_, script) = call.model(request.model.as_deref().or(Some("emulator")), Dialect::OpenAi)?;
     let prompt = request.prompt.ok_or_else(|| ApiError::missing("prompt"))?;
     let as_url = request.response_format.as_deref() == Some("url");
@@ -65,7 +65,7 @@ struct SpeechRequest {
     response_format: Option<String>,
 }
 
-/// Bytes that no text could be, about as many as speech of that length has.
+/// Bytes that are not valid text, about as many as speech of that length would have.
 pub(super) fn speech(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: SpeechRequest = call.read(Dialect::OpenAi)?;
     let (_, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;
@@ -112,7 +112,7 @@ struct ModerationRequest {
     input: Option<Value>,
 }
 
-/// Flags what has the word "kill" in it, as violence.
+/// Flags input that contains "kill", as violence.
 pub(super) fn moderate(call: &Call<'_>) -> Result<Reply, ApiError> {
     const KINDS: [&str; 13] = [
         "harassment",
@@ -164,7 +164,7 @@ struct RerankRequest {
     return_documents: Option<bool>,
 }
 
-/// Scores documents by the share of the query's words they have.
+/// Scores each document by the share of the query's words it contains.
 pub(super) fn rerank(call: &Call<'_>) -> Result<Reply, ApiError> {
     let request: RerankRequest = call.read(Dialect::OpenAi)?;
     let (model, script) = call.model(request.model.as_deref(), Dialect::OpenAi)?;

@@ -1,4 +1,4 @@
-//! `GET /models` and `GET /models/{id}`, in OpenAI's shape, or Anthropic's where its version header is sent.
+//! `GET /models` and `GET /models/{id}`, in OpenAI's shape, or in Anthropic's if its version header is sent.
 
 use super::call::Call;
 use super::reply::{ApiError, Dialect, Reply};
@@ -37,7 +37,7 @@ pub(super) fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::value(&list).in_dialect(dialect))
 }
 
-/// Any model exists, but for `missing-*`: tests make up names as they like.
+/// Every model exists except `missing-*`: tests invent names as they like.
 pub(super) fn one(call: &Call<'_>) -> Result<Reply, ApiError> {
     let dialect = dialect(call);
     let (id, script) = call.model(Some(call.id), dialect)?;

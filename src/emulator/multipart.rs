@@ -1,6 +1,6 @@
-//! Multipart forms, read piece by piece: fields and the beginning of files, in constant memory.
+//! Multipart forms, parsed while they arrive: fields and the start of files, in constant memory.
 //!
-//! Not a general MIME reader: no nested parts, no transfer encodings.
+//! Not a general MIME parser: no nested parts, no transfer encodings.
 
 use super::body::Disconnect;
 use super::reply::ApiError;
@@ -9,7 +9,7 @@ use http::header;
 use http::request::Parts;
 use memchr::memmem;
 
-/// How much of a part is kept, in bytes. The rest is counted only.
+/// How many bytes of a part are kept. The rest is only counted.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 const MAX_PARTS: usize = 64;
 const MAX_HEAD: usize = 8 * 1024;
@@ -19,13 +19,13 @@ const MAX_HEAD: usize = 8 * 1024;
 pub(super) struct Field {
     pub(super) name: String,
     pub(super) filename: Option<String>,
-    /// All bytes it had.
+    /// All bytes of the part, kept or not.
     pub(super) length: u64,
-    /// The first of them.
+    /// Its first bytes.
     pub(super) kept: Vec<u8>,
 }
 
-/// A form as read.
+/// A parsed form.
 #[derive(Debug)]
 pub(super) struct Form(Vec<Field>);
 
@@ -41,7 +41,7 @@ impl Form {
     }
 }
 
-/// Reads the body to its end, also when it turns out to be no form.
+/// Reads the body to its end, even if it turns out not to be a form.
 pub(super) async fn read(
     parts: &Parts,
     request_body: &mut RequestBody,
@@ -69,7 +69,7 @@ pub(super) async fn read(
 #[derive(Debug, PartialEq)]
 enum Place {
     Preamble,
-    /// Behind a boundary: either the head of a part or the end follows.
+    /// After a boundary: either the headers of a part or the end follows.
     Edge,
     Headers,
     Content,
@@ -79,7 +79,7 @@ enum Place {
 struct Reader {
     /// Line break, two dashes, boundary.
     delimiter: Vec<u8>,
-    /// Bytes that could not be judged yet: never more than a chunk and a delimiter.
+    /// Bytes not yet classified: never more than a chunk and a delimiter.
     held: Vec<u8>,
     place: Place,
     fields: Vec<Field>,
@@ -89,7 +89,7 @@ impl Reader {
     fn new(boundary: &str) -> Self {
         Self {
             delimiter: format!("\r\n--{boundary}").into(),
-            // The first boundary has no line break before it.
+            // The first boundary has no line break before it, so one is prepended.
             held: b"\r\n".to_vec(),
             place: Place::Preamble,
             fields: Vec::new(),
@@ -102,7 +102,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Goes on by one piece of grammar; false when more bytes are needed.
+    /// Parses one element; returns false if more bytes are needed.
     fn step(&mut self) -> Result<bool, &'static str> {
         match self.place {
             Place::Preamble | Place::Content => {

@@ -1,6 +1,7 @@
-//! A conversation of another dialect put into chat's words, so that [`super::talk`] can decide on it.
+//! Converts a request of another dialect to the shape of chat completions, which [`super::conversation`]
+//! reads.
 //!
-//! For the dialects no bench runs on: it copies what it reads.
+//! Only for dialects that no bench uses: it copies what it reads.
 
 use super::conversation::{self, ChatInput, Completion, Message, Tool};
 use super::reply::{ApiError, Dialect};
@@ -8,7 +9,7 @@ use super::script::Script;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-/// What was said and what is wanted, as `POST /chat/completions` would write it.
+/// The messages and parameters of a request, in the shape of `POST /chat/completions`.
 #[derive(Debug, Default)]
 pub(super) struct NormalizedRequest {
     pub(super) messages: Vec<Value>,
@@ -19,12 +20,12 @@ pub(super) struct NormalizedRequest {
     pub(super) stops: Vec<String>,
 }
 
-/// A message of this text; a tool's result where it `is_result`.
+/// A message with this text; a tool result if `is_result`.
 pub(super) fn message(role: &str, text: &str, is_result: bool) -> Value {
     json!({"role": if is_result { "tool" } else { role }, "content": text})
 }
 
-/// `response_format` of a schema, or of any JSON.
+/// A `response_format` for this schema, or for any JSON.
 pub(super) fn format(schema: Option<&Value>) -> Value {
     match schema {
         Some(schema) => json!({"type": "json_schema", "schema": schema}),
@@ -32,7 +33,7 @@ pub(super) fn format(schema: Option<&Value>) -> Value {
     }
 }
 
-/// All members `key` of the objects in a list, as strings.
+/// The text of every member `key` of the objects in a list, joined by spaces.
 pub(super) fn texts(list: &Value, key: &str) -> String {
     let list = list.as_array().into_iter().flatten();
     list.filter_map(|item| item.get(key)?.as_str()).collect::<Vec<_>>().join(" ")
@@ -44,7 +45,7 @@ pub(super) fn strings(list: &Value) -> Vec<String> {
 }
 
 impl NormalizedRequest {
-    /// What to answer, and the tokens of the prompt.
+    /// Decides the content of the response; also returns the tokens of the prompt.
     pub(super) fn decide(
         self,
         model: &str,

@@ -1,6 +1,6 @@
-//! Stored objects of one kind (files, responses, batches, jobs): the newest so many, by id.
+//! Stored objects of one kind (files, responses, batches, jobs), by id.
 //!
-//! Not a store with a past: what falls off the end is gone.
+//! Only the newest are kept; older ones are dropped for good.
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) id: String,
-    /// The object as a `GET` shows it.
+    /// The object as `GET` returns it.
     pub(super) object: Value,
-    /// What comes with it: a file's content, a response's input items.
+    /// Its payload: a file's content, a response's input items.
     pub(super) content: Bytes,
 }
 
-/// Objects in the order they were put here. At most 1,000, and at most 64 MiB of content.
+/// Objects in order of insertion. At most 1,000, with at most 64 MiB of content.
 #[derive(Debug, Default)]
 pub(super) struct ObjectStore(Mutex<VecDeque<Item>>);
 
@@ -25,7 +25,7 @@ const MAX_ITEMS: usize = 1000;
 const MAX_CONTENT: usize = 64 << 20;
 
 impl ObjectStore {
-    /// Keeps an object, the oldest making room.
+    /// Stores an object; drops the oldest ones to make room.
     pub(super) fn put(&self, id: &str, object: Value, content: Bytes) {
         let mut items = self.0.lock();
         items.push_back(Item { id: id.to_owned(), object, content });
@@ -40,7 +40,7 @@ impl ObjectStore {
         self.0.lock().iter().rev().find(|item| item.id == id).cloned()
     }
 
-    /// Whether there was such an object.
+    /// Returns whether the object existed.
     pub(super) fn remove(&self, id: &str) -> bool {
         let mut items = self.0.lock();
         let before = items.len();
@@ -48,7 +48,7 @@ impl ObjectStore {
         items.len() < before
     }
 
-    /// Changes a stored object and returns what it is now.
+    /// Edits a stored object and returns its new state.
     pub(super) fn change(&self, id: &str, edit: impl FnOnce(&mut Value)) -> Option<Value> {
         let mut items = self.0.lock();
         let item = items.iter_mut().find(|item| item.id == id)?;
@@ -56,7 +56,7 @@ impl ObjectStore {
         Some(item.object.clone())
     }
 
-    /// A page, newest first, of what comes after the object `after`; and whether there is more.
+    /// One page, newest first, of the objects after `after`, and whether more follow.
     pub(super) fn page(&self, after: Option<&str>, limit: usize) -> (Vec<Value>, bool) {
         let items = self.0.lock();
         let mut rest = items.iter().rev();

@@ -1,4 +1,4 @@
-//! Any path the emulator does not know: says what came in, so that tests see what a gateway passed on.
+//! Any path the emulator has no route for: echoes the request, so that tests see what a gateway forwarded.
 
 use super::body::Disconnect;
 use super::call::query;
@@ -9,10 +9,10 @@ use http::request::Parts;
 use http::{HeaderValue, Method};
 use serde_json::{Value, json};
 
-/// A body up to this size is shown.
+/// A body up to this size is echoed.
 const SHOWN: usize = 64 * 1024;
 
-/// Reads the body to its end, in constant memory, and answers.
+/// Reads the body to its end, in constant memory, and echoes the request.
 pub(super) async fn echo(parts: &Parts, request_body: &mut RequestBody) -> Result<Reply, Disconnect> {
     let mut shown = BytesMut::new();
     let mut length = 0;

@@ -1,7 +1,7 @@
-//! A body played event by event, at a script's pace and with its fault.
+//! Plays a body event by event, at a script's pace and with its fault.
 //!
-//! Knows events, not dialects. Between two events it lets hyper write, so that each event is a write of its
-//! own, as a token stream would have it.
+//! It does not depend on dialects. It yields to hyper between two events, so that each event is a write of
+//! its own, like a real token stream.
 
 use super::body::Disconnect;
 use super::reply::{Event, Events, Part};
@@ -13,25 +13,25 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How many events go out well before a fault, when the script does not say.
+/// How many events are sent before a fault if the script sets no `after`.
 const AFTER: u64 = 5;
 
-/// The player.
+/// A body being played.
 pub(super) struct Playback {
     events: Events,
     fault: Option<Fault>,
     after: u64,
-    /// What `error_event` sends.
+    /// The event that `error_event` sends.
     error: Bytes,
     sent: u64,
-    /// Bytes that are still promised, when a length was.
+    /// Bytes still to be sent of a promised Content-Length.
     left: Option<u64>,
     ttft: Duration,
     gap: Duration,
-    /// When the event before this one was due: pauses count from there, so that they do not add up delays.
+    /// When the previous event was due. Pauses count from there, so that delays do not add up.
     due: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
-    /// Whether the pause before the next event is behind us.
+    /// Whether the pause before the next event is over.
     paused: bool,
 }
 
@@ -57,24 +57,24 @@ impl Playback {
         }
     }
 
-    /// Bytes still to come, where that is known.
+    /// Bytes still to be sent, if known.
     pub(super) fn left(&self) -> Option<u64> {
         self.left
     }
 
-    /// The next piece of the body; `Gone` when the connection is to break.
+    /// The next chunk of the body; `Disconnect` if the connection is to be dropped.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Disconnect>>> {
         ready!(self.poll_delay(cx));
         let struck = self.sent == self.after;
         match self.fault {
             Some(Fault::Cut | Fault::Truncate) if struck => return Poll::Ready(Some(Err(Disconnect))),
-            // No waker: only the caller's leaving ends this.
+            // No waker is registered: only a client disconnect ends this.
             Some(Fault::Stall) if struck => return Poll::Pending,
             Some(Fault::ErrorEvent) if self.sent > self.after => return Poll::Ready(None),
             _ => {}
         }
         let Some(event) = self.next_event() else {
-            // The stream was shorter than `after`: a fault that was asked for is never left out.
+            // The stream was shorter than `after`: the requested fault happens at its end instead.
             return match self.fault {
                 Some(Fault::Cut | Fault::Truncate) => Poll::Ready(Some(Err(Disconnect))),
                 Some(Fault::Stall) => Poll::Pending,
@@ -121,7 +121,8 @@ impl Playback {
             return self.poll_delay(cx);
         }
         self.paused = true;
-        // The first event goes out with the head, unless a fault comes first: the head must be out by then.
+        // The first event is sent with the headers, unless a fault comes first: then the headers must be sent
+        // before it.
         if self.sent == 0 && self.after > 0 {
             return Poll::Ready(());
         }
@@ -130,7 +131,7 @@ impl Playback {
     }
 }
 
-/// An event's bytes with the JSON cut off in the middle; the frame around it stays whole.
+/// The event with its JSON truncated by a quarter; the SSE framing stays intact.
 fn broken(event: &Bytes) -> Bytes {
     let (json, end) = match event.strip_suffix(b"\n\n") {
         Some(json) => (json, &b"\n\n"[..]),
@@ -141,7 +142,7 @@ fn broken(event: &Bytes) -> Bytes {
     out.freeze()
 }
 
-/// The same bytes in other pieces.
+/// The same bytes in other chunks.
 struct Recut {
     events: Events,
     cuts: Cuts,
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
-    /// Plays to the end; returns the pieces and how it ended.
+    /// Plays to the end; returns the chunks and how it ended.
     fn play(script: &str, events: u64) -> (Vec<String>, &'static str) {
         let script = Script::parse(script).unwrap();
         let events = (0..events).map(|n| Event::data(Part::Content, format!("{{\"number\":{n}}}")));
@@ -190,9 +191,9 @@ mod tests {
                     chunks.push(String::from_utf8_lossy(&bytes).into_owned());
                     idle = 0;
                 }
-                Poll::Ready(Some(Err(Disconnect))) => return (chunks, "gone"),
+                Poll::Ready(Some(Err(Disconnect))) => return (chunks, "disconnect"),
                 Poll::Ready(None) => return (chunks, "end"),
-                Poll::Pending if idle == 100 => return (chunks, "silence"),
+                Poll::Pending if idle == 100 => return (chunks, "idle"),
                 Poll::Pending => idle += 1,
             }
         }
@@ -202,10 +203,10 @@ mod tests {
     fn faults_occur_at_the_scripted_event() {
         for (script, chunks, end) in [
             ("", 12, "end"),
-            ("fault=cut&after=3", 3, "gone"),
-            ("fault=cut&after=99", 12, "gone"),
-            ("fault=stall&after=0", 0, "silence"),
-            ("fault=stall&after=99", 12, "silence"),
+            ("fault=cut&after=3", 3, "disconnect"),
+            ("fault=cut&after=99", 12, "disconnect"),
+            ("fault=stall&after=0", 0, "idle"),
+            ("fault=stall&after=99", 12, "idle"),
             ("fault=no_done", 11, "end"),
             ("fault=no_finish", 11, "end"),
             ("fault=malformed&after=1", 12, "end"),
@@ -220,7 +221,11 @@ mod tests {
     fn broken_events_keep_their_frame() {
         let (chunks, _) = play("fault=malformed&after=1", 2);
         assert_eq!(chunks[0], "data: {\"number\":0}\n\n");
-        assert_eq!(chunks[1], "data: {\"numb\n\n".replace("numb", "number"), "a quarter of 18 bytes is gone");
+        assert_eq!(
+            chunks[1],
+            "data: {\"numb\n\n".replace("numb", "number"),
+            "a quarter of 18 bytes is cut off"
+        );
         assert_eq!(play("fault=error_event&after=1", 2).0[1], "ERROR");
     }
 

@@ -1,31 +1,31 @@
-//! Refusals that vendors have published, each in its vendor's own words: what a router must tell apart by more than a
+//! Errors that vendors document, with each vendor's own message: a router must classify them by more than a
 //! status.
 //!
-//! Not the refusals of the emulator itself (`reply`), which are about requests nobody would take.
+//! Not the emulator's own errors for invalid requests (`reply`).
 
 use super::reply::Dialect;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// Why a vendor would not answer this prompt.
+/// Why a vendor refuses this prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PublishedError {
     /// The prompt is longer than the model's context.
     ContextLength,
-    /// The prompt or the answer is against the vendor's rules.
+    /// The prompt or the response violates the vendor's content policy.
     ContentFilter,
-    /// The model does not go on from an assistant's message.
+    /// The model does not continue an assistant's message.
     Prefill,
-    /// It does, but not from one that ends in white space.
+    /// It does, but not one that ends in white space.
     TrailingSpace,
 }
 
 impl PublishedError {
-    /// What `error=NAME` can be.
+    /// The values of `error=NAME`.
     pub(super) const NAMES: [(&'static str, Self); 2] =
         [("context_length", Self::ContextLength), ("content_filter", Self::ContentFilter)];
 
-    /// Status and body. Gemini answers a blocked prompt with a 200 that has no candidates.
+    /// The status and body. Gemini returns 200 without candidates for a blocked prompt.
     pub(super) fn status_and_body(self, dialect: Dialect) -> (StatusCode, Value) {
         if (self, dialect) == (Self::ContentFilter, Dialect::Gemini) {
             let feedback = json!({
@@ -44,7 +44,7 @@ impl PublishedError {
         (status, dialect.error(status, self.message(dialect), param, code))
     }
 
-    /// Sources: the vendors' error pages and the messages their APIs are known to give.
+    /// Sources: the vendors' error pages and the messages their APIs are known to return.
     fn message(self, dialect: Dialect) -> &'static str {
         match (self, dialect) {
             (Self::ContextLength, Dialect::OpenAi) => {

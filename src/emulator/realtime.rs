@@ -1,6 +1,6 @@
-//! `GET /realtime`: a websocket that greets with `session.created` and sends everything back.
+//! `GET /realtime`: a websocket that sends `session.created` first and then echoes every message.
 //!
-//! Not a model that listens: `session.update` is answered with `session.updated`, a text message
+//! Not a model: `session.update` gets `session.updated`, and the text message
 //! `{"type":"emulator.close","code":N}` makes the emulator close with that code.
 
 use super::body::{Body, Disconnect};
@@ -14,7 +14,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use http::request::Parts;
 use serde_json::{Value, json};
 
-/// Upgrades the connection; the websocket then lives in a task of its own.
+/// Upgrades the connection; the websocket then runs in its own task.
 pub(super) async fn upgrade_connection(
     parts: &mut Parts,
     script: Option<Script>,
@@ -48,7 +48,7 @@ async fn converse(mut socket: WebSocket, id: &str, model: &str) -> Ended {
     let session = json!({"id": id, "object": "realtime.session", "model": model, "modalities": ["text"]});
     let created = event(id, "session.created", &session);
     if socket.send(created).await.is_err() {
-        return Ended::CallerLeft;
+        return Ended::ClientLeft;
     }
     while let Some(Ok(message)) = socket.recv().await {
         let response = match message {
@@ -58,7 +58,7 @@ async fn converse(mut socket: WebSocket, id: &str, model: &str) -> Ended {
                     Some("emulator.close") => {
                         let code = command.get("code").and_then(Value::as_u64).unwrap_or(1000) as u16;
                         let reason = "as you wish".into();
-                        // The caller may have closed at the same moment.
+                        // The client may have closed at the same moment.
                         let _ = socket.send(Message::Close(Some(CloseFrame { code, reason }))).await;
                         return Ended::Complete;
                     }
@@ -67,10 +67,10 @@ async fn converse(mut socket: WebSocket, id: &str, model: &str) -> Ended {
                 }
             }
             Message::Binary(bytes) => Message::Binary(bytes),
-            // axum answers pings and closes itself.
+            // axum responds to pings and closes itself.
             Message::Ping(_) | Message::Pong(_) => continue,
             Message::Close(_) => {
-                // Its answer to a close goes out with the next read.
+                // axum sends its close frame with the next read.
                 while let Some(Ok(_)) = socket.recv().await {}
                 return Ended::Complete;
             }
@@ -79,7 +79,7 @@ async fn converse(mut socket: WebSocket, id: &str, model: &str) -> Ended {
             break;
         }
     }
-    Ended::CallerLeft
+    Ended::ClientLeft
 }
 
 fn event(id: &str, name: &str, session: &Value) -> Message {

@@ -1,7 +1,8 @@
-//! Recorded answers of real providers, to be given again byte for byte.
+//! Recorded responses of real providers, replayed byte for byte.
 //!
-//! Reads lines of JSON with `id`, `status`, `content_type` and one of `response` (a JSON value, sent as it is
-//! spelled in the file), `sse` (text) and `event_stream_b64` (bytes); other keys are not looked at.
+//! The file has one JSON object a line, with `id`, `status`, `content_type` and one of `response` (a JSON
+//! value, sent with its original spelling), `sse` (text) and `event_stream_b64` (bytes); other keys are
+//! ignored.
 
 use super::reply::{Content, Dialect, Event, Reply};
 use base64::Engine;
@@ -38,7 +39,7 @@ struct Line<'a> {
 }
 
 impl Recordings {
-    /// Reads a file of recordings whole.
+    /// Loads a file of recordings.
     ///
     /// # Errors
     /// The file cannot be read, or a line is not a recording; the message names the line.
@@ -56,7 +57,7 @@ impl Recordings {
         Ok(Self(recordings))
     }
 
-    /// How many there are.
+    /// The number of recordings.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -66,7 +67,7 @@ impl Recordings {
         self.0.is_empty()
     }
 
-    /// The answer recorded under `id`. A stream goes out event by event.
+    /// The response recorded under `id`. A stream is sent event by event.
     pub(super) fn reply(&self, id: &str) -> Option<Reply> {
         let recording = self.0.get(id)?;
         let reply = Reply::whole(recording.content_type.clone(), recording.body.clone());

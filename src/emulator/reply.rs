@@ -1,6 +1,6 @@
-//! What a dialect answers, before a script has its way with it: a whole body or a run of events.
+//! A dialect's response before a script changes it: a whole body or a sequence of events.
 //!
-//! Not sent from here: see [`super::perform`].
+//! It is sent by [`super::respond`].
 
 use super::script::Script;
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Whose error bodies a caller expects.
+/// The API whose response shapes a client expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     OpenAi,
@@ -19,7 +19,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// The kind of a failure, which Amazon writes into a header.
+    /// Amazon's name for an error, which it sends in a header.
     pub(super) fn exception(status: StatusCode) -> &'static str {
         match status.as_u16() {
             401 => "UnrecognizedClientException",
@@ -82,13 +82,13 @@ impl Dialect {
     }
 }
 
-/// What an event is to its stream; scripts leave out some.
+/// The role of an event in its stream; scripts can leave some out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Content,
-    /// Says why the answer ended.
+    /// Has the finish reason.
     Finish,
-    /// Says that the stream ended.
+    /// Marks the end of the stream.
     Done,
 }
 
@@ -120,17 +120,17 @@ impl Event {
     }
 }
 
-/// Events made one by one, when it is their turn.
+/// Events, created lazily one by one.
 pub(super) type Events = Box<dyn Iterator<Item = Event> + Send>;
 
-/// A body to be sent.
+/// The body of a response.
 pub(super) enum Content {
     Whole(Bytes),
-    /// With the Content-Length, where it is promised.
+    /// With the Content-Length, if one is sent.
     Events(Events, Option<u64>),
 }
 
-/// An answer and the script it is to be given by.
+/// A response and the script to apply to it.
 pub(super) struct Reply {
     pub(super) status: StatusCode,
     pub(super) content_type: HeaderValue,
@@ -169,7 +169,7 @@ impl Reply {
         Self { content: Content::Events(Box::new(events), None), ..Self::whole(SSE, Bytes::new()) }
     }
 
-    /// 200 with `length` bytes made while they are sent.
+    /// 200 with `length` bytes, generated while they are sent.
     pub(super) fn download(length: u64) -> Self {
         const BLOCK: &[u8; 4096] = &[b'.'; 4096];
         const SIXTEEN: [&[u8]; 16] = [BLOCK; 16];
@@ -195,7 +195,7 @@ impl Reply {
     }
 }
 
-/// A request a provider would not take.
+/// An error response to an invalid request.
 #[derive(Debug)]
 pub(super) struct ApiError {
     status: StatusCode,
@@ -210,19 +210,19 @@ impl ApiError {
         Self { status, dialect: Dialect::OpenAi, message: message.into(), param: None, code: None }
     }
 
-    /// 400: a field is not there.
+    /// 400: a required field is missing.
     pub(super) fn missing(param: &'static str) -> Self {
         let message = format!("Missing required parameter: '{param}'.");
         let code = Some("missing_required_parameter");
         Self { param: Some(param), code, ..Self::new(StatusCode::BAD_REQUEST, message) }
     }
 
-    /// 400: a field cannot be what it is.
+    /// 400: a field has an invalid value.
     pub(super) fn invalid(param: &'static str, message: impl Into<String>) -> Self {
         Self { param: Some(param), ..Self::new(StatusCode::BAD_REQUEST, message) }
     }
 
-    /// 400: no field to blame.
+    /// 400, without a field to name.
     pub(super) fn bad(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
@@ -232,7 +232,7 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// 404: no such model, in the dialect's words.
+    /// 404: no such model, with the dialect's message.
     pub(super) fn no_model(model: &str, dialect: Dialect) -> Self {
         let message = match dialect {
             Dialect::OpenAi => format!("The model `{model}` does not exist or you do not have access to it."),
@@ -246,7 +246,7 @@ impl ApiError {
         Self { code: Some("model_not_found"), dialect, ..Self::not_found(message) }
     }
 
-    /// 413: more than the emulator reads into memory.
+    /// 413: larger than what the emulator buffers.
     pub(super) fn too_large(limit: usize) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, format!("The request body is over {limit} bytes."))
     }

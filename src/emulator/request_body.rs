@@ -1,6 +1,6 @@
-//! Reads a request's body, whole or piece by piece, and keeps of it what the log wants.
+//! Reads a request body, whole or chunk by chunk, and keeps what the log needs.
 //!
-//! Bodies read piece by piece are never held: 1 GiB passes in constant memory.
+//! Bodies read chunk by chunk are never buffered: 1 GiB passes in constant memory.
 
 use super::body::Disconnect;
 use bytes::{Bytes, BytesMut};
@@ -8,10 +8,10 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use ring::digest::{Context, SHA256};
 
-/// How much of a body the log keeps, in bytes.
+/// How many bytes of a body the log keeps.
 const MAX_LOGGED_BYTES: usize = 64 * 1024;
 
-/// A request body on its way in.
+/// A request body being received.
 pub(super) struct RequestBody {
     incoming: Incoming,
     bytes: u64,
@@ -23,7 +23,7 @@ struct Observed {
     hash: Context,
 }
 
-/// Why a whole body could not be had.
+/// Why a whole body could not be read.
 pub(super) enum BodyError {
     TooLarge,
     Disconnected,
@@ -39,10 +39,10 @@ impl RequestBody {
         self.observed = Some(Observed { prefix: Vec::new(), hash: Context::new(&SHA256) });
     }
 
-    /// The next piece, `None` at the end.
+    /// The next chunk; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Disconnect> {
         while let Some(frame) = self.incoming.frame().await {
-            // Trailers are no data.
+            // Skip trailers.
             let Ok(bytes) = frame.map_err(|_| Disconnect)?.into_data() else { continue };
             self.note(&bytes);
             return Ok(Some(bytes));
@@ -73,20 +73,20 @@ impl RequestBody {
         Ok(if rest.is_empty() { first } else { rest.freeze() })
     }
 
-    /// Reads to the end and keeps nothing. Returns the body's length.
+    /// Reads to the end and discards the rest. Returns the body's length.
     pub(super) async fn drain(&mut self) -> Result<u64, Disconnect> {
         while self.next().await?.is_some() {}
         Ok(self.bytes)
     }
 
-    /// What the log wants: text of the beginning, length, SHA-256 in hex.
+    /// What the log needs: the first bytes as text, the length, the SHA-256 in hex.
     pub(super) fn take_summary(&mut self) -> (Option<String>, u64, Option<String>) {
         let Some(observed) = self.observed.take() else { return (None, self.bytes, None) };
         let text = String::from_utf8_lossy(&observed.prefix).into_owned();
         (Some(text), self.bytes, Some(hex(observed.hash.finish().as_ref())))
     }
 
-    /// Takes in a body that was read before it was known that the log wants it.
+    /// Observes a body that was read before its request turned out to be tagged.
     pub(super) fn observe_late(&mut self, body: &Bytes) {
         self.observe();
         self.bytes = 0;

@@ -1,6 +1,7 @@
-//! One request while it lasts: counted in flight, and in the log when it is tagged.
+//! One request while it is running: counted as in flight, and logged if it is tagged.
 //!
-//! Travels with the answer's body. Dropped before anyone called [`Watch::end`], it says that the caller left.
+//! It is owned by the response body. If it is dropped without [`RequestGuard::end`], the client has
+//! disconnected.
 
 use super::request_body::RequestBody;
 use super::socket::ConnectionHandle;
@@ -15,17 +16,18 @@ use std::sync::Arc;
 pub(super) enum Ended {
     /// The last byte was handed to the connection.
     Complete,
-    /// The caller closed first.
-    CallerLeft,
+    /// The client closed first.
+    #[serde(rename = "caller_left")]
+    ClientLeft,
     /// A script broke the connection.
     Fault,
 }
 
-/// See the file's doc.
+/// Counts a request as in flight until it is dropped, and logs how it ended.
 pub(super) struct RequestGuard {
     state: Arc<State>,
     connection: Arc<ConnectionHandle>,
-    /// Number of the log entry.
+    /// The number of its log entry.
     entry: Option<u64>,
     ended: Ended,
 }
@@ -33,7 +35,7 @@ pub(super) struct RequestGuard {
 impl RequestGuard {
     pub(super) fn new(state: Arc<State>, connection: Arc<ConnectionHandle>) -> Self {
         state.stats.started();
-        Self { state, connection, entry: None, ended: Ended::CallerLeft }
+        Self { state, connection, entry: None, ended: Ended::ClientLeft }
     }
 
     pub(super) fn state(&self) -> &Arc<State> {
@@ -48,14 +50,14 @@ impl RequestGuard {
         self.entry.is_some()
     }
 
-    /// Begins a log entry.
+    /// Adds a log entry.
     pub(super) fn log(&mut self, tag: Option<&str>, parts: &Parts) {
         if self.entry.is_none() {
             self.entry = Some(self.state.journal.open(tag, parts, &self.connection));
         }
     }
 
-    /// Adds what the request's body was.
+    /// Adds the request body to the log entry.
     pub(super) fn log_body(&self, request_body: &mut RequestBody) {
         if let Some(entry) = self.entry {
             let (text, bytes, sha256) = request_body.take_summary();
@@ -63,7 +65,7 @@ impl RequestGuard {
         }
     }
 
-    /// The answer is over.
+    /// Ends the request with this result.
     pub(super) fn end(mut self, ended: Ended) {
         self.ended = ended;
     }

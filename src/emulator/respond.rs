@@ -1,4 +1,4 @@
-//! Gives an answer as its script says: latency, status, faults, then the body.
+//! Sends a response as its script says: latency, status, faults, then the body.
 //!
 //! The one place where a [`Reply`] becomes an HTTP response.
 
@@ -13,7 +13,7 @@ use super::socket::ConnectionAbort;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
-/// Answers, or fails where the connection is to break.
+/// The HTTP response; an error if the connection is to be dropped.
 pub(super) async fn into_response(reply: Reply, guard: RequestGuard) -> Result<Response<Body>, Disconnect> {
     if !reply.script.latency.is_zero() {
         tokio::time::sleep(reply.script.latency).await;
@@ -47,7 +47,7 @@ pub(super) async fn into_response(reply: Reply, guard: RequestGuard) -> Result<R
     Ok(response.map(|()| body))
 }
 
-/// Faults that strike instead of an answer. Gives the watch back when none does.
+/// Applies faults that replace the response. Returns the guard if there is none.
 pub(super) async fn before_headers(script: &Script, guard: RequestGuard) -> Result<RequestGuard, Disconnect> {
     match script.fault {
         Some(Fault::Hang) => std::future::pending::<()>().await,
@@ -61,7 +61,7 @@ pub(super) async fn before_headers(script: &Script, guard: RequestGuard) -> Resu
     Err(Disconnect)
 }
 
-/// The answer with the script's status and the faults that change its body as a whole.
+/// Applies the script's status and the faults that change the whole body.
 fn apply_script(mut reply: Reply) -> Reply {
     if let Some(published) = reply.script.error {
         reply = with_published_error(reply, published);
@@ -95,7 +95,7 @@ fn apply_script(mut reply: Reply) -> Reply {
     reply
 }
 
-/// The refusal in the place of the answer: an event where it has the status of a stream.
+/// Replaces the response with a vendor's error; as an event, if a stream is answered with status 200.
 fn with_published_error(mut reply: Reply, published: PublishedError) -> Reply {
     let (status, body) = published.status_and_body(reply.dialect);
     reply.status = status;
@@ -111,7 +111,7 @@ fn with_published_error(mut reply: Reply, published: PublishedError) -> Reply {
     reply
 }
 
-/// A whole body as it is sent: at once, or in pieces where the script strikes within it.
+/// A whole body as it is sent: at once, or split if the script acts within it.
 fn scripted_body(bytes: Bytes, dialect: Dialect, script: &mut Script) -> Content {
     let length = bytes.len() as u64;
     let half = bytes.len() / 2;
@@ -167,7 +167,7 @@ fn error_event(dialect: Dialect) -> Bytes {
     }
 }
 
-/// The cuts that `x-replay-chunk` and `x-replay-cuts` ask for.
+/// The cuts requested by `x-replay-chunk` and `x-replay-cuts`.
 pub(super) fn replay_cuts(headers: &HeaderMap) -> Option<Cuts> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
     let every = number("x-replay-chunk").map(|size| Cuts::Every(size.max(1) as usize));

@@ -1,4 +1,4 @@
-//! OpenAI's Responses: create, get, delete, cancel, input items; the newest thousand are stored.
+//! OpenAI's Responses API: create, get, delete, cancel, input items. The newest 1,000 responses are stored.
 //!
 //! The typed events of a stream are in `responses_stream`.
 
@@ -82,7 +82,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     Ok(reply.scripted(script))
 }
 
-/// The input as items with ids, a bare text as one user message.
+/// The input as items with ids; plain text becomes one user message.
 fn input_value(call: &Call<'_>, input: &RawValue) -> Result<Value, ApiError> {
     let input: Value = serde_json::from_str(input.get())
         .map_err(|error| ApiError::invalid("input", format!("Invalid 'input': {error}")))?;
@@ -108,7 +108,7 @@ fn input_value(call: &Call<'_>, input: &RawValue) -> Result<Value, ApiError> {
     Ok(Value::Array(items))
 }
 
-/// The response object, complete. What the request said is repeated in it, as OpenAI does.
+/// The complete response object. Like OpenAI's, it echoes the parameters of the request.
 fn response(
     call: &Call<'_>,
     model: &str,
@@ -117,7 +117,7 @@ fn response(
 ) -> Result<Value, ApiError> {
     let request: Value = call.read(Dialect::OpenAi)?;
     let echoed = |key: &str, default: Value| request.get(key).cloned().unwrap_or(default);
-    let cut = matches!(completion, Completion::Text(said) if said.end == End::Length);
+    let cut = matches!(completion, Completion::Text(sample) if sample.end == End::Length);
     let status = if cut { "incomplete" } else { "completed" };
     let details = if cut { json!({"reason": "max_output_tokens"}) } else { Value::Null };
     let output_tokens = completion.tokens();
@@ -179,7 +179,7 @@ pub(super) fn input_items(call: &Call<'_>) -> Result<Reply, ApiError> {
     Ok(Reply::value(&listed(items, false)))
 }
 
-/// Only what was asked for in the background can be cancelled; here it always is finished already.
+/// Only background responses can be cancelled; here they are always finished already.
 pub(super) fn cancel(call: &Call<'_>) -> Result<Reply, ApiError> {
     let response = call.state.responses.find(call.id).ok_or_else(|| unknown(call.id))?.object;
     if response.get("background") != Some(&Value::Bool(true)) {

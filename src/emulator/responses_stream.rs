@@ -1,14 +1,14 @@
-//! The typed, numbered events of a streamed response, made from the finished response object.
+//! The typed, numbered events of a streamed response, generated from the finished response object.
 
 use super::batches::merge;
 use super::reply::{Event, Part, Reply};
 use super::sample_text::Tokens;
 use serde_json::{Value, json};
 
-/// An event before it has its number: the end is what `no_done` leaves out.
+/// An event without its sequence number; `no_done` leaves out the last one.
 struct Step {
     name: &'static str,
-    /// JSON text of its members, without the braces.
+    /// Its members as JSON text, without the braces.
     members: String,
 }
 
@@ -90,7 +90,7 @@ fn with(base: &Value, more: &Value) -> Value {
     all
 }
 
-/// The text, token by token.
+/// The text, one delta per token.
 fn deltas(name: &'static str, at: &Value, text: &Value) -> impl Iterator<Item = Step> + Send + use<> {
     let at = Step::new(name, at).members;
     let mut tokens = Tokens::new(text.as_str().unwrap_or_default().to_owned());

@@ -1,7 +1,7 @@
-//! Which dialect answers: one table from method and path, and the way of a request through it.
+//! The routing table from method and path to dialect, and the path of a request through it.
 //!
-//! Only the end of a path counts, so that every base URL works (`/v1`, `/openai/v1`, none). A path nobody
-//! knows is echoed by [`super::passthrough`].
+//! Only the end of a path is matched, so that every base URL works (`/v1`, `/openai/v1`, none).
+//! [`super::passthrough`] echoes requests to unknown paths.
 
 use super::body::Disconnect;
 use super::call::{Call, query};
@@ -24,19 +24,19 @@ use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 
-/// The largest JSON body that is read.
+/// The largest JSON body that is read, in bytes.
 const MAX_JSON: usize = 64 << 20;
 
 enum Route<'a> {
-    /// Reads the whole body; the second is the id in the path.
+    /// Reads the whole body; the second field is the id in the path.
     Json(fn(&Call<'_>) -> Result<Reply, ApiError>, &'a str),
-    /// Reads a form piece by piece.
+    /// Parses a form while it arrives.
     Form(fn(&Call<'_>, &Form) -> Result<Reply, ApiError>),
-    /// Websocket.
+    /// A websocket.
     Realtime,
-    /// Reads anything piece by piece and says what it was.
+    /// Reads any body chunk by chunk and echoes the request.
     Passthrough,
-    /// Answers with a recording.
+    /// Replays a recording.
     Replay(&'a str),
 }
 
@@ -90,7 +90,7 @@ fn route(parts: &Parts) -> Route<'_> {
     }
 }
 
-/// Answers one request; fails where the connection is to break.
+/// Responds to one request; an error if the connection is to be dropped.
 pub(super) async fn serve_request(
     state: Arc<State>,
     connection: Arc<ConnectionHandle>,
@@ -123,7 +123,7 @@ pub(super) async fn serve_request(
     guard.log_body(&mut request_body);
     let mut reply = reply?;
     if let Some(script) = script {
-        // A recording's own cuts stay where the script has none.
+        // A recording keeps its own cuts unless the script sets some.
         let cuts = script.cuts.or(reply.script.cuts);
         reply.script = Script { cuts, ..script };
     }
@@ -143,7 +143,7 @@ async fn reply(
     guard: &mut RequestGuard,
     request_body: &mut RequestBody,
 ) -> Result<Reply, Disconnect> {
-    // Such a fault strikes an upload before it was read, as a provider that falls over would.
+    // Such a fault happens before an upload is read, as with a provider that crashes.
     let streamed = matches!(route, Route::Form(_) | Route::Passthrough);
     if streamed && script.is_some_and(|script| script.fault.is_some_and(Fault::before_headers)) {
         return Ok(Reply::json(Bytes::new()));
@@ -188,7 +188,7 @@ fn replay(state: &State, parts: &Parts, id: &str) -> Reply {
     reply
 }
 
-/// `limit` and `after` of a list request.
+/// `after` and `limit` of a list request.
 pub(super) fn page(parts: &Parts) -> (Option<String>, usize) {
     let limit = query(parts, "limit").and_then(|limit| limit.parse().ok());
     (query(parts, "after"), limit.unwrap_or(20).clamp(1, 10_000))

@@ -1,4 +1,4 @@
-//! What the emulator says and how it counts: one sentence again and again, a small tokenizer.
+//! The text the emulator generates (one sentence, repeated), and a small tokenizer.
 //!
 //! Not a real tokenizer: a token is a word with the space before it, or one punctuation mark.
 
@@ -15,7 +15,7 @@ pub(super) fn prose(tokens: usize) -> String {
     text
 }
 
-/// Bytes of the first token of `text`; 0 only for an empty text.
+/// The bytes of the first token of `text`; 0 only for an empty text.
 fn token_len(text: &str) -> usize {
     let mut in_token = false;
     for (at, letter) in text.char_indices() {
@@ -30,7 +30,7 @@ fn token_len(text: &str) -> usize {
     text.len()
 }
 
-/// A text handed out token by token.
+/// A text split into tokens.
 #[derive(Debug)]
 pub(super) struct Tokens {
     text: String,
@@ -61,7 +61,7 @@ pub(super) fn count(mut text: &str) -> u64 {
     tokens
 }
 
-/// Number of words in JSON text; quicker than [`count`], for prompts of any size.
+/// Approximate tokens of JSON text: its words. Faster than [`count`], for prompts of any size.
 pub(super) fn estimate_tokens(json: &str) -> u64 {
     let mut total = 1;
     for byte in json.bytes() {
@@ -78,7 +78,7 @@ pub(super) enum End {
     Stop(String),
 }
 
-/// A text as it goes out, after `stop` and the token limit.
+/// A text after `stop` and the token limit were applied.
 #[derive(Debug)]
 pub(super) struct SampleText {
     pub(super) text: String,
@@ -86,7 +86,7 @@ pub(super) struct SampleText {
     pub(super) end: End,
 }
 
-/// Cuts `text` before the first of `stops` and after `limit` tokens.
+/// Truncates `text` before the first of `stops` and after `limit` tokens.
 pub(super) fn truncate(mut text: String, limit: Option<u64>, stops: &[String]) -> SampleText {
     let found = stops.iter().filter(|stop| !stop.is_empty());
     let first = found.filter_map(|stop| Some((text.find(stop)?, stop))).min_by_key(|(at, _)| *at);
@@ -111,11 +111,11 @@ pub(super) fn truncate(mut text: String, limit: Option<u64>, stops: &[String]) -
 
 /// A JSON string with its quotes.
 pub(super) fn quote(text: &str) -> String {
-    // Writing a string as JSON cannot fail.
+    // Serializing a string cannot fail.
     serde_json::to_string(text).unwrap_or_default()
 }
 
-/// One step of splitmix64: small, fast and the same everywhere.
+/// One step of splitmix64: small, fast and the same on every platform.
 pub(super) fn scramble(seed: u64) -> u64 {
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

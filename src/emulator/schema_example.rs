@@ -1,10 +1,10 @@
-//! A value that a JSON schema would take: the arguments of tool calls, structured answers.
+//! Generates a value that a JSON schema accepts: arguments of tool calls, structured output.
 //!
 //! Not a validator, and simple: every property is filled, the first of all alternatives is taken.
 
 use serde_json::{Map, Value, json};
 
-/// Schemas nested deeper than this end in null: they may refer to themselves.
+/// Deeper schemas get null: a schema may refer to itself.
 const MAX_DEPTH: usize = 8;
 
 /// An example of what `schema` describes.

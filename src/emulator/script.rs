@@ -1,7 +1,6 @@
-//! The script grammar: how one request is to be answered, and which fault it meets.
+//! Parses the script grammar: how to respond to one request, and which fault to inject.
 //!
-//! Only reading and meaning; [`super::perform`] and [`super::playback`] act on it. The table of keys and
-//! faults stands in the room's door plate, `mod.rs`.
+//! [`super::respond`] and [`super::playback`] execute it. The keys and faults are documented in `mod.rs`.
 
 use super::published::PublishedError;
 use http::{HeaderValue, StatusCode};
@@ -9,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A way to misbehave.
+/// A fault to inject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     Reset,
@@ -48,25 +47,25 @@ const FAULTS: [(&str, Fault); 15] = [
 ];
 
 impl Fault {
-    /// Whether it strikes before anything of an answer is made.
+    /// Whether it happens before any part of a response is created.
     pub(super) fn before_headers(self) -> bool {
         matches!(self, Fault::Reset | Fault::Eof | Fault::Hang | Fault::Garbage | Fault::HalfHead)
     }
 }
 
-/// How a body is cut into pieces.
+/// How a body is split into chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cuts {
-    /// Pieces of so many bytes.
+    /// Chunks of this many bytes.
     Every(usize),
-    /// Pieces of 1 to 64 bytes, drawn from a seed.
+    /// Chunks of 1 to 64 bytes, drawn from a seed.
     Seeded(u64),
 }
 
-/// What the longest text may be: keeps a typing mistake from filling the memory.
+/// The longest text, in tokens: keeps a typo from exhausting memory.
 const MAX_TOKENS: usize = 1_000_000;
 
-/// A script as read. The default one is a plain, quick, correct answer.
+/// A parsed script. The default one is a plain, immediate, correct response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Script {
     pub(super) tokens: Option<usize>,
@@ -95,7 +94,7 @@ impl Script {
     /// Reads `key=value` pairs joined by `&` or `;`.
     ///
     /// # Errors
-    /// A sentence about the first pair that cannot be used.
+    /// A sentence about the first invalid pair.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut script = Self::default();
         for pair in text.split(['&', ';']).map(str::trim).filter(|pair| !pair.is_empty()) {
@@ -161,7 +160,7 @@ impl Script {
         Ok(())
     }
 
-    /// What is left once `times` is used up, or while `flap` pauses: the length of the answer, and the tag.
+    /// What remains once `times` is used up, or while `flap` pauses: the length of the response, and the tag.
     pub(super) fn spent(self) -> Self {
         Self { tokens: self.tokens, tag: self.tag, ..Self::default() }
     }

@@ -1,6 +1,6 @@
-//! The emulator's server: an accept loop and hyper, one task a connection.
+//! The emulator's server: an accept loop, and hyper in one task per connection.
 //!
-//! Not TLS and not HTTP/2: the emulator stands on loopback, in front of a gateway's plain upstream side.
+//! No TLS and no HTTP/2: the emulator listens on loopback, as the plain-text upstream of a gateway.
 
 use super::Options;
 use super::body::Body;
@@ -16,20 +16,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The built-in provider. Clones share their memory.
+/// The built-in provider. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Emulator {
     state: Arc<State>,
 }
 
 impl Emulator {
-    /// An emulator that nobody can reach yet.
+    /// Creates an emulator; it is not listening yet.
     pub fn new(options: Options) -> Self {
         Self { state: Arc::new(State::new(options)) }
     }
 
-    /// Serves `listener` until `shutdown`, then lets running answers end: returns when the last one has.
-    /// A scripted `hang` never ends, so put a limit on it; dropping this future closes all connections.
+    /// Serves `listener` until `shutdown`, then waits for running responses to complete. A scripted `hang`
+    /// never completes, so put a timeout on this future; dropping it closes all connections.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) {
         let (closing, closed) = watch::channel(());
         let mut connections = JoinSet::new();
@@ -42,7 +42,7 @@ impl Emulator {
                     }
                     Err(error) => {
                         log::warn!(target: "turnpike", "emulator: cannot accept a connection: {error}");
-                        // Out of file descriptors: the next try would fail at once, again and again.
+                        // Out of file descriptors: the next accept would fail at once as well.
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                 },
@@ -58,7 +58,7 @@ impl Emulator {
 
 async fn connection(state: Arc<State>, tcp: TcpStream, mut closed: watch::Receiver<()>) {
     if let Err(error) = tcp.set_nodelay(true) {
-        log::debug!(target: "turnpike", "emulator: no TCP_NODELAY: {error}");
+        log::debug!(target: "turnpike", "emulator: cannot set TCP_NODELAY: {error}");
     }
     let handle = Arc::new(ConnectionHandle::new(state.stats.connected()));
     let socket = Socket::new(tcp, handle.clone(), state.clone());
@@ -70,17 +70,17 @@ async fn connection(state: Arc<State>, tcp: TcpStream, mut closed: watch::Receiv
     tokio::pin!(connection);
     let result = tokio::select! {
         ended = connection.as_mut() => ended,
-        // The sender is dropped, never used.
+        // The sender is only ever dropped.
         _ = closed.changed() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
-    // Broken connections are what this server is for.
+    // Broken connections are expected here.
     if let Err(error) = result {
         log::trace!(target: "turnpike", "emulator: a connection ended: {error}");
     }
 }
 
-/// Says what hyper needs to hear: the body type of every answer.
+/// The response type of hyper's service.
 pub(super) type HttpResponse = http::Response<Body>;

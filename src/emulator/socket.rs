@@ -1,7 +1,7 @@
-//! One accepted connection: the socket hyper reads and writes, and what a script does to it.
+//! One accepted connection: the socket that hyper reads and writes, and what a script does to it.
 //!
-//! Not HTTP: hyper does that. This is where a connection can end as no HTTP server would end it, and where
-//! the request's head is kept as it came (hyper lower-cases header names).
+//! hyper does the HTTP. This layer can end a connection in ways no HTTP server would, and it keeps the
+//! request's header section as received (hyper lower-cases header names).
 
 use super::state::State;
 use parking_lot::Mutex;
@@ -13,18 +13,18 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How the socket is to be closed, other than politely.
+/// How to close the socket abnormally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionAbort {
     /// TCP reset.
     Reset = 1,
-    /// Bytes that are no HTTP, then a close.
+    /// Bytes that are not HTTP, then a close.
     Garbage = 2,
     /// A status line and half a header, then a close.
     HalfHead = 3,
 }
 
-/// A request head longer than this is not kept.
+/// A longer header section is not kept.
 const MAX_HEAD: usize = 16 * 1024;
 
 /// What the requests of a connection share with its socket.
@@ -33,7 +33,7 @@ pub(super) struct ConnectionHandle {
     /// 1 for the first connection of the process.
     pub(super) number: u64,
     abort: AtomicU8,
-    /// The first bytes read since the last answer ended.
+    /// The first bytes read since the last response ended.
     received: Mutex<Vec<u8>>,
 }
 
@@ -42,23 +42,23 @@ impl ConnectionHandle {
         Self { number, abort: AtomicU8::new(0), received: Mutex::new(Vec::new()) }
     }
 
-    /// Says how the socket shall be closed once hyper lets go of it.
+    /// Sets how the socket is closed once hyper drops it.
     pub(super) fn abort_with(&self, abort: ConnectionAbort) {
         self.abort.store(abort as u8, Ordering::Relaxed);
     }
 
-    /// An answer has ended: what comes now is the next head.
+    /// A response has ended: the next bytes belong to the next request.
     pub(super) fn next_request(&self) {
         self.received.lock().clear();
     }
 
-    /// The headers of the request in the order and spelling they came in, when they are known.
+    /// The headers of the request in their original order and spelling, if known.
     pub(super) fn headers(&self, method: &str) -> Option<Vec<(String, String)>> {
         let received = self.received.lock();
         let end = memchr::memmem::find(&received, b"\r\n\r\n")?;
         let parts = String::from_utf8_lossy(received.get(..end)?);
         let mut lines = parts.split("\r\n");
-        // After an unread body or pipelining the bytes may not start with this request's head.
+        // After an unread body or with pipelining, the bytes may not start with this request.
         lines.next()?.strip_prefix(method)?.starts_with(' ').then_some(())?;
         lines
             .map(|line| line.split_once(':').map(|(name, value)| (name.into(), value.trim().into())))
@@ -89,7 +89,7 @@ impl Drop for Socket {
     fn drop(&mut self) {
         self.state.stats.disconnected();
         let abort = self.connection.abort.load(Ordering::Relaxed);
-        // The caller may be gone already; there is nobody to tell.
+        // Errors do not matter: the client may have disconnected already.
         let _ = match abort {
             f if f == ConnectionAbort::Reset as u8 => self.tcp.set_zero_linger(),
             f if f == ConnectionAbort::Garbage as u8 => {

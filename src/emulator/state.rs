@@ -1,6 +1,6 @@
-//! What one emulator remembers: counters, the request log, stored objects. All of it bounded.
+//! The state of one emulator: counters, the request log, stored objects. All of it is bounded.
 //!
-//! Not on disk: a restart forgets everything.
+//! Nothing is written to disk: a restart loses it.
 
 use super::journal::Journal;
 use super::object_store::ObjectStore;
@@ -24,7 +24,7 @@ pub(super) struct State {
     pub(super) batches: ObjectStore,
     pub(super) jobs: ObjectStore,
     counts: Counts,
-    /// Seeds the ids; starts at the clock so that two emulators give different ones.
+    /// Seeds the ids; starts at the clock so that two emulators generate different ones.
     serial: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// A new id, as providers make them: `prefix` and `length` letters and digits.
+    /// A new id in the style of the providers: `prefix` and `length` letters and digits.
     pub(super) fn id(&self, prefix: &str, length: usize) -> String {
         const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
         let mut seed = sample_text::scramble(self.serial.fetch_add(1, Ordering::Relaxed));
@@ -62,7 +62,7 @@ impl State {
         id
     }
 
-    /// The script as it applies to this request: counts one use of a script with `times`, `flap` or `chaos`.
+    /// The script that applies to this request: counts one use of a script with `times`, `flap` or `chaos`.
     pub(super) fn spend(&self, script: Script) -> Script {
         if script.times.is_none() && script.flap.is_none() && script.chaos.is_none() {
             return script;
@@ -71,7 +71,7 @@ impl State {
         if script.times.is_some_and(|times| used.before >= times) {
             return script.spent();
         }
-        // Bad in the first half of each period, good in the second.
+        // The script applies in the first half of each period, not in the second.
         let half = |flap: Duration| used.since.as_nanos() / flap.as_nanos().max(1);
         if script.flap.is_some_and(|flap| half(flap) % 2 == 1) {
             return script.spent();
@@ -95,7 +95,7 @@ pub(super) fn now() -> u64 {
     since_epoch().as_secs()
 }
 
-/// What leak tests look at.
+/// Counters, for tests that look for leaks.
 #[derive(Debug, Default)]
 pub(super) struct Stats {
     accepted: AtomicU64,
@@ -139,7 +139,7 @@ impl Stats {
 #[derive(Debug, Default)]
 struct Counts(Mutex<(HashMap<String, Count>, VecDeque<String>)>);
 
-/// Uses of a key so far, and when the first was.
+/// Uses of a key so far, and the time of the first.
 type Count = (u32, Instant);
 
 /// Uses of a key before this one, and the time since the first.

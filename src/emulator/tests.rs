@@ -1,4 +1,5 @@
-//! The emulator over real sockets on loopback: dialects, faults, the log. Not the parts: they test themselves.
+//! The emulator over real sockets on loopback: dialects, faults, the log. Its parts have unit tests of their
+//! own.
 
 mod client;
 mod dialects;

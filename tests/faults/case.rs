@@ -1,6 +1,6 @@
-//! One cell of the matrix: a fault, the primary's dialect, the form of the answer; and how its request is sent.
+//! One cell of the matrix (a fault, the primary's dialect, streamed or whole) and how its request is sent.
 //!
-//! Not what must come of it (`courses`).
+//! The expected results are in `scenarios`.
 
 use super::observed::ObservedResponse;
 use super::rows::{Fault, Form};
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Tokens of every answer.
+/// Tokens of every response.
 pub(crate) const TOKENS: u64 = 60;
 
-/// Whose dialect a target speaks.
+/// The dialect of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PrimaryDialect {
     OpenAi,
@@ -48,7 +48,7 @@ impl PrimaryDialect {
         }
     }
 
-    /// A model that this provider has had; `role` makes it one of ours.
+    /// A model of this provider; `role` makes its name unique.
     pub(crate) fn model(self, role: &str) -> String {
         match self {
             PrimaryDialect::OpenAi => format!("gpt-4o-mini-{role}"),
@@ -58,16 +58,16 @@ impl PrimaryDialect {
         }
     }
 
-    /// A target of this dialect whose model carries a script.
+    /// A target of this dialect whose model's name carries a script.
     pub(crate) fn target(self, role: &str, script: &str) -> Value {
         json!({"provider": self.slug(), "override_params": {"model": format!("{}?{script}", self.model(role))}})
     }
 }
 
-/// The gateways the cases run on, and a client to call them.
+/// The gateways the cases run on, and the client for them.
 pub(super) struct Bed {
     pub(super) gateway: Gateway,
-    /// Only for cases that count.
+    /// Only for cases that check counters.
     pub(super) counted: Gateway,
     pub(super) client: Client,
 }
@@ -78,13 +78,13 @@ impl Bed {
     }
 }
 
-/// One cell.
+/// One cell of the matrix.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
     pub(super) fault: &'static Fault,
     pub(super) dialect: PrimaryDialect,
     pub(super) form: Form,
-    /// Asked for at `/v1/messages`.
+    /// Sent to `/v1/messages`.
     pub(super) messages: bool,
 }
 
@@ -100,12 +100,12 @@ impl Case {
         self.form == Form::Streamed
     }
 
-    /// The fallback's dialect: the caller's own.
+    /// The fallback's dialect: the same as the client's.
     pub(super) fn fallback(&self) -> PrimaryDialect {
         if self.messages { PrimaryDialect::Anthropic } else { PrimaryDialect::OpenAi }
     }
 
-    /// The primary's script, with what every answer has.
+    /// The primary's script, with what every response needs.
     pub(super) fn script(&self, trace: &str) -> String {
         let [streamed, whole] = self.fault.scripts;
         let script = if self.is_streamed() { streamed } else { whole };
@@ -114,9 +114,9 @@ impl Case {
         format!("{script}{key}&tokens={TOKENS}&tag={trace}-p")
     }
 
-    /// The plain config: these targets, two retries, half a minute.
+    /// The plain config: these targets, two retries, a timeout of half a minute.
     pub(super) fn config(&self, targets: &[Value]) -> Value {
-        // A whole answer that never comes is given up after `request_timeout`: half a minute is too long for a test.
+        // Here `request_timeout` is what ends the attempt: half a minute is too long for a test.
         let needs_short_timeout = self.fault.name == "silence" && !self.is_streamed();
         let timeout = if needs_short_timeout { 3_000 } else { 30_000 };
         json!({
@@ -133,7 +133,7 @@ impl Case {
         [primary, self.fallback().target("fallback", &format!("tokens={TOKENS}&tag={trace}-f"))]
     }
 
-    /// Sends a request by this config and reads its answer to the end.
+    /// Sends a request with this config and reads its response to the end.
     pub(super) async fn send(
         &self,
         gateway: &Gateway,
@@ -145,7 +145,7 @@ impl Case {
     }
 }
 
-/// What the caller says.
+/// The client's request body.
 pub(crate) fn body(messages: bool, streamed: bool) -> Value {
     let mut body = json!({
         "model": "asked-for", "stream": streamed, "messages": [{"role": "user", "content": "Tell me a story."}],
@@ -158,7 +158,7 @@ pub(crate) fn body(messages: bool, streamed: bool) -> Value {
     body
 }
 
-/// Sends this body by this config and reads the answer to the end.
+/// Sends this body with this config and reads the response to the end.
 pub(crate) async fn send(
     gateway: &Gateway,
     client: &Client,
@@ -181,7 +181,7 @@ pub(crate) async fn send(
     }
 }
 
-/// What the emulator got with this tag, oldest first, when all of it has ended.
+/// The requests the emulator received with this tag, oldest first, once all of them have ended.
 pub(crate) async fn emulator_requests(gateway: &Gateway, tag: &str) -> Vec<Value> {
     let url = format!("{}/_emulator/requests?tag={tag}", gateway.emulator_url());
     let client = client();
@@ -192,7 +192,7 @@ pub(crate) async fn emulator_requests(gateway: &Gateway, tag: &str) -> Vec<Value
     .await
 }
 
-/// What the emulator says when it is asked for so many tokens.
+/// The emulator's text of this many tokens.
 pub(crate) fn story(tokens: u64) -> String {
     let tokens_of_sentence =
         [" The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."];

@@ -1,9 +1,10 @@
-//! The fault matrix: sixteen ways a provider fails, and what a caller of a plain fallback config sees of each.
+//! The fault matrix: sixteen ways a provider fails, and what a client of a plain fallback config gets in each
+//! case.
 //!
-//! Two targets, `retry: {attempts: 2}`, `request_timeout: 30000`, nothing else: no fault may need a setting of its own.
-//! Each row runs with primaries of four dialects, streamed and whole where the fault exists there; the verdicts are
-//! printed as the table that the README shows. Not here: what the settings change (`limits_of_time`), breakers
-//! (`breakers`), providers that fail in all ways at once (`chaos`).
+//! Two targets, `retry: {attempts: 2}`, `request_timeout: 30000`, nothing else: no fault may need a setting
+//! of its own. Each row runs with primaries of four dialects, streamed and whole where the fault exists; the
+//! results are printed as the table that the README shows. Not here: what the settings change
+//! (`time_limits`), breakers (`breakers`), providers that fail in all ways at once (`chaos`).
 
 pub(crate) mod case;
 pub(crate) mod observed;
@@ -19,10 +20,10 @@ use rows::{FAULTS, Fault, Form};
 use std::fmt::Write;
 use std::panic::AssertUnwindSafe;
 
-/// Cases under way at a time: most only wait.
+/// Cases run concurrently: most of them only wait.
 const AT_ONCE: usize = 40;
 
-/// The columns of the table: whose dialect the primary speaks, and how the answer comes.
+/// The columns of the table: the primary's dialect, and whether the response is streamed.
 const COLUMNS: [(&str, case::PrimaryDialect, Form); 6] = [
     ("OpenAI, streamed", case::PrimaryDialect::OpenAi, Form::Streamed),
     ("OpenAI, whole", case::PrimaryDialect::OpenAi, Form::Whole),
@@ -36,11 +37,11 @@ const COLUMNS: [(&str, case::PrimaryDialect, Form); 6] = [
 async fn every_fault_is_survived_on_a_plain_config() {
     let _exclusive = exclusive().await;
     let bed = &Bed::start();
-    // Those that wait longest go first.
+    // The slowest cases start first.
     let mut cases: Vec<Case> = FAULTS.iter().flat_map(cases).collect();
     cases.sort_by_key(|case| std::cmp::Reverse(case.fault.max_seconds));
     let verdicts = stream::iter(cases).map(|case| async move {
-        // Caught, so that one case that panics is a mark in the table and not its end.
+        // Catch panics, so that a failed case is a mark in the table and does not end the test.
         let run = AssertUnwindSafe(scenarios::run(bed, case)).catch_unwind().await;
         (case, run.is_ok())
     });
@@ -67,7 +68,7 @@ fn cases(fault: &'static Fault) -> Vec<Case> {
     cases
 }
 
-/// The verdicts as the README shows them: a native column holds streamed and whole.
+/// The results as the README shows them: the column of a translated dialect covers streamed and whole.
 fn table(verdicts: &[(Case, bool)]) -> String {
     let mut out = String::from("| Fault |");
     COLUMNS.iter().for_each(|(name, ..)| write!(out, " {name} |").unwrap());
@@ -95,7 +96,7 @@ fn table(verdicts: &[(Case, bool)]) -> String {
     out
 }
 
-/// A gateway for tests of this folder that count what others count too.
+/// A gateway for tests of this folder that read counters which other tests change.
 fn own_gateway() -> Gateway {
     Gateway::start(crate::support::settings::STANDARD)
 }

@@ -1,7 +1,7 @@
-//! What a caller sees of an answer: status, headers, text, why it ended, tokens, errors, and whether it ended as it
-//! should.
+//! What a client observes of a response: status, headers, text, finish reason, tokens, errors, and whether it
+//! ended properly.
 //!
-//! Read straight from the caller's dialect, not with the gateway's own readers, which would share its mistakes.
+//! Deliberately not parsed with the gateway's own decoders, which would share its bugs.
 
 use crate::support::sse;
 use reqwest::Response;
@@ -9,7 +9,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// One answer, to its end.
+/// One response, read to its end.
 #[derive(Debug, Default)]
 pub(crate) struct ObservedResponse {
     pub(crate) status: u16,
@@ -18,14 +18,14 @@ pub(crate) struct ObservedResponse {
     pub(crate) elapsed: Duration,
     pub(crate) text: String,
     pub(crate) finish: Option<String>,
-    /// Tokens in and out.
+    /// Input and output tokens.
     pub(crate) tokens: Option<(u64, u64)>,
-    /// The model named first.
+    /// The first model named in it.
     pub(crate) model: String,
-    /// It said that it was over: `[DONE]`, `message_stop`; a whole body that came whole.
+    /// It has its end marker (`[DONE]`, `message_stop`), or is a complete whole body.
     pub(crate) done: bool,
     pub(crate) error: Option<Value>,
-    /// The connection or the framing broke, or no client could make sense of the events: the first such thing.
+    /// The first break of the connection or the framing, or the first violation of the dialect's grammar.
     pub(crate) broken: Option<String>,
     pub(crate) body: String,
     /// Events, without comments.
@@ -61,12 +61,12 @@ impl ObservedResponse {
         observed
     }
 
-    /// A header's text; empty where there is none.
+    /// A header's text; empty if it is absent.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Who was tried, as `x-gateway-attempts` tells it: target, what came of it.
+    /// The attempts listed in `x-gateway-attempts`: target and outcome.
     pub(crate) fn attempts(&self) -> Vec<(String, String)> {
         let attempts = self.header("x-gateway-attempts").split(", ").filter(|attempts| !attempts.is_empty());
         let one = |attempt: &str| {
@@ -94,26 +94,26 @@ impl ObservedResponse {
         }
     }
 
-    /// Notes what breaks the dialect's grammar.
+    /// Records a violation of the dialect's grammar.
     fn must(&mut self, holds: bool, what: &str) {
         if !holds && self.broken.is_none() {
             self.broken = Some(what.to_owned());
         }
     }
 
-    /// Chat chunks.
+    /// Parses chat chunks.
     fn chunks(&mut self) {
         let events = sse::events(&self.body);
         self.events = events.len();
         for event in &events {
-            self.must(!self.done, "an event behind [DONE]");
+            self.must(!self.done, "an event after [DONE]");
             if event.data == "[DONE]" {
                 self.done = true;
                 continue;
             }
             let chunk: Value = serde_json::from_str(&event.data).unwrap_or_default();
-            self.must(chunk.is_object(), "an event that is no JSON");
-            self.must(self.error.is_none(), "an event behind an error");
+            self.must(chunk.is_object(), "an event that is not JSON");
+            self.must(self.error.is_none(), "an event after an error");
             if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
                 self.error = Some(error.clone());
                 continue;
@@ -124,41 +124,41 @@ impl ObservedResponse {
             self.usage(&chunk["usage"], "prompt_tokens", "completion_tokens");
             let choice = &chunk["choices"][0];
             let text_delta = text(&choice["delta"]["content"]);
-            self.must(text_delta.is_empty() || self.finish.is_none(), "words behind the end");
+            self.must(text_delta.is_empty() || self.finish.is_none(), "text after the finish reason");
             self.text += &text_delta;
             if let Some(finish) = choice["finish_reason"].as_str() {
-                self.must(self.finish.is_none(), "two ends");
+                self.must(self.finish.is_none(), "two finish reasons");
                 self.finish = Some(finish.to_owned());
             }
         }
     }
 
-    /// Events of the Messages dialect, in the order it demands.
+    /// Parses events of the Messages dialect and checks their order.
     fn message_events(&mut self) {
         let events = sse::events(&self.body);
         self.events = events.len();
         let mut open = None;
         for event in &events {
-            self.must(!self.done, "an event behind message_stop");
-            self.must(self.error.is_none(), "an event behind an error");
+            self.must(!self.done, "an event after message_stop");
+            self.must(self.error.is_none(), "an event after an error");
             let payload: Value = serde_json::from_str(&event.data).unwrap_or_default();
-            self.must(payload["type"] == event.name.as_str(), "an event that is not what its name says");
+            self.must(payload["type"] == event.name.as_str(), "an event whose type differs from its name");
             match event.name.as_str() {
                 "message_start" => {
-                    self.must(self.model.is_empty(), "two starts");
+                    self.must(self.model.is_empty(), "two message_start events");
                     self.model = text(&payload["message"]["model"]);
                     self.usage(&payload["message"]["usage"], "input_tokens", "output_tokens");
                 }
                 "content_block_start" => {
-                    self.must(open.replace(payload["index"].clone()).is_none(), "a block within a block");
+                    self.must(open.replace(payload["index"].clone()).is_none(), "a nested content block");
                 }
                 "content_block_delta" => {
-                    self.must(open.as_ref() == Some(&payload["index"]), "a delta of no open block");
+                    self.must(open.as_ref() == Some(&payload["index"]), "a delta outside of a block");
                     self.text += &text(&payload["delta"]["text"]);
                 }
-                "content_block_stop" => self.must(open.take().is_some(), "the end of no open block"),
+                "content_block_stop" => self.must(open.take().is_some(), "a block stop without a start"),
                 "message_delta" => {
-                    self.must(open.is_none(), "the end within a block");
+                    self.must(open.is_none(), "message_delta within a block");
                     self.finish = payload["delta"]["stop_reason"].as_str().map(str::to_owned);
                     self.usage(&payload["usage"], "input_tokens", "output_tokens");
                 }

@@ -1,40 +1,40 @@
-//! The faults, one row each: the primary's script, who answers in the end, how often the primary may be asked, and how
-//! long all of it may take.
+//! The faults, one row each: the primary's script, which target serves in the end, how many requests the
+//! primary may get, and the time limit.
 //!
-//! Only the list; what is made of a row is `courses`.
+//! Only the list; `scenarios` runs it.
 
 use std::ops::RangeInclusive;
 
-/// How an answer comes.
+/// How a response is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Streamed,
     Whole,
 }
 
-/// Who answers in the end.
+/// Which target's response the client gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Served {
     Primary,
     Fallback,
-    /// The primary began, the fallback went on; whole answers are the fallback's.
+    /// The primary started, the fallback continued; whole responses are the fallback's.
     Both,
 }
 
-/// What happens in a row.
+/// What is tested in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scenario {
     /// One request.
     Once,
-    /// One request, and one with a target of the same model in between.
+    /// One request, and one with a second target of the same model in between.
     TooLong,
-    /// The refusal is the answer.
+    /// The provider's error is returned to the client.
     Refused,
-    /// The fallback refuses to go on from a beginning.
+    /// The fallback refuses to continue a partial response.
     NoPrefill,
-    /// Requests over several changes between good and bad.
+    /// Requests while the primary alternates between failing and working.
     Flapping,
-    /// One request, and what was counted of it.
+    /// One request, and the metrics and access line it produces.
     Accounting,
 }
 
@@ -43,15 +43,15 @@ pub(super) enum Scenario {
 pub(super) struct Fault {
     pub(super) name: &'static str,
     pub(super) scenario: Scenario,
-    /// The primary's script: of a stream, of a whole answer.
+    /// The primary's script for a stream, and for a whole response.
     pub(super) scripts: [&'static str; 2],
     pub(super) forms: &'static [Form],
-    /// It is tried at `/v1/messages` too.
+    /// The row also runs on `/v1/messages`.
     pub(super) messages: bool,
     pub(super) served: Served,
-    /// How often the primary is asked.
+    /// How many requests the primary gets.
     pub(super) primary_requests: RangeInclusive<usize>,
-    /// Seconds at most until the answer is whole.
+    /// Seconds until the response must be complete.
     pub(super) max_seconds: u64,
 }
 
@@ -67,7 +67,7 @@ const fn fault(name: &'static str, script: &'static str) -> Fault {
         messages: false,
         served: Served::Fallback,
         primary_requests: 1..=1,
-        // Two waits of up to one and two seconds, on a busy machine.
+        // Two backoffs of up to one and two seconds, on a busy machine.
         max_seconds: 9,
     }
 }
@@ -85,7 +85,8 @@ pub(super) const FAULTS: &[Fault] = &[
         ..fault("one 500, then fine", "status=500&times=1")
     },
     Fault { primary_requests: 3..=3, ..fault("503 without end", "status=503") },
-    // Three tries, each with up to three more free of charge where a connection had been used before.
+    // Three attempts. An attempt that fails on a reused connection is repeated free of charge, up to three
+    // times.
     Fault { primary_requests: 3..=4, ..fault("reset before the head", "fault=reset") },
     Fault { max_seconds: 15, ..fault("silence", "fault=hang") },
     Fault { max_seconds: 15, ..fault("head at once, first token after 20 s", "ttft=20000") },
@@ -111,7 +112,7 @@ pub(super) const FAULTS: &[Fault] = &[
         ..fault("tenth event malformed", "")
     },
     Fault { forms: STREAMED, messages: true, served: Served::Primary, ..fault("no [DONE]", "fault=no_done") },
-    // All is said, and the connection stays open.
+    // The response is complete, but the connection stays open.
     Fault {
         forms: STREAMED,
         messages: true,

@@ -1,6 +1,6 @@
-//! What happens in each row, and what the caller and the emulator's log must show of it.
+//! Runs each row, and checks what the client and the emulator's log must show.
 //!
-//! The rows themselves stand in `rows`.
+//! The rows are in `rows`.
 
 use super::case::{Bed, Case, PrimaryDialect, TOKENS, emulator_requests, story};
 use super::observed::ObservedResponse;
@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Runs a case to its end; panics where it fails.
+/// Runs a case to its end; panics if it fails.
 pub(super) async fn run(bed: &Bed, case: Case) {
     match case.fault.scenario {
         Scenario::Once => once(bed, case).await,
@@ -34,15 +34,15 @@ async fn once(bed: &Bed, case: Case) {
     let fallback = emulator_requests(&bed.gateway, &format!("{trace}-f")).await;
     assert!(
         case.fault.primary_requests.contains(&primary.len()),
-        "{case}: the primary was asked {} times",
+        "{case}: the primary got {} requests",
         primary.len()
     );
     let served = served(&case);
-    assert_eq!(fallback.len(), usize::from(served != Served::Primary), "{case}: asks of the fallback");
+    assert_eq!(fallback.len(), usize::from(served != Served::Primary), "{case}: requests to the fallback");
     assert!(response.elapsed < Duration::from_secs(case.fault.max_seconds), "{case}: {:?}", response.elapsed);
     if case.fault.name.contains("Retry-After") {
         let waited = at(&primary[1]) - at(&primary[0]);
-        assert!(waited >= 1_800, "{case}: asked again after {waited} ms");
+        assert!(waited >= 1_800, "{case}: retried after {waited} ms");
     }
     assert_served_by(&case, &response, served);
     let line = bed.gateway.access_line(&trace).await;
@@ -51,16 +51,16 @@ async fn once(bed: &Bed, case: Case) {
     assert_eq!(line["status"], 200, "{case}: {line}");
 }
 
-/// A whole answer of either caller's dialect.
+/// Asserts a complete response in either of the client's dialects.
 fn is_whole(case: &Case, response: &ObservedResponse) {
     assert_eq!(response.status, 200, "{case}: {}", response.body);
     assert_eq!(response.broken, None, "{case}: {}", response.body);
     assert_eq!(response.error, None, "{case}: {}", response.body);
     assert_eq!(response.text, story(TOKENS), "{case}: {}", response.body);
-    assert!(response.done, "{case}: no end: {}", response.body);
+    assert!(response.done, "{case}: no end marker: {}", response.body);
     let finish = if case.messages { "end_turn" } else { "stop" };
     assert_eq!(response.finish.as_deref(), Some(finish), "{case}: {}", response.body);
-    // Amazon tells the usage in the last event.
+    // Amazon reports the usage in the last event.
     if case.fault.name == "no [DONE]" && case.dialect == PrimaryDialect::Bedrock {
         return;
     }
@@ -75,12 +75,13 @@ fn served(case: &Case) -> Served {
     }
 }
 
-/// The headers, the model and the usage of the one who served.
+/// Asserts that headers, model and usage are those of the target that served.
 fn assert_served_by(case: &Case, response: &ObservedResponse, served: Served) {
     let (dialect, index, role) = match served {
         Served::Fallback => (case.fallback(), "config.targets[1]", "fallback"),
         Served::Primary => (case.dialect, "config.targets[0]", "primary"),
-        // The head is the one it began with, which is either: what came at once with the break may have been held back.
+        // The headers are those of the target that started, which can be either: chunks that arrive together
+        // with the break may be held back.
         Served::Both => return,
     };
     assert_eq!(response.header("x-gateway-provider"), dialect.id(), "{case}");
@@ -104,7 +105,7 @@ fn at(request: &Value) -> u64 {
     request["at_ms"].as_u64().unwrap()
 }
 
-/// Two targets of the model for which the request is too long, then another one.
+/// Two targets of the model whose context is too short for the request, then one of another model.
 async fn same_model_is_skipped(bed: &Bed, case: Case) {
     let trace = new_trace();
     let [primary, fallback] = case.targets(&trace);
@@ -115,11 +116,11 @@ async fn same_model_is_skipped(bed: &Bed, case: Case) {
     assert_eq!(
         emulator_requests(&bed.gateway, &format!("{trace}-p")).await.len(),
         1,
-        "{case}: the same model again"
+        "{case}: the same model got a second request"
     );
 }
 
-/// A content-policy refusal is the caller's to know.
+/// A content-policy error is returned to the client, not routed around.
 async fn refused(bed: &Bed, case: Case) {
     let trace = new_trace();
     let config = case.config(&case.targets(&trace));
@@ -136,7 +137,7 @@ async fn refused(bed: &Bed, case: Case) {
         response.body
     );
     assert_eq!(response.header("x-gateway-last-used-option-index"), "config.targets[0]", "{case}");
-    // Google's refusal is an answer without candidates.
+    // Google reports it as a 200 without candidates.
     if case.dialect == PrimaryDialect::Gemini {
         assert_eq!(
             (response.status, response.finish.as_deref()),
@@ -149,13 +150,13 @@ async fn refused(bed: &Bed, case: Case) {
     assert_eq!(response.status, 400, "{case}: {}", response.body);
     let error = response.error.unwrap_or_else(|| panic!("{case}: no error: {}", response.body));
     let message = error["message"].as_str().unwrap_or_default();
-    assert!(message.contains("content"), "{case}: the provider's words: {error}");
+    assert!(message.contains("content"), "{case}: the provider's message: {error}");
     if case.dialect == PrimaryDialect::OpenAi {
         assert_eq!(error["code"], "content_filter", "{case}");
     }
 }
 
-/// A cut stream whose fallback is asked to go on, refuses that, and is asked plainly.
+/// A broken stream whose fallback refuses to continue it and is then sent the original request.
 async fn no_prefill(bed: &Bed, case: Case) {
     for (refuses, requests) in [(true, 2), (false, 1)] {
         let trace = new_trace();
@@ -170,20 +171,21 @@ async fn no_prefill(bed: &Bed, case: Case) {
             let body: Value = serde_json::from_str(request["body"].as_str().unwrap()).unwrap();
             body["messages"].as_array().unwrap().last().unwrap()["role"].as_str().unwrap().to_owned()
         };
-        assert_eq!(ends_with(&fallback[0]), "assistant", "{case}: it was not asked to go on");
+        assert_eq!(ends_with(&fallback[0]), "assistant", "{case}: it was not asked to continue");
         if refuses {
             assert_eq!(ends_with(&fallback[1]), "user", "{case}");
         }
     }
 }
 
-/// Two seconds bad, two seconds good, and so on: everyone is served, and in the good time by the primary.
+/// The primary alternates between two bad and two good seconds: every request is served, and by the primary
+/// in its good seconds.
 async fn flapping(bed: &Bed, case: Case) {
     const HALF: u64 = 2_000;
     const EVERY: u64 = 250;
     let trace = new_trace();
     let config = case.config(&case.targets(&trace));
-    // The first request starts the primary's clock.
+    // The first request starts the primary's period.
     let started = Instant::now();
     let requests = (0..(3 * HALF + HALF / 2) / EVERY).map(|number| {
         let config = &config;
@@ -197,16 +199,16 @@ async fn flapping(bed: &Bed, case: Case) {
     let (mut good, mut back) = (0, 0);
     for (after, response) in responses {
         is_whole(&case, &response);
-        // Half a second at either end for a busy machine.
+        // Leave out half a second at either end, for a busy machine.
         if after / HALF % 2 == 1 && (500..HALF - 500).contains(&(after % HALF)) {
             good += 1;
             back += usize::from(response.header("x-gateway-last-used-option-index") == "config.targets[0]");
         }
     }
-    assert!(good > 2 && back == good, "{case}: {back} of {good} came back to the primary");
+    assert!(good > 2 && back == good, "{case}: {back} of {good} returned to the primary");
 }
 
-/// Model, usage and numbers are those of the target that served; failed attempts are told as such.
+/// Model, usage and counters are those of the target that served; failed attempts are recorded as such.
 async fn accounting(bed: &Bed, case: Case) {
     let trace = new_trace();
     let mut targets = case.targets(&trace);
@@ -241,10 +243,14 @@ async fn accounting(bed: &Bed, case: Case) {
         lines.find(|line| line.contains(model)).map(|line| line.rsplit(' ').next().unwrap().to_owned())
     };
     assert_eq!(completions(&format!("fallback-{trace}")).as_deref(), Some("1"), "{case}: {metrics}");
-    assert_eq!(completions(&format!("primary-{trace}")), None, "{case}: a failed attempt is no completion");
+    assert_eq!(
+        completions(&format!("primary-{trace}")),
+        None,
+        "{case}: a failed attempt was counted as a completion"
+    );
 }
 
-/// After all cases that count: three failed attempts and one good one for each.
+/// After all counted cases: three failed attempts and one successful one for each.
 pub(super) async fn accounts_balance(bed: &Bed) {
     let metrics = bed.counted.metrics().await;
     let sum = |name: &str, labels: &[&str]| -> f64 {

@@ -1,6 +1,7 @@
-//! The same faults under `time_limits` and `stream_rescue`: settings that shorten, lengthen or switch off.
+//! The same faults with `time_limits` and `stream_rescue`: settings that shorten, lengthen or disable
+//! something.
 //!
-//! Not the plain config, which is the matrix's.
+//! The matrix covers the plain config.
 
 use super::case::{Case, PrimaryDialect, TOKENS, emulator_requests, send, story};
 use super::rows::{FAULTS, Form};
@@ -14,7 +15,7 @@ fn case(name: &str, form: Form) -> Case {
     Case { fault, dialect: PrimaryDialect::OpenAi, form, messages: false }
 }
 
-/// A fallback config with more keys.
+/// A fallback config with additional keys.
 fn config(case: &Case, trace: &str, more: &Value) -> Value {
     let mut config = case.config(&case.targets(trace));
     for (key, value) in more.as_object().unwrap() {
@@ -44,7 +45,7 @@ async fn shorter_time_limits_abandon_a_target_sooner() {
         assert!(response.elapsed < Duration::from_secs(4), "{case}: {:?}", response.elapsed);
         let primary = emulator_requests(&gateway, &format!("{trace}-p")).await;
         assert_eq!(primary.len(), 1, "{case}");
-        assert_eq!(primary[0]["closed"], "caller_left", "{case}: the slow one was not left");
+        assert_eq!(primary[0]["closed"], "caller_left", "{case}: the slow attempt was not cancelled");
     }
 }
 
@@ -100,7 +101,7 @@ async fn a_fallback_that_cannot_continue_ends_in_an_error() {
     let (gateway, client, trace) = (gateway(), client(), new_trace());
     let case = case("cut after 40 of 60 tokens", Form::Streamed);
     let [primary, _] = case.targets(&trace);
-    // The echo says something else altogether.
+    // The echo returns entirely different text.
     let other = json!({"provider": "@emulator", "override_params": {"model": format!("emulator-echo?tag={trace}-f")}});
     let body = json!({
         "model": "asked-for", "stream": true,
@@ -112,7 +113,8 @@ async fn a_fallback_that_cannot_continue_ends_in_an_error() {
     assert!(!emulator_requests(&gateway, &format!("{trace}-f")).await.is_empty());
 }
 
-/// What a rescuer says and the fault it breaks with may come together: what it said is neither lost nor said twice.
+/// The text of the rescuing target may arrive together with the fault that breaks it: no text is lost or
+/// repeated.
 #[tokio::test]
 async fn a_rescue_that_breaks_is_rescued_again() {
     let (gateway, client) = (gateway(), client());
@@ -145,7 +147,7 @@ async fn an_idle_stream_is_filled_with_comments() {
     for (script, limits, comments) in [
         ("tokens=4&gap=700", json!({"heartbeat_ms": 200}), true),
         ("tokens=4&gap=700", json!({"heartbeat_ms": 0}), false),
-        // Before the answer is known to be good there are none, unless they are asked for.
+        // Heartbeats start once a response is accepted, unless early ones are enabled.
         ("tokens=4&ttft=1000", json!({"heartbeat_ms": 200}), false),
         ("tokens=4&ttft=1000", json!({"heartbeat_ms": 200, "early_heartbeat": true}), true),
     ] {
@@ -165,7 +167,8 @@ async fn an_idle_stream_is_filled_with_comments() {
     }
 }
 
-/// Nobody is left to go to: what breaks then is told as an error, and no half of an answer as a whole one.
+/// With no target left, a broken response ends in an error; a partial response is never passed off as
+/// complete.
 #[tokio::test]
 async fn the_last_targets_broken_response_is_a_clean_error() {
     let (gateway, client) = (gateway(), fresh_client());

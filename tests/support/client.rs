@@ -1,6 +1,6 @@
-//! HTTP as a caller speaks it, and the calls most tests make.
+//! An HTTP client for tests, and the requests most tests send.
 //!
-//! Not an SDK: those are in tests/sdk. Whoever must send what no client would uses `raw`.
+//! Not an SDK: those are in tests/sdk. Use `raw` to send what no HTTP client would.
 
 use super::gateway::Gateway;
 use super::settings::KEY;
@@ -10,34 +10,34 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A new client: its connections live on the runtime of the test that made it, so it cannot be shared between tests.
+/// A new client. Its connections live on the runtime of the test that created it, so tests cannot share one.
 pub(crate) fn client() -> Client {
     install_ring();
     let client = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     client.timeout(Duration::from_secs(30)).build().unwrap()
 }
 
-/// A client that uses every connection once: the gateway closes one whose stream ended in an error, and a request that
-/// was just being sent on it would be lost.
+/// A client that uses every connection once: the gateway closes a connection whose stream ended in an error,
+/// and a request just being sent on it would be lost.
 pub(crate) fn fresh_client() -> Client {
     install_ring();
     let client = Client::builder().no_proxy().pool_max_idle_per_host(0);
     client.timeout(Duration::from_secs(60)).build().unwrap()
 }
 
-/// The process's TLS provider, which reqwest and tungstenite ask for.
+/// Installs the process's TLS provider, which reqwest and tungstenite need.
 pub(crate) fn install_ring() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap());
 }
 
-/// A trace id no other test uses.
+/// A trace id that no other test uses.
 pub(crate) fn new_trace() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// `POST {base_url}/chat/completions` with the service key, to `@emulator`; the caller adds the rest.
+/// `POST {base_url}/chat/completions` with the service key, to `@emulator`; the calling test adds the rest.
 pub(crate) fn chat(gateway: &Gateway, trace: &str, body: &Value) -> RequestBuilder {
     let call = client().post(format!("{}/chat/completions", gateway.base_url()));
     let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
@@ -57,7 +57,8 @@ pub(crate) fn hello(stream: bool) -> Value {
     json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Say hello."}], "stream": stream})
 }
 
-/// `POST {base_url}/chat/completions` by a provider's name and key to this host, which nobody stored.
+/// `POST {base_url}/chat/completions` with a provider's name, the client's own key and a custom host, none of
+/// them stored.
 pub(crate) fn chat_at(gateway: &Gateway, trace: &str, host: &str, body: &Value) -> RequestBuilder {
     let call =
         client().post(format!("{}/chat/completions", gateway.base_url())).bearer_auth("sk-callers-own-0123");

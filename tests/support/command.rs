@@ -1,10 +1,10 @@
-//! `turnpike` on the command line, run to its end.
+//! Runs `turnpike` on the command line to its end.
 //!
-//! Not for `turnpike run` with good settings, which does not end: that is `Gateway`.
+//! Not for `turnpike run` with valid settings, which does not end: that is `Gateway`.
 
 use std::process::Command;
 
-/// What a finished command left behind.
+/// The result of a finished command.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) code: Option<i32>,
@@ -12,12 +12,12 @@ pub(crate) struct Finished {
     pub(crate) stderr: String,
 }
 
-/// Runs `turnpike` with these words.
+/// Runs `turnpike` with these arguments.
 pub(crate) fn turnpike(arguments: &[&str]) -> Finished {
     turnpike_with(arguments, &[])
 }
 
-/// Runs `turnpike` with these words in this environment; nothing of ours is in it.
+/// Runs `turnpike` with these arguments and only these environment variables.
 pub(crate) fn turnpike_with(arguments: &[&str], environment: &[(&str, &str)]) -> Finished {
     let mut command = Command::new(env!("CARGO_BIN_EXE_turnpike"));
     let output = command.args(arguments).env_clear().envs(environment.iter().copied()).output().unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn turnpike_with(arguments: &[&str], environment: &[(&str, &str)]) ->
     }
 }
 
-/// Runs `turnpike check` on settings with this text.
+/// Runs `turnpike check` on these settings.
 pub(crate) fn check(yaml: &str) -> Finished {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("turnpike.yaml");

@@ -1,6 +1,6 @@
-//! A conversation in either dialect, sent so that it takes one of the gateway's ways to a provider.
+//! Chat requests in either dialect and in each kind that the gateway handles differently.
 //!
-//! Not the judge of an answer, but for the one thing every failure must get right: `failed`.
+//! Responses are checked by the tests, except for what every gateway error must have: `assert_gateway_error`.
 
 use super::client::client;
 use super::gateway::Gateway;
@@ -8,24 +8,25 @@ use super::settings::KEY;
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 
-/// Whose words are spoken.
+/// The API dialect of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     OpenAi,
     Anthropic,
 }
 
-/// How the gateway takes a request upstream.
+/// The kinds of request that take different paths through the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind {
-    /// Small and whole.
+    /// Small and not streamed.
     Plain,
-    /// Small, whole and with a time limit.
+    /// Small, not streamed and with a timeout.
     Timed,
-    /// Larger than what Pingora replays.
+    /// Larger than what Pingora can replay.
     Big,
     Streamed,
-    /// By `/v1/proxy`, small and whole: Pingora proxies it, the others are attempts of the gateway.
+    /// Through `/v1/proxy`, small and not streamed: Pingora proxies it; the other kinds are attempts of the
+    /// gateway.
     Proxied,
 }
 
@@ -41,7 +42,7 @@ impl Dialect {
         }
     }
 
-    /// The stored provider of the standard settings that speaks so.
+    /// The stored provider of the standard settings that has this dialect.
     pub(crate) fn slug(self) -> &'static str {
         match self {
             Dialect::OpenAi => "@emulator",
@@ -50,7 +51,7 @@ impl Dialect {
     }
 }
 
-/// A conversation for the emulator, which does as `script` says.
+/// A chat body for the emulator, which follows `script`.
 pub(crate) fn body(dialect: Dialect, kind: RequestKind, script: &str) -> Value {
     let text = match kind {
         RequestKind::Big => "long ".repeat(20_000),
@@ -84,7 +85,7 @@ pub(crate) fn chat_request(
     call.json(&body(dialect, kind, script))
 }
 
-/// Checks that this is a failure the gateway tells of, in the right words, and gives its message.
+/// Asserts that this is an error of the gateway in the client's dialect; returns its message.
 pub(crate) async fn assert_gateway_error(
     response: Response,
     dialect: Dialect,

@@ -1,6 +1,7 @@
-//! `turnpike emulator` as a process of its own: for recordings, and where the gateway's memory is measured.
+//! `turnpike emulator` as its own process: for recordings, and where the gateway's memory is measured.
 //!
-//! Not the emulator inside the gateway, which most tests use. It dies with its guard, or by its guardian.
+//! Most tests use the emulator inside the gateway instead. The process is killed when its guard is dropped,
+//! or by its guardian.
 
 use super::gateway::guardian;
 use super::ports::free;
@@ -19,7 +20,7 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// Starts it, with recordings to answer with or without, and waits until it listens.
+    /// Starts it, optionally with recordings to replay, and waits until it listens.
     pub(crate) fn start(recordings: Option<&Path>) -> Self {
         let port = free();
         let mut process = Command::new(env!("CARGO_BIN_EXE_turnpike"))

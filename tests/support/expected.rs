@@ -1,28 +1,28 @@
-//! What a recorded answer says, whoever said it, read straight from the vendor's shape.
+//! The content of a recorded response, parsed directly from the vendor's format.
 //!
-//! Not the gateway's reading of it, on purpose: a test that used that would not notice its mistakes. And no
-//! expectation of form, only of what a user would miss: text, thinking, tool calls, why it stopped, tokens.
+//! Deliberately not parsed with the gateway's code: a test using that would not notice its bugs. It has no
+//! formatting, only what a user would miss: text, reasoning, tool calls, finish reason, tokens.
 
 use super::recording::Recording;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What must come through.
+/// The content that a translation must preserve.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ChatContent {
     pub(crate) text: String,
     pub(crate) reasoning: String,
     /// Name and parsed arguments.
     pub(crate) tools: Vec<(String, Value)>,
-    /// In OpenAI's words; empty where none was told.
+    /// OpenAI's finish reason; empty if there was none.
     pub(crate) finish: String,
-    /// Tokens in and out, in OpenAI's sense.
+    /// Input and output tokens, counted as OpenAI does.
     pub(crate) tokens: Option<(u64, u64)>,
-    /// An error told, by its message.
+    /// The message of an error.
     pub(crate) error: Option<String>,
 }
 
-/// Whose shape an answer has.
+/// The format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     OpenAi,
@@ -33,7 +33,7 @@ pub(crate) enum Shape {
 }
 
 impl ChatContent {
-    /// Reads a recording in its vendor's shape.
+    /// Parses a recording in its vendor's format.
     pub(crate) fn from_recording(recording: &Recording, shape: Shape) -> Self {
         let mut content = Self::default();
         if recording.status >= 400 {
@@ -65,7 +65,7 @@ impl ChatContent {
         content
     }
 
-    /// Reads OpenAI's shape, as a caller of the gateway does.
+    /// Parses OpenAI's format, as a client of the gateway does.
     pub(crate) fn openai(&mut self, event: &Value, calls: &mut BTreeMap<u64, (String, String)>) {
         if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
             self.error = Some(message(&json!({ "error": error })));
@@ -220,7 +220,7 @@ impl ChatContent {
         }
     }
 
-    /// Takes a vendor's word for why it stopped (reference 12.3, and what the words say).
+    /// Maps a vendor's finish reason to OpenAI's (reference 12.3).
     fn set_finish(&mut self, reason: &Value) {
         let Some(reason) = reason.as_str().filter(|reason| !reason.is_empty()) else { return };
         self.finish = match reason {
@@ -248,7 +248,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Arguments as JSON; what is none stays the text it is.
+/// Arguments as JSON; invalid JSON becomes a string.
 pub(crate) fn parsed(arguments: &str) -> Value {
     match arguments.trim() {
         "" => json!({}),
@@ -256,7 +256,7 @@ pub(crate) fn parsed(arguments: &str) -> Value {
     }
 }
 
-/// The words of an error, in any vendor's shape.
+/// The message of an error, in any vendor's format.
 pub(crate) fn message(json: &Value) -> String {
     let json = json.get(0).unwrap_or(json);
     let error = &json["error"];
@@ -269,7 +269,7 @@ pub(crate) fn message(json: &Value) -> String {
     }
 }
 
-/// The JSON of each event of a stream.
+/// The JSON of each event of an SSE stream.
 pub(crate) fn data(body: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(body);
     let lines = text.lines().filter_map(|line| line.strip_prefix("data:"));

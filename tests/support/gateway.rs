@@ -1,7 +1,7 @@
-//! The real binary, started for a test: its ports, its log, its signals, its end.
+//! The real binary, started for a test: its ports, its log, its signals, its exit.
 //!
-//! Not a fake and not in-process: settings file, command line, signals and output are the operator's. A gateway that a
-//! test starts dies with its guard; one that outlives a crashed test process is killed by its guardian.
+//! Not a fake and not in-process: settings file, command line, signals and output are those of an operator. A
+//! gateway is killed when its guard is dropped; if the test process crashes, a guardian process kills it.
 
 use super::client::client;
 use super::ports::Ports;
@@ -17,7 +17,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Another process may take a port between our look and the gateway's; that often in a row it does not.
+/// How often a start is retried: another process may take a free port before the gateway binds it.
 const STARTS: usize = 3;
 
 /// A running gateway.
@@ -35,12 +35,13 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     /// Starts `turnpike run` with these settings and waits until it is ready. `DATA_PORT`, `CONTROL_PORT` and
-    /// `EMULATOR_PORT` stand for the ports it gets; without a `listen:` of its own the text gets ours.
+    /// `EMULATOR_PORT` are replaced with its ports; settings without `listen:` get the standard listeners.
     pub(crate) fn start(yaml: &str) -> Self {
         Self::start_with(yaml, &|_| {})
     }
 
-    /// As `start`, with a last word on its environment and its pipes. An output that is not a pipe of ours is not read.
+    /// Like `start`, but `prepare` may change the environment and the pipes. Only outputs that are still
+    /// pipes are collected.
     pub(crate) fn start_with(yaml: &str, prepare: &dyn Fn(&mut Command)) -> Self {
         let mut last_log = String::new();
         for _ in 0..STARTS {
@@ -65,11 +66,11 @@ impl Gateway {
         match ready {
             Some(Ok(())) => Ok(gateway),
             Some(Err(end)) => Err(format!("{end}\n{}", gateway.log())),
-            None => Err(format!("/readyz never said 200\n{}", gateway.log())),
+            None => Err(format!("/readyz never returned 200\n{}", gateway.log())),
         }
     }
 
-    /// A second process on the same ports and settings that waits for this one's listeners.
+    /// Starts a second process on the same ports and settings, which waits for this one's listeners.
     pub(crate) fn successor(&self) -> Self {
         Self::launch(self.ports, Arc::clone(&self.folder), &["--upgrade"], &|_| {})
     }
@@ -101,7 +102,7 @@ impl Gateway {
         format!("http://127.0.0.1:{}", self.ports.data)
     }
 
-    /// What a client library is given.
+    /// The base URL for client libraries.
     pub(crate) fn base_url(&self) -> String {
         format!("{}/v1", self.data_url())
     }
@@ -114,14 +115,15 @@ impl Gateway {
         format!("http://127.0.0.1:{}", self.ports.emulator)
     }
 
-    /// The folder the process runs in; its settings are `turnpike.yaml` there.
+    /// The folder the process runs in; it contains its settings, `turnpike.yaml`.
     pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
 
-    /// The access line of the call with this trace id. It is written behind the answer, so it is waited for.
+    /// The access line of the request with this trace id. It is written after the response, so this waits for
+    /// it.
     pub(crate) async fn access_line(&self, trace_id: &str) -> Value {
-        // The whole member: one id may be the beginning of another.
+        // Match the whole member: one id may be the prefix of another.
         let member = format!("\"trace_id\":{}", Value::from(trace_id));
         let find = async || self.stdout.lines_with(&member).first().cloned();
         let line = until(&format!("the access line of {trace_id}"), find).await;
@@ -147,13 +149,13 @@ impl Gateway {
         client().get(url).send().await.unwrap().json().await.unwrap()
     }
 
-    /// Writes these settings over its file and asks it to read them (SIGHUP). When it has is for the test to see.
+    /// Overwrites its settings and sends SIGHUP. It does not wait for the reload.
     pub(crate) fn reload(&self, yaml: &str) {
         write_settings(&self.folder().join("turnpike.yaml"), yaml, self.ports);
         self.signal("HUP");
     }
 
-    /// Asks it to stop as systemd does.
+    /// Stops it as systemd does, with SIGTERM.
     pub(crate) fn terminate(&self) {
         self.signal("TERM");
     }
@@ -164,12 +166,12 @@ impl Gateway {
         assert!(sent.success(), "kill -{name} {}", self.id);
     }
 
-    /// Waits for it to end by itself.
+    /// Waits for the process to exit.
     pub(crate) async fn ended(&self) -> ExitStatus {
         until("the gateway's end", async || self.exited()).await
     }
 
-    /// Memory of the process now and at its highest, in KiB.
+    /// Current and peak memory of the process, in KiB.
     pub(crate) fn memory(&self) -> (u64, u64) {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id)).unwrap();
         let kib = |name: &str| {
@@ -179,17 +181,17 @@ impl Gateway {
         (kib("VmRSS:"), kib("VmHWM:"))
     }
 
-    /// Files and sockets the process holds open.
+    /// The number of files and sockets the process has open.
     pub(crate) fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.id)).unwrap().count()
     }
 
-    /// How it ended, when it has.
+    /// The exit status, if it has exited.
     pub(crate) fn exited(&self) -> Option<ExitStatus> {
         self.process.lock().try_wait().unwrap()
     }
 
-    /// The end of what it wrote.
+    /// The last lines of its output.
     pub(crate) fn log(&self) -> String {
         self.stdout.tail("stdout") + &self.stderr.tail("stderr")
     }
@@ -197,7 +199,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // The guardian first: it must not outlive the process whose number it holds.
+        // Stop the guardian first: it must not outlive the process whose id it holds.
         for process in [&self.guardian, &self.process] {
             let mut process = process.lock();
             let _ended_already = process.kill();
@@ -215,8 +217,8 @@ fn write_settings(file: &std::path::Path, yaml: &str, ports: Ports) {
     std::fs::write(file, ports.fill(&text)).unwrap();
 }
 
-/// A shell that kills the gateway when our end of its pipe closes, which happens even when this process is killed: the
-/// shared gateway is never dropped.
+/// A shell that kills the gateway when our end of its pipe closes. That happens even when this process is
+/// killed, and the shared gateway is never dropped.
 pub(super) fn guardian(id: u32) -> Child {
     let script = format!("read -r _; kill -KILL {id} 2>/dev/null");
     let discarded = || Stdio::null();
@@ -229,7 +231,7 @@ pub(super) fn guardian(id: u32) -> Child {
         .unwrap()
 }
 
-/// The status of a GET, when there is an answer at all.
+/// The status of a GET request, if there is a response at all.
 fn status_of(port: u16, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;

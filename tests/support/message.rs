@@ -1,19 +1,19 @@
-//! An HTTP/1.1 message as it stands on the wire: start line, headers in their order and spelling, body.
+//! An HTTP/1.1 message as sent: start line, headers in their order and spelling, body.
 //!
-//! Not a client's view: nothing is normalised, so that a test sees what a proxy changed. Slow on large bodies.
+//! Nothing is normalised, so that a test sees what a proxy changed. Slow on large bodies.
 
-/// A request or an answer.
+/// A request or a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) start: String,
     pub(crate) headers: Vec<(String, String)>,
-    /// Without the chunk marks of a chunked body.
+    /// Without the framing of a chunked body.
     pub(crate) body: Vec<u8>,
 }
 
 impl Message {
-    /// The message at the start of `bytes` and its length; `None` while it is not whole. `closed`: nothing more comes,
-    /// so that an answer without a length ends here.
+    /// The message at the start of `bytes` and its length; `None` if it is incomplete. With `closed`, nothing
+    /// more will arrive, so a response without a length ends here.
     pub(crate) fn parse(bytes: &[u8], closed: bool) -> Option<(Self, usize)> {
         let end = memchr::memmem::find(bytes, b"\r\n\r\n")? + 4;
         let head = String::from_utf8_lossy(&bytes[..end - 4]);
@@ -44,7 +44,7 @@ impl Message {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The status of an answer.
+    /// The status of a response.
     pub(crate) fn status(&self) -> u16 {
         self.start.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default()
     }

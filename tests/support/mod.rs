@@ -1,7 +1,7 @@
-//! The black-box harness: the real binary with the emulator inside it, and clients to talk to both.
+//! The black-box harness: the real binary with the emulator inside it, and clients for both.
 //!
-//! Not a place for tests, nor for anything that reaches into the gateway: what a test learns, it learns as a
-//! caller, a provider or an operator would. Nothing here sleeps for a fixed time: it asks again, and gives up loudly.
+//! Not a place for tests, nor for code that uses the gateway's internals: a test observes only what a client,
+//! a provider or an operator could. Nothing here sleeps for a fixed time: it polls, and fails with a message.
 
 pub(crate) mod client;
 pub(crate) mod command;

@@ -1,7 +1,8 @@
-//! Ports nobody listens on, for a gateway about to start.
+//! Free ports for a gateway about to start.
 //!
-//! Not a reservation: between looking and listening another process may take one; `Gateway::start` then tries anew.
-//! Taken below the ephemeral range, from which outgoing connections of other tests are given theirs.
+//! Not a reservation: another process may take the port before the gateway binds it; `Gateway::start` then
+//! retries. The ports are below the ephemeral range, from which outgoing connections of other tests get
+//! theirs.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -30,10 +31,10 @@ impl Ports {
     }
 }
 
-/// A port on the loopback that can be listened on, never the same twice in this process.
+/// A free port on the loopback; never the same twice in this process.
 pub(crate) fn free() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Test processes that run side by side start at different places.
+    // Concurrent test processes start at different offsets.
     let start = (std::process::id() % 1_000) as u16 * 22;
     for _ in 0..COUNT {
         let offset = (start + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT;

@@ -1,6 +1,6 @@
-//! What a process writes, line by line, while it runs.
+//! The output of a running process, line by line.
 //!
-//! Not a judge: it finds lines and prints the last ones; what they should say, tests know.
+//! It finds lines and prints the last ones; tests check their content.
 
 use parking_lot::Mutex;
 use std::io::{BufRead, BufReader, Read};
@@ -28,7 +28,7 @@ impl ProcessOutput {
         output
     }
 
-    /// Every line in which `text` stands.
+    /// All lines that contain `text`.
     pub(crate) fn lines_with(&self, text: &str) -> Vec<String> {
         self.lines.lock().iter().filter(|line| line.contains(text)).cloned().collect()
     }

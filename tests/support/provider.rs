@@ -1,7 +1,7 @@
-//! A provider made by a test: it keeps every byte of what it got and answers with bytes the test wrote.
+//! A provider defined by a test: it keeps every byte it receives and responds with bytes the test chose.
 //!
-//! Not the emulator, which answers as real ones do: this is for what no HTTP server would show or send. It lives on the
-//! runtime of its test and ends with it.
+//! The emulator responds as real providers do; this is for what no HTTP server would show or send. It runs on
+//! the runtime of its test and ends with it.
 
 use super::message::Message;
 use parking_lot::Mutex;
@@ -18,7 +18,8 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
-    /// Answers each request with the bytes that `answer` makes of it; none: it closes the connection.
+    /// Responds to each request with the bytes that `respond` returns; if they are empty, it closes the
+    /// connection.
     pub(crate) async fn start(respond: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -37,7 +38,7 @@ impl Provider {
         format!("http://127.0.0.1:{}/v1", self.port)
     }
 
-    /// What it got so far, oldest first.
+    /// The requests received so far, oldest first.
     pub(crate) fn received(&self) -> Vec<Message> {
         self.received.lock().clone()
     }

@@ -1,18 +1,18 @@
-//! Bytes on a socket, for requests and answers no HTTP client would send or show.
+//! Bytes on a socket, for requests and responses that no HTTP client would send or show.
 //!
-//! Not a parser: what came is given as it came.
+//! Nothing is parsed: bytes are returned as received.
 
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// No answer in this time is a failure of the test.
+/// A test fails if it waits longer than this for a response.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One connection.
 pub(crate) struct Raw(TcpStream);
 
-/// Sends these bytes on a connection of their own and reads until the other side closes it.
+/// Sends these bytes on a new connection and reads until the other side closes it.
 pub(crate) async fn send(port: u16, bytes: &[u8]) -> Vec<u8> {
     let mut raw = Raw::connect(port).await;
     raw.write(bytes).await.unwrap();
@@ -28,12 +28,13 @@ impl Raw {
     }
 
     /// # Errors
-    /// When the other side has closed the connection.
+    /// If the other side has closed the connection.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.0.write_all(bytes).await
     }
 
-    /// Sends byte by byte, this far apart, until all is sent or the other side has had enough; says which.
+    /// Sends byte by byte with this pause; returns false if the other side closed the connection before the
+    /// end.
     pub(crate) async fn write_slowly(&mut self, bytes: &[u8], pause: Duration) -> bool {
         for byte in bytes {
             if self.write(&[*byte]).await.is_err() {
@@ -44,7 +45,7 @@ impl Raw {
         true
     }
 
-    /// Reads what is there, waiting for it; nothing when the other side has closed.
+    /// Waits for data and reads what is available; empty if the other side has closed.
     pub(crate) async fn read_some(&mut self) -> Vec<u8> {
         let mut read = Vec::with_capacity(16 << 10);
         let some = tokio::time::timeout(READ_TIMEOUT, self.0.read_buf(&mut read)).await;
@@ -52,7 +53,7 @@ impl Raw {
         read
     }
 
-    /// Reads until the other side closes; a reset ends it as well.
+    /// Reads until the other side closes or resets the connection.
     pub(crate) async fn read_to_end(&mut self) -> Vec<u8> {
         let mut read = Vec::new();
         let reading = async { while matches!(self.0.read_buf(&mut read).await, Ok(count) if count > 0) {} };
@@ -63,17 +64,17 @@ impl Raw {
 }
 
 impl Raw {
-    /// Says that nothing more will come; the other side may still answer.
+    /// Closes the write side; the other side may still respond.
     pub(crate) async fn close_write(&mut self) {
         self.0.shutdown().await.unwrap();
     }
 
-    /// Reads one answer: its head, and as much body as its framing says (none: until the other side closes).
+    /// Reads one response with its body; a body without framing is read until the other side closes.
     pub(crate) async fn read_response(&mut self) -> String {
         self.read_response_to("GET").await
     }
 
-    /// The answer to a request of this method: to HEAD there is never a body.
+    /// Reads the response to a request of this method: one to HEAD has no body.
     pub(crate) async fn read_response_to(&mut self, method: &str) -> String {
         let mut read = Vec::new();
         let reading = async {
@@ -90,12 +91,12 @@ impl Raw {
         };
         let ended = tokio::time::timeout(READ_TIMEOUT, reading).await;
         let read = String::from_utf8_lossy(&read).into_owned();
-        assert!(ended.is_ok(), "no whole answer after {READ_TIMEOUT:?}: {read}");
+        assert!(ended.is_ok(), "no complete response after {READ_TIMEOUT:?}: {read}");
         read
     }
 }
 
-/// Whether these bytes are a whole answer.
+/// Whether these bytes are a complete response.
 fn complete(read: &[u8], bodiless: bool) -> bool {
     let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4) else {
         return false;

@@ -1,6 +1,7 @@
-//! Recorded exchanges with real providers, read from beside the checkout, and what they say they cost.
+//! Recorded exchanges with real providers, from a file beside the checkout, and the tokens they report.
 //!
-//! Not the gateway's nor the emulator's reading of them: a test that used theirs would not notice their mistakes.
+//! Deliberately not parsed with the gateway's or the emulator's code: a test using that would not notice its
+//! bugs.
 
 use base64::Engine;
 use bytes::Bytes;
@@ -16,7 +17,7 @@ pub(crate) struct Recording {
     pub(crate) method: String,
     /// Path and query, without the host.
     pub(crate) path: String,
-    /// The request body as JSON text, where one was kept.
+    /// The request body as JSON text, if it was recorded.
     pub(crate) request: Option<String>,
     pub(crate) status: u16,
     pub(crate) content_type: String,
@@ -39,13 +40,13 @@ struct Line<'a> {
     event_stream_b64: Option<String>,
 }
 
-/// Where the recordings are; `None` where the checkout stands alone.
+/// The file of recordings; `None` if it is not beside the checkout.
 pub(crate) fn file() -> Option<PathBuf> {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");
     file.exists().then_some(file)
 }
 
-/// All of them, in the file's order.
+/// All recordings, in the file's order.
 pub(crate) fn all(text: &str) -> Vec<Recording> {
     text.lines().map(read).collect()
 }
@@ -74,7 +75,8 @@ fn read(line: &str) -> Recording {
 }
 
 impl Recording {
-    /// Tokens in and out, as the provider tells them; for a stream the last word counts.
+    /// Input and output tokens as the provider reports them; in a stream the last value of each counter
+    /// counts.
     pub(crate) fn tokens(&self) -> Option<(u64, u64)> {
         let text = String::from_utf8_lossy(&self.body);
         let texts: Vec<&str> = match self.streamed {

@@ -1,12 +1,12 @@
-//! Chance from a seed, so that a test that draws its input draws the same on every run and machine.
+//! Seeded random input: a test draws the same bytes on every run and machine.
 //!
-//! Not for cryptography, and not proptest: what is drawn here are bytes for a socket, which nobody shrinks.
+//! Not for cryptography, and not proptest: the draws are bytes for a socket, which need no shrinking.
 
-/// splitmix64: the same draws everywhere.
+/// splitmix64: the same numbers on every platform.
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// The draws of one case of a sort.
+    /// The generator for one case of a kind of input.
     pub(crate) fn new(sort: &str, case: u64) -> Self {
         let seed = sort.bytes().fold(case, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
@@ -25,12 +25,12 @@ impl Rng {
         (self.next() % limit.max(1) as u64) as usize
     }
 
-    /// One of these.
+    /// One of these, at random.
     pub(crate) fn one<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         choices[self.below(choices.len())]
     }
 
-    /// Up to `most` bytes, mostly printable.
+    /// Up to `limit` bytes, mostly printable.
     pub(crate) fn bytes(&mut self, limit: usize) -> Vec<u8> {
         let length = self.below(limit);
         let byte = |rng: &mut Self| match rng.below(8) {
@@ -41,7 +41,7 @@ impl Rng {
         (0..length).map(|_| byte(self)).collect()
     }
 
-    /// The same with a few bytes changed, dropped, doubled or put in.
+    /// `good` with a few bytes changed, removed, doubled or inserted.
     pub(crate) fn mutated(&mut self, good: &[u8]) -> Vec<u8> {
         let mut bytes = good.to_vec();
         for _ in 0..self.below(6) {

@@ -1,7 +1,7 @@
-//! OpenAI's published schemas, as strict as OpenAI's own recorded answers are with them.
+//! OpenAI's published schemas, applied as strictly as OpenAI's own recorded responses allow.
 //!
-//! Not a judgement of meaning. What OpenAI itself gets wrong by its schemas is let pass for everybody else, too; nothing
-//! more is.
+//! They check form, not meaning. A violation found in OpenAI's own responses is accepted from every provider;
+//! no other is.
 
 use super::expected::data;
 use super::recording::Recording;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Validators for chat answers, and what OpenAI's own answers fail.
+/// Validators for chat responses, and the violations in OpenAI's own.
 pub(crate) struct Schemas {
     whole: Validator,
     chunk: Validator,
@@ -18,7 +18,7 @@ pub(crate) struct Schemas {
 }
 
 impl Schemas {
-    /// `None` where the schemas do not stand beside this checkout.
+    /// `None` if the schemas are not beside this checkout.
     pub(crate) fn load(recordings: &[Recording]) -> Option<Self> {
         let document = document()?;
         let validator = |name: &str| validator(&document, name);
@@ -39,13 +39,13 @@ impl Schemas {
         Some(schemas)
     }
 
-    /// Where a whole answer or a stream's chunks break the schemas, apart from where OpenAI does.
+    /// The schema violations of a response or of a stream's chunks, except those that OpenAI has too.
     pub(crate) fn problems(&self, body: &[u8], streamed: bool) -> Vec<String> {
         let (validator, values) = match streamed {
             true => (&self.chunk, data(body)),
             false => (&self.whole, vec![serde_json::from_slice(body).unwrap_or_default()]),
         };
-        // An error in a stream is no chunk; the schemas have no word for it.
+        // An error in a stream is not a chunk; the schemas do not cover it.
         let values = values.iter().filter(|value| value.get("error").is_none_or(Value::is_null));
         let problems = values.flat_map(|value| {
             validator.iter_errors(value).map(|error| {
@@ -80,15 +80,15 @@ fn validator(document: &Value, name: &str) -> Validator {
     jsonschema::options().build(&root).unwrap()
 }
 
-/// The Responses API's schemas, to the letter: what OpenAI's own answers fail of them, ours need not.
+/// The Responses API's schemas, without exceptions: our responses may not repeat OpenAI's violations.
 pub(crate) struct Strict {
     response: Validator,
-    /// By the `type` they are for: events and output items.
+    /// By the `type` they apply to: events and output items.
     by_type: BTreeMap<String, Validator>,
 }
 
 impl Strict {
-    /// `None` where the schemas do not stand beside this checkout.
+    /// `None` if the schemas are not beside this checkout.
     pub(crate) fn load() -> Option<Self> {
         let document = document()?;
         let schemas = &document["components"]["schemas"];
@@ -105,13 +105,13 @@ impl Strict {
         Some(Self { response: validator(&document, "Response"), by_type })
     }
 
-    /// Where a Response object breaks its schema, or its items theirs.
+    /// The schema violations of a Response object and its items.
     pub(crate) fn response(&self, response: &Value) -> Vec<String> {
         let items = response["output"].as_array().into_iter().flatten().flat_map(|item| self.typed(item));
         items.chain(errors(&self.response, response)).collect()
     }
 
-    /// The same for an event of a stream.
+    /// The schema violations of a stream's event.
     pub(crate) fn event(&self, event: &Value) -> Vec<String> {
         let mut problems = self.typed(event);
         if event["item"].is_object() {
@@ -139,7 +139,7 @@ fn errors(validator: &Validator, value: &Value) -> Vec<String> {
     validator.iter_errors(value).map(error).collect()
 }
 
-/// OpenAPI 3.0 says `nullable: true` where JSON schema says that `null` is a type.
+/// OpenAPI 3.0 has `nullable: true` where JSON Schema lists `null` as a type.
 fn nullable(schema: &mut Value) {
     match schema {
         Value::Object(map) => {

@@ -1,16 +1,16 @@
 //! The settings most tests run on.
 //!
-//! Not the shipped `conf/turnpike.yaml`, which `tests/house.rs` loads: here stand keys and saved configs that tests
-//! name. Ports are filled in by `Ports::fill`.
+//! Not the shipped `conf/turnpike.yaml`, which `tests/house.rs` loads: these have keys and saved configs that
+//! tests refer to. `Ports::fill` inserts the ports.
 
-/// The service key of the caller in most tests, named `tests` in the access line.
+/// The service key of the client in most tests, named `tests` in the access line.
 pub(crate) const KEY: &str = "tp-tests-0123456789";
-/// A second caller, named `others`.
+/// The service key of a second client, named `others`.
 pub(crate) const OTHER_KEY: &str = "tp-others-0123456789";
-/// What the gateway shows the emulator as the key of `@emulator`.
+/// The provider key that the gateway sends to the emulator for `@emulator`.
 pub(crate) const PROVIDER_KEY: &str = "sk-emulator-0123456789";
 
-/// Listeners and the emulator. `Gateway::start` puts these lines before settings that do not say `listen:` themselves.
+/// Listeners and the emulator. `Gateway::start` prepends them to settings without `listen:`.
 pub(crate) const LISTEN: &str = "
 listen:
   data: [127.0.0.1:DATA_PORT]
@@ -19,7 +19,7 @@ emulator:
   listen: 127.0.0.1:EMULATOR_PORT
 ";
 
-/// Two keys, the emulator as six providers, every private host open, a few saved configs.
+/// Two keys, the emulator as six providers, all private hosts allowed, a few saved configs.
 pub(crate) const STANDARD: &str = "
 server:
   threads: 2

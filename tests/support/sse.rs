@@ -1,15 +1,15 @@
-//! Server-sent events as a caller reads them.
+//! Server-sent events as a client parses them.
 //!
-//! Not the gateway's own framing (`api`): a test that used it would not notice its mistakes.
+//! Deliberately not the gateway's own parser (`api`): a test using that would not notice its bugs.
 
-/// One event: its name, empty when it has none, and its data lines joined.
+/// One event: its name (empty if it has none) and its data lines, joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) name: String,
     pub(crate) data: String,
 }
 
-/// Every event of a whole answer. Text behind the last blank line is no event: the stream was cut there.
+/// All events of a response. Text after the last blank line is no event: the stream was cut there.
 pub(crate) fn events(text: &str) -> Vec<Event> {
     let text = text.replace("\r\n", "\n");
     let Some((whole, _cut)) = text.rsplit_once("\n\n") else { return Vec::new() };

@@ -1,6 +1,6 @@
-//! A provider made of one closure a connection, for what the emulator cannot do: exact bytes, exact closes.
+//! A provider made of one closure per connection, for what the emulator cannot do: exact bytes, exact closes.
 //!
-//! Not an HTTP server: it reads requests, the closure writes what it likes.
+//! Not an HTTP server: it reads requests, and the closure writes anything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ pub(crate) struct Connection {
 }
 
 impl Upstream {
-    /// Serves every connection with `talk`; the connection closes when it returns.
+    /// Serves every connection with `serve`; the connection closes when that returns.
     pub(crate) async fn start<F: Future<Output = ()> + Send + 'static>(
         serve: impl Fn(Connection) -> F + Send + Sync + 'static,
     ) -> Self {
@@ -38,19 +38,19 @@ impl Upstream {
         Self { port, connections }
     }
 
-    /// How many connections came in so far.
+    /// The number of connections accepted so far.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// As a base URL.
+    /// The base URL.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/v1", self.port)
     }
 }
 
 impl Connection {
-    /// Reads one request with its body (by Content-Length or chunked); `None` when the gateway closed.
+    /// Reads one request with its body (by Content-Length or chunked); `None` if the gateway closed.
     pub(crate) async fn request(&mut self) -> Option<String> {
         loop {
             if let Some(length) = whole(&self.read) {
@@ -65,11 +65,11 @@ impl Connection {
     }
 
     pub(crate) async fn write(&mut self, text: &str) {
-        // The gateway may have left; what it makes of the rest is for the test to see.
+        // Errors are ignored: the gateway may have closed, and the test checks what follows.
         let _ = self.tcp.write_all(text.as_bytes()).await;
     }
 
-    /// A 200 with this JSON, on a connection that may be used again.
+    /// Sends a 200 with this JSON and keeps the connection open.
     pub(crate) async fn send_json(&mut self, json: &str) {
         let length = json.len();
         self.write(&format!(

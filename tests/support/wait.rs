@@ -1,6 +1,6 @@
-//! Waiting for something another process does: asked again and again, and given up loudly.
+//! Waits for something another process does: polls it, and fails with a message if it does not happen.
 //!
-//! Not a sleep: it returns as soon as the answer is there.
+//! Not a sleep: it returns as soon as the value is there.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const MAX_WAIT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Asks until there is an answer; `what` says in the failure what never came.
+/// Polls until there is a value; `what` names it in the failure.
 pub(crate) async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! An emulator on a free port and two ways to talk to it: reqwest, and bytes on a socket.
+//! An emulator on a free port and two clients for it: reqwest, and bytes on a socket.
 
 use crate::emulator::{Emulator, Options, Recordings};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Far more than anything here takes: a test that waits for this long has failed.
+/// Far longer than anything here takes: a test that waits this long has failed.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) struct Server {
@@ -33,7 +33,7 @@ impl Server {
     }
 
     async fn start_with(options: Options) -> Self {
-        // Another test may have been first.
+        // Another test may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -60,7 +60,7 @@ impl Server {
         (response.status().as_u16(), response.text().await.unwrap())
     }
 
-    /// Sends JSON and returns the JSON of a 200.
+    /// Sends JSON, expects 200 and returns the JSON of the response.
     pub(super) async fn post_ok(&self, path: &str, body: Value) -> Value {
         let (status, text) = self.post(path, body).await;
         assert_eq!(status, 200, "{text}");
@@ -80,14 +80,14 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// The log of a tag, when all its requests have ended.
+    /// The log entries of a tag, once all its requests have ended.
     pub(super) async fn log(&self, tag: &str) -> Vec<Value> {
         let log = self.fetch(&format!("/_emulator/requests?tag={tag}&wait=5000")).await;
         log.as_array().unwrap().clone()
     }
 }
 
-/// A chat request as it goes over a socket.
+/// A chat request as bytes on a socket.
 pub(super) fn chat_bytes(model: &str, stream: bool) -> Vec<u8> {
     let body =
         format!(r#"{{"model":"{model}","stream":{stream},"messages":[{{"role":"user","content":"Hi"}}]}}"#);
@@ -99,7 +99,7 @@ pub(super) fn chat_bytes(model: &str, stream: bool) -> Vec<u8> {
     .into_bytes()
 }
 
-/// What came before the connection ended, and how it ended: `None` when nothing more came for `patience`.
+/// What was received, and how the connection ended: `None` if nothing arrived for `idle_timeout`.
 pub(super) async fn exchange(
     tcp: &mut TcpStream,
     request: &[u8],

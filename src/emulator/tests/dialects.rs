@@ -1,4 +1,4 @@
-//! Whole answers and refusals of each dialect.
+//! Whole responses and errors of each dialect.
 
 use super::client::{Server, events};
 use base64::Engine;
@@ -111,7 +111,7 @@ async fn gemini_has_googles_shape() {
     assert_eq!(call, &json!({"name": "weather", "args": {"city": "quick brown"}}));
     assert_eq!(events_of_stream.last().unwrap()["candidates"][0]["finishReason"], "STOP");
 
-    // Without `alt=sse`: the same responses in one list.
+    // Without `alt=sse` the same responses are items of one list.
     let (status, text) =
         server.post("/v1beta/models/gemini-2.5-flash:streamGenerateContent", body.clone()).await;
     let list: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
@@ -122,7 +122,7 @@ async fn gemini_has_googles_shape() {
     contents
         .push(json!({"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {}}}]}));
     let (_, text) = server.post(path, body).await;
-    assert_eq!(events(&text).len(), 49, "words after a result, and the end");
+    assert_eq!(events(&text).len(), 49, "text after a tool result, and the end");
     let (status, text) =
         server.post("/v1beta/models/m%3Fstatus=429:generateContent", json!({"contents": hello})).await;
     assert_eq!(status, 429);

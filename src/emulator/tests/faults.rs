@@ -1,4 +1,4 @@
-//! Every fault, seen from a socket; pace, statuses and repeat counts.
+//! Every fault, as observed on a socket; pacing, statuses and repeat counts.
 
 use super::client::{LIMIT, Server, chat_bytes, exchange};
 use serde_json::json;
@@ -15,7 +15,7 @@ enum End {
 
 async fn chat(server: &Server, model: &str, stream: bool) -> (String, End) {
     let mut tcp = server.connect().await;
-    // Silence can only be told by waiting; nothing else here ever takes this long.
+    // An idle connection is only detected by waiting; nothing else here takes this long.
     let quiet = model.contains("hang") || model.contains("stall");
     let timeout = if quiet { Duration::from_millis(300) } else { LIMIT };
     let (got, end) = exchange(&mut tcp, &chat_bytes(model, stream), timeout).await;
@@ -203,7 +203,7 @@ async fn pacing_is_respected() {
     let server = Server::start().await;
     let started = Instant::now();
     let (text, _) = chat(&server, "emulator?latency=30&ttft=20&gap=5&tokens=8", true).await;
-    // 11 events: one first, ten gaps.
+    // 11 events: one immediately, ten after a gap.
     assert!(started.elapsed() >= Duration::from_millis(100), "{:?}", started.elapsed());
     assert_eq!(text.matches("data: ").count(), 11);
 }

@@ -1,4 +1,4 @@
-//! The request log, the counters, recordings, websockets and shutting down.
+//! The request log, the counters, recordings, websockets and shutdown.
 
 use super::client::{LIMIT, Server, chat_bytes, exchange};
 use futures_util::{SinkExt, StreamExt};
@@ -20,7 +20,7 @@ async fn tagged_requests_are_logged_as_received() {
     }
     exchange(&mut server.connect().await, &chat_bytes("emulator", false), LIMIT).await;
     let log = server.log("t").await;
-    assert_eq!(log.len(), 2, "only what has the tag");
+    assert_eq!(log.len(), 2, "only tagged requests are logged");
     assert_eq!(
         (&log[0]["method"], &log[0]["path"], &log[0]["query"]),
         (&json!("PUT"), &json!("/any/path"), &json!("q=0"))
@@ -55,7 +55,7 @@ async fn the_log_records_how_a_response_ended() {
             let _ = tcp.read_to_end(&mut Vec::new()).await;
         } else {
             let _ = tcp.read_exact(&mut vec![0; read]).await;
-            // It must have arrived before we leave.
+            // The request must have arrived before the client disconnects.
             while server.fetch(&format!("/_emulator/requests?tag={tag}")).await == json!([]) {}
         }
         drop(tcp);
@@ -139,7 +139,7 @@ async fn shutdown_lets_responses_finish() {
     tokio::time::timeout(LIMIT, &mut server.task).await.unwrap().unwrap();
 }
 
-/// The recordings beside the checkout, where there are any: each one comes back as it stands in the file.
+/// Replays all recordings beside the checkout, if there are any: each one must be returned unchanged.
 #[tokio::test]
 async fn every_recording_at_hand_loads() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/recorded.jsonl");

@@ -1,4 +1,4 @@
-//! What is kept between requests: files, responses, batches, jobs; big bodies in both directions.
+//! Objects kept between requests: files, responses, batches, jobs. Large bodies in both directions.
 
 use super::client::Server;
 use futures_util::StreamExt;
@@ -70,7 +70,7 @@ async fn responses_are_stored() {
     assert_eq!(server.post_ok(&second, json!({})).await["status"], "cancelled");
     assert_eq!(server.delete(&path).await.1["deleted"], true);
     assert_eq!(server.delete(&path).await.0, 404);
-    assert_eq!(server.post("/v1/responses", body).await.0, 400, "the previous response is gone");
+    assert_eq!(server.post("/v1/responses", body).await.0, 400, "the previous response is deleted");
 }
 
 #[tokio::test]

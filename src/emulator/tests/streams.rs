@@ -1,4 +1,4 @@
-//! Streamed answers: the events in their order, and the same substance as whole answers.
+//! Streamed responses: the order of their events, and the same content as whole responses.
 
 use super::client::{Server, events};
 use serde_json::{Value, json};
