@@ -33,7 +33,7 @@ impl Process {
             if ended.is_some() || Instant::now() > deadline {
                 let output_text = fs::read_to_string(log).unwrap_or_default();
                 return Err(format!(
-                    "{name} does not listen on {address} ({ended:?}). It said: {output_text}"
+                    "{name} does not listen on {address} ({ended:?}). Its output: {output_text}"
                 )
                 .into());
             }

@@ -195,7 +195,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((upper + *values.get(middle.checked_sub(1)?)?) / 2.0)
 }
 
-/// Three significant digits, with thousands separators.
+/// One decimal below 100, else a whole number with thousands separators.
 fn quoted(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.1}");

@@ -58,8 +58,8 @@
 //! # Request log
 //!
 //! `GET /_emulator/requests[?tag=T][&wait=MS]` returns the last 1,000 tagged requests. With `wait` it first
-//! waits until all of them have ended, for at most MS milliseconds. `DELETE` removes them. `GET
-//! /_emulator/stats` returns the counters.
+//! waits until all of them have ended, for at most MS milliseconds. `DELETE` removes them.
+//! `GET /_emulator/stats` returns the counters.
 
 mod anthropic;
 mod anthropic_stream;

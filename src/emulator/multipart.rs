@@ -53,14 +53,14 @@ pub(super) async fn read(
         request_body.drain().await?;
         return Ok(Err(ApiError::bad("Expected a multipart/form-data body with a boundary.")));
     };
-    let mut reader = Reader::new(boundary.trim().trim_matches('"'));
+    let mut parser = Parser::new(boundary.trim().trim_matches('"'));
     let mut problem = None;
     while let Some(bytes) = request_body.next().await? {
         if problem.is_none() {
-            problem = reader.push(&bytes).err();
+            problem = parser.push(&bytes).err();
         }
     }
-    Ok(match problem.map_or_else(|| reader.finish(), Err) {
+    Ok(match problem.map_or_else(|| parser.finish(), Err) {
         Ok(form) => Ok(form),
         Err(problem) => Err(ApiError::bad(format!("The multipart body is malformed: {problem}."))),
     })
@@ -76,7 +76,7 @@ enum Place {
     End,
 }
 
-struct Reader {
+struct Parser {
     /// Line break, two dashes, boundary.
     delimiter: Vec<u8>,
     /// Bytes not yet classified: never more than a chunk and a delimiter.
@@ -85,7 +85,7 @@ struct Reader {
     fields: Vec<Field>,
 }
 
-impl Reader {
+impl Parser {
     fn new(boundary: &str) -> Self {
         Self {
             delimiter: format!("\r\n--{boundary}").into(),
@@ -179,11 +179,11 @@ mod tests {
         one\r\n--x\r\n\r\ntwo\r\n--xx--\r\n";
 
     fn read(form: &str, size: usize) -> Result<Form, &'static str> {
-        let mut reader = Reader::new("xx");
+        let mut parser = Parser::new("xx");
         for chunk in form.as_bytes().chunks(size) {
-            reader.push(chunk)?;
+            parser.push(chunk)?;
         }
-        reader.finish()
+        parser.finish()
     }
 
     #[test]
@@ -199,14 +199,14 @@ mod tests {
 
     #[test]
     fn long_files_are_counted_but_truncated() {
-        let mut reader = Reader::new("xx");
-        reader.push(b"--xx\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n").unwrap();
+        let mut parser = Parser::new("xx");
+        parser.push(b"--xx\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n").unwrap();
         for _ in 0..64 {
-            reader.push(&[7; 65536]).unwrap();
-            assert!(reader.held.len() < 10);
+            parser.push(&[7; 65536]).unwrap();
+            assert!(parser.held.len() < 10);
         }
-        reader.push(b"\r\n--xx--").unwrap();
-        let form = reader.finish().unwrap();
+        parser.push(b"\r\n--xx--").unwrap();
+        let form = parser.finish().unwrap();
         let file = form.field("file").unwrap();
         assert_eq!((file.length, file.kept.len()), (64 * 65536, MAX_KEPT_BYTES));
     }

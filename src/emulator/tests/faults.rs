@@ -158,7 +158,7 @@ async fn every_dialect_has_its_own_error_messages() {
             let body = serde_json::from_str(&body.to_string().replace("SCRIPT", script)).unwrap();
             let (response_status, text) = server.post(&path.replace("SCRIPT", script), body).await;
             assert_eq!(response_status, status, "{path} {script}: {text}");
-            assert!(fragments.iter().any(|word| text.contains(word)), "{path} {script}: {text}");
+            assert!(fragments.iter().any(|fragment| text.contains(fragment)), "{path} {script}: {text}");
         }
     }
 }
