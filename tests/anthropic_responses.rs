@@ -1,9 +1,9 @@
-//! Every recorded answer of Anthropic's, read by its reader and held against a plain reading of the recording:
-//! text, thinking, calls and their parsed arguments, blocks of its own tools, finish, figures, errors. And every
-//! recorded chat completion request, of whoever, written for Anthropic.
+//! Every recorded response of Anthropic's, decoded by the gateway and compared with a plain parsing of the
+//! recording: text, thinking, calls and their parsed arguments, blocks of Anthropic's own tools, finish
+//! reason, tokens, errors. Also, every recorded chat completion request, of any provider, is encoded for
+//! Anthropic.
 //!
-//! Not the way through the gateway (`recordings.rs`). Skipped where the recordings do not stand beside the
-//! checkout.
+//! Not through the running gateway (`recordings`). Skipped if the recordings are not beside the checkout.
 
 use crate::support::recording::{self, Recording};
 use crate::support::report;
@@ -20,7 +20,7 @@ use turnpike::provider::adapter::{Adapter, CallTarget, ChatAdapter};
 use turnpike::provider::translation_notes::TranslationNotes;
 use turnpike::provider::{Call, find};
 
-/// What an answer says, in a shape both readings can be brought to.
+/// The content of a response, in a form that both parsings share.
 #[derive(Debug, Default, PartialEq)]
 struct DecodedMessage {
     text: String,
@@ -29,11 +29,11 @@ struct DecodedMessage {
     redacted: Vec<String>,
     /// Id, name, arguments.
     calls: Vec<(String, String, Value)>,
-    /// Blocks OpenAI has no word for.
+    /// Blocks that have no counterpart in OpenAI's format.
     blocks: Vec<Value>,
     cited: Vec<String>,
     finish: Option<String>,
-    /// Input, output, cached, cache write, reasoning.
+    /// Input, output, cached, cache-write and reasoning tokens.
     usage: [u64; 5],
     error: Option<String>,
 }
@@ -52,11 +52,11 @@ fn every_recorded_response_is_decoded_correctly() {
         let decoded = decode(recording, chat.decoder(recording.streamed), usize::MAX);
         for size in [1, 7, 64, 1000] {
             let decoded_in_chunks = self::decode(recording, chat.decoder(recording.streamed), size);
-            assert_eq!(decoded.1, decoded_in_chunks.1, "{} in pieces of {size}", recording.id);
+            assert_eq!(decoded.1, decoded_in_chunks.1, "{} in chunks of {size}", recording.id);
         }
         let wanted = if recording.streamed { streamed(recording) } else { whole(recording) };
         if decoded.0 != wanted {
-            differences.push(format!("{}\n  told   {:?}\n  wanted {wanted:?}", recording.id, decoded.0));
+            differences.push(format!("{}\n  decoded {:?}\n  wanted  {wanted:?}", recording.id, decoded.0));
         }
         *counts.entry(if recording.streamed { "streamed" } else { "whole" }).or_default() += 1;
         *counts.entry("calls").or_default() += wanted.calls.len();
@@ -64,7 +64,7 @@ fn every_recorded_response_is_decoded_correctly() {
         *counts.entry("own blocks").or_default() += wanted.blocks.len();
     }
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
-    report(&format!("anthropic answers read without a difference: {counts:?}"));
+    report(&format!("anthropic responses decoded without a difference: {counts:?}"));
     assert!(counts.get("whole") > Some(&0) && counts.get("streamed") > Some(&0));
 }
 
@@ -98,13 +98,13 @@ fn every_recorded_chat_completion_is_encoded_for_anthropic_or_refused_by_name() 
             }
         }
     }
-    report(&format!("chat completions written for anthropic: {written}; refused: {refused:#?}"));
+    report(&format!("chat completions encoded for anthropic: {written}; refused: {refused:#?}"));
     assert!(written > 0);
 }
 
 fn recordings() -> Option<Vec<Recording>> {
     let Some(file) = recording::file() else {
-        report("SKIPPED: anthropic answers: no ../shared/traffic/recorded.jsonl beside this checkout");
+        report("SKIPPED: anthropic responses: no ../shared/traffic/recorded.jsonl beside this checkout");
         return None;
     };
     Some(recording::all(&std::fs::read_to_string(file).unwrap()))
@@ -125,12 +125,16 @@ fn chat() -> &'static dyn ChatAdapter {
     let provider = find("anthropic").unwrap();
     match provider.adapter(&call(Operation::ChatCompletions), &Account::default()).unwrap() {
         Adapter::Chat(chat) => chat,
-        kind => panic!("a chat goes {kind:?}"),
+        kind => panic!("chat has the adapter {kind:?}"),
     }
 }
 
-/// What a reader tells of an answer that comes in pieces of `size`, and its events as text.
-fn decode(recording: &Recording, mut reader: Box<dyn Decoder>, size: usize) -> (DecodedMessage, Vec<String>) {
+/// Decodes a response that arrives in chunks of `size` bytes; also returns its events as text.
+fn decode(
+    recording: &Recording,
+    mut decoder: Box<dyn Decoder>,
+    size: usize,
+) -> (DecodedMessage, Vec<String>) {
     let mut response = ChatResponse::default();
     let mut events = Vec::new();
     let mut error = None;
@@ -142,9 +146,9 @@ fn decode(recording: &Recording, mut reader: Box<dyn Decoder>, size: usize) -> (
         response.apply(&event);
     };
     for chunk in recording.body.chunks(size.min(recording.body.len()).max(1)) {
-        reader.push(chunk, &mut take);
+        decoder.push(chunk, &mut take);
     }
-    reader.finish(&mut take);
+    decoder.finish(&mut take);
     let mut message = DecodedMessage { error, ..DecodedMessage::default() };
     if let Some(choice) = response.choices.first() {
         gather(choice, &mut message);
@@ -169,7 +173,7 @@ fn gather(choice: &Choice, message: &mut DecodedMessage) {
                 message.calls.push((id.clone(), name.clone(), serde_json::from_str(arguments).unwrap()));
             }
             ContentPart::Block(json) => message.blocks.push(serde_json::from_str(json).unwrap()),
-            part => panic!("Anthropic tells no {part:?}"),
+            part => panic!("Anthropic never sends {part:?}"),
         }
     }
     for annotation in &choice.annotations {
@@ -191,12 +195,12 @@ fn gather(choice: &Choice, message: &mut DecodedMessage) {
     });
 }
 
-/// A plain reading of a whole answer.
+/// Plain parsing of a whole response.
 fn whole(recording: &Recording) -> DecodedMessage {
     read_message(&serde_json::from_slice(&recording.body).unwrap())
 }
 
-/// A plain reading of a stream: the message it adds up to, then as a whole one.
+/// Plain parsing of a stream: builds the message from its events, then parses that.
 fn streamed(recording: &Recording) -> DecodedMessage {
     let text = std::str::from_utf8(&recording.body).unwrap();
     let mut message = Value::Null;

@@ -1,7 +1,7 @@
-//! Circuit breakers as callers and operators see them: who is skipped, what the control port tells and resets, and what
-//! does not count against a target.
+//! Circuit breakers as clients and operators see them: which target is skipped, what the control port shows
+//! and resets, and which failures do not count against a target.
 //!
-//! Not the states and their clock, which unit tests pass through with a time of their own: 30 s is the least cooldown.
+//! The states and their timing are unit-tested with a mock clock: the shortest cooldown is 30 s.
 
 use crate::faults::case::{PrimaryDialect, body, emulator_requests, send};
 use crate::faults::observed::ObservedResponse;
@@ -11,7 +11,7 @@ use crate::support::wait::until;
 use crate::support::{Gateway, gateway};
 use serde_json::{Value, json};
 
-/// A fallback of these targets with a breaker that opens at the second failure.
+/// A fallback of these targets, with a breaker that opens at the second failure.
 fn config(targets: &[Value]) -> Value {
     json!({
         "strategy": {"mode": "fallback"},
@@ -20,7 +20,7 @@ fn config(targets: &[Value]) -> Value {
     })
 }
 
-/// A target whose requests carry `trace-role`.
+/// A target whose requests are tagged `trace-role`.
 fn target(trace: &str, role: &str, script: &str) -> Value {
     PrimaryDialect::OpenAi.target(role, &format!("{script}&tag={trace}-{role}"))
 }
@@ -33,7 +33,7 @@ async fn request_count(gateway: &Gateway, trace: &str, role: &str) -> usize {
     emulator_requests(gateway, &format!("{trace}-{role}")).await.len()
 }
 
-/// The target of the control port's list whose model begins so.
+/// The entry in the control port's list whose model starts with the role's.
 async fn shown(gateway: &Gateway, role: &str) -> Value {
     let url = format!("{}/v1/targets", gateway.control_url());
     let list: Value = client().get(url).send().await.unwrap().json().await.unwrap();
@@ -85,7 +85,7 @@ async fn when_all_are_open_the_least_bad_is_tried_and_reported() {
     let line_trace = new_trace();
     let response = send(&gateway, &client(), &line_trace, &config, &body(false, false), false).await;
     assert_eq!(response.status, 503, "{}", response.body);
-    // The one that opened first.
+    // The one whose circuit opened first.
     assert_eq!(response.attempts().first().map(|(target, _)| target.as_str()), Some("config.targets[0]"));
     assert!(request_count(&gateway, &trace, "one").await == 3);
     let line = gateway.access_line(&line_trace).await;
@@ -117,7 +117,7 @@ async fn resets_timeouts_and_broken_responses_open_a_target() {
         assert_eq!(
             request_count(&gateway, &trace, "primary").await,
             before,
-            "{script}: asked though it should be open"
+            "{script}: got a request though its circuit should be open"
         );
     }
 }
@@ -133,7 +133,7 @@ async fn client_errors_do_not_open_a_target() {
             assert_eq!(request_count(&gateway, &trace, "primary").await, primary_requests, "{script}");
         }
     }
-    // A list of its own decides alone.
+    // An explicit list of statuses replaces the default.
     let trace = new_trace();
     let mut listed = config(&[target(&trace, "primary", "status=429"), target(&trace, "fallback", "")]);
     listed["cb_config"]["failure_status_codes"] = json!([429]);
@@ -155,7 +155,7 @@ async fn a_client_disconnect_does_not_open_a_target() {
             .header("x-gateway-api-key", KEY);
         let call = call.header("x-gateway-config", config.to_string()).json(&body(false, true));
         let pending = tokio::spawn(call.send());
-        until("the request at the primary", async || {
+        until("the primary to get the request", async || {
             let got: Vec<Value> = client().get(&log).send().await.unwrap().json().await.unwrap();
             (got.len() == left).then_some(())
         })

@@ -1,4 +1,4 @@
-//! Answers that break off or fall silent after they began: never passed off as complete.
+//! Responses that break off or stall after they started: never passed off as complete.
 //!
 //! Not failures before the first byte (`failures`).
 
@@ -100,11 +100,11 @@ async fn a_broken_stream_of_an_unknown_path_breaks_the_connection() {
     let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
     let response = call.header("x-emulator-script", "fault=cut&after=3").send().await.unwrap();
     assert_eq!(response.status(), 200);
-    assert!(response.text().await.is_err(), "a part was passed off as the whole");
+    assert!(response.text().await.is_err(), "a partial response was passed off as complete");
 }
 
-/// Without Content-Length and chunks the end of a connection is the end of the answer, broken or not: only the missing
-/// end marker tells.
+/// Without Content-Length or chunks, the end of the connection ends the response, broken or not: only the
+/// missing end marker shows the break.
 #[tokio::test]
 async fn a_stream_closed_without_an_end_marker_is_reported_as_broken() {
     let upstream = Upstream::start(|mut line| async move {

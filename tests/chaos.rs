@@ -1,9 +1,10 @@
-//! Providers that fail at random in every way the emulator knows: each caller gets a whole answer or a clean error, and
-//! afterwards nothing is left of it in the gateway.
+//! Providers that fail at random in every way the emulator knows: each client gets a complete response or a
+//! clean error, and the gateway leaks nothing.
 //!
-//! Not one fault at a time (`faults`). The seeds are fixed; which request meets which fault is up to the scheduler.
+//! Not one fault at a time (`faults`). The seeds are fixed; which request gets which fault depends on
+//! scheduling.
 
-use crate::faults::case::{PrimaryDialect, body, send, story};
+use crate::faults::case::{PrimaryDialect, body, sample_text, send};
 use crate::faults::observed::ObservedResponse;
 use crate::support::client::{fresh_client, new_trace};
 use crate::support::emulator::Emulator;
@@ -18,20 +19,21 @@ use std::time::{Duration, Instant};
 const REQUESTS: usize = 2_000;
 const AT_ONCE: usize = 64;
 const TOKENS: u64 = 20;
-/// Far beyond `total_ms`: who waits this long hangs.
+/// Far beyond `total_ms`: a request that takes this long hangs.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// A quarter of all requests go before the first look: pools and buffers are as large as they will be.
+/// A quarter of all requests run before the first measurement, so that pools and buffers have their full
+/// size.
 const WARM: usize = REQUESTS / 4;
-/// What may be left of 1,500 requests: 1 KiB each would show.
+/// The accepted growth after 1,500 requests, in KiB: a leak of 1 KiB each would nearly double what is normal.
 const LEFT_KIB: u64 = 24 * 1024;
-/// Connections that a pool may have gained.
+/// The accepted number of additional connections in pools.
 const LEFT_FILES: usize = 48;
 
-/// What became of the requests.
+/// The outcomes of the requests.
 #[derive(Default)]
 struct Tally {
-    /// What should not have happened, at most a few of them.
+    /// Outcomes that should not happen; only the first few are kept.
     wrong: Vec<String>,
     whole: usize,
     refused: usize,
@@ -42,7 +44,7 @@ struct Tally {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_failure_gets_a_clean_response_and_leaks_nothing() {
     let _exclusive = exclusive().await;
-    // A process of its own: what is measured is the gateway alone.
+    // The emulator runs in a process of its own, so that only the gateway is measured.
     let emulator = Emulator::start(None);
     let gateway = Gateway::start(&settings(emulator.port));
     let (started, mut tally) = (Instant::now(), Tally::default());
@@ -84,7 +86,7 @@ custom_hosts: {{allow_private: true}}
     )
 }
 
-/// Two load balances in a fallback, four dialects, three in ten attempts a fault.
+/// Two load balancers in a fallback, four dialects; three in ten attempts get a fault.
 fn config() -> Value {
     let target = |dialect: PrimaryDialect, seed: usize| {
         dialect.target("chaos", &format!("chaos=30&seed={seed}&key=chaos-{seed}&tokens={TOKENS}"))
@@ -124,48 +126,50 @@ async fn run(gateway: &Gateway, numbers: std::ops::Range<usize>, tally: &mut Tal
     }
 }
 
-/// Complete, or an error that says so: nothing between.
+/// Accepts a complete response or a clean error, and nothing in between.
 fn check_response(
     streamed: bool,
     response: &ObservedResponse,
     tally: &mut Tally,
 ) -> Result<(), &'static str> {
     if response.broken.is_some() {
-        return Err("the connection or the dialect broke");
+        return Err("the connection or the dialect's grammar broke");
     }
     let message = response.error.as_ref().map(|error| error["message"].as_str().unwrap_or_default());
     if message.is_some_and(str::is_empty) {
-        return Err("an error without words");
+        return Err("an error without a message");
     }
     match (response.status, message) {
         (400..600, Some(_)) => tally.error_status += 1,
-        // Google's way to refuse; told in words at `/v1/messages`.
+        // Google's form of a content-filter refusal; on `/v1/messages` it carries a text.
         (200, None)
             if response.done && matches!(response.finish.as_deref(), Some("content_filter" | "refusal")) =>
         {
             tally.refused += 1;
         }
-        (200, _) if !story(TOKENS).starts_with(&response.text) => return Err("words nobody said"),
+        (200, _) if !sample_text(TOKENS).starts_with(&response.text) => {
+            return Err("text that no provider sent");
+        }
         (200, Some(_)) if streamed && !response.done => tally.error_event += 1,
         (200, None) if response.done => match response.finish.as_deref() {
-            Some("stop" | "end_turn") if response.text == story(TOKENS) => tally.whole += 1,
-            Some("stop" | "end_turn") => return Err("a part passed off as the whole"),
-            _ => return Err("no end that means anything"),
+            Some("stop" | "end_turn") if response.text == sample_text(TOKENS) => tally.whole += 1,
+            Some("stop" | "end_turn") => return Err("a partial response passed off as complete"),
+            _ => return Err("no meaningful finish reason"),
         },
-        _ => return Err("neither an answer nor an error"),
+        _ => return Err("neither a response nor an error"),
     }
     Ok(())
 }
 
-/// Nothing is under way any more.
+/// Waits until nothing is in flight.
 async fn settle(gateway: &Gateway) {
-    until("the end of all requests", async || {
+    until("all requests to end", async || {
         (gateway.metric("turnpike_requests_in_flight").await == Some(0.0)).then_some(())
     })
     .await;
-    // Callers' connections close a moment after their client is gone.
+    // Client connections close a moment after their client is dropped.
     let mut before = usize::MAX;
-    until("closed connections", async || {
+    until("the connections to close", async || {
         let now = gateway.open_files();
         tokio::time::sleep(Duration::from_millis(200)).await;
         std::mem::replace(&mut before, now).eq(&now).then_some(())

@@ -1,6 +1,6 @@
-//! A caller that leaves takes its provider's connection with it, at once: before the answer and in its middle.
+//! A client disconnect cancels the provider's request at once: before the response and during it.
 //!
-//! Not a caller that stays but stops reading (`limits`).
+//! Not a client that stays connected but stops reading (`slow_clients`).
 
 use crate::support::client::{client, install_ring, new_trace};
 use crate::support::conversation::{Dialect, REQUEST_KINDS, RequestKind, chat_request};
@@ -11,10 +11,10 @@ use reqwest::Client;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Longer on a busy machine than it takes, far shorter than any of the emulator's waits.
+/// Longer than cancelling takes on a busy machine, far shorter than any of the emulator's waits.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// A client that speaks HTTP/2 to a plain port, or HTTP/1.1.
+/// A client that uses HTTP/2 without TLS, or HTTP/1.1.
 fn speaking(h2: bool) -> Client {
     install_ring();
     let client = Client::builder().no_proxy();
@@ -27,11 +27,11 @@ fn through(client: Client, call: reqwest::RequestBuilder) -> reqwest::RequestBui
     reqwest::RequestBuilder::from_parts(client, request.unwrap())
 }
 
-/// Waits until the emulator has the request; the wait for its end is another matter.
+/// Waits until the emulator has received the request, not until it ended.
 async fn arrived(gateway: &Gateway, tag: &str) {
     let url = format!("{}/_emulator/requests?tag={tag}", gateway.emulator_url());
     let client = client();
-    until("the request at the emulator", async || {
+    until("the emulator to get the request", async || {
         let requests: Vec<Value> = client.get(&url).send().await.unwrap().json().await.unwrap();
         (!requests.is_empty()).then_some(())
     })
@@ -42,7 +42,7 @@ async fn assert_cancelled_at_once(gateway: &Gateway, tag: &str, trace: &str, lef
     let requests = gateway.emulator_requests(tag).await;
     let elapsed = left.elapsed();
     assert_eq!((requests.len(), &requests[0]["closed"]), (1, &"caller_left".into()), "{what}: {requests:?}");
-    assert!(elapsed < AT_ONCE, "{what}: the provider was told after {elapsed:?}");
+    assert!(elapsed < AT_ONCE, "{what}: the provider's request was cancelled after {elapsed:?}");
     let line = gateway.access_line(trace).await;
     assert_eq!(line["error_code"], "caller_left", "{what} {line}");
 }
@@ -71,7 +71,8 @@ async fn a_disconnect_during_the_response_cancels_the_provider() {
     for h2 in [false, true] {
         for kind in REQUEST_KINDS {
             let (tag, trace) = (new_trace(), new_trace());
-            // It falls silent after the first events or the first half: the leaving must be seen without a write.
+            // The provider stalls after the first events or the first half: the disconnect must be noticed
+            // without a write.
             let script = format!("fault=stall&tokens=2000&tag={tag}");
             let call = chat_request(&gateway, Dialect::OpenAi, kind, &script);
             let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-trace-id", &trace);
@@ -86,7 +87,7 @@ async fn a_disconnect_during_the_response_cancels_the_provider() {
     }
 }
 
-/// On HTTP/2 the caller gives up one stream; the others of its connection are not touched.
+/// On HTTP/2 the client cancels one stream; the others on its connection continue.
 #[tokio::test]
 async fn a_cancelled_stream_leaves_others_on_its_connection_alone() {
     let (gateway, tag) = (gateway(), new_trace());

@@ -1,7 +1,8 @@
-//! Signing in before a call: temporary credentials of a fake machine, fetched once, used to sign, lent to nobody.
+//! Credentials fetched before a call: temporary ones of a fake machine, cached, used to sign, and never used
+//! for clients' own accounts.
 //!
-//! The cloud is Bedrock, because its machine says in the environment where its credentials are. The signature itself
-//! is tested beside the code that makes it.
+//! The cloud is Bedrock, because the address of its machine credentials is set by an environment variable.
+//! The signature itself is tested beside the code that makes it.
 
 use crate::support::Gateway;
 use crate::support::client::{client, new_trace};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 const CONVERSE_RESPONSE: &str = r#"{"output":{"message":{"role":"assistant","content":[{"text":"Hello."}]}},"stopReason":"end_turn","usage":{"inputTokens":3,"outputTokens":2,"totalTokens":5}}"#;
 
-/// A gateway on a machine with a role, Bedrock behind it, and what both servers were asked.
+/// A gateway on a machine with a role, a fake Bedrock, and the requests both servers got.
 struct Stage {
     gateway: Gateway,
     machine: Upstream,
@@ -24,28 +25,30 @@ struct Stage {
 }
 
 impl Stage {
-    /// `credentials`: what the machine's server answers, status line and body.
+    /// `status` and `credentials` are the response of the machine's credential server.
     async fn set(status: &'static str, credentials: Value) -> Self {
         let requests = Arc::<Mutex<Vec<String>>>::default();
         let log = Arc::clone(&requests);
-        let bedrock = Upstream::start(move |mut line| {
+        let bedrock = Upstream::start(move |mut connection| {
             let log = Arc::clone(&log);
             async move {
-                while let Some(request) = line.request().await {
+                while let Some(request) = connection.request().await {
                     log.lock().push(request);
-                    line.send_json(CONVERSE_RESPONSE).await;
+                    connection.send_json(CONVERSE_RESPONSE).await;
                 }
             }
         })
         .await;
         let body = credentials.to_string();
-        let machine = Upstream::start(move |mut line| {
+        let machine = Upstream::start(move |mut connection| {
             let body = body.clone();
             async move {
-                let request = line.request().await.unwrap();
+                let request = connection.request().await.unwrap();
                 assert!(request.starts_with("GET /role HTTP/1.1\r\n"), "{request}");
                 let length = body.len();
-                line.write(&format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}")).await;
+                connection
+                    .write(&format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}"))
+                    .await;
             }
         })
         .await;
@@ -122,7 +125,7 @@ async fn clients_cannot_use_the_machine_role() {
             .call(&new_trace())
             .header("x-gateway-provider", "bedrock")
             .header("x-gateway-aws-auth-type", "serviceRole"),
-        // The operator's account, but a host of the caller's.
+        // The operator's account, but the client's custom host.
         stage.call(&new_trace()).header("x-gateway-config", "open").header("x-gateway-custom-host", &host),
     ];
     for call in calls {

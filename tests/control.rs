@@ -1,6 +1,7 @@
-//! The control plane: health on both ports, what is not built yet, and a listener that bad callers cannot hold.
+//! The control plane: health on both ports, unimplemented paths, and a listener that malformed or idle
+//! connections cannot block.
 //!
-//! Not what `/metrics` says (`metrics`), nor the bridge by itself (unit tests in `net`).
+//! Not the content of `/metrics` (`metrics`), nor the axum bridge alone (unit tests in `net`).
 
 use crate::support::client::{client, new_trace};
 use crate::support::settings::KEY;
@@ -104,12 +105,12 @@ async fn malformed_control_requests_are_answered_and_closed() {
         (format!("GET /livez HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(2 << 20)), "4"),
     ] {
         let mut connection = raw::Raw::connect(port).await;
-        // A head without end may be refused before it is sent.
+        // Endless headers may be refused before they are sent completely.
         let _refused = connection.write(sent.as_bytes()).await;
         let response = String::from_utf8_lossy(&connection.read_to_end().await).into_owned();
         let status_text = response.split(' ').nth(1).unwrap_or_default();
         let cut_off = sent.len() > 1 << 20 && response.is_empty();
-        assert!(status_text.starts_with(wanted) || cut_off, "{:?} was answered {response:?}", sent.get(..40));
+        assert!(status_text.starts_with(wanted) || cut_off, "{:?} got {response:?}", sent.get(..40));
     }
     let h2 = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
     let response = h2.get(format!("{}/readyz", gateway.control_url())).send().await.unwrap();

@@ -1,6 +1,7 @@
-//! Hosts that callers name: what is refused in any spelling, what the operator opens, and that nothing is dialled.
+//! Custom hosts named by clients: which are refused in any spelling, which the operator allows, and that
+//! refused ones are never dialled.
 //!
-//! Not the ranges one by one (`src/net`), nor hosts a provider redirects to (`passed_on`).
+//! Not each address range (`src/net`), nor hosts a provider redirects to (`response_passthrough`).
 
 use crate::support::client::{client, hello, new_trace};
 use crate::support::gateway::Gateway;
@@ -10,7 +11,7 @@ use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 
-/// Private, reserved and metadata hosts, in spellings a parser may or may not see through.
+/// Private, reserved and metadata hosts, in spellings a parser may not recognise.
 const REFUSED: &[&str] = &[
     "127.0.0.1",
     "127.0.0.2",
@@ -55,7 +56,7 @@ const REFUSED: &[&str] = &[
     "%31%32%37.0.0.1",
 ];
 
-/// The standard settings, but with private hosts closed but for what `rules` opens.
+/// The standard settings, but with all private hosts refused except those `rules` allow.
 fn closed(rules: &str) -> String {
     STANDARD.replace("  allow_private: true\n", &format!("  allow: [{rules}]\n"))
 }
@@ -147,7 +148,7 @@ async fn non_http_urls_are_refused() {
 #[tokio::test]
 async fn the_allow_list_opens_only_what_it_names() {
     let (open, other) = (listening().await, listening().await);
-    // rule, host, whether it is reached
+    // rule, host, whether it is reachable
     let (port, elsewhere) = (open.port, other.port);
     let rows = [
         (format!("'127.0.0.1:{port}'"), format!("127.0.0.1:{port}"), true),
@@ -169,7 +170,7 @@ async fn the_allow_list_opens_only_what_it_names() {
         assert_eq!(status == 200 && text.contains("reached"), reached, "{rule} {host}: {status} {text}");
         assert_eq!(status == 400, !reached, "{rule} {host}: {status} {text}");
     }
-    assert_eq!(other.connections(), 0, "a host beside the list was dialled");
+    assert_eq!(other.connections(), 0, "a host that is not listed was dialled");
 }
 
 #[tokio::test]
@@ -180,7 +181,7 @@ async fn a_reload_closes_what_it_opened() {
         async || by_header(&gateway, &upstream.url()).send().await.unwrap().status().as_u16();
     assert_eq!(status_of_request().await, 200);
     gateway.reload(&closed(""));
-    crate::support::wait::until("the closed rules", async || {
+    crate::support::wait::until("the stricter rules", async || {
         (status_of_request().await == 400).then_some(())
     })
     .await;
@@ -189,7 +190,7 @@ async fn a_reload_closes_what_it_opened() {
     assert_eq!(upstream.connections(), dialled, "the pooled connection or a new one was used");
 }
 
-/// What stands in the operator's own file is trusted: stored providers and saved configs.
+/// The operator's own file is trusted: stored providers and saved configs may use any host.
 #[tokio::test]
 async fn operator_hosts_are_trusted_and_client_hosts_are_not() {
     let upstream = listening().await;
@@ -208,7 +209,7 @@ async fn operator_hosts_are_trusted_and_client_hosts_are_not() {
     assert_eq!(upstream.connections(), 1);
 }
 
-/// An operator's key is never sent to a host its owner did not name.
+/// An operator's key is never sent to a host that a client named.
 #[tokio::test]
 async fn a_stored_key_is_not_sent_to_a_clients_host() {
     let upstream = listening().await;
@@ -238,5 +239,5 @@ async fn a_stored_key_is_not_sent_to_a_clients_host() {
         assert_eq!(status, 400, "{config}: {body}");
         assert!(body["error"]["message"].as_str().unwrap().contains("custom host"), "{config}: {body}");
     }
-    assert_eq!(upstream.connections(), 0, "a key went to a host of the caller's");
+    assert_eq!(upstream.connections(), 0, "a key was sent to a client's host");
 }

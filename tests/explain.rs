@@ -1,4 +1,5 @@
-//! `POST /v1/explain` and `turnpike explain`: what would become of a request, told without asking a provider.
+//! `POST /v1/explain` and `turnpike explain`: what would happen to a request, without sending it to a
+//! provider.
 //!
 //! Not every field of every config (tables in `route::explain`).
 
@@ -16,7 +17,7 @@ fn chat(config: &Value) -> Value {
     })
 }
 
-/// The status and the answer to this question on the control port.
+/// The status and body the control port returns for this question.
 async fn post_explain(gateway: &Gateway, question: &str) -> (u16, Value) {
     let url = format!("{}/v1/explain", gateway.control_url());
     let response = client().post(url).body(question.to_owned()).send().await.unwrap();
@@ -52,11 +53,11 @@ async fn a_saved_config_is_explained_without_upstream_requests() {
     assert_eq!(
         (&targets[0]["slug"], &targets[1]["provider"], &targets[0]["host"]),
         (&json!("emulator"), &json!("anthropic"), &Value::Null),
-        "an operator's host is not told: {response}"
+        "an operator's host is disclosed: {response}"
     );
     let tries = &response["then"][0]["tries"];
     assert_eq!(tries, &json!([{"index": "config.targets[1]", "why": "next"}]), "{response}");
-    assert_eq!(gateway.emulator_requests(&tag).await, Vec::<Value>::new(), "no provider is asked");
+    assert_eq!(gateway.emulator_requests(&tag).await, Vec::<Value>::new(), "a provider got a request");
 }
 
 #[tokio::test]
@@ -71,7 +72,7 @@ async fn problems_have_paths_and_status_200() {
         assert!(paths.contains(&path), "{path} is not in {paths:?}");
     }
     assert!(response.get("tree").is_none(), "{response}");
-    // What the data port would refuse for other reasons.
+    // Requests that the data port would refuse for other reasons.
     let saved = |member: &str, value: Value| {
         let mut question = chat(&json!("cf-emulator"));
         question[member] = value;
@@ -95,7 +96,7 @@ async fn problems_have_paths_and_status_200() {
             "{question} {response}"
         );
     }
-    // Who asks without a service key learns the rest all the same.
+    // Without a service key the rest is explained all the same.
     let response = explained(&gateway, &saved("headers", json!({"x-gateway-config": "cf-emulator"}))).await;
     assert_eq!((&response["caller"], &response["problems"]), (&Value::Null, &json!([])), "{response}");
     assert!(response["notes"][0].as_str().unwrap().contains("401"), "{response}");
@@ -123,7 +124,7 @@ async fn malformed_questions_are_refused() {
         );
         assert!(!response.to_string().contains("canary"), "{question} {response}");
     }
-    // On the data port it is some provider's path.
+    // On the data port this is an unknown path and goes to the provider.
     let url = format!("{}/v1/explain", gateway.data_url());
     let call = client().post(url).header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
     let text = call.body("{}").send().await.unwrap().text().await.unwrap();
@@ -158,7 +159,7 @@ async fn a_condition_is_held_against_metadata_and_headers() {
     }
 }
 
-/// The process's own memory is looked at, and left as it is.
+/// Explain reads the state of the running process and does not change it.
 #[tokio::test]
 async fn an_open_breaker_is_shown_and_explain_has_no_side_effects() {
     let gateway = Gateway::start(STANDARD);
@@ -173,7 +174,7 @@ async fn an_open_breaker_is_shown_and_explain_has_no_side_effects() {
         let url = format!("{}/v1/targets", gateway.control_url());
         client().get(url).send().await.unwrap().json::<Value>().await.unwrap()
     };
-    assert_eq!(targets().await, json!({"targets": []}), "explaining remembers no target");
+    assert_eq!(targets().await, json!({"targets": []}), "explain created a target state");
 
     // One failure of the first target opens its circuit.
     let url = format!("{}/chat/completions", gateway.base_url());
@@ -185,7 +186,7 @@ async fn an_open_breaker_is_shown_and_explain_has_no_side_effects() {
         let targets = targets().await;
         targets["targets"].as_array()?.iter().any(|target| target["state"] == "open").then_some(())
     };
-    until("an open breaker", opened).await;
+    until("the breaker to open", opened).await;
     let after = explained(&gateway, &chat(&config)).await;
     assert_eq!(after["tree"]["targets"][0]["breaker"]["state"], "open", "{after}");
     let first = &after["first"];

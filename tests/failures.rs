@@ -1,6 +1,7 @@
-//! What a caller is told when no answer can be had: status, words of its dialect, trace id; and what is noted.
+//! What a client gets when there is no response: status, an error in its dialect, trace id; and what is
+//! logged.
 //!
-//! Not answers that break after they began (`broken_answers`), nor what the caller itself did wrong (`limits`).
+//! Not responses that break after they started (`broken_responses`), nor the client's own errors (`limits`).
 
 use crate::support::client::{client, hello, new_trace};
 use crate::support::conversation::{
@@ -12,7 +13,7 @@ use crate::support::{gateway, ports};
 use futures_util::future::join_all;
 use std::time::{Duration, Instant};
 
-/// Faults in place of an answer, and the code they are told as.
+/// Faults that replace the response, and the error code of each.
 const FAULTS: [(&str, &str); 4] = [
     ("reset", "upstream_unreachable"),
     ("eof", "upstream_unreachable"),
@@ -117,14 +118,14 @@ async fn the_operators_limits_hold_where_the_request_names_none() {
         let call = call.timeout(Duration::from_secs(2));
         Some(call.send().await.ok()?.text().await.ok()?).filter(|text| text.contains("200ms"))
     };
-    crate::support::wait::until("the reloaded limit", reloaded_message).await;
+    crate::support::wait::until("the reloaded timeout", reloaded_message).await;
 }
 
 #[tokio::test]
 async fn an_unreachable_provider_is_reported_with_the_reason() {
     let (closed, tls) = (ports::free(), ports::free());
     let gateway = start_with_dead_providers(closed, tls);
-    // stored provider, what the message says
+    // stored provider, what the message contains
     let rows = [
         ("@closed", "refuses connections"),
         ("@nowhere", "(DNS)"),
@@ -143,13 +144,13 @@ async fn assert_reason(gateway: &Gateway, slug: &str, reason: &str, kind: Reques
     let response = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
     let message = assert_gateway_error(response, Dialect::OpenAi, &trace, 502, "upstream_unreachable").await;
     assert!(message.contains(reason), "{slug} {kind:?}: {message:?}");
-    assert!(!message.contains("127.0.0.1"), "{slug} {kind:?}: an address is told: {message:?}");
+    assert!(!message.contains("127.0.0.1"), "{slug} {kind:?}: an address is disclosed: {message:?}");
     let line = gateway.access_line(&trace).await;
     assert_eq!(line["error_code"], "upstream_unreachable", "{line}");
     assert_eq!(line["attempts"][0]["error"], "upstream_unreachable", "{line}");
 }
 
-/// Stored providers nobody can talk to; one of them is the gateway's own listener with a certificate nobody signed.
+/// Stored providers that cannot be reached; one is the gateway's own listener with a self-signed certificate.
 fn start_with_dead_providers(closed: u16, tls: u16) -> Gateway {
     let folder = tempfile::tempdir().unwrap();
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -191,7 +192,7 @@ async fn client_errors_are_reported_in_its_dialect_with_a_trace_id() {
         ] {
             let response = call.send().await.unwrap();
             let trace = response.headers()["x-gateway-trace-id"].to_str().unwrap().to_owned();
-            assert_eq!(trace.len(), 36, "a made id is a UUID: {trace}");
+            assert_eq!(trace.len(), 36, "a generated id is a UUID: {trace}");
             assert_gateway_error(response, dialect, &trace, status, code).await;
             let line = gateway.access_line(&trace).await;
             assert_eq!((&line["status"], &line["error_code"]), (&status.into(), &code.into()), "{line}");

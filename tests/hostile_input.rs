@@ -1,7 +1,7 @@
-//! No input takes the gateway down or makes it answer 500: heads, configs, bodies and providers' answers drawn from a
-//! seed, a few hundred of each sort.
+//! No input crashes the gateway or makes it return 500: headers, configs, bodies and provider responses drawn
+//! from a seed, a few hundred of each kind.
 //!
-//! Not a test of what the answer is, beyond that there is one where HTTP demands one. A failure names the seed and the
+//! It only checks that there is a response wherever HTTP requires one. A failure prints the seed and the
 //! bytes; the draws are the same on every run.
 
 use crate::support::message::Message;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// `HOSTILE_CASES` asks for more.
+/// The default; `HOSTILE_CASES` sets another number.
 const CASES: u64 = 300;
 const AT_ONCE: usize = 8;
 
@@ -108,14 +108,14 @@ const PATHS: &[&str] = &[
     "logs",
 ];
 
-/// Sends one request of each case, `AT_ONCE` at a time, and holds the answers to the promise.
+/// Sends one request per case, `AT_ONCE` at a time, and checks every response.
 async fn all(gateway: &Gateway, sort: &str, request: impl Fn(&mut Rng) -> Vec<u8>, must_respond: bool) {
     let one = async |case: u64| {
         let bytes = request(&mut Rng::new(sort, case));
         let response = raw::send(gateway.ports.data, &bytes).await;
         let describe = || {
             let (bytes, response) = (bytes.escape_ascii().to_string(), response.escape_ascii().to_string());
-            format!("{sort} {case}:\n{bytes}\nwas answered\n{response}")
+            format!("{sort} {case}:\n{bytes}\ngot the response\n{response}")
         };
         let status = match Message::parse(&response, true) {
             Some((response, _)) => response.status(),
@@ -135,12 +135,12 @@ async fn all(gateway: &Gateway, sort: &str, request: impl Fn(&mut Rng) -> Vec<u8
     if requested_cases.is_some() {
         report(&format!("{sort}: status and how often: {counts:?}"));
     }
-    // Draws that all end at the same door would prove little.
+    // Inputs that all fail at the same check would prove little.
     assert!(counts.len() >= 3, "{sort}: {counts:?}");
     alive(gateway, sort).await;
 }
 
-/// It still answers, and nothing in it panicked.
+/// Asserts that the gateway still responds and nothing in it panicked.
 async fn alive(gateway: &Gateway, sort: &str) {
     let request = post("chat/completions", "x-gateway-provider: @emulator\r\n", BODIES[0].as_bytes());
     let response = raw::send(gateway.ports.data, &request).await;
@@ -157,7 +157,7 @@ fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// A value as a header may carry it.
+/// Bytes without line breaks, which a header may carry.
 fn header(name: &str, value: &[u8]) -> Vec<u8> {
     let value: Vec<u8> =
         value.iter().copied().filter(|byte| !matches!(byte, 0..=8 | 10..=31 | 127)).collect();
@@ -229,7 +229,7 @@ async fn near_http_bytes_crash_nothing() {
     let good = post("chat/completions", "x-gateway-provider: @emulator\r\n", BODIES[0].as_bytes());
     let heads = |rng: &mut Rng| match rng.below(4) {
         0 => [rng.bytes(300), b"\r\n\r\n".to_vec()].concat(),
-        // Changed only in the head, so that the body is there in full.
+        // Only the headers are mutated, so that the body stays complete.
         _ => {
             let at = memchr::memmem::find(&good, b"\r\n\r\n").unwrap();
             [rng.mutated(&good[..at]), good[at..].to_vec()].concat()
@@ -249,15 +249,15 @@ async fn malformed_requests_get_an_error_response() {
     let body = BODIES[0];
     let length = format!("content-length: {}\r\n", body.len());
     for (what, request) in [
-        ("a name that is none", head("chat/completions", &format!("connection: a{{}}\r\n{length}")) + body),
+        ("an invalid name", head("chat/completions", &format!("connection: a{{}}\r\n{length}")) + body),
         ("the same, unread", head("files", &format!("connection: a{{}}\r\n{length}")) + body),
         ("a chunk without a size", head("chat/completions", CHUNKED) + "zz\r\n{}\r\n0\r\n\r\n"),
         ("the same, unread", head("files", CHUNKED) + "zz\r\n{}\r\n0\r\n\r\n"),
-        ("a chunk longer than it says", head("chat/completions", CHUNKED) + "2\r\n{}{}\r\n0\r\n\r\n"),
+        ("a chunk longer than its size", head("chat/completions", CHUNKED) + "2\r\n{}{}\r\n0\r\n\r\n"),
         ("the same, unread", head("x", CHUNKED) + "2\r\n{}{}\r\n0\r\n\r\n"),
     ] {
         let response = raw::send(gateway.ports.data, request.as_bytes()).await;
-        let (response, _) = Message::parse(&response, true).unwrap_or_else(|| panic!("{what}: no answer"));
+        let (response, _) = Message::parse(&response, true).unwrap_or_else(|| panic!("{what}: no response"));
         assert_eq!(response.status(), 400, "{what}: {}", response.text());
         assert!(response.text().contains("\"error\""), "{what}: {}", response.text());
         assert!(response.header("x-gateway-trace-id").is_some(), "{what}");
@@ -283,14 +283,14 @@ async fn odd_provider_responses_crash_nothing() {
             case += 1;
             tokio::spawn(async move {
                 let mut rng = Rng::new("answers", case);
-                // One read has the head, and these bodies with it: loopback, and less than a segment.
+                // One read returns headers and body: they are smaller than a loopback segment.
                 let mut request = vec![0; 64 << 10];
                 let _ = stream.read(&mut request).await;
                 let good = rng.one(RESPONSES).as_bytes();
                 let response = if rng.below(8) == 0 { rng.bytes(500) } else { rng.mutated(good) };
                 let _ = stream.write_all(&response).await;
                 let _ = stream.shutdown().await;
-                // What is left unread would turn the close into a reset.
+                // Closing with unread bytes would send a reset.
                 while matches!(stream.read(&mut request).await, Ok(count) if count > 0) {}
             });
         }
@@ -306,6 +306,6 @@ async fn odd_provider_responses_crash_nothing() {
         );
         post(path, &ours, body.as_bytes())
     };
-    // An answer may break off behind its head: then the caller's breaks off as well.
+    // A response may break off after its headers: then the client's does too.
     all(&gateway, "answers", calls, true).await;
 }

@@ -1,7 +1,8 @@
-//! The house itself: import order, who may know Pingora, file size, names, and that what is listed exists.
+//! Rules of the code base: import order, where Pingora may be used, file size, names, and that listed things
+//! exist.
 //!
-//! Reads the sources as text: what a compiler or clippy can hold us to is theirs, not repeated here. Not here
-//! either: what the gateway does. Each test names every offence it finds, with its file and line.
+//! It reads the sources as text; what the compiler or clippy can check is not repeated here. It does not test
+//! the gateway's behaviour. Each test reports every violation, with its file and line.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,15 +13,15 @@ const ROOMS: [&str; 22] = [
     "error", "json", "api", "config", "settings", "provider", "price", "prompt", "net", "store", "auth",
     "state", "limits", "cache", "guard", "route", "engine", "batch", "control", "proxy", "emulator", "main",
 ];
-/// Callers come in here. Doors do not know each other; `main` wires them.
+/// Rooms that clients come in through. They do not use each other; `main` connects them.
 const DOORS: [&str; 3] = ["control", "proxy", "emulator"];
-/// Where Pingora may be named.
+/// Rooms that may use Pingora.
 const PINGORA: [&str; 6] = ["net", "engine", "control", "proxy", "emulator", "main"];
 /// Data and pure functions: no runtime, no HTTP client, and time is an argument.
 const PURE: [&str; 9] =
     ["error", "json", "api", "config", "settings", "provider", "price", "prompt", "route"];
 const CEILING: usize = 600;
-/// Names that say nothing (as a word of a file's or folder's name).
+/// Meaningless names, as a part of a file's or folder's name.
 const EMPTY_NAMES: [&str; 12] = [
     "util",
     "utils",
@@ -40,7 +41,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// One file of ours, as text.
+/// One source file.
 struct Source {
     /// Relative to the repository, with forward slashes: `src/api/body.rs`.
     path: String,
@@ -48,7 +49,7 @@ struct Source {
 }
 
 impl Source {
-    /// The room it stands in; `lib.rs` stands in none.
+    /// The room it belongs to; `lib.rs` has none.
     fn room(&self) -> Option<&str> {
         let inside = self.path.strip_prefix("src/")?;
         let first = inside.split('/').next()?;
@@ -61,13 +62,13 @@ impl Source {
         inside.trim_end_matches("/mod").split('/').count()
     }
 
-    /// Lines with their number from 1, without those that are comments only.
+    /// Lines with their number from 1, without comment lines.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.text.lines().enumerate().map(|(index, line)| (index + 1, line));
         lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 
-    /// The code in front of the unit tests.
+    /// The code before the unit tests.
     fn code_without_tests(&self) -> impl Iterator<Item = (usize, &str)> {
         let tests = ["mod tests {", "mod tests;"];
         self.code().take_while(move |(_, line)| !tests.contains(line))
@@ -109,7 +110,7 @@ fn assert_none(offences: &[String], rule: &str) {
     assert!(offences.is_empty(), "{rule}:\n  {}", offences.join("\n  "));
 }
 
-/// The names that follow `prefix` on this line: of `crate::{api::x, net}` and `crate::` that is api and net.
+/// The names after `prefix` on this line: for `crate::{api::x, net}` and `crate::` these are api and net.
 fn names_after(line: &str, prefix: &str) -> Vec<String> {
     let mut names = Vec::new();
     for (at, _) in line.match_indices(prefix) {
@@ -131,7 +132,7 @@ fn first_name(text: &str) -> Option<String> {
     Some(name).filter(|name| !name.is_empty())
 }
 
-/// The first segment of every path of a group whose opening brace has just been read.
+/// The first segment of every path in a group whose opening brace has just been consumed.
 fn top_level_names(group: &str) -> Vec<String> {
     let (mut depth, mut items) = (0, vec![String::new()]);
     for c in group.chars() {
@@ -147,7 +148,7 @@ fn top_level_names(group: &str) -> Vec<String> {
     items.iter().filter_map(|item| first_name(item)).collect()
 }
 
-/// Joins a `use` that spans lines, so that its group is read whole.
+/// Joins a `use` that spans lines into one statement, so that its group is complete.
 fn statements(source: &Source) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut open = false;
@@ -169,7 +170,7 @@ fn imports_point_left() {
     let mut offences = Vec::new();
     for source in sources(&["src"]) {
         let Some(room) = source.room() else { continue };
-        let here = place(room).unwrap_or_else(|| panic!("{}: no such room in the design", source.path));
+        let here = place(room).unwrap_or_else(|| panic!("{}: not a room in ARCHITECTURE.md", source.path));
         let up = format!("use {}", "super::".repeat(source.depth()));
         for (number, statement) in statements(&source) {
             let mut used = names_after(&statement, "crate::");
@@ -218,7 +219,7 @@ fn the_pure_rooms_know_no_runtime_and_no_clock() {
             }
         }
     }
-    assert_none(&offences, "words, providers and routes are pure: no runtime, time is an argument");
+    assert_none(&offences, "these rooms are pure: no runtime, time is an argument");
 }
 
 #[test]
@@ -233,7 +234,7 @@ fn every_file_has_a_module_doc_and_is_short_enough() {
             offences.push(format!("{path}: {lines} lines, the ceiling is {CEILING}"));
         }
     }
-    assert_none(&offences, "every file opens with what it is and is not, and has at most 600 lines");
+    assert_none(&offences, "every file starts with a module doc and has at most 600 lines");
 }
 
 #[test]
@@ -242,20 +243,20 @@ fn names_are_meaningful() {
     for Source { path, text } in sources(&["src", "tests", "benches"]) {
         let mut parts = path.trim_end_matches(".rs").split(['/', '_']);
         if let Some(part) = parts.find(|part| EMPTY_NAMES.contains(part)) {
-            offences.push(format!("{path}: `{part}` says nothing"));
+            offences.push(format!("{path}: `{part}` is a meaningless name"));
         }
         let mut is_traits = false;
         for (index, line) in text.lines().enumerate() {
-            // What a trait calls its functions is its own affair.
+            // A trait's functions may be required by another crate.
             if line.starts_with("impl") {
                 is_traits = line.contains(" for ");
             }
             if !is_traits && line.trim_start().trim_start_matches("pub ").starts_with("fn get_") {
-                offences.push(format!("{path}:{}: a function without `get_`, please", index + 1));
+                offences.push(format!("{path}:{}: a function's name starts with `get_`", index + 1));
             }
         }
     }
-    assert_none(&offences, "names say what a thing is");
+    assert_none(&offences, "names are meaningful");
 }
 
 #[test]
@@ -265,7 +266,7 @@ fn no_room_is_empty_and_lib_lists_them_from_left_to_right() {
         let mut lines = all.iter().filter(|source| source.room() == Some(room)).flat_map(Source::code);
         let lived_in =
             lines.any(|(_, line)| ["fn ", "struct ", "enum "].iter().any(|item| line.contains(item)));
-        assert!(lived_in, "src/{room} has nothing in it");
+        assert!(lived_in, "src/{room} is empty");
     }
     let lib = all.iter().find(|source| source.path == "src/lib.rs").unwrap();
     let listed: Vec<&str> =
@@ -276,7 +277,7 @@ fn no_room_is_empty_and_lib_lists_them_from_left_to_right() {
 
 #[test]
 fn no_todo_is_left() {
-    // Written apart, so that this file does not offend itself.
+    // Concatenated, so that this file does not match itself.
     let marks =
         [concat!("to", "do!("), concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimpl", "emented!(")];
     let skipped = concat!("#[ig", "nore");
@@ -288,7 +289,7 @@ fn no_todo_is_left() {
             }
         }
     }
-    assert_none(&offences, "what is here is finished, and every test runs");
+    assert_none(&offences, "nothing is unfinished, and every test runs");
 }
 
 #[test]
@@ -337,7 +338,7 @@ fn every_provider_has_goldens() {
             missing.push(folder);
         }
     }
-    assert_none(&missing, "a provider without fixtures is a guess");
+    assert_none(&missing, "every provider has fixtures");
 }
 
 #[test]
@@ -349,6 +350,6 @@ fn every_shipped_settings_file_loads() {
             Command::new(env!("CARGO_BIN_EXE_turnpike")).arg("check").arg("-c").arg(&path).output().unwrap();
         let output = String::from_utf8_lossy(&check.stdout) + String::from_utf8_lossy(&check.stderr);
         assert!(check.status.success(), "turnpike check -c {}:\n{output}", relative(&path));
-        assert!(!output.is_empty(), "turnpike check says what it found");
+        assert!(!output.is_empty(), "turnpike check prints what it found");
     }
 }

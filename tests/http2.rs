@@ -1,6 +1,6 @@
-//! HTTP/2 by prior knowledge on a plain listener: every way, small and large, beside HTTP/1.
+//! HTTP/2 by prior knowledge on a plain listener: every request kind, small and large, beside HTTP/1.
 //!
-//! Not ALPN (`tls_listener`) and not callers that leave (`callers_leaving`).
+//! Not ALPN (`tls_listener`) and not disconnects (`client_disconnects`).
 
 use crate::support::client::{install_ring, new_trace};
 use crate::support::conversation::{DIALECTS, REQUEST_KINDS, RequestKind, chat_request};
@@ -9,7 +9,7 @@ use crate::support::{gateway, raw, sse};
 use reqwest::{Client, RequestBuilder, Version};
 use serde_json::Value;
 
-/// A client that speaks nothing but HTTP/2.
+/// A client that uses only HTTP/2.
 fn h2c() -> Client {
     install_ring();
     Client::builder().no_proxy().http2_prior_knowledge().build().unwrap()
@@ -72,7 +72,7 @@ async fn an_early_refusal_arrives_during_the_upload() {
     assert_eq!(body["error"]["code"], "invalid_api_key");
 }
 
-/// Shorter than HTTP/2's preface of 24 bytes, which must not be waited for.
+/// The gateway must not wait for the 24 bytes of HTTP/2's preface: this request is shorter.
 #[tokio::test]
 async fn a_short_request_on_the_same_port_is_not_taken_for_a_preface() {
     let gateway = gateway();

@@ -1,6 +1,6 @@
-//! What one caller may take of the gateway: sizes of heads and bodies, and what happens beyond them.
+//! What one client may use: sizes of headers and bodies, and what happens beyond the limits.
 //!
-//! Not time (`slow_callers`).
+//! Not time limits (`slow_clients`).
 
 use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::gateway::Gateway;
@@ -29,7 +29,7 @@ async fn an_oversized_body_is_refused_with_a_readable_error() {
     let chunked = format!("{}{}", head(KEY, "transfer-encoding: chunked\r\n"), chunk(15_000).repeat(10));
     for (what, request) in [("announced", announced), ("chunked", chunked)] {
         let mut connection = Raw::connect(gateway.ports.data).await;
-        // It sends all it has before it reads, as many clients do; the gateway may have closed by then.
+        // Like many clients, this one sends everything before it reads; the gateway may have closed by then.
         let _ = connection.write(request.as_bytes()).await;
         let response = connection.read_response().await;
         assert!(response.starts_with("HTTP/1.1 413"), "{what}: {response}");
@@ -39,7 +39,7 @@ async fn an_oversized_body_is_refused_with_a_readable_error() {
         );
         assert!(response.contains("body_too_large"), "{what}: {response}");
     }
-    // What fits to the byte is taken.
+    // A body of exactly the limit is accepted.
     let mut body = hello(false).to_string();
     body.push_str(&" ".repeat(20_000 - body.len()));
     let call = chat(&gateway, &new_trace(), &hello(false)).body(body);
@@ -133,7 +133,7 @@ async fn a_compressed_body_is_refused_where_it_would_have_to_be_read() {
     assert_eq!(response.status(), 400);
     let error_body: Value = response.json().await.unwrap();
     assert_eq!(error_body["error"]["param"], "content-encoding", "{error_body}");
-    // Where it only passes it passes as it is.
+    // A compressed body that is only forwarded passes unchanged.
     let tag = new_trace();
     let call = client().put(format!("{}/weather/blob", gateway.base_url()));
     let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
@@ -201,7 +201,8 @@ async fn an_http_1_0_client_gets_an_http_1_0_response() {
     }
 }
 
-/// Not supported, and no trap either: the first is answered whole, the others are not half done.
+/// Pipelining is not supported: the first request is answered completely, the others are not processed at
+/// all.
 #[tokio::test]
 async fn only_the_first_pipelined_request_is_answered() {
     let gateway = gateway();

@@ -1,4 +1,5 @@
-//! The one integration-test binary: every file of tests/ is a module here, so that the gateway is linked once.
+//! The one integration-test binary: every file of tests/ is a module here, so that the gateway is linked only
+//! once.
 //!
 //! Not a place for tests. tests/house.rs checks that no file is forgotten.
 

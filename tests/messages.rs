@@ -1,8 +1,8 @@
-//! Recorded Messages requests are read without loss, and recorded answers come back as they were told, by way of the common
-//! chat: whole and streamed.
+//! Recorded Messages requests are decoded without loss, and recorded responses survive a round trip through
+//! the neutral chat format, whole and streamed.
 //!
-//! Not through the running gateway, which passes Anthropic's own words on unread; and not in this repository: the recordings
-//! stand beside the checkout or the tests are skipped.
+//! Not through the running gateway, which passes Anthropic's own format through; and the recordings are not
+//! in this repository: without them beside the checkout the tests are skipped.
 
 use crate::support::expected::{ChatContent, Shape};
 use crate::support::recording::{self, Recording};
@@ -20,14 +20,14 @@ use turnpike::provider::Call;
 use turnpike::provider::adapter::{Adapter, ChatAdapter};
 use turnpike::provider::rewriter::Rewriter;
 
-/// Recorded calls of Anthropic's messages, the answer's status regardless.
+/// Recorded calls of Anthropic's messages endpoint, whatever the response's status.
 fn recordings() -> Option<Vec<Recording>> {
     let text = std::fs::read_to_string(recording::file()?).unwrap();
     let ours = |one: &Recording| one.host == "api.anthropic.com" && one.path.starts_with("/v1/messages");
     Some(recording::all(&text).into_iter().filter(ours).collect())
 }
 
-/// How often something was said: what it is, and its text.
+/// How often each text occurs, by its kind.
 type TextCounts = BTreeMap<(String, String), usize>;
 
 fn count_text(counts: &mut TextCounts, kind: &str, text: impl Into<String>) {
@@ -37,7 +37,7 @@ fn count_text(counts: &mut TextCounts, kind: &str, text: impl Into<String>) {
     }
 }
 
-/// Every text, id, name and byte in blocks as they were sent.
+/// Counts every text, id, name and byte string in the blocks of a raw request.
 fn sent(value: &Value, counts: &mut TextCounts) {
     match value {
         Value::Array(list) => list.iter().for_each(|item| sent(item, counts)),
@@ -59,7 +59,7 @@ fn sent(value: &Value, counts: &mut TextCounts) {
     }
 }
 
-/// The same, of what was read.
+/// Counts the same in a decoded request.
 fn understood(request: &ChatRequest<'_>) -> TextCounts {
     let mut counts = TextCounts::new();
     for message in &request.messages {
@@ -134,7 +134,7 @@ fn recorded_requests_are_read_without_loss() {
     report(&format!("messages: {count} recorded requests with {tools} tools read without loss"));
 }
 
-/// The message a stream tells, put together as a client would.
+/// Builds the message from a stream's events, as a client would.
 fn gathered(stream: &[u8]) -> Value {
     let mut message = Value::Null;
     let mut inputs: BTreeMap<usize, String> = BTreeMap::new();
@@ -194,12 +194,13 @@ fn gathered(stream: &[u8]) -> Value {
     message
 }
 
-/// What of a message must survive the way through the common chat. What does not, and why:
-/// - where one text block ends and the next one begins, and with it which of them a citation belongs to: texts are put
-///   together, citations listed by address and title (Anthropic's proof of a search result is nobody else's);
-/// - citations of documents: a member of the answer, not of a text;
-/// - `caller` of a call, `display_content` and the like: members of blocks that nobody else has;
-/// - of usage, all but the tokens (and the thinking among them) and the service tier.
+/// What a message must keep in the neutral chat format. Not kept, and why:
+/// - where one text block ends and the next begins, and so which block a citation belongs to: texts are
+///   joined, and citations are listed by address and title (Anthropic's proof of a search result has no
+///   counterpart);
+/// - citations of documents: in the neutral format they belong to the response, not to a text;
+/// - `caller` of a call, `display_content` and the like: members of blocks that only Anthropic has;
+/// - of usage, anything but the tokens (including thinking tokens) and the service tier.
 fn essence(message: &Value) -> Value {
     let mut blocks: Vec<Value> = Vec::new();
     let mut cited = Vec::new();
@@ -239,13 +240,13 @@ fn essence(message: &Value) -> Value {
     })
 }
 
-/// An answer read from Anthropic's words into events, and written from them again.
+/// Decodes a response of Anthropic's into events and encodes it again.
 fn round_trip(response: &[u8], from_stream: bool, to_stream: bool) -> Vec<u8> {
     translated(chat("anthropic", "").unwrap().decoder(from_stream), response, to_stream)
 }
 
-fn translated(reader: Box<dyn Decoder>, response: &[u8], to_stream: bool) -> Vec<u8> {
-    let setting = EncodeContext {
+fn translated(decoder: Box<dyn Decoder>, response: &[u8], to_stream: bool) -> Vec<u8> {
+    let context = EncodeContext {
         id: "0".to_owned(),
         created: 0,
         model: "asked".to_owned(),
@@ -254,7 +255,7 @@ fn translated(reader: Box<dyn Decoder>, response: &[u8], to_stream: bool) -> Vec
         include_usage: true,
         request: None,
     };
-    let mut rewriter = Rewriter::chat(reader, messages::encoder(to_stream, setting), "0");
+    let mut rewriter = Rewriter::chat(decoder, messages::encoder(to_stream, context), "0");
     let mut out = Vec::new();
     rewriter.push(response, &mut out);
     rewriter.finish(&mut out);
@@ -286,9 +287,9 @@ fn recorded_responses_survive_a_round_trip() {
         }
         *(if recording.streamed { &mut streamed } else { &mut whole }) += 1;
     }
-    assert!(whole > 140 && streamed > 10, "only {whole} whole and {streamed} streamed answers");
+    assert!(whole > 140 && streamed > 10, "only {whole} whole and {streamed} streamed responses");
     report(&format!(
-        "messages: {whole} whole and {streamed} streamed recorded answers came back as they were told"
+        "messages: {whole} whole and {streamed} streamed recorded responses survived a round trip"
     ));
 }
 
@@ -304,7 +305,7 @@ fn counts_are_estimated_about_right() {
             true => gathered(&recording.body),
             false => serde_json::from_slice(&recording.body).unwrap(),
         };
-        // What the provider searched, ran or was asked to think about is counted, and is not in the request.
+        // The provider counts what it searched, ran or thought about, which is not in the request.
         let excluded = ["_20", "mcp_servers", "file_id", "\"url\"", "output_config", "\"thinking\""];
         if excluded.iter().any(|text_part| text.contains(text_part)) {
             continue;
@@ -329,10 +330,10 @@ fn counts_are_estimated_about_right() {
     assert!(errors.iter().all(|(error, _)| error.abs() < 0.6), "{errors:?}");
 }
 
-/// A provider's chat, where the gateway translates it; Anthropic's own callers of messages need none.
+/// A provider's chat adapter, where the gateway translates; clients of Anthropic's own messages need none.
 fn chat(provider: &str, path: &str) -> Option<&'static dyn ChatAdapter> {
     let found = turnpike::provider::find(provider)?;
-    // The recorded path names the model of those who have it there.
+    // For providers that have the model in the path, only the recorded path has its name.
     let model = if path.contains("laude") { "anthropic.claude-x" } else { "asked" };
     [Operation::Messages, Operation::ChatCompletions].into_iter().find_map(|operation| {
         let (method, streamed) = (&http::Method::POST, false);
@@ -361,9 +362,9 @@ fn every_provider_translates_to_anthropics_format() {
         }
         let wanted = ChatContent::from_recording(&recording, shape);
         for to_stream in [false, true] {
-            let reader = chat.decoder(recording.streamed);
+            let decoder = chat.decoder(recording.streamed);
             let out = Recording {
-                body: translated(reader, &recording.body, to_stream).into(),
+                body: translated(decoder, &recording.body, to_stream).into(),
                 streamed: to_stream,
                 id: recording.id.clone(),
                 host: recording.host.clone(),
@@ -374,12 +375,13 @@ fn every_provider_translates_to_anthropics_format() {
                 status: 200,
             };
             let mut got = ChatContent::from_recording(&out, Shape::Anthropic);
-            // This dialect always tells figures, and a refusal's words (a blocked prompt's) are its text.
+            // This dialect always reports tokens, and puts the message of a refusal (a blocked prompt) into
+            // its text.
             got.tokens = got.tokens.filter(|_| wanted.tokens.is_some());
             if wanted.finish == "content_filter" && wanted.text.is_empty() {
                 got.text.clear();
             }
-            // A whole answer that broke is an error and nothing else.
+            // A broken whole response is an error and nothing else.
             let broke = !to_stream && wanted.error.is_some() && got.error == wanted.error;
             if got != wanted && !broke {
                 problems.push(format!("{provider} {} ({to_stream}):\n  {got:?}\n  not {wanted:?}", out.id));
@@ -389,6 +391,8 @@ fn every_provider_translates_to_anthropics_format() {
     }
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
     let sum: usize = counts.values().sum();
-    assert!(sum > 600, "only {sum} answers");
-    report(&format!("messages: recorded answers told whole and streamed in Anthropic's words: {counts:?}"));
+    assert!(sum > 600, "only {sum} responses");
+    report(&format!(
+        "messages: recorded responses translated to Anthropic's format, whole and streamed: {counts:?}"
+    ));
 }

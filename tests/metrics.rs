@@ -1,6 +1,6 @@
-//! What Prometheus is told: the families, their text, their bounds.
+//! The metrics for Prometheus: the families, their text format, their bounds.
 //!
-//! Not what a request's line says (`observability`).
+//! Not the access line of a request (`observability`).
 
 use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::settings::{KEY, STANDARD};
@@ -9,7 +9,7 @@ use crate::support::{Gateway, gateway};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The promised families and their kinds (docs/metrics.md).
+/// The documented families and their types (docs/metrics.md).
 const FAMILIES: [(&str, &str); 23] = [
     ("turnpike_requests_total", "counter"),
     ("turnpike_errors_total", "counter"),
@@ -36,9 +36,9 @@ const FAMILIES: [(&str, &str); 23] = [
     ("process_start_time_seconds", "gauge"),
 ];
 
-/// One scrape, read strictly: every sample belongs to a family that was announced, and none comes twice.
+/// One scrape, parsed strictly: every sample belongs to a declared family, and no series occurs twice.
 struct Scrape {
-    /// Kind by family.
+    /// Type by family.
     families: BTreeMap<String, String>,
     /// Value by series, as printed.
     samples: BTreeMap<String, f64>,
@@ -48,7 +48,7 @@ impl Scrape {
     fn read(text: &str) -> Self {
         let mut scrape = Self { families: BTreeMap::new(), samples: BTreeMap::new() };
         let mut helped = BTreeSet::new();
-        assert!(text.ends_with('\n'), "the last line is whole");
+        assert!(text.ends_with('\n'), "the last line is incomplete");
         for line in text.lines() {
             if let Some(help) = line.strip_prefix("# HELP ") {
                 let (name, help) = help.split_once(' ').expect(line);
@@ -60,7 +60,7 @@ impl Scrape {
                 assert_eq!(
                     kind == "counter",
                     name.ends_with("_total"),
-                    "counters and nothing else end in _total: {line}"
+                    "only counters end in _total: {line}"
                 );
             } else {
                 let (series, value) = line.rsplit_once(' ').expect(line);
@@ -76,7 +76,7 @@ impl Scrape {
         scrape
     }
 
-    /// The sum of the series of this name whose labels hold all of these.
+    /// The sum of the series of this name that have all of these labels.
     fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         let value_of = |series: &str| {
             series.split('{').next() == Some(name) && labels.iter().all(|label| series.contains(label))
@@ -84,7 +84,7 @@ impl Scrape {
         self.samples.iter().filter(|(series, _)| value_of(series)).map(|(_, value)| value).sum()
     }
 
-    /// Distinct values of a label.
+    /// The distinct values of a label.
     fn values(&self, label: &str) -> BTreeSet<String> {
         let start = format!("{label}=\"");
         let values = self.samples.keys().filter_map(|series| series.split_once(&start));
@@ -110,7 +110,7 @@ async fn every_documented_family_is_exposed_and_counts() {
     body["model"] = json!("gpt-4o-mini?status=599");
     chat(&gateway, &new_trace(), &body).send().await.unwrap();
     client().get(format!("{}/models", gateway.base_url())).send().await.unwrap();
-    let got = until("four finished requests", async || {
+    let got = until("four requests to finish", async || {
         let got = scrape(&gateway).await;
         (got.sum("turnpike_requests_total", &[]) >= 4.0).then_some(got)
     })
@@ -120,7 +120,11 @@ async fn every_documented_family_is_exposed_and_counts() {
     }
     let chat = r#"operation="chat""#;
     assert_eq!(got.sum("turnpike_requests_total", &[chat, r#"status="200""#]), 2.0);
-    assert_eq!(got.sum("turnpike_requests_total", &[chat, r#"status="5xx""#]), 1.0, "an odd status folds");
+    assert_eq!(
+        got.sum("turnpike_requests_total", &[chat, r#"status="5xx""#]),
+        1.0,
+        "an unusual status is counted by its class"
+    );
     assert_eq!(got.sum("turnpike_requests_total", &[r#"status="401""#]), 1.0);
     assert_eq!(got.sum("turnpike_errors_total", &[r#""invalid_api_key""#]), 1.0);
     for (outcome, count) in [("answered", 2.0), ("5xx", 1.0)] {
@@ -169,7 +173,7 @@ async fn requests_in_flight_are_counted() {
     }
     assert_eq!(in_flight().await, 3.0);
     drop(streams);
-    until("their end", async || (in_flight().await == 0.0).then_some(())).await;
+    until("the requests to end", async || (in_flight().await == 0.0).then_some(())).await;
 }
 
 #[tokio::test]
@@ -202,7 +206,7 @@ async fn client_supplied_values_do_not_create_unbounded_series() {
         }
     });
     futures_util::future::join_all(clients).await;
-    let got = until("all of them", async || {
+    let got = until("all requests to be counted", async || {
         let got = scrape(&gateway).await;
         (got.sum("turnpike_requests_total", &[]) >= 1_080.0).then_some(got)
     })

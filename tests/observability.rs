@@ -1,13 +1,14 @@
-//! What is told of each request: the access line, response headers, `traceparent`.
+//! What is reported about each request: the access line, response headers, `traceparent`.
 //!
-//! Not where the line goes (`outputs`), not the numbers (`metrics`), and not what must never be seen (`secrecy`).
+//! Not where the line is written (`outputs`), not the metrics (`metrics`), and not what must never be shown
+//! (`secrecy`).
 
 use crate::support::client::{chat, chat_at, client, hello, new_trace, status};
 use crate::support::settings::KEY;
 use crate::support::{Gateway, gateway, ports};
 use serde_json::{Value, json};
 
-/// Every key the line may have, and what its value is.
+/// Every key the line may have, and the type of its value.
 fn is_right(name: &str, value: &Value) -> bool {
     match name {
         "ts" => value.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()),
@@ -47,7 +48,8 @@ const ALWAYS: [&str; 13] = [
     "overhead_ms",
 ];
 
-/// The line of a call just made; it must have exactly these keys beside those that are always there.
+/// The access line of a request just made; it must have exactly these keys besides those that are always
+/// there.
 async fn line_with(gateway: &Gateway, trace: &str, more: &[&str]) -> Value {
     let line = gateway.access_line(trace).await;
     let keys: Vec<&str> = line.as_object().unwrap().keys().map(String::as_str).collect();
@@ -65,7 +67,7 @@ async fn line_with(gateway: &Gateway, trace: &str, more: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn the_line_of_a_whole_chat_answer() {
+async fn the_line_of_a_whole_chat_response() {
     let (gateway, trace) = (gateway(), new_trace());
     let call =
         chat(&gateway, &trace, &hello(false)).header("x-gateway-metadata", r#"{"team":"red","n":"1"}"#);
@@ -127,14 +129,14 @@ async fn the_line_of_a_stream_has_the_time_to_first_token() {
     assert_eq!(line["stream"], true);
     let ms = |name: &str| line[name].as_f64().unwrap();
     assert!(ms("ttft_ms") >= 119.0 && ms("total_ms") >= ms("ttft_ms") + 100.0, "{line}");
-    assert!(ms("overhead_ms") < 100.0, "waiting for the provider is not ours: {line}");
+    assert!(ms("overhead_ms") < 100.0, "waiting for the provider is counted as overhead: {line}");
 }
 
 #[tokio::test]
 async fn access_lines_of_failures_name_the_origin() {
     let gateway = gateway();
     let optional_fields = ["key", "provider", "slug", "model", "provider_error", "ttfb_ms", "ttft_ms"];
-    // The provider's own failure is an answer.
+    // A provider's own error is passed through like any response.
     let trace = new_trace();
     let mut body = hello(false);
     body["model"] = json!("gpt-4o-mini?status=503");
@@ -142,7 +144,7 @@ async fn access_lines_of_failures_name_the_origin() {
     let line = line_with(&gateway, &trace, &optional_fields).await;
     assert_eq!((&line["status"], &line["attempts"][0]["status"]), (&json!(503), &json!(503)), "{line}");
 
-    // Nobody there, and answers that are none: ours.
+    // An unreachable provider and invalid responses: the gateway's own error.
     let unreachable = format!("http://127.0.0.1:{}/v1", ports::free());
     let emulator = format!("{}/v1", gateway.emulator_url());
     for (host, model, code) in [
@@ -162,7 +164,7 @@ async fn access_lines_of_failures_name_the_origin() {
         }
     }
 
-    // Before there is a provider.
+    // Failures before a provider is chosen.
     let trace = new_trace();
     let call = chat(&gateway, &trace, &hello(false)).header("x-gateway-provider", "@nowhere");
     let url = format!("{}/chat/completions", gateway.base_url());
@@ -199,7 +201,7 @@ async fn the_lines_of_other_calls() {
     let line = gateway.access_line(&trace).await;
     assert!(line["bytes_in"].as_u64() > Some(100_000), "{line}");
 
-    // Names without end are cut, so that a line is not as long as a caller likes.
+    // Overlong names are truncated, so that a client cannot make the line arbitrarily long.
     let trace = new_trace();
     let mut body = hello(false);
     body["model"] = json!("ü".repeat(40_000));
@@ -234,7 +236,7 @@ async fn response_headers_report_what_happened() {
     assert_eq!((failed.status().as_u16(), header(&failed, "x-gateway-trace-id")), (502, trace.clone()));
     assert_eq!(header(&failed, "x-gateway-provider"), "openai");
     assert_eq!(header(&failed, "x-gateway-last-used-option-index"), "config");
-    // Made when absent, also for who is refused.
+    // The trace id is generated if absent, also for refused requests.
     let refused = client().get(format!("{}/models", gateway.base_url())).send().await.unwrap();
     assert_eq!((refused.status().as_u16(), header(&refused, "x-gateway-trace-id").len()), (401, 36));
 }

@@ -1,8 +1,8 @@
-//! Every operation reaches the provider with method, path, query and body exactly as given, and its answer comes back
-//! exactly as sent.
+//! Every operation reaches the provider with method, path, query and body exactly as sent, and its response
+//! is returned exactly as sent.
 //!
-//! Not what a request must hold (`request_rules`), not size or speed (`transfer`, `streams`). The provider shows and
-//! sends raw bytes: an HTTP library at either end would hide what was changed.
+//! Not validation (`request_rules`), not size or speed (`transfer`, `streams`). The provider records and
+//! sends raw bytes: an HTTP library at either end would hide changes.
 
 use crate::support::client::new_trace;
 use crate::support::message::Message;
@@ -84,7 +84,7 @@ const ROWS: &[Row] = &[
     ("PUT", "blobs/1", "\u{0}\u{1}\u{2}no JSON", "proxy"),
     ("DELETE", "conversations/conv_1", NONE, "proxy"),
     ("DELETE", "conversations/conv_1/items", r#"{"ids":["a"]}"#, "proxy"),
-    // Odd characters are the provider's to read.
+    // Unusual characters are forwarded unchanged.
     ("GET", "files/a%2Fb%20c", NONE, "files_get"),
     ("GET", "models/meta-llama%2FLlama-3.1-8B", NONE, "models_get"),
     ("GET", "search/a//b/", NONE, "proxy"),
@@ -98,7 +98,7 @@ const ROWS: &[Row] = &[
     ("GET", "...", NONE, "proxy"),
 ];
 
-/// What the provider answers: every header a caller may look at, and bytes that are no text.
+/// The provider's response: every kind of header a client may use, and bytes that are not text.
 const HEADERS: &[(&str, &str)] = &[
     ("Content-Type", "application/json"),
     ("x-request-id", "req_0123456789"),
@@ -125,7 +125,7 @@ fn response_bytes(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8
     bytes
 }
 
-/// One call with the caller's own key to the test's provider.
+/// Sends one request with the client's own key to the test's provider.
 async fn call(
     gateway: &Gateway,
     provider: &Provider,
@@ -139,7 +139,7 @@ async fn call(
         None => "",
     };
     let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
-    // Who has the operation in the caller's words: with another vendor it would be translated.
+    // The vendor that has this operation natively: for another vendor the request would be translated.
     let vendor = if path.contains("messages") { "anthropic" } else { "openai" };
     let request = format!(
         "{method} /v1/{path} HTTP/1.1\r\nhost: gateway\r\nx-gateway-api-key: {KEY}\r\nx-gateway-provider: {vendor}\r\n\
@@ -152,8 +152,8 @@ async fn call(
     parsed.unwrap_or_else(|| panic!("{method} {path}: {:?}", String::from_utf8_lossy(&bytes))).0
 }
 
-/// What the provider said of its answer, without what is between two neighbours or the gateway's. `Date` is Pingora's: it
-/// writes its own over the provider's, and offers no way to say otherwise.
+/// The end-to-end headers of the provider's response, without hop-by-hop headers and the gateway's own.
+/// `Date` is excluded because Pingora always replaces it.
 fn passed_headers(response: &Message) -> Vec<(&str, &str)> {
     let mut headers: Vec<(&str, &str)> =
         response.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
@@ -173,7 +173,8 @@ async fn every_operation_passes_unchanged_in_both_directions() {
         for below in [path.to_owned(), format!("proxy/{path}")] {
             let trace = new_trace();
             let response = call(&gateway, &provider, &trace, (method, &below, body)).await;
-            // What we understand comes with names in lower case, all else exactly as the provider spelled it.
+            // Recognised operations return header names in lower case; anything else keeps the provider's
+            // spelling.
             let proxied = below.starts_with("proxy/") || operation == "proxy";
             let spelled = |pairs: Vec<(&str, &str)>| -> Vec<(String, String)> {
                 let name = |name: &str| if proxied { name.to_owned() } else { name.to_ascii_lowercase() };

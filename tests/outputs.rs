@@ -1,6 +1,6 @@
-//! Where access lines go: a file and its rotation, nowhere, an output that is gone, one that hangs.
+//! Where access lines are written: a file and its rotation, nowhere, a broken output, a blocked one.
 //!
-//! Not what a line says (`observability`).
+//! Not the content of a line (`observability`).
 
 use crate::support::Gateway;
 use crate::support::client::{chat, client, hello, new_trace, status};
@@ -34,7 +34,8 @@ async fn a_file_is_reopened_on_usr1_and_no_line_is_lost() {
     };
     let file = gateway.folder().join("access.log");
     for number in 1..=3 {
-        until("more requests", async || (sent.load(Ordering::Relaxed) >= number * 90).then_some(())).await;
+        until("the next requests", async || (sent.load(Ordering::Relaxed) >= number * 90).then_some(()))
+            .await;
         std::fs::rename(&file, gateway.folder().join(format!("access.{number}"))).unwrap();
         gateway.signal("USR1");
         until("the new file", async || file.exists().then_some(())).await;
@@ -47,7 +48,7 @@ async fn a_file_is_reopened_on_usr1_and_no_line_is_lost() {
         (text.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count() == 400).then_some(())
     })
     .await;
-    assert!(std::fs::metadata(&file).unwrap().len() > 0, "the last file has lines");
+    assert!(std::fs::metadata(&file).unwrap().len() > 0, "the last file has no lines");
     assert_eq!(gateway.metric("turnpike_access_lines_dropped_total").await, Some(0.0));
 }
 
@@ -74,8 +75,12 @@ async fn a_lost_output_is_reported_and_counted() {
         (gateway.metric("turnpike_access_lines_dropped_total").await == Some(3.0)).then_some(())
     })
     .await;
-    assert_eq!(gateway.stderr.lines_with("access lines cannot be written").len(), 1, "told once");
-    // A reload that names another output mends it.
+    assert_eq!(
+        gateway.stderr.lines_with("access lines cannot be written").len(),
+        1,
+        "reported more than once"
+    );
+    // A reload with another output restores logging.
     gateway.reload(&format!("{STANDARD}access_log: {{output: file, path: access.log}}\n"));
     until("the reload", async || gateway.stderr.lines_with("settings reloaded").first().cloned()).await;
     assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
@@ -93,7 +98,7 @@ async fn an_output_that_hangs_holds_up_neither_requests_nor_the_end() {
         command.stdout(Stdio::from(writer.try_clone().unwrap()));
     });
     drop(writer);
-    // Lines of over 4 KiB: 8 MiB of them wait, the rest is dropped.
+    // Lines of over 4 KiB: 8 MiB of them are buffered, the rest is dropped.
     let metadata = format!(r#"{{"m":"{}"}}"#, "x".repeat(4_000));
     let clients = (0..8).map(|_| async {
         let client = client();
@@ -104,16 +109,16 @@ async fn an_output_that_hangs_holds_up_neither_requests_nor_the_end() {
         }
     });
     futures_util::future::join_all(clients).await;
-    until("dropped lines", async || {
+    until("lines to be dropped", async || {
         (gateway.metric("turnpike_access_lines_dropped_total").await > Some(0.0)).then_some(())
     })
     .await;
-    // A reload is not held up by it either, nor is the end.
+    // A blocked output delays neither a reload nor the shutdown.
     gateway.reload(&format!("{STANDARD}# again\n"));
     until("the reload", async || gateway.stderr.lines_with("settings reloaded").first().cloned()).await;
     gateway.terminate();
     assert!(gateway.ended().await.success());
     let mut written = Vec::new();
     reader.read_to_end(&mut written).unwrap();
-    assert!(written.starts_with(b"{\"ts\""), "what fits into the pipe was written");
+    assert!(written.starts_with(b"{\"ts\""), "nothing was written to the pipe");
 }

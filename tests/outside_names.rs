@@ -1,9 +1,10 @@
-//! Every name seen from outside is pinned: access-line keys, error codes, metrics and their labels, headers, settings and
-//! config keys, reasons and outcomes, prefixes of ids and signatures that clients hold.
+//! Pins every name that is visible outside: access-line keys, error codes, metrics and their labels, headers,
+//! settings and config keys, reasons and outcomes, prefixes of ids and signatures that clients keep.
 //!
-//! Reads string literals from the sources, so that renaming an identifier cannot change a promise unseen. A pinned name
-//! may move between files; it may not disappear. `UPDATE_GOLDEN=1 cargo test outside_names` pins the names added since.
-//! Not what the names mean: the tests of each room say that.
+//! It reads string literals from the sources, so that renaming an identifier cannot silently change a
+//! promise. A pinned name may move between files; it may not disappear.
+//! `UPDATE_GOLDEN=1 cargo test outside_names` pins names that were added since. The meaning of the names is
+//! tested elsewhere.
 
 use crate::support::command::turnpike;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The sources below `src/`, without unit tests: path and text.
+/// The path and text of each source below `src/`, without unit tests.
 fn sources() -> Vec<(String, String)> {
     let (mut found, mut folders) = (Vec::new(), vec![root().join("src")]);
     while let Some(folder) = folders.pop() {
@@ -38,7 +39,7 @@ fn sources() -> Vec<(String, String)> {
     found
 }
 
-/// The string literals of a source, comments left out. Raw strings with `#` are not names.
+/// The string literals of a source, without comments. Raw strings with `#` are not names.
 fn literals(code: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
@@ -53,13 +54,13 @@ fn literals(code: &str) -> BTreeSet<String> {
     found
 }
 
-fn is_word(text: &str) -> bool {
+fn is_identifier(text: &str) -> bool {
     text.len() > 1
         && text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Which names of which files are promises.
+/// Whether a literal of a file is a pinned kind of name.
 fn is_promised(path: &str, name: &str) -> bool {
     let inside = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
     let metric = name.starts_with("turnpike_") || name.starts_with("gen_ai_");
@@ -71,14 +72,14 @@ fn is_promised(path: &str, name: &str) -> bool {
     let held_by_clients = inside(&["src/api/"])
         && (name.ends_with(':') || name.ends_with('-') || name == "call_")
         && name.len() > 3;
-    let keys =
-        inside(&["src/config/", "src/settings/", "src/error.rs", "src/api/operation.rs"]) && is_word(name);
-    let reasons =
-        inside(&["src/route/", "src/state/", "src/proxy/", "src/engine/", "src/control/"]) && is_word(name);
+    let keys = inside(&["src/config/", "src/settings/", "src/error.rs", "src/api/operation.rs"])
+        && is_identifier(name);
+    let reasons = inside(&["src/route/", "src/state/", "src/proxy/", "src/engine/", "src/control/"])
+        && is_identifier(name);
     metric || header || path_of_ours || held_by_clients || keys || reasons
 }
 
-/// Every member name in a JSON value, as a path; members of lists are not counted.
+/// The path of every member of a JSON value; items of lists are not numbered.
 fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -93,7 +94,7 @@ fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What `turnpike explain` says of requests that use all of it, and of one that is refused.
+/// The output of `turnpike explain` for a request that uses every feature, and for a refused one.
 fn explained() -> BTreeSet<String> {
     let target = |provider: &str| json!({"provider": provider, "api_key": "k", "retry": {"attempts": 2}});
     let condition = json!({"strategy": {"mode": "conditional", "conditions": [{"query": {"metadata.a": "b"}, "then": "one"}],
@@ -121,7 +122,7 @@ fn explained() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_name_seen_from_outside_is_still_there() {
+fn no_outside_name_is_lost() {
     let mut present: BTreeSet<String> = BTreeSet::new();
     let mut promised: BTreeSet<String> = explained();
     for (path, code) in sources() {
@@ -141,5 +142,5 @@ fn every_name_seen_from_outside_is_still_there() {
     let pinned = std::fs::read_to_string(&file).unwrap();
     assert!(pinned.lines().count() > 400, "{PINNED} has lost its names");
     let lost: Vec<&str> = pinned.lines().filter(|name| !present.contains(*name)).collect();
-    assert!(lost.is_empty(), "names that clients and operators rely on are gone: {lost:#?}");
+    assert!(lost.is_empty(), "names that clients and operators rely on have disappeared: {lost:#?}");
 }

@@ -1,6 +1,6 @@
-//! Which of the caller's headers reach the provider, and how they are spelled; traces and metadata.
+//! Which of the client's headers are forwarded to the provider, and their spelling; traces and metadata.
 //!
-//! Not keys (`callers`).
+//! Not keys (`service_keys`).
 
 use crate::support::client::new_trace;
 use crate::support::conversation::{Dialect, RequestKind, body, chat_request};
@@ -20,7 +20,7 @@ const STOPPED: [&str; 8] = [
     "X-Real-IP",
 ];
 
-/// What the emulator got of a request sent byte by byte as written here, name and value as they came.
+/// The headers the emulator received for a request sent byte by byte as written here.
 async fn received(kind: RequestKind, headers: &str) -> Vec<(String, String)> {
     let (gateway, tag) = (gateway(), new_trace());
     let body = body(Dialect::OpenAi, kind, "").to_string();
@@ -92,11 +92,11 @@ async fn headers_forwarded_by_a_config_keep_their_spelling() {
     }
 }
 
-/// Betas add up, whoever asks; a version is the caller's before it is the account's.
+/// Beta headers are merged; a version header of the client takes precedence over the account's.
 #[tokio::test]
 async fn vendor_headers_of_an_account_are_merged_with_the_clients() {
     let account = r#""openai_beta": "o-1, o-2", "anthropic_beta": "a-1", "anthropic_version": "account""#;
-    // A stored provider would look at its own account only.
+    // A stored provider would use only its own account's headers.
     let host = format!("http://127.0.0.1:{}/v1", gateway().ports.emulator);
     let plain = format!(r#""provider": "openai", "api_key": "k", "custom_host": "{host}""#);
     let config = format!("x-gateway-config: {{{plain}, {account}}}\r\n");
@@ -113,7 +113,7 @@ async fn vendor_headers_of_an_account_are_merged_with_the_clients() {
     }
 }
 
-/// Hop-by-hop headers are between two neighbours.
+/// Hop-by-hop headers are never forwarded.
 #[tokio::test]
 async fn hop_by_hop_headers_do_not_travel() {
     for kind in ALL {
@@ -143,7 +143,7 @@ async fn a_traceparent_is_forwarded_and_names_the_trace() {
         .header("x-gateway-provider", "@emulator");
     let response = call.header("traceparent", PARENT).send().await.unwrap();
     assert_eq!(response.headers()["x-gateway-trace-id"], "4bf92f3577b34da6a3ce929d0e0e4736");
-    // A broken one is no trace.
+    // An invalid traceparent is ignored.
     let call = chat_request(&gateway, Dialect::OpenAi, RequestKind::Plain, "")
         .header("x-gateway-provider", "@emulator");
     let response = call.header("traceparent", "00-zz-00f067aa0ba902b7-01").send().await.unwrap();

@@ -1,7 +1,8 @@
-//! Websockets pass both ways: `/v1/realtime` and any other path, with the provider's key and nothing of ours.
+//! Websockets pass in both directions: `/v1/realtime` and any other path, with the provider's key and none of
+//! our headers.
 //!
-//! Not what a realtime session says: the emulator greets and sends everything back. Frames the emulator would not send
-//! come from a provider made here.
+//! Not the content of a realtime session: the emulator echoes everything. Frames that the emulator would not
+//! send come from a provider defined here.
 
 use crate::support::client::{install_ring, new_trace};
 use crate::support::provider::Provider;
@@ -22,9 +23,10 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 const BIG: usize = 8 << 20;
-/// How long providers here think before they upgrade. Pingora 0.9.1 hangs up on a websocket whose 101 has come before it
-/// went on from writing the request's head to reading: its note that a GET has no body is then taken for the caller's
-/// close. A provider over a network is never that near, one on the loopback of a busy machine is.
+/// How long providers here wait before they upgrade. Pingora 0.9.1 closes a websocket if the 101 arrives
+/// before it has switched from writing the request header to reading: it then takes its own note that a GET
+/// has no body for the client's close. Providers behind a network are never that fast; one on the loopback of
+/// a busy machine is.
 const THOUGHT: Duration = Duration::from_millis(100);
 const THINKS: (&str, &str) = ("x-emulator-script", "latency=100");
 
@@ -41,7 +43,7 @@ async fn open(gateway: &Gateway, path: &str, headers: &[(&str, &str)]) -> Result
 }
 
 async fn next(socket: &mut Socket) -> Message {
-    tokio::time::timeout(READ_TIMEOUT, socket.next()).await.expect("no message came").unwrap().unwrap()
+    tokio::time::timeout(READ_TIMEOUT, socket.next()).await.expect("no message arrived").unwrap().unwrap()
 }
 
 fn ours(trace: &str) -> [(&str, &str); 3] {
@@ -56,7 +58,7 @@ async fn messages_pass_in_both_directions() {
     let (mut socket, response) = open(&gateway, "realtime?model=gpt-realtime", &headers).await.unwrap();
     assert_eq!(response.status(), 101);
     assert_eq!(response.headers()["x-gateway-trace-id"], &*trace);
-    // The provider speaks first.
+    // The provider sends the first message.
     let created: Value = serde_json::from_str(next(&mut socket).await.to_text().unwrap()).unwrap();
     assert_eq!(
         (&created["type"], &created["session"]["model"]),
@@ -73,7 +75,7 @@ async fn messages_pass_in_both_directions() {
         Message::binary(big),
     ] {
         socket.send(message.clone()).await.unwrap();
-        assert!(next(&mut socket).await == message, "{} bytes came back changed", message.len());
+        assert!(next(&mut socket).await == message, "{} bytes were changed", message.len());
     }
     socket.send(Message::Ping("are you there".into())).await.unwrap();
     assert_eq!(next(&mut socket).await, Message::Pong("are you there".into()));
@@ -106,7 +108,7 @@ async fn a_client_close_reaches_the_provider() {
     assert_eq!(next(&mut socket).await, Message::Close(Some(bye)));
     assert_eq!(gateway.emulator_requests(&tag).await[0]["closed"], "complete");
 
-    // One that vanishes without a word.
+    // A client that closes without a close frame.
     let tag = new_trace();
     let headers = [&ours(&trace)[..], &[THINKS, ("x-emulator-tag", &*tag)]].concat();
     let (mut socket, _) = open(&gateway, "realtime?model=m", &headers).await.unwrap();
@@ -125,7 +127,7 @@ async fn a_handshake_without_a_key_is_refused() {
         (vec![("x-gateway-api-key", KEY), ("x-gateway-provider", "@nobody")], 400),
     ] {
         let Err(Error::Http(response)) = open(&gateway, "realtime?model=m", &headers).await else {
-            panic!("{headers:?} was let in");
+            panic!("{headers:?} was accepted");
         };
         assert_eq!(response.status(), wanted, "{headers:?}");
         let body = String::from_utf8(response.into_body().unwrap()).unwrap();
@@ -147,7 +149,7 @@ async fn a_refused_upgrade_is_returned_to_the_client() {
         let body: Value = serde_json::from_slice(response.body().as_ref().unwrap()).unwrap();
         assert!(body["error"]["message"].as_str().unwrap().contains(&status.to_string()), "{body}");
     }
-    // A provider that takes the request for a plain one.
+    // A provider that treats the upgrade as an ordinary request.
     let provider = Provider::start(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}".to_vec()).await;
     let host = provider.base_url();
     let headers = [

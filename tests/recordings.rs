@@ -1,7 +1,8 @@
-//! Real answers of real providers come through the running gateway byte for byte: whole, streamed in any pieces, and
-//! refused; on the route their request means and on the generic proxy route.
+//! Recorded responses of real providers pass the running gateway byte for byte: whole, streamed in any
+//! chunks, and errors; on the matching route and on the generic proxy route.
 //!
-//! Not translated answers, and not in this repository: the recordings stand beside the checkout or the test is skipped.
+//! Not translated responses (`translations`), and the recordings are not in this repository: without them
+//! beside the checkout the test is skipped.
 
 use crate::support::client::client;
 use crate::support::emulator::Emulator;
@@ -17,12 +18,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Calls under way at a time.
+/// Requests in flight at a time.
 const AT_ONCE: usize = 16;
 /// Streams up to this size are also sent byte by byte.
 const BYTE_BY_BYTE: usize = 8 << 10;
 
-/// Who speaks our shape: the recorded host, what stands before the path there, and our name of the provider.
+/// Providers with OpenAI's format: the recorded host, the prefix of its paths, and our name of the provider.
 const HOSTS: &[(&str, &str, &str)] = &[
     ("api.openai.com", "/v1/", "openai"),
     ("api.groq.com", "/openai/v1/", "groq"),
@@ -39,14 +40,14 @@ const HOSTS: &[(&str, &str, &str)] = &[
     ("api.anthropic.com", "/v1/", "anthropic"),
 ];
 
-/// One recording on one way through the gateway.
+/// One recording on one path through the gateway.
 struct Trip<'a> {
     recording: &'a Recording,
     trace: String,
     provider: &'static str,
-    /// Below `/v1/`.
+    /// The path below `/v1/`.
     path: String,
-    /// The header that says how the answer is cut.
+    /// The header that sets how the response is split.
     cut: Option<(&'static str, &'static str)>,
 }
 
@@ -66,7 +67,7 @@ async fn recorded_responses_pass_byte_for_byte() {
     assert!(problems.is_empty(), "{} of {} trips:\n{}", problems.len(), trips.len(), problems.join("\n"));
     assert!(trips.len() > 1_000, "only {} trips were made", trips.len());
     let counted = trips.iter().filter(|trip| trip.recording.tokens().is_some()).count();
-    assert!(counted > 1_000, "only {counted} trips told tokens");
+    assert!(counted > 1_000, "only {counted} trips had tokens");
     report(&summary(&trips));
 }
 
@@ -107,7 +108,7 @@ fn trips(recordings: &[Recording]) -> Vec<Trip<'_>> {
     trips
 }
 
-/// Makes the trip and says what is wrong with what arrived, here and at the provider.
+/// Makes the trip and returns what is wrong with the received response and with the provider's request.
 async fn travel(client: &Client, gateway: &Gateway, emulator: u16, trip: &Trip<'_>) -> Vec<String> {
     let Trip { recording, trace, provider, path, cut } = trip;
     let method: Method = recording.method.parse().unwrap();
@@ -125,7 +126,7 @@ async fn travel(client: &Client, gateway: &Gateway, emulator: u16, trip: &Trip<'
     let status = response.status().as_u16();
     let kind = response.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
     let body =
-        response.bytes().await.unwrap_or_else(|error| Bytes::from(format!("no whole answer: {error}")));
+        response.bytes().await.unwrap_or_else(|error| Bytes::from(format!("no complete response: {error}")));
     let mut problems = Vec::new();
     if status != recording.status {
         problems.push(format!("status {status}, not {}: {}", recording.status, start(&body)));
@@ -134,7 +135,7 @@ async fn travel(client: &Client, gateway: &Gateway, emulator: u16, trip: &Trip<'
     {
         let same = body.iter().zip(&recording.body).take_while(|(one, other)| one == other).count();
         let lengths = format!("{} bytes, not {}", body.len(), recording.body.len());
-        problems.push(format!("{lengths}, other from {same} on: {}", start(&body[same..])));
+        problems.push(format!("{lengths}, different from byte {same} on: {}", start(&body[same..])));
     }
     if kind.as_deref() != Some(&recording.content_type) {
         problems.push(format!("content-type {kind:?}, not {}", recording.content_type));
@@ -145,9 +146,9 @@ async fn travel(client: &Client, gateway: &Gateway, emulator: u16, trip: &Trip<'
     problems.into_iter().map(named).collect()
 }
 
-/// Whether a chat answer differs only by what OpenAI's schemas demand and the vendor leaves out, or by a vendor's own
-/// word put into OpenAI's: members that were not there, a list of content as text, a finish reason. On the proxy route
-/// nothing may differ.
+/// Whether a chat response differs only by members that OpenAI's schemas require and the vendor omits, or by
+/// vendor values mapped to OpenAI's: added members, a content list as text, a finish reason. On the proxy
+/// route nothing may differ.
 fn is_completed_by_gateway(got: &[u8], recording: &Recording) -> bool {
     let read = |bytes: &[u8]| match recording.streamed {
         true => data(bytes),
@@ -157,17 +158,17 @@ fn is_completed_by_gateway(got: &[u8], recording: &Recording) -> bool {
     got.len() == wanted.len() && got.iter().zip(&wanted).all(|(got, wanted)| holds(got, wanted, ""))
 }
 
-/// Whether `got` has everything `wanted` has, as it was.
+/// Whether `got` has everything that `wanted` has, unchanged.
 fn holds(got: &Value, wanted: &Value, name: &str) -> bool {
     match (got, wanted) {
         (Value::Object(got), Value::Object(wanted)) => {
-            // A word of the vendor's own stands beside the one OpenAI has for it.
+            // A vendor's own member is kept beside OpenAI's counterpart.
             let ignored_members =
                 |name: &str, wanted: &Value| got.get(format!("native_{name}").as_str()) == Some(wanted);
             let matches_member = |(name, wanted): (&String, &Value)| match got.get(name) {
                 Some(_) if ignored_members(name, wanted) => true,
                 Some(got) => holds(got, wanted, name),
-                // The schemas know no `"tool_calls": null`.
+                // The schemas do not allow `"tool_calls": null`.
                 None => wanted.is_null(),
             };
             wanted.iter().all(matches_member)
@@ -180,7 +181,7 @@ fn holds(got: &Value, wanted: &Value, name: &str) -> bool {
     }
 }
 
-/// What is wrong with the request the provider got.
+/// What is wrong with the request the provider received.
 async fn arrived(client: &Client, emulator: u16, trace: &str, sent: &str) -> Option<String> {
     let url = format!("http://127.0.0.1:{emulator}/_emulator/requests?tag={trace}&wait=10000");
     let requests: Vec<Value> = client.get(url).send().await.unwrap().json().await.unwrap();
@@ -191,7 +192,7 @@ async fn arrived(client: &Client, emulator: u16, trace: &str, sent: &str) -> Opt
     (got != [wanted.as_str()]).then(|| format!("the provider got bodies {got:?}, not {wanted}"))
 }
 
-/// The recorded body; uploads were not kept, and neither were a few others.
+/// The recorded body; uploads and a few others were not recorded.
 fn body(recording: &Recording) -> Option<(&'static str, String)> {
     const FORM: &str =
         "--b\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nassistants\r\n--b--\r\n";
@@ -206,13 +207,13 @@ fn body(recording: &Recording) -> Option<(&'static str, String)> {
     }
 }
 
-/// Holds the tokens of the access lines against what the recordings say.
+/// Compares the tokens in the access lines with the recordings'.
 async fn token_problems(gateway: &Gateway, trips: &[Trip<'_>]) -> Vec<String> {
     let complete_counts = async || {
         let lines = gateway.stdout.lines_with("\"recording-");
         (lines.len() >= trips.len()).then_some(lines)
     };
-    let lines = until("an access line of every trip", complete_counts).await;
+    let lines = until("the access lines of all trips", complete_counts).await;
     let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let lines: BTreeMap<String, Value> =
         lines.map(|line| (line["trace_id"].as_str().unwrap().to_owned(), line)).collect();
@@ -232,7 +233,7 @@ fn start(body: &[u8]) -> String {
     String::from_utf8_lossy(body).chars().take(300).collect()
 }
 
-/// What was seen, per host and kind.
+/// The number of trips per host and kind.
 fn summary(trips: &[Trip<'_>]) -> String {
     let mut counts: BTreeMap<(&str, &str), [usize; 2]> = BTreeMap::new();
     for trip in trips {

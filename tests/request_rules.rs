@@ -1,7 +1,8 @@
-//! The spec's rules for requests on the unified routes, asked of the running gateway: a 400 that names the `param`.
+//! The spec's validation rules for requests on the unified routes, against the running gateway: a 400 that
+//! names the `param`.
 //!
-//! Not every rule (tables beside the code have them): one of each sort per call, that they are asked before a provider
-//! hears of it, and what must not be judged.
+//! Not every rule (unit tests have them): one of each kind per operation, that they are checked before a
+//! provider gets the request, and what must not be validated.
 
 use crate::support::client::{client, new_trace};
 use crate::support::gateway;
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 const USER: &str = r#"[{"role":"user","content":"a"}]"#;
 
-/// Path, body (`USER` stands for a good list of messages), and the field at fault.
+/// Path, body (`USER` stands for a valid list of messages), and the invalid field.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("chat/completions", r#"{"messages":USER}"#, "model"),
     ("chat/completions", r#"{"model":"m"}"#, "messages"),
@@ -66,7 +67,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Queries of GET and the parameter at fault.
+/// Queries of GET requests and the invalid parameter.
 const REFUSED_QUERIES: &[(&str, &str)] = &[
     ("batches?limit=0", "limit"),
     ("batches?limit=101", "limit"),
@@ -76,7 +77,7 @@ const REFUSED_QUERIES: &[(&str, &str)] = &[
     ("responses/resp_1?include[]=message.input_image.image_url&include[]=all", "include"),
 ];
 
-/// What must pass: what no rule names, and nulls.
+/// Requests that must pass: fields without a rule, and nulls.
 const PASSES: &[(&str, &str)] = &[
     ("chat/completions", r#"{"model":"m","messages":USER,"no_such_field":{"a":[1]},"top_k":40,"min_p":0.1}"#),
     (
@@ -127,7 +128,7 @@ async fn a_broken_rule_names_its_param_and_is_not_forwarded() {
         (400, &"error".into(), &"invalid_request_error".into())
     );
     assert!(response["error"]["message"].as_str().unwrap().contains("max_tokens"), "{response}");
-    // The one that passes shows that the tag is told: nothing before it was.
+    // The valid request shows that the tag works: no earlier one reached the provider.
     let (status, _) = post("embeddings", r#"{"model":"m","input":"a"}"#, &tag).await;
     assert_eq!(status, 200);
     assert_eq!(gateway().emulator_requests(&tag).await.len(), 1);

@@ -1,6 +1,6 @@
-//! Answers of unusual status, and methods: what is passed on as it came, and what is not.
+//! Responses with unusual statuses, and methods: which pass unchanged, and which do not.
 //!
-//! Not the bodies of ordinary answers.
+//! Not the bodies of ordinary responses.
 
 use crate::support::client::client;
 use crate::support::conversation::{Dialect, REQUEST_KINDS, RequestKind, chat_request};

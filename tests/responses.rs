@@ -1,8 +1,9 @@
-//! Real answers of real providers that only chat, told to callers of `/v1/responses` by the running gateway: what was
-//! said comes through, whole and streamed in any pieces; each object and event passes OpenAI's published schema for it.
+//! Recorded responses of real chat-only providers, translated by the running gateway for clients of
+//! `/v1/responses`: the content is preserved, whole and streamed in any chunks, and each object and event is
+//! valid by OpenAI's published schema.
 //!
-//! Which providers those are is asked of the gateway's own list. The grammar of a stream is held in the dialect's unit
-//! tests. The recordings stand beside the checkout or the test is skipped.
+//! The gateway's own list says which providers those are. The grammar of a stream is unit-tested in the
+//! dialect. Without the recordings beside the checkout the test is skipped.
 
 use crate::support::client::client;
 use crate::support::emulator::Emulator;
@@ -22,7 +23,7 @@ use turnpike::config::account::Account;
 use turnpike::provider::adapter::Adapter;
 use turnpike::provider::{Call, find};
 
-/// Calls under way at a time.
+/// Requests in flight at a time.
 const AT_ONCE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,7 +46,7 @@ async fn recorded_responses_translate_to_the_responses_api() {
     report(&summary("responses", &trips));
 }
 
-/// Whether a provider is asked for a chat when a caller wants a response.
+/// Whether the gateway sends this provider a chat request when a client calls the Responses API.
 fn only_chats(provider: &str) -> bool {
     let call = Call {
         operation: Operation::Responses,
@@ -83,7 +84,7 @@ async fn travel(client: &Client, gateway: &Gateway, schemas: &Strict, trip: &Tri
     } else if streamed {
         let events = data(&body);
         let last = events.last().cloned().unwrap_or_default();
-        // Once as the deltas tell it, once as the finished response does.
+        // Check both the deltas and the final response object.
         problems.extend(compare(&gathered(&events), &wanted));
         if wanted.error.is_none() {
             problems.extend(compare(&read(&last["response"]), &wanted));
@@ -103,7 +104,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// What a Response object says.
+/// The content of a Response object.
 fn read(response: &Value) -> ChatContent {
     let mut content = ChatContent::default();
     for item in response["output"].as_array().into_iter().flatten() {
@@ -121,7 +122,7 @@ fn read(response: &Value) -> ChatContent {
     content
 }
 
-/// Why it ended, and the figures.
+/// Parses the finish reason and the tokens.
 fn read_end(content: &mut ChatContent, response: &Value) {
     content.finish = match (text(&response["status"]), text(&response["incomplete_details"]["reason"])) {
         ("completed", _) if !content.tools.is_empty() => "tool_calls",
@@ -136,7 +137,7 @@ fn read_end(content: &mut ChatContent, response: &Value) {
     content.tokens = count("input_tokens").zip(count("output_tokens"));
 }
 
-/// What a stream's deltas say.
+/// The content of a stream's deltas.
 fn gathered(events: &[Value]) -> ChatContent {
     let mut content = ChatContent::default();
     for event in events {

@@ -1,7 +1,7 @@
-//! Strategies as callers see them: shares, stickiness, conditions, nesting, which statuses go on, what is told when all
-//! fail, retries and hedges.
+//! Strategies as clients see them: shares, stickiness, conditions, nesting, fallback statuses, what is
+//! returned when all targets fail, retries and hedges.
 //!
-//! Not the faults of providers (`faults`) nor breakers; every rule of picking is a unit test's.
+//! Not the faults of providers (`faults`) nor breakers; the selection rules are unit-tested.
 
 use crate::faults::case::{PrimaryDialect, body, emulator_requests, send};
 use crate::faults::observed::ObservedResponse;
@@ -20,7 +20,7 @@ fn target(script: &str) -> Value {
     PrimaryDialect::OpenAi.target("t", script)
 }
 
-/// A target with more keys.
+/// A target with additional keys.
 fn with(script: &str, more: &Value) -> Value {
     let mut target = target(script);
     more.as_object().unwrap().iter().for_each(|(key, value)| target[key] = value.clone());
@@ -31,7 +31,7 @@ async fn send_chat(gateway: &Gateway, config: &Value) -> ObservedResponse {
     send(gateway, &client(), &new_trace(), config, &body(false, false), false).await
 }
 
-/// One request with more headers and a body; the index of the target that answered.
+/// Sends one request with additional headers and a body; returns the index of the target that served it.
 async fn index(gateway: &Gateway, config: &Value, headers: &[(&str, &str)], body: &Value) -> String {
     let call =
         client().post(format!("{}/chat/completions", gateway.base_url())).header("x-gateway-api-key", KEY);
@@ -39,7 +39,7 @@ async fn index(gateway: &Gateway, config: &Value, headers: &[(&str, &str)], body
     let call = headers.iter().fold(call, |call, (name, value)| call.header(*name, *value));
     let response = call.json(body).send().await.unwrap();
     let index = response.headers().get(INDEX).map(|index| index.to_str().unwrap().to_owned());
-    index.unwrap_or_else(|| panic!("no index with status {}", response.status()))
+    index.unwrap_or_else(|| panic!("no option index, status {}", response.status()))
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn shares_follow_the_weights_and_zero_is_never_chosen() {
     let config = json!({"strategy": {"mode": "loadbalance"}, "targets": [
         with("tokens=1", &json!({"weight": 3})),
         with("tokens=1", &json!({"weight": 0})),
-        // Without a weight it is 1.
+        // The default weight is 1.
         with("tokens=1", &json!({})),
     ]});
     let requests = stream::iter(0..200).map(|_| {
@@ -61,7 +61,8 @@ async fn shares_follow_the_weights_and_zero_is_never_chosen() {
         assert_eq!(response.status, 200, "{}", response.body);
         *shares.entry(response.header(INDEX).to_owned()).or_default() += 1;
     }
-    // 150 expected of 200, a standard deviation of 6: further off than five of them never happens.
+    // Of 200 requests, 150 are expected with a standard deviation of 6; five standard deviations never
+    // happen.
     let share = |index: usize| shares.get(&format!("config.targets[{index}]")).copied().unwrap_or_default();
     assert!((119..=181).contains(&share(0)), "{shares:?}");
     assert_eq!((share(1), share(0) + share(2)), (0, 200), "{shares:?}");
@@ -106,7 +107,7 @@ async fn the_same_client_sticks_to_its_target() {
     }
     reached.sort();
     reached.dedup();
-    assert!(reached.len() > 1, "twelve users all met {reached:?}");
+    assert!(reached.len() > 1, "twelve users all reached {reached:?}");
 }
 
 #[tokio::test]
@@ -188,7 +189,7 @@ async fn when_all_fail_the_last_response_lists_all_attempts() {
     }
     let config =
         json!({"strategy": {"mode": "fallback"}, "targets": [target("status=500"), target("fault=eof")]});
-    // The last one gave no answer: the one before it did.
+    // The last target returned no response, so the one before it counts.
     let response = send_chat(&gateway, &config).await;
     assert_eq!((response.status, response.header(INDEX)), (500, "config.targets[0]"));
     let config =
@@ -253,11 +254,11 @@ async fn retries_are_counted_and_minus_one_means_exhausted() {
 #[tokio::test]
 async fn retry_after_values_are_respected() {
     let gateway = gateway();
-    // script, budget, at least, at most, status, asks
+    // script, budget, min ms, max ms, status, requests
     for (script, budget, min_ms, max_ms, status, request_count) in [
         ("retry_after_ms=400", 60_000, 400, 3_000, 200, 2),
         ("retry_after=1", 60_000, 1_000, 4_000, 200, 2),
-        // Longer than all waits may be together: told at once.
+        // Longer than the whole budget: returned at once.
         ("retry_after=50", 5_000, 0, 3_000, 429, 1),
         ("retry_after_ms=50000", 5_000, 0, 3_000, 429, 1),
     ] {
@@ -284,7 +285,8 @@ async fn every_retry_after_header_is_understood() {
     let gateway = gateway();
     let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(60);
     let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&soon).unwrap();
-    // header, its value, milliseconds it means at least; none: more than is waited for, so nobody is asked again
+    // header, its value, the shortest wait in milliseconds; `None` if it exceeds the budget, so there is no
+    // retry
     for (name, value, waits) in [
         ("retry-after", "1", Some(1_000)),
         ("retry-after", date.as_str(), None),
@@ -351,7 +353,11 @@ async fn a_slow_target_is_hedged_and_dropped_when_it_loses() {
         assert_eq!(response.header(INDEX), "config.targets[1]", "{}", response.body);
         assert!(response.elapsed < Duration::from_secs(4), "{:?}", response.elapsed);
         let slow = emulator_requests(&gateway, &format!("{trace}-slow")).await;
-        assert_eq!((slow.len(), &slow[0]["closed"]), (1, &json!("caller_left")), "the loser was not left");
+        assert_eq!(
+            (slow.len(), &slow[0]["closed"]),
+            (1, &json!("caller_left")),
+            "the losing attempt was not cancelled"
+        );
         assert_eq!(emulator_requests(&gateway, &format!("{trace}-quick")).await.len(), 1);
     }
     let trace = new_trace();

@@ -1,9 +1,8 @@
-//! The SDKs callers use (OpenAI's, Anthropic's, LangChain, the Vercel AI SDK, another gateway's) against the gateway, with
-//! nothing but `base_url` and headers set.
+//! The SDKs clients use (OpenAI's, Anthropic's, LangChain, the Vercel AI SDK, another gateway's) against the
+//! gateway, with only `base_url` and headers set.
 //!
-//! Prepares a venv and a `node_modules` once and runs the scripts of tests/sdk; what is checked stands there. Not to be
-//! skipped silently: without Python, Node or their registries it fails where CI is set, and says loudly that it was skipped
-//! where it is not.
+//! Prepares a venv and a `node_modules` once and runs the scripts of tests/sdk, which contain the checks.
+//! Without Python, Node or their registries it fails on CI, and elsewhere prints clearly that it was skipped.
 
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::{Gateway, gateway, report};
@@ -67,7 +66,7 @@ fn node(script: &str) {
     run(script, Command::new("node").arg(folder.join(script)), &gateway());
 }
 
-/// What was prepared, or the loud word that it could not be.
+/// What was prepared; prints why if it could not be.
 fn ready(script: &str, prepared: Result<PathBuf, String>) -> Option<PathBuf> {
     match prepared {
         Ok(path) => Some(path),
@@ -80,7 +79,7 @@ fn ready(script: &str, prepared: Result<PathBuf, String>) -> Option<PathBuf> {
 }
 
 fn run(script: &str, command: &mut Command, gateway: &Gateway) {
-    // A machine's own proxy, or a developer's own key, has no part in this; nor have a vendor's own figures.
+    // Remove the machine's own proxy, developers' own keys and vendors' telemetry.
     for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PORTKEY_API_KEY", "LANGSMITH_API_KEY"] {
         command.env_remove(name);
     }
@@ -96,9 +95,9 @@ fn run(script: &str, command: &mut Command, gateway: &Gateway) {
     assert!(output.status.success(), "{script} failed, see above");
 }
 
-/// The Python of a venv that has the SDKs; made once and kept until the requirements change.
+/// The Python of a venv with the SDKs; created once and kept until the requirements change.
 fn venv() -> Result<PathBuf, String> {
-    // Several tests ask, one makes it.
+    // Several tests need it; the first one creates it.
     static MAKING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
     let _one = MAKING.lock();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sdk-venv");
@@ -117,7 +116,7 @@ fn venv() -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// A folder with the packages and, beside them (where Node looks), the scripts as they are now.
+/// A folder with the packages and, beside them (where Node looks), the current scripts.
 fn node_modules() -> Result<PathBuf, String> {
     static MAKING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
     let _one = MAKING.lock();

@@ -1,7 +1,8 @@
-//! No secret in what the gateway writes: access lines, its own log at its most talkative, metrics, and answers it makes.
+//! No secret in anything the gateway writes: access lines, its own log at its most verbose level, metrics,
+//! and its error responses.
 //!
-//! Every secret here has `canary` in it. Names are none: which provider, slug or config was asked for in vain, the line
-//! says. What providers are sent, and that it is the right key, stands elsewhere.
+//! Every secret here contains `canary`. Names are not secret: an access line may contain an unknown provider,
+//! slug or config. That providers get the right key is tested elsewhere.
 
 use crate::support::client::{client, hello, new_trace};
 use crate::support::wait::until;
@@ -23,7 +24,7 @@ custom_hosts: {allow_private: true}
 log: {level: LEVEL}
 ";
 
-/// What a caller may send that holds a secret: a header each, in a call that succeeds or fails.
+/// Requests with a secret, one set of headers each; some succeed, some fail.
 fn headers(emulator: &str, unreachable: &str) -> Vec<Vec<(&'static str, String)>> {
     let key = || ("x-gateway-api-key", "canary-service-key-1".to_owned());
     let bearer = || ("authorization", "Bearer canary-bearer-1".to_owned());
@@ -114,22 +115,23 @@ async fn assert_no_secret_at(level: &str) {
         assert_eq!(response.headers()["x-gateway-trace-id"], trace, "{name}");
         let failed = !response.status().is_success();
         failures += u32::from(failed);
-        // A stream that is cut ends with an error of ours as well.
+        // A cut stream also ends with an error of the gateway's.
         let text = response.text().await.unwrap_or_default();
         for secret in ["canary-provider-key", "canary-saved-key", "canary-service-key"] {
-            assert!(!text.contains(secret), "{secret} in the answer to {name}:\n{text}");
+            assert!(!text.contains(secret), "{secret} in the response to {name}:\n{text}");
         }
     }
     assert!(failures > 30, "{failures} failures");
-    // A wrong file is told with its problems, of which none may repeat a value.
+    // A reload of an invalid file reports its problems, none of which may contain a value.
     gateway.reload(
         &SETTINGS.replace("LEVEL", level).replace("provider: anthropic", "provider: '${HOME}-canary'"),
     );
-    until("the refusal", async || gateway.stderr.lines_with("settings not reloaded").first().cloned()).await;
+    until("the refused reload", async || gateway.stderr.lines_with("settings not reloaded").first().cloned())
+        .await;
     let metrics = gateway.metrics().await;
     gateway.terminate();
     assert!(gateway.ended().await.success());
-    assert_eq!(gateway.stdout.lines_with("\"trace_id\"").len(), count, "a line for each call");
+    assert_eq!(gateway.stdout.lines_with("\"trace_id\"").len(), count, "not one line for each request");
     for (what, lines) in [
         ("access lines", gateway.stdout.lines_with("canary")),
         ("log", gateway.stderr.lines_with("canary")),

@@ -1,4 +1,4 @@
-//! Who calls: service keys wherever they may stand, and that they stop at the gateway.
+//! Client authentication: service keys in every place they may be, and that they are not forwarded.
 //!
 //! Not which provider a request goes to (`which_config`).
 
@@ -13,7 +13,7 @@ use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
 use std::sync::OnceLock;
 
-/// A gateway that takes its headers under two prefixes.
+/// A gateway that accepts its headers under two prefixes.
 fn gateway() -> &'static Gateway {
     static GATEWAY: OnceLock<Gateway> = OnceLock::new();
     GATEWAY.get_or_init(|| Gateway::start(&format!("{STANDARD}header_prefixes: [x-gateway-, x-portkey-]\n")))
@@ -28,7 +28,7 @@ fn post(dialect: Dialect, kind: RequestKind, tag: &str) -> RequestBuilder {
     call.json(&body(dialect, kind, ""))
 }
 
-/// Headers of the one request the emulator got with this tag, names in lower case.
+/// Headers of the one request the emulator received with this tag, names in lower case.
 async fn received(tag: &str) -> Vec<(String, String)> {
     let requests = gateway().emulator_requests(tag).await;
     assert_eq!(requests.len(), 1, "{requests:?}");
@@ -77,7 +77,7 @@ async fn a_wrong_or_missing_service_key_is_refused_in_both_dialects() {
         &[("x-gateway-api-key", "")],
         &[("authorization", "Bearer sk-of-a-provider")],
         &[("authorization", "Basic dHAtdGVzdHM6eA==")],
-        // A wrong header is not saved by a right bearer: the header says who calls.
+        // A valid bearer does not override an invalid key header: the header decides.
         &[("x-gateway-api-key", "nobody"), ("authorization", "Bearer tp-tests-0123456789")],
     ];
     for dialect in DIALECTS {
@@ -95,7 +95,7 @@ async fn a_wrong_or_missing_service_key_is_refused_in_both_dialects() {
     }
 }
 
-/// Whatever a config asks to forward.
+/// Whatever a config is set to forward.
 #[tokio::test]
 async fn the_service_key_never_reaches_a_provider_even_when_configured() {
     let hostile_config = r#"{"provider": "@SLUG", "forward_headers":
@@ -111,7 +111,7 @@ async fn the_service_key_never_reaches_a_provider_even_when_configured() {
                 let tag = new_trace();
                 let config = hostile_config.replace("@SLUG", dialect.slug());
                 let call = post(dialect, kind, &tag).header(name, value).header("x-gateway-config", config);
-                // As an SDK does that knows its own header only.
+                // Like an SDK that only sets its own key header.
                 let call = call.header("x-api-key", OTHER_KEY);
                 let response = call.send().await.unwrap();
                 assert_eq!(response.status(), 200, "{dialect:?} {kind:?} {name}");
@@ -121,7 +121,7 @@ async fn the_service_key_never_reaches_a_provider_even_when_configured() {
     }
 }
 
-/// Two `Authorization` headers, of which a careless gateway looks at the first only.
+/// Two `Authorization` headers: a careless gateway reads only the first.
 #[tokio::test]
 async fn a_service_key_hidden_behind_another_bearer_is_found() {
     let tag = new_trace();

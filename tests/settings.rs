@@ -1,6 +1,7 @@
-//! The settings file as an operator meets it: `turnpike check`, secrets from outside, and reloading a running gateway.
+//! The settings file as operators use it: `turnpike check`, secrets from outside, and reloads of a running
+//! gateway.
 //!
-//! Not every rule of every key (unit tests in `settings`), and not the shipped file (`house`).
+//! Not every rule of every key (unit tests in `settings`), nor the shipped file (`house`).
 
 use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::command::{self, turnpike, turnpike_with};
@@ -90,7 +91,8 @@ providers: {openai: {provider: openai, api_key: 'credential:provider-key'}}
 ",
     )
     .unwrap();
-    // The same values where they are wrong: as a provider's name, an address, a number of milliseconds.
+    // The same values in places where they are invalid: as a provider's name, an address, a number of
+    // milliseconds.
     std::fs::write(
         path("bad.yaml"),
         "
@@ -129,7 +131,7 @@ async fn a_reload_affects_new_requests_only() {
     let mut stream = chat(&gateway, &new_trace(), &body).send().await.unwrap();
     let first = stream.chunk().await.unwrap().unwrap();
 
-    // The caller's key and the provider of the running stream are gone, others are there.
+    // Removes the client's key and the provider of the running stream, and adds others.
     let renewed = STANDARD
         .replace(KEY, "tp-renewed-0123456789")
         .replace("  emulator:\n    provider", "  second:\n    provider");
@@ -147,14 +149,14 @@ async fn a_reload_affects_new_requests_only() {
     let response = call("cf-single").send().await.unwrap();
     assert_eq!(response.status(), 200, "a saved config that names the new provider");
     let response = call(r#"{"provider":"@emulator"}"#).send().await.unwrap();
-    assert_eq!(response.status(), 400, "the old provider is gone: {}", response.text().await.unwrap());
+    assert_eq!(response.status(), 400, "the old provider is still there: {}", response.text().await.unwrap());
 
     let mut text = String::from_utf8(first.to_vec()).unwrap();
     while let Some(chunk) = stream.chunk().await.unwrap() {
         text.push_str(std::str::from_utf8(&chunk).unwrap());
     }
     let events = sse::events(&text);
-    assert_eq!(events.last().unwrap().data, "[DONE]", "the stream ended under the settings it began with");
+    assert_eq!(events.last().unwrap().data, "[DONE]", "the stream did not keep its settings");
     assert!(events.len() > 60, "{} events", events.len());
 }
 
@@ -165,14 +167,14 @@ async fn an_invalid_file_changes_nothing_and_is_reported() {
         let text = gateway.metrics().await;
         let lines: Vec<&str> =
             text.lines().filter(|line| line.starts_with("turnpike_settings_info{")).collect();
-        assert_eq!(lines.len(), 1, "one hash is in force: {lines:?}");
+        assert_eq!(lines.len(), 1, "not exactly one hash: {lines:?}");
         lines[0].to_owned()
     };
     let started = hash().await;
     gateway.reload(&format!("{STANDARD}limits: {{max_body_bytes: no}}\ncolour: red\n"));
-    until("the refusal", async || (gateway.metric(LAST).await == Some(0.0)).then_some(())).await;
+    until("the refused reload", async || (gateway.metric(LAST).await == Some(0.0)).then_some(())).await;
     assert_eq!(hash().await, started);
-    let log = until("the words about it", async || {
+    let log = until("the log of the refused reload", async || {
         let text = gateway.stderr.lines_with("settings not reloaded").join("\n");
         (!text.is_empty()).then_some(text)
     })
@@ -182,24 +184,25 @@ async fn an_invalid_file_changes_nothing_and_is_reported() {
     }
     assert!(!log.contains(KEY) && !log.contains(PROVIDER_KEY), "{log}");
 
-    // Right as YAML, but its access log cannot be opened: nothing of it may come into force either.
+    // Valid YAML, but its access log cannot be opened: none of it may take effect.
     let unwritable = format!("{STANDARD}access_log: {{output: file, path: /no/such/folder/access.log}}\n");
     gateway.reload(&unwritable.replace(KEY, "tp-renewed-0123456789"));
-    until("the second refusal", async || {
+    until("the second refused reload", async || {
         let refused = r#"turnpike_settings_reloads_total{result="failure"}"#;
         (gateway.metric(refused).await == Some(2.0)).then_some(())
     })
     .await;
     assert_eq!(hash().await, started);
     let response = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
-    assert_eq!(response.status(), 200, "the old key is still good");
+    assert_eq!(response.status(), 200, "the old key is no longer valid");
 
     std::fs::remove_file(gateway.folder().join("turnpike.yaml")).unwrap();
     gateway.signal("HUP");
-    until("the third refusal", async || gateway.stderr.lines_with("No such file").first().cloned()).await;
+    until("the third refused reload", async || gateway.stderr.lines_with("No such file").first().cloned())
+        .await;
 
     gateway.reload(&format!("{STANDARD}# mended\n"));
-    until("the good file", async || (gateway.metric(LAST).await == Some(1.0)).then_some(())).await;
+    until("the valid file", async || (gateway.metric(LAST).await == Some(1.0)).then_some(())).await;
     assert_ne!(hash().await, started);
 }
 
@@ -216,7 +219,7 @@ async fn settings_that_need_a_restart_are_reported_on_reload() {
         .await;
     }
     gateway.reload(&STANDARD.replace("attempts: 1", "attempts: 2"));
-    until("a quiet reload", async || {
+    until("the reload without a warning", async || {
         (gateway.stderr.lines_with("settings reloaded").len() == 3).then_some(())
     })
     .await;
@@ -265,7 +268,7 @@ async fn reloads_under_load_fail_no_request() {
     for count in 1..=30 {
         let before = completed.load(Ordering::Relaxed);
         gateway.reload(&format!("{STANDARD}# {count}\n"));
-        until("the reload, and answers after it", async || {
+        until("the reload, and responses after it", async || {
             let reloaded = gateway.stderr.lines_with("settings reloaded").len() >= count;
             (reloaded && completed.load(Ordering::Relaxed) > before).then_some(())
         })

@@ -1,4 +1,4 @@
-//! Callers that take their time: with the head, the body, the next request, or reading the answer.
+//! Slow clients: with headers, the body, the next request, or reading the response.
 //!
 //! Not sizes (`limits`).
 
@@ -90,7 +90,7 @@ async fn a_client_that_disconnects_during_its_upload_is_logged_as_such() {
     assert_eq!((&line["status"], &line["error_code"]), (&499.into(), &"caller_left".into()), "{line}");
 }
 
-/// The provider could send for ever: what is not read may not pile up, and in the end the caller is let go.
+/// The provider could send forever: unread data must not pile up, and finally the client is disconnected.
 #[tokio::test]
 async fn a_client_that_stops_reading_holds_neither_memory_nor_the_provider() {
     const BODY_BYTES: usize = 400 << 20;
@@ -109,10 +109,10 @@ async fn a_client_that_stops_reading_holds_neither_memory_nor_the_provider() {
         let requests = gateway.emulator_requests(&tag).await;
         assert_eq!(requests[0]["closed"], "caller_left", "{kind} {requests:?}");
         let after = gateway.metric("process_resident_memory_bytes").await.unwrap();
-        assert!(after - before < 32e6, "{kind}: {before} bytes became {after}");
+        assert!(after - before < 32e6, "{kind}: {before} bytes grew to {after}");
         drop(connection);
     }
-    until("the last request's end", async || {
+    until("the last request to end", async || {
         (gateway.metric("turnpike_requests_in_flight").await == Some(0.0)).then_some(())
     })
     .await;

@@ -1,6 +1,6 @@
-//! One call of every kind through the running gateway, and its life from start to stop.
+//! One request of every kind through the running gateway, and its life from start to stop.
 //!
-//! Not thorough: each behaviour has a file of its own. When this fails, look here first.
+//! Not thorough: each behaviour has its own file. If several tests fail, look here first.
 
 use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::settings::{KEY, OTHER_KEY, PROVIDER_KEY, STANDARD};
@@ -60,7 +60,7 @@ async fn the_provider_gets_its_own_key_and_no_gateway_headers() {
     let received = received[0].to_string();
     assert!(received.contains(PROVIDER_KEY), "{received}");
     for ours in [KEY, OTHER_KEY, "x-gateway-"] {
-        assert!(!received.contains(ours), "{ours} travelled on: {received}");
+        assert!(!received.contains(ours), "{ours} was forwarded: {received}");
     }
 }
 
@@ -88,7 +88,7 @@ async fn a_client_with_slow_headers_is_refused() {
     let mut connection = raw::Raw::connect(gateway.ports.data).await;
     let head = format!("GET /v1/models HTTP/1.1\r\nhost: gateway\r\nx: {}", "y".repeat(400));
     let let_in = connection.write_slowly(head.as_bytes(), Duration::from_millis(20)).await;
-    assert!(!let_in, "the gateway read a head that took 8 s to send");
+    assert!(!let_in, "the gateway read headers that took 8 s to send");
 }
 
 #[tokio::test]
@@ -100,17 +100,18 @@ async fn a_reload_accepts_a_valid_file_and_refuses_an_invalid_one() {
     assert_eq!(gateway.metric(LAST).await, Some(1.0));
 
     gateway.reload("auth: {no_such_key: 1}\n");
-    until("the bad file's refusal", async || (gateway.metric(LAST).await == Some(0.0)).then_some(())).await;
-    assert_eq!(status().await, 200, "the last good settings stay");
+    until("the invalid file to be refused", async || (gateway.metric(LAST).await == Some(0.0)).then_some(()))
+        .await;
+    assert_eq!(status().await, 200, "the last valid settings are no longer in force");
 
     gateway.reload(&STANDARD.replace(KEY, "tp-renewed-0123456789"));
-    until("the new key's rule", async || (status().await == 401).then_some(())).await;
+    until("the new settings", async || (status().await == 401).then_some(())).await;
     assert_eq!(gateway.metric(LAST).await, Some(1.0));
 }
 
 #[tokio::test]
 async fn it_stops_cleanly_on_sigterm() {
-    // Pingora waits the whole grace period out.
+    // Pingora waits for the whole grace period.
     let gateway = Gateway::start(&STANDARD.replace("grace_period_seconds: 5", "grace_period_seconds: 1"));
     gateway.terminate();
     let end = gateway.ended().await;

@@ -1,6 +1,7 @@
-//! A pooled connection that died is replaced free of charge, whatever the method and the way.
+//! A pooled connection that was closed is replaced without using a retry, whatever the method and request
+//! kind.
 //!
-//! Not retries: those are asked for, counted and told.
+//! Not retries: those are configured, counted and reported.
 
 use crate::support::client::new_trace;
 use crate::support::conversation::{Dialect, REQUEST_KINDS, RequestKind, chat_request};
@@ -18,7 +19,7 @@ async fn post(gateway: &Gateway, upstream: &Upstream, kind: RequestKind) -> (u16
     (response.status().as_u16(), response.text().await.unwrap(), trace)
 }
 
-/// Answers `answered` requests, then closes the connection without having announced it.
+/// Responds to `response_count` requests, then closes the connection without having announced it.
 async fn closing_after(response_count: usize, connection: &mut Connection) {
     for _ in 0..response_count {
         if connection.request().await.is_none() {
@@ -67,12 +68,12 @@ async fn a_stale_connection_is_replaced_without_using_a_retry() {
         assert_eq!(
             connection["attempts"].as_array().unwrap().len(),
             1,
-            "{kind:?}: it is no attempt of its own: {connection}"
+            "{kind:?}: the replacement was counted as an attempt: {connection}"
         );
     }
 }
 
-/// A fresh connection that breaks is a failure: the provider has seen the request.
+/// A new connection that breaks is a failure: the provider may have processed the request.
 #[tokio::test]
 async fn a_fresh_connection_that_breaks_is_not_retried() {
     let gateway = gateway();

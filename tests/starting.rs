@@ -1,6 +1,6 @@
-//! How the process starts: what keeps it from starting is said at once, and systemd hears what it is told.
+//! How the process starts: what prevents a start is reported at once, and systemd is notified.
 //!
-//! Not under a real systemd: a datagram socket listens in its place. How the process stops is in `stopping`.
+//! Not under a real systemd: a datagram socket replaces it. How the process stops is in `stopping`.
 
 use crate::support::client::{chat, hello, new_trace};
 use crate::support::command::turnpike;
@@ -56,7 +56,7 @@ fn a_start_failure_is_reported_and_ends_the_process() {
         let end = run(&yaml, &[]);
         assert_eq!(end.code, Some(1), "{yaml}\n{end:?}");
         assert!(
-            expected.iter().all(|said| end.stderr.contains(said)),
+            expected.iter().all(|text| end.stderr.contains(text)),
             "{expected:?} of {yaml}\n{}",
             end.stderr
         );
@@ -70,7 +70,7 @@ fn a_start_failure_is_reported_and_ends_the_process() {
     assert!(end.code == Some(1) && end.stderr.contains("needs server.upgrade_sock"), "{end:?}");
 }
 
-/// systemd's side of the notify socket.
+/// systemd's end of the notify socket.
 struct Systemd {
     socket: UnixDatagram,
     _folder: tempfile::TempDir,
@@ -85,7 +85,7 @@ impl Systemd {
         (Self { socket, _folder: folder }, path.to_str().unwrap().to_owned())
     }
 
-    /// The next notification that is not the watchdog's.
+    /// The next notification that is not from the watchdog.
     fn receive(&self) -> String {
         let next = || {
             let text = self.next();
@@ -109,7 +109,7 @@ async fn systemd_is_notified_of_ready_reloading_watchdog_and_stopping() {
     });
     assert_eq!(systemd.receive(), "READY=1\nSTATUS=serving");
     let response = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
-    assert_eq!(response.status(), 200, "READY came when calls could be served");
+    assert_eq!(response.status(), 200, "READY was sent before requests could be served");
     assert_eq!((systemd.next(), systemd.next()), ("WATCHDOG=1".to_owned(), "WATCHDOG=1".to_owned()));
 
     for yaml in [format!("{STANDARD}# changed\n"), "colour: red\n".to_owned()] {
@@ -127,12 +127,13 @@ async fn systemd_is_notified_of_ready_reloading_watchdog_and_stopping() {
 
 #[tokio::test]
 async fn readiness_waits_for_every_listener() {
-    // A successor without a predecessor waits for listeners that never come: it must not call itself ready, and ends.
+    // A successor without a predecessor waits for listeners it never gets: it must not report readiness, and
+    // it exits.
     let gateway = Gateway::start(&STANDARD.replace("threads: 2", "threads: 2\n  upgrade_sock: upgrade.sock"));
     gateway.signal("KILL");
     gateway.ended().await;
     let successor = gateway.successor();
-    let end = until("its end", async || successor.exited()).await;
+    let end = until("the successor to exit", async || successor.exited()).await;
     assert!(!end.success(), "{end}");
     assert!(successor.stderr.lines_with("serving on").is_empty());
 }

@@ -1,6 +1,7 @@
-//! How the process ends: readiness first, running answers in time, the rest cut with a word, and hand-over to a new one.
+//! How the process stops: readiness fails first, running responses get time to complete, the rest is cut with
+//! an error, and listeners are passed to a new process.
 //!
-//! Not how it starts, nor what it notifies (`starting`).
+//! Not how it starts, nor its notifications (`starting`).
 
 use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::settings::{KEY, STANDARD};
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
-/// A chat answer of so many events, this many milliseconds apart.
+/// A chat response with this many tokens, this many milliseconds apart.
 fn slow(tokens: u32, gap: u32) -> Value {
     let mut body = hello(true);
     body["model"] = json!(format!("gpt-4o-mini?tokens={tokens}&gap={gap}"));
@@ -26,7 +27,7 @@ fn with_grace(seconds: u32) -> String {
 #[tokio::test]
 async fn readiness_fails_first_and_calls_are_still_taken() {
     let gateway = Gateway::start(STANDARD);
-    // Something must run, or the process is gone before we look.
+    // Keep a request running, or the process exits before the checks below.
     let running = chat(&gateway, &new_trace(), &slow(80, 25)).send().await.unwrap();
     gateway.terminate();
     let readiness = until("the failing readiness", async || {
@@ -36,9 +37,9 @@ async fn readiness_fails_first_and_calls_are_still_taken() {
     .await;
     let readiness: Value = readiness.json().await.unwrap();
     assert_eq!(readiness["status"], "draining");
-    // The data port says so too, and closes what it answers.
+    // The data port reports it too, and closes each connection after its response.
     let late = chat(&gateway, &new_trace(), &hello(false)).send().await.unwrap();
-    assert_eq!(late.status(), 200, "still accepting while the load balancer looks away");
+    assert_eq!(late.status(), 200, "the port must accept requests until the load balancer has noticed");
     assert_eq!(late.headers()["connection"], "close");
     let events = sse::events(&running.text().await.unwrap());
     assert_eq!(events.last().unwrap().data, "[DONE]");
@@ -51,13 +52,13 @@ async fn a_running_stream_completes_before_the_process_exits() {
     let (trace, h2_trace) = (new_trace(), new_trace());
     let mut stream = chat(&gateway, &trace, &slow(40, 40)).send().await.unwrap();
     stream.chunk().await.unwrap().unwrap();
-    // The same over HTTP/2, whose last frames are written behind the answer's end.
+    // The same over HTTP/2, where the last frames are written after the end of the response.
     let h2 = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
     let call = h2.post(format!("{}/chat/completions", gateway.base_url())).json(&slow(40, 40));
     let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
     let mut h2_stream = call.header("x-gateway-trace-id", &h2_trace).send().await.unwrap();
     h2_stream.chunk().await.unwrap().unwrap();
-    // A connection kept alive with nothing on it holds nobody up.
+    // An idle keep-alive connection delays nothing.
     let mut idle = raw::Raw::connect(gateway.ports.data).await;
     idle.write(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
 
@@ -68,10 +69,10 @@ async fn a_running_stream_completes_before_the_process_exits() {
     assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
     let ended = Instant::now();
     assert!(gateway.ended().await.success());
-    assert!(ended.elapsed() < Duration::from_secs(5), "it waited {:?} for nothing", ended.elapsed());
+    assert!(ended.elapsed() < Duration::from_secs(5), "it waited {:?} for no reason", ended.elapsed());
     assert!(String::from_utf8_lossy(&idle.read_to_end().await).starts_with("HTTP/1.1 200"));
     for trace in [trace, h2_trace] {
-        assert_eq!(gateway.access_line(&trace).await["status"], 200, "the last lines are written");
+        assert_eq!(gateway.access_line(&trace).await["status"], 200, "the last lines are missing");
     }
 }
 
@@ -89,11 +90,11 @@ async fn a_stream_past_the_grace_period_is_cut_with_an_error_in_its_dialect() {
         .header("x-gateway-trace-id", &anthropic_trace);
     let mut anthropic = call.json(&body).send().await.unwrap();
     anthropic.chunk().await.unwrap().unwrap();
-    // One whose answer has not begun.
+    // A request whose response has not started.
     let mut body = hello(true);
     body["model"] = json!("gpt-4o-mini?fault=hang");
     let waiting = tokio::spawn(chat(&gateway, &waiting_trace, &body).send());
-    until("three requests", async || {
+    until("three requests to be in flight", async || {
         (gateway.metric("turnpike_requests_in_flight").await == Some(3.0)).then_some(())
     })
     .await;
@@ -107,7 +108,7 @@ async fn a_stream_past_the_grace_period_is_cut_with_an_error_in_its_dialect() {
     let last = events.last().unwrap();
     assert_eq!(last.name, "error");
     assert_eq!(serde_json::from_str::<Value>(&last.data).unwrap()["error"]["type"], "overloaded_error");
-    let response = waiting.await.unwrap().expect("an answer for who still waited");
+    let response = waiting.await.unwrap().expect("no response for the waiting request");
     assert_eq!(response.status(), 503);
     assert!(gateway.ended().await.success());
     assert!(signalled.elapsed() < Duration::from_secs(6), "it took {:?}", signalled.elapsed());
@@ -127,7 +128,7 @@ async fn an_interrupt_ends_it_at_once_even_while_stopping() {
         let signalled = Instant::now();
         gateway.signal(first);
         if first == "TERM" {
-            until("the closed listener", async || {
+            until("the listener to close", async || {
                 TcpStream::connect(("127.0.0.1", gateway.ports.data)).await.err()
             })
             .await;
@@ -141,7 +142,7 @@ async fn an_interrupt_ends_it_at_once_even_while_stopping() {
 
 #[tokio::test]
 async fn an_upgrade_fails_no_request() {
-    // The provider is another process: one inside would change hands too.
+    // The emulator is a separate process: one inside the gateway would be replaced too.
     let provider = format!("http://127.0.0.1:{}/v1", gateway().ports.emulator);
     let yaml = with_grace(30).replace("threads: 2", "threads: 2\n  upgrade_sock: upgrade.sock");
     let yaml = yaml.replace("http://127.0.0.1:EMULATOR_PORT/v1", &provider);
@@ -153,7 +154,7 @@ async fn an_upgrade_fails_no_request() {
                 (Arc::clone(&old), Arc::clone(&stopping), Arc::clone(&completed));
             tokio::spawn(async move {
                 while !stopping.load(Ordering::Relaxed) {
-                    // A client, and so a connection, of its own for each.
+                    // A new client, and so a new connection, for each request.
                     let response = chat(&old, "hand-over", &hello(false)).send().await.unwrap();
                     assert_eq!(response.status(), 200);
                     response.bytes().await.unwrap();
@@ -167,15 +168,15 @@ async fn an_upgrade_fails_no_request() {
     stream.chunk().await.unwrap().unwrap();
 
     old.signal("QUIT");
-    until("the refusal", async || old.stderr.lines_with("SIGQUIT ignored").first().cloned()).await;
+    until("the refused upgrade", async || old.stderr.lines_with("SIGQUIT ignored").first().cloned()).await;
     let new = old.successor();
-    until("the meeting place", async || old.folder().join("upgrade.sock").exists().then_some(())).await;
+    until("the upgrade socket", async || old.folder().join("upgrade.sock").exists().then_some(())).await;
     old.signal("QUIT");
-    until("the new process", async || new.stderr.lines_with("serving on").first().cloned()).await;
+    until("the new process to serve", async || new.stderr.lines_with("serving on").first().cloned()).await;
     assert!(sse::events(&stream.text().await.unwrap()).last().unwrap().data == "[DONE]");
     assert!(old.ended().await.success());
     let before = completed.load(Ordering::Relaxed);
-    until("answers of the new one alone", async || {
+    until("responses of the new process alone", async || {
         (completed.load(Ordering::Relaxed) > before + 10).then_some(())
     })
     .await;

@@ -1,6 +1,8 @@
-//! Streams pass as they come: each event at once, no byte changed, the end told honestly, nothing left behind.
+//! Streams pass as they arrive: each event at once, no byte changed, the end reported correctly, nothing
+//! leaked.
 //!
-//! Not what real providers send (`recordings`), nor what a broken connection looks like to a whole answer.
+//! Not what real providers send (`recordings`), nor broken connections of whole responses
+//! (`broken_responses`).
 
 use crate::support::client::{chat, client, hello, new_trace};
 use crate::support::provider::Provider;
@@ -13,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const GAP: Duration = Duration::from_millis(60);
 
-/// A streamed request of each dialect, path below `/v1/` and body with `MODEL` for the model.
+/// A streamed request of each dialect: path below `/v1/`, and body with `MODEL` for the model.
 const DIALECTS: &[(&str, &str)] = &[
     ("chat/completions", r#"{"model":"MODEL","stream":true,"messages":[{"role":"user","content":"a"}]}"#),
     ("completions", r#"{"model":"MODEL","stream":true,"prompt":"a"}"#),
@@ -45,7 +47,7 @@ async fn events_are_forwarded_as_they_arrive() {
             times.push(Instant::now());
         }
         let between = times.last().unwrap().duration_since(times[0]);
-        assert!(between > GAP * 5, "{path}: all {} pieces came within {between:?}", times.len());
+        assert!(between > GAP * 5, "{path}: all {} chunks arrived within {between:?}", times.len());
         assert!(times.len() > 5, "{path}: {} pieces", times.len());
     };
     let requests = DIALECTS
@@ -76,16 +78,16 @@ async fn the_line_of_a_stream_has_its_tokens_and_timings() {
     }
 }
 
-/// What comes behind a canned stream.
+/// What the gateway adds to a canned stream.
 #[derive(Debug, PartialEq)]
 enum End {
-    /// Nothing: the caller gets the provider's bytes and no more.
+    /// Nothing: the client gets the provider's bytes unchanged.
     AsItIs,
-    /// What was missing: the blank line, `[DONE]`.
+    /// What was missing: the blank line, or `[DONE]`.
     Supplied(&'static str),
     /// An error event: the provider closed the stream without an end.
     Error,
-    /// An error event instead of the end the provider claimed.
+    /// An error event instead of the end that the provider sent.
     Instead(&'static str),
 }
 
@@ -101,15 +103,15 @@ const STOP: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
 const CREATED: &str = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"status\":\"in_progress\"}}\n\n";
 const COMPLETED: &str = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n";
 
-/// Path, what the provider sends, and what comes behind it.
+/// Path, what the provider sends, and what the gateway adds.
 fn canned() -> Vec<(&'static str, String, End)> {
     let chat = "chat/completions";
     vec![
         (chat, [DELTA, FINISH, DONE].concat(), End::AsItIs),
-        // Some providers send no [DONE], some no blank line at the very end, some no reason to stop.
+        // Some providers omit [DONE], some the final blank line, some the finish reason.
         (chat, [DELTA, FINISH].concat(), End::Supplied(DONE)),
         (chat, [DELTA, FINISH, "data: [DONE]"].concat(), End::Supplied("\n\n")),
-        // An end without a reason is a cut.
+        // An end without a finish reason is an interrupted stream.
         (chat, [DELTA, DONE].concat(), End::Instead(DONE)),
         (chat, [DELTA, FINISH, DONE].concat().replace('\n', "\r\n"), End::AsItIs),
         (
@@ -142,7 +144,7 @@ fn canned() -> Vec<(&'static str, String, End)> {
         ("messages", START.to_owned(), End::Error),
         ("responses", [CREATED, COMPLETED].concat(), End::AsItIs),
         ("responses", CREATED.to_owned(), End::Error),
-        // On a path we do not know we cannot know what an end looks like.
+        // On an unknown path the end of a stream is unknown.
         ("anything", [DELTA, DELTA].concat(), End::AsItIs),
     ]
 }
@@ -190,7 +192,7 @@ async fn no_byte_of_a_stream_is_changed_and_its_end_is_reported() {
     }
 }
 
-/// A provider that compresses unasked: its bytes are not ours to read, so nothing may be written among them.
+/// A provider that compresses unasked: the gateway cannot parse its bytes, so it must not insert any.
 #[tokio::test]
 async fn nothing_is_added_to_a_compressed_stream() {
     let gateway = gateway();
@@ -207,7 +209,7 @@ async fn nothing_is_added_to_a_compressed_stream() {
     assert_eq!(response.text().await.unwrap(), "zip!");
 }
 
-/// The call, sent to the test's provider with the caller's own key.
+/// The request, sent to the test's provider with the client's own key.
 fn with_host(call: reqwest::RequestBuilder, provider: &Provider) -> reqwest::Request {
     let mut request = call.header("authorization", "Bearer k").build().unwrap();
     let vendor = if request.url().path().ends_with("messages") { "anthropic" } else { "openai" };
@@ -258,7 +260,7 @@ async fn two_hundred_concurrent_streams_complete_and_leak_nothing() {
         let events = sse::events(text);
         assert_eq!((events.len(), &*events[events.len() - 1].data), (23, "[DONE]"), "{text}");
     }
-    // Half of the callers leave in the middle of theirs.
+    // Half of the clients disconnect in mid-stream.
     body["model"] = "m?tokens=100&gap=50".into();
     let leaving = async |number: usize| {
         let call = chat(&gateway, &format!("left-{number}"), &body).build().unwrap();
@@ -267,15 +269,15 @@ async fn two_hundred_concurrent_streams_complete_and_leak_nothing() {
     };
     futures_util::future::join_all((0..STREAMS / 4).map(leaving)).await;
     let idle = async || (gateway.metric("turnpike_requests_in_flight").await == Some(0.0)).then_some(());
-    until("no request under way", idle).await;
+    until("no request in flight", idle).await;
     let url = format!("{}/_emulator/stats", gateway.emulator_url());
-    until("no request at the emulator", async || {
+    until("no request in flight at the emulator", async || {
         let stats: Value = client.get(&url).send().await.unwrap().json().await.unwrap();
         (stats["in_flight"] == 0).then_some(())
     })
     .await;
     let left = async || (gateway.stdout.lines_with("\"left-").len() == STREAMS / 4).then_some(());
-    until("the line of every caller that left", left).await;
+    until("the line of every client that disconnected", left).await;
     for line in gateway.stdout.lines_with("\"left-") {
         let line: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(line["error_code"], "caller_left", "{line}");

@@ -1,21 +1,24 @@
-//! The shipped unit: systemd accepts it, it is as closed as it says, and it waits longer than the gateway drains.
+//! The shipped unit: systemd accepts it, it is sandboxed as documented, and it waits longer than the gateway
+//! drains.
 //!
-//! Not a run under systemd, which a test machine may not have: `systemd-analyze` is asked where it is installed, and the
-//! test says so where it is not. What the process notifies is tested with the process.
+//! Not run under systemd, which a test machine may lack: `systemd-analyze` is used where it is installed, and
+//! the test prints that it was skipped where it is not. The notifications are tested with the process
+//! (`starting`).
 
 use crate::support::report;
 use std::path::Path;
 use std::process::{Command, Output};
 
 const UNIT: &str = include_str!("../systemd/turnpike.service");
-/// `server.grace_period_seconds` when the settings do not say.
+/// The default of `server.grace_period_seconds`.
 const GRACE_SECONDS: u64 = 30;
-/// What Pingora gives its runtimes to end after the grace period.
+/// The time Pingora gives its runtimes to end after the grace period.
 const RUNTIME_SECONDS: u64 = 5;
-/// Overall exposure in tenths, as `systemd-analyze security` counts: 0 closed, 100 open. Measured 12 on systemd 252.
+/// Overall exposure in tenths, as `systemd-analyze security` counts: 0 closed, 100 open. Measured 12 on
+/// systemd 252.
 const MAX_EXPOSURE: &str = "15";
 
-/// The values of a key; an empty assignment counts.
+/// The values of a key, including empty assignments.
 fn values(key: &str) -> Vec<&'static str> {
     UNIT.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
 }
@@ -26,7 +29,8 @@ fn value(key: &str) -> &'static str {
     found[0]
 }
 
-/// Runs systemd-analyze on the unit with this build's binary in it; `None`, loudly, where it is not installed.
+/// Runs systemd-analyze on the unit with this build's binary; `None`, with a printed note, if it is not
+/// installed.
 fn analyze(arguments: &[&str]) -> Option<Output> {
     let folder = tempfile::tempdir().unwrap();
     let unit = folder.path().join("turnpike.service");
@@ -46,7 +50,7 @@ fn analyze(arguments: &[&str]) -> Option<Output> {
 fn systemd_accepts_the_unit() {
     let Some(output) = analyze(&["verify", "--man=no"]) else { return };
     let output_text = String::from_utf8_lossy(&output.stderr);
-    // It speaks of other units of the machine too.
+    // It also reports on other units of the machine.
     let ours: Vec<&str> = output_text.lines().filter(|line| line.contains("turnpike")).collect();
     assert!(output.status.success() && ours.is_empty(), "systemd-analyze verify:\n{output_text}");
 }
@@ -65,7 +69,7 @@ fn the_unit_stays_as_closed_as_it_was() {
 #[test]
 fn systemd_waits_longer_than_the_gateway_drains() {
     let seconds: u64 = value("TimeoutStopSec").parse().expect("TimeoutStopSec= in plain seconds");
-    assert!(seconds > GRACE_SECONDS + RUNTIME_SECONDS, "TimeoutStopSec={seconds} cuts answers short");
+    assert!(seconds > GRACE_SECONDS + RUNTIME_SECONDS, "TimeoutStopSec={seconds} cuts responses short");
 }
 
 #[test]

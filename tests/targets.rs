@@ -1,6 +1,6 @@
-//! `/v1/targets` on the control port: the shape of its answers, and that the data port does not have it.
+//! `/v1/targets` on the control port: the shape of its responses, and that the data port does not have it.
 //!
-//! Not what opens a breaker and closes it again: that needs providers that fail.
+//! Not what opens and closes a breaker (`breakers`).
 
 use crate::support::client::{client, new_trace};
 use crate::support::gateway;
@@ -35,7 +35,7 @@ async fn targets_are_listed_and_reset_on_the_control_port() {
             assert!(target.get(field).is_some(), "{field}: {target}");
         }
     }
-    // A config that nobody has, so that tests of breakers are left alone.
+    // A config that does not exist, so that breaker tests are not disturbed.
     let unknown = json!({"config": "cf-nobody", "index": "config.targets[0]"}).to_string();
     let response = client().post(format!("{url}/reset")).body(unknown).send().await.unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! A data listener with TLS: HTTP/2 and HTTP/1.1 by ALPN, and a certificate replaced under way.
+//! A data listener with TLS: HTTP/2 and HTTP/1.1 by ALPN, and a certificate replaced while running.
 //!
 //! Not TLS towards providers (`failures`).
 
@@ -21,7 +21,7 @@ fn write(pair: &CertifiedKey<KeyPair>, folder: &Path) {
     std::fs::write(folder.join("key.pem"), pair.signing_key.serialize_pem()).unwrap();
 }
 
-/// A client that trusts this certificate alone.
+/// A client that trusts only this certificate.
 fn trusting(pair: &CertifiedKey<KeyPair>, h1_only: bool) -> Client {
     install_ring();
     let authority = Certificate::from_pem(pair.cert.pem().as_bytes()).unwrap();
@@ -79,13 +79,13 @@ async fn a_renewed_certificate_is_served_without_a_restart_and_a_bad_one_is_not(
     let new = new_pair();
     write(&new, folder.path());
     until("the renewed certificate", async || reaches(&new).await.then_some(())).await;
-    assert!(!reaches(&old).await, "the old certificate is served still");
+    assert!(!reaches(&old).await, "the old certificate is still served");
 
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
-    until("the complaint about the bad pair", async || {
+    until("the error about the invalid pair", async || {
         let lines = gateway.stderr.lines_with("certificate not reloaded");
         (!lines.is_empty()).then_some(())
     })
     .await;
-    assert!(reaches(&new).await, "a bad pair replaced a good one");
+    assert!(reaches(&new).await, "an invalid pair replaced a valid one");
 }

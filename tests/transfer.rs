@@ -1,6 +1,7 @@
-//! Bytes in bulk: uploads and downloads pass in constant memory, and a slow end holds the other one up.
+//! Bulk data: uploads and downloads pass in constant memory, and a slow end slows the other one down.
 //!
-//! Not websockets (`realtime`) and not event streams (`streams`). 64 MiB each way; `TRANSFER_MIB=1024` makes it 1 GiB.
+//! Not websockets (`realtime`) and not event streams (`streams`). 64 MiB in each direction;
+//! `TRANSFER_MIB=1024` makes it 1 GiB.
 
 use crate::support::client::{client, new_trace};
 use crate::support::emulator::Emulator;
@@ -16,9 +17,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const MIB: usize = 1 << 20;
-/// What the gateway may need on top, however much passes, KiB.
+/// The accepted growth of the gateway's memory in KiB, whatever the size of the transfer.
 const MAX_KIB: u64 = 16 << 10;
-/// How many transfers run at once.
+/// The number of concurrent transfers.
 const AT_ONCE: usize = 4;
 
 fn mebibytes() -> usize {
@@ -32,7 +33,7 @@ fn call(gateway: &Gateway, method: &str, path: &str) -> RequestBuilder {
     call.header("x-gateway-provider", "@emulator").header("x-gateway-trace-id", new_trace())
 }
 
-/// `count` MiB, one piece at a time.
+/// `count` MiB, in chunks of 1 MiB.
 fn chunks(count: usize) -> impl futures_util::Stream<Item = Result<Bytes, std::io::Error>> {
     let chunk = Bytes::from(vec![b'x'; MIB]);
     stream::iter((0..count).map(move |_| Ok(chunk.clone())))
@@ -48,7 +49,7 @@ fn form(count: usize) -> Body {
     Body::wrap_stream(form_start.chain(chunks(count)).chain(tail))
 }
 
-/// Holds the gateway's memory at its highest against what it was before.
+/// Compares the gateway's peak memory with that before the transfer.
 fn hold(gateway: &Gateway, what: &str, before: u64) {
     let (_, peak) = gateway.memory();
     let grown = peak.saturating_sub(before);
@@ -58,8 +59,8 @@ fn hold(gateway: &Gateway, what: &str, before: u64) {
     assert!(grown < MAX_KIB, "{what}: memory grew by {grown} KiB");
 }
 
-/// A gateway with the emulator outside, whose memory is its own; a small call first, so that what every process needs
-/// once is there.
+/// A gateway with the emulator outside, so that only the gateway's memory is measured; a small request first
+/// initialises what every process needs once.
 async fn warm() -> (Emulator, Gateway, u64) {
     let emulator = Emulator::start(None);
     let gateway = Gateway::start(&STANDARD.replace("EMULATOR_PORT", &emulator.port.to_string()));
@@ -77,7 +78,7 @@ async fn uploads_pass_in_constant_memory() {
     let upload = async |number: usize| {
         let upload =
             call(&gateway, "POST", "files").header("content-type", "multipart/form-data; boundary=b");
-        // Half with a length, half in chunks.
+        // Half of them with a Content-Length, half chunked.
         let upload = if number.is_multiple_of(2) { upload.header("content-length", length) } else { upload };
         let response = upload.body(form(mebibytes())).send().await.unwrap();
         assert_eq!(response.status(), 200);
@@ -87,7 +88,7 @@ async fn uploads_pass_in_constant_memory() {
     futures_util::future::join_all((0..AT_ONCE).map(upload)).await;
     hold(&gateway, "multipart uploads", before);
 
-    // Not multipart, on a path we do not know; JSON is too long to be read there.
+    // An unknown path without multipart; such a JSON body is too long to be read by the gateway.
     let upload = async |kind: &str| {
         let upload = call(&gateway, "PUT", "blobs/1")
             .header("content-type", kind)
@@ -99,7 +100,8 @@ async fn uploads_pass_in_constant_memory() {
     hold(&gateway, "other uploads", before);
 }
 
-/// Attempts of a config with more than one target: the body comes in while it goes out, and can go once only.
+/// Attempts of a config with several targets: the upload is forwarded while it arrives, and can be sent only
+/// once.
 #[tokio::test]
 async fn uploads_of_attempts_pass_whole_and_in_constant_memory() {
     let (_emulator, gateway, before) = warm().await;
@@ -153,7 +155,7 @@ async fn a_client_that_does_not_read_slows_the_provider_down() {
         assert!(connection.read(&mut first).await.unwrap() > 0, "{path}");
         clients.push(connection);
     }
-    // An attempt: held by the orchestrator, not by Pingora.
+    // An attempt: forwarded by the orchestrator, not by Pingora.
     let mut connection = TcpStream::connect(("127.0.0.1", gateway.ports.data)).await.unwrap();
     let body = r#"{"model":"m?tokens=900000","stream":true,"messages":[{"role":"user","content":"a"}]}"#;
     let head = format!(
@@ -163,16 +165,16 @@ async fn a_client_that_does_not_read_slows_the_provider_down() {
     );
     connection.write_all(head.as_bytes()).await.unwrap();
     clients.push(connection);
-    // Once everything between provider and caller is full, nothing moves any more.
+    // Once all buffers between provider and client are full, nothing moves any more.
     let (mut last, mut unmoved) = (0, 0);
-    until("the transfers to come to a stop", async || {
+    until("the transfers to stop", async || {
         let (resident, _) = gateway.memory();
         unmoved = if resident == last { unmoved + 1 } else { 0 };
         last = resident;
         (unmoved == 20).then_some(())
     })
     .await;
-    hold(&gateway, "callers that do not read", before);
+    hold(&gateway, "clients that do not read", before);
 }
 
 #[tokio::test]
@@ -193,7 +195,7 @@ async fn a_provider_that_does_not_read_slows_the_client_down() {
     let mut sent = 0;
     while let Ok(written) = tokio::time::timeout(Duration::from_millis(500), connection.write(&chunk)).await {
         sent += written.unwrap();
-        assert!(sent < 64 * MIB, "{sent} bytes were taken from the caller and read by nobody");
+        assert!(sent < 64 * MIB, "{sent} bytes were taken from the client, though the provider read none");
     }
     hold(&gateway, "a provider that does not read", before);
 }

@@ -1,8 +1,9 @@
-//! Real answers of real providers, translated by the running gateway for a caller of `/v1/chat/completions`: what was
-//! said comes through, whole, streamed in any pieces, and refused, and the answers pass OpenAI's published schemas.
+//! Recorded responses of real providers, translated by the running gateway for clients of
+//! `/v1/chat/completions`: the content is preserved, whole, streamed in any chunks, and for errors, and the
+//! responses are valid by OpenAI's published schemas.
 //!
-//! Not byte for byte (`recordings`), and not in this repository: the recordings stand beside the checkout or the test
-//! is skipped.
+//! Not byte for byte (`recordings`), and the recordings are not in this repository: without them beside the
+//! checkout the test is skipped.
 
 use crate::support::client::client;
 use crate::support::emulator::Emulator;
@@ -17,11 +18,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Calls under way at a time.
+/// Requests in flight at a time.
 const AT_ONCE: usize = 16;
 
-/// The recorded host (its end), what the path must hold, our name of the provider, whose shape it speaks, and what
-/// the account needs beside a key.
+/// The recorded host (its end), what the path must contain, our name of the provider, its format, and what
+/// the account needs besides a key.
 pub(crate) const HOSTS: &[(&str, &str, &str, Shape, &str)] = &[
     ("api.anthropic.com", "/v1/messages", "anthropic", Shape::Anthropic, ""),
     ("generativelanguage.googleapis.com", "enerateContent", "google", Shape::Gemini, ""),
@@ -44,12 +45,12 @@ pub(crate) const HOSTS: &[(&str, &str, &str, Shape, &str)] = &[
     ("api.z.ai", "/chat/completions", "z-ai", Shape::OpenAi, ""),
 ];
 
-/// One recording on one way through the gateway.
+/// One recording on one path through the gateway.
 pub(crate) struct Trip<'a> {
     pub(crate) recording: &'a Recording,
     pub(crate) provider: &'static str,
     pub(crate) shape: Shape,
-    /// The header that says how the answer is cut.
+    /// The header that sets how the response is split.
     pub(crate) cut: Option<(&'static str, &'static str)>,
 }
 
@@ -140,7 +141,7 @@ async fn travel(client: &Client, gateway: &Gateway, schemas: &Schemas, trip: &Tr
         let wanted = ChatContent::from_recording(recording, *shape);
         problems.extend(compare(&read(&body, streamed), &wanted));
         problems.extend(schemas.problems(&body, streamed));
-        // A stream that ends in an error must not look finished.
+        // A stream that ends in an error must not look complete.
         if streamed && wanted.error.is_none() && !body.ends_with(b"data: [DONE]\n\n") {
             problems.push("no [DONE] at the end".to_owned());
         }
@@ -150,7 +151,7 @@ async fn travel(client: &Client, gateway: &Gateway, schemas: &Schemas, trip: &Tr
     problems.into_iter().map(named).collect()
 }
 
-/// What the caller was told.
+/// The content the client received.
 fn read(body: &[u8], streamed: bool) -> ChatContent {
     let mut content = ChatContent::default();
     let mut calls = BTreeMap::new();
@@ -176,7 +177,7 @@ pub(crate) fn compare(got: &ChatContent, wanted: &ChatContent) -> Vec<String> {
     problems
 }
 
-/// How many recordings of each provider came through.
+/// The number of recordings per provider.
 pub(crate) fn summary(title: &str, trips: &[Trip<'_>]) -> String {
     let mut counts: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     for Trip { recording, provider, cut, .. } in trips {

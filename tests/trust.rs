@@ -1,6 +1,6 @@
-//! TLS on both sides: a listener with a certificate that is renewed, and providers trusted by `tls.ca_file` alone.
+//! TLS on both sides: a listener with a renewed certificate, and providers trusted only by `tls.ca_file`.
 //!
-//! The provider is another gateway with a TLS listener: its emulator answers behind it.
+//! The provider is another gateway with a TLS listener, whose emulator responds.
 
 use crate::support::Gateway;
 use crate::support::client::{chat, client, hello, new_trace};
@@ -10,7 +10,7 @@ use crate::support::wait::until;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::path::Path;
 
-/// An authority of our own.
+/// A certificate authority for the test.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -33,7 +33,7 @@ impl Authority {
     }
 }
 
-/// A gateway whose data port speaks TLS; `/readyz` is asked on the control port.
+/// A gateway with TLS on its data port; `/readyz` is polled on the control port.
 fn with_tls(folder: &Path) -> Gateway {
     let listen = format!(
         "listen:\n  data: [{{address: '127.0.0.1:DATA_PORT', tls: {{cert: {0}/cert.pem, key: {0}/key.pem}}}}]\n  \
@@ -64,9 +64,9 @@ async fn a_provider_is_trusted_by_the_given_authorities_alone() {
     std::fs::write(&ca_file, authority.pem()).unwrap();
     assert_eq!(status(&Gateway::start(&trusting)).await, 200);
     std::fs::write(&ca_file, Authority::new().pem()).unwrap();
-    assert_eq!(status(&Gateway::start(&trusting)).await, 502, "signed by somebody else");
+    assert_eq!(status(&Gateway::start(&trusting)).await, 502, "signed by another authority");
     let plain = Gateway::start(&settings);
-    assert_eq!(status(&plain).await, 502, "nobody the built-in authorities know");
+    assert_eq!(status(&plain).await, 502, "signed by no built-in authority");
     plain.reload(&trusting);
     until("the warning", async || {
         plain.stderr.lines_with("changes of tls take effect after a restart").first().cloned()
@@ -99,9 +99,8 @@ async fn a_renewed_certificate_is_served_without_a_restart() {
     second.issue(folder.path());
     until("the new certificate", async || trusting(&second).get(&url).send().await.ok()).await;
 
-    // Half a renewal changes nothing.
+    // A renewal that is half done changes nothing.
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
-    until("the complaint", async || gateway.stderr.lines_with("certificate not reloaded").first().cloned())
-        .await;
+    until("the error", async || gateway.stderr.lines_with("certificate not reloaded").first().cloned()).await;
     assert_eq!(trusting(&second).get(&url).send().await.unwrap().status(), 200);
 }

@@ -1,6 +1,6 @@
 //! Which provider a request goes to, and by which config: headers, saved ids, slugs, defaults.
 //!
-//! Not whose key is shown (`callers`) nor custom hosts (`custom_hosts`).
+//! Not provider keys (`service_keys`) nor custom hosts (`custom_hosts`).
 
 use crate::support::client::{client, hello, new_trace};
 use crate::support::gateway;
@@ -60,7 +60,7 @@ async fn every_form_of_provider_name_is_resolved() {
 #[tokio::test]
 async fn requests_without_a_provider_are_refused_with_advice() {
     let gateway = gateway();
-    // header, what the message says, param
+    // header, what the message contains, param
     let rows = [
         (None, "No provider was named", "x-gateway-provider"),
         (Some(("x-gateway-provider", "@nobody")), "nobody", "x-gateway-provider"),
@@ -141,14 +141,14 @@ async fn requests_without_a_config_use_the_default() {
         let requests = gateway.emulator_requests(&tag).await;
         let sent: Value = serde_json::from_str(requests[0]["body"].as_str().unwrap()).unwrap();
         assert_eq!(sent["temperature"].is_number(), default == "cf-override", "{default} {sent}");
-        // Whoever names something is not overruled by it.
+        // A default does not override what the client names.
         let (status, body) =
             problem(post(&gateway, &hello(false)).header("x-gateway-provider", "@nobody")).await;
         assert_eq!(status, 400, "{body}");
     }
 }
 
-/// Only what must change changes: every other byte is the caller's.
+/// Only the model's slug is removed: every other byte is the client's.
 #[tokio::test]
 async fn the_slug_is_removed_from_the_model_and_nothing_else_changes() {
     let gateway = gateway();
@@ -161,7 +161,7 @@ async fn the_slug_is_removed_from_the_model_and_nothing_else_changes() {
     let requests = gateway.emulator_requests(&tag).await;
     assert_eq!(requests[0]["body"], body.replace("@emulator/a/b@c", "a/b@c"));
 
-    // Workers AI's own names begin with an @ as well.
+    // Workers AI's own model names start with an @ as well.
     let tag = new_trace();
     let named = body.replace("@emulator/a/b@c", "@cf/meta/llama");
     let call = post(&gateway, &json!({})).header("x-emulator-tag", &tag).body(named.clone());
@@ -189,7 +189,7 @@ async fn override_params_replace_and_add_members_for_every_request_kind() {
         wanted["stop"] = json!(["x"]);
         let requests = gateway.emulator_requests(&tag).await;
         match long {
-            // The log keeps 64 KiB only.
+            // The log keeps only 64 KiB.
             true => assert!(requests[0]["body_bytes"].as_u64().unwrap() > 100_000),
             false => {
                 let sent: Value = serde_json::from_str(requests[0]["body"].as_str().unwrap()).unwrap();

@@ -185,7 +185,7 @@ pub(crate) async fn send(
 pub(crate) async fn emulator_requests(gateway: &Gateway, tag: &str) -> Vec<Value> {
     let url = format!("{}/_emulator/requests?tag={tag}", gateway.emulator_url());
     let client = client();
-    crate::support::wait::until(&format!("the end of what {tag} was asked"), async || {
+    crate::support::wait::until(&format!("all requests tagged {tag} to end"), async || {
         let requests: Vec<Value> = client.get(&url).send().await.unwrap().json().await.unwrap();
         requests.iter().all(|request| request["closed"].is_string()).then_some(requests)
     })
@@ -193,7 +193,7 @@ pub(crate) async fn emulator_requests(gateway: &Gateway, tag: &str) -> Vec<Value
 }
 
 /// The emulator's text of this many tokens.
-pub(crate) fn story(tokens: u64) -> String {
+pub(crate) fn sample_text(tokens: u64) -> String {
     let tokens_of_sentence =
         [" The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."];
     tokens_of_sentence

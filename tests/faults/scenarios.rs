@@ -2,7 +2,7 @@
 //!
 //! The rows are in `rows`.
 
-use super::case::{Bed, Case, PrimaryDialect, TOKENS, emulator_requests, story};
+use super::case::{Bed, Case, PrimaryDialect, TOKENS, emulator_requests, sample_text};
 use super::observed::ObservedResponse;
 use super::rows::{Scenario, Served};
 use crate::support::client::new_trace;
@@ -56,7 +56,7 @@ fn is_whole(case: &Case, response: &ObservedResponse) {
     assert_eq!(response.status, 200, "{case}: {}", response.body);
     assert_eq!(response.broken, None, "{case}: {}", response.body);
     assert_eq!(response.error, None, "{case}: {}", response.body);
-    assert_eq!(response.text, story(TOKENS), "{case}: {}", response.body);
+    assert_eq!(response.text, sample_text(TOKENS), "{case}: {}", response.body);
     assert!(response.done, "{case}: no end marker: {}", response.body);
     let finish = if case.messages { "end_turn" } else { "stop" };
     assert_eq!(response.finish.as_deref(), Some(finish), "{case}: {}", response.body);

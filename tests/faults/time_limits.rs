@@ -3,7 +3,7 @@
 //!
 //! The matrix covers the plain config.
 
-use super::case::{Case, PrimaryDialect, TOKENS, emulator_requests, send, story};
+use super::case::{Case, PrimaryDialect, TOKENS, emulator_requests, sample_text, send};
 use super::rows::{FAULTS, Form};
 use crate::support::client::{client, fresh_client, new_trace};
 use crate::support::gateway;
@@ -41,7 +41,7 @@ async fn shorter_time_limits_abandon_a_target_sooner() {
             config["request_timeout"] = 300.into();
         }
         let response = case.send(&gateway, &client, &trace, &config).await;
-        assert_eq!((response.status, response.text), (200, story(TOKENS)), "{case}: {}", response.body);
+        assert_eq!((response.status, response.text), (200, sample_text(TOKENS)), "{case}: {}", response.body);
         assert!(response.elapsed < Duration::from_secs(4), "{case}: {:?}", response.elapsed);
         let primary = emulator_requests(&gateway, &format!("{trace}-p")).await;
         assert_eq!(primary.len(), 1, "{case}");
@@ -76,7 +76,11 @@ async fn without_a_rescue_a_cut_stream_ends_in_an_error() {
     let response = case.send(&gateway, &client, &trace, &config).await;
     assert_eq!(response.status, 200);
     assert!(response.error.is_some() && !response.done, "{}", response.body);
-    assert!(!response.text.is_empty() && story(TOKENS).starts_with(&response.text), "{}", response.text);
+    assert!(
+        !response.text.is_empty() && sample_text(TOKENS).starts_with(&response.text),
+        "{}",
+        response.text
+    );
     assert!(emulator_requests(&gateway, &format!("{trace}-f")).await.is_empty());
 }
 
@@ -88,7 +92,7 @@ async fn a_buffered_stream_comes_from_the_fallback_alone() {
     let response = case.send(&gateway, &client, &trace, &config).await;
     assert_eq!(
         (response.status, response.text.as_str(), response.done),
-        (200, story(TOKENS).as_str(), true),
+        (200, sample_text(TOKENS).as_str(), true),
         "{}",
         response.body
     );
@@ -109,7 +113,7 @@ async fn a_fallback_that_cannot_continue_ends_in_an_error() {
     });
     let response = send(&gateway, &client, &trace, &case.config(&[primary, other]), &body, false).await;
     assert!(response.error.is_some() && !response.done, "{}", response.body);
-    assert!(story(TOKENS).starts_with(&response.text), "{}", response.text);
+    assert!(sample_text(TOKENS).starts_with(&response.text), "{}", response.text);
     assert!(!emulator_requests(&gateway, &format!("{trace}-f")).await.is_empty());
 }
 
@@ -133,7 +137,7 @@ async fn a_rescue_that_breaks_is_rescued_again() {
         let response = case.send(&gateway, &client, &trace, &config).await;
         assert_eq!(
             (response.text.as_str(), response.done),
-            (story(40).as_str(), true),
+            (sample_text(40).as_str(), true),
             "{second:?}: {}",
             response.body
         );
@@ -159,7 +163,7 @@ async fn an_idle_stream_is_filled_with_comments() {
         let response = case.send(&gateway, &client, &new_trace(), &config).await;
         assert_eq!(
             (response.text.as_str(), response.done),
-            (story(4).as_str(), true),
+            (sample_text(4).as_str(), true),
             "{script}: {}",
             response.body
         );
