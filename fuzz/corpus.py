@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the corpora of the fuzz targets from recorded exchanges: corpus.py RECORDED.JSONL
+"""Creates the corpora of the fuzz targets from recorded exchanges: corpus.py RECORDED.JSONL
 
-One file per recorded answer and request, named by its content: running it again adds only what is new.
+One file per recorded response and request, named by the hash of its content: running it again adds only new ones.
 """
 
 import base64
@@ -12,8 +12,8 @@ import struct
 import sys
 
 HERE = pathlib.Path(__file__).parent / "corpus"
-LARGEST = 64 << 10
-# A part of the host says whose answers they are.
+MAX_BYTES = 64 << 10
+# A part of the host identifies the provider.
 HOSTS = {
     "anthropic.com": "anthropic",
     "generativelanguage": "gemini",
@@ -25,7 +25,7 @@ CHATS = ("openai", "groq", "mistral", "openrouter", "deepseek", "cerebras", "hug
 
 
 def put(target, data):
-    if data and len(data) <= LARGEST:
+    if data and len(data) <= MAX_BYTES:
         folder = HERE / target
         folder.mkdir(parents=True, exist_ok=True)
         (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
@@ -35,8 +35,8 @@ def frames(data):
     """The frames of an Amazon event stream as lines of the `converse` target."""
     lines, at = [], 0
     while at + 16 <= len(data):
-        total, heads = struct.unpack_from(">II", data, at)
-        headers, here, end = {}, at + 12, at + 12 + heads
+        total, header_length = struct.unpack_from(">II", data, at)
+        headers, here, end = {}, at + 12, at + 12 + header_length
         while here < end:
             size = data[here]
             name = data[here + 1 : here + 1 + size].decode()

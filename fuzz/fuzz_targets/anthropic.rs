@@ -1,8 +1,8 @@
-//! Answers in Anthropic's words, whole and streamed.
+//! Responses in Anthropic's format, whole and streamed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    turnpike_fuzz::answer(turnpike_fuzz::chat("anthropic", "claude-sonnet-4-5"), data);
+    turnpike_fuzz::check_response(turnpike_fuzz::chat("anthropic", "claude-sonnet-4-5"), data);
 });

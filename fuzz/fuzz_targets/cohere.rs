@@ -1,8 +1,8 @@
-//! Answers in Cohere's words, whole and streamed.
+//! Responses in Cohere's format, whole and streamed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    turnpike_fuzz::answer(turnpike_fuzz::chat("cohere", "command-a-03-2025"), data);
+    turnpike_fuzz::check_response(turnpike_fuzz::chat("cohere", "command-a-03-2025"), data);
 });

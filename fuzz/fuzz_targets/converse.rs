@@ -1,6 +1,6 @@
-//! Converse's answers: whole, and as frames made of the input. Each line is one frame, `type payload`; a `!`
-//! before the type makes it an exception. (Raw frames are `event_stream`'s: a changed byte there is a
-//! checksum error and nothing else.)
+//! Converse's responses: whole, and as frames built from the input. Each line is one frame, `type payload`; a
+//! `!` before the type makes it an exception. (Raw frames are in `event_stream`, where a changed byte only
+//! causes a checksum error.)
 #![no_main]
 
 use aws_smithy_eventstream::frame::write_message_to;
@@ -19,7 +19,7 @@ fn frames(text: &str) -> Vec<u8> {
         let headers = [(":message-type", message_type), (name, kind), (":content-type", "application/json")];
         let headers = headers.map(|(name, value)| Header::new(name, text(value)));
         let message = Message::new_from_parts(headers.to_vec(), payload.as_bytes().to_vec());
-        // What is too long for a frame is no frame.
+        // A payload too long for a frame is left out.
         let _ = write_message_to(&message, &mut out);
     }
     out
@@ -27,8 +27,8 @@ fn frames(text: &str) -> Vec<u8> {
 
 fuzz_target!(|data: &[u8]| {
     let chat = turnpike_fuzz::chat("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0");
-    turnpike_fuzz::read(&|| chat.reader(false), data);
+    turnpike_fuzz::check_decoder(&|| chat.decoder(false), data);
     if let Ok(text) = std::str::from_utf8(data) {
-        turnpike_fuzz::read(&|| chat.reader(true), &frames(text));
+        turnpike_fuzz::check_decoder(&|| chat.decoder(true), &frames(text));
     }
 });

@@ -1,4 +1,4 @@
-//! Bodies of every dialect callers speak: nothing panics, and what is read counts.
+//! Request bodies of every client dialect: nothing panics, and token counts can be estimated.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,23 +1,23 @@
-//! What every fuzz target asserts: nothing panics, and where an answer is cut makes no difference.
+//! What every fuzz target asserts: nothing panics, and it makes no difference where a response is cut into chunks.
 //!
-//! Providers are found by name, as the gateway finds them: a target does not care where a reader lives.
+//! Providers are found by name, as the gateway finds them: a target does not depend on the location of a decoder.
 
-use turnpike::api::chat::{Event, Reader, Setting, Writer};
+use turnpike::api::chat::{Decoder, EncodeContext, Encoder, Event};
 use turnpike::api::operation::Operation;
 use turnpike::api::{chat_completions, completions, messages};
 use turnpike::config::account::Account;
+use turnpike::provider::adapter::{Adapter, ChatAdapter};
 use turnpike::provider::rewriter::Rewriter;
-use turnpike::provider::way::{Chat, Way};
 use turnpike::provider::{self, Call};
 
-/// Answers up to this size are also read byte by byte.
+/// Responses up to this size are also decoded byte by byte.
 const BYTE_BY_BYTE: usize = 2 << 10;
 
-/// A provider's chat. Panics where there is none: a target for nothing would prove nothing.
-pub fn chat(provider: &str, model: &str) -> &'static dyn Chat {
+/// A provider's chat adapter. Panics if it has none: such a target would test nothing.
+pub fn chat(provider: &str, model: &str) -> &'static dyn ChatAdapter {
     let found = provider::find(provider).unwrap_or_else(|| panic!("no provider {provider}"));
     let operations = [Operation::ChatCompletions, Operation::Completions, Operation::Messages];
-    let ways = operations.into_iter().map(|operation| {
+    let adapters = operations.into_iter().map(|operation| {
         let call = Call {
             operation,
             method: &http::Method::POST,
@@ -26,63 +26,63 @@ pub fn chat(provider: &str, model: &str) -> &'static dyn Chat {
             model: Some(model),
             streamed: true,
         };
-        found.way(&call, &Account::default())
+        found.adapter(&call, &Account::default())
     });
-    let chat = ways.flatten().find_map(|way| match way {
-        Way::Chat(chat) => Some(chat),
+    let chat = adapters.flatten().find_map(|adapter| match adapter {
+        Adapter::Chat(chat) => Some(chat),
         _ => None,
     });
-    chat.unwrap_or_else(|| panic!("{provider} has no chat of its own"))
+    chat.unwrap_or_else(|| panic!("{provider} has no chat adapter"))
 }
 
-/// Reads `data` as a whole answer and as a streamed one, each in one piece and in several, and writes what
-/// it tells in one of the callers' dialects.
-pub fn answer(chat: &dyn Chat, data: &[u8]) {
+/// Decodes `data` as a whole and as a streamed response, each in one chunk and in several, and encodes the
+/// events in the client dialects.
+pub fn check_response(chat: &dyn ChatAdapter, data: &[u8]) {
     for streamed in [false, true] {
-        read(&|| chat.reader(streamed), data);
+        check_decoder(&|| chat.decoder(streamed), data);
     }
 }
 
-/// As [`answer`], for readers of one kind.
-pub fn read(reader: &dyn Fn() -> Box<dyn Reader>, data: &[u8]) {
+/// As [`check_response`], for one decoder.
+pub fn check_decoder(decoder: &dyn Fn() -> Box<dyn Decoder>, data: &[u8]) {
     let seed = fold(data);
-    let ways = [cuts(data, seed), cuts(data, seed.rotate_left(17) | 1), bytes(data)];
-    let wanted = told(reader(), &[data]);
-    for pieces in ways.iter().filter(|pieces| !pieces.is_empty()) {
-        assert_eq!(told(reader(), pieces), wanted, "events depend on the cuts");
+    let splits = [cuts(data, seed), cuts(data, seed.rotate_left(17) | 1), bytes(data)];
+    let wanted = decode(decoder(), &[data]);
+    for chunks in splits.iter().filter(|chunks| !chunks.is_empty()) {
+        assert_eq!(decode(decoder(), chunks), wanted, "the events depend on the cuts");
     }
     for dialect in [seed % 3, 3 + seed / 3 % 3] {
-        let (wanted, complete) = written(reader(), dialect, &[data]);
-        for pieces in ways.iter().filter(|pieces| !pieces.is_empty()) {
-            let (out, _) = written(reader(), dialect, pieces);
-            assert_eq!(out, wanted, "what is written depends on the cuts");
+        let (wanted, complete) = translate(decoder(), dialect, &[data]);
+        for chunks in splits.iter().filter(|chunks| !chunks.is_empty()) {
+            let (out, _) = translate(decoder(), dialect, chunks);
+            assert_eq!(out, wanted, "the encoded response depends on the cuts");
         }
         if complete {
-            well_formed(&wanted, dialect >= 3);
+            assert_well_formed(&wanted, dialect >= 3);
         }
     }
 }
 
-/// The events of an answer that comes in `pieces`, one line each.
-fn told(mut reader: Box<dyn Reader>, pieces: &[&[u8]]) -> Vec<String> {
+/// The events of a response that arrives in `chunks`, one line each.
+fn decode(mut decoder: Box<dyn Decoder>, chunks: &[&[u8]]) -> Vec<String> {
     let mut events = Vec::new();
     let mut failed = false;
-    let mut tell = |event: Event<'_>| {
-        assert!(!failed, "something is told after an error: {event:?}");
+    let mut on_event = |event: Event<'_>| {
+        assert!(!failed, "an event after an error: {event:?}");
         failed = matches!(event, Event::Error(_));
         events.push(format!("{event:?}"));
     };
-    for piece in pieces {
-        reader.push(piece, &mut tell);
+    for chunk in chunks {
+        decoder.push(chunk, &mut on_event);
     }
-    reader.finish(&mut tell);
+    decoder.finish(&mut on_event);
     events
 }
 
-/// What the caller gets, and whether the answer came to its end without a fault. `dialect`: below 3 whole,
+/// What the client gets, and whether the response is complete and has no error. `dialect`: below 3 whole,
 /// else streamed.
-fn written(reader: Box<dyn Reader>, dialect: u64, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-    let setting = Setting {
+fn translate(decoder: Box<dyn Decoder>, dialect: u64, chunks: &[&[u8]]) -> (Vec<u8>, bool) {
+    let context = EncodeContext {
         id: "0".to_owned(),
         created: 0,
         model: "m".to_owned(),
@@ -92,62 +92,62 @@ fn written(reader: Box<dyn Reader>, dialect: u64, pieces: &[&[u8]]) -> (Vec<u8>,
         request: None,
     };
     let streamed = dialect >= 3;
-    let writer: Box<dyn Writer> = match dialect % 3 {
-        0 => chat_completions::writer(streamed, setting),
-        1 => messages::writer(streamed, setting),
-        _ => completions::writer(streamed, setting),
+    let encoder: Box<dyn Encoder> = match dialect % 3 {
+        0 => chat_completions::encoder(streamed, context),
+        1 => messages::encoder(streamed, context),
+        _ => completions::encoder(streamed, context),
     };
-    let mut rewriter = Rewriter::chat(reader, writer, "0");
+    let mut rewriter = Rewriter::chat(decoder, encoder, "0");
     let mut out = Vec::new();
-    for piece in pieces {
-        rewriter.push(piece, &mut out);
+    for chunk in chunks {
+        rewriter.push(chunk, &mut out);
     }
     rewriter.finish(&mut out);
-    let complete = rewriter.is_complete() && rewriter.fault().is_none();
+    let complete = rewriter.is_complete() && rewriter.error().is_none();
     (out, complete)
 }
 
-/// A complete answer is JSON, or events of JSON.
-fn well_formed(out: &[u8], streamed: bool) {
+/// Asserts that a complete response is JSON, or events of JSON.
+fn assert_well_formed(out: &[u8], streamed: bool) {
     let is_json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).is_ok();
-    // A value the provider wrote may be nested deeper than serde_json reads; it passes as it came.
+    // A provider's value may be nested deeper than serde_json parses; it passes unchanged.
     let deep = |text: &[u8]| text.iter().filter(|byte| matches!(byte, b'{' | b'[')).count() > 100;
     if !streamed {
-        assert!(is_json(out) || deep(out), "no JSON: {}", String::from_utf8_lossy(out));
+        assert!(is_json(out) || deep(out), "not JSON: {}", String::from_utf8_lossy(out));
         return;
     }
-    let mut splitter = turnpike::api::sse::Splitter::default();
-    let mut each = |event: turnpike::api::sse::Event<'_>| {
+    let mut parser = turnpike::api::sse::SseParser::default();
+    let mut on_event = |event: turnpike::api::sse::Event<'_>| {
         let data = event.data;
-        assert!(data == b"[DONE]" || is_json(data) || deep(data), "no JSON: {}", String::from_utf8_lossy(data));
+        assert!(data == b"[DONE]" || is_json(data) || deep(data), "not JSON: {}", String::from_utf8_lossy(data));
     };
-    // Events over the splitter's limit cannot come of inputs this small.
-    splitter.push(out, &mut each).expect("a short event");
-    splitter.finish(&mut each);
+    // Inputs this small cannot produce an event over the parser's limit.
+    parser.push(out, &mut on_event).expect("a short event");
+    parser.finish(&mut on_event);
 }
 
-/// Pieces of odd sizes, drawn from `seed`.
+/// Chunks of odd sizes, drawn from `seed`.
 pub fn cuts(data: &[u8], seed: u64) -> Vec<&[u8]> {
-    let (mut state, mut rest, mut pieces) = (seed | 1, data, Vec::new());
+    let (mut state, mut rest, mut chunks) = (seed | 1, data, Vec::new());
     while !rest.is_empty() {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        // Small pieces are the ones that cut inside a line end or a letter.
-        let most = if state & 3 == 0 { 1 + data.len() / 3 } else { 7 };
-        let (piece, behind) = rest.split_at(rest.len().min(1 + (state >> 8) as usize % most));
-        pieces.push(piece);
-        rest = behind;
+        // Small chunks cut line ends and multi-byte characters.
+        let max = if state & 3 == 0 { 1 + data.len() / 3 } else { 7 };
+        let (chunk, remaining) = rest.split_at(rest.len().min(1 + (state >> 8) as usize % max));
+        chunks.push(chunk);
+        rest = remaining;
     }
-    pieces
+    chunks
 }
 
-/// Byte by byte; nothing where that would take too long.
+/// Byte by byte; empty if that would take too long.
 pub fn bytes(data: &[u8]) -> Vec<&[u8]> {
     if data.len() > BYTE_BY_BYTE { Vec::new() } else { data.chunks(1).collect() }
 }
 
-/// FNV-1a: the same input is always cut at the same places, so that a find can be repeated.
+/// FNV-1a: the same input is always cut at the same places, so that a find can be reproduced.
 pub fn fold(data: &[u8]) -> u64 {
     data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
