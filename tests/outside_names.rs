@@ -121,7 +121,7 @@ fn explained() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_name_seen_from_outside_is_still_there() {
+fn every_outside_name_is_still_there() {
     let mut present: BTreeSet<String> = BTreeSet::new();
     let mut promised: BTreeSet<String> = explained();
     for (path, code) in sources() {

@@ -56,7 +56,7 @@ fn a_start_failure_is_reported_and_ends_the_process() {
         let end = run(&yaml, &[]);
         assert_eq!(end.code, Some(1), "{yaml}\n{end:?}");
         assert!(
-            expected.iter().all(|said| end.stderr.contains(said)),
+            expected.iter().all(|text| end.stderr.contains(text)),
             "{expected:?} of {yaml}\n{}",
             end.stderr
         );
