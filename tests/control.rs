@@ -34,7 +34,7 @@ async fn health_is_reported_on_both_ports() {
 }
 
 #[tokio::test]
-async fn unimplemented_and_unknown_paths_say_so() {
+async fn unimplemented_and_unknown_paths_are_refused() {
     let gateway = gateway();
     for base in [gateway.data_url(), gateway.control_url()] {
         for path in [

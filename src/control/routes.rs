@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_data_port_hands_over_what_the_table_says() {
+    fn the_data_port_hands_over_the_paths_of_the_table() {
         let handed_over = control_paths();
         for path in ["/livez", "/readyz"] {
             assert!(handed_over.owns_path(path), "{path}");
