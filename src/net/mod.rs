@@ -1,4 +1,4 @@
-//! The network's two directions: [`outbound`] to providers and token servers, [`inbound`] from clients.
+//! The network code, by direction: [`outbound`] to providers and token servers, [`inbound`] from clients.
 //!
 //! Not here: when to connect, what to send and what a response means.
 

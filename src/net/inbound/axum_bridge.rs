@@ -1,9 +1,9 @@
-//! An axum router on a Pingora session: the request goes in whole, the answer comes out as it is made.
+//! Runs an axum router on a Pingora session: the request body is buffered, the response body is streamed.
 //!
-//! Two doors, one code: [`AxumApp`] is a service of its own (the control plane), [`answer`] serves a
-//! request that arrived at the data plane and whose path belongs to the router. For small requests: bodies
-//! are read whole, up to a cap. Answers may stream (server-sent events). No upgrades; a websocket handshake
-//! is an ordinary request here.
+//! Two entry points share the code: [`AxumApp`] is a service of its own (the control plane), and [`serve()`] handles a
+//! request that arrived at the data plane and whose path belongs to the router. Meant for small requests: bodies
+//! are buffered up to a limit. Responses may be server-sent events. Upgrades are not supported: a websocket
+//! handshake is handled as an ordinary request.
 
 mod axum_app;
 mod serve;
@@ -15,22 +15,24 @@ use http::header::{HeaderName, HeaderValue};
 use pingora_proxy::Session;
 use std::time::Duration;
 
-/// How long a caller of the data plane may take to send a body for the router.
+/// How long a client of the data plane may take to send the body of a request for the router.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What the caller got.
+/// What was sent to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BridgeOutcome {
     pub status: u16,
-    /// Bytes of the answer's body that were sent.
+    /// Bytes of the response body that were sent.
     pub body_bytes: u64,
 }
 
-/// Answers a request of the data plane through `router`, and puts the header `mark` on the answer. Its body must
-/// not have been read; over `max_body` bytes it is answered 413. The session's filter modules are not asked.
+/// Serves a request of the data plane through `router` and adds `extra_header` to the response.
+///
+/// The request body must not have been read yet; more than `max_body` bytes of it get a 413. The session's filter
+/// modules do not run.
 ///
 /// # Errors
-/// The caller left, or stopped reading, before the answer was complete.
+/// The client left or stopped reading before the response was complete.
 pub async fn serve(
     session: &mut Session,
     router: &Router,

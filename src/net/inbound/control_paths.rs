@@ -1,8 +1,8 @@
 //! Which paths belong to the control plane when they arrive at the data port.
 //!
-//! Plain data that both planes can hold: `control` makes it from its route table, the data plane asks it. Knows no route.
+//! Plain data for both planes: `control` makes it from its route table, the data plane looks paths up. Contains no routes.
 
-/// Paths of the control plane.
+/// The control plane's paths at the data port.
 #[derive(Debug, Clone, Default)]
 pub struct ControlPaths {
     /// First segments below `/v1`.

@@ -1,9 +1,9 @@
-//! What a fresh plain connection speaks, decided from its first three bytes.
+//! Decides from the first three bytes whether a new plain connection speaks HTTP/1 or HTTP/2.
 //!
-//! Stands in front of a Pingora HTTP app that speaks HTTP/2 on plain connections (h2c by prior knowledge).
-//! Pingora itself waits for 24 bytes before it decides, without a time limit: a whole HTTP/1.0 request such
-//! as a load balancer's health check (`OPTIONS / HTTP/1.0`, 22 bytes) never gets an answer, and a silent
-//! connection is held for ever. Routes nothing and reads no request.
+//! Wraps a Pingora HTTP app that accepts HTTP/2 on plain connections (h2c by prior knowledge). Pingora itself waits
+//! for 24 bytes before it decides, without a timeout: a shorter HTTP/1.0 request, such as a load balancer's health
+//! check (`OPTIONS / HTTP/1.0`, 22 bytes), never gets a response, and a silent connection is held for ever.
+//! This file routes nothing and reads no request.
 
 use async_trait::async_trait;
 use pingora_core::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
@@ -14,11 +14,11 @@ use pingora_core::server::ShutdownWatch;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How an HTTP/2 connection begins (RFC 9113, 3.4). No HTTP/1 method is called PRI.
+/// The start of the HTTP/2 connection preface (RFC 9113, 3.4). No HTTP/1 method is called PRI.
 const PREFACE_START: [u8; 3] = *b"PRI";
 const PREFACE_LENGTH: usize = 24;
 
-/// An app behind its doorway; give it to `Service::new` in the app's place.
+/// An app behind the guard; pass it to `Service::new` instead of the app.
 #[derive(Debug)]
 pub struct H2cGuard<A> {
     app: Arc<A>,
@@ -26,7 +26,7 @@ pub struct H2cGuard<A> {
     first_byte_timeout: Duration,
 }
 
-/// The same app, told that plain connections speak HTTP/1.
+/// The same app with h2c turned off.
 #[derive(Debug)]
 struct Http1Only<A> {
     app: Arc<A>,
@@ -34,7 +34,7 @@ struct Http1Only<A> {
 }
 
 impl<A: HttpServerApp> H2cGuard<A> {
-    /// `patience` is how long a plain connection may be silent before its first byte.
+    /// `first_byte_timeout`: how long a plain connection may be silent before its first byte.
     pub fn new(app: A, first_byte_timeout: Duration) -> Self {
         let app = Arc::new(app);
         let options = app.server_options().cloned().map(|mut options| {
@@ -45,7 +45,8 @@ impl<A: HttpServerApp> H2cGuard<A> {
         Self { app, http1_only, first_byte_timeout }
     }
 
-    /// Whether the connection opens with HTTP/2; `None` when it says nothing in time, or goes.
+    /// Whether the connection starts with the HTTP/2 preface. `None` when it sends nothing in time, closes, or the
+    /// process shuts down.
     async fn is_h2(&self, stream: &mut Stream, shutdown: &ShutdownWatch) -> Option<bool> {
         let mut shutdown = shutdown.clone();
         let peek = async {
@@ -53,7 +54,7 @@ impl<A: HttpServerApp> H2cGuard<A> {
             if !stream.try_peek(&mut start).await.ok()? || start != PREFACE_START {
                 return Some(false);
             }
-            // Whoever says PRI must say all of it in time, too: the app waits for it without a limit.
+            // The rest of the preface must arrive in time, too: the app waits for it without a timeout.
             let mut preface = [0; PREFACE_LENGTH];
             stream.try_peek(&mut preface).await.ok()
         };

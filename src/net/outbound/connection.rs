@@ -1,7 +1,7 @@
-//! One exchange's connection to a provider, HTTP/1.1 or HTTP/2: the same words for both.
+//! The connection of one exchange with a provider: one interface for HTTP/1.1 and HTTP/2.
 //!
-//! Pingora's client sessions speak the versions; here is what a proxy must do around them. Never read and written at
-//! once: whoever must do both does it in turns, as Pingora's own loop does.
+//! Pingora's client sessions implement the protocols; this file adds what a proxy must do around them. It is never
+//! read and written at the same time: a caller that needs both alternates, as Pingora's own loop does.
 
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery};
@@ -14,7 +14,7 @@ use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorType, OrErr, Result};
 use std::time::Duration;
 
-/// A connection that carries one request and its answer.
+/// A connection that carries one request and its response.
 pub enum UpstreamConnection {
     H1(Box<Http1Session>),
     H2(Box<Http2Session>),
@@ -31,7 +31,7 @@ impl UpstreamConnection {
         Self::H2(Box::new(session))
     }
 
-    /// The longest silence while an answer is awaited or read. None unless this is called.
+    /// Sets the maximum idle time while a response is awaited or read. Without this call there is no limit.
     pub fn set_read_timeout(&mut self, limit: Option<Duration>) {
         match self {
             Self::H1(session) => session.read_timeout = limit,
@@ -39,10 +39,10 @@ impl UpstreamConnection {
         }
     }
 
-    /// Sends a head as for HTTP/1.1, with `Host` and a path. `over`: no body follows.
+    /// Sends a request header in its HTTP/1.1 form, with `Host` and a path. `end_of_stream`: no body follows.
     ///
     /// # Errors
-    /// The connection's, or a head that cannot be sent.
+    /// The connection failed, or the header cannot be sent.
     pub async fn send_header(
         &mut self,
         mut header: Box<RequestHeader>,
@@ -66,12 +66,12 @@ impl UpstreamConnection {
         Ok(())
     }
 
-    /// Sends a piece of the body, which may be empty.
+    /// Sends a chunk of the body, which may be empty. `end`: the body is complete.
     ///
     /// # Errors
-    /// The connection's.
+    /// The connection failed.
     pub async fn send_body(&mut self, chunk: Option<Bytes>, end: bool) -> Result<()> {
-        // A chunk without bytes would be the last one.
+        // In chunked encoding an empty chunk would end the body.
         let chunk = chunk.filter(|chunk| !chunk.is_empty());
         match self {
             Self::H1(session) => {
@@ -91,10 +91,10 @@ impl UpstreamConnection {
         Ok(())
     }
 
-    /// The next piece of the answer, its head as for HTTP/1.1. May be dropped while it waits, and called again.
+    /// Reads the next part of the response; its header is in HTTP/1.1 form. Cancel-safe.
     ///
     /// # Errors
-    /// The connection's, or an answer that is none.
+    /// The connection failed, or what arrived is not a valid response.
     pub async fn read_task(&mut self) -> Result<HttpTask> {
         let mut task = match self {
             Self::H1(session) => session.read_response_task().await?,
@@ -112,10 +112,11 @@ async fn read_h2_task(session: &mut Http2Session) -> Result<HttpTask> {
         session.read_response_header().await?;
         let end_of_stream = session.check_response_end_or_error()?;
         let header = session.response_header().cloned();
-        let header = header.ok_or_else(|| Error::explain(ErrorType::InvalidH2, "no head was read"))?;
+        let header =
+            header.ok_or_else(|| Error::explain(ErrorType::InvalidH2, "no response header was read"))?;
         let request_method = session.request_header().map(|header| &header.method);
         if end_of_stream && request_method != Some(&Method::HEAD) && announces_body(&header) {
-            return Err(Error::explain(ErrorType::H2Error, "the body that was promised is missing"));
+            return Err(Error::explain(ErrorType::H2Error, "the announced body is missing"));
         }
         return Ok(HttpTask::Header(Box::new(header), end_of_stream));
     }
@@ -128,7 +129,8 @@ async fn read_h2_task(session: &mut Http2Session) -> Result<HttpTask> {
     }
 }
 
-/// An answer's head as HTTP/1.1 has it: a body whose end is told by the connection, or by HTTP/2, goes on in chunks.
+/// Brings a response header into HTTP/1.1 form. A body that ends with the connection or with an HTTP/2 stream is
+/// forwarded in chunked encoding.
 fn as_http11(header: &mut ResponseHeader, end_of_stream: bool) -> Result<()> {
     header.set_version(Version::HTTP_11);
     let has_body = !end_of_stream
@@ -142,14 +144,15 @@ fn as_http11(header: &mut ResponseHeader, end_of_stream: bool) -> Result<()> {
     Ok(())
 }
 
-/// The h2 crate does not look when the head is all there is.
+/// Whether the header announces a body of at least one byte. The h2 crate does not check this when a response
+/// consists of a header only.
 fn announces_body(header: &ResponseHeader) -> bool {
     let bodiless = matches!(header.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let length = header.headers.get(header::CONTENT_LENGTH);
     !bodiless && length.is_some_and(|length| length.as_bytes().iter().any(|digit| *digit != b'0'))
 }
 
-/// HTTP/2 puts the host into the address.
+/// The request URI for HTTP/2, which carries the host in the URI instead of a `Host` header.
 fn absolute_uri(uri: &Uri, host: &[u8], tls: bool) -> Result<Uri> {
     let authority = Authority::try_from(host).or_err(ErrorType::InvalidHTTPHeader, "unusable host")?;
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));

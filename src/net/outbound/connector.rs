@@ -1,7 +1,7 @@
-//! The connections to providers that attempts use: Pingora's handshakes and sessions, without its proxy loop.
+//! Opens and reuses the upstream connections of attempts: Pingora's handshakes and sessions without its proxy loop.
 //!
-//! Opens a connection or takes one that is open already, and takes it back when its exchange is over. What is sent and
-//! what an answer means is the caller's business; which version is spoken is not: see [`Connection`].
+//! Hands out a new or an idle connection and takes it back when its exchange is over. What is sent and what a
+//! response means is up to the caller; the HTTP version is hidden behind [`UpstreamConnection`].
 
 use super::connection::UpstreamConnection;
 use super::idle_pool::IdlePool;
@@ -17,10 +17,11 @@ use pingora_core::{Error, ErrorType, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a connection stays whose peer says nothing of it.
+/// How long an idle connection is kept when its peer does not set `idle_timeout`.
 const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// All of them, for one service: what is idle waits on the runtime that opened it.
+/// The upstream connections of one service. A connection stays on the runtime that opened it, so services do not
+/// share one.
 pub struct Connector {
     h1: TransportConnector,
     h2: Http2,
@@ -28,17 +29,18 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Pool sizes, authorities and threads as Pingora's own proxy would have them.
+    /// Takes pool sizes, certificate authorities and threads from `conf`, as Pingora's own proxy does.
     pub fn new(conf: &ServerConf) -> Self {
         let options = ConnectorOptions::from_server_conf(conf);
         let idle_pool = IdlePool::new(options.keepalive_pool_size);
         Self { h1: TransportConnector::new(Some(options.clone())), h2: Http2::new(Some(options)), idle_pool }
     }
 
-    /// A connection to `peer`, and whether it was used before. `body`: how many bytes will follow the head at once.
+    /// A connection to `peer`, and whether it is a reused one. `body`: how many bytes of the body will be sent
+    /// immediately after the header.
     ///
     /// # Errors
-    /// Pingora's: no connection, no trusted TLS, none in time.
+    /// Pingora's errors: connecting failed, TLS was not trusted, or it took too long.
     pub async fn get(&self, peer: &HttpPeer, body: usize) -> Result<(UpstreamConnection, bool)> {
         let may_be_h2 = peer.options.alpn.get_max_http_version() == 2;
         if may_be_h2 && let Some(session) = self.h2.reused_http_session(peer).await? {
@@ -47,7 +49,8 @@ impl Connector {
         if let Some(stream) = self.idle_pool.take(peer.reuse_hash(), Instant::now()) {
             return Ok((h1(stream, peer, body), true));
         }
-        // Rare, and the handshakes' futures are large: every exchange would have room for them.
+        // Boxed because this path is rare and the handshake futures are large: inline, they would enlarge the
+        // future of every exchange.
         let connection = Box::pin(self.connect(peer, body, may_be_h2)).await?;
         Ok((connection, false))
     }
@@ -58,15 +61,15 @@ impl Connector {
         }
         match self.h2.new_http_session::<HttpPeer, ()>(peer).await? {
             HttpSession::H2(session) => Ok(UpstreamConnection::h2(session, peer)),
-            // The provider chose.
+            // The provider negotiated HTTP/1.1.
             HttpSession::H1(session) => Ok(h1(session.into_inner(), peer, body)),
             HttpSession::Custom(()) => {
-                Err(Error::explain(ErrorType::InternalError, "a protocol nobody asked for"))
+                Err(Error::explain(ErrorType::InternalError, "an unexpected protocol"))
             }
         }
     }
 
-    /// Takes a connection back whose exchange is over; one that cannot carry another is closed.
+    /// Takes back a connection whose exchange is over. It is closed if it cannot carry another exchange.
     pub async fn release(&self, connection: UpstreamConnection, peer: &HttpPeer) {
         match connection {
             UpstreamConnection::H1(mut session) => {
@@ -83,7 +86,7 @@ impl Connector {
         }
     }
 
-    /// This provider's HTTP/2 is none: from now on it is not asked for.
+    /// Stops offering HTTP/2 to `peer`, because its HTTP/2 does not work.
     pub fn prefer_h1(&self, peer: &HttpPeer) {
         if peer.get_alpn().is_none_or(|alpn| *alpn != ALPN::H2) {
             self.h2.prefer_h1(peer);

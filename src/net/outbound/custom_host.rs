@@ -1,19 +1,21 @@
-//! Which hosts a caller may name: the rules behind `custom_hosts` in the settings.
+//! Which hosts a client may name: the rules behind `custom_hosts` in the settings.
 //!
-//! For origins that came in a header or an inline config. What the operator wrote is trusted and passes
-//! untouched. Two questions: may this name be asked for at all ([`HostRules::check_name`], before DNS), and
-//! may we connect to this address ([`HostRules::check_address`], for each address DNS gave). Resolving and
-//! connecting to exactly what was checked is [`super::dns`].
+//! Applies to origins from a header or an inline config; origins written by the operator are trusted and not checked.
+//! There are two checks: [`HostRules::check_name`] before DNS, and [`HostRules::check_address`] for each address that
+//! DNS returned. Resolving, and connecting to exactly the checked addresses, is [`super::dns`].
 //!
-//! Reference section 11 is followed where it is right. On purpose it is not where it trusts localhost by
-//! default, skips DNS, lets documentation and benchmarking ranges pass and refuses every IPv6 literal.
+//! Reference section 11 is followed except where it trusts localhost by default, skips DNS, lets documentation and
+//! benchmarking ranges pass, and refuses every IPv6 literal.
+//!
+//! Example: with `allow: ["*.corp"]`, `http://db.corp` passes both checks even at `10.0.0.1`, but not at the metadata
+//! address `169.254.169.254`; without the rule it is refused before DNS is queried.
 
 use super::origin::{Host, Origin};
 use super::ranges::{Class, Ranges, embedded_ipv4};
 use crate::settings::{AllowRule, CustomHosts};
 use std::net::IpAddr;
 
-/// Names that mean a private network: nothing public answers to them (reference section 11, rule 7).
+/// Suffixes of names in private networks; no public host has one (reference section 11, rule 7).
 const LOCAL_SUFFIXES: &[&str] = &[
     "local",
     "localdomain",
@@ -30,7 +32,7 @@ const LOCAL_SUFFIXES: &[&str] = &[
     "home.arpa",
 ];
 
-/// Names of metadata services (rule 6); opened by an allow rule of exactly that name only.
+/// Names of metadata services (rule 6). Only an allow rule with exactly that name opens one.
 const METADATA_NAMES: &[&str] = &[
     "metadata",
     "metadata.google.internal",
@@ -41,7 +43,7 @@ const METADATA_NAMES: &[&str] = &[
     "instance-data.ec2.internal",
 ];
 
-/// What `custom_hosts` says, ready to be asked.
+/// The compiled `custom_hosts` settings.
 #[derive(Debug, Clone, Default)]
 pub struct HostRules {
     allow_private: bool,
@@ -54,10 +56,10 @@ impl HostRules {
         Self { allow_private: hosts.allow_private, allow: hosts.allow.clone(), ranges: Ranges::default() }
     }
 
-    /// Whether a caller may ask for this host at all; for an IP literal this is the whole check.
+    /// Checks the host itself, before DNS. For an IP literal this is the whole check.
     ///
     /// # Errors
-    /// The refusal, worded for the caller.
+    /// The refusal, worded for the client.
     pub fn check_name(&self, origin: &Origin) -> Result<(), String> {
         if origin.trusted {
             return Ok(());
@@ -76,7 +78,7 @@ impl HostRules {
         if metadata {
             return Err(refusal(&format!("the host `{name}` is a metadata service")));
         }
-        // A range the operator opened is open under any name; the address decides then.
+        // An address range that the operator opened is open under any name; the address check decides then.
         let opened = self.allow_private || self.rules_for(origin).any(AllowRule::is_net);
         if !opened && is_local(name) {
             return Err(refusal(&format!("the host `{name}` belongs to a private network")));
@@ -84,11 +86,11 @@ impl HostRules {
         Ok(())
     }
 
-    /// Whether we may connect to `ip`, one of the addresses that `origin`'s host has.
+    /// Checks whether we may connect to `ip`, one of the addresses of `origin`'s host.
     ///
     /// # Errors
-    /// The refusal, worded for the caller. An address that came from DNS is not told: the caller would
-    /// learn how the network behind us is laid out.
+    /// The refusal, worded for the client. It does not contain an address that came from DNS, which would reveal
+    /// the layout of the internal network.
     pub fn check_address(&self, origin: &Origin, ip: IpAddr) -> Result<(), String> {
         if origin.trusted {
             return Ok(());
@@ -111,20 +113,20 @@ impl HostRules {
         })
     }
 
-    /// The allow rules that say nothing about the port, or this port.
+    /// The allow rules for any port or for this port.
     fn rules_for(&self, origin: &Origin) -> impl Iterator<Item = &AllowRule> {
         let port = origin.port;
         self.allow.iter().filter(move |rule| rule.port.is_none_or(|allowed| allowed == port))
     }
 }
 
-/// An IPv6 address that carries an IPv4 one is opened by either.
+/// An IPv6 address with an embedded IPv4 address is opened by a rule for either.
 fn rule_covers(rule: &AllowRule, ip: IpAddr) -> bool {
     rule.contains_address(ip) || embedded_ipv4(ip).is_some_and(|v4| rule.contains_address(IpAddr::V4(v4)))
 }
 
 fn is_local(name: &str) -> bool {
-    // host.docker.internal and kubernetes.docker.internal fall under .internal.
+    // host.docker.internal and kubernetes.docker.internal match `internal`.
     LOCAL_SUFFIXES.iter().any(|suffix| {
         name.strip_suffix(suffix).is_some_and(|before| before.is_empty() || before.ends_with('.'))
     })

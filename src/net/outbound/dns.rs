@@ -1,10 +1,10 @@
-//! From a host to the addresses we may connect to: resolved once, every address checked, kept in memory.
+//! Resolves a host to the addresses we may connect to: resolved once, every address checked, cached.
 //!
-//! The only place a name becomes an address. Callers connect to exactly the [`Addresses`] they get, so a
-//! name that changes its answer between check and connect (rebinding) gains nothing. Not a connector and
+//! The only place where a name becomes an address. Connections go to exactly the returned [`Addresses`], so a
+//! name that changes its DNS result between check and connect (rebinding) gains nothing. Not a connector and
 //! not a health check: it only remembers which address failed last.
 //!
-//! Operators' names and callers' names are kept apart, so no caller can push a provider out of memory.
+//! Names from operators and from clients have separate caches, so no client can evict a provider's name.
 
 mod name_cache;
 mod system;
@@ -21,17 +21,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Most names remembered of either kind.
+/// Maximum number of names in each of the two caches.
 const MAX_NAMES: u64 = 4096;
 
-/// Why a host has no address for us.
+/// Why a host has no address we may connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolveError {
-    /// The rules for custom hosts forbid it; worded for the caller.
+    /// The rules for custom hosts forbid it; worded for the client.
     Refused(String),
-    /// DNS says there is no such name, or it has no address.
+    /// The name does not exist, or it has no address.
     NotFound,
-    /// DNS did not answer; the cause is for the log.
+    /// The lookup failed; the cause is for the log.
     Failed(String),
 }
 
@@ -47,18 +47,18 @@ impl fmt::Display for ResolveError {
 
 impl std::error::Error for ResolveError {}
 
-/// Something that resolves names: the system's DNS, or a script in tests.
+/// A name resolver: the system's DNS, or a script in tests.
 #[async_trait]
 pub trait Resolve: Send + Sync + fmt::Debug {
-    /// All addresses of `name`, in the order they should be tried. `search` says whether the machine's
-    /// search domains apply; for callers' names they never do.
+    /// All addresses of `name`, in the order in which to try them. `search`: the machine's search domains apply;
+    /// they never do for clients' names.
     ///
     /// # Errors
-    /// [`NetError::NotFound`] or [`NetError::Failed`].
+    /// [`ResolveError::NotFound`] or [`ResolveError::Failed`].
     async fn resolve(&self, name: &str, search: bool) -> Result<LookupResult, ResolveError>;
 }
 
-/// Resolves and remembers. Cheap to share; works from any runtime.
+/// The resolver with its caches. Cheap to share; works from any runtime.
 #[derive(Debug)]
 pub struct Dns {
     resolver: Arc<dyn Resolve>,
@@ -66,7 +66,7 @@ pub struct Dns {
     clients: Arc<NameCache>,
 }
 
-/// Where a host can be reached, best address first.
+/// The addresses of a host, the one to try first in front.
 #[derive(Debug, Clone)]
 pub struct Addresses {
     list: AddressList,
@@ -81,12 +81,12 @@ enum AddressList {
 }
 
 impl Dns {
-    /// The machine's own DNS configuration; needs no runtime yet.
+    /// Uses the machine's DNS configuration. Does not need a runtime.
     pub fn system() -> Self {
         Self::with_resolver(Arc::new(SystemResolver::new()))
     }
 
-    /// Another resolver than the system's.
+    /// Uses `resolver` instead of the system's.
     pub fn with_resolver(resolver: Arc<dyn Resolve>) -> Self {
         Self {
             resolver,
@@ -95,12 +95,12 @@ impl Dns {
         }
     }
 
-    /// The addresses `origin` may be reached at; never empty. One forbidden address refuses the host: a
-    /// name that also points inside is no name we want to talk to. Trusted origins are not checked.
+    /// The addresses to connect to for `origin`; never empty. A single forbidden address refuses the whole host: a
+    /// name that also points into a private network is not trustworthy. Trusted origins are not checked.
     ///
     /// # Errors
-    /// [`NetError`]; a resolver that fails is covered up for a trusted origin while its last good
-    /// addresses are not older than ten minutes.
+    /// [`ResolveError`]. When lookups fail, a trusted origin keeps its last good addresses until ten minutes after
+    /// they expired.
     pub async fn addresses(&self, origin: &Origin, rules: &HostRules) -> Result<Addresses, ResolveError> {
         self.addresses_at(origin, rules, Instant::now()).await
     }
@@ -119,7 +119,7 @@ impl Dns {
             Host::Name(name) => name,
         };
         let entry = self.cache_for(origin).entry(name, &self.resolver, now).await?;
-        // Judged on every use, not when stored: the rules may have been reloaded since.
+        // Checked on every use, not when cached: the rules may have been reloaded since.
         for ip in entry.ips() {
             rules.check_address(origin, *ip).map_err(ResolveError::Refused)?;
         }
@@ -127,7 +127,7 @@ impl Dns {
         Ok(Addresses { list: AddressList::Resolved(entry), first, port: origin.port })
     }
 
-    /// Tells that connecting to `address` failed, so that the next call begins with another one.
+    /// Records that connecting to `address` failed, so that the next call starts with another one.
     pub fn connect_failed(&self, origin: &Origin, address: SocketAddr) {
         if let Host::Name(name) = &origin.host {
             self.cache_for(origin).connect_failed(name, address.ip());
@@ -140,7 +140,7 @@ impl Dns {
 }
 
 impl Addresses {
-    /// All addresses, the one to try first first.
+    /// All addresses, in the order in which to try them.
     pub fn iter(&self) -> impl Iterator<Item = SocketAddr> {
         let ips = match &self.list {
             AddressList::Literal(ip) => std::slice::from_ref(ip),

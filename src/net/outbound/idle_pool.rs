@@ -1,8 +1,9 @@
-//! HTTP/1 connections to providers that wait for their next request.
+//! The pool of idle HTTP/1 connections to providers.
 //!
-//! Pingora's own pool has a task for each idle connection, made, woken and ended once for every request: a twelfth of
-//! what a small call costs. Here they lie in a list and are looked at when they are taken, and all together every
-//! few seconds by one task that ends with the last of them. HTTP/2 connections stay in Pingora's pool, where requests share them.
+//! Pingora's own pool runs a task per idle connection, which is spawned, woken and ended once per request: a twelfth
+//! of the cost of a small request. Here idle connections are in lists. They are checked when they are taken, and one
+//! task sweeps them all every few seconds; it ends when the pool is empty. HTTP/2 connections stay in Pingora's pool,
+//! where requests share them.
 
 use parking_lot::Mutex;
 use pingora_core::protocols::Stream;
@@ -13,22 +14,22 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// How often all of them are looked at: a provider's close is noticed so much later at most.
+/// How often all idle connections are checked: the maximum delay until a provider's close is noticed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The idle connections of one service.
 pub struct IdlePool {
     inner: Mutex<PoolInner>,
-    /// How many are kept.
+    /// Maximum number of connections, over all peers.
     max_size: usize,
 }
 
 #[derive(Default)]
 struct PoolInner {
-    /// By the peer's reuse hash; the one used last is behind. None is empty.
+    /// By the peer's reuse hash, the most recently used one at the back. No list is empty.
     connections: HashMap<u64, VecDeque<IdleConnection>>,
     count: usize,
-    /// The task that looks after them runs.
+    /// The sweep task is running.
     sweeping: bool,
 }
 
@@ -42,7 +43,8 @@ impl IdlePool {
         Arc::new(Self { inner: Mutex::default(), max_size })
     }
 
-    /// The connection used last that is still good. What is found closed or too old on the way is dropped.
+    /// Takes the most recently used connection that is still usable, and drops the closed and expired ones found
+    /// before it.
     pub fn take(&self, peer: u64, now: Instant) -> Option<Stream> {
         let mut inner = self.inner.lock();
         let PoolInner { connections, count, .. } = &mut *inner;
@@ -61,10 +63,10 @@ impl IdlePool {
         found
     }
 
-    /// Keeps a connection until somebody takes it, its provider closes it, or `until`. Where there are too many, the
-    /// one that ends soonest gives way, whosever it is.
+    /// Keeps a connection until it is taken, its provider closes it, or `until`. A full pool first drops the
+    /// connection that expires soonest, of whatever peer.
     ///
-    /// Call inside a runtime.
+    /// Must be called inside a runtime.
     pub fn put(self: &Arc<Self>, peer: u64, stream: Stream, until: Instant, now: Instant) {
         let mut connection = IdleConnection { stream, until };
         if self.max_size == 0 || !connection.is_usable(now) {
@@ -82,7 +84,7 @@ impl IdlePool {
         }
     }
 
-    /// Looks after them until there are none.
+    /// Sweeps at intervals until the pool is empty.
     async fn sweep_loop(self: Arc<Self>) {
         loop {
             tokio::time::sleep(SWEEP_INTERVAL).await;
@@ -105,7 +107,7 @@ impl PoolInner {
         self.count = self.connections.values().map(VecDeque::len).sum();
     }
 
-    /// Looks at the first of each list only: it waited longest there.
+    /// Compares only the first connection of each list, which has been idle longest.
     fn evict_soonest_expiring(&mut self) {
         let until = |list: &VecDeque<IdleConnection>| list.front().map(|connection| connection.until);
         let Some(peer) = self.connections.iter().min_by_key(|(_, list)| until(list)).map(|(peer, _)| *peer)
@@ -121,8 +123,8 @@ impl PoolInner {
 }
 
 impl IdleConnection {
-    /// Whether it may carry a request: in time, and silent. One that can be read was closed, or has something to
-    /// say that nobody asked for.
+    /// Whether it may carry a request: not expired and with nothing to read. A readable connection was closed or
+    /// received bytes that belong to no request.
     fn is_usable(&mut self, now: Instant) -> bool {
         let mut byte = [0; 1];
         let read = Pin::new(&mut self.stream)
@@ -138,20 +140,20 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// Puts a connection in; the other end of it.
+    /// Puts a connection in and returns its other end.
     fn put(pool: &Arc<IdlePool>, peer: u64, now: Instant) -> DuplexStream {
         let (near, far) = duplex(64);
         pool.put(peer, Box::new(near), now + MINUTE, now);
         far
     }
 
-    /// How many there are, and whether somebody looks after them.
+    /// The number of connections, and whether the sweep task runs.
     fn state(pool: &IdlePool) -> (usize, bool) {
         let inner = pool.inner.lock();
         (inner.count, inner.sweeping)
     }
 
-    /// Whether `far` is the other end of what is taken.
+    /// Whether `far` is the other end of the connection that `take` returns.
     async fn takes(pool: &IdlePool, peer: u64, now: Instant, far: &mut DuplexStream) -> bool {
         let Some(mut stream) = pool.take(peer, now) else { return false };
         stream.write_all(b"x").await.unwrap();
@@ -197,12 +199,12 @@ mod tests {
         let mut other_peer = put(&pool, 2, later(2));
         assert_eq!(state(&pool).0, 2);
         assert!(takes(&pool, 2, later(2), &mut other_peer).await);
-        // The first gave way.
+        // The first one was dropped, because it expired soonest.
         assert!(takes(&pool, 1, later(2), &mut second).await);
         assert!(pool.take(1, later(2)).is_none());
         let (_old, mut new) = (put(&pool, 1, later(3)), put(&pool, 2, later(4)));
         let mut newest = put(&pool, 2, later(5));
-        // A list that is empty by now is gone.
+        // The list of a peer without connections is removed.
         assert_eq!(state(&pool).0, 2);
         assert_eq!(pool.inner.lock().connections.len(), 1);
         assert!(takes(&pool, 2, later(5), &mut newest).await && takes(&pool, 2, later(5), &mut new).await);
@@ -220,8 +222,8 @@ mod tests {
         drop(far);
         tokio::time::sleep(2 * SWEEP_INTERVAL).await;
         assert_eq!(state(&pool), (0, false));
-        let mut again = put(&pool, 1, now);
+        let mut second = put(&pool, 1, now);
         assert_eq!(state(&pool), (1, true));
-        assert!(takes(&pool, 1, now, &mut again).await);
+        assert!(takes(&pool, 1, now, &mut second).await);
     }
 }

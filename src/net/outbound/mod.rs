@@ -1,6 +1,6 @@
-//! Reaching out: what a URL may say ([`origin`]), which hosts a client may name ([`custom_host`], [`ranges`]), which
-//! addresses a name has ([`dns`]), the peer Pingora connects to ([`peer`], [`peer_limit`]), connections and their pools
-//! ([`connector`], [`connection`]), and small requests of the gateway's own to token servers ([`token_http`]).
+//! Upstream connections: parsing a base URL ([`origin`]), which hosts a client may name ([`custom_host`], [`ranges`]),
+//! resolving names ([`dns`]), the peer Pingora connects to ([`peer`], [`peer_limit`]), connections and their pools
+//! ([`connector`], [`connection`]), and the gateway's own small requests to token servers ([`token_http`]).
 //!
 //! Not here: which provider to call and what to send; `route` and `engine` decide that.
 

@@ -1,15 +1,15 @@
-//! Where calls go: scheme, host, port and base path, read from a URL once and never parsed again.
+//! A parsed base URL: scheme, host, port and base path. A URL is parsed here once and never again.
 //!
-//! Purely syntactic. Whether a caller may name this host is [`super::custom_host`], which addresses it has
-//! is [`super::dns`]. Odd spellings of IPv4 (decimal, octal, hex, shortened) arrive here as text and leave
-//! as the address they mean, because the WHATWG parser normalises them.
+//! Purely syntactic. Whether a client may name the host is [`super::custom_host`], which addresses it has
+//! is [`super::dns`]. Unusual spellings of IPv4 (decimal, octal, hex, shortened) become the address they mean,
+//! because the WHATWG parser normalises them: `http://2130706433` has the host `127.0.0.1`.
 
 use std::net::IpAddr;
 use url::Url;
 
-/// Longer URLs are no base URLs.
+/// Maximum length of a base URL, bytes.
 const MAX_URL_LENGTH: usize = 2048;
-/// Most labels in a host that a caller names (reference section 11, rule 4).
+/// Maximum number of labels in a host that a client names (reference section 11, rule 4).
 const MAX_LABELS: usize = 10;
 
 /// A host as written in a URL.
@@ -29,18 +29,18 @@ pub struct Origin {
     pub port: u16,
     /// Percent-encoded, begins with a slash and does not end with one; empty for the root.
     pub base_path: String,
-    /// Written by the operator (settings, built-in table), not by a caller: its addresses are not checked.
+    /// Written by the operator (settings, built-in table), not by a client: its addresses are not checked.
     pub trusted: bool,
     authority: Box<str>,
     name: Box<str>,
 }
 
 impl Origin {
-    /// Reads `url`. `trusted` says whether the operator wrote it.
+    /// Parses `url`. `trusted`: the operator wrote it.
     ///
     /// # Errors
-    /// What is wrong with the text, for whoever wrote it; the text itself is not repeated, because a URL
-    /// may carry a password.
+    /// What is wrong with the URL, worded for its author. The URL itself is not repeated, because it may contain
+    /// a password.
     pub fn parse(url: &str, trusted: bool) -> Result<Self, String> {
         let text = url.trim_matches(' ');
         check_text(text, trusted)?;
@@ -77,18 +77,18 @@ impl Origin {
         Ok(Self { tls, host, port, base_path, trusted, authority, name })
     }
 
-    /// The `Host` header: the port is left out where it is the scheme's own, IPv6 stands in brackets.
+    /// The value of the `Host` header: without the scheme's default port, and with an IPv6 address in brackets.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The name the certificate must be for: the host name, or the address as text without brackets.
+    /// The name the certificate must be valid for: the host name, or the address as text without brackets.
     pub fn sni(&self) -> &str {
         &self.name
     }
 }
 
-/// What can only be seen in the text as written, before the parser normalises it.
+/// Checks what the parser would hide by normalising the text.
 fn check_text(text: &str, trusted: bool) -> Result<(), String> {
     if text.is_empty() {
         return Err("is empty".to_owned());
@@ -96,7 +96,7 @@ fn check_text(text: &str, trusted: bool) -> Result<(), String> {
     if text.len() > MAX_URL_LENGTH {
         return Err(format!("is longer than {MAX_URL_LENGTH} bytes"));
     }
-    // The parser silently drops tabs and line breaks: what the operator reads would not be what is used.
+    // The parser silently drops tabs and line breaks: the URL in use would differ from the one the operator sees.
     if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err("must not contain spaces or control characters".to_owned());
     }
@@ -109,7 +109,7 @@ fn check_text(text: &str, trusted: bool) -> Result<(), String> {
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.is_empty() {
-        // The parser would skip further slashes and take a path segment for the host.
+        // The parser would skip further slashes and use a path segment as the host.
         return Err("has no host".to_owned());
     }
     if authority.contains('@') {

@@ -1,8 +1,8 @@
-//! The peer Pingora connects to: made of a checked address, never of a name.
+//! Builds the peer that Pingora connects to, from a checked address and never from a name.
 //!
-//! `HttpPeer::new` on a name resolves with a blocking call and panics when that fails, so a peer is only
-//! ever made here, from a `SocketAddr`. Also here: what keeps connections apart in Pingora's pool. How many
-//! peers callers may create is [`super::peer_book`].
+//! `HttpPeer::new` with a name resolves it with a blocking call and panics when that fails, so peers are only
+//! built here, from a `SocketAddr`. Also here: the group key that separates connections in Pingora's pool. How many
+//! peers clients may create is [`super::peer_limit`].
 
 use super::origin::Origin;
 use pingora_core::protocols::ALPN;
@@ -19,35 +19,35 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Streams on one HTTP/2 connection. Pingora's default is 1, which opens a connection per request.
+/// Maximum streams on one HTTP/2 connection. Pingora's default is 1, which opens a connection per request.
 const H2_STREAMS: usize = 100;
 
 /// Which HTTP versions an upstream is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// HTTP/1.1 only; what upgrades (websockets) need.
+    /// HTTP/1.1 only, as upgrades (websockets) need.
     H1,
     /// HTTP/2 where TLS negotiates it, HTTP/1.1 otherwise. Plain connections speak HTTP/1.1.
     H2H1,
 }
 
-/// How to dial a peer.
+/// How to connect to a peer.
 #[derive(Debug, Clone)]
 pub struct PeerOptions {
     pub protocol: Protocol,
-    /// For the TCP handshake, and again for the TLS handshake.
+    /// For the TCP handshake and for the TLS handshake, each.
     pub connect_timeout: Duration,
     /// For both handshakes together.
     pub total_connect_timeout: Duration,
-    /// Longest silence while reading an answer; none by default, models think for minutes.
+    /// Maximum idle time while reading a response; none by default, because models think for minutes.
     pub read_timeout: Option<Duration>,
-    /// Longest stall while writing a request.
+    /// Maximum stall while writing a request.
     pub write_timeout: Option<Duration>,
     /// How long an idle connection stays in the pool.
     pub idle_timeout: Duration,
-    /// Whose connections these are: peers of different tenants never share one.
+    /// The owner of the connections: peers of different tenants never share one.
     pub tenant: u64,
-    /// Trusted instead of the system's authorities.
+    /// Certificate authorities to trust instead of the system's.
     pub ca: Option<Arc<TrustRoots>>,
 }
 
@@ -68,15 +68,15 @@ impl Default for PeerOptions {
 
 /// Certificate authorities for one peer, in place of the system's.
 ///
-/// Each new connection of such a peer builds its TLS settings anew and resumes no session; use it where
-/// the system's authorities do not do.
+/// Each new connection of such a peer builds its TLS configuration again and resumes no session, so use it only
+/// where the system's authorities are not enough.
 pub struct TrustRoots {
     certificates: Arc<[WrappedX509]>,
     digest: u64,
 }
 
 impl TrustRoots {
-    /// Reads one or more PEM certificates.
+    /// Parses one or more PEM certificates.
     ///
     /// # Errors
     /// What is wrong with the text.
@@ -101,22 +101,22 @@ impl TrustRoots {
 
 impl fmt::Debug for TrustRoots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ca({} certificates, {:016x})", self.certificates.len(), self.digest)
+        write!(f, "TrustRoots({} certificates, {:016x})", self.certificates.len(), self.digest)
     }
 }
 
-/// Pingora's parser panics on what it cannot read, and is pickier than rustls; this runs at start only.
+/// Pingora's parser is stricter than rustls and panics on a certificate it cannot read. Runs at start only.
 fn parse_certificate(der: Vec<u8>) -> Result<WrappedX509, String> {
     std::panic::catch_unwind(|| WrappedX509::new(der, parse_x509))
         .map_err(|_| "has a certificate that Pingora cannot read".to_owned())
 }
 
-/// The peer for `origin` at `address`, one of the addresses that were checked for it.
+/// The peer for `origin` at `address`, one of its checked addresses.
 ///
-/// Always with a group key: Pingora's own pool key leaves out the authorities and ALPN, so a connection
-/// verified with one tenant's CA would be handed to another tenant.
+/// Always sets a group key: Pingora's own pool key does not include the authorities and ALPN, so a connection
+/// verified with one tenant's CA would be given to another tenant.
 pub fn peer(origin: &Origin, address: SocketAddr, peer_options: &PeerOptions) -> HttpPeer {
-    // The name stands in plain peers, too: it is part of the pool key.
+    // Plain peers have the name, too: it is part of the pool key.
     let mut peer = HttpPeer::new(address, origin.tls, origin.sni().to_owned());
     let h2 = origin.tls && peer_options.protocol == Protocol::H2H1;
     peer.group_key = group_key(origin, peer_options, h2);
@@ -135,7 +135,7 @@ pub fn peer(origin: &Origin, address: SocketAddr, peer_options: &PeerOptions) ->
         idle: Duration::from_secs(30),
         interval: Duration::from_secs(10),
         count: 3,
-        // A provider that vanished mid-stream is noticed by the kernel, not by the caller.
+        // The kernel detects a provider that vanished in the middle of a stream.
         #[cfg(target_os = "linux")]
         user_timeout: Duration::from_secs(60),
     });

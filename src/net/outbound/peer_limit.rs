@@ -1,9 +1,8 @@
-//! A bound on the peers that callers can create.
+//! A limit on the number of peers that clients can create.
 //!
-//! Pingora keeps something for each distinct peer: pooled connections, which cost the providers theirs
-//! when callers name thousands of hosts, and on HTTP/2 a pool node and a remembered preference that are
-//! not given back when an attempt is dropped. Operators' origins are not counted: their number is the
-//! settings' business.
+//! Pingora keeps state for each distinct peer: pooled connections, which would push the providers' own out of the pool
+//! when clients name thousands of hosts, and on HTTP/2 a pool node and a stored preference that are not freed when an
+//! attempt is dropped. Operators' origins are not counted; the settings bound their number.
 
 use super::origin::Origin;
 use super::peer::{PeerOptions, Protocol, peer};
@@ -13,16 +12,16 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Most callers' peers that may keep connections at a time.
+/// Maximum number of clients' peers with pooled connections at a time.
 const MAX_POOLED: usize = 4096;
-/// Most callers' peers that may ever speak HTTP/2 in this process.
+/// Maximum number of clients' peers that may use HTTP/2 over the life of the process.
 const MAX_H2: usize = 4096;
-/// A peer unused for this long makes room; longer than any connection idles in the pool.
+/// A peer unused for this long is removed; longer than a connection may be idle in the pool.
 const PEER_TTL: Duration = Duration::from_secs(600);
-/// Looking for room takes a walk over all peers: not more often than this.
+/// Minimum interval between sweeps, because each one visits all peers.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Remembers callers' peers and makes those beyond the bound un-poolable.
+/// Tracks clients' peers and turns off pooling for those beyond the limit.
 #[derive(Debug)]
 pub struct PeerLimit {
     table: Mutex<PeerTable>,
@@ -43,11 +42,11 @@ struct PeerEntry {
     h2: bool,
 }
 
-/// What a peer may keep.
+/// Which connections of a peer may be pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PoolingLevel {
     Full,
-    /// Connections are pooled, on HTTP/1.1 only: its pool nodes are given back.
+    /// Connections are pooled, but HTTP/1.1 only, because its pool nodes are freed.
     PooledH1,
     /// A new HTTP/1.1 connection each time.
     Unpooled,
@@ -60,8 +59,8 @@ impl Default for PeerLimit {
 }
 
 impl PeerLimit {
-    /// Like [`peer`], within the bound. The first 4,096 peers of callers get all they ask for; beyond, they
-    /// speak HTTP/1.1, and while 4,096 are in use a new one gets a fresh connection for each request.
+    /// Like [`peer()`], within the limit. The first 4,096 peers of clients get what `peer_options` asks for; later ones
+    /// use HTTP/1.1, and while 4,096 are in use, a new one opens a connection for each request.
     pub fn peer(
         &self,
         origin: &Origin,
@@ -108,7 +107,7 @@ impl PeerLimit {
 }
 
 impl PeerTable {
-    /// Forgets peers nobody used lately; whether there is room now.
+    /// Removes peers that were not used lately. Returns whether there is room now.
     fn make_room(&mut self, max_peers: usize, now: Instant) -> bool {
         if self.swept_at.is_some_and(|swept_at| now < swept_at + SWEEP_INTERVAL) {
             return false;
@@ -145,7 +144,7 @@ mod tests {
         assert_eq!(keeps(&peer_for(&limit, 1, false, now)), (true, true));
         assert_eq!(keeps(&peer_for(&limit, 2, false, now)), (true, true));
         assert_eq!(keeps(&peer_for(&limit, 3, false, now)), (false, false));
-        assert_eq!(keeps(&peer_for(&limit, 1, false, now)), (true, true), "a known peer keeps its place");
+        assert_eq!(keeps(&peer_for(&limit, 1, false, now)), (true, true), "an existing peer keeps its place");
         for n in 10..20 {
             assert_eq!(keeps(&peer_for(&limit, n, true, now)), (true, true), "operators are not counted");
         }

@@ -1,27 +1,27 @@
-//! Which addresses are not the public internet: the IANA special-purpose registries and the clouds'
-//! metadata services, as one table.
+//! Address ranges outside the public internet: the IANA special-purpose registries and the metadata services of
+//! clouds, as one table.
 //!
-//! Knows addresses only. Who may reach them anyway is decided in [`super::custom_host`]. Addresses that
-//! carry an IPv4 address inside (mapped, NAT64, 6to4) are judged by what they carry.
+//! Classifies addresses only; [`super::custom_host`] decides who may connect to them anyway. An address with an
+//! embedded IPv4 address (mapped, NAT64, 6to4) has the class of that IPv4 address.
 
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address range is, and with it how much it takes to open it.
+/// The kind of an address range; it determines what it takes to open it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Somebody's own network: `custom_hosts.allow_private` opens it.
+    /// A private network: `custom_hosts.allow_private` opens it.
     Private,
-    /// Nothing that answers HTTP lives here: only an allow rule opens it.
+    /// No HTTP server is expected here: only an allow rule opens it.
     Reserved,
-    /// Hands out a machine's credentials: only an allow rule that names the address opens it. A name rule
-    /// is not enough, because whoever owns the name's DNS could point it here.
+    /// Serves the credentials of a machine: only an allow rule with the address opens it. A rule with a name is not
+    /// enough, because the owner of the name's DNS could point it here.
     Metadata,
 }
 
 use Class::{Metadata, Private, Reserved};
 
-/// One range, the words a caller may read, and its class. The first match counts.
+/// A range, its description in messages to clients, and its class. The first match counts.
 type Row = (&'static str, &'static str, Class);
 
 /// IANA IPv4 special-purpose registry, every entry that is not globally reachable.
@@ -43,10 +43,10 @@ const V4: &[Row] = &[
     ("198.51.100.0/24", "documentation", Reserved),
     ("203.0.113.0/24", "documentation", Reserved),
     ("224.0.0.0/4", "multicast", Reserved),
-    ("240.0.0.0/4", "reserved", Reserved), // with 255.255.255.255
+    ("240.0.0.0/4", "reserved", Reserved), // includes 255.255.255.255
 ];
 
-/// IANA IPv6 special-purpose registry; what stands outside 2000::/3 and is not listed is reserved, too.
+/// IANA IPv6 special-purpose registry. Addresses outside 2000::/3 that are not listed are reserved, too.
 const V6: &[Row] = &[
     ("fd00:ec2::/32", "metadata", Metadata), // AWS: ::254, time, DNS, credentials
     ("fd20:ce::254/128", "metadata", Metadata), // Google Cloud
@@ -54,7 +54,7 @@ const V6: &[Row] = &[
     ("::/128", "unspecified", Reserved),
     ("::1/128", "loopback", Private),
     ("::/96", "reserved", Reserved),        // v4-compatible, deprecated
-    ("64:ff9b:1::/48", "private", Private), // local-use NAT64: whatever the network translates to
+    ("64:ff9b:1::/48", "private", Private), // local-use NAT64: the local network decides the target
     ("100::/64", "discard", Reserved),
     ("2001::/23", "reserved", Reserved), // Teredo, ORCHID, benchmarking and other protocol assignments
     ("2001:db8::/32", "documentation", Reserved),
@@ -65,7 +65,7 @@ const V6: &[Row] = &[
     ("ff00::/8", "multicast", Reserved),
 ];
 
-/// The table with its ranges parsed; built once and kept with the rules that use it.
+/// The table with its ranges parsed.
 #[derive(Debug, Clone)]
 pub struct Ranges {
     rows: Vec<(IpNet, &'static str, Class)>,
@@ -79,7 +79,7 @@ impl Default for Ranges {
 }
 
 impl Ranges {
-    /// What `ip` is when it is not on the public internet; `None` when it is.
+    /// The description and class of `ip`; `None` when it is a public address.
     pub fn special(&self, ip: IpAddr) -> Option<(&'static str, Class)> {
         let effective = embedded_ipv4(ip).map_or(ip, IpAddr::V4);
         if let Some(&(_, what, class)) = self.rows.iter().find(|(net, ..)| net.contains(&effective)) {
@@ -92,7 +92,7 @@ impl Ranges {
     }
 }
 
-/// The IPv4 address a packet to `ip` ends up at: v4-mapped, NAT64 (64:ff9b::/96) and 6to4 (2002::/16).
+/// The IPv4 address that a packet to `ip` finally reaches: v4-mapped, NAT64 (64:ff9b::/96) and 6to4 (2002::/16).
 pub fn embedded_ipv4(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(v6) = ip else { return None };
     let [a, b, c, _, _, _, g, h] = v6.segments();
@@ -179,7 +179,7 @@ mod tests {
         ];
         for (ip, wanted) in rows {
             assert_eq!(class(ip), wanted, "{ip}");
-            // The same address through every wrapping that carries it.
+            // The same address embedded in every kind of IPv6 address.
             let [a, b, c, d] = ip.parse::<Ipv4Addr>().unwrap().octets();
             let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
             assert_eq!(class(&format!("::ffff:{ip}")), wanted, "mapped {ip}");

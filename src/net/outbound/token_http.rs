@@ -1,8 +1,8 @@
-//! One small request of the gateway's own, to a token server or a cloud's metadata server.
+//! The HTTP client for the gateway's own small requests to token servers and cloud metadata servers.
 //!
-//! Not for callers' traffic: that goes through Pingora. Each call has its own connection, because such calls
-//! are rare and a pooled connection would die with the runtime that opened it (each service has one). No
-//! proxy of the environment, no redirect, a bounded body and a bounded time.
+//! Not for client traffic, which goes through Pingora. Each request opens its own connection: such requests are rare,
+//! and a pooled connection would end with the runtime that opened it (each service has one). Ignores the
+//! environment's proxies, follows no redirects, and bounds the response body and the time.
 
 use super::custom_host::HostRules;
 use super::dns::Dns;
@@ -19,26 +19,26 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
-/// Token answers are a few kilobytes.
+/// Maximum response body, bytes. Token responses are a few kilobytes.
 const MAX_BODY_BYTES: usize = 64 << 10;
-/// The whole call, with all its body.
+/// The timeout of a whole request, including the response body.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Where there is no metadata server, packets to it vanish: nobody should wait long to learn that.
+/// Short, because packets to a metadata server that does not exist are dropped silently.
 const METADATA_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why nothing was brought back.
+/// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FetchError {
-    /// This address is not called for this account; worded for the caller.
+    /// This account may not use this address; worded for the client.
     Refused(String),
-    /// No answer we can use; for the log.
+    /// The request failed or its response is not usable; worded for the log.
     Broken(String),
 }
 
-/// Makes side calls. Cheap until the first one.
+/// Sends token requests. The TLS configuration is built on the first one.
 pub struct TokenHttpClient {
-    /// Authorities in place of the machine's, as for providers.
+    /// Certificate authorities in place of the system's, as for providers.
     ca_file: Option<PathBuf>,
     tls: OnceLock<Result<ClientConfig, String>>,
 }
@@ -48,11 +48,11 @@ impl TokenHttpClient {
         Self { ca_file, tls: OnceLock::new() }
     }
 
-    /// Runs an errand. `by_operator`: the operator wrote what it is made from. Otherwise its address must be
-    /// one that a caller may name.
+    /// Sends a token request, or reads its local source. `by_operator`: the operator wrote the account it is made
+    /// from; otherwise its address must be one that a client may name.
     ///
     /// # Errors
-    /// [`Failed`]; no text holds a query, a header or a body.
+    /// [`FetchError`]; no text contains a query, a header or a body.
     pub async fn run(
         &self,
         token_request: &TokenRequest,
@@ -98,7 +98,7 @@ impl TokenHttpClient {
             .connect_timeout(connect)
             .pool_max_idle_per_host(0)
             .user_agent(concat!("turnpike/", env!("CARGO_PKG_VERSION")))
-            // Exactly the addresses that were checked: a name that changes its answer gains nothing.
+            // Connects to exactly the checked addresses: a name that changes its DNS result gains nothing.
             .resolve_to_addrs(origin.sni(), &addresses)
             .build()
             .map_err(broken)?;
@@ -121,7 +121,7 @@ impl TokenHttpClient {
         Ok(TokenResponse { status, body })
     }
 
-    /// The same authorities that providers are trusted by.
+    /// The TLS configuration, with the same certificate authorities as for providers.
     fn tls(&self) -> Result<ClientConfig, FetchError> {
         let config = self.tls.get_or_init(|| {
             let mut roots = RootCertStore::empty();
@@ -142,16 +142,16 @@ impl TokenHttpClient {
 
 impl fmt::Debug for TokenHttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SideCalls").field("ca_file", &self.ca_file).finish_non_exhaustive()
+        f.debug_struct("TokenHttpClient").field("ca_file", &self.ca_file).finish_non_exhaustive()
     }
 }
 
-/// What a caller is told who would borrow the machine's identity.
+/// The message to a client whose request would use the machine's identity.
 const MACHINE_IDENTITY_REFUSED: &str = "This way of signing in uses an identity of the gateway's own machine, which only \
                        accounts the operator wrote may use: stored providers and saved configs, without a \
                        host named by the caller. Name one of these, or send credentials of your own.";
 
-/// Where the errand goes, when it may go there at all.
+/// The origin of a token request, if the request may be sent there.
 fn origin(token_request: &TokenRequest, by_operator: bool) -> Result<Origin, FetchError> {
     let bare = token_request.url.split(['?', '#']).next().unwrap_or_default();
     let origin = Origin::parse(bare, by_operator)
@@ -160,7 +160,7 @@ fn origin(token_request: &TokenRequest, by_operator: bool) -> Result<Origin, Fet
     if token_request.is_metadata && !origin.tls && !loopback && !is_metadata(&origin.host) {
         return Err(FetchError::Broken(format!("{} is no metadata server", origin.authority())));
     }
-    // Plain HTTP would show credentials to the network; not on the machine itself.
+    // Plain HTTP would expose credentials to the network, except on loopback.
     let is_shown = !origin.tls && !token_request.is_metadata;
     if is_shown && !(by_operator && loopback) {
         return Err(FetchError::Refused(
@@ -174,7 +174,7 @@ fn is_metadata(host: &Host) -> bool {
     match host {
         Host::Name(name) => matches!(&**name, "metadata.google.internal" | "metadata"),
         Host::Ip(IpAddr::V4(ip)) => ip.is_link_local(),
-        // Cloud A's (and EKS's), then cloud B's.
+        // AWS (with EKS), then Google Cloud.
         Host::Ip(IpAddr::V6(ip)) => {
             let segments = ip.segments();
             segments.starts_with(&[0xfd00, 0x0ec2]) || segments == [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254]
@@ -182,7 +182,7 @@ fn is_metadata(host: &Host) -> bool {
     }
 }
 
-/// What is found on the machine itself, without a network.
+/// A source on the machine itself, read without a network.
 enum LocalSource<'a> {
     Variable(&'a str),
     File(&'a str),
@@ -195,7 +195,7 @@ impl<'a> LocalSource<'a> {
             .or_else(|| url.strip_prefix("file:").map(LocalSource::File))
     }
 
-    /// 404 where it is not there, as a server would say it.
+    /// Reads the source. A missing one is a 404, as from a server.
     async fn read(&self) -> Result<TokenResponse, FetchError> {
         let found = match self {
             LocalSource::Variable(name) => std::env::var(name).ok().map(String::into_bytes),
@@ -217,7 +217,7 @@ impl<'a> LocalSource<'a> {
     }
 }
 
-/// An error and what is behind it, without the URL: a query may hold a credential.
+/// The error and its causes as text, without the URL: a query may contain a credential.
 fn error_chain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();

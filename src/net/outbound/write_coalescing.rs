@@ -1,8 +1,11 @@
-//! A connection whose first small request leaves with one write.
+//! Sends the header and the first body write of a small request in one write.
 //!
-//! Pingora flushes a request's head before it takes the body: two writes, two packets, and the provider is woken for a
-//! head it can do nothing with. Here the head waits for the body, when the caller of [`OneWrite::new`] says that a body
-//! follows at once. Reads, and everything behind the first body, pass as they are.
+//! Pingora flushes a request's header before it takes the body: two writes, two packets, and the provider is woken for
+//! a header it can do nothing with. [`CoalescedWrite`] holds the header until the first body write, for bodies of at
+//! most 16 KiB that follow immediately. Reads and all later writes pass through.
+//!
+//! Example: `write(header)`, `flush()`, `write(body)`, `flush()` become one write of header and body at the second
+//! flush.
 
 use async_trait::async_trait;
 use pingora_core::protocols::raw_connect::ProxyDigest;
@@ -16,13 +19,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The largest body that is put behind its head, bytes: a larger one is not worth the copy.
+/// The largest body that is coalesced, bytes: a larger one is not worth the copy.
 const MAX_COALESCED: usize = 16 << 10;
 
-/// What most heads have room in, bytes.
+/// Enough for most headers, bytes.
 const HEADER_CAPACITY: usize = 1 << 10;
 
-/// A stream that may hold a head back.
+/// A stream that may hold back the request header.
 #[derive(Debug)]
 pub struct CoalescedWrite {
     stream: Stream,
@@ -33,16 +36,16 @@ pub struct CoalescedWrite {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The head is being written.
+    /// The header is being written.
     Header,
-    /// The head was flushed: what comes next is the body.
+    /// The header was flushed; the next write is the body.
     Body,
-    /// Nothing more is held back.
+    /// Nothing is held back any more.
     Passthrough,
 }
 
 impl CoalescedWrite {
-    /// `body`: how much follows the head at once, bytes.
+    /// `body`: how many bytes follow the header immediately.
     pub fn new(stream: Stream, body: usize) -> Self {
         let stage = if body == 0 || body > MAX_COALESCED { Stage::Passthrough } else { Stage::Header };
         let buffered = match stage {
@@ -57,7 +60,7 @@ impl CoalescedWrite {
         self.stream
     }
 
-    /// Sends what was held back.
+    /// Writes what was held back.
     fn poll_send_buffered(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         while let Some(rest) = self.buffered.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
@@ -136,7 +139,7 @@ impl UniqueID for CoalescedWrite {
     }
 }
 
-// Nobody asks for what follows while a request is under way, and Pingora would copy it for each one.
+// Nothing reads the values below while a request is in flight, and Pingora would copy them for each request.
 
 impl Ssl for CoalescedWrite {}
 
@@ -165,7 +168,7 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-    /// Writes a request as Pingora does; tells how much had left before the body was written, and all of it.
+    /// Writes a request as Pingora does. Returns how many bytes were sent before the body was written, and all bytes.
     async fn sent(body: usize) -> (usize, Vec<u8>) {
         let (near, mut far) = duplex(1 << 20);
         let mut stream = CoalescedWrite::new(Box::new(near), body);

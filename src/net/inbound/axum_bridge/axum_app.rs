@@ -1,7 +1,7 @@
-//! A router as a Pingora service of its own: requests one after the other, HTTP/1.1 and HTTP/2.
+//! A router as a Pingora service of its own, over HTTP/1.1 and HTTP/2.
 //!
-//! HTTP/2 comes by ALPN on TLS listeners and by prior knowledge on plain ones; mount it behind a
-//! [`super::super::doorway::Doorway`], which keeps HTTP/1.0 clients from waiting for ever.
+//! HTTP/2 is chosen by ALPN on TLS listeners and by prior knowledge on plain ones. Mount it behind a
+//! [`super::super::h2c_guard::H2cGuard`]; without one, short HTTP/1.0 requests wait for ever.
 
 use super::serve::serve;
 use async_trait::async_trait;
@@ -14,18 +14,18 @@ use pingora_core::server::ShutdownWatch;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What callers of the service may take.
+/// What a client of the service may use.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Bytes of a request body.
+    /// The largest request body, bytes.
     pub max_body: usize,
-    /// For a whole request head to arrive, idle time before it included.
+    /// For all headers of a request to arrive, including the idle time before them.
     pub header_timeout: Duration,
     /// For a whole request body to arrive.
     pub body_timeout: Duration,
-    /// For a caller that reads nothing.
+    /// For a client that does not read the response.
     pub write_timeout: Duration,
-    /// An idle connection is kept this long.
+    /// How long an idle connection is kept.
     pub keepalive_timeout: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-/// The service.
+/// An axum router as a Pingora HTTP app.
 #[derive(Debug)]
 pub struct AxumApp {
     router: Router,
@@ -57,14 +57,15 @@ impl AxumApp {
         Self { router, limits, options }
     }
 
-    /// Reads the head; answers 400 itself where there is none to be had.
+    /// Reads the request headers and sends a 400 itself when they are not valid HTTP. `None` when there is no
+    /// request to serve.
     async fn read_header(&self, session: &mut ServerSession) -> Option<()> {
         match tokio::time::timeout(self.limits.header_timeout, session.read_request()).await {
             Ok(Ok(true)) => Some(()),
             Ok(Ok(false)) => None,
             Ok(Err(error)) => {
                 if *error.etype() == InvalidHTTPHeader {
-                    // The caller may be gone; there is nobody else to tell.
+                    // The client may be gone already; then the error is of no use to anyone.
                     let _ = session.respond_error(400).await;
                 }
                 session.shutdown().await;
@@ -85,7 +86,7 @@ impl HttpServerApp for AxumApp {
         mut session: ServerSession,
         shutdown: &ShutdownWatch,
     ) -> Option<ReusedHttpStream> {
-        // Before the head is read: that may say otherwise, as HTTP/1.0 does by itself.
+        // Set before the headers are read, because they may turn keep-alive off, as HTTP/1.0 does by default.
         session.set_keepalive(Some(self.limits.keepalive_timeout.as_secs()));
         self.read_header(&mut session).await?;
         if *shutdown.borrow() {
@@ -97,7 +98,7 @@ impl HttpServerApp for AxumApp {
         if let Err(error) =
             serve(&mut session, &self.router, None, self.limits.max_body, self.limits.body_timeout).await
         {
-            log::debug!(target: "turnpike", "a control answer was cut off: {error}");
+            log::debug!(target: "turnpike", "a response of the control plane was cut off: {error}");
             return None;
         }
         let settings = HttpPersistentSettings::for_session(&session);

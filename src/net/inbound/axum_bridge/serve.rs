@@ -1,6 +1,6 @@
-//! One request and its answer between a Pingora session and a router.
+//! One request and its response between a Pingora session and a router.
 //!
-//! Knows nothing of connections: keep-alive and what comes next is for whoever owns the session.
+//! Does not manage the connection: keep-alive and the next request are up to the owner of the session.
 
 use super::BridgeOutcome;
 use crate::error::Error;
@@ -19,7 +19,7 @@ use pingora_core::{Error as PingoraError, Result};
 use std::time::Duration;
 use tower::ServiceExt;
 
-/// Headers that speak of one connection; the session writes its own (RFC 9110, 7.6.1).
+/// Hop-by-hop headers (RFC 9110, 7.6.1); the session writes its own.
 const HOP_BY_HOP: [HeaderName; 6] = [
     header::CONNECTION,
     header::TRANSFER_ENCODING,
@@ -29,10 +29,10 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Reads the request's body, asks the router and writes its answer, with one header more where one is given.
+/// Reads the request body, calls the router and writes its response, with `extra_header` added.
 ///
 /// # Errors
-/// The caller left, or stopped reading.
+/// The client left or stopped reading.
 pub(super) async fn serve(
     session: &mut ServerSession,
     router: &Router,
@@ -46,7 +46,7 @@ pub(super) async fn serve(
             response
         }
         Err(error) => {
-            // What is left of the body would be taken for the next request.
+            // The rest of the body would be parsed as the next request.
             session.set_keepalive(None);
             error_response(&error)
         }
@@ -68,7 +68,7 @@ fn request(session: &ServerSession, body: Bytes) -> Request<Body> {
     request
 }
 
-/// The whole body, or why it is refused.
+/// The whole body, or the error to respond with.
 async fn read_body(
     session: &mut ServerSession,
     max_body: usize,
@@ -97,7 +97,7 @@ async fn read_body(
     }
 }
 
-/// `None` when there is more than `max_body` bytes of it.
+/// `None` when the body is larger than `max_body` bytes.
 async fn read_whole(session: &mut ServerSession, max_body: usize) -> Result<Option<Bytes>> {
     let mut body = BytesMut::new();
     while let Some(chunk) = session.read_request_body().await? {
@@ -109,7 +109,7 @@ async fn read_whole(session: &mut ServerSession, max_body: usize) -> Result<Opti
     Ok(Some(body.freeze()))
 }
 
-/// Our own answer, in OpenAI's dialect, as all of the control plane.
+/// An error response of the bridge itself, in OpenAI's shape like all errors of the control plane.
 fn error_response(error: &Error) -> Response<Body> {
     let row = error.kind.row();
     let body = serde_json::json!({ "error": {
@@ -124,7 +124,7 @@ fn error_response(error: &Error) -> Response<Body> {
 async fn send(session: &mut ServerSession, response: Response<Body>) -> Result<BridgeOutcome> {
     let (parts, body) = response.into_parts();
     let status = parts.status;
-    // These may not even speak of a length (RFC 9110, 8.6), though axum writes one.
+    // These must not carry a content-length at all (RFC 9110, 8.6), though axum writes one.
     let unbounded = status.is_informational() || status == StatusCode::NO_CONTENT;
     let no_body =
         unbounded || status == StatusCode::NOT_MODIFIED || session.req_header().method == Method::HEAD;
@@ -141,7 +141,7 @@ async fn send(session: &mut ServerSession, response: Response<Body>) -> Result<B
             None if session.req_header().version == Version::HTTP_11 => {
                 header.insert_header(header::TRANSFER_ENCODING, "chunked")?;
             }
-            // HTTP/1.0 learns from the end of the connection that this was all, HTTP/2 from its frames.
+            // HTTP/1.0 marks the end of the body by closing the connection, HTTP/2 by its frames.
             None => session.set_keepalive(None),
         }
     }
@@ -151,7 +151,7 @@ async fn send(session: &mut ServerSession, response: Response<Body>) -> Result<B
     Ok(BridgeOutcome { status: status.as_u16(), body_bytes })
 }
 
-/// Writes chunk by chunk, and notices between two of them when the caller leaves.
+/// Writes the body chunk by chunk and notices between two chunks when the client leaves.
 async fn send_body(session: &mut ServerSession, body: Body) -> Result<u64> {
     let mut chunks = body.into_data_stream();
     let mut sent = 0;
@@ -167,8 +167,8 @@ async fn send_body(session: &mut ServerSession, body: Body) -> Result<u64> {
             }
         };
         let Some(chunk) = chunk else { return Ok(sent) };
-        let chunk =
-            chunk.map_err(|error| PingoraError::because(InternalError, "the answer broke off", error))?;
+        let chunk = chunk
+            .map_err(|error| PingoraError::because(InternalError, "the response body broke off", error))?;
         sent += chunk.len() as u64;
         session.write_response_body(chunk, false).await?;
     }

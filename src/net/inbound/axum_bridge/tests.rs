@@ -1,4 +1,4 @@
-//! The bridge over real loopback connections, byte by byte and with a real client.
+//! The bridge over real loopback connections, with raw bytes and with an HTTP client.
 
 use super::*;
 use crate::net::inbound::h2c_guard::H2cGuard;
@@ -27,7 +27,7 @@ fn limits() -> Limits {
     }
 }
 
-/// A stream of events fed by the test; tells when it is dropped.
+/// A stream of events that the test feeds. The sender of `feed` notices when the stream is dropped.
 fn events(feed: mpsc::Receiver<&'static str>) -> impl futures_util::Stream<Item = Result<Event, Infallible>> {
     futures_util::stream::unfold(feed, |mut feed| async move {
         let text = feed.recv().await?;
@@ -49,7 +49,7 @@ fn router(feed: Option<mpsc::Receiver<&'static str>>) -> Router {
         .route("/events", get(move || async move { Sse::new(events(feed.lock().take().unwrap())) }))
 }
 
-/// Serves `router` as the control plane does; the shutdown switch comes along.
+/// Serves `router` as the control plane does. Returns the address and the switch that signals a shutdown.
 async fn spawn_server(router: Router) -> (SocketAddr, watch::Sender<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -66,7 +66,7 @@ async fn spawn_server(router: Router) -> (SocketAddr, watch::Sender<bool>) {
 }
 
 fn stream(socket: TcpStream) -> Stream {
-    // As Pingora's listener does: the peer address is read from here.
+    // As Pingora's listener does: the client's address is read from this digest.
     let digest = SocketDigest::from_raw_fd(socket.as_raw_fd());
     let mut socket: L4Stream = socket.into();
     socket.set_socket_digest(digest);
@@ -165,7 +165,7 @@ async fn bodies_above_the_limit_get_413() {
 #[tokio::test]
 async fn slow_idle_and_broken_clients_do_not_hold_a_connection() {
     let (address, _stop) = spawn_server(router(None)).await;
-    // A body that never comes, a head that never ends, silence, half a preface, no HTTP at all.
+    // A body that never arrives, a header that never ends, silence, half a preface, bytes that are not HTTP.
     let out = exchange_bytes(address, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab").await;
     assert!(out.starts_with("HTTP/1.1 408 "), "{out}");
     assert_eq!(exchange_bytes(address, "GET /hello HTTP/1.1\r\nHost").await, "");
@@ -210,13 +210,13 @@ async fn events_arrive_one_by_one_and_stop_when_the_client_disconnects() {
         let mut response = client.get(format!("http://{address}/events")).send().await.unwrap();
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         for text in ["one", "two"] {
-            // The second is only sent once the first has arrived: nothing is held back.
+            // The second event is sent only once the first has arrived: nothing is buffered.
             feed.send(text).await.unwrap();
             assert_eq!(response.chunk().await.unwrap().unwrap(), format!("data: {text}\n\n"));
         }
         drop(response);
         drop(client);
-        // The source is let go without another event being written.
+        // The source is dropped although no further event is written.
         tokio::time::timeout(Duration::from_secs(5), feed.closed()).await.unwrap();
     }
 }

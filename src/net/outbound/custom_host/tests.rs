@@ -1,4 +1,4 @@
-//! Reference section 11 as a table, our differences from it, and hostile spellings.
+//! Reference section 11 as a table, where we differ from it, and hostile spellings of addresses.
 
 use super::*;
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
@@ -9,18 +9,18 @@ fn rules(allow_private: bool, allow: &[&str]) -> HostRules {
     HostRules::new(&CustomHosts { allow_private, allow })
 }
 
-/// Whether a caller's URL passes everything that can be said without DNS.
+/// Whether a client's URL passes all checks that need no DNS.
 fn passes(rules: &HostRules, url: &str) -> bool {
     Origin::parse(url, false).is_ok_and(|origin| rules.check_name(&origin).is_ok())
 }
 
-/// Whether a caller's URL passes when its host resolves to `ip`.
+/// Whether a client's URL passes when its host resolves to `ip`.
 fn reaches(rules: &HostRules, url: &str, ip: &str) -> bool {
     let Ok(origin) = Origin::parse(url, false) else { return false };
     rules.check_name(&origin).is_ok() && rules.check_address(&origin, ip.parse().unwrap()).is_ok()
 }
 
-/// Rows of reference section 11 ("valid") where we agree. Names still have their addresses checked.
+/// Rows of reference section 11 ("valid") where we agree. The addresses of names are still checked later.
 const VALID: &[&str] = &[
     "http://134744072", // 8.8.8.8
     "http://8.8.8.8",
@@ -36,7 +36,7 @@ const VALID: &[&str] = &[
     "http://127.0.0.1.nip.io",
 ];
 
-/// Rows the reference calls valid and we refuse by default, each with the reason.
+/// Rows that the reference calls valid and we refuse by default, each with the reason.
 const STRICTER: &[(&str, &str)] = &[
     ("http://localhost:11434", "loopback must be opened by the operator"),
     ("http://127.0.0.1:8000", "loopback"),
@@ -52,7 +52,7 @@ const STRICTER: &[(&str, &str)] = &[
     ("https://exa%6dple.com", "a % in the host is never needed and often an attack"),
 ];
 
-/// Rows the reference calls invalid, and so do we.
+/// Rows that both the reference and we refuse.
 const INVALID: &[&str] = &[
     "http://127.0.0.2",
     "http://10.0.0.1",
@@ -106,16 +106,16 @@ fn the_reference_rows_with_default_rules() {
         assert!(!passes(&rules, url), "{url:?} must be refused");
     }
     for (url, why) in STRICTER {
-        // 1.2.3 means 1.2.0.3, a public address: the one row of the list where we agree after all.
+        // 1.2.3 means 1.2.0.3, a public address: the only row of this list that we accept, too.
         assert_eq!(passes(&rules, url), *url == "http://1.2.3", "{url:?}: {why}");
     }
-    // The reference refuses every IPv6 literal; a public one is as good as any address.
+    // The reference refuses every IPv6 literal; we accept public ones.
     assert!(passes(&rules, "http://[2001:4860:4860::8888]"));
 }
 
 #[test]
 fn a_trusted_list_opens_what_it_names_and_nothing_else() {
-    // The reference's TRUSTED_CUSTOM_HOSTS=llm.corp,10.0.0.5; its leftover trust in localhost is a bug.
+    // As TRUSTED_CUSTOM_HOSTS=llm.corp,10.0.0.5 in the reference; that it still trusts localhost then is a bug.
     let rules = rules(false, &["llm.corp", "10.0.0.5"]);
     for url in ["http://llm.corp", "http://LLM.corp:8080/v1", "http://10.0.0.5", "http://[::ffff:10.0.0.5]"] {
         assert!(passes(&rules, url), "{url}");
@@ -268,7 +268,7 @@ fn a_refusal_advises_the_operator_and_hides_the_address() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Whatever a caller writes: no panic, and what passes as an address is a public address.
+    /// No text panics, and an IP literal that passes is a public address.
     #[test]
     fn no_text_reaches_a_forbidden_literal(text in "(https?://)?[0-9a-fxX.:\\[\\]@%/\\\\]{0,40}", free in any::<String>()) {
         let rules = HostRules::default();

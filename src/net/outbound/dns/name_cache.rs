@@ -1,8 +1,11 @@
-//! What we remember of host names: their last answer, how long it holds, and the lookup under way.
+//! The cache of host names: their last result, how long it is valid, and the lookup in flight.
 //!
-//! Judges nothing: whether an address may be used is asked on every use, in [`super::Dns`]. One lookup per
-//! name runs at a time; whoever asks meanwhile waits for it. An answer is renewed before it runs out, so a
-//! busy host never waits for DNS.
+//! Does not check addresses; [`super::Dns`] does, on every use. At most one lookup per name runs at a time, and
+//! concurrent requests wait for it. A result is refreshed before it expires, so a busy host never waits for DNS.
+//!
+//! Example with a TTL of 100 s: until 80 s the result is used as it is; from 80 s it is still used and one lookup
+//! refreshes it in the background; from 100 s requests wait for a lookup. If lookups fail, operators' names keep the
+//! old addresses until 700 s.
 
 use super::{Resolve, ResolveError};
 use moka::sync::Cache;
@@ -16,18 +19,18 @@ use tokio::sync::watch;
 
 const MIN_TTL: Duration = Duration::from_secs(1);
 const MAX_TTL: Duration = Duration::from_secs(300);
-/// How long a failure is remembered.
+/// How long a failure is cached.
 const FAILURE_TTL: Duration = Duration::from_secs(1);
-/// How long after its end the last good answer still helps out when the resolver fails.
+/// How long after its expiry the last good result is still used while lookups fail.
 const MAX_STALE: Duration = Duration::from_secs(600);
-/// A lookup that takes longer has failed.
+/// The timeout of one lookup.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most addresses used of one answer; a longer one is cut, and only what is kept is checked and used.
+/// Maximum number of addresses of one result; the rest is dropped before any is checked or used.
 const MAX_ADDRESSES: usize = 32;
-/// Most lookups under way at once, for either kind of name.
+/// Maximum number of concurrent lookups in each cache.
 const MAX_LOOKUPS: usize = 512;
 
-/// What a resolver answers.
+/// The result of a successful lookup.
 #[derive(Debug, Clone)]
 pub struct LookupResult {
     pub ips: Vec<IpAddr>,
@@ -35,31 +38,31 @@ pub struct LookupResult {
     pub ttl: Duration,
 }
 
-/// All names of one kind (operators' or callers').
+/// All names of one kind: operators' or clients'.
 #[derive(Debug)]
 pub(super) struct NameCache {
     entries: Cache<Arc<str>, Arc<Entry>>,
     lookups: Mutex<HashMap<Arc<str>, Lookup>>,
-    /// Operators' names: search domains apply, and old answers may help out.
+    /// These are operators' names: search domains apply, and stale results may be used.
     trusted: bool,
 }
 
 type Lookup = watch::Receiver<Option<Arc<Entry>>>;
 
-/// The last answer for a name.
+/// The last result for a name.
 #[derive(Debug)]
 pub(super) struct Entry {
     ips: Box<[IpAddr]>,
     /// Index of the address to try first.
     first: AtomicUsize,
-    /// Why the last lookup failed; `ips` are then those of the last good one.
+    /// Why the last lookup failed; `ips` then holds the addresses of the last good one.
     error: Option<ResolveError>,
     refresh_at: Instant,
     fresh_until: Instant,
     stale_until: Instant,
 }
 
-/// What an entry is good for at some instant.
+/// Whether an entry may be used at a given instant.
 enum Usability {
     Fresh,
     WhileRefreshing,
@@ -72,7 +75,7 @@ impl NameCache {
         Arc::new(Self { entries, lookups: Mutex::default(), trusted })
     }
 
-    /// The addresses of `name`, from memory or from `resolver`.
+    /// The addresses of `name`, from the cache or from `resolver`.
     pub(super) async fn entry(
         self: &Arc<Self>,
         name: &str,
@@ -83,7 +86,7 @@ impl NameCache {
             match entry.usability(self.trusted, now) {
                 Usability::Fresh => return entry.outcome(self.trusted, now),
                 Usability::WhileRefreshing => {
-                    // Nobody waits for it, so nobody needs to know that it could not be started.
+                    // Runs in the background; if it cannot be started, the old result is still good.
                     let _ = self.look_up(name, resolver, now);
                     return entry.outcome(self.trusted, now);
                 }
@@ -96,8 +99,8 @@ impl NameCache {
         entry.ok_or(ResolveError::NotFound)?.outcome(self.trusted, now)
     }
 
-    /// Joins the lookup of `name` under way, or starts one. It runs as its own task: a caller that leaves
-    /// does not take the answer from those who wait with it.
+    /// Joins the lookup of `name` in flight or starts one. A lookup runs as a task of its own, so that a request that
+    /// is cancelled does not take the result away from the others that wait for it.
     fn look_up(
         self: &Arc<Self>,
         name: &str,
@@ -106,7 +109,7 @@ impl NameCache {
     ) -> Result<Lookup, ResolveError> {
         let mut lookups = self.lookups.lock();
         if let Some(lookup) = lookups.get(name) {
-            // A lookup whose task died with its runtime must not block the name for ever.
+            // A lookup whose task ended with its runtime must not block the name for ever.
             if lookup.has_changed().is_ok() || lookup.borrow().is_some() {
                 return Ok(lookup.clone());
             }
@@ -127,19 +130,19 @@ impl NameCache {
             let entry = Arc::new(Entry::following(cache.entries.get(&*name).as_deref(), result, now));
             cache.entries.insert(Arc::clone(&name), Arc::clone(&entry));
             cache.lookups.lock().remove(&*name);
-            // Nobody may be waiting.
+            // Fails when no request waits any more.
             let _ = sender.send(Some(entry));
         });
         Ok(lookup)
     }
 
-    /// Moves on from an address that did not answer, unless somebody else already has.
+    /// Moves on from an address that could not be connected to, unless another request already did.
     pub(super) fn connect_failed(&self, name: &str, ip: IpAddr) {
         let Some(entry) = self.entries.get(name) else { return };
         let first = entry.first();
         if entry.ips.get(first) == Some(&ip) {
             let next = if first + 1 < entry.ips.len() { first + 1 } else { 0 };
-            // Lost the race: another request has moved on already.
+            // Fails when another request has moved on at the same time.
             let _ = entry.first.compare_exchange(first, next, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -154,7 +157,7 @@ impl Entry {
         self.first.load(Ordering::Relaxed)
     }
 
-    /// The entry that follows `old` once `answer` is in. Times count from the start of the lookup.
+    /// The entry that replaces `old` after a lookup. Times count from the start of the lookup.
     fn following(old: Option<&Entry>, result: Result<LookupResult, ResolveError>, now: Instant) -> Self {
         let result = result.and_then(|result| match result.ips.is_empty() {
             true => Err(ResolveError::NotFound),
@@ -165,7 +168,7 @@ impl Entry {
                 ips.truncate(MAX_ADDRESSES);
                 let ttl = ttl.clamp(MIN_TTL, MAX_TTL);
                 let fresh_until = now + ttl;
-                // An address that was moved away from must not come first again because DNS was asked.
+                // A new lookup must not put an address first again that failed to connect.
                 let preferred = old.filter(|old| old.first() > 0).and_then(|old| old.ips.get(old.first()));
                 let first =
                     preferred.and_then(|preferred| ips.iter().position(|ip| ip == preferred)).unwrap_or(0);
@@ -186,7 +189,7 @@ impl Entry {
         let retry = now + FAILURE_TTL;
         let kept = old.filter(|_| matches!(error, ResolveError::Failed(_)));
         let (ips, first) = kept.map_or((Box::default(), 0), |old| (old.ips.clone(), old.first()));
-        // An early renewal that failed takes nothing from an answer that still holds.
+        // A failed early refresh does not invalidate a result that is still fresh.
         let holds = kept.filter(|old| old.error.is_none() && old.fresh_until > retry);
         Self {
             ips,
@@ -204,7 +207,7 @@ impl Entry {
 
     fn usability(&self, trusted: bool, now: Instant) -> Usability {
         if now < self.fresh_until {
-            // A failure is "fresh" for its second: neither asked again nor renewed.
+            // A failure is also fresh for a second and is neither retried nor refreshed in that time.
             if self.error.is_none() && now >= self.refresh_at {
                 Usability::WhileRefreshing
             } else {

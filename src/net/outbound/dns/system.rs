@@ -1,6 +1,6 @@
-//! The machine's own DNS: `/etc/resolv.conf` and `/etc/hosts`, asked without blocking a thread.
+//! The machine's own DNS: `/etc/resolv.conf` and `/etc/hosts`, queried without blocking a thread.
 //!
-//! Read once, at start. Remembers nothing (that is [`super::names`]).
+//! Both files are read once, at start. Caches nothing; [`super::name_cache`] does.
 
 use super::{LookupResult, Resolve, ResolveError};
 use async_trait::async_trait;
@@ -18,21 +18,21 @@ pub struct SystemResolver {
 }
 
 impl SystemResolver {
-    /// Reads the configuration. A machine without one still knows its `/etc/hosts` and localhost.
+    /// Reads the configuration. Without one, `/etc/hosts` and localhost still resolve.
     #[allow(clippy::new_without_default, reason = "reads files, which a default should not")]
     pub fn new() -> Self {
         let provider = TokioRuntimeProvider::default();
         let mut builder = TokioResolver::builder_tokio().unwrap_or_else(|error| {
-            log::warn!(target: "turnpike", "no usable /etc/resolv.conf, only /etc/hosts is known: {error}");
+            log::warn!(target: "turnpike", "/etc/resolv.conf is not usable, only names in /etc/hosts resolve: {error}");
             TokioResolver::builder_with_config(ResolverConfig::default(), provider)
         });
         let options = builder.options_mut();
-        // IPv4 first: a machine without IPv6 would fail on the other half of every answer first.
+        // IPv4 first: a machine without IPv6 would otherwise try the unreachable half of every result first.
         options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
         options.timeout = Duration::from_secs(2);
         options.attempts = 2;
         options.try_tcp_on_error = true;
-        // We remember answers ourselves; a second memory would hand out what we want renewed.
+        // We cache results ourselves; a second cache would return the old result when we refresh.
         options.cache_size = 0;
         Self { resolver: builder.build().map_err(|error| error.to_string()) }
     }
@@ -45,7 +45,7 @@ impl Resolve for SystemResolver {
         let found = if search {
             resolver.lookup_ip(name).await
         } else {
-            // The final dot keeps search domains away from a name that a caller chose.
+            // With the final dot, search domains do not apply to a name that a client chose.
             resolver.lookup_ip(format!("{name}.")).await
         };
         match found {
@@ -59,7 +59,8 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Whether the answer is "no", not "I cannot tell": SERVFAIL and REFUSED come as missing records, too.
+/// Whether the error means that the name does not exist. SERVFAIL and REFUSED are also reported as missing records,
+/// but they do not mean that.
 fn is_authoritative(error: &LookupError) -> bool {
     match error {
         LookupError::Dns(DnsError::NoRecordsFound(none)) => {

@@ -1,10 +1,10 @@
-//! The memory of names on a scripted resolver and a clock that is passed in.
+//! The name cache with a scripted resolver and a clock that is passed in.
 
 use super::*;
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// Answers from a script, in order, and counts; the last answer repeats.
+/// Returns results from a script, in order, and records the queries; the last result repeats.
 #[derive(Debug, Default)]
 struct ScriptedResolver {
     results: Mutex<Vec<Result<LookupResult, ResolveError>>>,
@@ -30,7 +30,7 @@ impl ScriptedResolver {
 impl Resolve for ScriptedResolver {
     async fn resolve(&self, name: &str, search: bool) -> Result<LookupResult, ResolveError> {
         self.queries.lock().push((name.to_owned(), search));
-        // Let others join the lookup.
+        // Lets other requests join the lookup.
         tokio::task::yield_now().await;
         let mut results = self.results.lock();
         if results.len() > 1 { results.remove(0) } else { results[0].clone() }
@@ -50,7 +50,7 @@ impl DnsFixture {
         Self { script, dns, start: Instant::now() }
     }
 
-    /// Addresses as text, `seconds` after the start.
+    /// Resolves `url` at `seconds` after the start. Returns the addresses as text.
     async fn lookup(&self, url: &str, trusted: bool, seconds: f64) -> Result<String, ResolveError> {
         let origin = Origin::parse(url, trusted).unwrap();
         let now = self.start + Duration::from_secs_f64(seconds);
@@ -59,7 +59,7 @@ impl DnsFixture {
         Ok(texts.join(" "))
     }
 
-    /// Lets a renewal in the background finish.
+    /// Lets a refresh in the background finish.
     async fn settle(&self) {
         for _ in 0..8 {
             tokio::task::yield_now().await;
@@ -87,7 +87,7 @@ async fn one_forbidden_address_refuses_the_host_for_clients_only() {
     fixture.script.push("93.184.216.34 10.0.0.1", 60);
     assert!(matches!(fixture.lookup(API, false, 0.0).await, Err(ResolveError::Refused(_))));
     assert_eq!(fixture.lookup(API, true, 0.0).await.unwrap(), "93.184.216.34:443 10.0.0.1:443");
-    // Search domains are for operators' names.
+    // Search domains apply to operators' names only.
     assert_eq!(
         fixture.script.queries.lock().iter().map(|(_, search)| *search).collect::<Vec<_>>(),
         [false, true]
@@ -111,7 +111,7 @@ async fn dns_rebinding_is_prevented() {
     let origin = Origin::parse("http://rebind.example.com", false).unwrap();
     let rules = HostRules::default();
     let found = fixture.dns.addresses_at(&origin, &rules, fixture.start).await.unwrap();
-    // What was checked is what is dialled: the peer is made of the address, and nothing resolves again.
+    // The connection goes to the checked address: the peer is made from it, and nothing resolves again.
     let address = found.first().unwrap();
     let peer = crate::net::outbound::peer::peer(
         &origin,
@@ -120,7 +120,7 @@ async fn dns_rebinding_is_prevented() {
     );
     assert_eq!(peer._address.to_string(), "93.184.216.34:80");
     assert_eq!(fixture.script.query_count(), 1, "resolved once per attempt");
-    // The next attempt sees the new answer, and refuses it.
+    // The next attempt gets the new result and refuses it.
     let later = fixture.start + Duration::from_secs(2);
     assert!(matches!(fixture.dns.addresses_at(&origin, &rules, later).await, Err(ResolveError::Refused(_))));
     assert_eq!(found.first(), Some(address), "what was handed out does not change");
@@ -128,7 +128,7 @@ async fn dns_rebinding_is_prevented() {
 
 #[tokio::test]
 async fn results_are_cached_for_their_ttl_within_bounds() {
-    // TTL, still remembered after, asked again after
+    // TTL, seconds after which it is still cached, seconds after which it is looked up again
     for (ttl, held, expired) in [(0, 0.7, 1.1), (60, 47.0, 61.0), (86_400, 239.0, 301.0)] {
         let fixture = DnsFixture::new();
         fixture.script.push("1.1.1.1", ttl);
@@ -250,7 +250,7 @@ fn a_lookup_that_dies_with_its_runtime_does_not_block_the_name() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
     first.block_on(async {
-        // Started, never finished: the runtime goes before the lookup's task is polled.
+        // The lookup is started but never finishes: the runtime ends before its task is polled.
         let lookup = fixture.lookup(API, true, 0.0);
         tokio::pin!(lookup);
         assert!(futures_util::poll!(&mut lookup).is_pending());

@@ -1,4 +1,4 @@
-//! What keeps connections apart, on the keys and on real TLS connections.
+//! That connections are kept apart: tested on the pool keys and on real TLS connections.
 
 use super::*;
 use pingora::http::RequestHeader;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 const HOST: &str = "upstream.example";
 
-/// An authority, its PEM, and a server certificate it signed.
+/// A certificate authority: its PEM, and a server certificate it signed with the key.
 struct Authority {
     pem: String,
     certificate: CertificateDer<'static>,
@@ -45,7 +45,8 @@ impl Authority {
         self.serve_with_end_events().0
     }
 
-    /// Serves `200 ok` over TLS, keep-alive, a thread per connection; tells of each connection that ends.
+    /// Serves `200 ok` over TLS with keep-alive, one thread per connection. The receiver gets a message for each
+    /// connection that ends.
     fn serve_with_end_events(&self) -> (SocketAddr, mpsc::UnboundedReceiver<()>) {
         let (end_sender, ended) = mpsc::unbounded_channel();
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -72,7 +73,7 @@ impl Authority {
                             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
                         }
                     }
-                    // The test may be over.
+                    // Fails when the test is over.
                     let _ = end_sender.send(());
                 });
             }
@@ -81,7 +82,7 @@ impl Authority {
     }
 }
 
-/// Asks once; whether it worked, and whether an old connection did it.
+/// Sends one request. Returns whether a pooled connection was used.
 async fn request(connector: &Connector, peer: &HttpPeer) -> Result<bool, String> {
     let (session, reused) = connector.get_http_session(peer).await.map_err(|error| error.to_string())?;
     let HttpSession::H1(mut session) = session else { panic!("HTTP/1.1 expected") };
@@ -99,7 +100,7 @@ fn origin(url: &str, trusted: bool) -> Origin {
     Origin::parse(url, trusted).unwrap()
 }
 
-/// A connector that trusts nobody but `authority` by default, whatever this machine trusts.
+/// A connector that by default trusts only `authority`, whatever this machine trusts.
 fn connector(authority: &Authority) -> (Connector, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(authority.pem.as_bytes()).unwrap();
@@ -119,7 +120,7 @@ async fn a_connection_verified_with_one_ca_is_never_used_for_another() {
 
     assert_eq!(request(&connector, &with(first, Some(one.ca()))).await, Ok(false));
     assert_eq!(request(&connector, &with(first, Some(one.ca()))).await, Ok(true), "the same CA shares");
-    // The same address and name with another CA, or with the system's: must dial, and must fail.
+    // The same address and name with another CA or with the system's must open a new connection and fail.
     assert!(request(&connector, &with(first, Some(two.ca()))).await.is_err());
     assert!(request(&connector, &with(first, None)).await.is_err());
     assert_eq!(request(&connector, &with(first, Some(one.ca()))).await, Ok(true), "its own is still there");
@@ -130,7 +131,8 @@ async fn a_connection_verified_with_one_ca_is_never_used_for_another() {
 
 #[tokio::test]
 async fn without_the_group_key_pingora_would_reuse_it() {
-    // Keeps us honest: when Pingora puts the CA into its key, this test fails and the trap is history.
+    // Shows that the group key is needed: when Pingora includes the CA in its pool key, this test fails and the
+    // group key may go.
     let (one, system) = (Authority::new(), Authority::new());
     let address = one.serve();
     let (connector, _file) = connector(&system);
@@ -191,7 +193,7 @@ fn everything_that_must_keep_connections_apart_is_in_the_key() {
     ];
     let distinct: std::collections::HashSet<u64> = keys.into_iter().collect();
     assert_eq!(distinct.len(), keys.len());
-    // Time-outs do not keep them apart.
+    // Timeouts are not part of the key.
     assert_eq!(keys[0], key(&api, PeerOptions { read_timeout: Some(Duration::from_secs(1)), ..base() }));
 }
 

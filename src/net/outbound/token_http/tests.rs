@@ -1,4 +1,4 @@
-//! Side calls against a server of our own: what is sent, what is refused, what is bounded.
+//! Token requests against a local server: what is sent, what is refused, what is bounded.
 
 use super::*;
 use crate::settings::CustomHosts;
@@ -23,7 +23,7 @@ async fn run(request: &TokenRequest, by_operator: bool) -> Result<TokenResponse,
     TokenHttpClient::new(None).run(request, by_operator, &Dns::system(), &rules).await
 }
 
-/// Answers one request with `answer`, and hands out what it read.
+/// Responds to one request with `response`. Returns the URL and a task that ends with the bytes it received.
 async fn server(response: Vec<u8>) -> (String, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/token?q=canary", listener.local_addr().unwrap());
@@ -67,13 +67,13 @@ async fn an_oversized_response_is_an_error() {
 #[tokio::test]
 async fn forbidden_addresses_are_refused() {
     for (url, is_metadata, by_operator, wanted) in [
-        // A caller borrows nothing.
+        // A client's account may not use the machine's identity.
         ("http://169.254.169.254/latest/api/token", true, false, "identity of the gateway's own machine"),
         ("env:PATH", true, false, "identity of the gateway's own machine"),
         ("file:/etc/hostname", true, false, "identity of the gateway's own machine"),
         ("env:PATH", false, true, "must begin with http"),
         ("file:/etc/hostname", false, true, "must begin with http"),
-        // Not in the clear, not inside.
+        // Not over plain HTTP, and not into private networks.
         ("http://sts.example.com/", false, true, "must begin with https"),
         ("http://127.0.0.1:1/", false, false, "must begin with https"),
         ("https://127.0.0.1:1/", false, false, "custom host"),
