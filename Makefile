@@ -1,23 +1,23 @@
-# Thin: underneath everything is plain cargo. `make help` lists the targets.
+# A thin layer over cargo. `make help` lists the targets.
 #
-# `run` and `test` share cargo's dev profile on purpose. It optimises the dependencies a little (Cargo.toml), so the gateway
-# is quick enough to try, it compiles in a few minutes on two cores where the release profile's LTO takes much longer, and
-# whoever ran one has already compiled for the other. Serve real traffic from `make release`; measure with `make bench`.
+# `run` and `test` share cargo's dev profile on purpose. It optimizes the dependencies a little (Cargo.toml), so the gateway
+# is fast enough to try. It compiles in a few minutes on two cores, while the release profile's LTO takes much longer, and
+# each of the two targets reuses what the other compiled. Use `make release` for real traffic and `make bench` to measure.
 
 .DEFAULT_GOAL := help
 .PHONY: help deps run release test bench fmt lint
 
-# rustup's own place, for a shell that has not been opened anew since Rust was installed.
+# The directory of rustup, for a shell that was opened before Rust was installed.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 CONF ?= conf/turnpike.yaml
-# Most tests wait for another process: more of them at a time than there are CPUs end sooner.
+# Most tests wait for another process, so running more of them at a time than there are CPUs is faster.
 export RUST_TEST_THREADS ?= 8
 
-help: ## say what there is
+help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 16
 
-deps: ## see to what the build needs (cmake above all), or say what to install
+deps: ## install what the build needs (above all cmake), or print what to install
 	@.ci/deps
 
 run: deps ## build and start the gateway with conf/turnpike.yaml and the built-in provider; CONF=FILE for another
@@ -26,15 +26,15 @@ run: deps ## build and start the gateway with conf/turnpike.yaml and the built-i
 release: deps ## build the binary to install: target/release/turnpike
 	cargo build --locked --release
 
-test: deps ## every test, the SDKs included; what CI runs
+test: deps ## run every test, including the SDK tests, as CI does
 	cargo test --locked
 
-bench: deps ## gateway against direct and against a plain proxy, routing, translation
+bench: deps ## measure the gateway against direct calls and a plain proxy; routing; translation
 	cargo bench --locked
 
-fmt: ## format
+fmt: ## format the code
 	cargo fmt
 
-lint: deps ## formatting and lints, as CI checks them
+lint: deps ## check formatting and lints, as CI does
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
