@@ -1,6 +1,6 @@
 //! The command line: `turnpike [run]`, `turnpike check`, `turnpike explain`, `turnpike emulator`.
 //!
-//! Wires the rooms together and runs them. It does not handle requests.
+//! Builds the parts of the process and runs them. It does not handle requests.
 
 #[path = "main/background/mod.rs"]
 mod background;
@@ -66,7 +66,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Before anything that may speak TLS: rustls has no default of its own here.
+    // Must come before any use of TLS: rustls has no default crypto provider in this build.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match cli.command.unwrap_or(Command::Run { upgrade: false }) {
         Command::Run { upgrade } => serve::run(&cli.config, upgrade),
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the built-in provider until it is told to stop.
+/// Runs the built-in provider until a signal stops it.
 fn emulator(listen: SocketAddr, replay: Option<PathBuf>) -> ExitCode {
     logging::start(&turnpike::settings::Log::default());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -1,6 +1,6 @@
-//! Who sent a request: the service key it shows, and whether its bearer is that key.
+//! Authenticates the client by its service key, and tells whether its bearer is that key.
 //!
-//! Looks at headers only, before a byte of the body is read. What a key may do is not decided here.
+//! Uses the headers only, before any byte of the body is read. What a key may do is not decided here.
 
 mod service_keys;
 
@@ -10,22 +10,22 @@ use http::header::AUTHORIZATION;
 pub use service_keys::ServiceKeys;
 use std::sync::Arc;
 
-/// A client that was let in.
+/// An authenticated client.
 #[derive(Debug, Clone, Default)]
 pub struct ClientIdentity {
     /// The name of its service key; `None` where no key is required.
     pub name: Option<Arc<str>>,
-    /// The bearer was the service key.
+    /// The bearer is a service key, so it must not be forwarded.
     pub by_bearer: bool,
 }
 
 /// Identifies the client (spec "Authentication" 1; reference 18.1 for the bearer).
 ///
 /// # Errors
-/// 401 when keys are configured and none of them was shown.
+/// 401 when keys are configured and the request has none of them.
 pub fn authenticate(headers: &HeaderMap, keys: &ServiceKeys) -> Result<ClientIdentity, Error> {
-    // The bearer is looked at first, even beside the header: a bearer that is one of our keys never travels on, not
-    // even the second of two.
+    // The bearer is checked even if the key is in a header of ours: a bearer that is one of our keys must never be
+    // forwarded to a provider, not even as the second of two Authorization headers.
     let by_bearer = headers.get_all(AUTHORIZATION).iter().find_map(|value| keys.name_in(value));
     let identity = |name: Option<Arc<str>>| ClientIdentity { name, by_bearer: by_bearer.is_some() };
     if !keys.are_required() {

@@ -1,6 +1,6 @@
-//! The service keys of one generation of settings, and the headers they may stand in.
+//! The service keys of one generation of settings, and the headers that may contain one.
 //!
-//! Looked up without telling by the time it takes how much of a key was right. What a key may do is not decided here.
+//! The time of a lookup does not reveal how much of a key was right. What a key may do is not decided here.
 
 use crate::config::secret::Secret;
 use crate::settings::Settings;
@@ -10,17 +10,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// Up to this many keys are cheaper to compare than to digest.
+/// Up to this many keys, comparing with each one is cheaper than a digest.
 const MAX_COMPARED_KEYS: usize = 8;
 
 /// All service keys of the settings.
 #[derive(Debug)]
 pub struct ServiceKeys {
-    /// Where a service key may stand, one name per accepted prefix.
+    /// The headers that may contain a service key, one per accepted prefix.
     pub headers: Vec<HeaderName>,
-    /// Names by the digest of the key: looking a key up never compares it with another byte by byte.
+    /// Names by the digest of their key, so that a lookup never compares two keys byte by byte.
     by_digest: HashMap<[u8; 32], Arc<str>>,
-    /// All keys, when there are few; empty otherwise.
+    /// All keys if there are at most [`MAX_COMPARED_KEYS`], otherwise empty.
     compared: Vec<(Secret, Arc<str>)>,
 }
 
@@ -40,8 +40,8 @@ impl ServiceKeys {
         !self.by_digest.is_empty()
     }
 
-    /// The name of a service key. Few keys are each compared in constant time; many are found by digest, so
-    /// that the time does not grow with them.
+    /// The name of a service key. Few keys are compared one by one in constant time; many are found by digest, so
+    /// that the time does not grow with their number.
     pub fn name_of(&self, key: &str) -> Option<Arc<str>> {
         if self.compared.len() == self.by_digest.len() {
             let matches =
@@ -51,8 +51,8 @@ impl ServiceKeys {
         self.by_digest.get(&key_digest(key)).cloned()
     }
 
-    /// The name of the service key that is this header's value, or its credential after the word `Bearer`; without
-    /// a scheme the whole value counts, as in `config::headers`.
+    /// The name of the service key in an `Authorization` value: the credential after the scheme `Bearer`, or the whole
+    /// value if it has no scheme, as in `config::headers`.
     pub fn name_in(&self, value: &HeaderValue) -> Option<Arc<str>> {
         let value = value.to_str().ok()?.trim();
         let credential = match value.split_once(' ') {

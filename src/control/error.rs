@@ -1,6 +1,6 @@
 //! Errors of control routes: the error body of the data plane, in OpenAI's shape.
 //!
-//! A handler returns `Result<_, Error>`; the response is made here. Which error it is, the route decides.
+//! A handler returns `Result<_, Error>`, and this file turns the error into a response. Handlers decide which error.
 
 use crate::api::{Dialect, error_body};
 use crate::error::Error;
@@ -11,13 +11,13 @@ use http::{Method, StatusCode, Uri};
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // OpenAI's shape has no place for a trace id.
+        // OpenAI's shape has no trace id.
         let body = error_body::error_body(&self, Dialect::OpenAi, "");
         (status, [(CONTENT_TYPE, "application/json")], body).into_response()
     }
 }
 
-/// 405 for a path that has a route, but not with this method.
+/// 405 for a path that has a route, but not for this method.
 pub(super) async fn wrong_method(method: Method, uri: Uri) -> Error {
     Error::method_not_allowed(format!("{} does not take {method}.", uri.path()))
 }

@@ -1,6 +1,6 @@
-//! Is the process alive, and should it be sent requests?
+//! Liveness and readiness of the process.
 //!
-//! Readiness is about this process only: a provider that is down does not flip it.
+//! Readiness is about this process only: a provider that is down does not change it.
 
 use crate::state::Shared;
 use axum::Json;
@@ -9,12 +9,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// `GET /livez`: 200 as long as anything answers at all.
+/// `GET /livez`: 200 as long as the process responds.
 pub(super) async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// `GET /readyz`: 200 while serving; 503 before the listeners are up and from the moment of a stop on.
+/// `GET /readyz`: 200 while serving; 503 before the listeners are up and from the start of a shutdown.
 pub(super) async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, Json<Value>) {
     let in_flight = shared.lifecycle.in_flight();
     let (code, status) = match (shared.lifecycle.is_ready(), shared.lifecycle.is_draining()) {
@@ -25,7 +25,7 @@ pub(super) async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, Js
     (code, Json(json!({"status": status, "requests_in_flight": in_flight})))
 }
 
-/// `GET /v1/health`, as clients of the reference know it (section 1.2).
+/// `GET /v1/health`, as in the reference (section 1.2).
 pub(super) async fn health() -> Json<Value> {
     Json(json!({
         "status": "success",

@@ -1,7 +1,7 @@
-//! The JSON body of a control request, read with all its problems at once, each with its path.
+//! Reads the JSON body of a control request and reports all its problems at once, each with its path.
 //!
-//! Reads with the same cursor as the config object and the settings: unknown keys, keys that stand twice and wrong types
-//! are problems. Not for bodies whose exact bytes matter: `explain` reads those itself.
+//! Uses the same cursor as the config object and the settings: unknown keys, duplicate keys and wrong types are
+//! problems. Not for bodies whose exact bytes matter; `explain` reads those itself.
 
 use crate::config::node::{Kind, Node};
 use crate::config::read::{Cursor, Problems};
@@ -9,9 +9,9 @@ use crate::error::Error;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 
-/// A body that a route takes.
+/// A type that is read from a request body.
 pub(super) trait Body: Sized {
-    /// Reads the value under the cursor; what is wrong goes to the cursor's problems.
+    /// Reads the value at the cursor. Problems are added to the cursor's list.
     fn read(at: &Cursor<'_>) -> Option<Self>;
 }
 
@@ -31,7 +31,7 @@ impl<T: Body, S: Send + Sync> FromRequest<S> for Json<T> {
 }
 
 /// # Errors
-/// 400 with every problem.
+/// 400 with all problems.
 fn parse<T: Body>(text: &[u8]) -> Result<T, Error> {
     let node = match text.trim_ascii() {
         b"" => Node::from(Kind::Map(Vec::new())),

@@ -1,6 +1,6 @@
-//! `GET /metrics`: what Prometheus scrapes.
+//! `GET /metrics`, for Prometheus.
 //!
-//! Only the page. What is counted, and where, is `state::metrics`.
+//! Only renders the page; the metrics are in `state::metrics`.
 
 use crate::state::Shared;
 use axum::extract::State;

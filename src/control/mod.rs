@@ -1,6 +1,7 @@
 //! The control plane: a second Pingora service with health, metrics and the routes for operators.
 //!
-//! A route is one handler and one row of [`routes`]. It never sees the data plane; both meet in `Shared`.
+//! A route is a handler and a row of the table in [`routes`]. Handlers do not use the data plane; both planes share
+//! state only through `Shared`.
 
 mod error;
 pub mod explain;

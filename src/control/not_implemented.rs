@@ -1,7 +1,7 @@
-//! The response for control paths without a route: 501 where the specification has one and this version has not, 404 for
-//! the rest.
+//! The response for control paths without a route: 501 for routes of the specification that are not built, 404 for all
+//! others.
 //!
-//! Not a stub of those routes: it only says that they are not there.
+//! Not a stub: it only reports that the route does not exist.
 
 use super::routes::is_unbuilt;
 use crate::error::Error;

@@ -1,6 +1,6 @@
-//! The world for a plan that is only explained: what the process remembers, looked at and never touched.
+//! The routing environment of a plan that is only explained: reads the state of the process and never changes it.
 //!
-//! Not the one requests are routed by (`proxy::known`), which remembers choices and finds targets anew.
+//! Not the environment that routes requests (in `proxy`), which stores sticky choices and creates targets.
 
 use crate::config::balance::Sticky;
 use crate::config::query::Query;
@@ -8,15 +8,15 @@ use crate::route::compiled::TargetGroup;
 use crate::route::env::RoutingEnv;
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::route::target::Target;
-use crate::state::sticky_sessions::StickySessions as Choices;
+use crate::state::sticky_sessions::StickySessions;
 use crate::state::targets::{CircuitStatus, TargetRegistry};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// A read-only [`RoutingEnv`] for one explained request.
 pub(super) struct ReadOnlyEnv<'a> {
     pub targets: &'a TargetRegistry,
-    pub sticky: &'a Choices,
+    pub sticky: &'a StickySessions,
     pub request: RequestSnapshot,
     /// The service key's name.
     pub key_name: Option<Arc<str>>,

@@ -1,6 +1,6 @@
-//! Every control route as one row of a table: method, path, who may call it, whether the data port serves it too.
+//! All control routes as rows of one table: method, path, who may call it, whether the data port serves it, too.
 //!
-//! The axum router and the list of paths that the data port hands over are both made from this table.
+//! The axum router and the list of control paths at the data port are both built from this table.
 
 use super::{error, explain, health, metrics, not_implemented, targets};
 use crate::net::inbound::control_paths::ControlPaths;
@@ -9,24 +9,24 @@ use axum::Router;
 use axum::routing::{MethodRouter, any, get, post};
 use std::sync::Arc;
 
-/// One route. Adding one is a handler and a row.
+/// One route. To add a route, write a handler and a row.
 struct Route {
     path: &'static str,
     scope: Scope,
-    /// Whether a request for it that arrives at the data port is handed over, so that one base URL serves everything
-    /// (spec "Endpoints"; reference 1.2 for `health`). Not `targets` and `explain`: neither spec nor reference has
-    /// them, so on the data port they are some provider's paths.
+    /// Whether requests for it at the data port are passed to the control plane, so that one base URL serves everything
+    /// (spec "Endpoints"; reference 1.2 for `health`). Not for `targets` and `explain`: they are neither in the spec
+    /// nor in the reference, so at the data port these paths belong to providers.
     on_data_port: bool,
     handler: fn() -> MethodRouter<Arc<Shared>>,
 }
 
-/// Who may call a route. Authentication belongs into [`Scope::guard`]; until the control plane has keys of its own, the
-/// address it listens on is its only protection, and both scopes are open there.
+/// Who may call a route. Authentication belongs in [`Scope::guard`]. Until the control plane has keys of its own, its
+/// listen address is its only protection, and both scopes are open there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// Load balancers and anyone else: shows no settings and no traffic.
+    /// Load balancers and anyone else: the route shows no settings and no traffic.
     Public,
-    /// Operators: shows or changes what the process does.
+    /// Operators: the route shows or changes what the process does.
     Operator,
 }
 
@@ -49,8 +49,8 @@ const ROUTES: [Route; 7] = [
     row("/v1/explain", Scope::Operator, false, || post(explain::route)),
 ];
 
-/// First segments below `/v1` that the specification gives to the control plane and this version does not have: they are
-/// answered 501 on both ports and never reach a provider.
+/// First segments below `/v1` of control routes that the specification has and this version does not: both ports
+/// respond with 501, and these paths never reach a provider.
 const UNBUILT: [&str; 7] =
     ["prompts", "policies", "analytics", "logs", "workspaces", "mcp-servers", "feedback"];
 
@@ -81,7 +81,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Whether the specification gives this path to the control plane and it is not built.
+/// Whether this path is a control route of the specification that is not built.
 pub(super) fn is_unbuilt(path: &str) -> bool {
     first_segment(path).is_some_and(|first| UNBUILT.contains(&first))
 }
@@ -96,18 +96,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_data_port_hands_over_the_paths_of_the_table() {
-        let handed_over = control_paths();
+    fn control_paths_at_the_data_port_follow_the_table() {
+        let paths = control_paths();
         for path in ["/livez", "/readyz"] {
-            assert!(handed_over.owns_path(path), "{path}");
+            assert!(paths.owns_path(path), "{path}");
         }
         for relative in ["health", "prompts", "prompts/p/render", "mcp-servers", "feedback"] {
-            assert!(handed_over.owns_relative(relative), "{relative}");
+            assert!(paths.owns_relative(relative), "{relative}");
         }
         for relative in ["targets", "explain", "chat/completions", "healthy", ""] {
-            assert!(!handed_over.owns_relative(relative), "{relative}");
+            assert!(!paths.owns_relative(relative), "{relative}");
         }
-        assert!(!handed_over.owns_path("/metrics") && !handed_over.owns_path("/v1/health"));
+        assert!(!paths.owns_path("/metrics") && !paths.owns_path("/v1/health"));
     }
 
     #[test]

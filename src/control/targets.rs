@@ -1,5 +1,4 @@
-//! `GET /v1/targets` and `POST /v1/targets/reset`: what the process remembers of targets, and how to reset a circuit
-//! breaker.
+//! `GET /v1/targets` and `POST /v1/targets/reset`: lists the state of targets and resets circuit breakers.
 //!
 //! On the control port only: see `routes`.
 
@@ -15,7 +14,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A target in the response; `docs/control.md` says what the fields are.
+/// A target in the response; `docs/control.md` describes the fields.
 #[derive(Serialize)]
 struct TargetJson<'a> {
     config: &'a str,

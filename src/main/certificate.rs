@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use turnpike::settings::TlsFiles;
 
-/// Serves the newest valid pair of a listener's files.
+/// The newest valid pair of a listener's certificate files.
 #[derive(Debug)]
 pub struct Certificate {
     files: TlsFiles,

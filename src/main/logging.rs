@@ -1,4 +1,4 @@
-//! The process's own log, to stderr: what happens to the process, not to requests (they have access lines).
+//! The process's own log, on stderr: events of the process, not of requests (those have access lines).
 
 use env_logger::fmt::Formatter;
 use log::{LevelFilter, Record};
@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use turnpike::settings::{Log, LogFormat};
 
-/// Libraries that see heads and bodies, keys among them: below warnings they print whole requests, so that is as
-/// far as they go, whatever level is asked for.
+/// Libraries that handle headers and bodies, including keys. Below the warning level they print whole requests, so
+/// they never log below it, whatever level is set.
 const CONTENT_LOGGING_LIBRARIES: [&str; 9] = [
     "pingora",
     "pingora_core",
@@ -20,7 +20,7 @@ const CONTENT_LOGGING_LIBRARIES: [&str; 9] = [
     "hyper",
     "tower",
 ];
-/// Libraries that tell each hiccup of a connection as an error; what matters of it is in the access line.
+/// Libraries that log every failed connection as an error. The access line has what matters of it.
 const NOISY_LIBRARIES: [&str; 6] = [
     "pingora_proxy",
     "pingora_core::connectors",
@@ -30,7 +30,7 @@ const NOISY_LIBRARIES: [&str; 6] = [
     "hickory_proto",
 ];
 
-/// One line in JSON.
+/// One log line in JSON.
 #[derive(Serialize)]
 struct LogLine<'a> {
     ts: String,
@@ -77,8 +77,8 @@ fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }
 
-/// Says why the process cannot go on, readable by whoever started it.
-#[expect(clippy::print_stderr, reason = "the last word of a process that ends, also before the log runs")]
+/// Prints to stderr why the process cannot continue.
+#[expect(clippy::print_stderr, reason = "for errors at start, also before the log runs")]
 pub fn fatal(why: &str) -> ExitCode {
     eprintln!("turnpike: {}", why.trim_end());
     ExitCode::FAILURE

@@ -9,16 +9,16 @@ use turnpike::error::Problem;
 use turnpike::provider;
 use turnpike::settings::{SecretSources, Settings};
 
-/// Why there are no settings.
+/// Why the settings cannot be used.
 pub enum SettingsError {
     File(io::Error),
     Problems(Vec<Problem>),
 }
 
-/// Reads and checks the file, with its references resolved.
+/// Reads and checks the file and resolves its references.
 ///
 /// # Errors
-/// When it cannot be read, or with every problem in it.
+/// The file cannot be read, or all the problems in it.
 pub fn settings(file: &Path) -> Result<Settings, SettingsError> {
     let text = std::fs::read_to_string(file).map_err(SettingsError::File)?;
     let sources = SecretSources { env: &|name| std::env::var(name).ok(), credential: &credential };
@@ -34,7 +34,7 @@ fn check_provider(name: &str) -> Result<(), String> {
     }
 }
 
-/// A credential systemd handed to this service (`LoadCredential=`).
+/// A credential that systemd passed to this service (`LoadCredential=`).
 fn credential(name: &str) -> Result<String, String> {
     let Some(folder) = std::env::var_os("CREDENTIALS_DIRECTORY") else {
         return Err(

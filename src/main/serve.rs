@@ -1,7 +1,7 @@
-//! `turnpike run`: settings, shared memory, the two services and what runs beside them, wired together.
+//! `turnpike run`: builds the shared state, the two services and the background tasks, and runs them.
 //!
-//! The only place that knows how a Pingora server is built: its configuration is made from ours in code,
-//! nothing of it reads files or flags of its own.
+//! The only place that knows how a Pingora server is built. Pingora's configuration is made from ours in code;
+//! Pingora reads no files or flags of its own.
 
 use super::background::{
     AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, ReadinessNotifier,
@@ -35,7 +35,7 @@ use turnpike::state::access_log::AccessLog;
 use turnpike::state::metrics::Metrics;
 use turnpike::state::snapshot::SettingsSnapshot;
 
-/// Serves until the process is told to stop.
+/// Serves until a signal stops the process.
 pub fn run(file: &Path, upgrade: bool) -> ExitCode {
     let settings = match read::settings(file) {
         Ok(settings) => settings,
@@ -73,7 +73,7 @@ fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<
     let mut certificates = Vec::new();
     let router = control::router(Arc::clone(&shared));
     let control_routes = ControlRoutes::new(router.clone(), control::control_paths());
-    // One service (and so one pool of upstream connections) for all listeners that speak alike.
+    // One service, and so one pool of upstream connections, for all listeners with the same protocol.
     for h2 in [true, false] {
         let same_protocol: Vec<&Listener> = listen.data.iter().filter(|listener| listener.h2 == h2).collect();
         if same_protocol.is_empty() {
@@ -111,7 +111,7 @@ fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<
         Box::new(ReadinessNotifier { shared: Arc::clone(&shared), listeners: addresses }),
         Box::new(Drain { shared: Arc::clone(&shared), grace }),
     ];
-    server.add_service(background_service("beside", BackgroundTasks(tasks)));
+    server.add_service(background_service("background", BackgroundTasks(tasks)));
     Ok((server, shared))
 }
 
@@ -130,7 +130,7 @@ fn data_service(
     Service::new("data".to_owned(), DownstreamApp::new(Arc::new(proxy), gateway, h2))
 }
 
-/// Pingora's configuration, from ours.
+/// Pingora's configuration, made from our settings.
 fn conf(settings: &Settings) -> ServerConf {
     let server = &settings.server;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -171,15 +171,17 @@ fn open<A>(
     Ok(())
 }
 
-/// What lies between a caller's socket and whoever reads and writes it, for as long as the connection is open. Heads
-/// and bodies are read into buffers of their own, large enough; TLS reads in small bites. A small answer leaves with
-/// one write. Pingora's own sizes are 64 KiB for reading, more than all else an open stream holds, and 1,460 for writing.
+/// The buffers of a client's socket, held for as long as the connection is open.
+///
+/// No read buffer on plain connections, because headers and bodies are read into large buffers anyway; TLS reads in
+/// small pieces and needs one. The write buffer sends a small response in one write. Pingora's defaults are 64 KiB for
+/// reading, more than everything else an open stream holds, and 1,460 bytes for writing.
 fn buffers(listener: &Listener) -> L4BufferSettings {
     let read = if listener.tls.is_some() { 16 << 10 } else { 0 };
     L4BufferSettings::default().read(read).write(4 << 10)
 }
 
-/// Pingora panics over a file it cannot use, and only when it first connects.
+/// Checks the CA file at start. With one that is not usable, Pingora would panic when it first connects.
 fn check_authorities(settings: &Settings) -> Result<(), String> {
     let Some(path) = &settings.tls.ca_file else { return Ok(()) };
     let wrong = |why: String| format!("tls.ca_file {}: {why}", path.display());
@@ -187,8 +189,8 @@ fn check_authorities(settings: &Settings) -> Result<(), String> {
     TrustRoots::from_pem(&text).map(drop).map_err(wrong)
 }
 
-/// Looks whether every address is free. Pingora tries for half a minute before it gives up, without a word to
-/// whoever started us, and meanwhile we would take the other process's listener for our own.
+/// Checks that every address is free. Pingora would retry silently for half a minute, and meanwhile our readiness
+/// check would mistake the other process's listener for our own.
 fn can_listen(settings: &Settings) -> Result<(), String> {
     let listen = &settings.listen;
     let data = listen.data.iter().map(|listener| ("listen.data", listener.address));
@@ -200,7 +202,7 @@ fn can_listen(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// Taking over needs a place to meet; Pingora's own default lies in /tmp, where anyone may wait.
+/// Checks that there is a usable upgrade socket. Pingora's own default is in /tmp, where any user could listen.
 fn can_take_over(settings: &Settings) -> Result<(), String> {
     match &settings.server.upgrade_sock {
         Some(path)
@@ -219,10 +221,10 @@ fn write_pid(settings: &Settings) -> Result<(), String> {
     std::fs::write(path, pid).map_err(|why| format!("server.pid_file {}: {why}", path.display()))
 }
 
-/// An open gateway on a public address lends its providers to everybody.
+/// Warns when clients need no key and the address is not loopback: then anyone can use the operator's providers.
 fn warn_if_open(settings: &Settings) {
     let public = settings.listen.data.iter().find(|listener| !listener.address.ip().is_loopback());
     if let (Some(listener), true) = (public, settings.service_keys.is_empty()) {
-        log::warn!(target: "turnpike", "auth.keys is empty and {} is no loopback address: anyone may call", listener.address);
+        log::warn!(target: "turnpike", "auth.keys is empty and {} is not a loopback address: anyone can use this gateway", listener.address);
     }
 }

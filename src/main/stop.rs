@@ -25,7 +25,7 @@ const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much longer than our own drain Pingora waits, in case the drain hangs.
 pub const DRAIN_MARGIN: Duration = Duration::from_secs(5);
 
-/// Maps Unix signals to Pingora's shutdown kinds; readiness fails first.
+/// Maps Unix signals to Pingora's shutdown kinds. Readiness fails first.
 pub struct ShutdownSignals(pub Arc<Shared>);
 
 #[async_trait]
@@ -66,7 +66,7 @@ impl ShutdownSignals {
         ShutdownSignal::FastShutdown
     }
 
-    /// Whether a new process waits for our listeners. Without one, Pingora would stop all the same and nothing would listen.
+    /// Whether a new process waits for our listeners. Without one, Pingora would stop anyway, and nothing would listen.
     fn has_successor(&self) -> bool {
         match &self.0.settings().settings.server.upgrade_sock {
             Some(path) if path.exists() => return true,
@@ -106,7 +106,7 @@ pub struct Drain {
 impl BackgroundService for Drain {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let _ = shutdown.wait_for(|down| *down).await;
-        // A no-op after a signal; after a hand-over readiness is the new process's.
+        // Already done after SIGTERM. After a hand-over, this process must not be ready any more either.
         self.shared.lifecycle.drain();
         match signal(SignalKind::interrupt()) {
             Ok(mut interrupt) => {
@@ -152,7 +152,7 @@ impl Drain {
     }
 }
 
-/// Resolves when the process is told to stop (for commands that serve without Pingora).
+/// Resolves at SIGTERM or SIGINT, for commands that serve without Pingora.
 pub async fn shutdown_requested() {
     let wait = |kind| async move {
         match signal(kind) {

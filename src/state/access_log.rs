@@ -1,7 +1,7 @@
-//! Where access lines go: gathered in memory, written by one background task, bounded.
+//! The access log: lines are queued in memory, up to a limit, and written by one background task.
 //!
-//! A request only appends bytes under a short lock; a slow disk never holds one up. Lines past the bound, and
-//! lines the output would not take, are dropped and counted. What a line says is the record's business.
+//! A request only appends bytes under a short lock, so a slow disk never delays it. Lines beyond the limit and lines
+//! whose write failed are dropped and counted. The contents of a line are up to the request record.
 
 use crate::settings::AccessLog as Output;
 use parking_lot::Mutex;
@@ -10,21 +10,21 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// Lines waiting beyond this many bytes are dropped.
+/// Maximum bytes of queued lines; further lines are dropped.
 const MAX_PENDING_BYTES: usize = 8 << 20;
 
-/// The log and what waits to be written.
+/// The queue and the output.
 #[derive(Debug)]
 pub struct AccessLog {
     pending: Mutex<Pending>,
     dropped: AtomicU64,
-    /// Held for as long as a write takes, which may be for ever: only who writes waits for it.
+    /// Locked for as long as a write takes, which may be for ever. Only `flush` waits for it.
     sink: Mutex<Sink>,
-    /// Takes the sink's place before the next write.
+    /// Replaces `sink` before the next write.
     next: Mutex<Option<Sink>>,
 }
 
-/// Lines not written yet, and the time of the last one as text: most lines share their second.
+/// Lines not yet written, and the time of the last one as text, because most lines share their second.
 #[derive(Debug, Default)]
 struct Pending {
     lines: Vec<u8>,
@@ -44,7 +44,7 @@ impl AccessLog {
     /// Opens the output.
     ///
     /// # Errors
-    /// When the file cannot be opened for appending, or there is no journal to speak to.
+    /// The file cannot be opened for appending, or there is no journal.
     pub fn open(output: &Output) -> io::Result<Self> {
         Ok(Self {
             pending: Mutex::default(),
@@ -54,19 +54,19 @@ impl AccessLog {
         })
     }
 
-    /// Opens the output anew: after the file was moved away, or with other settings. What waits goes to the
-    /// new one; a write that hangs on the old one does not hold this up.
+    /// Reopens the output, after the file was moved away or with new settings. Queued lines go to the new output. A
+    /// write that hangs on the old one does not block this.
     ///
     /// # Errors
-    /// As [`AccessLog::open`]; the old output stays then.
+    /// As [`AccessLog::open`]; then the old output stays in use.
     pub fn reopen(&self, output: &Output) -> io::Result<()> {
         let new = sink(output)?;
         *self.next.lock() = Some(new);
         Ok(())
     }
 
-    /// Appends one line: `write` gets the buffer and the time as text (RFC 3339, UTC, milliseconds), and
-    /// writes the line without its end.
+    /// Appends one line. `write` gets the buffer and the time as text (RFC 3339, UTC, milliseconds) and
+    /// writes the line without the newline.
     pub fn line(&self, now: SystemTime, write: impl FnOnce(&mut Vec<u8>, &str)) {
         let mut pending = self.pending.lock();
         if pending.lines.len() > MAX_PENDING_BYTES {
@@ -79,27 +79,25 @@ impl AccessLog {
         lines.push(b'\n');
     }
 
-    /// Lines dropped since the last call.
+    /// The number of lines dropped since the last call.
     pub fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
     }
 
-    /// Writes what waits. Blocks for as long as the output does: for the background task and for the end of
-    /// the process.
-    ///
-    /// True when there was something to write.
+    /// Writes the queued lines. Blocks for as long as the output does, so only the background task and the end of
+    /// the process call it. Returns whether there was something to write.
     ///
     /// # Errors
-    /// What the output says; the lines are lost then, and counted as dropped.
+    /// The write failed; its lines are lost and counted as dropped.
     pub fn flush(&self) -> io::Result<bool> {
-        // The sink first: two flushes at once must not swap their lines.
+        // The sink is locked first, so that two concurrent flushes do not write their lines in the wrong order.
         let mut sink = self.sink.lock();
         if let Some(next) = self.next.lock().take() {
             *sink = next;
         }
         let lines = {
             let mut pending = self.pending.lock();
-            // What was enough for this while will be for the next.
+            // The next batch will probably be about as large as this one.
             let room = Vec::with_capacity(pending.lines.len().min(MAX_PENDING_BYTES));
             std::mem::replace(&mut pending.lines, room)
         };
@@ -129,7 +127,7 @@ impl Sink {
     }
 }
 
-/// Brings the stamp up to date; the calendar is asked once a second.
+/// Updates the stamp. The date is formatted once per second, then only the milliseconds change.
 fn restamp(now: SystemTime, second: &mut i64, stamp: &mut String) {
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(since.as_secs()).unwrap_or_default();
@@ -139,7 +137,7 @@ fn restamp(now: SystemTime, second: &mut i64, stamp: &mut String) {
         *stamp = format!("{time:.0}").trim_end_matches('Z').to_owned();
         stamp.push_str(".000Z");
     }
-    // `…:05.123Z`: the three digits stand before the Z.
+    // `…:05.123Z`: drops the milliseconds and the Z.
     let at = stamp.len().saturating_sub(4);
     stamp.truncate(at);
     let millis = since.subsec_millis();
@@ -154,7 +152,7 @@ fn sink(output: &Output) -> io::Result<Sink> {
         Output::Off => Sink::Off,
         Output::Stdout => Sink::Stdout,
         Output::Journald => {
-            // Fails here, at start, where there is no journal.
+            // Without a journal this fails now, at start, instead of at the first write.
             systemd_journal_logger::JournalLog::new()?;
             Sink::Journal
         }
@@ -181,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_reach_the_file_and_a_moved_file_is_opened_anew() {
+    fn lines_reach_the_file_and_a_moved_file_is_reopened() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("access.log");
         let output = Output::File(path.clone());
@@ -220,8 +218,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_the_output_refuses_are_counted_and_a_new_output_goes_on() {
-        // Every write to it fails: no space left.
+    fn lines_that_cannot_be_written_are_counted_and_a_new_output_works() {
+        // Every write to /dev/full fails with "no space left".
         let log = AccessLog::open(&Output::File("/dev/full".into())).unwrap();
         log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"one"));
         log.line(SystemTime::now(), |out, _| out.extend_from_slice(b"two"));

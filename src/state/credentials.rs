@@ -1,7 +1,7 @@
-//! Tokens and temporary credentials in memory: fetched once for all who wait, renewed ahead of expiry.
+//! The cache of tokens and temporary credentials: fetched once for all requests that wait, refreshed before expiry.
 //!
-//! What an exchange consists of is a [`Grant`]'s business, how a request is made `side_call`'s. Here: which
-//! one is good still, who fetches, and that a token server that fails is left in peace for a while.
+//! The steps of an exchange are a [`TokenExchange`]'s, sending a request is `net::outbound::token_http`'s. Here: which
+//! credentials are still usable, who fetches them, and a backoff after a token server failed.
 
 mod cached;
 
@@ -18,38 +18,38 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Most grants remembered of either kind: operators' and callers' are kept apart, so that no caller can push
-/// an operator's out.
+/// Maximum number of credentials in each cache. Operators' and clients' are separate, so that no client can evict an
+/// operator's.
 const MAX_ENTRIES: u64 = 1024;
-/// One that nobody asked for so long is forgotten.
+/// Credentials not used for this long are removed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
-/// Requests one exchange may take; a look into the environment counts as one.
+/// Maximum number of requests of one exchange; reading a variable or a file counts as one.
 const MAX_REQUESTS: usize = 24;
-/// A whole exchange.
+/// The timeout of a whole exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// All grants of the process.
+/// All fetched credentials of the process.
 pub struct CredentialCache {
     http: TokenHttpClient,
     operators: Cache<String, Arc<Slot>>,
     clients: Cache<String, Arc<Slot>>,
 }
 
-/// One grant's place.
+/// The cache entry of one token exchange.
 #[derive(Default)]
 struct Slot {
     cached: Mutex<CachedCredential>,
-    /// Held by whoever fetches; the others wait here and find it fetched.
+    /// Held during a fetch. Other requests wait for it and then find the result in `cached`.
     refresh_lock: tokio::sync::Mutex<()>,
 }
 
-/// What an exchange needs beside the grant.
+/// What a fetch needs besides the token exchange.
 #[derive(Clone, Copy)]
 pub struct FetchContext<'a> {
     pub hosts: &'a HostRules,
     pub dns: &'a Dns,
     pub metrics: &'a Metrics,
-    /// The operator wrote the account, and no caller named its host.
+    /// The operator wrote the account, and no client named its host.
     pub by_operator: bool,
 }
 
@@ -59,11 +59,11 @@ impl CredentialCache {
         Self { http: TokenHttpClient::new(ca_file), operators: cache(), clients: cache() }
     }
 
-    /// What `grant` yields: from memory, or fetched now. Whether it should be renewed is told beside it: the
-    /// caller need not wait for that, and calls [`Grants::renew`] when it has somebody to do it.
+    /// The credentials of `token_exchange`, from the cache or fetched now. With [`Refresh::Yes`] they should be
+    /// refreshed soon: call [`CredentialCache::refresh`] in the background.
     ///
     /// # Errors
-    /// 400 when the account may not sign in this way, 502 when it could not.
+    /// 400 when the account must not sign in this way, 502 when the exchange failed.
     pub async fn get(
         &self,
         token_exchange: &dyn TokenExchange,
@@ -75,7 +75,7 @@ impl CredentialCache {
             return found;
         }
         let _guard = slot.refresh_lock.lock().await;
-        // Somebody may have fetched it, or failed, while we waited.
+        // Another request may have fetched them, or failed, while this one waited.
         if let Some(found) = without_exchange(&slot.cached, now) {
             return found;
         }
@@ -83,7 +83,8 @@ impl CredentialCache {
         Ok((credentials, Refresh::No))
     }
 
-    /// Fetches anew what is still good. One at a time; a failure leaves the old one in use.
+    /// Refreshes credentials that are still usable. One refresh runs at a time; after a failure the old credentials
+    /// stay in use.
     pub async fn refresh(
         &self,
         token_exchange: &dyn TokenExchange,
@@ -93,11 +94,11 @@ impl CredentialCache {
         let slot = self.slot(token_exchange, context.by_operator);
         let Ok(_guard) = slot.refresh_lock.try_lock() else { return };
         if let Err(error) = self.fetch(token_exchange, &slot, context, now, "renewed").await {
-            log::warn!(target: "turnpike", "a grant was not renewed and is used to its end: {error}");
+            log::warn!(target: "turnpike", "credentials were not refreshed, the current ones stay in use until they expire: {error}");
         }
     }
 
-    /// The provider refused what was granted: fetches anew next time, unless it is new.
+    /// The provider rejected the credentials: the next `get` fetches new ones, unless these are very recent.
     pub fn invalidate(&self, token_exchange: &dyn TokenExchange, by_operator: bool, now: SystemTime) {
         self.slot(token_exchange, by_operator).cached.lock().invalidate(now);
     }
@@ -151,7 +152,7 @@ impl CredentialCache {
                     ));
                 }
                 Ok(Step::Request(token_request)) => token_request,
-                // Before anything was asked, it can only be the account itself.
+                // An error before the first request can only come from the account itself.
                 Err(reason) if responses.is_empty() => return Err(Error::bad_request(reason)),
                 Err(reason) => return Err(exchange_failed(token_exchange, &reason, &responses)),
             };
@@ -165,14 +166,14 @@ impl CredentialCache {
     }
 }
 
-/// Whether what was obtained is near its end.
+/// Whether the credentials should be refreshed, because they expire soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refresh {
     No,
     Yes,
 }
 
-/// What needs no exchange.
+/// A result that needs no exchange: cached credentials, or a failure during the backoff.
 fn without_exchange(
     cached: &Mutex<CachedCredential>,
     now: SystemTime,

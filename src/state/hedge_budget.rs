@@ -1,20 +1,23 @@
-//! How many hedges the process may afford: extra attempts stay below a part of its recent requests.
+//! The budget for hedges: limits extra attempts to a ratio of the recent requests.
 //!
-//! Not when a request is slow enough to hedge, and not which attempt wins (`route`, `proxy`).
+//! Not here: when a request is slow enough to hedge, and which attempt wins (`route`, `proxy`).
 //!
-//! Two counters that decay together: whenever a thousand hedgeable requests were counted, both are halved. So
-//! "recent" means the last five hundred to a thousand, however long they took, and an idle night earns nothing.
-//! The counters are the process's, the ratio is the asking config's: a generous config uses up the room of a
-//! modest one, never the other way about.
+//! Two counters decay together: whenever the request count reaches a thousand, both are halved. So
+//! "recent" means the last five hundred to a thousand hedgeable requests, however long they took, and no budget
+//! builds up while idle. The counters are per process, the ratio per config: a config with a high ratio can exhaust
+//! the budget of one with a low ratio.
+//!
+//! Example: after 100 requests, a config with ratio 0.1 may hedge 10 times; if one with 0.5 hedged 50 times before,
+//! it may not hedge at all.
 
 use parking_lot::Mutex;
 
 /// Counted requests after which both counters are halved.
 const WINDOW: f64 = 1_000.0;
-/// What ten times a tenth may be short of one.
+/// Tolerance for floating-point errors in `ratio * requests`.
 const ROUNDING: f64 = 1e-9;
 
-/// The process's count.
+/// The hedge budget of the process.
 #[derive(Debug, Default)]
 pub struct HedgeBudget(Mutex<Counts>);
 
@@ -25,7 +28,7 @@ struct Counts {
 }
 
 impl HedgeBudget {
-    /// A request came that may be hedged.
+    /// Counts a request that may be hedged.
     pub fn deposit(&self) {
         let mut counts = self.0.lock();
         counts.requests += 1.0;
@@ -35,8 +38,8 @@ impl HedgeBudget {
         }
     }
 
-    /// Whether one more extra attempt is affordable: all of them, this one counted, are at most `ratio` of the
-    /// recent requests. Yes counts it.
+    /// Whether one more hedge is allowed, which is then counted: all hedges including this one must be at most
+    /// `ratio` of the recent requests.
     pub fn try_withdraw(&self, ratio: f64) -> bool {
         let mut counts = self.0.lock();
         let affordable = counts.hedges + 1.0 <= ratio * counts.requests + ROUNDING;
@@ -53,7 +56,7 @@ mod tests {
 
     #[test]
     fn hedges_stay_within_the_ratio() {
-        // (ratio, requests of which every one would be hedged, hedged)
+        // (ratio, requests that all try to hedge, hedges allowed)
         for (ratio, requests, wanted) in [
             (0.0, 5_000, 0),
             (0.1, 9, 0),
@@ -72,7 +75,7 @@ mod tests {
                 budget.try_withdraw(ratio)
             };
             let hedged = (0..requests).filter(hedge).count();
-            // Halving leaves fractions, and a fraction of a hedge is none.
+            // Halving leaves fractions of a hedge, which cannot be spent.
             let min_expected = wanted - wanted / 100;
             assert!(
                 (min_expected..=wanted).contains(&hedged),

@@ -1,19 +1,20 @@
-//! A bound on label values that callers choose: the first so many get a name, the rest are `other`.
+//! Limits the label values that clients choose: the first ones are kept, the rest become `other`.
 //!
-//! A metric whose labels a caller can invent is a memory leak with a dashboard.
+//! Without it, a client could create any number of time series and exhaust the memory.
 
 use parking_lot::RwLock;
 use std::collections::HashSet;
 
-/// Values seen, up to a bound.
+/// The label values in use, up to a maximum number.
 #[derive(Debug)]
 pub struct LabelLimit {
     max_values: usize,
     values: RwLock<HashSet<Box<str>>>,
 }
 
-/// What values past the bound are called.
+/// The label of all values beyond the limit.
 pub const OTHER: &str = "other";
+/// Bytes; longer values become [`OTHER`].
 const MAX_LENGTH: usize = 128;
 
 impl LabelLimit {
@@ -21,7 +22,7 @@ impl LabelLimit {
         Self { max_values, values: RwLock::default() }
     }
 
-    /// The value itself while there is room, then [`OTHER`].
+    /// `value` itself while there is room, [`OTHER`] after that.
     pub fn bounded<'a>(&self, value: &'a str) -> &'a str {
         if self.values.read().contains(value) {
             return value;

@@ -1,11 +1,11 @@
-//! Where the process is in its life: starting, serving, draining; and how many requests are under way.
+//! The state of the process (starting, serving, draining) and the number of requests in flight.
 //!
-//! Read by readiness and by whoever waits for the last stream to end.
+//! Read by the readiness route and by the drain at shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Cheap to clone; all clones mean the same process.
+/// The lifecycle of this process. Cheap to clone; all clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Lifecycle(Arc<Inner>);
 
@@ -13,23 +13,23 @@ pub struct Lifecycle(Arc<Inner>);
 struct Inner {
     serving: AtomicBool,
     draining: AtomicBool,
-    /// Set when the grace period is over: streams that still run are cut, with an error event.
+    /// Set when the grace period is over: running streams are then ended with an error event.
     aborting: AtomicBool,
     in_flight: AtomicU64,
     abort_notify: tokio::sync::Notify,
 }
 
-/// One request under way; counted until it is dropped.
+/// Counts one request in flight until it is dropped.
 #[derive(Debug)]
 pub struct InFlightGuard(Arc<Inner>);
 
 impl Lifecycle {
-    /// Listeners are up.
+    /// The listeners are up.
     pub fn serve(&self) {
         self.0.serving.store(true, Ordering::Release);
     }
 
-    /// The process was told to stop: readiness fails from now on.
+    /// The process is stopping: readiness fails from now on.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Release);
     }
@@ -48,7 +48,7 @@ impl Lifecycle {
         self.0.draining.load(Ordering::Acquire)
     }
 
-    /// Counts a request until the answer is dropped.
+    /// Counts a request until the guard is dropped.
     pub fn enter(&self) -> InFlightGuard {
         self.0.in_flight.fetch_add(1, Ordering::AcqRel);
         InFlightGuard(Arc::clone(&self.0))

@@ -1,7 +1,7 @@
-//! What Prometheus is told. Names are a promise: `docs/metrics.md` lists them.
+//! The Prometheus metrics. Their names are stable; `docs/metrics.md` lists them.
 //!
-//! Base units, `_total` on counters, label values bounded: what a caller can invent goes through `labels`.
-//! `gen_ai_*` names and buckets follow the OpenTelemetry GenAI conventions.
+//! Base units, `_total` on counters, bounded label values: a value that a client can invent goes through
+//! [`LabelLimit`]. `gen_ai_*` names and buckets follow the OpenTelemetry GenAI conventions.
 
 mod families;
 mod routing;
@@ -17,12 +17,12 @@ use routing::Routing;
 pub use status::status_text;
 use std::time::Duration;
 
-/// Distinct models kept apart in labels.
+/// Maximum number of model names as label values.
 const MAX_MODELS: usize = 500;
-/// Distinct index paths kept apart in labels.
+/// Maximum number of index paths as label values.
 const MAX_INDEXES: usize = 200;
 
-/// All families of the process.
+/// All metric families of the process.
 pub struct Metrics {
     registry: Registry,
     traffic: Traffic,
@@ -33,7 +33,7 @@ pub struct Metrics {
     indexes: LabelLimit,
 }
 
-/// One finished request, in the words of the metrics.
+/// What the metrics record of a finished request.
 #[derive(Debug, Clone, Copy)]
 pub struct FinishedRequest<'a> {
     pub operation: &'a str,
@@ -41,7 +41,7 @@ pub struct FinishedRequest<'a> {
     pub model: &'a str,
     pub status: u16,
     pub total: Duration,
-    /// Time to the first chunk of the answer's body.
+    /// Time to the first chunk of the response body.
     pub first_chunk: Option<Duration>,
     pub overhead: Duration,
     pub input_tokens: Option<u64>,
@@ -54,7 +54,7 @@ impl Metrics {
     /// Registers every family.
     ///
     /// # Errors
-    /// Only when two families were given one name: a fault of this file.
+    /// Two families have the same name, which is a bug in this file.
     pub fn new() -> prometheus::Result<Self> {
         let registry = Registry::new();
         let build = Opts::new("turnpike_build_info", "The version that runs.");
@@ -96,28 +96,28 @@ impl Metrics {
         }
     }
 
-    /// Counts a failure the gateway reported.
+    /// Counts an error response of the gateway itself.
     pub fn record_error(&self, kind: Kind) {
         self.traffic.failures.with_label_values(&[kind.row().code]).inc();
     }
 
-    /// Counts a try at a provider. `target` is the index path of the config's target.
+    /// Counts an attempt. `target` is the index path of the target in its config.
     pub fn record_attempt(&self, provider: &str, target: &str, outcome: &str) {
         let target = self.indexes.bounded(target);
         self.routing.attempts.with_label_values(&[provider, target, outcome]).inc();
     }
 
-    /// Where breakers count what they turn to, by provider and `to`.
+    /// The counter of breaker transitions, with the labels `provider` and `to`.
     pub fn breaker_transitions(&self) -> IntCounterVec {
         self.routing.transitions.clone()
     }
 
-    /// Counts a hedge: the extra attempt `won` or `lost`, or was `refused` because there were too many of late.
+    /// Counts a hedge: the extra attempt `won` or `lost`, or was `refused` by the hedge budget.
     pub fn record_hedge(&self, outcome: &str) {
         self.routing.hedges.with_label_values(&[outcome]).inc();
     }
 
-    /// Counts the rescue of a broken stream: `resumed` from the text already sent, `replayed` from the beginning,
+    /// Counts the rescue of a broken stream: `resumed` after the text already sent, `replayed` from the beginning,
     /// or `failed`.
     pub fn record_rescue(&self, outcome: &str) {
         self.routing.rescues.with_label_values(&[outcome]).inc();
@@ -128,7 +128,7 @@ impl Metrics {
         self.routing.waits.observe(wait.as_secs_f64());
     }
 
-    /// Counts a token exchange: `fetched` while a request waited, `renewed` ahead of expiry, `failed`.
+    /// Counts a token exchange: `fetched` while a request waited, `renewed` before expiry, or `failed`.
     pub fn record_token_exchange(&self, outcome: &str) {
         self.traffic.token_exchanges.with_label_values(&[outcome]).inc();
     }
@@ -141,7 +141,7 @@ impl Metrics {
         self.traffic.log_dropped.inc_by(lines);
     }
 
-    /// Settings were put in force.
+    /// New settings are in force.
     pub fn settings_loaded(&self, hash: &str) {
         self.reloads.succeeded.set(1);
         self.reloads.at.set(jiff::Timestamp::now().as_second());
@@ -150,14 +150,14 @@ impl Metrics {
         self.reloads.info.with_label_values(&[hash]).set(1);
     }
 
-    /// A settings file was refused; the ones in force stay.
+    /// A settings file was rejected; the current settings stay in force.
     pub fn settings_refused(&self) {
         self.reloads.succeeded.set(0);
         self.reloads.count.with_label_values(&["failure"]).inc();
     }
 
-    /// The text format (version 0.0.4). `targets` are those remembered now: their breakers are shown as they
-    /// stand, not as they stood when something last happened.
+    /// The metrics in text format (version 0.0.4). `targets` are the targets of the registry now: their breakers are
+    /// rendered with their present state, not with the state at their last event.
     pub fn render(&self, targets: &[TargetView]) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 << 10);
         let mut families = self.registry.gather();
@@ -166,7 +166,7 @@ impl Metrics {
             TextEncoder::new().encode(&families, &mut out)
         });
         if let Err(error) = written {
-            log::error!(target: "turnpike", "metrics could not be written: {error}");
+            log::error!(target: "turnpike", "the metrics could not be rendered: {error}");
         }
         out
     }

@@ -1,7 +1,7 @@
-//! What the process remembers while it runs: one struct, built in `main`, passed as `Arc`.
+//! The state of the running process: one struct, built in `main` and passed as `Arc`.
 //!
-//! Each part is a small type with a few verbs; its lock is private and never held across an await. No
-//! statics. What outlives the process is not here (`store`).
+//! Each part is a small type with a few methods; its lock is private and never held across an await. No
+//! statics. Nothing here outlives the process.
 
 pub mod access_log;
 pub mod credentials;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use sticky_sessions::StickySessions;
 use targets::TargetRegistry;
 
-/// Everything the doors share.
+/// The state that the data plane, the control plane and the background tasks share.
 pub struct Shared {
     snapshot: ArcSwap<SettingsSnapshot>,
     pub metrics: Metrics,
@@ -60,12 +60,12 @@ impl Shared {
         }
     }
 
-    /// The settings in force. Take it once per request: a reload replaces it as a whole.
+    /// The settings in force. Load them once per request: a reload replaces them as a whole.
     pub fn settings(&self) -> Guard<Arc<SettingsSnapshot>> {
         self.snapshot.load()
     }
 
-    /// The settings in force, to be held across awaits.
+    /// The settings in force, for use across awaits.
     pub fn settings_arc(&self) -> Arc<SettingsSnapshot> {
         self.snapshot.load_full()
     }

@@ -1,7 +1,7 @@
-//! The `process_*` families: CPU, memory, files, threads, and when the process started.
+//! The `process_*` metric families: CPU, memory, files, threads and the start time.
 //!
-//! Prometheus's own collector, with one number set right: it works the start time out of /proc/stat, which is not
-//! there under the unit's `ProcSubset=pid`, and then says 0.
+//! Prometheus's own collector with a correct start time: it computes that from /proc/stat, which is missing under
+//! the unit's `ProcSubset=pid`, and then reports 0.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::process_collector::ProcessCollector;
@@ -17,7 +17,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// To be made when the process starts: that moment is its start time.
+    /// Call this when the process starts: the present time becomes its start time.
     pub(super) fn new() -> Self {
         let started = jiff::Timestamp::now().as_millisecond() as f64 / 1000.0;
         Self { collector: ProcessCollector::for_self(), started }

@@ -1,6 +1,6 @@
-//! The settings in force, with what is worked out of them once: service keys by digest, host rules.
+//! One loaded generation of the settings, with what is computed from them once: service keys by digest, host rules.
 //!
-//! Replaced as a whole by a reload; never changed in place.
+//! A reload replaces it as a whole; it is never changed in place.
 
 use crate::auth::ServiceKeys;
 use crate::net::outbound::custom_host::HostRules;
@@ -15,7 +15,7 @@ pub struct SettingsSnapshot {
     /// Counts reloads; part of the key of everything compiled under these settings.
     pub generation: u64,
     pub service_keys: ServiceKeys,
-    /// Where a trace id may stand.
+    /// The headers that may carry a trace id.
     pub trace_headers: Vec<HeaderName>,
 }
 

@@ -1,13 +1,13 @@
-//! Which target a caller met last, so that the same caller meets it again (reference 4.1, `sticky`).
+//! Remembers the target chosen for a client, so that its later requests go there, too (reference 4.1, `sticky`).
 //!
-//! What makes two callers the same is hashed by whoever asks. An index that no longer exists is the asker's to
-//! notice: it picks again and keeps that.
+//! The key is a hash that `route` computes from what identifies the client. If the stored index no longer exists,
+//! `route` chooses again and stores that.
 
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use std::time::{Duration, Instant};
 
-/// Choices kept at most; past it the one asked for least recently goes. About 100 bytes each.
+/// Maximum number of choices, about 100 bytes each. When full, the least recently used one is evicted.
 const MAX_CHOICES: u64 = 100_000;
 
 /// The choices of all sticky configs.
@@ -30,17 +30,18 @@ impl Default for StickySessions {
 
 impl StickySessions {
     fn with_capacity(max_choices: u64) -> Self {
-        // Not by frequency, the default: a new caller's choice would not be taken in while old ones are asked for.
+        // LRU, not the default of evicting by frequency, which would reject a new client's choice while old ones
+        // are in use.
         let builder = Cache::builder().max_capacity(max_choices).eviction_policy(EvictionPolicy::lru());
         Self { choices: builder.build() }
     }
 
-    /// The target chosen for this key, while that holds.
+    /// The target index chosen for this key, until it expires.
     pub fn get(&self, key: &[u8; 32], now: Instant) -> Option<u32> {
         self.choices.get(key).filter(|choice| now < choice.until).map(|choice| choice.index)
     }
 
-    /// Keeps a choice for `ttl`, in place of an earlier one.
+    /// Stores a choice for `ttl` and replaces an earlier one.
     pub fn insert(&self, key: &[u8; 32], index: u32, ttl: Duration, now: Instant) {
         let until = now.checked_add(ttl).unwrap_or(now);
         self.choices.insert(*key, Choice { index, until });

@@ -1,8 +1,11 @@
-//! What the process remembers of the targets of configs: breaker, latency, attempts under way.
+//! The state of the targets of configs: circuit breaker, latency, attempts in flight.
 //!
-//! A target is known by its config, its index path and a hash over what the config was compiled from: a config
-//! compiled anew finds its targets as they were, a changed one starts afresh, and no tenant meets another's.
-//! Not here: which target is chosen (`route`), and what an attempt came to (`proxy`).
+//! A target is identified by its config, its index path and a hash over the source of the config: compiling a config
+//! again finds the same targets, a changed config gets new ones, and tenants never share one.
+//! Not here: which target is chosen (`route`), and the outcome of an attempt (`proxy`).
+//!
+//! Example of an attempt: `let permit = target.enter(now)`, later `permit.finish(BreakerSignal::Failure, now)`. If the
+//! permit is dropped instead, the attempt counts as `Ignored`.
 
 mod breaker;
 mod eviction;
@@ -20,10 +23,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Targets remembered at most.
+/// Maximum number of targets in the registry.
 const MAX_TARGETS: usize = 10_000;
 
-/// Who a target is.
+/// The identity of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetId {
     /// A saved config's id, or `inline-` and eight hex digits.
@@ -31,51 +34,51 @@ pub struct TargetId {
     /// Its path in the config: `config.targets[1]` (reference 4.3).
     pub index: String,
     pub provider: &'static str,
-    /// The stored provider it is named by, without the `@`.
+    /// The slug of the stored provider, without the `@`.
     pub slug: Option<String>,
     pub model: Option<String>,
-    /// Keeps tenants apart: a hash over what the config was compiled from.
+    /// A hash over the source of the config; separates tenants.
     pub hash: u64,
 }
 
 impl TargetId {
-    /// Of a config that came with a request, not a saved one: any caller can make as many as it likes.
+    /// Whether the config came with a request and is not a saved one. Clients can create any number of these.
     pub fn is_inline(&self) -> bool {
         self.config.starts_with("inline-")
     }
 }
 
-/// When its breaker opens, and for how long (spec "Circuit breaker").
+/// When a target's breaker opens, and for how long (spec "Circuit breaker").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BreakerPolicy {
-    /// Failures within one cooldown from the first of them.
+    /// This many failures open it, if they happen within one cooldown of the first.
     pub threshold: u32,
-    /// How long it stays open, and how long failures are added up.
+    /// How long it stays open, and the window in which failures are counted.
     pub cooldown: Duration,
-    /// Statuses that are failures; `None`: those above 500.
+    /// Statuses that count as failures; `None`: those above 500.
     pub statuses: Option<Vec<u16>>,
 }
 
 impl BreakerPolicy {
-    /// Whether an answer of this status is the target's failure. Without a list those above 500: the spec says
-    /// so, 500 itself is none (reference section 6 counts it; section 17: the spec wins).
+    /// Whether a response with this status counts as a failure. Without a list those above 500 do; 500 itself does
+    /// not, as the spec says (reference section 6 counts it, but by section 17 the spec wins).
     pub fn is_failure(&self, status: u16) -> bool {
         self.statuses.as_ref().map_or(status > 500, |listed| listed.contains(&status))
     }
 }
 
-/// All targets that are remembered.
+/// All targets of the process.
 #[derive(Debug, Default)]
 pub struct TargetRegistry {
     entries: Mutex<HashMap<Key, Arc<TargetState>>>,
-    /// Counts what breakers turned to, by provider and `to`.
+    /// Counts breaker transitions, by provider and `to`.
     transitions: Option<IntCounterVec>,
 }
 
 /// Config, index, hash.
 type Key = (String, String, u64);
 
-/// One target's memory; shared by all requests that may go there.
+/// The state of one target; shared by all requests that may go there.
 #[derive(Debug)]
 pub struct TargetState {
     id: TargetId,
@@ -85,16 +88,16 @@ pub struct TargetState {
     transitions: Option<TransitionCounters>,
 }
 
-/// What its lock protects.
+/// The part of the state that is behind the lock.
 #[derive(Debug, Default)]
 struct Memory {
     breaker: Breaker,
     latency: LatencyEwma,
-    /// When the last visit began.
+    /// When the last attempt started.
     used: Option<Instant>,
 }
 
-/// What its breaker turned to, counted.
+/// The transition counters of one target's provider.
 #[derive(Debug)]
 struct TransitionCounters {
     closed: IntCounter,
@@ -102,31 +105,31 @@ struct TransitionCounters {
     open: IntCounter,
 }
 
-/// A target as an operator sees it.
+/// A target's state as operators see it.
 #[derive(Debug, Clone)]
 pub struct TargetView {
     pub id: TargetId,
-    /// `None`: it has no breaker.
+    /// `None` when it has no breaker.
     pub circuit: Option<CircuitState>,
-    /// Of the window while closed, else those that opened the breaker.
+    /// Failures in the window while the breaker is closed, otherwise the failures that opened it.
     pub failures: u32,
-    /// When the breaker opened; while it is not closed.
+    /// When the breaker opened; `None` while it is closed.
     pub since: Option<Instant>,
-    /// Until a probe may go; while the breaker is open.
+    /// The time until a probe is allowed, while the breaker is open.
     pub next_probe_in: Option<Duration>,
     pub in_flight: u32,
-    /// Average time to the first token, of late.
+    /// Recent average time to the first token.
     pub latency: Option<Duration>,
 }
 
 impl TargetRegistry {
-    /// Counts what breakers turn to in `turns`, whose labels are provider and `to`.
+    /// Counts breaker transitions in `transitions`, whose labels are provider and `to`.
     pub fn with_counter(transitions: IntCounterVec) -> Self {
         Self { transitions: Some(transitions), ..Self::default() }
     }
 
-    /// The target of this identity, as it is remembered or new. Called once per compiled config, not per
-    /// request.
+    /// The target with this identity, created if it does not exist. Called once per target of a compiled config, not
+    /// per request.
     pub fn find_or_insert(&self, id: &TargetId, policy: Option<&BreakerPolicy>) -> Arc<TargetState> {
         let mut entries = self.entries.lock();
         if let Entry::Occupied(found) = entries.entry(key(id)) {
@@ -149,13 +152,13 @@ impl TargetRegistry {
         target
     }
 
-    /// The target of this identity, if it is remembered. Changes nothing.
+    /// The target with this identity, if it exists. Changes nothing.
     pub fn get(&self, id: &TargetId) -> Option<Arc<TargetState>> {
         self.entries.lock().get(&key(id)).map(Arc::clone)
     }
 
-    /// All targets, by config and index. Those that no compiled config holds any more and nobody used for an
-    /// hour are forgotten here.
+    /// All targets, sorted by config and index. First removes those that no compiled config holds and that were not
+    /// used for an hour.
     pub fn list(&self, now: Instant) -> Vec<TargetView> {
         let targets: Vec<_> = {
             let mut entries = self.entries.lock();
@@ -167,8 +170,8 @@ impl TargetRegistry {
         view
     }
 
-    /// Closes the breakers of this config, this index, or of all, and forgets their failures. Tells how many
-    /// were open or half-open.
+    /// Closes the breakers of all targets that match `config` and `index` (`None` matches any) and clears their
+    /// failures. Returns how many were open or half-open.
     pub fn reset(&self, config: Option<&str>, index: Option<&str>) -> usize {
         let matches = |target: &&Arc<TargetState>| {
             let TargetId { config: of_config, index: at, .. } = &target.id;
@@ -188,15 +191,15 @@ impl TargetState {
         self.policy.as_ref()
     }
 
-    /// Whether a request should go there. Changes nothing.
+    /// Whether a request should go to this target. Changes nothing.
     pub fn circuit(&self, now: Instant) -> CircuitStatus {
         self.policy
             .as_ref()
             .map_or(CircuitStatus::Closed, |policy| self.memory.lock().breaker.status(policy, now))
     }
 
-    /// An attempt at it begins: counted until the visit ends, and one of the probes when half-open. It may
-    /// begin while the breaker is open, as when every target's is; it is no probe then.
+    /// Starts an attempt. It counts as in flight until its permit ends, and as a probe when the breaker is half-open.
+    /// An attempt may start while the breaker is open, as when all breakers are open; then it is not a probe.
     pub fn enter(self: &Arc<Self>, now: Instant) -> Permit {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let mut memory = self.memory.lock();
@@ -208,18 +211,18 @@ impl TargetState {
         Permit { target: Arc::clone(self), ticket }
     }
 
-    /// An attempt's first token came `spent` after it was sent.
+    /// Records that an attempt's first token arrived `spent` after the request was sent.
     pub fn first_token(&self, spent: Duration, now: Instant) {
         self.memory.lock().latency.add(spent, now);
     }
 
-    /// Average time to the first token, in which old values fade (half-life 10 s). `None` when nothing was
+    /// The average time to the first token, in which old values decay (half-life 10 s). `None` when nothing was
     /// measured for a minute.
     pub fn latency(&self, now: Instant) -> Option<Duration> {
         self.memory.lock().latency.mean(now)
     }
 
-    /// Visits under way.
+    /// The number of attempts in flight.
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
     }
@@ -233,7 +236,7 @@ impl TargetState {
     fn record_transition(&self, to: Option<CircuitState>) {
         let Some(to) = to else { return };
         let TargetId { config, index, provider, .. } = &self.id;
-        log::warn!(target: "turnpike", "circuit of {config} {index} ({provider}): {}", to.as_str());
+        log::warn!(target: "turnpike", "circuit breaker of {config} {index} ({provider}) is now {}", to.as_str());
         let Some(transitions) = &self.transitions else { return };
         match to {
             CircuitState::Closed => transitions.closed.inc(),
@@ -274,7 +277,7 @@ impl TransitionCounters {
 }
 
 impl CircuitState {
-    /// As metrics and the control port say it.
+    /// The name in metrics and on the control port.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -284,24 +287,24 @@ impl CircuitState {
     }
 }
 
-/// How a visit ended.
+/// What the outcome of an attempt means for the breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerSignal {
-    /// The target did what it is for.
+    /// The target worked.
     Success,
-    /// The target is to blame: a status that [`Rules::blames`], a time-out, a reset, a broken stream.
+    /// The target failed: a status for which [`BreakerPolicy::is_failure`] holds, a timeout, a reset, a broken stream.
     Failure,
-    /// Says nothing about the target: our own limits, the caller left, a 4xx.
+    /// Unrelated to the target: our own limits, a client that left, a 4xx.
     Ignored,
 }
 
-/// One attempt at a target, from its beginning to its end. Dropped without a word it says nothing about the
-/// target.
+/// The right to one attempt at a target, held until it ends. Dropping it without [`Permit::finish`] counts as
+/// [`BreakerSignal::Ignored`].
 #[derive(Debug)]
-#[must_use = "the visit ends when this is dropped"]
+#[must_use = "the attempt ends when this is dropped"]
 pub struct Permit {
     target: Arc<TargetState>,
-    /// There until the end was told; `None` also where there is no breaker.
+    /// `None` once the attempt is reported, and for a target without a breaker.
     ticket: Option<Ticket>,
 }
 
@@ -310,7 +313,7 @@ impl Permit {
         &self.target
     }
 
-    /// Says how it ended.
+    /// Ends the attempt and reports it to the breaker.
     pub fn finish(mut self, signal: BreakerSignal, now: Instant) {
         let success = match signal {
             BreakerSignal::Success => true,

@@ -1,6 +1,6 @@
-//! Writes access lines out in the background.
+//! Writes the queued access lines in the background.
 //!
-//! The queue and the file are `state::access_log`'s.
+//! The queue and the output belong to `state::access_log`.
 
 use async_trait::async_trait;
 use pingora_core::server::ShutdownWatch;

@@ -1,6 +1,6 @@
-//! Puts renewed certificates in use.
+//! Reloads certificates whose files changed.
 //!
-//! Loading and comparing them is `certificate`'s.
+//! Reading and comparing the files is `certificate`'s.
 
 use crate::certificate::Certificate;
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use tokio::time::interval;
 
 const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Puts renewed certificates in use.
+/// Checks the files of all listeners' certificates every 2 s.
 pub struct CertificateReloader(pub Vec<Arc<Certificate>>);
 
 #[async_trait]

@@ -1,4 +1,6 @@
 //! Runs the built-in provider inside this process.
+//!
+//! The provider itself is `emulator`.
 
 use async_trait::async_trait;
 use pingora_core::server::ShutdownWatch;
@@ -11,7 +13,7 @@ use turnpike::emulator::Emulator;
 
 const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The built-in provider inside this process.
+/// Serves the emulator on its own address.
 pub struct EmulatorService {
     pub emulator: Emulator,
     pub listen: SocketAddr,

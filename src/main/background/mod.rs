@@ -1,7 +1,7 @@
-//! Tasks beside the listeners, one file each: the log writer, reloads, certificate renewal, systemd's notifications,
-//! the emulator.
+//! Background tasks, one file each: the access log writer, settings and certificate reloads, systemd notifications, the
+//! emulator.
 //!
-//! Each is a loop around one function of another room; nothing is decided here.
+//! Each is a loop around a function of another room and makes no decisions itself.
 
 mod access_log_writer;
 mod certificate_reloader;
@@ -20,7 +20,7 @@ use futures_util::future::join_all;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 
-/// All of them on one thread: each mostly waits.
+/// Runs all tasks on one thread, because each mostly waits.
 pub struct BackgroundTasks(pub Vec<Box<dyn BackgroundService + Send + Sync>>);
 
 #[async_trait]

@@ -1,4 +1,6 @@
-//! Tells systemd when the listeners accept connections, then keeps its watchdog fed.
+//! Notifies systemd when the listeners accept connections, then feeds its watchdog.
+//!
+//! Sets readiness, too; a shutdown unsets it in `stop`.
 
 use async_trait::async_trait;
 use pingora_core::server::ShutdownWatch;
@@ -11,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use turnpike::state::Shared;
 
-/// Reports readiness once all listeners accept, then feeds the watchdog.
+/// Connects to each listener until it accepts, then reports readiness.
 pub struct ReadinessNotifier {
     pub shared: Arc<Shared>,
     pub listeners: Vec<SocketAddr>,

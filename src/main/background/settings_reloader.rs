@@ -14,7 +14,7 @@ use turnpike::settings::Settings;
 use turnpike::state::Shared;
 use turnpike::state::snapshot::SettingsSnapshot;
 
-/// Re-reads the settings on SIGHUP and reopens the access log on SIGUSR1.
+/// Handles SIGHUP and SIGUSR1.
 pub struct SettingsReloader {
     pub shared: Arc<Shared>,
     pub file: PathBuf,
@@ -42,7 +42,7 @@ impl BackgroundService for SettingsReloader {
 }
 
 impl SettingsReloader {
-    /// Puts the file in force as a whole, or keeps the previous settings and logs why.
+    /// Puts the new settings in force as a whole, or keeps the previous ones and logs why.
     fn reload(&self) {
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             let _ = sd_notify::notify(&[NotifyState::Reloading, now]);
@@ -54,8 +54,10 @@ impl SettingsReloader {
         let _ = sd_notify::notify(&[NotifyState::Ready]);
     }
 
+    /// Reads the file and puts its settings in force.
+    ///
     /// # Errors
-    /// Why the file is not in force.
+    /// Why the settings were rejected.
     fn install(&self) -> Result<(), String> {
         let settings = read::settings(&self.file).map_err(|error| read::report(&self.file, &error))?;
         let before = self.shared.settings_arc();
@@ -82,7 +84,7 @@ impl SettingsReloader {
     }
 }
 
-/// The sections that differ and take effect only at a start.
+/// The changed sections that take effect only at a restart.
 fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
     let sections = [
         ("server", new.server != started.server),

@@ -1,6 +1,7 @@
 //! Which paths belong to the control plane when they arrive at the data port.
 //!
-//! Plain data for both planes: `control` makes it from its route table, the data plane looks paths up. Contains no routes.
+//! Plain data for both planes: `control` makes it from its route table, the data plane looks paths up. Contains no
+//! routes.
 
 /// The control plane's paths at the data port.
 #[derive(Debug, Clone, Default)]

@@ -1,28 +1,32 @@
-//! When a grant is good, when it is to be renewed and when nobody should ask again. Time is an argument.
+//! One cached credential: when it may be used, when to refresh it, and the backoff after failures. Time is an argument.
+//!
+//! Example with a lifetime of one hour: used as it is until 48 min (4/5), then still used while one request refreshes
+//! it in the background, and missing from 59 min (60 s before its end). Failures back off 2, 4, 8, .. 60 s.
 
 use crate::error::Error;
 use crate::provider::token_exchange::Credentials;
 use std::time::{Duration, SystemTime};
 
-/// A failure is told again for so long before the token server is asked again; twice as long after each
-/// further one.
+/// After a failure, requests get the same error for this long without a new exchange; it doubles after each further
+/// failure.
 const FAILURE_BACKOFF: Duration = Duration::from_secs(2);
 const MAX_FAILURE_BACKOFF: Duration = Duration::from_secs(60);
-/// A renewal that takes longer than this is taken for lost.
+/// After this long a refresh is assumed lost, and another one may start.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(30);
-/// So long before its end it is not used any more: the call must still arrive.
+/// Credentials are not used in this time before their expiry, so that the request still arrives in time.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(60);
-/// Whatever a token server says: nothing is held longer.
+/// Maximum lifetime, even if the token server reports a longer one.
 const MAX_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-/// A provider's refusal says nothing about a grant younger than this: the account itself lacks the right.
+/// Credentials younger than this are not invalidated when a provider rejects them: then the account itself lacks the
+/// permission.
 const INVALIDATION_GRACE: Duration = Duration::from_secs(60);
 
-/// What is known of one grant.
+/// The last credentials and the last failure of one token exchange.
 #[derive(Default)]
 pub(super) struct CachedCredential {
     held: Option<Held>,
     failure: Option<Failure>,
-    /// Somebody was sent to renew it.
+    /// When a caller last got [`Freshness::Stale`] and so had to refresh the credentials.
     refreshing_since: Option<SystemTime>,
 }
 
@@ -38,13 +42,13 @@ struct Failure {
     consecutive: u32,
 }
 
-/// How things stand at a moment.
+/// The state at a given time.
 #[derive(Debug)]
 pub(super) enum Freshness {
     Fresh(Credentials),
-    /// Good, and whoever hears this is to renew it: said once.
+    /// Usable, and the caller must refresh them; returned to one caller only.
     Stale(Credentials),
-    /// Asking again would do no good yet.
+    /// The last exchange failed, and the backoff is not over.
     Failing(Error),
     Missing,
 }
@@ -90,7 +94,7 @@ impl CachedCredential {
 }
 
 impl Held {
-    /// Short lives have a short margin: a tenth.
+    /// The margin is at most a tenth of the lifetime.
     fn is_usable(&self, now: SystemTime) -> bool {
         within(self.fetched_at, self.lifetime.saturating_sub(EXPIRY_MARGIN.min(self.lifetime / 10)), now)
     }
@@ -100,7 +104,7 @@ impl Held {
     }
 }
 
-/// Whether less than `span` passed since. A clock that was put back proves nothing: then it did not.
+/// Whether less than `span` has passed since `since`. False when the clock was set back.
 fn within(since: SystemTime, span: Duration, now: SystemTime) -> bool {
     now.duration_since(since).is_ok_and(|passed| passed < span)
 }
@@ -122,47 +126,47 @@ mod tests {
 
     fn freshness_at(cached: &mut CachedCredential, seconds: u64) -> &'static str {
         match cached.freshness(at(seconds)) {
-            Freshness::Fresh(_) => "good",
-            Freshness::Stale(_) => "ageing",
-            Freshness::Failing(_) => "failed",
-            Freshness::Missing => "absent",
+            Freshness::Fresh(_) => "fresh",
+            Freshness::Stale(_) => "stale",
+            Freshness::Failing(_) => "failing",
+            Freshness::Missing => "missing",
         }
     }
 
     #[test]
     fn freshness_over_the_lifetime_of_one_hour() {
         let mut cached = CachedCredential::default();
-        assert_eq!(freshness_at(&mut cached, 0), "absent");
+        assert_eq!(freshness_at(&mut cached, 0), "missing");
         cached.store(token("a"), HOUR, at(0));
-        assert_eq!(freshness_at(&mut cached, 0), "good");
-        assert_eq!(freshness_at(&mut cached, 2879), "good");
-        assert_eq!(freshness_at(&mut cached, 2880), "ageing");
-        assert_eq!(freshness_at(&mut cached, 2881), "good", "one renews, the others go on");
-        assert_eq!(freshness_at(&mut cached, 2910), "ageing", "the renewal was lost");
-        assert_eq!(freshness_at(&mut cached, 3539), "ageing");
-        assert_eq!(freshness_at(&mut cached, 3540), "absent");
+        assert_eq!(freshness_at(&mut cached, 0), "fresh");
+        assert_eq!(freshness_at(&mut cached, 2879), "fresh");
+        assert_eq!(freshness_at(&mut cached, 2880), "stale");
+        assert_eq!(freshness_at(&mut cached, 2881), "fresh", "one request refreshes, the others just use it");
+        assert_eq!(freshness_at(&mut cached, 2910), "stale", "the refresh was lost");
+        assert_eq!(freshness_at(&mut cached, 3539), "stale");
+        assert_eq!(freshness_at(&mut cached, 3540), "missing");
         cached.store(token("b"), Duration::MAX, at(3540));
-        assert_eq!(freshness_at(&mut cached, 3541), "good");
+        assert_eq!(freshness_at(&mut cached, 3541), "fresh");
     }
 
     #[test]
     fn a_clock_set_back_is_not_trusted() {
         let mut cached = CachedCredential::default();
         cached.store(token("a"), HOUR, at(100));
-        assert_eq!(freshness_at(&mut cached, 99), "absent");
+        assert_eq!(freshness_at(&mut cached, 99), "missing");
         cached.record_failure(Error::internal("x"), at(100));
-        assert_eq!(freshness_at(&mut cached, 99), "absent");
+        assert_eq!(freshness_at(&mut cached, 99), "missing");
     }
 
     #[test]
     fn a_zero_lifetime_is_never_cached() {
         let mut cached = CachedCredential::default();
         cached.store(token("a"), Duration::ZERO, at(0));
-        assert_eq!(freshness_at(&mut cached, 0), "absent");
+        assert_eq!(freshness_at(&mut cached, 0), "missing");
         cached.store(token("a"), Duration::from_secs(10), at(0));
         assert_eq!(
             (freshness_at(&mut cached, 7), freshness_at(&mut cached, 8), freshness_at(&mut cached, 9)),
-            ("good", "ageing", "absent")
+            ("fresh", "stale", "missing")
         );
     }
 
@@ -172,14 +176,14 @@ mod tests {
         let mut now = 0;
         for backoff in [2, 4, 8, 16, 32, 60, 60] {
             cached.record_failure(Error::internal("x"), at(now));
-            assert_eq!(freshness_at(&mut cached, now + backoff - 1), "failed", "{backoff}");
-            assert_eq!(freshness_at(&mut cached, now + backoff), "absent", "{backoff}");
+            assert_eq!(freshness_at(&mut cached, now + backoff - 1), "failing", "{backoff}");
+            assert_eq!(freshness_at(&mut cached, now + backoff), "missing", "{backoff}");
             now += backoff;
         }
         cached.store(token("a"), HOUR, at(now));
         cached.record_failure(Error::internal("x"), at(now + 3000));
-        assert_eq!(freshness_at(&mut cached, now + 3001), "good", "what is held is used on");
-        assert_eq!(freshness_at(&mut cached, now + 3002), "ageing");
+        assert_eq!(freshness_at(&mut cached, now + 3001), "fresh", "the held credentials stay in use");
+        assert_eq!(freshness_at(&mut cached, now + 3002), "stale");
     }
 
     #[test]
@@ -187,8 +191,8 @@ mod tests {
         let mut cached = CachedCredential::default();
         cached.store(token("a"), HOUR, at(0));
         cached.invalidate(at(59));
-        assert_eq!(freshness_at(&mut cached, 59), "good");
+        assert_eq!(freshness_at(&mut cached, 59), "fresh");
         cached.invalidate(at(60));
-        assert_eq!(freshness_at(&mut cached, 60), "absent");
+        assert_eq!(freshness_at(&mut cached, 60), "missing");
     }
 }

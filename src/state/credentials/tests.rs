@@ -1,4 +1,4 @@
-//! Grants fetched from a token server of our own, at moments we choose.
+//! Credentials fetched from a local token server, with the time as an argument.
 
 use super::*;
 use crate::config::secret::Secret;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Two requests, then the token the second one brought.
+/// An exchange of two requests; the second response contains the token.
 #[derive(Debug)]
 struct TestExchange {
     url: String,
@@ -58,7 +58,7 @@ struct CacheFixture {
 }
 
 impl CacheFixture {
-    /// A token server whose n-th answer is `t<n>`.
+    /// Starts a token server whose n-th response is `t<n>`.
     async fn new(name: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -132,7 +132,7 @@ async fn stale_credentials_are_refreshed_in_the_background() {
     assert_eq!(fixture.get(3000).await.unwrap(), token("t2", Refresh::No));
     fixture.cache.refresh(&fixture.exchange, fixture.context(true), at(3001)).await;
     assert_eq!(fixture.get(3600).await.unwrap(), token("t4", Refresh::No));
-    // A renewal that fails leaves the old one in use, to its end.
+    // After a failed refresh the old credentials stay in use until they expire.
     fixture.status.store(500, Ordering::SeqCst);
     assert_eq!(fixture.get(6000).await.unwrap(), token("t4", Refresh::Yes));
     fixture.cache.refresh(&fixture.exchange, fixture.context(true), at(6000)).await;

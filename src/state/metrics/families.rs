@@ -1,6 +1,6 @@
-//! The families of requests, calls to providers and settings: names, help, labels, buckets.
+//! The metric families of requests, provider calls and settings: names, help, labels, buckets.
 //!
-//! When they count is decided by who calls `Metrics`.
+//! Only definitions; `Metrics` records the values.
 
 use prometheus::core::Collector;
 use prometheus::{
@@ -27,11 +27,11 @@ const TOKEN_BUCKETS: &[f64] = &[
     16_777_216.0,
     67_108_864.0,
 ];
-/// The gateway's own share, seconds: tens of microseconds to a second.
+/// The gateway's overhead, seconds: from tens of microseconds to a second.
 const OVERHEAD_BUCKETS: &[f64] =
     &[0.000_025, 0.000_05, 0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.01, 0.032, 0.1, 0.32, 1.0];
 
-/// `turnpike_*`: requests as the gateway sees them.
+/// `turnpike_*`: requests to the gateway.
 pub(super) struct Traffic {
     pub requests: IntCounterVec,
     pub failures: IntCounterVec,

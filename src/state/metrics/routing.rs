@@ -1,7 +1,7 @@
-//! The families of routing: attempts, breakers, hedges, rescues, waits.
+//! The metric families of routing: attempts, breakers, hedges, rescues, waits.
 //!
-//! Breakers are worked out per scrape from what is remembered of targets: a gauge that is set when something
-//! happens would show a breaker open long after its cooldown, and would keep targets that are forgotten.
+//! Breaker gauges are computed at each scrape from the target registry. A gauge that is set at each event would
+//! show a breaker as open long after its cooldown, and would keep targets that were evicted.
 
 use super::super::targets::{CircuitState, TargetView};
 use super::families::{add, counters};
@@ -10,12 +10,12 @@ use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounterVec, Opts, Registry};
 use std::collections::BTreeMap;
 
-/// Breakers shown at most.
+/// Maximum number of breakers in one scrape.
 const MAX_BREAKERS: usize = 1_000;
-/// Waits before another attempt, seconds.
+/// Waits before a retry, seconds.
 const WAIT_BUCKETS: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// What became of targets, and what was done about it.
+/// `turnpike_*`: outcomes of attempts, and retries, hedges and rescues.
 pub(super) struct Routing {
     pub attempts: IntCounterVec,
     pub transitions: IntCounterVec,
@@ -39,7 +39,7 @@ impl Routing {
             rescues: counters(r, "turnpike_rescues_total", rescues, &["outcome"])?,
             waits: add(r, Histogram::with_opts(waits)?)?,
         };
-        // A rate needs the zero before the first one.
+        // Rendered as 0 from the start, because `rate()` needs a sample before the first increment.
         for outcome in ["won", "lost", "refused"] {
             routing.hedges.with_label_values(&[outcome]);
         }
@@ -50,8 +50,9 @@ impl Routing {
     }
 }
 
-/// `turnpike_target_open`, of targets that have a breaker: first those of saved configs, then those not closed.
-/// Where two targets have the same labels (a config that was changed, tenants), the worse one is shown.
+/// `turnpike_target_open` of the targets that have a breaker: saved configs before inline ones, and in each of the two
+/// open breakers before closed ones. Of targets with the same labels (a changed config, several tenants) the worst
+/// state is shown.
 pub(super) fn breakers(targets: &[TargetView]) -> prometheus::Result<Vec<MetricFamily>> {
     let mut worst: BTreeMap<(bool, &str, &str, &str), f64> = BTreeMap::new();
     for view in targets {
@@ -68,7 +69,7 @@ pub(super) fn breakers(targets: &[TargetView]) -> prometheus::Result<Vec<MetricF
     for ((_, config, index, provider), value) in ranked.into_iter().take(MAX_BREAKERS) {
         gauge.with_label_values(&[config, index, provider]).set(value);
     }
-    // A family without a sample is an error to the encoder.
+    // The encoder rejects a family without samples.
     let full = |family: &MetricFamily| !family.get_metric().is_empty();
     Ok(gauge.collect().into_iter().filter(full).collect())
 }
@@ -99,7 +100,7 @@ mod tests {
         let page = |at| String::from_utf8(metrics.render(&targets.list(at))).unwrap();
         assert!(!page(now).contains("turnpike_target_open"));
         let policy = BreakerPolicy { threshold: 1, cooldown: Duration::from_secs(30), statuses: None };
-        // The older one of the same name is fine, the younger is not.
+        // Of two targets with the same labels, only the second is open.
         let held = [0, 1].map(|hash| targets.find_or_insert(&identity("saved", hash), Some(&policy)));
         let plain = targets.find_or_insert(&identity("plain", 0), None);
         held[1].enter(now).finish(BreakerSignal::Failure, now);

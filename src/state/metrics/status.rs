@@ -1,8 +1,8 @@
-//! Statuses as label values: a bounded list of numbers, and classes for the rest.
+//! HTTP statuses as label values: a fixed list of numbers, and classes such as `4xx` for the rest.
 //!
-//! Which status a request ended with is its record's business.
+//! Which status a request ended with is up to its record.
 
-/// Statuses that keep their number as a label; the common one first.
+/// Statuses that are labels of their own, the most common one first.
 const EXACT_STATUSES: &[(u16, &str)] = &[
     (200, "200"),
     (101, "101"),
@@ -37,7 +37,7 @@ const EXACT_STATUSES: &[(u16, &str)] = &[
     (529, "529"),
 ];
 
-/// Statuses as text without allocating; a provider's odd ones fold into their class.
+/// The label of a status, without allocating. Statuses outside the list become their class.
 pub fn status_text(status: u16) -> &'static str {
     let exact = EXACT_STATUSES.iter().find(|(listed, _)| *listed == status);
     exact.map_or(

@@ -1,30 +1,38 @@
-//! One circuit breaker: closed, open, half-open; a state machine that is told the time.
+//! One circuit breaker: closed, open, half-open. A state machine; the time is an argument.
 //!
-//! Not here: the lock around it, who it belongs to, and what counts as a failure (`targets`, and whoever
-//! ends a visit). Spec "Circuit breaker"; reference section 6 has no half-open state, ours has one: there a
-//! target that is still down gets the whole traffic back at once, every cooldown.
+//! Not here: the lock around it, its owner, and what counts as a failure (`targets`, and the code that finishes a
+//! permit). Spec "Circuit breaker". Reference section 6 has no half-open state: there, a target that is still
+//! down gets all its traffic back at once after every cooldown. Ours sends probes first.
+//!
+//! ```text
+//!            threshold failures within a cooldown             cooldown over, first probe starts
+//!   Closed ---------------------------------------> Open -----------------------------------------> HalfOpen
+//!     ^                                              ^                                              |  |
+//!     |                                              +---------------- a probe fails ---------------+  |
+//!     +------------------------- 5 probes succeed, or a reset from any state --------------------------+
+//! ```
 
 use super::BreakerPolicy;
 use std::time::Instant;
 
 /// Successful probes that close the circuit.
 pub(super) const SUCCESSES_TO_CLOSE: u32 = 5;
-/// Probes under way at the same time, at most: 1, 2, 4, 8 after each success.
+/// Maximum number of concurrent probes: 1 at first, then 2, 4 and 8 after one, two and three successes.
 pub(super) const MAX_PROBES: u32 = 8;
 
 /// A target's breaker.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     state: State,
-    /// Of the window while closed; else those that opened it.
+    /// Failures in the window while closed, otherwise the failures that opened it.
     failures: u32,
-    /// Goes up with every opening and every reset: what began before says nothing about what is now.
+    /// Incremented when the breaker opens and at a reset: attempts that started before are not counted any more.
     generation: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// Since the first failure of the window, when there was one.
+    /// The time of the first failure in the window, if any.
     Closed(Option<Instant>),
     Open {
         since: Instant,
@@ -32,7 +40,7 @@ enum State {
     HalfOpen {
         /// When it opened.
         since: Instant,
-        /// When the last probe went.
+        /// When the last probe started.
         last_probe_at: Instant,
         in_flight: u32,
         succeeded: u32,
@@ -45,26 +53,26 @@ impl Default for State {
     }
 }
 
-/// What the breaker is to a request that asks.
+/// Whether the breaker lets a request through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CircuitStatus {
     Closed,
-    /// A probe may go.
+    /// A probe is allowed.
     HalfOpen,
-    /// No request should go: the cooldown is not over, or all probes are out.
+    /// No request should be sent: the cooldown is not over, or the maximum number of probes is in flight.
     Open {
         since: Instant,
     },
 }
 
-/// What a visit carries from its beginning to its end.
+/// What an attempt carries from its start to its report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticket {
     generation: u64,
     probe: bool,
 }
 
-/// The state as an operator sees it: half-open also while all probes are out.
+/// The state as operators see it: half-open also while the maximum number of probes is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CircuitState {
     Closed,
@@ -73,7 +81,8 @@ pub enum CircuitState {
 }
 
 impl Breaker {
-    /// Changes nothing: time alone does not make an open breaker half-open, a visit does.
+    /// The status for a request at `now`. Changes nothing: an open breaker becomes half-open when an attempt starts,
+    /// not by the passing of time.
     pub fn status(&self, policy: &BreakerPolicy, now: Instant) -> CircuitStatus {
         match self.state {
             State::Closed(_) => CircuitStatus::Closed,
@@ -82,7 +91,7 @@ impl Breaker {
             }
             State::Open { .. } => CircuitStatus::HalfOpen,
             State::HalfOpen { since, last_probe_at, in_flight, succeeded } => {
-                // A probe may be a stream of many minutes: it holds the others up for one cooldown only.
+                // A probe may be a stream of many minutes, so it blocks the next one for a cooldown at most.
                 let slow = now.saturating_duration_since(last_probe_at) >= policy.cooldown;
                 match in_flight < max_probes(succeeded) || slow {
                     true => CircuitStatus::HalfOpen,
@@ -92,8 +101,8 @@ impl Breaker {
         }
     }
 
-    /// A visit begins. One that comes although the breaker is open gets through and counts for nothing
-    /// until the breaker is closed again.
+    /// Starts an attempt. One that starts although the breaker is open is let through, but its outcome is ignored
+    /// unless the breaker has closed by then. Returns the new state if it changed.
     pub fn enter(&mut self, policy: &BreakerPolicy, now: Instant) -> (Ticket, Option<CircuitState>) {
         let probe = self.status(policy, now) == CircuitStatus::HalfOpen;
         let mut transition = None;
@@ -115,7 +124,7 @@ impl Breaker {
         (Ticket { generation: self.generation, probe }, transition)
     }
 
-    /// A visit ended well or badly. Tells what the breaker turned to, when it did.
+    /// Records the success or failure of an attempt. Returns the new state if it changed.
     pub fn report(
         &mut self,
         policy: &BreakerPolicy,
@@ -147,7 +156,7 @@ impl Breaker {
         }
     }
 
-    /// A visit ended and says nothing about the target: a probe's place is free again.
+    /// Ends an attempt without a result. If it was a probe, another one may start.
     pub fn release(&mut self, ticket: Ticket) {
         if let State::HalfOpen { in_flight, .. } = &mut self.state
             && ticket.generation == self.generation
@@ -157,7 +166,7 @@ impl Breaker {
         }
     }
 
-    /// Closes it and forgets all failures. Whether it was anything but closed.
+    /// Closes it and clears all failures. Returns whether it was not closed before.
     pub fn reset(&mut self) -> bool {
         let was_closed = matches!(self.state, State::Closed(_));
         self.generation = self.generation.wrapping_add(1);
@@ -173,7 +182,7 @@ impl Breaker {
         }
     }
 
-    /// Failures that count now: of the window while closed, else those that opened it.
+    /// The failures in the window while closed, otherwise the failures that opened it.
     pub fn failures(&self, policy: &BreakerPolicy, now: Instant) -> u32 {
         match self.state {
             State::Closed(Some(first)) if now.saturating_duration_since(first) > policy.cooldown => 0,
@@ -202,7 +211,7 @@ impl Breaker {
     }
 }
 
-/// Probes that may be out at the same time after so many successes.
+/// The number of concurrent probes allowed after this many successes.
 fn max_probes(succeeded: u32) -> u32 {
     1_u32.checked_shl(succeeded).unwrap_or(MAX_PROBES).min(MAX_PROBES)
 }

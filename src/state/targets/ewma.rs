@@ -1,19 +1,19 @@
-//! How soon a target speaks: an average of its times to the first token in which old ones fade.
+//! A target's latency: an exponentially decaying average of its times to the first token.
 //!
-//! Not what a request took in all, and nothing of failures: who fails is the breaker's business.
+//! Not the duration of whole requests, and nothing about failures, which are the breaker's.
 
 use std::time::{Duration, Instant};
 
-/// After so long a measured time weighs half.
+/// After this long a sample has half its weight.
 const HALF_LIFE: Duration = Duration::from_secs(10);
-/// After so long without a new one nothing is known: else a target that was slow once would never be asked
-/// again, and never be measured again.
+/// After this long without a sample there is no average. Otherwise a target that was slow once would never be chosen,
+/// and so never be measured, again.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The average, weighted by `0.5 ^ (age / 10 s)`.
 #[derive(Debug, Default)]
 pub(super) struct LatencyEwma {
-    /// Weighted seconds and weights, as of the last sample.
+    /// The weighted sum of samples in seconds and the sum of the weights, as of the last sample.
     sum: f64,
     weight: f64,
     last: Option<Instant>,
@@ -25,7 +25,7 @@ impl LatencyEwma {
         let fade = 0.5_f64.powf(age.as_secs_f64() / HALF_LIFE.as_secs_f64());
         self.sum = self.sum * fade + spent.as_secs_f64();
         self.weight = self.weight * fade + 1.0;
-        // Samples of two threads may come in the wrong order; the clock here only goes forward.
+        // Samples of two threads may arrive in the wrong order; `last` never goes back.
         self.last = self.last.max(Some(now));
     }
 
@@ -53,11 +53,11 @@ mod tests {
         for (seconds, spent, wanted) in [
             (0, 1000, 1000.0),
             (0, 2000, 1500.0),
-            // 3 s of weight 2 have become 1.5 s of weight 1.
+            // A sum of 3 s with weight 2 has become 1.5 s with weight 1.
             (10, 500, 1000.0),
-            // 2 s of weight 2, two half-lives later: 0.5 of 0.5.
+            // A sum of 2 s with weight 2 has become 0.5 s with weight 0.5 after two half-lives.
             (30, 1000, 1000.0),
-            // A clock behind fades nothing.
+            // A sample with an older time decays nothing.
             (29, 1000, 1000.0),
             (1_000_000, 300, 300.0),
         ] {

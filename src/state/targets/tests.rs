@@ -1,6 +1,6 @@
-//! Breakers by stories and against a model, and what holds for all targets together.
+//! Breakers in scenarios and against a model, and the registry as a whole.
 //!
-//! Latency by itself is tested where it is worked out.
+//! The latency average is tested in its own file.
 
 mod model;
 mod scenarios;
@@ -72,7 +72,7 @@ fn permits_in_flight_are_counted_with_and_without_a_breaker() {
 #[test]
 fn targets_are_listed_and_reset() {
     let now = Instant::now();
-    let counter = IntCounterVec::new(Opts::new("turns", "turns"), &["provider", "to"]).unwrap();
+    let counter = IntCounterVec::new(Opts::new("transitions", "transitions"), &["provider", "to"]).unwrap();
     let targets = TargetRegistry::with_counter(counter.clone());
     let held: Vec<_> = [("b", "config.targets[0]"), ("a", "config.targets[1]"), ("a", "config.targets[0]")]
         .map(|(config, index)| targets.find_or_insert(&identity(config, index, 0), Some(&policy(2))))
@@ -106,7 +106,7 @@ fn targets_are_listed_and_reset() {
     assert_eq!(targets.list(later)[3].latency, Some(Duration::from_millis(250)));
     assert_eq!(rows(now + COOLDOWN)[0].2, Some(CircuitState::HalfOpen));
     for (config, index, wanted) in [
-        (Some("nobody"), None, 0),
+        (Some("unknown"), None, 0),
         (Some("a"), Some("config.targets[0]"), 1),
         (Some("a"), None, 1),
         (None, Some("config.targets[0]"), 1),
@@ -114,7 +114,7 @@ fn targets_are_listed_and_reset() {
     ] {
         assert_eq!(targets.reset(config, index), wanted, "{config:?} {index:?}");
     }
-    // It began before the reset: no news.
+    // The attempt started before the reset, so its failure is ignored.
     running.finish(BreakerSignal::Failure, later);
     assert!(rows(later).iter().all(|row| row.2 != open && row.3 == 0), "{:?}", rows(later));
     let counted = |to| counter.with_label_values(&["openai", to]).get();
@@ -158,6 +158,6 @@ fn the_registry_is_bounded_and_evicts_idle_targets_first() {
     for name in ["busy", "open", "saved"] {
         assert!(is_listed(&identity(name, "config", 0)), "{name}");
     }
-    assert!(held.iter().all(|target| is_listed(target.id())), "what a tree holds stays longer");
+    assert!(held.iter().all(|target| is_listed(target.id())), "targets that are held stay longer");
     drop(busy);
 }

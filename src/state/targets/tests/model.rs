@@ -1,5 +1,5 @@
-//! Any order of moves against a model of the breaker that is slow and obvious: it keeps everything that ever
-//! happened and works out the state from the rules each time it is asked.
+//! Random sequences of moves against a slow but obvious model of the breaker: it keeps the whole history and derives
+//! the state from the rules each time.
 
 use super::{COOLDOWN, identity, policy};
 use crate::state::targets::{BreakerSignal, CircuitStatus, Permit, TargetRegistry};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 enum Move {
     Wait(u64),
     Enter,
-    /// Which of those under way, and how.
+    /// Picks one of the attempts in flight and ends it with this signal.
     End(prop::sample::Index, BreakerSignal),
     Drop(prop::sample::Index),
     Reset,
 }
 
-/// What happened, in order, each at its time in seconds. A visit is called by its number.
+/// One event of the history. Attempts are identified by their number.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Started(usize),
@@ -35,19 +35,20 @@ enum ModelState {
 #[derive(Default)]
 struct Model {
     threshold: usize,
+    /// Events in order, each with its time in seconds.
     history: Vec<(u64, Event)>,
 }
 
-/// One reading of the history.
+/// The state derived from the history so far.
 #[derive(Default)]
 struct Reading {
-    /// Failures since it was last closed.
+    /// Times of the failures since it last closed.
     failures: Vec<u64>,
-    /// Since when it is not closed.
+    /// When it opened; `None` while closed.
     opened: Option<u64>,
-    /// Visits that began since it opened last.
+    /// Attempts that started since it last opened.
     since_open: Vec<usize>,
-    /// Probes since it opened last, when they began, and how those that ended did.
+    /// Probes since it last opened: when they started and the signal of those that ended.
     probes: BTreeMap<usize, (u64, Option<BreakerSignal>)>,
 }
 
@@ -87,7 +88,7 @@ impl Reading {
                 if signal == BreakerSignal::Failure {
                     self.open(now);
                 } else if succeeded == 5 {
-                    // Those under way stay: they began after it opened.
+                    // Attempts in flight still count: they started after it opened.
                     *self = Self { since_open: std::mem::take(&mut self.since_open), ..Self::default() };
                 }
             }

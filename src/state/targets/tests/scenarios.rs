@@ -1,13 +1,16 @@
-//! A breaker's life as stories: a line of moves, and what stands after them.
+//! The breaker in scenarios: a line of moves with the expected states in between.
 
 use super::{COOLDOWN, identity, policy};
 use crate::state::targets::{BreakerSignal, CircuitStatus, Permit, TargetRegistry};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Plays a story against a breaker of three failures and thirty seconds. Moves, apart by blanks:
-/// `+7` seconds pass; `(` a visit begins; `w`, `b`, `n` the oldest visit ends well, badly, neither; `W`, `B`,
-/// `N` the newest; `~` the oldest is dropped. `=c`, `=h`, `=o`: closed, half-open, open is what now stands.
+/// Runs a scenario against a breaker with a threshold of three failures and a cooldown of 30 s. Moves, separated by
+/// spaces: `+7`: seven seconds pass; `(`: an attempt starts; `w`, `b`, `n`: the oldest attempt ends with success,
+/// failure, ignored; `W`, `B`, `N`: the newest does; `~`: the oldest is dropped. `=c`, `=h`, `=o`: the breaker must
+/// now be closed, half-open, open.
+///
+/// Example: `( b ( b ( b =o +30 =h` opens it with three failures; after 30 s it lets a probe through.
 fn run(scenario: &str) {
     assert_eq!(COOLDOWN, Duration::from_secs(30));
     let target = TargetRegistry::default().find_or_insert(&identity("c", "config", 0), Some(&policy(3)));
@@ -40,23 +43,23 @@ fn run(scenario: &str) {
 #[test]
 fn closed() {
     run("=c ( =c b =c ( b =c ( b =o");
-    // A success in between clears nothing.
+    // A success in between does not clear the failures.
     run("( b ( w ( b ( w =c ( b =o");
-    // What says nothing counts nothing.
+    // Ignored and dropped attempts are not counted.
     run("( n ( n ( n ( ~ ( ~ ( ~ =c");
-    // Failures add up for one cooldown from the first; then a new window begins.
+    // Failures are counted for one cooldown from the first; then a new window starts.
     run("( b +15 ( b +15 ( b =o");
     run("( b +15 ( b +16 ( b =c ( b =c ( b =o");
-    // It counts when a visit fails, not when it began.
+    // The time of a failure is when the attempt ended, not when it started.
     run("( ( ( b b +31 b =c ( b =c ( b =o");
 }
 
 #[test]
 fn open() {
     run("( b ( b ( b =o +29 =o +1 =h");
-    // Who comes all the same is no probe: neither success nor failure says a thing.
+    // An attempt that starts although the breaker is open is not a probe: its outcome is ignored.
     run("( b ( b ( b +10 ( w =o ( b =o +20 =h");
-    // Those who began before it opened have nothing to say about it.
+    // The outcomes of attempts that started before it opened are ignored.
     run("( ( ( ( ( b b b =o +10 b =o w =o +20 =h");
 }
 
@@ -64,32 +67,32 @@ fn open() {
 fn half_open() {
     const OPENED: &str = "( b ( b ( b +30 =h ";
     for rest in [
-        // One probe at a time, and five that succeed.
+        // One probe at a time, five successes.
         "( =o w =h ( w ( w ( w =h ( w =c",
-        // After each success twice as many at once: 1, 2, 4, 8, 8.
+        // After each success twice as many concurrent probes: 1, 2, 4, 8, 8.
         "( =o w ( =h ( =o w =h ( ( =h ( =o w ( =h ( ( ( =h ( =o w =h ( =o w =c",
-        // A probe that says nothing leaves its place to another.
+        // After an ignored or dropped probe another one may start.
         "( =o n =h ( =o ~ =h ( =o",
-        // One that fails opens it for a full cooldown, whatever succeeded before.
+        // A failed probe opens it for a full cooldown, whatever succeeded before.
         "( w ( w ( w ( w =h ( b =o +29 =o +1 =h ( =o w =h ( =h ( =o",
-        // Beside the probes there are those who were let through for want of anything better.
+        // Attempts that were let through in addition to the probes are ignored.
         "( ( =o B =o ( W =o ( N =o w =h",
-        // What began before the opening, or before the last one, does not speak for it.
+        // Attempts that started before it last opened are ignored.
         "( =o w ( ( =o b =o +30 =h b =h ( =o w =h",
-        // A probe that takes longer than a cooldown does not hold up the next; a second one does.
+        // A slow probe blocks the next one for one cooldown only.
         "( =o +29 =o +1 =h ( =o +29 =o +1 =h w =h",
     ] {
         run(&format!("{OPENED}{rest}"));
     }
-    // A failure from before the opening, told in half-open.
+    // A failure of an attempt from before it opened, reported while half-open.
     run("( ( ( ( b b b +30 =h b =h ( =o w =h");
 }
 
 #[test]
 fn closed_again() {
     const CLOSED: &str = "( b ( b ( b +30 ( w ( w ( w ( w ( w =c ";
-    // It starts with a clean record.
+    // Failures start from zero.
     run(&format!("{CLOSED} ( b ( b =c ( b =o"));
-    // A probe that outlived the half-open time counts as anybody does.
+    // A probe that ends after the breaker closed counts like any other attempt.
     run("( b ( b ( b +30 ( w ( ( w ( w ( w ( w =c b =c ( b =c ( b =o");
 }
