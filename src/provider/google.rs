@@ -28,7 +28,7 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     prefix: "/v1beta",
     custom_host: CustomHost::Prefixed("/v1beta"),
     key: Key { header: "x-goog-api-key", prefix: "", required: true },
-    note: "images, files and batches go to the compatible endpoint under openai/; proxied paths are native",
+    note: "images, files and batches go to the OpenAI-compatible endpoint under openai/; /v1/proxy paths are Google's own",
     source: "https://ai.google.dev/api",
     ..ProviderSpec::PLAIN
 };

@@ -149,7 +149,7 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Fixed("https://api.ai21.com"),
         prefix: "/studio/v1",
         chat: Some(&quirks::OLD_LIMIT),
-        note: "Jamba's chat/completions; the reference's /{model}/chat is of retired models",
+        note: "Jamba's chat/completions; the reference's /{model}/chat is for retired models",
         source: "https://docs.ai21.com/reference/jamba-1-6-api-ref",
         ..ProviderSpec::PLAIN
     },
@@ -256,7 +256,7 @@ pub static SPECS: &[ProviderSpec] = &[
         headers: &[("user-agent", Value::Default("turnpike"))],
         chat: Some(&quirks::CEREBRAS),
         native_apis: &[NativeApi::Completions],
-        note: "wants a User-Agent (reference 12.1)",
+        note: "requires a User-Agent (reference 12.1)",
         source: "https://inference-docs.cerebras.ai/resources/openai",
         ..ProviderSpec::PLAIN
     },
@@ -273,7 +273,7 @@ pub static SPECS: &[ProviderSpec] = &[
         aliases: &["nim"],
         host: Host::Fixed("https://integrate.api.nvidia.com"),
         chat: Some(&quirks::THINKING_HOST),
-        note: "the hosted catalogue; a NIM of one's own: custom_host http://host:8000/v1",
+        note: "the hosted catalogue; your own NIM: custom_host http://host:8000/v1",
         source: "https://docs.api.nvidia.com/nim/reference/llm-apis",
         ..ProviderSpec::PLAIN
     },
@@ -503,8 +503,8 @@ pub static SPECS: &[ProviderSpec] = &[
         host: Host::Below(&["snowflakecomputing.com", "snowflakecomputing.cn"]),
         prefix: "/api/v2/cortex/v1",
         chat: Some(&quirks::NEW_LIMIT),
-        note: "resource_name is the account identifier. Snowflake tells the kinds of token apart; a caller's \
-               X-Snowflake-Authorization-Token-Type is passed on, none is made up",
+        note: "resource_name is the account identifier. Snowflake recognizes the kind of token; a client's \
+               X-Snowflake-Authorization-Token-Type is forwarded, the gateway adds none",
         source: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
         ..ProviderSpec::PLAIN
     },
@@ -556,7 +556,7 @@ pub static SPECS: &[ProviderSpec] = &[
         id: "qdrant",
         key: Key { header: "api-key", prefix: "", required: false },
         chat: None,
-        note: "its own API; the key is bare (the reference's 'Bearer ' before it is a mistake)",
+        note: "its own API; the key is sent without a scheme (the reference's 'Bearer ' is a mistake)",
         source: "https://qdrant.tech/documentation/operations/security/",
         ..ProviderSpec::PLAIN
     },

@@ -80,7 +80,7 @@ pub const MODAL: ProviderSpec = ProviderSpec {
     custom_host: CustomHost::Prefixed("/v1"),
     key: Key::OPTIONAL,
     native_apis: &[NativeApi::Completions],
-    note: "an app of one's own; Modal-Key and Modal-Secret of the caller are passed on",
+    note: "your own app; the client's Modal-Key and Modal-Secret are forwarded",
     source: "reference 12.1 (custom host expected)",
     ..ProviderSpec::PLAIN
 };
@@ -89,7 +89,7 @@ pub const LEPTON: ProviderSpec = ProviderSpec {
     id: "lepton",
     custom_host: CustomHost::Prefixed("/api/v1"),
     native_apis: &[NativeApi::Completions],
-    note: "now NVIDIA DGX Cloud Lepton: every endpoint has a host of its own",
+    note: "now NVIDIA DGX Cloud Lepton: every endpoint has its own host",
     source: "https://docs.nvidia.com/dgx-cloud/lepton/get-started/",
     ..ProviderSpec::PLAIN
 };
@@ -98,7 +98,7 @@ pub const TRITON: ProviderSpec = ProviderSpec {
     id: "triton",
     key: Key::OPTIONAL,
     chat: None,
-    note: "paths are passed on as they are",
+    note: "paths are forwarded unchanged",
     source: REFERENCE,
     ..ProviderSpec::PLAIN
 };

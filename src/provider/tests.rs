@@ -269,15 +269,15 @@ fn page() -> String {
     let mut page = String::from(
         "# Providers\n\n\
          Generated from the provider rows (`UPDATE_GOLDEN=1 cargo test provider`); do not edit.\n\n\
-         The caller's path follows the base URL: `POST /v1/chat/completions` with provider `groq` becomes\n\
-         `https://api.groq.com/openai/v1/chat/completions`. A custom host replaces the base URL. Where the\n\
-         column *Custom host* has a prefix, both `http://host` and `http://host/v1` work: the prefix is put in\n\
+         The client's path is appended to the base URL: `POST /v1/chat/completions` with provider `groq` becomes\n\
+         `https://api.groq.com/openai/v1/chat/completions`. A custom host replaces the base URL. If the\n\
+         column *Custom host* has a prefix, both `http://host` and `http://host/v1` work: the prefix is added\n\
          unless the custom host already ends in a version segment. With *(server)*, paths outside the endpoint\n\
-         list follow the custom host directly (`/v1/api/chat` at the gateway is `http://host/api/chat`).\n\
-         With a custom host no provider has to have a key.\n\n\
-         The column *Own APIs* says what a provider has itself beside chat completions: `messages`, `count_tokens`,\n\
-         `completions`, `responses` (*stateless*: none are kept). What is not listed is had through its chat\n\
-         completions (`count_tokens` is estimated); a provider without chat gets every path as it is.\n\n\
+         list are appended to the custom host directly (`/v1/api/chat` at the gateway is `http://host/api/chat`).\n\
+         With a custom host, no provider needs a key.\n\n\
+         The column *Own APIs* lists the APIs a provider has in addition to chat completions: `messages`, `count_tokens`,\n\
+         `completions`, `responses` (*stateless*: responses are not stored). Those not listed are translated to its chat\n\
+         completions (`count_tokens` is estimated); a provider without chat gets every path unchanged.\n\n\
          | Id | Aliases | Base URL | Custom host | Key | Own APIs | Notes | Source |\n\
          |---|---|---|---|---|---|---|---|\n",
     );

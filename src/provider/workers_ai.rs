@@ -25,7 +25,7 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     id: "workers-ai",
     host: Host::Fixed("https://api.cloudflare.com"),
     prefix: "/client/v4/accounts/{resource_name}/ai/v1",
-    note: "resource_name is the account id; the compatible path, and Cloudflare's own for the list of models",
+    note: "resource_name is the account id; the OpenAI-compatible path, and Cloudflare's own for the list of models",
     source: "https://developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility/",
     ..ProviderSpec::PLAIN
 };

@@ -44,7 +44,7 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     custom_host: CustomHost::Prefixed("/v1"),
     key: Key { header: "x-api-key", prefix: "", required: true },
     headers: &[("anthropic-version", Value::Default("2023-06-01"))],
-    note: "chats of every dialect become messages; an OAuth token goes as a bearer",
+    note: "chats of every dialect become messages; an OAuth token is sent as bearer",
     source: "https://platform.claude.com/docs/en/api/overview",
     ..ProviderSpec::PLAIN
 };

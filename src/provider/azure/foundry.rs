@@ -31,9 +31,9 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     prefix: "",
     custom_host: CustomHost::Base,
     note: "resource_name; or cloud_c_deployment_type serverless (cloud_c_deployment_name, cloud_c_region) or \
-           managed (cloud_c_endpoint_name, cloud_c_region); or the Foundry URL as custom host. The key goes as \
-           bearer and as api-key; Claude (model or URL say so) speaks Anthropic's shape and gets x-api-key. \
-           Sign-in as with azure-openai",
+           managed (cloud_c_endpoint_name, cloud_c_region); or the Foundry URL as custom host. The key is \
+           sent as bearer and as api-key; Claude (recognized by model or URL) has Anthropic's API and gets \
+           x-api-key. Sign-in as with azure-openai",
     source: "https://learn.microsoft.com/azure/foundry/foundry-models/concepts/endpoints",
     ..ProviderSpec::PLAIN
 };

@@ -41,9 +41,9 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     custom_host: CustomHost::Prefixed("/openai"),
     key: Key { header: "api-key", prefix: "", required: true },
     native_apis: &[NativeApi::Completions, NativeApi::StoredResponses],
-    note: "resource_name; deployment_id, deployments or the model asked for; api_version (v1 where none is \
-           said). Or with a token: azure_ad_token, Entra ID, managed or workload identity. A custom host \
-           with a path stands for the base URL",
+    note: "resource_name; deployment_id, deployments or the requested model; api_version (default v1). \
+           Or with a token: azure_ad_token, Entra ID, managed or workload identity. A custom host with a path \
+           is the base URL",
     source: "https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle",
     ..ProviderSpec::PLAIN
 };

@@ -47,7 +47,7 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     custom_host: CustomHost::Base,
     key: Key::BEARER,
     note: "region by `cloud_a_region`; signed with `cloud_a_access_key_id` and `cloud_a_secret_access_key`, an \
-           assumed role or the machine's role; an API key goes as bearer",
+           assumed role or the machine's role; an API key is sent as bearer",
     source: "https://docs.aws.amazon.com/bedrock/latest/APIReference/welcome.html",
     ..ProviderSpec::PLAIN
 };

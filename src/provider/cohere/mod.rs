@@ -34,7 +34,7 @@ pub static SPEC: ProviderSpec = ProviderSpec {
     id: "cohere",
     host: Host::Fixed("https://api.cohere.com"),
     prefix: "",
-    note: "its own API (v2); a version at the end of a custom host is taken off; paths outside the endpoint list \
+    note: "its own API (v2); a version at the end of a custom host is removed; paths outside the endpoint list \
            go to /v1 unless they name a version",
     source: "https://docs.cohere.com/reference/chat",
     ..ProviderSpec::PLAIN
