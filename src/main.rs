@@ -8,6 +8,8 @@ mod background;
 mod certificate;
 #[path = "main/explain.rs"]
 mod explain;
+#[path = "main/log_queue.rs"]
+mod log_queue;
 #[path = "main/logging.rs"]
 mod logging;
 #[path = "main/read.rs"]
@@ -78,7 +80,10 @@ fn main() -> ExitCode {
 
 /// Runs the built-in provider until a signal stops it.
 fn emulator(listen: SocketAddr, replay: Option<PathBuf>) -> ExitCode {
-    logging::start(&turnpike::settings::Log::default());
+    let log = logging::start(&turnpike::settings::Log::default());
+    if let Err(error) = log.start_writer() {
+        return logging::fatal(&format!("the log's thread: {error}"));
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return logging::fatal(&format!("no runtime: {error}")),
@@ -91,6 +96,7 @@ fn emulator(listen: SocketAddr, replay: Option<PathBuf>) -> ExitCode {
         emulator.serve(listener, stop::shutdown_requested()).await;
         std::io::Result::Ok(())
     });
+    log.flush(stop::FINAL_FLUSH_TIMEOUT);
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => logging::fatal(&format!("the emulator cannot run: {error}")),

@@ -122,3 +122,23 @@ async fn an_output_that_hangs_holds_up_neither_requests_nor_the_end() {
     reader.read_to_end(&mut written).unwrap();
     assert!(written.starts_with(b"{\"ts\""), "nothing was written to the pipe");
 }
+
+#[tokio::test]
+async fn a_stderr_that_is_not_read_stops_nothing() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let yaml = format!("{STANDARD}limits: {{max_header_bytes: 1024}}\n");
+    let gateway = Gateway::start_with(&yaml, &|command| {
+        command.stderr(Stdio::from(writer.try_clone().unwrap()));
+    });
+    // Each refusal is a line of some hundred bytes; a pipe holds 64 KiB.
+    let request = format!("GET /v1/models HTTP/1.1\r\nhost: a\r\nx-long: {}\r\n\r\n", "x".repeat(2000));
+    for _ in 0..1500 {
+        let response = crate::support::raw::send(gateway.ports.data, request.as_bytes()).await;
+        assert!(response.starts_with(b"HTTP/1.1 431"), "{}", String::from_utf8_lossy(&response));
+    }
+    assert_eq!(status(chat(&gateway, &new_trace(), &hello(false))).await, 200);
+    assert_eq!(gateway.metric("turnpike_log_lines_dropped_total").await, Some(0.0));
+    gateway.terminate();
+    assert!(gateway.ended().await.success(), "the exit does not wait for stderr");
+    drop(reader);
+}

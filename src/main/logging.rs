@@ -1,10 +1,13 @@
 //! The process's own log, on stderr: events of the process, not of requests (those have access lines).
 
+use super::log_queue::{LineWriter, LogQueue};
+use env_logger::Target;
 use env_logger::fmt::Formatter;
 use log::{LevelFilter, Record};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use turnpike::settings::{Log, LogFormat};
 
 /// Libraries that handle headers and bodies, including keys. Below the warning level they print whole requests, so
@@ -39,8 +42,10 @@ struct LogLine<'a> {
     message: String,
 }
 
-/// Starts logging. A second call does nothing.
-pub fn start(log: &Log) {
+/// Starts logging into the queue that is returned; its writer must be started. A second call has no effect on what is
+/// logged.
+pub fn start(log: &Log) -> Arc<LogQueue> {
+    let queue = Arc::<LogQueue>::default();
     let mut builder = env_logger::Builder::new();
     builder.filter_level(log.level);
     for library in CONTENT_LOGGING_LIBRARIES {
@@ -55,7 +60,9 @@ pub fn start(log: &Log) {
         LogFormat::Json => builder.format(json),
         LogFormat::Text => builder.format(text),
     };
+    builder.target(Target::Pipe(Box::new(LineWriter(Arc::clone(&queue)))));
     let _ = builder.try_init();
+    queue
 }
 
 fn json(out: &mut Formatter, record: &Record<'_>) -> io::Result<()> {

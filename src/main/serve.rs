@@ -4,11 +4,12 @@
 //! Pingora reads no files or flags of its own.
 
 use super::background::{
-    AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, ReadinessNotifier,
+    AccessLogWriter, BackgroundTasks, CertificateReloader, EmulatorService, LogWriter, ReadinessNotifier,
     SettingsReloader,
 };
 use super::certificate::Certificate;
-use super::stop::{DRAIN_MARGIN, Drain, ShutdownSignals};
+use super::log_queue::LogQueue;
+use super::stop::{DRAIN_MARGIN, Drain, FINAL_FLUSH_TIMEOUT, ShutdownSignals};
 use super::{logging, read};
 use pingora_core::apps::HttpServerOptions;
 use pingora_core::listeners::tls::TlsSettings;
@@ -43,17 +44,25 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
             return logging::fatal(&format!("the settings are not usable\n{}", read::report(file, &error)));
         }
     };
-    logging::start(&settings.log);
-    match build(file, settings, upgrade) {
+    let log = logging::start(&settings.log);
+    match build(file, settings, upgrade, &log) {
         Ok((server, shared)) => {
-            server.run(RunArgs { shutdown_signal: Box::new(ShutdownSignals(shared)) });
+            server.run(RunArgs { shutdown_signal: Box::new(ShutdownSignals { shared, log }) });
             ExitCode::SUCCESS
         }
-        Err(why) => logging::fatal(&why),
+        Err(why) => {
+            log.flush(FINAL_FLUSH_TIMEOUT);
+            logging::fatal(&why)
+        }
     }
 }
 
-fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<Shared>), String> {
+fn build(
+    file: &Path,
+    settings: Settings,
+    upgrade: bool,
+    log: &Arc<LogQueue>,
+) -> Result<(Server, Arc<Shared>), String> {
     check_authorities(&settings)?;
     match upgrade {
         true => can_take_over(&settings)?,
@@ -109,7 +118,8 @@ fn build(file: &Path, settings: Settings, upgrade: bool) -> Result<(Server, Arc<
         }),
         Box::new(CertificateReloader(certificates)),
         Box::new(ReadinessNotifier { shared: Arc::clone(&shared), listeners: addresses }),
-        Box::new(Drain { shared: Arc::clone(&shared), grace }),
+        Box::new(LogWriter { queue: Arc::clone(log), shared: Arc::clone(&shared) }),
+        Box::new(Drain { shared: Arc::clone(&shared), log: Arc::clone(log), grace }),
     ];
     server.add_service(background_service("background", BackgroundTasks(tasks)));
     Ok((server, shared))

@@ -3,6 +3,7 @@
 //! Pingora sleeps its whole grace period even when no request is left, and then drops running requests silently.
 //! So its sleep is only the outer bound here; the drain ends the process.
 
+use super::log_queue::LogQueue;
 use async_trait::async_trait;
 use pingora_core::server::{ShutdownSignal, ShutdownSignalWatch, ShutdownWatch};
 use pingora_core::services::background::BackgroundService;
@@ -21,12 +22,15 @@ const QUIET_PERIOD: Duration = Duration::from_millis(300);
 /// Time for error events to reach their clients after the grace period.
 const ERROR_EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for the last access lines; an output that hangs must not delay the exit.
-const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+pub const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much longer than our own drain Pingora waits, in case the drain hangs.
 pub const DRAIN_MARGIN: Duration = Duration::from_secs(5);
 
 /// Maps Unix signals to Pingora's shutdown kinds. Readiness fails first.
-pub struct ShutdownSignals(pub Arc<Shared>);
+pub struct ShutdownSignals {
+    pub shared: Arc<Shared>,
+    pub log: Arc<LogQueue>,
+}
 
 #[async_trait]
 impl ShutdownSignalWatch for ShutdownSignals {
@@ -49,9 +53,9 @@ impl ShutdownSignalWatch for ShutdownSignals {
                 }
             }
         }
-        self.0.lifecycle.drain();
+        self.shared.lifecycle.drain();
         let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("draining")]);
-        log::info!(target: "turnpike", "stopping: {} requests in flight", self.0.lifecycle.in_flight());
+        log::info!(target: "turnpike", "stopping: {} requests in flight", self.shared.lifecycle.in_flight());
         match timeout(READINESS_DELAY, interrupt.recv()).await {
             Ok(_) => self.stop_immediately().await,
             Err(_) => ShutdownSignal::GracefulTerminate,
@@ -62,13 +66,14 @@ impl ShutdownSignalWatch for ShutdownSignals {
 impl ShutdownSignals {
     async fn stop_immediately(&self) -> ShutdownSignal {
         log::info!(target: "turnpike", "stopping immediately");
-        flush_access_log(&self.0).await;
+        flush_access_log(&self.shared).await;
+        self.log.flush(FINAL_FLUSH_TIMEOUT);
         ShutdownSignal::FastShutdown
     }
 
     /// Whether a new process waits for our listeners. Without one, Pingora would stop anyway, and nothing would listen.
     fn has_successor(&self) -> bool {
-        match &self.0.settings().settings.server.upgrade_sock {
+        match &self.shared.settings().settings.server.upgrade_sock {
             Some(path) if path.exists() => return true,
             Some(path) => log::error!(
                 target: "turnpike", "SIGQUIT ignored: no process waits on {}; start `turnpike run --upgrade` first",
@@ -99,6 +104,7 @@ async fn flush_access_log(shared: &Arc<Shared>) {
 /// Waits for requests in flight, aborts what is left after the grace period, ends the process.
 pub struct Drain {
     pub shared: Arc<Shared>,
+    pub log: Arc<LogQueue>,
     pub grace: Duration,
 }
 
@@ -119,6 +125,7 @@ impl BackgroundService for Drain {
         }
         flush_access_log(&self.shared).await;
         log::info!(target: "turnpike", "stopped");
+        self.log.flush(FINAL_FLUSH_TIMEOUT);
         std::process::exit(0);
     }
 }

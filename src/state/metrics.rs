@@ -137,6 +137,10 @@ impl Metrics {
         self.traffic.in_flight.set(i64::try_from(requests).unwrap_or(i64::MAX));
     }
 
+    pub fn record_dropped_process_log_lines(&self, lines: u64) {
+        self.traffic.process_log_dropped.inc_by(lines);
+    }
+
     pub fn record_dropped_log_lines(&self, lines: u64) {
         self.traffic.log_dropped.inc_by(lines);
     }

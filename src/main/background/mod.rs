@@ -6,12 +6,14 @@
 mod access_log_writer;
 mod certificate_reloader;
 mod emulator_service;
+mod log_writer;
 mod readiness_notifier;
 mod settings_reloader;
 
 pub use access_log_writer::AccessLogWriter;
 pub use certificate_reloader::CertificateReloader;
 pub use emulator_service::EmulatorService;
+pub use log_writer::LogWriter;
 pub use readiness_notifier::ReadinessNotifier;
 pub use settings_reloader::SettingsReloader;
 

@@ -40,6 +40,7 @@ pub(super) struct Traffic {
     pub bytes_in: IntCounter,
     pub bytes_out: IntCounter,
     pub log_dropped: IntCounter,
+    pub process_log_dropped: IntCounter,
     pub token_exchanges: IntCounterVec,
 }
 
@@ -82,6 +83,13 @@ impl Traffic {
             bytes_in: bytes.with_label_values(&["in"]),
             bytes_out: bytes.with_label_values(&["out"]),
             log_dropped: add(r, IntCounter::new("turnpike_access_lines_dropped_total", dropped)?)?,
+            process_log_dropped: add(
+                r,
+                IntCounter::new(
+                    "turnpike_log_lines_dropped_total",
+                    "Lines of the process's log that were dropped because its output was too slow.",
+                )?,
+            )?,
             token_exchanges: counters(
                 r,
                 "turnpike_grants_total",
