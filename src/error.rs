@@ -30,6 +30,7 @@ impl fmt::Display for Problem {
 pub enum Kind {
     InvalidRequest,
     InvalidConfig,
+    MalformedHttp,
     Unauthorized,
     NotFound,
     MethodNotAllowed,
@@ -74,6 +75,8 @@ impl Kind {
         match self {
             Kind::InvalidRequest => row(400, BAD, BAD, "invalid_request"),
             Kind::InvalidConfig => row(400, BAD, BAD, "invalid_config"),
+            // Same code as other bad requests; a kind of its own, because its connection must be closed.
+            Kind::MalformedHttp => row(400, BAD, BAD, "invalid_request"),
             Kind::Unauthorized => row(401, BAD, "authentication_error", "invalid_api_key"),
             Kind::NotFound => row(404, BAD, "not_found_error", "not_found"),
             Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
@@ -122,7 +125,7 @@ impl Error {
     pub fn malformed_http(cause: impl Into<String>) -> Self {
         let message = "The request is not proper HTTP: its headers or the marks of its chunked body cannot be read. \
                        Look at what made it.";
-        Self { cause: Some(cause.into()), ..Self::bad_request(message) }
+        Self { cause: Some(cause.into()), ..Self::new(Kind::MalformedHttp, message) }
     }
 
     /// 400: something about the request that no single field is to blame for.

@@ -15,6 +15,7 @@
 
 mod support;
 
+mod admission;
 mod anthropic_responses;
 mod breakers;
 mod broken_responses;

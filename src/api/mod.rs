@@ -6,6 +6,7 @@ pub mod body;
 pub mod chat;
 pub mod chat_completions;
 pub mod completions;
+pub mod connection_header;
 pub mod error_body;
 pub mod json_similarity;
 pub mod messages;

@@ -250,12 +250,6 @@ impl Operation {
         self.row().stored_response
     }
 
-    /// Whether this is an operation of the spec's list, whose shapes the gateway knows, and not one that is
-    /// only passed on.
-    pub fn is_unified(self) -> bool {
-        self != Operation::Passthrough
-    }
-
     /// Whose error bodies and stream events the client expects.
     pub fn dialect(self) -> Dialect {
         self.row().dialect

@@ -5,14 +5,14 @@
 
 use super::read_only_env::ReadOnlyEnv;
 use super::routes::control_paths;
-use crate::api::body::Body;
-use crate::api::operation::{BodyKind, Operation};
-use crate::auth::{self, ClientIdentity};
+use crate::auth::ClientIdentity;
 use crate::config::headers::GatewayHeaders;
 use crate::error::Error;
+use crate::route::admission::{Plane, RequestHead};
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
 use crate::route::explain::{Explanation, Rejection, explain};
+use crate::route::request_mode::RequestMode;
 use crate::route::request_snapshot::RequestSnapshot;
 use crate::state::Shared;
 use crate::state::snapshot::SettingsSnapshot;
@@ -21,6 +21,7 @@ use crate::state::targets::TargetRegistry;
 use axum::Json;
 use axum::extract::State;
 use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -98,6 +99,8 @@ struct ParsedRequest {
     uri: Uri,
     headers: HeaderMap,
     body: Option<Bytes>,
+    /// No content type was given with the body.
+    assumes_json: bool,
 }
 
 impl ExplainContext<'_> {
@@ -107,49 +110,45 @@ impl ExplainContext<'_> {
     /// 400 when it is no question; what is wrong with the request it asks about is in the answer.
     pub fn explain(&self, text: &[u8]) -> Result<ExplainResponse, Error> {
         let parsed = ParsedRequest::read(text)?;
-        let (identity, notes) = match auth::authenticate(&parsed.headers, &self.snapshot.service_keys) {
-            Ok(identity) => (identity, Vec::new()),
-            Err(error) => {
-                let note = format!("the data port would answer {}: {}", error.status(), error.message);
-                (ClientIdentity::default(), vec![note])
-            }
-        };
-        let client = identity.name.clone();
-        let destination = Destination::new(&parsed.method, parsed.uri.path());
-        let explained = self.explained(parsed, identity, &destination).unwrap_or_else(|error| Explanation {
-            problems: Rejection::from_error(&error),
-            ..Explanation::empty(destination.operation)
+        let ParsedRequest { method, uri, headers, .. } = &parsed;
+        let control_paths = control_paths();
+        let head = RequestHead::new(method, uri, headers, self.snapshot, &control_paths);
+        let mut notes = Vec::new();
+        let client = head.client().unwrap_or_else(|error| {
+            notes.push(format!("the data port would answer {}: {}", error.status(), error.message));
+            ClientIdentity::default()
         });
-        Ok(ExplainResponse { caller: client, notes, explained })
+        if parsed.assumes_json && head.endpoint.mode == RequestMode::Passthrough {
+            notes.push("content-type: application/json was assumed, since no other is given".to_owned());
+        }
+        let explained = self.explained(&head, &parsed, &client).unwrap_or_else(|error| Explanation {
+            problems: Rejection::from_error(&error),
+            ..Explanation::empty(head.endpoint.operation)
+        });
+        Ok(ExplainResponse { caller: client.name, notes, explained })
     }
 
     /// `Err`: the request would be refused before its config is read.
     fn explained(
         &self,
-        parsed: ParsedRequest,
-        identity: ClientIdentity,
-        destination: &Destination,
+        head: &RequestHead<'_>,
+        parsed: &ParsedRequest,
+        client: &ClientIdentity,
     ) -> Result<Explanation, Error> {
-        let ParsedRequest { method, uri, headers, body } = parsed;
-        let Destination { operation, path_offset, is_proxied } = *destination;
-        destination.check(&method, uri.path())?;
-        let pathname = uri.path().to_owned();
-        let settings = &self.snapshot.settings;
-        let body = read(operation, is_proxied, body, settings.limits.max_body_bytes)?;
-        let mut request = Request::new(operation, method, uri, path_offset, body.clone());
-        request.is_proxied = is_proxied;
-        let gateway_headers = GatewayHeaders::read(&headers, &settings.header_prefixes)?;
-        let sources = Sources {
-            settings,
-            hosts: &self.snapshot.hosts,
-            gateway_headers: &gateway_headers,
-            bearer: gateway_headers.bearer.filter(|_| !identity.by_bearer),
-            model_slug: request.slug.as_deref(),
+        let Plane::Data { body: reading } = head.plane()? else {
+            let path = head.uri.path();
+            let message = format!("{path} is answered by the control plane; no provider is asked.");
+            return Err(Error::not_found(message));
         };
+        let bytes = parsed.body.clone().unwrap_or_default();
+        let body = reading.map(|reading| reading.parse(bytes)).transpose()?;
+        let request = Request::new(head.endpoint, parsed.method.clone(), parsed.uri.clone(), body.clone());
+        let gateway_headers = GatewayHeaders::read(&parsed.headers, &self.snapshot.settings.header_prefixes)?;
+        let sources = Sources::new(self.snapshot, &gateway_headers, client, &request);
         let request_snapshot = RequestSnapshot {
-            headers: headers.clone(),
+            headers: parsed.headers.clone(),
             metadata: gateway_headers.metadata.map(str::to_owned),
-            pathname,
+            pathname: parsed.uri.path().to_owned(),
             body,
             snapshot: Arc::clone(self.snapshot),
         };
@@ -157,7 +156,7 @@ impl ExplainContext<'_> {
             targets: self.targets,
             sticky: self.sticky,
             request: request_snapshot,
-            key_name: identity.name.clone(),
+            key_name: client.name.clone(),
             now: self.now,
         };
         Ok(explain(&sources, &request, &env, self.now))
@@ -186,7 +185,16 @@ impl ParsedRequest {
             }
         }
         let body = explain_request.body.filter(|body| body.get() != "null");
-        Ok(Self { method, uri, headers, body: body.map(|body| Bytes::from(body.get().to_owned())) })
+        let body = body.map(|body| Bytes::from(body.get().to_owned()));
+        let assumes_json = body.is_some() && !headers.contains_key(CONTENT_TYPE);
+        if assumes_json {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        // As a client would frame it.
+        if let Some(body) = body.as_ref().filter(|_| !headers.contains_key(TRANSFER_ENCODING)) {
+            headers.insert(CONTENT_LENGTH, body.len().into());
+        }
+        Ok(Self { method, uri, headers, body, assumes_json })
     }
 }
 
@@ -215,70 +223,5 @@ fn lines(value: Value) -> Option<Vec<String>> {
         // What is JSON in a header may be written as JSON.
         Value::Object(_) | Value::Number(_) | Value::Bool(_) => Some(vec![value.to_string()]),
         Value::Null => None,
-    }
-}
-
-/// What the path is for.
-struct Destination {
-    operation: Operation,
-    /// Where the path below the version segment, and below `proxy/`, begins.
-    path_offset: usize,
-    is_proxied: bool,
-}
-
-impl Destination {
-    fn new(method: &Method, path: &str) -> Self {
-        let relative_path = path.strip_prefix("/v1/").unwrap_or_default();
-        let proxied = relative_path.strip_prefix("proxy/");
-        let relative = proxied.unwrap_or(relative_path);
-        Self {
-            operation: Operation::find(method, relative),
-            path_offset: path.len() - relative.len(),
-            is_proxied: proxied.is_some(),
-        }
-    }
-
-    /// Whether the data port would take it to a provider.
-    fn check(&self, method: &Method, path: &str) -> Result<(), Error> {
-        let handed_over = control_paths();
-        let relative = path.strip_prefix("/v1/").unwrap_or_default();
-        if handed_over.owns_path(path) || handed_over.owns_relative(relative) {
-            let message = format!("{path} is answered by the control plane; no provider is asked.");
-            return Err(Error::not_found(message));
-        }
-        if self.path_offset == path.len() {
-            let message = format!(
-                "There is nothing at {path}. The API is below /v1, for example /v1/chat/completions."
-            );
-            return Err(Error::not_found(message));
-        }
-        if !matches!(method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
-            let message = format!("{method} is not passed on. Use POST, GET, PUT or DELETE.");
-            return Err(Error::method_not_allowed(message));
-        }
-        Ok(())
-    }
-}
-
-/// The body as the data port would have it.
-fn read(
-    operation: Operation,
-    is_proxied: bool,
-    body: Option<Bytes>,
-    limit: usize,
-) -> Result<Option<Body>, Error> {
-    let is_passthrough = is_proxied || operation == Operation::Passthrough;
-    match body {
-        // What is only passed on streams by when it is too long.
-        Some(bytes) if bytes.len() > limit && is_passthrough => Ok(None),
-        Some(bytes) if bytes.len() > limit => Err(Error::body_too_large(limit as u64)),
-        Some(bytes) if is_passthrough => {
-            Ok(Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes))))
-        }
-        _ if is_passthrough || operation.body_kind() != BodyKind::Json => Ok(None),
-        None => Err(Error::bad_request("The request body must be a JSON object, and it is empty.")),
-        Some(bytes) => Body::parse(bytes)
-            .map(Some)
-            .map_err(|why| Error::bad_request(format!("The request body must be a JSON object: {why}."))),
     }
 }

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
 use crate::route::plan::{Decision, Reason};
+use crate::route::request_mode::RequestMode;
 use crate::state::targets::{BreakerSignal, Permit};
 use bytes::Bytes;
 use http::HeaderValue;
@@ -186,7 +187,7 @@ impl Orchestrator<'_> {
             let finished = passing.incoming.may_end();
             let deadline = if finished { Some(passing.heard + FINISHED) } else { deadline };
             // What is only passed on stays as it is.
-            let ours = self.ctx.record.streamed && !self.ctx.is_proxied && self.ctx.operation.is_unified();
+            let ours = self.ctx.record.streamed && self.ctx.mode == RequestMode::Api;
             let beat = passing.patience.heartbeat.filter(|_| ours);
             let beat = beat.map(|every| passing.told + every);
             let is_beat = beat.is_some_and(|beat| deadline.is_none_or(|deadline| beat < deadline));

@@ -5,6 +5,7 @@
 //! Only how a head is edited; what stands in it is decided by `answer` and `upstream`.
 
 use super::request_context::RequestContext;
+use crate::route::request_mode::RequestMode;
 use crate::route::target::Target;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request, response};
 use pingora::http::{RequestHeader, ResponseHeader};
@@ -29,7 +30,7 @@ pub(crate) enum HeaderCase {
 impl HeaderCase {
     /// Of a request to this target.
     pub fn for_request(ctx: &RequestContext, target: &Target, is_upgrade: bool) -> Self {
-        match ctx.is_passthrough() || is_upgrade || !target.forward_headers.is_empty() {
+        match ctx.mode == RequestMode::Passthrough || is_upgrade || !target.forward_headers.is_empty() {
             true => Self::Preserved,
             false => Self::Lower,
         }
@@ -38,7 +39,7 @@ impl HeaderCase {
     /// Of an answer; where protocols are switched, some clients look for a spelling.
     pub fn for_response(ctx: &RequestContext, response: &ResponseHeader) -> Self {
         let switches = response.status == StatusCode::SWITCHING_PROTOCOLS;
-        if ctx.is_passthrough() || switches { Self::Preserved } else { Self::Lower }
+        if ctx.mode == RequestMode::Passthrough || switches { Self::Preserved } else { Self::Lower }
     }
 }
 

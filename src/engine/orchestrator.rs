@@ -266,7 +266,7 @@ impl Orchestrator<'_> {
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let expected = ResponsePolicy {
             operation: self.ctx.operation,
-            is_proxied: self.ctx.is_proxied,
+            mode: self.ctx.mode,
             careful: self.plan.may_repeat() || leaf.time_limits.first_token.is_some(),
             choices: self.request.body.as_ref().and_then(|body| body.read("n")).unwrap_or(1),
             keeps: has_more && streamed && patience.rescue == StreamRescue::Resume,

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::provider::rewriter::Rewriter;
 use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::Attempt;
+use crate::route::request_mode::RequestMode;
 use crate::state::lifecycle::InFlightGuard;
 use crate::state::snapshot::SettingsSnapshot;
 use parking_lot::Mutex;
@@ -31,8 +32,7 @@ pub struct RequestContext {
     pub is_http10: bool,
     /// The service key came as the bearer, which must not travel on.
     pub bearer_is_service_key: bool,
-    /// It came by `/v1/proxy/`: nothing of it is translated, errors included.
-    pub is_proxied: bool,
+    pub mode: RequestMode,
     /// Watches an answer that passes.
     pub tap: Option<Tap>,
     /// Puts an answer right, or has translated it.
@@ -117,7 +117,7 @@ impl RequestContext {
             attempt_handle: None,
             is_http10: false,
             bearer_is_service_key: false,
-            is_proxied: false,
+            mode: RequestMode::Passthrough,
             tap: None,
             rewriter: None,
             record: Record::default(),
@@ -128,12 +128,6 @@ impl RequestContext {
 }
 
 impl RequestContext {
-    /// Whether the request is for a path we know nothing of, or came by `/v1/proxy/`: it passes as it is, names of
-    /// headers included.
-    pub fn is_passthrough(&self) -> bool {
-        self.is_proxied || self.operation == Operation::Passthrough
-    }
-
     /// What the answer told.
     pub fn response_summary(&self) -> Option<&ResponseSummary> {
         let rewritten = self.rewriter.as_ref().and_then(Rewriter::summary);

@@ -9,6 +9,7 @@ use crate::api::chat::ProviderError;
 use crate::api::operation::ResponseKind;
 use crate::api::tap::Tap;
 use crate::provider::rewriter::{ErrorResponseTranslation, Rewriter};
+use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
@@ -52,8 +53,8 @@ fn rewriter(
     let attempt = &ctx.attempt_handle.as_ref()?.attempt;
     let status = response.status.as_u16();
     if status >= 400 {
-        let kind = ctx.operation.response_kind();
-        let printable = !matches!(kind, ResponseKind::Unchecked | ResponseKind::Socket) && !ctx.is_proxied;
+        let is_socket = ctx.operation.response_kind() == ResponseKind::Socket;
+        let printable = ctx.mode == RequestMode::Api && !is_socket;
         let translates = printable && length != Some(0) && !streamed;
         let error_response = ErrorResponseTranslation {
             status,

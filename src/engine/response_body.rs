@@ -12,6 +12,7 @@ use crate::api::sse::{EventBoundary, SseParser, first_event_end, single_line_dat
 use crate::api::tap::Tap;
 use crate::provider::rewriter::Rewriter;
 use crate::provider::translation::Translation;
+use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use pingora::http::ResponseHeader;
@@ -46,8 +47,8 @@ pub(crate) enum BodyError {
 #[derive(Debug, Clone)]
 pub(crate) struct ResponsePolicy {
     pub operation: Operation,
-    /// It came by `/v1/proxy/`: nobody judges it.
-    pub is_proxied: bool,
+    /// What is only passed on is not judged.
+    pub mode: RequestMode,
     /// The config asks for care (more than one attempt): what is broken is held back instead of handed on.
     pub careful: bool,
     /// `n`: how many answers were asked for.
@@ -392,7 +393,7 @@ impl ResponseBody {
 
     /// Whether anybody judges it: what passes unread is as it is.
     fn is_judged(&self) -> bool {
-        !self.expected.is_proxied && self.expected.operation.response_kind() != ResponseKind::Unchecked
+        self.expected.mode == RequestMode::Api
     }
 
     pub fn trouble(&self) -> Option<&BodyError> {

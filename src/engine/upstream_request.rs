@@ -7,6 +7,7 @@ use super::Engine;
 use super::header_edit::{self, HeaderCase, edit_request_headers};
 use super::request_context::{AttemptHandle, RequestContext};
 use super::{credentials, failure};
+use crate::api::connection_header;
 use crate::api::operation::BodyKind;
 use crate::config::headers::is_gateway_header;
 use crate::error::Error;
@@ -39,9 +40,6 @@ const STRIPPED: [&str; 13] = [
     "x-forwarded-proto",
     "x-real-ip",
 ];
-
-/// Headers that no caller may have taken off by naming them in `Connection`.
-const PROTECTED: [&str; 4] = ["host", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
 /// Headers of one hop: between the caller and us, or between us and the provider.
 const HOP_BY_HOP: [&str; 10] = [
@@ -178,28 +176,9 @@ fn copy_header(client_header: &RequestHeader, case: HeaderCase) -> RequestHeader
 /// The headers of one hop (RFC 9110, 7.6.1): the known ones, and those the caller's `Connection` names.
 fn hop_by_hop_names(headers: &HeaderMap) -> Vec<HeaderName> {
     let hop_by_hop = headers.keys().filter(|name| HOP_BY_HOP.contains(&name.as_str())).cloned();
-    hop_by_hop.chain(connection_names(headers).filter_map(|name| HeaderName::from_bytes(name).ok())).collect()
-}
-
-/// Whether `Connection` names only what headers can be called, and nothing that must not be taken off.
-///
-/// # Errors
-/// 400 with the name.
-pub(crate) fn check_connection_header(headers: &HeaderMap) -> std::result::Result<(), Error> {
-    let is_proper =
-        |name: &&[u8]| HeaderName::from_bytes(name).is_ok_and(|name| !PROTECTED.contains(&name.as_str()));
-    match connection_names(headers).find(|name| !is_proper(name)) {
-        Some(name) => {
-            Err(Error::malformed_http(format!("Connection names {:?}", name.escape_ascii().to_string())))
-        }
-        None => Ok(()),
-    }
-}
-
-fn connection_names(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    let values = headers.get_all(header::CONNECTION).into_iter();
-    let names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
+    hop_by_hop
+        .chain(connection_header::names(headers).filter_map(|name| HeaderName::from_bytes(name).ok()))
+        .collect()
 }
 
 /// How the end of a body is told.
@@ -333,19 +312,5 @@ mod tests {
             assert!(removed.iter().any(|removed| removed == name), "{name}");
         }
         assert!(!removed.iter().any(|removed| removed == "x-kept"));
-    }
-
-    #[test]
-    fn connection_must_not_name_protected_headers() {
-        for proper in [&[][..], &["close"], &["keep-alive, x-own,", ""], &["Upgrade"]] {
-            assert!(check_connection_header(&headers(proper)).is_ok(), "{proper:?}");
-        }
-        for improper in ["host", "close, X-Forwarded-For", "a b", ":authority", "\"x\""] {
-            assert_eq!(
-                check_connection_header(&headers(&[improper])).unwrap_err().status(),
-                400,
-                "{improper}"
-            );
-        }
     }
 }

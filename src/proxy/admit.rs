@@ -6,17 +6,17 @@
 
 use super::{Gateway, control_plane};
 use crate::api::body::Body;
-use crate::api::operation::{BodyKind, Operation};
 use crate::api::trace::TraceParent;
-use crate::auth;
+use crate::auth::ClientIdentity;
 use crate::config::headers::GatewayHeaders;
 use crate::engine::header_edit::{HeaderCase, edit_request_headers};
 use crate::engine::request_context::{AttemptHandle, RequestContext, new_trace_id};
 use crate::engine::request_env::RequestEnv;
-use crate::engine::{credentials, failure, orchestrator, response, upstream_request};
-use crate::error::Error;
+use crate::engine::{credentials, failure, orchestrator, response};
+use crate::error::{Error, Kind};
+use crate::route::admission::{BodyContent, BodyReading, Plane, RequestHead};
 use crate::route::attempt::{Attempt, PINGORA_RETRY_BUFFER, Request};
-use crate::route::compile::{Sources, compile};
+use crate::route::compile::Sources;
 use crate::route::compiled::CompiledConfig;
 use crate::route::plan::{Plan, Reason};
 use crate::route::request_snapshot::RequestSnapshot;
@@ -39,71 +39,93 @@ pub(super) async fn admit(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<bool> {
-    start(gateway, session, ctx);
-    let call = match classify(gateway, session, ctx) {
-        Ok(Plane::Control) => return Box::pin(control_plane::serve(gateway, session, ctx)).await,
-        Ok(Plane::Data(call)) => call,
-        Err(error) => return Err(failure::fail_request(ctx, error)),
-    };
-    if let Err(error) = upstream_request::check_connection_header(&session.req_header().headers) {
-        session.set_keepalive(None);
-        return Err(failure::fail_request(ctx, error));
-    }
-    let mut request = match read_body(session, ctx, &call).await {
-        Ok(body) => build_request(session, call, body),
-        Err(error) => return Err(failure::fail_request(ctx, error)),
-    };
-    let config = match resolve_config(gateway, session, ctx, &mut request) {
-        Ok(config) => config,
-        Err(error) => return Err(failure::fail_request(ctx, error)),
-    };
-    if let Err(error) = buffer_upload(session, ctx, &config, &mut request).await {
-        return Err(failure::fail_request(ctx, error));
-    }
-    if request.body.is_none() && !session.is_body_done() {
-        let sent = send_continue(session).await;
-        sent.map_err(|error| failure::fail_request(ctx, error))?;
-    }
-    let mut env = routing_env(gateway, session, ctx, &config, &request);
-    let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
-    let Some(first) = plan.first(&mut env) else {
-        return Err(failure::fail_request(ctx, Error::internal("a config without a target")));
-    };
-    let admitted = Admitted { plan, request, env, first };
-    ctx.record.is_single_attempt = config.is_single_attempt();
-    match config.is_single_attempt() || session.is_upgrade_req() {
-        true => dispatch_single(gateway, session, ctx, admitted).await,
-        false => orchestrate(gateway, session, ctx, admitted, None).await,
+    match admit_request(gateway, session, ctx).await {
+        Ok(Some(admitted)) => dispatch(gateway, session, ctx, admitted).await,
+        Ok(None) => Box::pin(control_plane::serve(gateway, session, ctx)).await,
+        Err(error) => {
+            if error.kind == Kind::MalformedHttp {
+                // Where this request ends is uncertain: what follows must not be taken for another one.
+                session.set_keepalive(None);
+            }
+            Err(failure::fail_request(ctx, error))
+        }
     }
 }
 
-/// What is known when the first target is.
+/// A request that may pass, and its first target.
 struct Admitted {
     plan: Plan,
     request: Request,
     env: RequestEnv,
     first: (Arc<Target>, Reason),
+    /// The attempt at the first target, where there is no other.
+    attempt: Option<Attempt>,
 }
 
-/// One target, one try: Pingora takes it there itself, unless the answer must be held.
-async fn dispatch_single(
+/// The steps of `route::admission`, and what each needs of the connection. `None`: the control plane responds.
+async fn admit_request(
     gateway: &Gateway,
     session: &mut Session,
     ctx: &mut RequestContext,
-    admitted: Admitted,
-) -> Result<bool> {
-    let attempt = match Attempt::new(Arc::clone(&admitted.first.0), &admitted.request) {
-        Ok(attempt) => attempt,
-        Err(error) => return Err(failure::fail_request(ctx, error)),
+) -> std::result::Result<Option<Admitted>, Error> {
+    let snapshot = start(gateway, session, ctx);
+    let header = session.req_header();
+    let control_paths = &gateway.control_routes.paths;
+    let head = RequestHead::new(&header.method, &header.uri, &header.headers, &snapshot, control_paths);
+    let endpoint = head.endpoint;
+    // First of all: every refusal is written in the operation's dialect.
+    (ctx.operation, ctx.mode) = (endpoint.operation, endpoint.mode);
+    let client = head.client()?;
+    ctx.record.key.clone_from(&client.name);
+    ctx.bearer_is_service_key = client.by_bearer;
+    let Plane::Data { body: reading } = head.plane()? else { return Ok(None) };
+    let body = match reading {
+        Some(reading) => Some(read_body(session, ctx, reading).await?),
+        None => None,
     };
-    if attempt.local_response.is_some() {
-        ctx.attempt_handle = Some(AttemptHandle::new(Arc::new(attempt)));
-        Box::pin(response::send_local(session, ctx)).await?;
-        return Ok(true);
+    let header = session.req_header();
+    let mut request = Request::new(endpoint, header.method.clone(), header.uri.clone(), body);
+    let config = find_config(gateway, &header.headers, ctx, &client, &request)?;
+    request.check(&config)?;
+    if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
+        let limit = snapshot.settings.limits.max_body_bytes;
+        if let Some(reading) = BodyReading::upload(&session.req_header().headers, limit) {
+            request.body = Some(read_body(session, ctx, reading).await?);
+        }
     }
-    if !is_passthrough(session, &admitted.request, &attempt) {
-        return orchestrate(gateway, session, ctx, admitted, Some(attempt)).await;
+    if request.body.is_none() && !session.is_body_done() {
+        send_continue(session).await?;
     }
+    let mut env = routing_env(gateway, session, ctx, &config, &request);
+    let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
+    let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
+    ctx.record.is_single_attempt = config.is_single_attempt();
+    let attempt = match config.is_single_attempt() || session.is_upgrade_req() {
+        true => Some(Attempt::new(Arc::clone(&first.0), &request)?),
+        false => None,
+    };
+    Ok(Some(Admitted { plan, request, env, first, attempt }))
+}
+
+/// One target, one try: Pingora takes it there itself, unless the answer must be held.
+async fn dispatch(
+    gateway: &Gateway,
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    mut admitted: Admitted,
+) -> Result<bool> {
+    let attempt = match admitted.attempt.take() {
+        None => return orchestrate(gateway, session, ctx, admitted, None).await,
+        Some(attempt) if attempt.local_response.is_some() => {
+            ctx.attempt_handle = Some(AttemptHandle::new(Arc::new(attempt)));
+            Box::pin(response::send_local(session, ctx)).await?;
+            return Ok(true);
+        }
+        Some(attempt) if !is_passthrough(session, &admitted.request, &attempt) => {
+            return orchestrate(gateway, session, ctx, admitted, Some(attempt)).await;
+        }
+        Some(attempt) => attempt,
+    };
     let case = HeaderCase::for_request(ctx, &attempt.target, session.is_upgrade_req());
     // Pingora copies the head it sends on. Written as a whole address, its target must stay as it was written.
     if case == HeaderCase::Lower && session.req_header().raw_path().starts_with(b"/") {
@@ -126,7 +148,7 @@ async fn orchestrate(
     admitted: Admitted,
     prepared: Option<Attempt>,
 ) -> Result<bool> {
-    let Admitted { plan, request, env, first: (target, reason) } = admitted;
+    let Admitted { plan, request, env, first: (target, reason), .. } = admitted;
     let driver = orchestrator::Orchestrator {
         engine: &gateway.engine,
         session,
@@ -169,43 +191,8 @@ fn routing_env(
     }
 }
 
-/// An upload that could have to be sent twice is held, when it is not too large; what streams by can be sent
-/// once only.
-async fn buffer_upload(
-    session: &mut Session,
-    ctx: &mut RequestContext,
-    config: &CompiledConfig,
-    request: &mut Request,
-) -> std::result::Result<(), Error> {
-    let limit = ctx.snapshot.as_ref().map_or(0, |snapshot| snapshot.settings.limits.max_body_bytes);
-    let length = content_length(&session.req_header().headers);
-    let buffers =
-        request.body.is_none() && config.may_repeat() && length.is_some_and(|n| n > 0 && n <= limit);
-    if buffers && !session.is_upgrade_req() {
-        let bytes = collect(session, length, limit).await?;
-        ctx.record.bytes_in = bytes.len() as u64;
-        request.body = Some(Body::opaque(bytes));
-    }
-    Ok(())
-}
-
-/// Which plane a request is for.
-enum Plane {
-    Control,
-    Data(ApiCall),
-}
-
-/// What a request to the data plane is for.
-struct ApiCall {
-    operation: Operation,
-    /// Where the path below the version segment, and below `proxy/`, begins.
-    path_offset: usize,
-    /// It came by `/v1/proxy/`, which passes what it does not understand.
-    is_proxied: bool,
-}
-
 /// Everything starts here: trace id, settings in force, the count of requests under way.
-fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) {
+fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> Arc<SettingsSnapshot> {
     let snapshot = gateway.engine.shared.settings_arc();
     let header = session.req_header();
     ctx.trace_id = trace_id(&header.headers, &snapshot);
@@ -217,7 +204,8 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) {
     // HTTP/2 sessions do not come through the front: their time limits are set here.
     session.set_read_timeout(Some(snapshot.settings.limits.body_timeout));
     session.set_write_timeout(Some(snapshot.settings.limits.write_timeout));
-    ctx.snapshot = Some(snapshot);
+    ctx.snapshot = Some(Arc::clone(&snapshot));
+    snapshot
 }
 
 /// The caller's trace id, the trace of its `traceparent`, or a new one.
@@ -230,94 +218,22 @@ fn trace_id(headers: &HeaderMap, snapshot: &SettingsSnapshot) -> String {
     parent.map_or_else(new_trace_id, |parent| parent.trace_id())
 }
 
-/// Who calls, and what for.
-fn classify(
-    gateway: &Gateway,
-    session: &Session,
-    ctx: &mut RequestContext,
-) -> std::result::Result<Plane, Error> {
-    let Some(snapshot) = &ctx.snapshot else { return Err(Error::internal("no settings")) };
-    let header = session.req_header();
-    let path = header.uri.path();
-    let relative_path = path.strip_prefix("/v1/");
-    // Dialect first: whatever fails from here on is told in it.
-    let passthrough_path = relative_path.and_then(|rest| rest.strip_prefix("proxy/"));
-    let relative = passthrough_path.or(relative_path);
-    if let Some(relative) = relative {
-        ctx.operation = Operation::find(&header.method, relative);
-    }
-    if gateway.control_routes.paths.owns_path(path) {
-        return Ok(Plane::Control);
-    }
-    let identity = auth::authenticate(&header.headers, &snapshot.service_keys)?;
-    ctx.record.key = identity.name;
-    ctx.bearer_is_service_key = identity.by_bearer;
-    let Some(relative) = relative.filter(|relative| !relative.is_empty()) else {
-        return Err(Error::not_found(format!(
-            "There is nothing at {path}. The API is below /v1, for example /v1/chat/completions."
-        )));
-    };
-    if relative_path.is_some_and(|rest| gateway.control_routes.paths.owns_relative(rest)) {
-        return Ok(Plane::Control);
-    }
-    if !matches!(header.method.as_str(), "GET" | "POST" | "PUT" | "DELETE") {
-        return Err(Error::method_not_allowed(format!(
-            "{} is not passed on. Use POST, GET, PUT or DELETE.",
-            header.method
-        )));
-    }
-    let is_proxied = passthrough_path.is_some();
-    ctx.is_proxied = is_proxied;
-    let path_offset = path.len() - relative.len();
-    Ok(Plane::Data(ApiCall { operation: ctx.operation, path_offset, is_proxied }))
-}
-
-/// Reads the body where it may choose the target; leaves it to stream where nothing needs it.
+/// Reads a body whole.
 async fn read_body(
     session: &mut Session,
     ctx: &mut RequestContext,
-    call: &ApiCall,
-) -> std::result::Result<Option<Body>, Error> {
-    let limit = ctx.snapshot.as_ref().map_or(0, |snapshot| snapshot.settings.limits.max_body_bytes);
-    let header = session.req_header();
-    let length = content_length(&header.headers);
-    let compressed = header.headers.contains_key(header::CONTENT_ENCODING);
-    // Any other path: JSON is read so that @slug/model and override_params work there too; what is too long
-    // to read streams through as it comes.
-    let is_passthrough = call.is_proxied || call.operation == Operation::Passthrough;
-    let wanted = match call.operation.body_kind() {
-        _ if is_passthrough => {
-            is_json(&header.headers) && !compressed && length.is_some_and(|n| n > 0 && n <= limit)
-        }
-        kind => kind == BodyKind::Json,
-    };
-    if !wanted {
-        return Ok(None);
-    }
-    if compressed {
-        let message = "The body is compressed. Send it without Content-Encoding.";
-        return Err(Error::bad_request(message).with_param("content-encoding"));
-    }
-    if length.is_some_and(|length| length > limit) {
-        return Err(Error::body_too_large(limit as u64));
-    }
+    reading: BodyReading,
+) -> std::result::Result<Body, Error> {
     let waiting = Instant::now();
-    // Only what passes as it is may go direct, and then Pingora replays what it buffered; a length that is not told
-    // may be small.
-    if is_passthrough && length.is_none_or(|length| length <= PINGORA_RETRY_BUFFER) {
+    // Only what passes as it is may go direct, and then Pingora replays what it buffered.
+    let is_small = reading.length.is_some_and(|length| length <= PINGORA_RETRY_BUFFER);
+    if is_small && reading.content == BodyContent::AnyJson {
         session.downstream_session.enable_retry_buffering();
     }
-    let bytes = collect(session, length, limit).await?;
+    let bytes = collect(session, &reading).await?;
     ctx.record.body_wait = waiting.elapsed();
     ctx.record.bytes_in = bytes.len() as u64;
-    match Body::parse(bytes.clone()) {
-        Ok(body) => Ok(Some(body)),
-        Err(_) if is_passthrough => Ok(Some(Body::opaque(bytes))),
-        Err(_) if bytes.is_empty() => {
-            Err(Error::bad_request("The request body must be a JSON object, and it is empty."))
-        }
-        Err(reason) => Err(Error::bad_request(format!("The request body must be a JSON object: {reason}."))),
-    }
+    reading.parse(bytes)
 }
 
 /// Tells a caller that waits to be asked for its body to send it: the provider never hears of that.
@@ -330,11 +246,7 @@ async fn send_continue(session: &mut Session) -> std::result::Result<(), Error> 
 }
 
 /// The body's bytes. One piece stays as it is; several are put together once.
-async fn collect(
-    session: &mut Session,
-    length: Option<usize>,
-    limit: usize,
-) -> std::result::Result<Bytes, Error> {
+async fn collect(session: &mut Session, reading: &BodyReading) -> std::result::Result<Bytes, Error> {
     send_continue(session).await?;
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
@@ -348,14 +260,12 @@ async fn collect(
             }
         };
         let Some(chunk) = chunk else { break };
-        if whole.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > limit {
-            return Err(Error::body_too_large(limit as u64));
-        }
+        reading.check_size(whole.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len())?;
         match first.take() {
             None if whole.is_empty() => first = Some(chunk),
             None => whole.extend_from_slice(&chunk),
             Some(before) => {
-                whole.reserve(length.unwrap_or(2 * before.len()).max(before.len() + chunk.len()));
+                whole.reserve(reading.length.unwrap_or(2 * before.len()).max(before.len() + chunk.len()));
                 whole.extend_from_slice(&before);
                 whole.extend_from_slice(&chunk);
             }
@@ -364,50 +274,22 @@ async fn collect(
     Ok(first.unwrap_or_else(|| whole.freeze()))
 }
 
-fn build_request(session: &Session, call: ApiCall, body: Option<Body>) -> Request {
-    let header = session.req_header();
-    let ApiCall { operation, path_offset, is_proxied } = call;
-    let mut request = Request::new(operation, header.method.clone(), header.uri.clone(), path_offset, body);
-    request.is_proxied = is_proxied;
-    request
-}
-
-/// The tree the request asks for: remembered, or compiled now.
-fn resolve_config(
+/// The compiled config the request asks for: remembered, or compiled now.
+fn find_config(
     gateway: &Gateway,
-    session: &Session,
+    headers: &HeaderMap,
     ctx: &mut RequestContext,
-    request: &mut Request,
+    client: &ClientIdentity,
+    request: &Request,
 ) -> std::result::Result<Arc<CompiledConfig>, Error> {
-    let Some(snapshot) = ctx.snapshot.clone() else { return Err(Error::internal("no settings")) };
-    let headers = &session.req_header().headers;
+    let Some(snapshot) = &ctx.snapshot else { return Err(Error::internal("no settings")) };
     let gateway_headers = GatewayHeaders::read(headers, &snapshot.settings.header_prefixes)?;
-    let bearer = gateway_headers.bearer.filter(|_| !ctx.bearer_is_service_key);
     ctx.record.metadata = gateway_headers
         .metadata
         .filter(|text| text.len() <= MAX_METADATA_BYTES)
         .and_then(|text| RawValue::from_string(text.to_owned()).ok());
-    let sources = Sources {
-        settings: &snapshot.settings,
-        hosts: &snapshot.hosts,
-        gateway_headers: &gateway_headers,
-        bearer,
-        model_slug: request.slug.as_deref(),
-    };
-    let key = sources.key(snapshot.generation);
-    let cached = key.as_deref().and_then(|key| gateway.config_cache.get(key));
-    let config = match cached {
-        Some(config) => config,
-        None => {
-            let config = Arc::new(compile(&sources)?);
-            if let Some(key) = key {
-                gateway.config_cache.insert(key, &config);
-            }
-            config
-        }
-    };
-    request.check(&config)?;
-    Ok(config)
+    let sources = Sources::new(snapshot, &gateway_headers, client, request);
+    gateway.config_cache.find_or_compile(&sources, snapshot.generation)
 }
 
 /// Whether Pingora may take the request upstream itself.
@@ -416,13 +298,4 @@ fn is_passthrough(session: &Session, request: &Request, attempt: &Attempt) -> bo
         return attempt.translation.is_none();
     }
     attempt.goes_direct(request)
-}
-
-fn content_length(headers: &HeaderMap) -> Option<usize> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }

@@ -2,8 +2,10 @@
 //!
 //! Not the sending itself (`proxy` does that) and not the choice of the target (`plan` does that).
 
+use super::admission::Endpoint;
 use super::compile::split_slug;
 use super::compiled::CompiledConfig;
+use super::request_mode::RequestMode;
 use super::target::Target;
 use super::vendor_headers::VendorHeaders;
 use crate::api::body::{Body, Edit};
@@ -26,8 +28,8 @@ pub const PINGORA_RETRY_BUFFER: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub struct Request {
     pub operation: Operation,
-    /// Came by `/v1/proxy/`: whatever it holds is the provider's to judge.
-    pub is_proxied: bool,
+    /// Of a request that is only passed on, the content is the provider's to judge.
+    pub mode: RequestMode,
     pub method: Method,
     /// As the caller wrote it.
     pub uri: Uri,
@@ -42,28 +44,23 @@ pub struct Request {
 }
 
 impl Request {
-    /// `below`: where the path below the version segment begins in the URI. Not a proxied one.
-    pub fn new(
-        operation: Operation,
-        method: Method,
-        uri: Uri,
-        path_offset: usize,
-        body: Option<Body>,
-    ) -> Self {
+    /// `body`: `None` when it streams through unread.
+    pub fn new(endpoint: Endpoint, method: Method, uri: Uri, body: Option<Body>) -> Self {
+        let Endpoint { operation, mode, path_offset } = endpoint;
         let full_model = body.as_ref().and_then(|body| body.text("model")).map(Cow::into_owned);
         let (slug, model) = match full_model.as_deref().and_then(split_slug) {
             Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
             None => (None, full_model),
         };
-        Self { operation, is_proxied: false, method, uri, path_offset, body, model, slug }
+        Self { operation, mode, method, uri, path_offset, body, model, slug }
     }
 
-    /// Holds it against the rules of its operation; what came by `/v1/proxy/` is the provider's to judge.
+    /// Checks it against the rules of its operation; what is only passed on is the provider's to judge.
     ///
     /// # Errors
     /// 400 that names the first field at fault.
     pub fn check(&self, config: &CompiledConfig) -> Result<(), Error> {
-        if self.is_proxied {
+        if self.mode == RequestMode::Passthrough {
             return Ok(());
         }
         if let Some(body) = &self.body {
@@ -75,11 +72,6 @@ impl Request {
     /// Whether a stream is asked for.
     pub fn is_streamed(&self) -> bool {
         self.body.as_ref().is_some_and(|body| body.is_true("stream"))
-    }
-
-    /// Whether it is for a path we know nothing of, or came by `/v1/proxy/`: it passes as it is.
-    pub fn is_passthrough(&self) -> bool {
-        self.is_proxied || self.operation == Operation::Passthrough
     }
 
     /// Relative to the version segment, without a leading slash.
@@ -186,7 +178,7 @@ impl Attempt {
         }
         match &request.body {
             Some(body) => {
-                request.is_passthrough()
+                request.mode == RequestMode::Passthrough
                     && body.bytes().len() <= PINGORA_RETRY_BUFFER
                     && !request.is_streamed()
             }
@@ -200,7 +192,7 @@ impl Attempt {
     }
 }
 
-/// What came by `/v1/proxy/` is the provider's to judge: nothing is translated.
+/// What is only passed on is the provider's to judge: nothing is translated.
 fn prepare(
     target: &Target,
     call: &Call<'_>,
@@ -208,7 +200,7 @@ fn prepare(
     body: Option<&Body>,
     notes: &mut TranslationNotes,
 ) -> Result<PreparedRequest, Error> {
-    if request.is_proxied {
+    if request.mode == RequestMode::Passthrough {
         let path = target.provider.path(call, &target.account)?;
         return Ok(PreparedRequest {
             path,

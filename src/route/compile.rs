@@ -3,10 +3,12 @@
 //! Decides which provider, whose account and which address each target means (reference 2.5 and 4.2), and
 //! refuses what must not be: a caller's host with an operator's key.
 
+use super::attempt::Request;
 use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
 use super::policies::Policies;
 use super::retry;
 use super::target::Target;
+use crate::auth::ClientIdentity;
 use crate::config::account::Account;
 use crate::config::headers::GatewayHeaders;
 use crate::config::secret::Secret;
@@ -17,6 +19,7 @@ use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
 use crate::provider::{self, Provider};
 use crate::settings::{DefaultConfig, Settings};
+use crate::state::snapshot::SettingsSnapshot;
 use crate::state::targets::TargetId;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -36,7 +39,23 @@ pub struct Sources<'a> {
     pub model_slug: Option<&'a str>,
 }
 
-impl Sources<'_> {
+impl<'a> Sources<'a> {
+    /// The sources of `request`, sent by `client` with `gateway_headers`.
+    pub fn new(
+        snapshot: &'a SettingsSnapshot,
+        gateway_headers: &'a GatewayHeaders<'a>,
+        client: &ClientIdentity,
+        request: &'a Request,
+    ) -> Self {
+        Self {
+            settings: &snapshot.settings,
+            hosts: &snapshot.hosts,
+            gateway_headers,
+            bearer: gateway_headers.bearer.filter(|_| !client.by_bearer),
+            model_slug: request.slug.as_deref(),
+        }
+    }
+
     /// The key a compiled tree is remembered by: every word it is made from. `None` when cloud credentials
     /// come in headers; such requests are compiled anew.
     pub fn key(&self, generation: u64) -> Option<String> {

@@ -3,7 +3,9 @@
 //! Keyed by every word of the request that a config is made from, and by the settings it was made under.
 //! Bounded by weight; what nobody uses for ten minutes goes. Holds credentials as long as that.
 
+use super::compile::{Sources, compile};
 use super::compiled::CompiledConfig;
+use crate::error::Error;
 use moka::sync::Cache;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,11 +37,24 @@ impl Default for ConfigCache {
 }
 
 impl ConfigCache {
-    pub fn get(&self, key: &str) -> Option<Arc<CompiledConfig>> {
-        self.cache.get(key)
-    }
-
-    pub fn insert(&self, key: String, config: &Arc<CompiledConfig>) {
-        self.cache.insert(key, Arc::clone(config));
+    /// What `sources` compile to, from memory where they were compiled before. `generation`: that of the settings
+    /// among them.
+    ///
+    /// # Errors
+    /// As [`compile`]. Failures are not remembered.
+    pub fn find_or_compile(
+        &self,
+        sources: &Sources<'_>,
+        generation: u64,
+    ) -> Result<Arc<CompiledConfig>, Error> {
+        let key = sources.key(generation);
+        if let Some(config) = key.as_deref().and_then(|key| self.cache.get(key)) {
+            return Ok(config);
+        }
+        let config = Arc::new(compile(sources)?);
+        if let Some(key) = key {
+            self.cache.insert(key, Arc::clone(&config));
+        }
+        Ok(config)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Pure: time, chance and what is known of the world are arguments. Nothing here sends a byte.
 
+pub mod admission;
 pub mod attempt;
 pub mod compile;
 pub mod compiled;
@@ -14,6 +15,7 @@ pub mod outcome;
 pub mod pick;
 pub mod plan;
 mod policies;
+pub mod request_mode;
 pub mod request_snapshot;
 pub mod retry;
 pub mod target;

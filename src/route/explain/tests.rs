@@ -2,10 +2,10 @@
 
 use super::{Explanation, explain, without_values};
 use crate::api::body::Body;
-use crate::api::operation::Operation;
 use crate::config::Checks;
 use crate::config::headers::GatewayHeaders;
 use crate::net::outbound::custom_host::HostRules;
+use crate::route::admission::Endpoint;
 use crate::route::attempt::Request;
 use crate::route::compile::Sources;
 use crate::route::tests::{TestEnv, target};
@@ -35,7 +35,8 @@ fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
     };
     let body = Body::parse(Bytes::from(body.to_owned())).unwrap();
     let uri = Uri::from_static("/v1/chat/completions");
-    let request = Request::new(Operation::ChatCompletions, Method::POST, uri, 4, Some(body));
+    let endpoint = Endpoint::find(&Method::POST, uri.path());
+    let request = Request::new(endpoint, Method::POST, uri, Some(body));
     let explained: Explanation = explain(&sources, &request, env, env.now());
     serde_json::to_value(explained).unwrap()
 }

@@ -1,0 +1,104 @@
+//! How the body of a request must be read before a target can be chosen, and what is refused about it.
+//!
+//! Not the reading itself: the door reads from a connection, `explain` has the body in its question.
+
+use super::RequestHead;
+use crate::api::body::Body;
+use crate::api::operation::BodyKind;
+use crate::error::Error;
+use crate::route::request_mode::RequestMode;
+use bytes::Bytes;
+use http::{HeaderMap, header};
+
+/// A body that must be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyReading {
+    /// The most bytes that are read.
+    pub limit: usize,
+    /// `Content-Length`; `None` for a chunked body.
+    pub length: Option<usize>,
+    pub content: BodyContent,
+}
+
+/// What a body that is read may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyContent {
+    /// A JSON object and nothing else.
+    JsonObject,
+    /// A JSON object where it is one; everything else is the provider's to judge.
+    AnyJson,
+    /// Bytes that are kept only because they may have to be sent twice.
+    Opaque,
+}
+
+impl BodyReading {
+    /// How to read the body of a request; `None`: it streams through unread. An operation's JSON body is always
+    /// read, because `model` may choose the target. On other paths a JSON body is read so that `@slug/model` and
+    /// `override_params` work there too; one that is too long to read, or of unknown length, streams through.
+    ///
+    /// # Errors
+    /// 400 for a compressed JSON body, 413 for one over the limit.
+    pub(super) fn find(head: &RequestHead<'_>, limit: usize) -> Result<Option<Self>, Error> {
+        let length = content_length(head.headers);
+        let is_compressed = head.headers.contains_key(header::CONTENT_ENCODING);
+        if head.endpoint.mode == RequestMode::Passthrough {
+            let is_read = length.is_some_and(|length| length > 0 && length <= limit)
+                && !is_compressed
+                && is_json(head.headers);
+            return Ok(is_read.then_some(Self { limit, length, content: BodyContent::AnyJson }));
+        }
+        if head.endpoint.operation.body_kind() != BodyKind::Json {
+            return Ok(None);
+        }
+        if is_compressed {
+            let message = "The body is compressed. Send it without Content-Encoding.";
+            return Err(Error::bad_request(message).with_param("content-encoding"));
+        }
+        let reading = Self { limit, length, content: BodyContent::JsonObject };
+        reading.check_size(length.unwrap_or_default())?;
+        Ok(Some(reading))
+    }
+
+    /// How to hold an upload that may have to be sent twice; `None` for one that is too long, or of unknown
+    /// length: such an upload streams through and is sent once only.
+    pub fn upload(headers: &HeaderMap, limit: usize) -> Option<Self> {
+        let length = content_length(headers).filter(|length| *length > 0 && *length <= limit)?;
+        Some(Self { limit, length: Some(length), content: BodyContent::Opaque })
+    }
+
+    /// # Errors
+    /// 413 when `size` bytes are more than may be read.
+    pub fn check_size(&self, size: usize) -> Result<(), Error> {
+        match size > self.limit {
+            true => Err(Error::body_too_large(self.limit as u64)),
+            false => Ok(()),
+        }
+    }
+
+    /// The body, once all its bytes are there.
+    ///
+    /// # Errors
+    /// 413 when it is over the limit; 400 when it must be a JSON object and is none.
+    pub fn parse(&self, bytes: Bytes) -> Result<Body, Error> {
+        self.check_size(bytes.len())?;
+        match self.content {
+            BodyContent::JsonObject if bytes.is_empty() => {
+                Err(Error::bad_request("The request body must be a JSON object, and it is empty."))
+            }
+            BodyContent::JsonObject => Body::parse(bytes).map_err(|reason| {
+                Error::bad_request(format!("The request body must be a JSON object: {reason}."))
+            }),
+            BodyContent::AnyJson => Ok(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes))),
+            BodyContent::Opaque => Ok(Body::opaque(bytes)),
+        }
+    }
+}
+
+fn content_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}

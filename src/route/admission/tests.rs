@@ -1,0 +1,120 @@
+//! How a body is read and what is refused about a request, as tables.
+
+use super::{BodyContent, BodyReading, Plane, RequestHead};
+use crate::config::Checks;
+use crate::error::Error;
+use crate::net::inbound::control_paths::ControlPaths;
+use crate::settings::{SecretSources, Settings};
+use crate::state::snapshot::SettingsSnapshot;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+
+const LIMIT: usize = 2000;
+
+fn control_paths() -> ControlPaths {
+    ControlPaths { segments: vec!["logs"], paths: vec!["/livez"] }
+}
+
+fn snapshot() -> SettingsSnapshot {
+    let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+    let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
+    let yaml = format!(
+        "auth: {{keys: [{{name: tests, key: tp-tests-0123456789}}]}}\nlimits: {{max_body_bytes: {LIMIT}}}\n"
+    );
+    SettingsSnapshot::new(Settings::parse(&yaml, &sources, &checks).unwrap(), 0)
+}
+
+fn headers(text: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for line in text.lines() {
+        let (name, value) = line.trim().split_once(": ").unwrap();
+        headers.append(HeaderName::try_from(name).unwrap(), HeaderValue::try_from(value).unwrap());
+    }
+    headers
+}
+
+/// What becomes of a request with the service key, and of one with other credentials.
+fn judged(request: &str, header_lines: &str) -> Result<Plane, Error> {
+    let (method, path) = request.split_once(' ').unwrap();
+    let (method, uri): (Method, Uri) = (method.parse().unwrap(), path.parse().unwrap());
+    let (headers, snapshot) = (headers(header_lines), snapshot());
+    RequestHead::new(&method, &uri, &headers, &snapshot, &control_paths()).plane()
+}
+
+#[test]
+fn bodies_are_read_where_they_may_choose_the_target() {
+    let read = |length, content| Some(BodyReading { limit: LIMIT, length, content });
+    let json = "content-type: application/json; charset=utf-8";
+    for (request, headers, wanted) in [
+        ("POST /v1/chat/completions", "content-length: 7", read(Some(7), BodyContent::JsonObject)),
+        ("POST /v1/chat/completions", "transfer-encoding: chunked", read(None, BodyContent::JsonObject)),
+        ("POST /v1/chat/completions", "content-length: 2000", read(Some(2000), BodyContent::JsonObject)),
+        ("GET /v1/models", "content-length: 7", None),
+        ("POST /v1/files", &format!("{json}\ncontent-length: 7"), None),
+        ("POST /v1/x", &format!("{json}\ncontent-length: 7"), read(Some(7), BodyContent::AnyJson)),
+        (
+            "POST /v1/proxy/messages",
+            &format!("{json}\ncontent-length: 7"),
+            read(Some(7), BodyContent::AnyJson),
+        ),
+        ("POST /v1/proxy/files", &format!("{json}\ncontent-length: 7"), read(Some(7), BodyContent::AnyJson)),
+        ("POST /v1/x", "content-type: text/plain\ncontent-length: 7", None),
+        ("POST /v1/x", "content-length: 7", None),
+        ("POST /v1/x", &format!("{json}\ncontent-length: 0"), None),
+        ("POST /v1/x", &format!("{json}\ncontent-length: 2001"), None),
+        ("POST /v1/x", &format!("{json}\ntransfer-encoding: chunked"), None),
+        ("POST /v1/x", &format!("{json}\ncontent-length: 7\ncontent-encoding: gzip"), None),
+    ] {
+        let wanted = Plane::Data { body: wanted };
+        assert_eq!(judged(request, headers).unwrap(), wanted, "{request} {headers}");
+    }
+}
+
+#[test]
+fn refusals_come_in_order() {
+    let compressed = "content-encoding: gzip\ncontent-length: 2001";
+    for (request, headers, status, part) in [
+        ("PATCH /v2/x", "connection: host", 404, "/v2/x"),
+        ("PATCH /v1/chat/completions", "connection: host", 405, "PATCH"),
+        ("POST /v1/chat/completions", &format!("connection: host\n{compressed}"), 400, "proper HTTP"),
+        ("POST /v1/chat/completions", compressed, 400, "compressed"),
+        ("POST /v1/chat/completions", "content-length: 2001", 413, "2000 bytes"),
+    ] {
+        let error = judged(request, headers).unwrap_err();
+        assert_eq!(error.status(), status, "{request} {headers}");
+        assert!(error.message.contains(part), "{request} {headers}: {}", error.message);
+    }
+    for path in ["PATCH /v1/logs/x", "GET /livez"] {
+        assert_eq!(judged(path, "connection: host").unwrap(), Plane::Control, "{path}");
+    }
+}
+
+#[test]
+fn only_open_paths_need_no_key() {
+    let (snapshot, post) = (snapshot(), Method::POST);
+    let client = |path: &'static str, lines: &str| {
+        let headers = headers(lines);
+        RequestHead::new(&post, &Uri::from_static(path), &headers, &snapshot, &control_paths()).client()
+    };
+    assert_eq!(client("/livez", "").unwrap().name, None);
+    for path in ["/v1/logs", "/v1/models", "/nothing", "/livez/x"] {
+        assert_eq!(client(path, "").unwrap_err().status(), 401, "{path}");
+        let name = client(path, "x-gateway-api-key: tp-tests-0123456789").unwrap().name;
+        assert_eq!(name.as_deref(), Some("tests"), "{path}");
+    }
+}
+
+#[test]
+fn bodies_are_objects_where_they_must_be() {
+    let reading = |content| BodyReading { limit: LIMIT, length: None, content };
+    let parse = |content, text: &'static str| reading(content).parse(Bytes::from_static(text.as_bytes()));
+    for (text, part) in [("", "it is empty"), ("[1]", "JSON object: "), ("{", "JSON object: ")] {
+        let message = parse(BodyContent::JsonObject, text).unwrap_err().message;
+        assert!(message.contains(part), "{text}: {message}");
+        assert_eq!(parse(BodyContent::AnyJson, text).unwrap().bytes(), text.as_bytes());
+    }
+    assert_eq!(parse(BodyContent::AnyJson, r#"{"model":"m"}"#).unwrap().text("model").as_deref(), Some("m"));
+    assert!(parse(BodyContent::Opaque, r#"{"model":"m"}"#).unwrap().text("model").is_none());
+    let long = Bytes::from(vec![b' '; LIMIT + 1]);
+    assert_eq!(reading(BodyContent::JsonObject).parse(long).unwrap_err().status(), 413);
+}

@@ -1,0 +1,27 @@
+//! Whether the gateway interprets a request or only passes it on.
+//!
+//! Not which operation it is: a request below `/v1/proxy/` has one for its label and its error bodies, and is
+//! passed on all the same.
+
+use crate::api::operation::Operation;
+
+/// What the gateway makes of a request's content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestMode {
+    /// A call of the spec's list: its body is checked, translated where the provider needs it, and its response
+    /// is validated.
+    Api,
+    /// It came by `/v1/proxy/`, or its path is in no list: request and response keep their content, errors
+    /// included, and the spelling of their header names.
+    Passthrough,
+}
+
+impl RequestMode {
+    /// The mode of a request for `operation`. `by_proxy_path`: it came by `/v1/proxy/`.
+    pub fn new(operation: Operation, by_proxy_path: bool) -> Self {
+        match by_proxy_path || operation == Operation::Passthrough {
+            true => Self::Passthrough,
+            false => Self::Api,
+        }
+    }
+}
