@@ -2,21 +2,27 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use turnpike::api::sse::{Splitter, write_event};
+use turnpike::api::sse::{Run, SseParser, write_event};
 use turnpike_fuzz::{bytes, cuts, fold};
 
 type Events = Vec<(Option<String>, Vec<u8>)>;
 
 fn split(pieces: &[&[u8]]) -> Events {
     let mut events = Events::new();
-    let mut splitter = Splitter::default();
-    let mut on = |event: turnpike::api::sse::Event<'_>| {
-        events.push((event.name.map(str::to_owned), event.data.to_vec()));
+    let mut bytes = Vec::new();
+    let mut parser = SseParser::default();
+    let mut take = |run: Run<'_>| {
+        assert!(!run.is_oversized(), "inputs are below the limit");
+        bytes.extend_from_slice(run.bytes());
+        for event in run.events() {
+            events.extend(event.data.map(|data| (event.name.map(str::to_owned), data.into_owned())));
+        }
     };
     for piece in pieces {
-        splitter.push(piece, &mut on).expect("inputs are below the limit");
+        take(parser.push(piece));
     }
-    splitter.finish(&mut on);
+    take(parser.finish());
+    assert_eq!(bytes, pieces.concat(), "no byte is lost");
     events
 }
 

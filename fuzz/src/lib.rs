@@ -116,14 +116,14 @@ fn well_formed(out: &[u8], streamed: bool) {
         assert!(is_json(out) || deep(out), "no JSON: {}", String::from_utf8_lossy(out));
         return;
     }
-    let mut splitter = turnpike::api::sse::Splitter::default();
-    let mut each = |event: turnpike::api::sse::Event<'_>| {
-        let data = event.data;
-        assert!(data == b"[DONE]" || is_json(data) || deep(data), "no JSON: {}", String::from_utf8_lossy(data));
-    };
-    // Events over the splitter's limit cannot come of inputs this small.
-    splitter.push(out, &mut each).expect("a short event");
-    splitter.finish(&mut each);
+    let mut parser = turnpike::api::sse::SseParser::default();
+    for run in [parser.push(out), parser.finish()] {
+        // Inputs this small cannot make an event over the parser's limit.
+        assert!(!run.is_oversized());
+        for data in run.data() {
+            assert!(*data == b"[DONE]"[..] || is_json(&data) || deep(&data), "no JSON: {}", String::from_utf8_lossy(&data));
+        }
+    }
 }
 
 /// Pieces of odd sizes, drawn from `seed`.
