@@ -4,23 +4,25 @@
 //! Order is meaning: nobody's body is read before we know who sends it. What a step means lives in its own
 //! file or room; here is only the order, and what each step needs of the one before.
 
+use super::downstream::PingoraDownstream;
+use super::native::{self, Ctx};
 use super::{Gateway, control_plane};
 use crate::api::body::Body;
 use crate::api::operation::{BodyKind, Operation};
 use crate::api::trace::TraceParent;
 use crate::auth;
 use crate::config::headers::GatewayHeaders;
-use crate::engine::header_edit::{HeaderCase, edit_request_headers};
-use crate::engine::request_context::{AttemptHandle, RequestContext, new_trace_id};
+use crate::engine::downstream::Downstream;
+use crate::engine::orchestrator::Admitted;
+use crate::engine::request_context::{RequestContext, new_trace_id};
 use crate::engine::request_env::RequestEnv;
-use crate::engine::{credentials, failure, orchestrator, response, upstream_request};
+use crate::engine::upstream_headers;
 use crate::error::Error;
-use crate::route::attempt::{Attempt, PINGORA_RETRY_BUFFER, Request};
+use crate::route::attempt::{Attempt, Request};
 use crate::route::compile::{Sources, compile};
 use crate::route::compiled::CompiledConfig;
-use crate::route::plan::{Plan, Reason};
+use crate::route::plan::Plan;
 use crate::route::request_snapshot::RequestSnapshot;
-use crate::route::target::Target;
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
@@ -28,119 +30,75 @@ use pingora_core::Result;
 use pingora_proxy::Session;
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The most of `x-gateway-metadata` an access line carries, bytes.
 const MAX_METADATA_BYTES: usize = 4096;
 
-/// Takes a request in. `Ok(true)`: it was answered. `Ok(false)`: Pingora takes it upstream.
-pub(super) async fn admit(
+/// Takes a request in. `Ok(true)`: the client has its response. `Ok(false)`: Pingora proxies it.
+pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    start(gateway, session, &mut ctx.request);
+    let call = match classify(gateway, session, &mut ctx.request) {
+        Ok(Plane::Control) => {
+            return Box::pin(control_plane::serve(gateway, session, &mut ctx.request)).await;
+        }
+        Ok(Plane::Data(call)) => call,
+        Err(error) => return Err(native::fail_request(&mut ctx.request, error)),
+    };
+    let admitted = match prepare(gateway, session, &mut ctx.request, call).await {
+        Ok(admitted) => admitted,
+        Err(error) => return Err(native::fail_request(&mut ctx.request, error)),
+    };
+    dispatch(gateway, session, ctx, admitted).await
+}
+
+/// Everything before the first attempt.
+async fn prepare(
     gateway: &Gateway,
     session: &mut Session,
     ctx: &mut RequestContext,
-) -> Result<bool> {
-    start(gateway, session, ctx);
-    let call = match classify(gateway, session, ctx) {
-        Ok(Plane::Control) => return Box::pin(control_plane::serve(gateway, session, ctx)).await,
-        Ok(Plane::Data(call)) => call,
-        Err(error) => return Err(failure::fail_request(ctx, error)),
-    };
-    if let Err(error) = upstream_request::check_connection_header(&session.req_header().headers) {
+    call: ApiCall,
+) -> std::result::Result<Admitted, Error> {
+    if let Err(error) = upstream_headers::check_connection_header(&session.req_header().headers) {
         session.set_keepalive(None);
-        return Err(failure::fail_request(ctx, error));
+        return Err(error);
     }
-    let mut request = match read_body(session, ctx, &call).await {
-        Ok(body) => build_request(session, call, body),
-        Err(error) => return Err(failure::fail_request(ctx, error)),
-    };
-    let config = match resolve_config(gateway, session, ctx, &mut request) {
-        Ok(config) => config,
-        Err(error) => return Err(failure::fail_request(ctx, error)),
-    };
-    if let Err(error) = buffer_upload(session, ctx, &config, &mut request).await {
-        return Err(failure::fail_request(ctx, error));
-    }
+    let body = read_body(session, ctx, &call).await?;
+    let mut request = build_request(session, call, body);
+    let config = resolve_config(gateway, session, ctx, &mut request)?;
+    buffer_upload(session, ctx, &config, &mut request).await?;
     if request.body.is_none() && !session.is_body_done() {
-        let sent = send_continue(session).await;
-        sent.map_err(|error| failure::fail_request(ctx, error))?;
+        PingoraDownstream::new(session).send_continue().await?;
     }
     let mut env = routing_env(gateway, session, ctx, &config, &request);
     let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
-    let Some(first) = plan.first(&mut env) else {
-        return Err(failure::fail_request(ctx, Error::internal("a config without a target")));
-    };
-    let admitted = Admitted { plan, request, env, first };
+    let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
     ctx.record.is_single_attempt = config.is_single_attempt();
-    match config.is_single_attempt() || session.is_upgrade_req() {
-        true => dispatch_single(gateway, session, ctx, admitted).await,
-        false => orchestrate(gateway, session, ctx, admitted, None).await,
-    }
+    Ok(Admitted { plan, request, env, first, prepared: None })
 }
 
-/// What is known when the first target is.
-struct Admitted {
-    plan: Plan,
-    request: Request,
-    env: RequestEnv,
-    first: (Arc<Target>, Reason),
-}
-
-/// One target, one try: Pingora takes it there itself, unless the answer must be held.
-async fn dispatch_single(
+/// What was read goes through the engine; what is not read, and may be sent once only, is proxied natively.
+async fn dispatch(
     gateway: &Gateway,
     session: &mut Session,
-    ctx: &mut RequestContext,
-    admitted: Admitted,
+    ctx: &mut Ctx,
+    mut admitted: Admitted,
 ) -> Result<bool> {
-    let attempt = match Attempt::new(Arc::clone(&admitted.first.0), &admitted.request) {
-        Ok(attempt) => attempt,
-        Err(error) => return Err(failure::fail_request(ctx, error)),
-    };
-    if attempt.local_response.is_some() {
-        ctx.attempt_handle = Some(AttemptHandle::new(Arc::new(attempt)));
-        Box::pin(response::send_local(session, ctx)).await?;
-        return Ok(true);
+    let is_upgrade = session.is_upgrade_req();
+    if is_upgrade || (admitted.request.body.is_none() && ctx.request.record.is_single_attempt) {
+        let attempt = match Attempt::new(Arc::clone(&admitted.first.0), &admitted.request) {
+            Ok(attempt) => attempt,
+            Err(error) => return Err(native::fail_request(&mut ctx.request, error)),
+        };
+        if attempt.goes_native(is_upgrade) {
+            let started = native::start(&gateway.engine, session, ctx, attempt).await;
+            return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
+        }
+        admitted.prepared = Some(Box::new(attempt));
     }
-    if !is_passthrough(session, &admitted.request, &attempt) {
-        return orchestrate(gateway, session, ctx, admitted, Some(attempt)).await;
-    }
-    let case = HeaderCase::for_request(ctx, &attempt.target, session.is_upgrade_req());
-    // Pingora copies the head it sends on. Written as a whole address, its target must stay as it was written.
-    if case == HeaderCase::Lower && session.req_header().raw_path().starts_with(b"/") {
-        edit_request_headers(session.req_header_mut(), case, |_| {});
-    }
-    let handle = AttemptHandle::new(Arc::new(attempt));
-    ctx.attempt_handle = Some(handle.clone());
-    // An upgraded connection has no other way than the direct one.
-    match credentials::acquire_credentials(&gateway.engine, session, ctx, &handle, None).await {
-        Ok(()) => Ok(false),
-        Err(error) => Err(failure::fail_request(ctx, error)),
-    }
-}
-
-/// `made`: the first attempt, where it was made already.
-async fn orchestrate(
-    gateway: &Gateway,
-    session: &mut Session,
-    ctx: &mut RequestContext,
-    admitted: Admitted,
-    prepared: Option<Attempt>,
-) -> Result<bool> {
-    let Admitted { plan, request, env, first: (target, reason) } = admitted;
-    let driver = orchestrator::Orchestrator {
-        engine: &gateway.engine,
-        session,
-        ctx,
-        plan,
-        request,
-        known: env,
-        made: prepared.map(Box::new),
-        begun: false,
-        rescue: None,
-        stale: false,
-    };
-    driver.run(orchestrator::NextAttempt { leaf: target, wait: Duration::ZERO, why: reason }).await?;
-    Ok(true)
+    let mut downstream = PingoraDownstream::new(session);
+    let sent = gateway.engine.run(&mut downstream, &mut ctx.request, admitted).await;
+    sent.map(|()| true).map_err(|_| native::stopped())
 }
 
 /// What the plan may ask about.
@@ -151,11 +109,10 @@ fn routing_env(
     config: &CompiledConfig,
     request: &Request,
 ) -> RequestEnv {
-    let snapshot = ctx.snapshot.as_ref().filter(|_| config.uses_facts());
-    let request_snapshot = snapshot.map(|snapshot| {
+    let request_snapshot = config.uses_facts().then(|| {
         let header = session.req_header();
         Box::new(RequestSnapshot {
-            snapshot: Arc::clone(snapshot),
+            snapshot: Arc::clone(&ctx.snapshot),
             headers: header.headers.clone(),
             metadata: ctx.record.metadata.as_ref().map(|metadata| metadata.get().to_owned()),
             pathname: header.uri.path().to_owned(),
@@ -177,7 +134,7 @@ async fn buffer_upload(
     config: &CompiledConfig,
     request: &mut Request,
 ) -> std::result::Result<(), Error> {
-    let limit = ctx.snapshot.as_ref().map_or(0, |snapshot| snapshot.settings.limits.max_body_bytes);
+    let limit = ctx.snapshot.settings.limits.max_body_bytes;
     let length = content_length(&session.req_header().headers);
     let buffers =
         request.body.is_none() && config.may_repeat() && length.is_some_and(|n| n > 0 && n <= limit);
@@ -206,18 +163,16 @@ struct ApiCall {
 
 /// Everything starts here: trace id, settings in force, the count of requests under way.
 fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) {
-    let snapshot = gateway.engine.shared.settings_arc();
+    let snapshot = &ctx.snapshot;
     let header = session.req_header();
-    ctx.trace_id = trace_id(&header.headers, &snapshot);
+    ctx.trace_id = trace_id(&header.headers, snapshot).into();
     ctx.is_http10 = header.version == http::Version::HTTP_10;
-    ctx.in_flight = Some(gateway.engine.shared.lifecycle.enter());
     if gateway.engine.shared.lifecycle.is_draining() {
         session.set_keepalive(None);
     }
     // HTTP/2 sessions do not come through the front: their time limits are set here.
     session.set_read_timeout(Some(snapshot.settings.limits.body_timeout));
     session.set_write_timeout(Some(snapshot.settings.limits.write_timeout));
-    ctx.snapshot = Some(snapshot);
 }
 
 /// The caller's trace id, the trace of its `traceparent`, or a new one.
@@ -236,7 +191,6 @@ fn classify(
     session: &Session,
     ctx: &mut RequestContext,
 ) -> std::result::Result<Plane, Error> {
-    let Some(snapshot) = &ctx.snapshot else { return Err(Error::internal("no settings")) };
     let header = session.req_header();
     let path = header.uri.path();
     let relative_path = path.strip_prefix("/v1/");
@@ -249,7 +203,7 @@ fn classify(
     if gateway.control_routes.paths.owns_path(path) {
         return Ok(Plane::Control);
     }
-    let identity = auth::authenticate(&header.headers, &snapshot.service_keys)?;
+    let identity = auth::authenticate(&header.headers, &ctx.snapshot.service_keys)?;
     ctx.record.key = identity.name;
     ctx.bearer_is_service_key = identity.by_bearer;
     let Some(relative) = relative.filter(|relative| !relative.is_empty()) else {
@@ -278,7 +232,7 @@ async fn read_body(
     ctx: &mut RequestContext,
     call: &ApiCall,
 ) -> std::result::Result<Option<Body>, Error> {
-    let limit = ctx.snapshot.as_ref().map_or(0, |snapshot| snapshot.settings.limits.max_body_bytes);
+    let limit = ctx.snapshot.settings.limits.max_body_bytes;
     let header = session.req_header();
     let length = content_length(&header.headers);
     let compressed = header.headers.contains_key(header::CONTENT_ENCODING);
@@ -302,11 +256,6 @@ async fn read_body(
         return Err(Error::body_too_large(limit as u64));
     }
     let waiting = Instant::now();
-    // Only what passes as it is may go direct, and then Pingora replays what it buffered; a length that is not told
-    // may be small.
-    if is_passthrough && length.is_none_or(|length| length <= PINGORA_RETRY_BUFFER) {
-        session.downstream_session.enable_retry_buffering();
-    }
     let bytes = collect(session, length, limit).await?;
     ctx.record.body_wait = waiting.elapsed();
     ctx.record.bytes_in = bytes.len() as u64;
@@ -320,34 +269,18 @@ async fn read_body(
     }
 }
 
-/// Tells a caller that waits to be asked for its body to send it: the provider never hears of that.
-async fn send_continue(session: &mut Session) -> std::result::Result<(), Error> {
-    if session.req_header().headers.contains_key(header::EXPECT) {
-        let sent = session.downstream_session.write_continue_response().await;
-        sent.map_err(|_| Error::client_closed())?;
-    }
-    Ok(())
-}
-
 /// The body's bytes. One piece stays as it is; several are put together once.
 async fn collect(
     session: &mut Session,
     length: Option<usize>,
     limit: usize,
 ) -> std::result::Result<Bytes, Error> {
-    send_continue(session).await?;
+    let mut downstream = PingoraDownstream::new(session);
+    downstream.send_continue().await?;
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
     loop {
-        let chunk = match session.downstream_session.read_request_body().await {
-            Ok(chunk) => chunk,
-            Err(error) => {
-                // Where the body ends is unknown now: what follows must not be taken for a request.
-                session.set_keepalive(None);
-                return Err(failure::translate(&error.into_down(), None));
-            }
-        };
-        let Some(chunk) = chunk else { break };
+        let Some(chunk) = downstream.next_chunk().await? else { break };
         if whole.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > limit {
             return Err(Error::body_too_large(limit as u64));
         }
@@ -379,7 +312,7 @@ fn resolve_config(
     ctx: &mut RequestContext,
     request: &mut Request,
 ) -> std::result::Result<Arc<CompiledConfig>, Error> {
-    let Some(snapshot) = ctx.snapshot.clone() else { return Err(Error::internal("no settings")) };
+    let snapshot = Arc::clone(&ctx.snapshot);
     let headers = &session.req_header().headers;
     let gateway_headers = GatewayHeaders::read(headers, &snapshot.settings.header_prefixes)?;
     let bearer = gateway_headers.bearer.filter(|_| !ctx.bearer_is_service_key);
@@ -408,14 +341,6 @@ fn resolve_config(
     };
     request.check(&config)?;
     Ok(config)
-}
-
-/// Whether Pingora may take the request upstream itself.
-fn is_passthrough(session: &Session, request: &Request, attempt: &Attempt) -> bool {
-    if session.is_upgrade_req() {
-        return attempt.translation.is_none();
-    }
-    attempt.goes_direct(request)
 }
 
 fn content_length(headers: &HeaderMap) -> Option<usize> {
