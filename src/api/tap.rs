@@ -164,6 +164,11 @@ impl Tap {
     pub fn summary(&self) -> &ResponseSummary {
         &self.summary
     }
+
+    /// What was observed, at the end.
+    pub fn into_summary(self) -> ResponseSummary {
+        self.summary
+    }
 }
 
 impl ResponseSummary {

@@ -1,58 +1,43 @@
-//! What an attempt needs before it may leave: a token fetched, a signature made.
+//! What an attempt needs before it may be sent: a token fetched, a signature made.
 //!
-//! How both come about is the provider's to say (`Provider::grant`, `Provider::sign`) and `state::grants` to
-//! carry out. Fetched is before the attempt leaves; written when its head is otherwise complete.
+//! How both come about is the provider's to describe (`Provider::token_exchange`, `Provider::sign`) and
+//! `state::credentials` to carry out. Fetched before the attempt is sent; written when its header is otherwise complete.
 
-use super::Engine;
-use super::request_context::{AttemptHandle, RequestContext};
+use super::request_context::RequestContext;
 use crate::error::Error;
 use crate::provider::Signing;
 use crate::provider::token_exchange::{Credentials, TokenExchange};
+use crate::route::attempt::Attempt;
 use crate::state::Shared;
 use crate::state::credentials::{FetchContext, Refresh};
 use crate::state::snapshot::SettingsSnapshot;
 use http::{HeaderMap, Method, header};
-use pingora_proxy::Session;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tokio::time::timeout_at;
 
-/// Fetches what the attempt needs; nothing, nearly always. `deadline`: when the attempt's answer
-/// must have begun.
+/// Fetches what an attempt needs that [needs credentials](Attempt::needs_credentials). `client_headers`: the request's;
+/// `deadline`: when the attempt's response must have begun.
 ///
 /// # Errors
-/// Why the provider cannot be asked: 400 and 401 for the account, 408, 502 for the token server.
-pub(crate) async fn acquire_credentials(
-    engine: &Engine,
-    session: &Session,
+/// Why the provider cannot be called: 400 and 401 for the account, 408, 502 for the token server.
+pub async fn acquire(
+    shared: &Arc<Shared>,
     ctx: &RequestContext,
-    handle: &AttemptHandle,
+    client_headers: &HeaderMap,
+    attempt: &Attempt,
     deadline: Option<Instant>,
-) -> Result<(), Error> {
-    let attempt = &handle.attempt;
+) -> Result<Option<Credentials>, Error> {
     let target = &attempt.target;
-    if !attempt.needs_credentials() {
-        return Ok(());
-    }
-    let Some(snapshot) = &ctx.snapshot else { return Err(Error::internal("no settings")) };
-    handle.state.update(|state| state.sent_at = Some(Instant::now()));
-    if attempt.body.is_none()
-        && target.provider.signs(&target.account)
-        && has_body(&session.req_header().headers)
-    {
+    if attempt.body.is_none() && target.provider.signs(&target.account) && has_body(client_headers) {
         return Err(Error::bad_request(
             "Requests to this provider are signed with their body, and this one could not be read. Send a \
              JSON object with Content-Type: application/json and a Content-Length.",
         ));
     }
-    let Some(token_exchange) = &attempt.token_exchange else { return Ok(()) };
-    // Rare and large: every attempt would have room for it.
-    let fetched = Box::pin(cached_or_fetched(
-        &engine.shared,
-        snapshot,
-        Arc::clone(token_exchange),
-        target.operator_account,
-    ));
+    let Some(token_exchange) = &attempt.token_exchange else { return Ok(None) };
+    let token_exchange = Arc::clone(token_exchange);
+    let fetched = cached_or_fetched(shared, &ctx.snapshot, token_exchange, target.operator_account);
     let fetched = match deadline {
         Some(at) => timeout_at(at.into(), fetched).await.unwrap_or_else(|_| {
             let limit = target.request_timeout.unwrap_or_default();
@@ -60,17 +45,19 @@ pub(crate) async fn acquire_credentials(
         }),
         None => fetched.await,
     };
-    let credentials = fetched.map_err(|error| error.with_provider(target.provider.id()))?;
-    handle.state.update(|state| state.credentials = Some(credentials));
-    Ok(())
+    fetched.map(Some).map_err(|error| error.with_provider(target.provider.id()))
 }
 
-/// Writes what was granted, or a signature, into a head that is otherwise complete.
+/// Writes the credentials, or a signature, into a header that is otherwise complete.
 ///
 /// # Errors
 /// What the provider says about the account.
-pub(crate) fn sign(method: &Method, headers: &mut HeaderMap, handle: &AttemptHandle) -> Result<(), Error> {
-    let attempt = &handle.attempt;
+pub fn sign(
+    method: &Method,
+    headers: &mut HeaderMap,
+    attempt: &Attempt,
+    credentials: Option<&Credentials>,
+) -> Result<(), Error> {
     let target = &attempt.target;
     if !attempt.needs_credentials() {
         return Ok(());
@@ -82,22 +69,18 @@ pub(crate) fn sign(method: &Method, headers: &mut HeaderMap, handle: &AttemptHan
         body: attempt.body.as_deref().unwrap_or_default(),
         now: SystemTime::now(),
     };
-    let credentials = handle.state.read(|state| state.credentials.clone());
-    target.provider.sign(&signing, &target.account, credentials.as_ref(), headers)
+    target.provider.sign(&signing, &target.account, credentials, headers)
 }
 
-/// The provider answered 401 or 403: what was granted may be void.
-pub(crate) fn invalidate(engine: &Engine, handle: &AttemptHandle, status: u16) {
-    if let (Some(token_exchange), 401 | 403) = (&handle.attempt.token_exchange, status) {
-        engine.shared.credentials.invalidate(
-            &**token_exchange,
-            handle.attempt.target.operator_account,
-            SystemTime::now(),
-        );
+/// The provider responded with 401 or 403: its credentials may be void.
+pub(super) fn invalidate(shared: &Shared, attempt: &Attempt, status: u16) {
+    if let (Some(token_exchange), 401 | 403) = (&attempt.token_exchange, status) {
+        let by_operator = attempt.target.operator_account;
+        shared.credentials.invalidate(&**token_exchange, by_operator, SystemTime::now());
     }
 }
 
-/// From memory, or fetched. What nears its end is renewed behind the caller's back.
+/// From memory, or fetched. What nears its end is refreshed behind the request's back.
 async fn cached_or_fetched(
     shared: &Arc<Shared>,
     snapshot: &Arc<SettingsSnapshot>,

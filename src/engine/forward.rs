@@ -1,124 +1,145 @@
-//! A good answer on its way to the caller: committed, handed on as it comes, and ended as it ended.
+//! Commits an attempt's response and forwards it to the client as it comes, to its end.
 //!
-//! A stream that breaks is never passed off as whole: another attempt goes on with it (`rescue`) or an error
-//! event ends it.
+//! A stream that breaks never passes for a complete one: another attempt continues it (`resume`) or an error event ends
+//! it. Whether one does is the plan's to decide.
 
-use super::failure;
+use super::attempt_run::AttemptRun;
+use super::downstream::{Aborted, Downstream};
+use super::downstream_watch::DownstreamWatch;
 use super::header_edit::{HeaderCase, edit_response_headers};
-use super::orchestrator::{AttemptResult, AttemptRun, HEARTBEAT, NextAttempt, Orchestrator, blame};
-use super::pending_response::explain;
-use super::response;
+use super::orchestrator::{AttemptResult, HEARTBEAT_COMMENT, NextAttempt, Orchestrator};
 use super::response_body::{BodyError, ContentKind, ResponseBody};
+use super::response_headers;
 use super::resume::Resume;
-use super::upstream_stream::{AT_ONCE, DownstreamWatch, StreamEvent, UpstreamStream};
+use super::upstream_stream::StreamEvent;
 use crate::api::chat::ProviderError;
 use crate::config::rescue::StreamRescue;
 use crate::error::Error;
-use crate::route::deadlines::{Deadlines, TimeoutKind};
+use crate::route::attempt::Attempt;
+use crate::route::deadlines::TimeoutKind;
 use crate::route::outcome::Outcome;
 use crate::route::plan::{Decision, Reason};
 use crate::route::request_mode::RequestMode;
-use crate::state::targets::{BreakerSignal, Permit};
+use crate::state::targets::BreakerSignal;
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
-use pingora_core::Result;
 use pingora_core::protocols::http::HttpTask;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long the end of a stream may take to come after its finish reason.
-const FINISHED: Duration = Duration::from_secs(2);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An answer that is being handed on.
+/// A response that is being forwarded.
 struct Forwarding {
-    flight: UpstreamStream,
-    patience: Deadlines,
-    incoming: ResponseBody,
-    visit: Option<Permit>,
-    /// When something was last heard of the provider, and last told to the caller.
-    heard: Instant,
-    told: Instant,
+    run: Box<AttemptRun>,
+    body: Box<ResponseBody>,
+    /// When something was read of the provider, and sent to the client.
+    last_read: Instant,
+    last_write: Instant,
 }
 
 /// How the provider's side ended.
 enum ForwardEnd {
-    Whole,
-    ResumeSource(Error),
+    Complete,
+    Broken(Error),
     /// Not the provider's doing: our own limits.
     Stopped(Error),
 }
 
-impl Orchestrator<'_> {
-    /// Commits an answer and hands it on to its end.
-    pub(crate) async fn relay(
+/// A response that broke after the client had got a part of it, and that may be resumed.
+pub(super) struct Interrupted {
+    body: Box<ResponseBody>,
+    attempt: Arc<Attempt>,
+    error: Error,
+}
+
+impl<D: Downstream> Orchestrator<'_, D> {
+    /// Commits a response and forwards it.
+    pub(super) async fn forward(
         &mut self,
-        running: AttemptRun,
-        mut upload: DownstreamWatch,
-    ) -> Result<AttemptResult> {
-        let AttemptRun { trial, visit, why } = running;
-        let errand = trial.flight.errand.clone();
-        self.ctx.attempt_handle = Some(errand.clone());
-        self.ctx.record.attempt_finished(&errand, why, None);
-        self.remember_latency(&errand.attempt.target, trial.begun());
-        let Some((flight, patience, head, incoming)) = trial.into_parts() else {
-            return Err(failure::fail_request(
-                self.ctx,
-                Error::internal("an answer without a head was committed"),
-            ));
+        mut run: Box<AttemptRun>,
+        mut watch: DownstreamWatch,
+    ) -> Result<AttemptResult, Aborted> {
+        self.commit(&run);
+        let Some((header, body)) = run.take_response() else {
+            return Err(self.abort(Error::internal("a response without a header was committed")));
         };
         let now = Instant::now();
-        let mut passing = Forwarding { flight, patience, incoming, visit, heard: now, told: now };
-        let mut tasks = Vec::with_capacity(18);
-        if !self.begun {
-            let head = self.head(head, &passing);
-            tasks.push(HttpTask::Header(Box::new(head), false));
-            self.begun = true;
-        } else if self.rescue.is_none() && passing.incoming.shape != ContentKind::Events {
-            // The caller has been promised events, by a comment.
+        let mut forwarding = Forwarding { run, body, last_read: now, last_write: now };
+        let mut parts = Vec::with_capacity(18);
+        if !self.response_started {
+            let header = self.client_header(header, &forwarding);
+            parts.push(HttpTask::Header(header, false));
+            self.response_started = true;
+        } else if self.resume.is_none() && forwarding.body.kind != ContentKind::Events {
+            // The client has been promised events, by a comment.
             let error = Error::invalid_response("The provider answered with no stream.", "no events");
-            return Box::pin(self.end_with((ProviderError::from(&error), Some(error))))
+            return Box::pin(self.end_stream(&ProviderError::from(&error), error))
                 .await
-                .map(|()| AttemptResult::Done);
+                .map(|()| AttemptResult::Complete);
         }
-        let end = match self.hand_on(&mut passing, &mut upload, tasks).await {
-            Ok(end) => end,
-            Err(left) => {
-                (self.ctx.tap, self.ctx.rewriter) = passing.incoming.into_watchers();
-                return Err(left);
-            }
-        };
+        let end = self.send_all(&mut forwarding, &mut watch, parts).await;
+        self.ctx.attempt_state = forwarding.run.stream.state();
         match end {
-            ForwardEnd::Whole => {
-                if let Some(visit) = passing.visit.take() {
-                    visit.finish(BreakerSignal::Success, Instant::now());
-                }
-                if !passing.incoming.has_ended() {
-                    passing.flight.settle();
-                }
-                (self.ctx.tap, self.ctx.rewriter) = passing.incoming.into_watchers();
-                if let Some(rescue) = &self.rescue {
-                    self.engine.shared.metrics.record_rescue(rescue.word());
-                }
-                Ok(AttemptResult::Done)
+            Ok(ForwardEnd::Complete) => {
+                self.forwarded(forwarding);
+                Ok(AttemptResult::Complete)
             }
-            ForwardEnd::ResumeSource(error) => Box::pin(self.broken(passing, error, true)).await,
-            ForwardEnd::Stopped(error) => Box::pin(self.broken(passing, error, false)).await,
+            Ok(ForwardEnd::Broken(error)) => Box::pin(self.broken(forwarding, error, true)).await,
+            Ok(ForwardEnd::Stopped(error)) => Box::pin(self.broken(forwarding, error, false)).await,
+            Err(aborted) => {
+                (self.ctx.tap, self.ctx.rewriter) = forwarding.body.into_observers();
+                Err(aborted)
+            }
         }
     }
 
-    /// The head the caller gets.
-    fn head(&mut self, mut head: Box<ResponseHeader>, passing: &Forwarding) -> ResponseHeader {
-        let incoming = &passing.incoming;
-        let translated = incoming.is_translated();
+    /// Notes whose response the client gets.
+    fn commit(&mut self, run: &AttemptRun) {
+        let state = run.stream.state();
+        self.ctx.attempt = Some(Arc::clone(&run.attempt));
+        self.ctx.attempt_state = state;
+        self.ctx.record.attempt_finished(&run.attempt.target, state, run.reason, None);
+        if let Some(memory) = run.attempt.target.state.get() {
+            let now = Instant::now();
+            memory.first_token(now.saturating_duration_since(run.started()), now);
+        }
+    }
+
+    /// The client has all of the response.
+    fn forwarded(&mut self, forwarding: Forwarding) {
+        let Forwarding { mut run, body, .. } = forwarding;
+        if let Some(permit) = run.permit.take() {
+            permit.finish(BreakerSignal::Success, Instant::now());
+        }
+        if !body.has_ended() {
+            run.stream.drain();
+        }
+        (self.ctx.tap, self.ctx.rewriter) = body.into_observers();
+        if let Some(resume) = &self.resume {
+            self.engine.shared.metrics.record_rescue(resume.label());
+        }
+    }
+
+    /// The header the client gets.
+    fn client_header(
+        &mut self,
+        mut header: Box<ResponseHeader>,
+        forwarding: &Forwarding,
+    ) -> Box<ResponseHeader> {
+        let body = &forwarding.body;
+        let translated = body.is_translated();
         let streams = match translated {
-            true => passing.flight.errand.attempt.translation.as_ref().is_some_and(|t| t.streams()),
-            false => incoming.shape == ContentKind::Events,
+            true => forwarding.run.attempt.translation.as_ref().is_some_and(|t| t.streams()),
+            false => body.kind == ContentKind::Events,
         };
         self.ctx.record.streamed = streams;
         let ctx = &*self.ctx;
-        let names = HeaderCase::for_response(ctx, &head);
-        edit_response_headers(&mut head, names, |headers| {
+        let case = HeaderCase::for_response(ctx, &header);
+        edit_response_headers(&mut header, case, |headers| {
             if translated {
                 let media = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
                 for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
@@ -126,216 +147,221 @@ impl Orchestrator<'_> {
                 }
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
             }
-            if incoming.is_rewritten() || streams {
+            if body.is_rewritten() || streams {
                 headers.remove(CONTENT_LENGTH);
-                match incoming.is_over() && !streams {
-                    true => headers.insert(CONTENT_LENGTH, incoming.ready_bytes().into()),
+                match body.is_finished() && !streams {
+                    true => headers.insert(CONTENT_LENGTH, body.ready_bytes().into()),
                     false => headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
                 };
             }
-            response::add_gateway_headers(headers, ctx);
+            response_headers::add_gateway_headers(headers, ctx);
         });
-        *head
+        header
     }
 
-    /// Writes what is there and what comes, until the provider's side ends.
-    async fn hand_on(
+    /// Sends what is there and what comes, until the provider's side ends.
+    async fn send_all(
         &mut self,
-        passing: &mut Forwarding,
-        upload: &mut DownstreamWatch,
-        mut tasks: Vec<HttpTask>,
-    ) -> Result<ForwardEnd> {
+        forwarding: &mut Forwarding,
+        watch: &mut DownstreamWatch,
+        mut parts: Vec<HttpTask>,
+    ) -> Result<ForwardEnd, Aborted> {
         loop {
-            let ready = passing.incoming.ready();
-            let trouble = passing.incoming.trouble().cloned();
-            let done = passing.incoming.is_over() && trouble.is_none();
-            let pieces = ready.len();
-            for (index, piece) in ready.into_iter().enumerate() {
-                tasks.push(HttpTask::Body(Some(piece), done && index + 1 == pieces));
+            let ready = forwarding.body.ready();
+            let error = forwarding.body.error().cloned();
+            let done = forwarding.body.is_finished() && error.is_none();
+            let chunks = ready.len();
+            for (index, chunk) in ready.into_iter().enumerate() {
+                parts.push(HttpTask::Body(Some(chunk), done && index + 1 == chunks));
             }
-            if done && pieces == 0 {
-                tasks.push(HttpTask::Body(None, true));
+            if done && chunks == 0 {
+                parts.push(HttpTask::Body(None, true));
             }
-            if !tasks.is_empty() {
-                passing.told = Instant::now();
-                if passing.incoming.has_content() {
-                    self.ctx.record.first_byte.get_or_insert(passing.told);
-                    self.ctx.record.first_token.get_or_insert(passing.told);
+            if !parts.is_empty() {
+                forwarding.last_write = Instant::now();
+                if forwarding.body.has_content() {
+                    self.ctx.record.first_byte.get_or_insert(forwarding.last_write);
+                    self.ctx.record.first_token.get_or_insert(forwarding.last_write);
                 }
-                self.write(std::mem::take(&mut tasks)).await?;
+                self.send(std::mem::take(&mut parts)).await?;
             }
-            if let Some(trouble) = trouble {
-                return Ok(ForwardEnd::ResumeSource(self.explained(&trouble, passing)));
+            if let Some(error) = error {
+                return Ok(ForwardEnd::Broken(explain(&error, &forwarding.run)));
             }
             if done {
-                return Ok(ForwardEnd::Whole);
+                return Ok(ForwardEnd::Complete);
             }
-            if let Some(end) = self.listen(passing, upload).await? {
+            if let Some(end) = self.next_chunk(forwarding, watch).await? {
                 return Ok(end);
             }
         }
     }
 
-    /// Waits for the next piece; keeps a silent stream's caller with comments.
-    async fn listen(
+    /// Waits for the next chunk; keeps a silent stream's connection alive with comments.
+    async fn next_chunk(
         &mut self,
-        passing: &mut Forwarding,
-        upload: &mut DownstreamWatch,
-    ) -> Result<Option<ForwardEnd>> {
+        forwarding: &mut Forwarding,
+        watch: &mut DownstreamWatch,
+    ) -> Result<Option<ForwardEnd>, Aborted> {
         loop {
-            let (deadline, why) = passing.patience.idle_deadline(passing.heard);
-            let finished = passing.incoming.may_end();
-            let deadline = if finished { Some(passing.heard + FINISHED) } else { deadline };
-            // What is only passed on stays as it is.
-            let ours = self.ctx.record.streamed && self.ctx.mode == RequestMode::Api;
-            let beat = passing.patience.heartbeat.filter(|_| ours);
-            let beat = beat.map(|every| passing.told + every);
-            let is_beat = beat.is_some_and(|beat| deadline.is_none_or(|deadline| beat < deadline));
-            let until = if is_beat { beat } else { deadline };
-            let heard = tokio::select! {
+            let Forwarding { run, body, last_read, last_write } = &mut *forwarding;
+            let (deadline, kind) = run.deadlines.idle_deadline(*last_read);
+            let finished = body.finish_seen();
+            let deadline = if finished { Some(*last_read + FINISH_TIMEOUT) } else { deadline };
+            // What is only passed on gets nothing added.
+            let comments = self.ctx.record.streamed && self.ctx.mode == RequestMode::Api;
+            let heartbeat = run.deadlines.heartbeat.filter(|_| comments).map(|every| *last_write + every);
+            let is_heartbeat = heartbeat.is_some_and(|beat| deadline.is_none_or(|deadline| beat < deadline));
+            let until = if is_heartbeat { heartbeat } else { deadline };
+            let event = tokio::select! {
                 biased;
-                heard = passing.flight.next(until) => heard,
-                () = upload.watch(self.session, self.ctx) => {
-                    return Err(failure::fail_request(self.ctx, Error::client_closed()));
+                event = run.stream.next(until) => event,
+                () = watch.client_closed(self.downstream, self.ctx) => {
+                    return Err(self.abort(Error::client_closed()));
                 }
-                () = self.engine.shared.lifecycle.aborted() => return Ok(Some(ForwardEnd::Stopped(Error::draining()))),
+                () = self.engine.shared.lifecycle.aborted() => {
+                    return Ok(Some(ForwardEnd::Stopped(Error::draining())));
+                }
             };
-            match heard {
+            match event {
                 StreamEvent::Task(task) => {
-                    passing.heard = Instant::now();
-                    let incoming = &mut passing.incoming;
-                    incoming.take(task);
-                    passing.flight.gather(AT_ONCE, |task| incoming.take(task)).await;
+                    *last_read = Instant::now();
+                    body.accept(task);
+                    run.stream.gather(|task| body.accept(task));
                     return Ok(None);
                 }
-                // All was told but the end: what is missing is supplied.
-                StreamEvent::TimedOut if finished && !is_beat => {
-                    passing.incoming.close();
-                    return Ok(None);
+                StreamEvent::TimedOut if is_heartbeat => {
+                    *last_write = Instant::now();
+                    self.send(vec![HttpTask::Body(Some(HEARTBEAT_COMMENT), false)]).await?;
                 }
-                StreamEvent::Failed(_) | StreamEvent::Nothing if finished => {
-                    passing.incoming.close();
+                // All was sent but the end: what is missing is added.
+                StreamEvent::TimedOut | StreamEvent::Failed(_) if finished => {
+                    body.close();
                     return Ok(None);
-                }
-                StreamEvent::TimedOut if is_beat => {
-                    passing.told = Instant::now();
-                    self.write(vec![HttpTask::Body(Some(HEARTBEAT), false)]).await?;
                 }
                 StreamEvent::TimedOut => {
-                    let leaf = &passing.flight.errand.attempt.target;
-                    let error = passing.patience.timeout_error(why, leaf, self.ctx.started);
-                    let ours = why == TimeoutKind::Total;
-                    return Ok(Some(if ours {
-                        ForwardEnd::Stopped(error)
-                    } else {
-                        ForwardEnd::ResumeSource(error)
+                    let error = run.timeout_error(kind);
+                    return Ok(Some(match kind {
+                        TimeoutKind::Total => ForwardEnd::Stopped(error),
+                        _ => ForwardEnd::Broken(error),
                     }));
                 }
-                heard => return Ok(Some(ForwardEnd::ResumeSource(explain(&passing.flight.errand, heard)))),
+                StreamEvent::Failed(failure) => return Ok(Some(ForwardEnd::Broken(*failure.error))),
             }
         }
     }
 
-    fn explained(&self, trouble: &BodyError, passing: &Forwarding) -> Error {
-        let leaf = &passing.flight.errand.attempt.target;
-        let error = match trouble {
-            BodyError::Error(fault, _) => {
-                let message = format!("The provider broke its answer off: {}", fault.message);
-                Error::invalid_response(message, "error event")
-            }
-            BodyError::Malformed(cause) => Error::invalid_response(
-                "The provider's stream cannot be read any further. Try again.",
-                *cause,
-            ),
-            BodyError::Early => Error::invalid_response(
-                "The provider closed the stream before the answer was complete. Try again.",
-                "stream ended without a finish",
-            ),
-            BodyError::Misfit => Error::invalid_response(
-                "The provider broke its answer off, and no other attempt could go on from there. Try again.",
-                "the second answer does not fit the first",
-            ),
-        };
-        error.with_provider(leaf.provider.id())
-    }
-
-    /// The answer broke after it began.
-    async fn broken(&mut self, passing: Forwarding, error: Error, providers: bool) -> Result<AttemptResult> {
-        let Forwarding { flight, patience, mut incoming, visit, .. } = passing;
-        let errand = flight.errand.clone();
-        drop(flight);
-        if let Some(visit) = visit.filter(|_| providers) {
-            visit.finish(blame(&errand.attempt.target, &Outcome::Interrupted), Instant::now());
+    /// The response broke after it began. `by_provider`: not by our own limits.
+    async fn broken(
+        &mut self,
+        forwarding: Forwarding,
+        error: Error,
+        by_provider: bool,
+    ) -> Result<AttemptResult, Aborted> {
+        let Forwarding { run, body, .. } = forwarding;
+        let (attempt, deadlines, permit) = run.into_rest();
+        if let Some(permit) = permit.filter(|_| by_provider) {
+            let signal = Outcome::Interrupted.breaker_signal(attempt.target.breaker.as_ref());
+            permit.finish(signal, Instant::now());
         }
         self.ctx.record.response_broke(&error);
-        let misfit = matches!(incoming.trouble(), Some(BodyError::Misfit));
-        let may = self.ctx.record.streamed && !misfit && providers && patience.rescue == StreamRescue::Resume;
-        if may && Resume::is_possible(&incoming, self.ctx.operation) {
-            let step = self.plan.next(&Outcome::Interrupted, &mut self.known);
-            if let Decision::Attempt { target: leaf, wait, reason: why } = step {
-                let why = if why == Reason::Retry { why } else { Reason::Rescue };
-                let rescue = Resume::new(
-                    incoming,
-                    self.ctx,
-                    &errand.attempt,
-                    &error,
-                    self.rescue.take().map(|rescue| *rescue),
-                );
-                if let Some(rescue) = rescue {
-                    self.rescue = Some(Box::new(rescue));
-                    return Ok(AttemptResult::RetryAs(NextAttempt { leaf, wait, why }));
-                }
-                return self
-                    .end_with((ProviderError::from(&error), Some(error)))
-                    .await
-                    .map(|()| AttemptResult::Done);
+        let streamed = self.ctx.record.streamed;
+        let mismatch = matches!(body.error(), Some(BodyError::Mismatch));
+        let may_resume = streamed && !mismatch && by_provider && deadlines.rescue == StreamRescue::Resume;
+        let interrupted = Interrupted { body, attempt, error };
+        if may_resume && Resume::is_possible(&interrupted.body, self.ctx.operation) {
+            return Ok(AttemptResult::Interrupted(Box::new(interrupted)));
+        }
+        if !streamed {
+            // Nothing can be sent any more: the connection breaks, so that a part does not pass for the whole.
+            return Err(self.abort(interrupted.error));
+        }
+        self.end_interrupted(interrupted).await.map(|()| AttemptResult::Complete)
+    }
+
+    /// Continues a broken stream with another attempt, where the plan has one; or else ends it.
+    pub(super) async fn resume_from(
+        &mut self,
+        interrupted: Interrupted,
+    ) -> Result<Option<NextAttempt>, Aborted> {
+        let decision = self.plan.next(&Outcome::Interrupted, &mut self.env);
+        let Decision::Attempt { target, wait, reason } = decision else {
+            return self.end_interrupted(interrupted).await.map(|()| None);
+        };
+        let Interrupted { body, attempt, error } = interrupted;
+        let before = self.resume.take().map(|resume| *resume);
+        match Resume::new(*body, self.ctx, &attempt, &error, before) {
+            Some(resume) => {
+                self.resume = Some(Box::new(resume));
+                let reason = if reason == Reason::Retry { reason } else { Reason::Rescue };
+                Ok(Some(NextAttempt { target, wait, reason }))
             }
+            None => self.end_stream(&ProviderError::from(&error), error).await.map(|()| None),
         }
-        if !self.ctx.record.streamed {
-            // Nothing can be said any more: the connection breaks, so that a part is not taken for the whole.
-            return Err(failure::fail_request(self.ctx, error));
-        }
-        if self.rescue.is_some() {
+    }
+
+    /// Ends a stream that no attempt continues with an error event.
+    async fn end_interrupted(&mut self, interrupted: Interrupted) -> Result<(), Aborted> {
+        let Interrupted { mut body, attempt, error } = interrupted;
+        if self.resume.is_some() {
             self.engine.shared.metrics.record_rescue("failed");
         }
         let dialect = self.ctx.operation.dialect();
-        let event = incoming.fail(&ProviderError::from(&error), dialect, errand.attempt.target.provider.id());
-        (self.ctx.tap, self.ctx.rewriter) = incoming.into_watchers();
-        self.close_with(event, Some(error)).await.map(|()| AttemptResult::Done)
+        let provider = attempt.target.provider.id();
+        let event = body.fail(&ProviderError::from(&error), dialect, provider);
+        (self.ctx.tap, self.ctx.rewriter) = body.into_observers();
+        self.send_last_event(event, error).await
     }
 
     /// Ends a stream that was begun with an error event.
-    pub(crate) async fn end_with(&mut self, (fault, error): (ProviderError, Option<Error>)) -> Result<()> {
+    pub(super) async fn end_stream(
+        &mut self,
+        provider_error: &ProviderError,
+        error: Error,
+    ) -> Result<(), Aborted> {
         let dialect = self.ctx.operation.dialect();
         let mut out = Vec::new();
-        match self.rescue.as_mut().and_then(|rescue| rescue.rewriter()) {
+        match self.resume.as_mut().and_then(|resume| resume.take_rewriter()) {
             Some(mut rewriter) => {
                 self.engine.shared.metrics.record_rescue("failed");
-                rewriter.fail(&fault, &mut out);
+                rewriter.fail(provider_error, &mut out);
                 self.ctx.rewriter = Some(rewriter);
             }
             None => {
-                let provider =
-                    self.ctx.attempt_handle.as_ref().map(|errand| errand.attempt.target.provider.id());
-                fault.event(dialect, provider, 0, &mut out);
+                let provider = self.ctx.attempt.as_ref().map(|attempt| attempt.target.provider.id());
+                provider_error.event(dialect, provider, 0, &mut out);
             }
         }
-        self.close_with(Bytes::from(out), error).await
+        self.send_last_event(Bytes::from(out), error).await
     }
 
-    async fn close_with(&mut self, event: Bytes, error: Option<Error>) -> Result<()> {
-        self.ctx.failure = error;
-        if !self.session.is_body_done() {
-            self.session.set_keepalive(None);
+    async fn send_last_event(&mut self, event: Bytes, error: Error) -> Result<(), Aborted> {
+        self.ctx.failure = Some(error);
+        if !self.downstream.body_is_complete() {
+            self.downstream.close_after_response();
         }
-        self.write(vec![HttpTask::Body(Some(event), true)]).await
+        self.send(vec![HttpTask::Body(Some(event), true)]).await
     }
+}
 
-    /// Notes how soon the target had something to say.
-    fn remember_latency(&self, leaf: &crate::route::target::Target, begun: Instant) {
-        if let Some(target) = leaf.state.get() {
-            let now = Instant::now();
-            target.first_token(now.saturating_duration_since(begun), now);
+/// Ours for what is wrong with a response that was begun.
+fn explain(error: &BodyError, run: &AttemptRun) -> Error {
+    let error = match error {
+        BodyError::Provider(provider_error, _) => {
+            let message = format!("The provider broke its answer off: {}", provider_error.message);
+            Error::invalid_response(message, "error event")
         }
-    }
+        BodyError::Malformed(cause) => {
+            Error::invalid_response("The provider's stream cannot be read any further. Try again.", *cause)
+        }
+        BodyError::Truncated => Error::invalid_response(
+            "The provider closed the stream before the answer was complete. Try again.",
+            "stream ended without a finish",
+        ),
+        BodyError::Mismatch => Error::invalid_response(
+            "The provider broke its answer off, and no other attempt could go on from there. Try again.",
+            "the second answer does not fit the first",
+        ),
+    };
+    run.with_provider(error)
 }

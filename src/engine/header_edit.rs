@@ -10,17 +10,17 @@ use crate::route::target::Target;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request, response};
 use pingora::http::{RequestHeader, ResponseHeader};
 
-pub(crate) const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
-pub(crate) const OPTION_INDEX: HeaderName = HeaderName::from_static("x-gateway-last-used-option-index");
-pub(crate) const RETRIES: HeaderName = HeaderName::from_static("x-gateway-retry-attempt-count");
-pub(crate) const CACHE_STATUS: HeaderName = HeaderName::from_static("x-gateway-cache-status");
-pub(crate) const ATTEMPTS: HeaderName = HeaderName::from_static("x-gateway-attempts");
-pub(crate) const WARNINGS: HeaderName = HeaderName::from_static("x-gateway-warnings");
-pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace-id");
+pub const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
+pub const OPTION_INDEX: HeaderName = HeaderName::from_static("x-gateway-last-used-option-index");
+pub const RETRIES: HeaderName = HeaderName::from_static("x-gateway-retry-attempt-count");
+pub const CACHE_STATUS: HeaderName = HeaderName::from_static("x-gateway-cache-status");
+pub const ATTEMPTS: HeaderName = HeaderName::from_static("x-gateway-attempts");
+pub const WARNINGS: HeaderName = HeaderName::from_static("x-gateway-warnings");
+pub const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace-id");
 
 /// What becomes of the names in a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeaderCase {
+pub enum HeaderCase {
     /// They stay as they were spelled.
     Preserved,
     /// They are in lower case, but for those Pingora writes in capitals.
@@ -44,7 +44,7 @@ impl HeaderCase {
 }
 
 /// Edits an answer's headers.
-pub(crate) fn edit_response_headers(
+pub fn edit_response_headers(
     response: &mut ResponseHeader,
     case: HeaderCase,
     change: impl FnOnce(&mut HeaderMap),
@@ -75,7 +75,7 @@ pub(crate) fn edit_response_headers(
 
 /// Edits a request's headers. Its target must be its URI by now: one that was written as a whole address is kept
 /// apart by Pingora, and lost here.
-pub(crate) fn edit_request_headers(
+pub fn edit_request_headers(
     request: &mut RequestHeader,
     case: HeaderCase,
     change: impl FnOnce(&mut HeaderMap),
@@ -104,7 +104,7 @@ fn changed(before: &HeaderMap, after: &HeaderMap) -> Vec<HeaderName> {
 }
 
 /// Puts in a text that may hold what no header can: it is left out then.
-pub(crate) fn insert_str(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+pub fn insert_str(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
     }

@@ -1,132 +1,148 @@
-//! A second attempt beside one that is slow: the first answer good enough wins, the other stops at once.
+//! A second attempt beside one that is slow: the first committable response wins, the other attempt stops at once.
 //!
-//! Only before anything was told to the caller. How many there may be is `state::hedges`'.
+//! Only before anything was sent to the client. How many there may be is `state::hedge_budget`'s.
 
-use super::failure;
-use super::orchestrator::{AttemptRun, NextAttempt, Orchestrator};
-use super::pending_response::AttemptFailure;
-use super::upstream_stream::DownstreamWatch;
+use super::attempt_run::{AttemptRun, Readiness};
+use super::downstream::{Aborted, Downstream};
+use super::downstream_watch::DownstreamWatch;
+use super::orchestrator::{NextAttempt, Orchestrator, Started};
 use crate::config::rescue::Hedge;
 use crate::error::Error;
 use crate::route::plan::Reason;
-use pingora_core::Result;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Who was good enough first, or why nobody was.
-type RaceResult = (AttemptRun, std::result::Result<(), AttemptFailure>);
-
-/// What happened first.
-enum RaceEvent {
-    First(std::result::Result<(), AttemptFailure>),
-    Second(std::result::Result<(), AttemptFailure>),
+/// What happened while one attempt was awaited.
+enum FirstEvent {
+    Ready(Readiness),
     Slow,
-    Left,
+    ClientClosed,
+}
+
+/// What happened while two attempts were awaited.
+enum RaceEvent {
+    First(Readiness),
+    Second(Readiness),
+    ClientClosed,
     Draining,
 }
 
-impl Orchestrator<'_> {
-    /// Waits for `first`; when it is slow, for another one beside it.
-    pub(crate) async fn race(
+impl<D: Downstream> Orchestrator<'_, D> {
+    /// Waits for `run`; when it is slow, for another one beside it. What `run` is in the end is the attempt that counts.
+    pub(super) async fn race(
         &mut self,
-        mut first: AttemptRun,
-        upload: &mut DownstreamWatch,
+        run: &mut Box<AttemptRun>,
+        watch: &mut DownstreamWatch,
         hedge: Hedge,
-    ) -> Result<RaceResult> {
+    ) -> Result<Readiness, Aborted> {
         self.engine.shared.hedge_budget.deposit();
-        let happened = {
-            let ready = first.trial.ready();
+        let event = {
+            let ready = run.until_committable();
             tokio::select! {
                 biased;
-                outcome = ready => RaceEvent::First(outcome),
-                () = upload.watch(self.session, self.ctx) => RaceEvent::Left,
-                () = self.engine.shared.lifecycle.aborted() => RaceEvent::Draining,
-                () = sleep(Duration::from_millis(hedge.after_ms)) => RaceEvent::Slow,
+                readiness = ready => FirstEvent::Ready(readiness),
+                () = watch.client_closed(self.downstream, self.ctx) => FirstEvent::ClientClosed,
+                () = self.engine.shared.lifecycle.aborted() => {
+                    FirstEvent::Ready(Readiness::Stopped(Error::draining()))
+                }
+                () = sleep(Duration::from_millis(hedge.after_ms)) => FirstEvent::Slow,
             }
         };
-        match happened {
-            RaceEvent::First(outcome) => return Ok((first, outcome)),
-            RaceEvent::Left => return Err(failure::fail_request(self.ctx, Error::client_closed())),
-            RaceEvent::Draining => return Ok((first, Err(AttemptFailure::OutOfTime(Error::draining())))),
-            RaceEvent::Slow | RaceEvent::Second(_) => {}
+        match event {
+            FirstEvent::Ready(readiness) => return Ok(readiness),
+            FirstEvent::ClientClosed => return Err(self.client_closed(run)),
+            FirstEvent::Slow => {}
         }
-        match self.second(hedge).await? {
-            Some(second) => self.both(first, second, upload).await,
+        match self.start_second(hedge).await {
+            Some(second) => self.race_both(run, second, watch).await,
             None => {
-                let errand = first.trial.flight.errand.clone();
-                self.ctx.attempt_handle = Some(errand);
-                self.wait_for(first, upload).await
+                self.ctx.attempt = Some(Arc::clone(&run.attempt));
+                self.wait_for(run, watch).await
             }
         }
     }
 
     /// Starts the other attempt, where there is one to make and the process may make more.
-    async fn second(&mut self, hedge: Hedge) -> Result<Option<AttemptRun>> {
-        if !self.plan.can_hedge(&self.known) {
-            return Ok(None);
+    async fn start_second(&mut self, hedge: Hedge) -> Option<Box<AttemptRun>> {
+        if !self.plan.can_hedge(&self.env) {
+            return None;
         }
         if !self.engine.shared.hedge_budget.try_withdraw(hedge.max_extra_ratio) {
             self.engine.shared.metrics.record_hedge("refused");
-            return Ok(None);
+            return None;
         }
-        let Some(leaf) = self.plan.hedge_target(&mut self.known) else { return Ok(None) };
-        let turn = NextAttempt { leaf, wait: Duration::ZERO, why: Reason::Hedge };
-        Ok(self.launch(&turn).await?.ok().map(|(running, _)| running))
+        let target = self.plan.hedge_target(&mut self.env)?;
+        let next = NextAttempt { target, wait: Duration::ZERO, reason: Reason::Hedge };
+        match self.start(&next).await {
+            Started::Running(run, _) => Some(run),
+            Started::Failed(..) | Started::Local(_) => None,
+        }
     }
 
-    async fn both(
+    async fn race_both(
         &mut self,
-        mut first: AttemptRun,
-        mut second: AttemptRun,
-        upload: &mut DownstreamWatch,
-    ) -> Result<RaceResult> {
-        let happened = {
-            let (one, other) = (first.trial.ready(), second.trial.ready());
+        run: &mut Box<AttemptRun>,
+        mut second: Box<AttemptRun>,
+        watch: &mut DownstreamWatch,
+    ) -> Result<Readiness, Aborted> {
+        let event = {
+            let (one, other) = (run.until_committable(), second.until_committable());
             tokio::pin!(one, other);
             tokio::select! {
                 biased;
-                outcome = &mut one => RaceEvent::First(outcome),
-                outcome = &mut other => RaceEvent::Second(outcome),
-                () = upload.watch(self.session, self.ctx) => RaceEvent::Left,
+                readiness = &mut one => RaceEvent::First(readiness),
+                readiness = &mut other => RaceEvent::Second(readiness),
+                () = watch.client_closed(self.downstream, self.ctx) => RaceEvent::ClientClosed,
                 () = self.engine.shared.lifecycle.aborted() => RaceEvent::Draining,
             }
         };
-        match happened {
-            RaceEvent::First(Ok(())) => {
+        match event {
+            RaceEvent::First(Readiness::Committable) => {
                 self.engine.shared.metrics.record_hedge("lost");
-                self.ctx.record.lost_race(&second.trial.flight.errand, second.why);
-                Ok((first, Ok(())))
+                self.lost_race(&second);
+                Ok(Readiness::Committable)
             }
-            RaceEvent::Second(Ok(())) => {
+            RaceEvent::Second(Readiness::Committable) => {
                 self.engine.shared.metrics.record_hedge("won");
-                self.ctx.record.lost_race(&first.trial.flight.errand, first.why);
-                let ahead = second.trial.begun().saturating_duration_since(first.trial.begun());
+                self.lost_race(run);
+                let ahead = second.started().saturating_duration_since(run.started());
                 self.ctx.record.add_wait(ahead);
-                self.plan.set_current(&second.trial.flight.errand.attempt.target);
-                Ok((second, Ok(())))
+                self.plan.set_current(&second.attempt.target);
+                *run = second;
+                Ok(Readiness::Committable)
             }
-            // One of them failed: it is the other's now.
-            RaceEvent::First(Err(lost)) => {
-                self.forget(first, lost);
-                self.plan.set_current(&second.trial.flight.errand.attempt.target);
-                self.wait_for(second, upload).await
+            // One of them failed: the other one counts.
+            RaceEvent::First(readiness) => {
+                self.discard(run, readiness);
+                self.plan.set_current(&second.attempt.target);
+                *run = second;
+                self.wait_for(run, watch).await
             }
-            RaceEvent::Second(Err(lost)) => {
-                self.forget(second, lost);
-                self.ctx.attempt_handle = Some(first.trial.flight.errand.clone());
-                self.wait_for(first, upload).await
+            RaceEvent::Second(readiness) => {
+                self.discard(&mut second, readiness);
+                self.ctx.attempt = Some(Arc::clone(&run.attempt));
+                drop(second);
+                self.wait_for(run, watch).await
             }
-            RaceEvent::Left => Err(failure::fail_request(self.ctx, Error::client_closed())),
-            RaceEvent::Draining | RaceEvent::Slow => {
-                Ok((first, Err(AttemptFailure::OutOfTime(Error::draining()))))
-            }
+            RaceEvent::Draining => Ok(Readiness::Stopped(Error::draining())),
+            RaceEvent::ClientClosed => Err(self.client_closed(&second)),
         }
     }
 
-    /// One of two failed; the other one counts.
-    fn forget(&mut self, running: AttemptRun, lost: AttemptFailure) {
-        if let AttemptFailure::Failed(outcome, last) = lost {
-            self.note(running, outcome, &last);
+    fn client_closed(&mut self, run: &AttemptRun) -> Aborted {
+        self.ctx.attempt_state = run.stream.state();
+        self.abort(Error::client_closed())
+    }
+
+    fn lost_race(&mut self, run: &AttemptRun) {
+        self.ctx.record.lost_race(&run.attempt.target, run.stream.state(), run.reason);
+    }
+
+    /// One of two failed.
+    fn discard(&mut self, run: &mut AttemptRun, readiness: Readiness) {
+        if let Readiness::Failed(outcome, response) = readiness {
+            self.note_failure(run, &outcome, &response);
         }
     }
 }

@@ -1,40 +1,88 @@
 //! Runs a request from its plan to the last byte of its response.
 //!
-//! Not how a request came in or whether it may (`proxy`), and not which target comes next (`route`).
+//! It knows no session: whoever sent the request is a [`downstream::Downstream`], a Pingora session or memory. Not how
+//! a request came in or whether it may (`proxy`), and not which target comes next (`route`).
 
+mod attempt_run;
+pub mod attempt_state;
 pub mod credentials;
-mod exchange;
+pub mod downstream;
+mod downstream_watch;
+pub mod error_response;
 pub mod failure;
 mod forward;
 pub mod header_edit;
 mod hedge;
-mod inline_task;
-mod json_line;
+pub mod memory_downstream;
+mod opener;
 pub mod orchestrator;
-mod pending_response;
+pub mod peer_selection;
 pub mod record;
+mod record_builder;
 pub mod request_context;
 pub mod request_env;
-pub mod response;
 mod response_body;
+pub mod response_headers;
 mod resume;
 pub mod reusable_timer;
-pub mod upstream_request;
+pub mod sinks;
+mod streamed_upload;
+pub mod upstream_headers;
 mod upstream_stream;
 
+use crate::net::outbound::connection::UpstreamConnection;
 use crate::net::outbound::connector::Connector;
 use crate::state::Shared;
+use downstream::Downstream;
+use futures_util::FutureExt;
+use opener::OpenConnection;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error as PingoraError, ErrorType};
+use request_context::RequestContext;
+use sinks::RecordSink;
 use std::sync::Arc;
 
-/// What every request needs: the process's memory and its connections to providers.
-#[derive(Clone)]
+/// What every request needs: the process's memory, its connections to providers, and who keeps account of requests.
 pub struct Engine {
     pub shared: Arc<Shared>,
-    pub(crate) connector: Arc<Connector>,
+    connector: Arc<Connector>,
+    sinks: Vec<Box<dyn RecordSink>>,
 }
 
 impl Engine {
     pub fn new(shared: Arc<Shared>, connector: Connector) -> Self {
-        Self { shared, connector: Arc::new(connector) }
+        let sinks = sinks::all(&shared);
+        Self { shared, connector: Arc::new(connector), sinks }
+    }
+
+    /// Records a request that is over; `client` is whom its response was sent to.
+    pub fn record<D: Downstream>(&self, client: &D, ctx: &mut RequestContext) {
+        let record = record_builder::finish(client, ctx);
+        for sink in &self.sinks {
+            sink.record(&record);
+        }
+        ctx.in_flight = None;
+    }
+
+    /// Gives a connection back whose exchange is over. What takes longer than a moment is finished behind the
+    /// request's back.
+    fn release(&self, connection: UpstreamConnection, peer: Box<HttpPeer>) {
+        let connector = Arc::clone(&self.connector);
+        let mut work = Box::pin(async move { connector.release(connection, &peer).await });
+        if work.as_mut().now_or_never().is_none() {
+            tokio::spawn(work);
+        }
+    }
+
+    /// An exchange broke, and none follows in its place.
+    fn discard(&self, open: OpenConnection, error: &PingoraError) {
+        let OpenConnection { connection, peer, .. } = open;
+        if matches!(error.etype(), ErrorType::H2Downgrade | ErrorType::InvalidH2) {
+            self.connector.prefer_h1(&peer);
+        }
+        if matches!(connection, UpstreamConnection::H2(_)) {
+            // Other requests are on it.
+            self.release(connection, peer);
+        }
     }
 }

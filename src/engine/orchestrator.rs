@@ -1,455 +1,547 @@
-//! Makes attempts until one is kept: the driver that obeys the plan.
+//! Runs attempts until a response is committed, and forwards it to its end.
 //!
-//! Nothing is decided here but when the caller is told: not before an answer is good enough (`trial`), or
-//! none is left. Sending it is `relay`'s, going on in a broken stream `rescue`'s, a second attempt beside a
-//! slow one `hedge`'s.
+//! The plan picks the targets (`route::plan`); this decides only *when* to commit: as soon as an attempt's response is
+//! committable, or when no attempt is left. Forwarding is `forward`'s, continuing a broken stream `resume`'s, a second
+//! attempt beside a slow one `hedge`'s.
 
-use super::pending_response::{AttemptFailure, FinalResponse, PendingResponse};
-use super::request_context::{AttemptHandle, RequestContext};
+use super::attempt_run::{AttemptRun, FinalResponse, Readiness, RunSettings};
+use super::attempt_state::AttemptState;
+use super::downstream::{Aborted, Downstream};
+use super::downstream_watch::DownstreamWatch;
+use super::forward::Interrupted;
+use super::opener::{Opener, RequestBody};
+use super::peer_selection::PeerSelection;
+use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
 use super::response_body::ResponsePolicy;
 use super::resume::Resume;
-use super::upstream_stream::{DownstreamWatch, UpstreamStream};
-use super::{Engine, credentials, failure, response};
+use super::upstream_headers::UpstreamHeaders;
+use super::upstream_stream::UpstreamStream;
+use super::{Engine, credentials, error_response, response_headers};
 use crate::config::rescue::StreamRescue;
 use crate::error::{Error, Kind};
+use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
 use crate::route::plan::{Decision, Plan, Reason};
 use crate::route::target::Target;
-use crate::state::targets::{BreakerSignal, Permit};
+use crate::state::targets::Permit;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use pingora_core::Result;
 use pingora_core::protocols::http::HttpTask;
-use pingora_proxy::Session;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::time::{Instant as Clock, sleep, sleep_until};
 
 /// A comment that keeps a silent stream's connection alive.
-pub(crate) const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
+pub(super) const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
-/// What a failure adds to a target's measured latency.
-const FAILED: Duration = Duration::from_secs(10);
-
-/// One request under way.
-pub(crate) struct Orchestrator<'a> {
-    pub engine: &'a Engine,
-    pub session: &'a mut Session,
-    pub ctx: &'a mut RequestContext,
+/// A request that may go to a provider, and where to first.
+pub struct Admitted {
     pub plan: Plan,
     pub request: Request,
-    pub known: RequestEnv,
-    /// The first attempt, where it was made already. Boxed, as what follows is: both are rare, and a drive is moved.
-    pub made: Option<Box<Attempt>>,
-    /// The caller has the head of its answer.
-    pub begun: bool,
-    /// The stream that must be gone on with.
-    pub rescue: Option<Box<Resume>>,
+    pub env: RequestEnv,
+    pub first: (Arc<Target>, Reason),
+    /// The first attempt, where it was made already.
+    pub prepared: Option<Box<Attempt>>,
+}
+
+/// One request under way.
+pub(super) struct Orchestrator<'a, D> {
+    pub engine: &'a Arc<Engine>,
+    pub downstream: &'a mut D,
+    pub ctx: &'a mut RequestContext,
+    pub plan: Plan,
+    pub env: RequestEnv,
+    request: Request,
+    /// The client asked for a stream.
+    streamed: bool,
+    /// `n`: how many choices it asked for.
+    n: u64,
+    prepared: Option<Box<Attempt>>,
+    /// The client has the header of its response.
+    pub response_started: bool,
+    /// The stream that must be continued.
+    pub resume: Option<Box<Resume>>,
     /// A dead connection was met, and replaced free of charge: not again for this request.
-    pub stale: bool,
+    stale_connection_seen: bool,
 }
 
-/// The next try.
+/// The next attempt.
 #[derive(Debug, Clone)]
-pub(crate) struct NextAttempt {
-    pub leaf: Arc<Target>,
+pub(super) struct NextAttempt {
+    pub target: Arc<Target>,
     pub wait: Duration,
-    pub why: Reason,
+    pub reason: Reason,
 }
 
-/// What became of a turn.
-pub(crate) enum AttemptResult {
-    /// The caller has its answer, or was told why not.
-    Done,
-    /// Nothing, or not all of it: what comes next is the plan's to say.
+/// What became of an attempt.
+pub(super) enum AttemptResult {
+    /// The client has its response.
+    Complete,
+    /// No response, or none that may be sent.
     Failed(Outcome, FinalResponse),
-    /// Another turn, which the plan has given already.
-    RetryAs(NextAttempt),
+    /// It broke after the client had got a part of it.
+    Interrupted(Box<Interrupted>),
     /// Nothing more may be tried.
     Final(FinalResponse),
 }
 
-/// A trial, and the breaker's note of it.
-pub(crate) struct AttemptRun {
-    /// Boxed: it goes through many hands, and a future keeps room for it at each.
-    pub trial: Box<PendingResponse>,
-    pub visit: Option<Permit>,
-    pub why: Reason,
+/// What starting an attempt came to.
+pub(super) enum Started {
+    Running(Box<AttemptRun>, DownstreamWatch),
+    Failed(Outcome, FinalResponse),
+    /// The gateway could respond by itself.
+    Local(Bytes),
 }
 
-impl Orchestrator<'_> {
-    /// Makes attempts until one is kept or none is left.
+/// A provider's response, kept in case that all attempts after it fail without one.
+struct LastResponse {
+    response: FinalResponse,
+    attempt: Option<Arc<Attempt>>,
+    state: AttemptState,
+    retries: i32,
+}
+
+impl Engine {
+    /// Makes attempts until one is committed or none is left, and sends the client its response.
     ///
     /// # Errors
-    /// The last failure (noted in the context), or the caller's leaving.
-    pub async fn run(mut self, first: NextAttempt) -> Result<()> {
-        let mut turn = first;
-        let mut answered = None;
+    /// The client's connection can carry no other request: it is gone, or has only a part of its response.
+    pub async fn run<D: Downstream>(
+        self: &Arc<Self>,
+        downstream: &mut D,
+        ctx: &mut RequestContext,
+        admitted: Admitted,
+    ) -> Result<(), Aborted> {
+        let Admitted { plan, request, env, first: (target, reason), prepared } = admitted;
+        let body = request.body.as_ref();
+        let orchestrator = Orchestrator {
+            engine: self,
+            downstream,
+            ctx,
+            plan,
+            env,
+            streamed: request.is_streamed(),
+            n: body.and_then(|body| body.read("n")).unwrap_or(1),
+            request,
+            prepared,
+            response_started: false,
+            resume: None,
+            stale_connection_seen: false,
+        };
+        orchestrator.run(NextAttempt { target, wait: Duration::ZERO, reason }).await
+    }
+}
+
+impl<D: Downstream> Orchestrator<'_, D> {
+    async fn run(mut self, first: NextAttempt) -> Result<(), Aborted> {
+        let mut next = first;
+        let mut last_response = None;
         loop {
-            if let Some(error) = self.past_total(&turn) {
-                return Box::pin(self.tell(FinalResponse::Error(error))).await;
-            }
-            if !turn.wait.is_zero()
-                && let Some(error) = Box::pin(self.pause(turn.wait)).await?
-            {
-                return Box::pin(self.tell(FinalResponse::Error(error))).await;
+            if let Some(error) = self.wait(&next).await? {
+                return Box::pin(self.send_final(FinalResponse::Error(error))).await;
             }
             self.ctx.record.retries = self.plan.retry_count();
-            let (outcome, last) = match Box::pin(self.attempt(&turn)).await? {
-                AttemptResult::Done => return Ok(()),
-                AttemptResult::RetryAs(next) => {
-                    turn = next;
+            let (outcome, response) = match Box::pin(self.attempt(&next)).await? {
+                AttemptResult::Complete => return Ok(()),
+                AttemptResult::Final(response) => return Box::pin(self.send_final(response)).await,
+                AttemptResult::Interrupted(interrupted) => {
+                    match Box::pin(self.resume_from(*interrupted)).await? {
+                        Some(attempt) => next = attempt,
+                        None => return Ok(()),
+                    }
                     continue;
                 }
-                AttemptResult::Final(last) => return Box::pin(self.tell(last)).await,
-                AttemptResult::Failed(outcome, last) => (outcome, last),
+                AttemptResult::Failed(outcome, response) => (outcome, response),
             };
             let retries = self.ctx.record.retries;
-            let step = self.plan.next(&outcome, &mut self.known);
+            let decision = self.plan.next(&outcome, &mut self.env);
             self.ctx.record.retries = self.plan.retry_count();
-            match step {
-                Decision::Attempt { target: leaf, wait, reason: why } => {
-                    turn = NextAttempt { leaf, wait, why }
-                }
-                Decision::Return => return Box::pin(self.tell_last(last, answered)).await,
+            match decision {
+                Decision::Attempt { target, wait, reason } => next = NextAttempt { target, wait, reason },
+                Decision::Return => return Box::pin(self.send_last(response, last_response)).await,
             }
-            if !matches!(last, FinalResponse::Error(_)) {
-                answered = Some((last, self.ctx.attempt_handle.clone(), retries));
+            if !matches!(response, FinalResponse::Error(_)) {
+                let (attempt, state) = (self.ctx.attempt.clone(), self.ctx.attempt_state);
+                last_response = Some(LastResponse { response, attempt, state, retries });
             }
         }
     }
 
-    /// The last word is a provider's, where one of them had any.
-    async fn tell_last(
-        &mut self,
-        last: FinalResponse,
-        answered: Option<(FinalResponse, Option<AttemptHandle>, i32)>,
-    ) -> Result<()> {
-        match answered {
-            Some((answer, errand, retries)) if matches!(last, FinalResponse::Error(_)) && !self.begun => {
-                (self.ctx.attempt_handle, self.ctx.record.retries) = (errand, retries);
-                self.tell(answer).await
-            }
-            _ => self.tell(last).await,
+    /// Waits before an attempt, while the client does. `Some`: why nothing more may be tried.
+    async fn wait(&mut self, next: &NextAttempt) -> Result<Option<Error>, Aborted> {
+        let started = self.ctx.started;
+        let total = Deadlines::total(&next.target, started);
+        if total.is_some_and(|total| Instant::now() + next.wait >= total) {
+            let deadlines = Deadlines::new(&next.target, started, false, false);
+            return Ok(Some(deadlines.timeout_error(TimeoutKind::Total, &next.target, started)));
         }
+        if next.wait.is_zero() {
+            return Ok(None);
+        }
+        Box::pin(self.back_off(next.wait)).await
     }
 
-    /// The failure, when the next try could not even begin before the request must be over.
-    fn past_total(&self, turn: &NextAttempt) -> Option<Error> {
-        let patience = Deadlines::new(&turn.leaf, self.ctx.started, false, false);
-        let late = patience.total_deadline.is_some_and(|total| Instant::now() + turn.wait >= total);
-        late.then(|| patience.timeout_error(TimeoutKind::Total, &turn.leaf, self.ctx.started))
-    }
-
-    /// Waits, while the caller does. `Some`: why nothing more may be tried.
-    async fn pause(&mut self, wait: Duration) -> Result<Option<Error>> {
+    async fn back_off(&mut self, wait: Duration) -> Result<Option<Error>, Aborted> {
         self.engine.shared.metrics.record_retry_wait(wait);
         self.ctx.record.add_wait(wait);
         tokio::select! {
             () = sleep(wait) => Ok(None),
-            () = super::upstream_stream::stays(self.session) => Err(failure::fail_request(self.ctx, Error::client_closed())),
+            () = self.downstream.closed() => Err(self.abort(Error::client_closed())),
             () = self.engine.shared.lifecycle.aborted() => Ok(Some(Error::draining())),
         }
     }
 
-    /// One attempt at a target, and its answer on the way to the caller when it is good.
-    async fn attempt(&mut self, turn: &NextAttempt) -> Result<AttemptResult> {
-        let (running, mut upload) = match self.launch(turn).await? {
-            Ok(launched) => launched,
-            Err(came) => return Ok(came),
+    /// One attempt at a target, and its response on the way to the client when it may be committed.
+    async fn attempt(&mut self, next: &NextAttempt) -> Result<AttemptResult, Aborted> {
+        let (mut run, mut watch) = match self.start(next).await {
+            Started::Running(run, watch) => (run, watch),
+            Started::Failed(outcome, response) => return Ok(AttemptResult::Failed(outcome, response)),
+            Started::Local(body) => return Box::pin(self.send_local(body)).await,
         };
-        let hedges =
-            self.rescue.is_none() && !running.trial.flight.feeds_live && self.ctx.operation.is_hedgeable();
-        let hedge = self.plan.hedge().filter(|_| hedges);
-        let (running, outcome) = match hedge {
-            Some(hedge) => Box::pin(self.race(running, &mut upload, hedge)).await?,
-            None => self.wait_for(running, &mut upload).await?,
+        let may_hedge = self.resume.is_none() && self.ctx.operation.is_hedgeable();
+        let readiness = match self.plan.hedge().filter(|_| may_hedge && !self.plan.is_last()) {
+            Some(hedge) => Box::pin(self.race(&mut run, &mut watch, hedge)).await?,
+            None => self.wait_for(&mut run, &mut watch).await?,
         };
-        self.stale |= running.trial.flight.errand.state.read(|noted| noted.bypass_pool);
-        match outcome {
-            Ok(()) => self.relay(running, upload).await,
-            Err(AttemptFailure::Failed(outcome, last)) => Ok(self.lost(running, outcome, last)),
-            Err(AttemptFailure::OutOfTime(error)) => {
-                self.ctx.record.attempt_finished(&running.trial.flight.errand, running.why, Some(&error));
-                self.give_back(running.trial);
+        self.stale_connection_seen |= run.stream.stale_connection_met();
+        match readiness {
+            Readiness::Committable => self.forward(run, watch).await,
+            Readiness::Failed(outcome, response) => Ok(self.attempt_failed(*run, outcome, response)),
+            Readiness::Stopped(error) => {
+                self.ctx.attempt_state = run.stream.state();
+                let state = run.stream.state();
+                self.ctx.record.attempt_finished(&run.attempt.target, state, run.reason, Some(&error));
+                self.return_rewriter(*run);
                 Ok(AttemptResult::Final(FinalResponse::Error(error)))
             }
         }
     }
 
-    /// Starts an attempt. `Err`: it could not be started.
-    pub async fn launch(
-        &mut self,
-        turn: &NextAttempt,
-    ) -> Result<std::result::Result<(AttemptRun, DownstreamWatch), AttemptResult>> {
-        let prepared = self.prepare(turn).await?;
-        let errand = match prepared {
-            Ok(errand) => errand,
-            Err(came) => return Ok(Err(came)),
+    /// Makes the attempt, fetches what it needs, and sends it.
+    pub async fn start(&mut self, next: &NextAttempt) -> Started {
+        let attempt = match self.make_attempt(next) {
+            Ok(attempt) => attempt,
+            Err(error) => {
+                return Started::Failed(Outcome::Unsupported(error.status()), FinalResponse::Error(error));
+            }
         };
-        if errand.attempt.local_response.is_some() {
-            Box::pin(response::send_local(self.session, self.ctx)).await?;
-            return Ok(Err(AttemptResult::Done));
+        self.ctx.attempt = Some(Arc::clone(&attempt));
+        let mut state = AttemptState::default();
+        let mut credentials = None;
+        if attempt.needs_credentials() {
+            state.sent_at = Some(Instant::now());
+            match Box::pin(self.acquire_credentials(&attempt)).await {
+                Ok(acquired) => credentials = acquired,
+                Err(error) => return self.not_started(next, state, error),
+            }
         }
-        let visit =
-            turn.leaf.breaker.as_ref().map(|_| self.known.target_state(&turn.leaf).enter(Instant::now()));
-        let (flight, upload) = UpstreamStream::launch(self.engine, self.session, self.ctx, errand);
-        let trial = self.trial(flight, &turn.leaf);
-        Ok(Ok((AttemptRun { trial: Box::new(trial), visit, why: turn.why }, upload)))
+        self.ctx.attempt_state = state;
+        if let Some(body) = &attempt.local_response {
+            return Started::Local(body.clone());
+        }
+        let target = &next.target;
+        let permit = target.breaker.as_ref().map(|_| self.env.target_state(target).enter(Instant::now()));
+        let (stream, watch) = self.open_stream(&attempt, credentials.as_ref(), state);
+        let settings = self.run_settings(next, permit);
+        Started::Running(AttemptRun::new(attempt, stream, settings), watch)
     }
 
-    /// Makes the attempt from the request, and fetches what it needs.
-    async fn prepare(
-        &mut self,
-        turn: &NextAttempt,
-    ) -> Result<std::result::Result<AttemptHandle, AttemptResult>> {
-        let made = match &mut self.rescue {
-            Some(rescue) => rescue.attempt(&turn.leaf, &self.request),
-            None => match self.made.take() {
-                Some(made) => Ok(*made),
-                None => Attempt::new(Arc::clone(&turn.leaf), &self.request),
-            },
+    /// An attempt whose credentials could not be had.
+    fn not_started(&mut self, next: &NextAttempt, state: AttemptState, error: Error) -> Started {
+        self.ctx.attempt_state = state;
+        self.ctx.record.attempt_finished(&next.target, state, next.reason, Some(&error));
+        let outcome = match error.kind {
+            Kind::RequestTimeout => Outcome::TimedOut,
+            Kind::CredentialsUnavailable | Kind::Unreachable => Outcome::Failed,
+            _ => Outcome::Unsupported(error.status()),
         };
-        let errand = match made {
-            Ok(mut attempt) => {
+        Started::Failed(outcome, FinalResponse::Error(error))
+    }
+
+    fn open_stream(
+        &mut self,
+        attempt: &Arc<Attempt>,
+        credentials: Option<&Credentials>,
+        mut state: AttemptState,
+    ) -> (UpstreamStream, DownstreamWatch) {
+        let (mut watch, mut upload) = (DownstreamWatch::default(), None);
+        let streams_body = attempt.body.is_none() && !self.downstream.body_is_complete();
+        let body = match attempt.body.clone() {
+            Some(body) => RequestBody::Whole(body),
+            None if streams_body => {
+                // The client sends it once.
+                self.plan.set_last();
+                let (watching, chunks) = DownstreamWatch::with_body();
+                (watch, upload) = (watching, Some(chunks));
+                RequestBody::Streamed
+            }
+            None => RequestBody::Empty,
+        };
+        let client = self.downstream.request();
+        let headers = UpstreamHeaders::new(self.ctx, attempt, credentials, client, streams_body);
+        let header = match headers.build(client) {
+            Ok(header) => Box::new(header),
+            Err(error) => {
+                return (UpstreamStream::failed(self.engine, &attempt.target, error, state), watch);
+            }
+        };
+        state.sent_at.get_or_insert_with(Instant::now);
+        let opener = Opener {
+            engine: Arc::clone(self.engine),
+            snapshot: Arc::clone(&self.ctx.snapshot),
+            target: Arc::clone(&attempt.target),
+            header,
+            body,
+            peers: PeerSelection::new(self.stale_connection_seen),
+            reader_is_timed: false,
+            connections: 0,
+        };
+        (UpstreamStream::new(Box::new(opener), upload, state), watch)
+    }
+
+    /// Makes the attempt from the request.
+    fn make_attempt(&mut self, next: &NextAttempt) -> Result<Arc<Attempt>, Error> {
+        let made = match (&mut self.resume, self.prepared.take()) {
+            (Some(resume), _) => resume.attempt(&next.target, &self.request),
+            (None, Some(prepared)) => Ok(*prepared),
+            (None, None) => Attempt::new(Arc::clone(&next.target), &self.request),
+        };
+        match (made, &self.resume) {
+            (Ok(mut attempt), _) => {
                 if self.plan.all_circuits_open() {
-                    attempt
-                        .warnings
-                        .push("cb_config: every circuit is open, the least bad target was tried".to_owned());
+                    let warning = "cb_config: every circuit is open, the least bad target was tried";
+                    attempt.warnings.push(warning.to_owned());
                 }
-                AttemptHandle::new(Arc::new(attempt))
+                Ok(Arc::new(attempt))
             }
-            // What the caller hears of is the break, not that nobody could mend it.
-            Err(error) if self.rescue.is_some() => {
-                let broke = self.rescue.as_ref().map_or(error, |rescue| rescue.error());
-                return Ok(Err(AttemptResult::Failed(
-                    Outcome::Unsupported(broke.status()),
-                    FinalResponse::Error(broke),
-                )));
-            }
-            Err(error) => {
-                self.ctx.record.attempt_unsupported(&turn.leaf, turn.why, &error);
-                self.ctx.attempt_handle = None;
-                return Ok(Err(AttemptResult::Failed(
-                    Outcome::Unsupported(error.status()),
-                    FinalResponse::Error(error),
-                )));
-            }
-        };
-        errand.state.update(|noted| noted.bypass_pool = self.stale);
-        self.ctx.attempt_handle = Some(errand.clone());
-        let total = Deadlines::new(&turn.leaf, self.ctx.started, false, false).total_deadline;
-        let limit =
-            turn.leaf.request_timeout.map(|limit| Instant::now() + limit).into_iter().chain(total).min();
-        match credentials::acquire_credentials(self.engine, self.session, self.ctx, &errand, limit).await {
-            Ok(()) => Ok(Ok(errand)),
-            Err(error) => {
-                self.ctx.record.attempt_finished(&errand, turn.why, Some(&error));
-                let outcome = match error.kind {
-                    Kind::RequestTimeout => Outcome::TimedOut,
-                    Kind::CredentialsUnavailable | Kind::Unreachable => Outcome::Failed,
-                    _ => Outcome::Unsupported(error.status()),
-                };
-                Ok(Err(AttemptResult::Failed(outcome, FinalResponse::Error(error))))
+            // What the client is sent is why its stream broke, not that no attempt could continue it.
+            (Err(_), Some(resume)) => Err(resume.error()),
+            (Err(error), None) => {
+                self.ctx.record.attempt_unsupported(&next.target, next.reason, &error);
+                self.ctx.attempt = None;
+                Err(error)
             }
         }
     }
 
-    fn trial(&mut self, flight: UpstreamStream, leaf: &Target) -> PendingResponse {
-        let has_other = !flight.feeds_live && self.plan.has_other(&self.known);
-        let has_more = !flight.feeds_live && self.plan.may_continue(&self.known);
-        let streamed = self.request.body.as_ref().is_some_and(|body| body.is_true("stream"));
-        let patience = Deadlines::new(leaf, self.ctx.started, has_other, streamed);
-        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let expected = ResponsePolicy {
+    async fn acquire_credentials(&self, attempt: &Attempt) -> Result<Option<Credentials>, Error> {
+        let target = &attempt.target;
+        let total = Deadlines::total(target, self.ctx.started);
+        let limit = target.request_timeout.map(|limit| Instant::now() + limit);
+        let deadline = limit.into_iter().chain(total).min();
+        let client_headers = &self.downstream.request().headers;
+        credentials::acquire(&self.engine.shared, self.ctx, client_headers, attempt, deadline).await
+    }
+
+    fn run_settings(&mut self, next: &NextAttempt, permit: Option<Permit>) -> RunSettings {
+        let has_other = self.plan.has_other(&self.env);
+        let deadlines = Deadlines::new(&next.target, self.ctx.started, has_other, self.streamed);
+        let may_resume = self.streamed && deadlines.rescue == StreamRescue::Resume;
+        let policy = ResponsePolicy {
             operation: self.ctx.operation,
             mode: self.ctx.mode,
-            careful: self.plan.may_repeat() || leaf.time_limits.first_token.is_some(),
-            choices: self.request.body.as_ref().and_then(|body| body.read("n")).unwrap_or(1),
-            keeps: has_more && streamed && patience.rescue == StreamRescue::Resume,
-            trace_id: self.ctx.trace_id.clone(),
-            created,
+            validates: self.plan.may_repeat() || next.target.time_limits.first_token.is_some(),
+            n: self.n,
+            retains_sent: may_resume && self.plan.may_continue(&self.env),
         };
-        let trial = PendingResponse::new(flight, patience, expected, self.ctx.started);
-        match self.rescue.as_mut().and_then(|rescue| rescue.rewriter()) {
-            Some(rewriter) => trial.resuming(rewriter),
-            None => trial,
+        RunSettings {
+            reason: next.reason,
+            permit,
+            deadlines,
+            policy,
+            request_started: self.ctx.started,
+            trace_id: Arc::clone(&self.ctx.trace_id),
+            resumes: self.resume.as_mut().and_then(|resume| resume.take_rewriter()),
         }
     }
 
-    /// Waits for one attempt, and listens to the caller meanwhile.
+    /// Waits for one attempt, and watches the client meanwhile.
     pub async fn wait_for(
         &mut self,
-        mut running: AttemptRun,
-        upload: &mut DownstreamWatch,
-    ) -> Result<(AttemptRun, std::result::Result<(), AttemptFailure>)> {
-        let patience = running.trial.patience;
-        let streamed = self.request.body.as_ref().is_some_and(|body| body.is_true("stream"));
-        let mut beats = Heartbeat::new(&patience, streamed, self.begun);
-        let outcome = {
-            let ready = running.trial.ready();
+        run: &mut AttemptRun,
+        watch: &mut DownstreamWatch,
+    ) -> Result<Readiness, Aborted> {
+        let mut heartbeat = Heartbeat::new(&run.deadlines, self.streamed, self.response_started);
+        let mut client_closed = false;
+        let readiness = {
+            let ready = run.until_committable();
             tokio::pin!(ready);
             loop {
                 tokio::select! {
                     biased;
-                    outcome = &mut ready => break outcome,
-                    () = upload.watch(self.session, self.ctx) => {
-                        return Err(failure::fail_request(self.ctx, Error::client_closed()));
+                    readiness = &mut ready => break Some(readiness),
+                    () = watch.client_closed(self.downstream, self.ctx) => {
+                        client_closed = true;
+                        break None;
                     }
                     () = self.engine.shared.lifecycle.aborted() => {
-                        break Err(AttemptFailure::OutOfTime(Error::draining()));
+                        break Some(Readiness::Stopped(Error::draining()));
                     }
-                    () = beats.next() => Box::pin(self.beat_early()).await?,
+                    () = heartbeat.next() => if Box::pin(self.send_early_heartbeat()).await.is_err() {
+                        break None;
+                    },
                 }
             }
         };
-        Ok((running, outcome))
+        match readiness {
+            Some(readiness) => Ok(readiness),
+            None => {
+                self.ctx.attempt_state = run.stream.state();
+                if client_closed {
+                    self.ctx.failure = Some(Error::client_closed());
+                }
+                Err(Aborted)
+            }
+        }
     }
 
-    /// Notes a failed attempt for everyone who wants to know.
-    pub fn note(
-        &mut self,
-        running: AttemptRun,
-        outcome: Outcome,
-        last: &FinalResponse,
-    ) -> Box<PendingResponse> {
-        let AttemptRun { trial, visit, why } = running;
-        let errand = &trial.flight.errand;
-        let error = match last {
+    /// Notes a failed attempt for the record, the target's memory and its breaker.
+    pub fn note_failure(&mut self, run: &mut AttemptRun, outcome: &Outcome, response: &FinalResponse) {
+        let target = &run.attempt.target;
+        let error = match response {
             FinalResponse::Error(error) => Some(error),
             _ => None,
         };
-        self.ctx.record.attempt_finished(errand, why, error);
-        if let FinalResponse::Fault(_, fault) = last {
-            self.ctx.record.error_in_success(fault.status);
+        let state = run.stream.state();
+        self.ctx.record.attempt_finished(target, state, run.reason, error);
+        if let FinalResponse::ProviderError(_, error) = response {
+            self.ctx.record.error_in_success(error.status);
         }
-        if let (Some(target), false) = (errand.attempt.target.state.get(), outcome.is_success()) {
-            // Or a target that only fails would look quicker than one that answers.
-            let now = Instant::now();
-            target.first_token(now.saturating_duration_since(trial.begun()) + FAILED, now);
+        let now = Instant::now();
+        if let (Some(memory), false) = (target.state.get(), outcome.is_success()) {
+            memory.attempt_failed(now.saturating_duration_since(run.started()), now);
         }
         if let Outcome::Response { status, .. } = outcome {
-            credentials::invalidate(self.engine, errand, status);
+            credentials::invalidate(&self.engine.shared, &run.attempt, *status);
         }
-        if let Some(visit) = visit {
-            visit.finish(blame(&errand.attempt.target, &outcome), Instant::now());
-        }
-        trial
-    }
-
-    /// A failed attempt, and what may come of it.
-    fn lost(&mut self, running: AttemptRun, outcome: Outcome, last: FinalResponse) -> AttemptResult {
-        let trial = self.note(running, outcome, &last);
-        let errand = trial.flight.errand.clone();
-        let once = trial.flight.feeds_live;
-        self.give_back(trial);
-        if let (Some(rescue), Outcome::Response { status, .. }) = (&mut self.rescue, &outcome)
-            && rescue.was_refused(*status)
-        {
-            let leaf = Arc::clone(&errand.attempt.target);
-            return AttemptResult::RetryAs(NextAttempt { leaf, wait: Duration::ZERO, why: Reason::Retry });
-        }
-        if once { AttemptResult::Final(last) } else { AttemptResult::Failed(outcome, last) }
-    }
-
-    /// A rescue that failed hands its rewriter back, for the next one.
-    fn give_back(&mut self, trial: Box<PendingResponse>) {
-        if let Some(rescue) = &mut self.rescue {
-            rescue.put_back(trial.into_rewriter());
+        if let Some(permit) = run.permit.take() {
+            permit.finish(outcome.breaker_signal(target.breaker.as_ref()), now);
         }
     }
 
-    /// Begins the answer with a comment, before it is known what it will be: the config asks for it.
-    pub async fn beat_early(&mut self) -> Result<()> {
-        let mut tasks = Vec::with_capacity(2);
-        if !self.begun {
-            let head = response::early_header(self.ctx)?;
-            tasks.push(HttpTask::Header(Box::new(head), false));
-            self.begun = true;
+    fn attempt_failed(
+        &mut self,
+        mut run: AttemptRun,
+        outcome: Outcome,
+        response: FinalResponse,
+    ) -> AttemptResult {
+        self.note_failure(&mut run, &outcome, &response);
+        self.ctx.attempt_state = run.stream.state();
+        self.return_rewriter(run);
+        let outcome = match &mut self.resume {
+            Some(resume) => resume.classify(outcome),
+            None => outcome,
+        };
+        AttemptResult::Failed(outcome, response)
+    }
+
+    /// An attempt that could not resume a stream returns what writes it, for the next one.
+    fn return_rewriter(&mut self, run: AttemptRun) {
+        if let Some(resume) = &mut self.resume {
+            resume.return_rewriter(run.into_rewriter());
+        }
+    }
+
+    /// Begins the response with a comment, before its provider responded: the config asks for it.
+    async fn send_early_heartbeat(&mut self) -> Result<(), Aborted> {
+        let mut parts = Vec::with_capacity(2);
+        if !self.response_started {
+            let header = response_headers::early_header(self.ctx).map_err(|error| self.abort(error))?;
+            parts.push(HttpTask::Header(Box::new(header), false));
+            self.response_started = true;
             self.ctx.record.streamed = true;
         }
-        tasks.push(HttpTask::Body(Some(HEARTBEAT), false));
-        self.write(tasks).await
+        parts.push(HttpTask::Body(Some(HEARTBEAT_COMMENT), false));
+        self.send(parts).await
     }
 
-    /// Writes to the caller.
-    pub async fn write(&mut self, tasks: Vec<HttpTask>) -> Result<()> {
-        for task in &tasks {
-            if let HttpTask::Body(Some(chunk), _) = task {
+    /// Sends parts to the client.
+    pub async fn send(&mut self, parts: Vec<HttpTask>) -> Result<(), Aborted> {
+        for part in &parts {
+            if let HttpTask::Body(Some(chunk), _) = part {
                 self.ctx.record.bytes_out += chunk.len() as u64;
                 self.ctx.record.first_byte.get_or_insert_with(Instant::now);
             }
         }
-        match self.session.write_response_tasks(tasks).await {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let error = failure::translate(&error.into_down(), None);
-                Err(failure::fail_request(self.ctx, error))
-            }
-        }
+        let sent = self.downstream.send(parts).await;
+        sent.map_err(|error| self.abort(error))
     }
 
-    /// Nothing is left to try: the caller gets what there is.
-    async fn tell(&mut self, last: FinalResponse) -> Result<()> {
-        if self.begun {
-            return self.end_with(last.into_fault()).await;
-        }
+    /// Notes why the client's connection can be used no more.
+    pub fn abort(&mut self, error: Error) -> Aborted {
+        self.ctx.failure = Some(error);
+        Aborted
+    }
+
+    async fn send_local(&mut self, body: Bytes) -> Result<AttemptResult, Aborted> {
+        let parts = response_headers::local_response(body, self.ctx).map_err(|error| self.abort(error))?;
+        self.send(parts).await.map(|()| AttemptResult::Complete)
+    }
+
+    /// The last response is a provider's, where one of them sent any.
+    async fn send_last(
+        &mut self,
+        response: FinalResponse,
+        last: Option<LastResponse>,
+    ) -> Result<(), Aborted> {
         match last {
-            FinalResponse::Error(error) => Err(failure::fail_request(self.ctx, error)),
-            FinalResponse::Answer { mut head, body } => {
-                // It may have been given up before its end.
-                head.remove_header(&TRANSFER_ENCODING);
-                head.insert_header(CONTENT_LENGTH, body.len())?;
-                response::response_filter(&mut head, self.ctx);
-                let mut body = Some(body);
-                response::response_body_filter(&mut body, true, self.ctx);
-                self.session
-                    .write_response_tasks(vec![HttpTask::Header(head, false), HttpTask::Body(body, true)])
-                    .await?;
-                Ok(())
+            Some(last) if matches!(response, FinalResponse::Error(_)) && !self.response_started => {
+                (self.ctx.attempt, self.ctx.attempt_state) = (last.attempt, last.state);
+                self.ctx.record.retries = last.retries;
+                self.send_final(last.response).await
             }
-            FinalResponse::Fault(head, fault) => {
-                let tasks = response::provider_error(head, &fault, self.ctx)?;
-                self.write(tasks).await
+            _ => self.send_final(response).await,
+        }
+    }
+
+    /// No attempt is left: the client gets what there is.
+    async fn send_final(&mut self, response: FinalResponse) -> Result<(), Aborted> {
+        if self.response_started {
+            let (provider_error, error) = response.into_error();
+            return self.end_stream(&provider_error, error).await;
+        }
+        match response {
+            FinalResponse::Error(error) => error_response::send(self.downstream, self.ctx, error).await,
+            FinalResponse::Provider { mut header, body } => {
+                // It may have been given up before its end.
+                header.remove_header(&TRANSFER_ENCODING);
+                // A number stands in a header.
+                let _ = header.insert_header(CONTENT_LENGTH, body.len());
+                response_headers::response_filter(&mut header, self.ctx);
+                let mut body = Some(body);
+                response_headers::response_body_filter(&mut body, true, self.ctx);
+                let parts = vec![HttpTask::Header(header, false), HttpTask::Body(body, true)];
+                let sent = self.downstream.send(parts).await;
+                sent.map_err(|error| self.abort(error))
+            }
+            FinalResponse::ProviderError(header, error) => {
+                let parts = response_headers::provider_error(header, &error, self.ctx);
+                self.send(parts).await
             }
         }
     }
 }
 
-/// Whether a failure is the target's: not what the caller did wrong, not our own limits.
-pub(crate) fn blame(leaf: &Target, outcome: &Outcome) -> BreakerSignal {
-    match outcome {
-        _ if outcome.is_success() => BreakerSignal::Success,
-        Outcome::Response { status, .. } => match &leaf.breaker {
-            Some(rules) if rules.is_failure(*status) => BreakerSignal::Failure,
-            _ => BreakerSignal::Ignored,
-        },
-        Outcome::TimedOut | Outcome::Failed | Outcome::Interrupted => BreakerSignal::Failure,
-        Outcome::Unsupported(_) => BreakerSignal::Ignored,
-    }
-}
-
-/// The clock of comments before the answer.
-pub(crate) struct Heartbeat {
-    every: Option<Duration>,
+/// The clock of comments before the response.
+struct Heartbeat {
+    interval: Option<Duration>,
     at: Instant,
 }
 
 impl Heartbeat {
-    /// `streamed`: the caller asked for a stream, nobody else can be sent comments; `begun`: it has got
-    /// some of it.
-    pub fn new(patience: &Deadlines, streamed: bool, begun: bool) -> Self {
-        let every = patience.heartbeat.filter(|_| streamed && (begun || patience.early_heartbeat));
-        Self { every, at: Instant::now() + every.unwrap_or_default() }
+    /// `streamed`: the client asked for a stream, no other can be sent comments; `started`: it has got some of it.
+    fn new(deadlines: &Deadlines, streamed: bool, started: bool) -> Self {
+        let interval = deadlines.heartbeat.filter(|_| streamed && (started || deadlines.early_heartbeat));
+        Self { interval, at: Instant::now() + interval.unwrap_or_default() }
     }
 
     /// Waits for the next one; forever where there are none.
-    pub async fn next(&mut self) {
-        let Some(every) = self.every else { return std::future::pending().await };
+    async fn next(&mut self) {
+        let Some(interval) = self.interval else { return std::future::pending().await };
         sleep_until(Clock::from_std(self.at)).await;
-        self.at += every;
+        self.at += interval;
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// See the module.
-pub(crate) struct RequestEnv {
+pub struct RequestEnv {
     pub shared: Arc<Shared>,
     /// The service key's name.
     pub key_name: Option<Arc<str>>,

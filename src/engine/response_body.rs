@@ -1,9 +1,9 @@
-//! A provider's good answer as it comes in: put into the caller's words, watched, and judged.
+//! A provider's successful response as it comes in: put into the client's shape, observed, and validated.
 //!
-//! Tells when it is good enough to commit, when it is whole, and what is wrong with it. Writes nothing to
-//! the caller and waits for nothing.
+//! Knows when there is enough of it to commit, when it is complete, and what is wrong with it. Sends nothing and waits
+//! for nothing.
 
-use super::response::is_media;
+use super::response_headers::is_media;
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
 use crate::api::json_similarity::SimilarJson;
@@ -18,65 +18,63 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::ops::Range;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The most of an answer that is kept for going on from where it broke, bytes.
-const MOST_KEPT: usize = 4 << 20;
+/// The most of a response that is retained for resuming it where it broke, bytes.
+const MAX_RETAINED: usize = 4 << 20;
 
-/// What an answer is, by its head.
+/// What a response is, by its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ContentKind {
+pub(super) enum ContentKind {
     Events,
     Json,
     /// Audio, files, what cannot be read.
     Other,
 }
 
-/// What is wrong with an answer.
+/// What is wrong with a response.
 #[derive(Debug, Clone)]
-pub(crate) enum BodyError {
-    /// It tells an error. The event that says so, where it is in the caller's words.
-    Error(ProviderError, Option<Bytes>),
+pub(super) enum BodyError {
+    /// It holds an error of the provider's. The event with it, where it is in the client's shape.
+    Provider(ProviderError, Option<Bytes>),
     /// It cannot be what was asked for: the text is the cause.
     Malformed(&'static str),
-    /// It was over before it was whole.
-    Early,
-    /// It does not go on from what the caller was told.
-    Misfit,
+    /// It ended before it was complete.
+    Truncated,
+    /// It does not continue what the client was sent.
+    Mismatch,
 }
 
-/// What an answer is judged by.
-#[derive(Debug, Clone)]
-pub(crate) struct ResponsePolicy {
+/// How a response is validated.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ResponsePolicy {
     pub operation: Operation,
-    /// What is only passed on is not judged.
+    /// What is only passed on is not validated.
     pub mode: RequestMode,
-    /// The config asks for care (more than one attempt): what is broken is held back instead of handed on.
-    pub careful: bool,
-    /// `n`: how many answers were asked for.
-    pub choices: u64,
-    /// A break may be mended: what was sent is remembered.
-    pub keeps: bool,
-    pub trace_id: String,
-    /// Unix seconds.
-    pub created: u64,
+    /// The config has more than one attempt in it: what is broken is held back instead of forwarded.
+    pub validates: bool,
+    /// `n`: how many choices were asked for.
+    pub n: u64,
+    /// A broken stream may be resumed: what was sent is retained.
+    pub retains_sent: bool,
 }
 
-/// One answer under way.
-pub(crate) struct ResponseBody {
-    pub shape: ContentKind,
-    expected: ResponsePolicy,
-    form: Mode,
-    /// Proves the events.
-    alike: SimilarJson,
+/// One response under way.
+pub(super) struct ResponseBody {
+    pub kind: ContentKind,
+    policy: ResponsePolicy,
+    mode: Mode,
+    /// Validates the events.
+    similar: SimilarJson,
     out: Vec<Bytes>,
-    over: bool,
-    trouble: Option<BodyError>,
-    /// What the caller gets, for a replay; `None` when there is too much of it, or no need.
+    ended: bool,
+    error: Option<BodyError>,
+    /// What the client was sent, to resume from; `None` when there is too much of it, or no need.
     sent: Option<Vec<Bytes>>,
     sent_bytes: usize,
-    /// Bytes taken in.
-    pub taken: usize,
-    /// It goes on in a stream that broke: what was seen before is not its own.
+    /// Bytes received from the provider.
+    pub received: usize,
+    /// It continues a stream that broke: what was observed before is not its own.
     resumes: bool,
 }
 
@@ -86,21 +84,22 @@ pub(crate) struct ResponseBody {
 )]
 enum Mode {
     /// It keeps the provider's shape.
-    Same {
-        mend: Option<Rewriter>,
+    Passthrough {
+        patch: Option<Rewriter>,
         tap: Tap,
         parser: SseParser,
     },
-    Chat(Rewriter),
+    Translated(Rewriter),
 }
 
 impl ContentKind {
-    fn of(head: &ResponseHeader) -> Self {
-        // A compressed answer tells nothing.
-        if head.headers.contains_key(CONTENT_ENCODING) {
+    fn of(header: &ResponseHeader) -> Self {
+        // A compressed response cannot be read.
+        if header.headers.contains_key(CONTENT_ENCODING) {
             return Self::Other;
         }
-        let media = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let media =
+            header.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         match media {
             _ if is_media(media, "text/event-stream") => Self::Events,
             _ if is_media(media, "application/vnd.amazon.eventstream") => Self::Events,
@@ -111,87 +110,92 @@ impl ContentKind {
 }
 
 impl ResponseBody {
-    pub fn new(head: &ResponseHeader, translation: Option<&Translation>, expected: ResponsePolicy) -> Self {
-        let shape = ContentKind::of(head);
-        let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let events = shape == ContentKind::Events;
+    /// `trace_id`: unique, for ids the provider does not send.
+    pub fn new(
+        header: &ResponseHeader,
+        translation: Option<&Translation>,
+        policy: ResponsePolicy,
+        trace_id: &str,
+    ) -> Self {
+        let kind = ContentKind::of(header);
+        let length = header.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let events = kind == ContentKind::Events;
         let rewriter = translation
-            .filter(|_| shape != ContentKind::Other || head.headers.get(CONTENT_ENCODING).is_none())
-            .map(|translation| {
-                (translation, translation.rewriter(events, &expected.trace_id, expected.created))
-            });
-        let tap = || Tap::new(expected.operation, events, shape == ContentKind::Json, length);
-        let form = match rewriter {
+            .filter(|_| kind != ContentKind::Other || header.headers.get(CONTENT_ENCODING).is_none())
+            .map(|translation| (translation, translation.rewriter(events, trace_id, unix_seconds())));
+        let tap = || Tap::new(policy.operation, events, kind == ContentKind::Json, length);
+        let mode = match rewriter {
             Some((translation, rewriter)) if translation.is_patch() => {
-                Mode::Same { mend: Some(rewriter), tap: tap(), parser: SseParser::default() }
+                Mode::Passthrough { patch: Some(rewriter), tap: tap(), parser: SseParser::default() }
             }
             Some((_, mut rewriter)) => {
-                if expected.keeps {
+                if policy.retains_sent {
                     rewriter.keep_transcript();
                     rewriter.hold_errors();
                 }
-                Mode::Chat(rewriter)
+                Mode::Translated(rewriter)
             }
-            None => Mode::Same { mend: None, tap: tap(), parser: SseParser::default() },
+            None => Mode::Passthrough { patch: None, tap: tap(), parser: SseParser::default() },
         };
-        let keeps = expected.keeps && events && matches!(form, Mode::Same { .. });
-        let mut incoming = Self {
-            shape,
-            expected,
-            form,
-            alike: SimilarJson::default(),
+        let retains = policy.retains_sent && events && matches!(mode, Mode::Passthrough { .. });
+        let mut body = Self {
+            kind,
+            policy,
+            mode,
+            similar: SimilarJson::default(),
             out: Vec::new(),
-            over: false,
-            trouble: None,
-            sent: keeps.then(Vec::new),
+            ended: false,
+            error: None,
+            sent: retains.then(Vec::new),
             sent_bytes: 0,
-            taken: 0,
+            received: 0,
             resumes: false,
         };
-        incoming.judge_head(head);
-        incoming
+        body.check_header(header);
+        body
     }
 
-    /// Goes on in the words of an answer that broke. The rewriter has been told to resume.
-    pub fn resumed(head: &ResponseHeader, rewriter: Rewriter, expected: ResponsePolicy) -> Self {
+    /// Continues a response that broke. The rewriter has been made to resume.
+    pub fn resumed(header: &ResponseHeader, rewriter: Rewriter, policy: ResponsePolicy) -> Self {
         Self {
-            shape: ContentKind::of(head),
-            expected,
-            form: Mode::Chat(rewriter),
-            alike: SimilarJson::default(),
+            kind: ContentKind::of(header),
+            policy,
+            mode: Mode::Translated(rewriter),
+            similar: SimilarJson::default(),
             out: Vec::new(),
-            over: false,
-            trouble: None,
+            ended: false,
+            error: None,
             sent: None,
             sent_bytes: 0,
-            taken: 0,
+            received: 0,
             resumes: true,
         }
     }
 
-    /// A page of HTML from some proxy in between is no answer.
-    fn judge_head(&mut self, head: &ResponseHeader) {
-        let media = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if self.expected.careful
+    /// A page of HTML from some proxy in between is no response of a provider.
+    fn check_header(&mut self, header: &ResponseHeader) {
+        let media =
+            header.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if self.policy.validates
             && self.wants_json()
-            && self.shape == ContentKind::Other
+            && self.kind == ContentKind::Other
             && media.starts_with("text/")
         {
-            self.trouble = Some(BodyError::Malformed("the answer is neither JSON nor events"));
+            self.error = Some(BodyError::Malformed("the answer is neither JSON nor events"));
         }
     }
 
     /// Whether the answer is a document of a model, so that an error in it is one of the call and not of the
     /// thing that was asked for (a job that failed).
     fn wants_json(&self) -> bool {
-        self.expected.operation.response_kind() == ResponseKind::Model
+        self.policy.operation.response_kind() == ResponseKind::Model
     }
 
-    /// Takes in one piece.
-    pub fn take(&mut self, task: HttpTask) {
+    /// Accepts one part.
+    pub fn accept(&mut self, task: HttpTask) {
         let end = task.is_end();
         if let HttpTask::Body(Some(chunk), _) = task {
-            self.taken += chunk.len();
+            self.received += chunk.len();
             self.push(&chunk);
         }
         if end {
@@ -201,24 +205,24 @@ impl ResponseBody {
 
     fn push(&mut self, chunk: &Bytes) {
         let mut out = Vec::new();
-        match &mut self.form {
-            Mode::Chat(rewriter) => {
+        match &mut self.mode {
+            Mode::Translated(rewriter) => {
                 rewriter.push(chunk, &mut out);
                 self.note(out);
             }
-            Mode::Same { mend: Some(rewriter), .. } => {
+            Mode::Passthrough { patch: Some(rewriter), .. } => {
                 rewriter.push(chunk, &mut out);
-                self.same(&Bytes::from(out));
+                self.push_passthrough(&Bytes::from(out));
             }
-            Mode::Same { .. } => self.same(chunk),
+            Mode::Passthrough { .. } => self.push_passthrough(chunk),
         }
     }
 
-    /// Takes bytes in the client's shape.
-    fn same(&mut self, chunk: &Bytes) {
-        let judged = self.is_judged();
-        let Mode::Same { tap, parser, .. } = &mut self.form else { return };
-        if self.shape != ContentKind::Events || !judged {
+    /// Takes bytes in the client's kind.
+    fn push_passthrough(&mut self, chunk: &Bytes) {
+        let validated = self.is_validated();
+        let Mode::Passthrough { tap, parser, .. } = &mut self.mode else { return };
+        if self.kind != ContentKind::Events || !validated {
             tap.push(chunk);
             if !chunk.is_empty() {
                 self.out.push(chunk.clone());
@@ -226,7 +230,7 @@ impl ResponseBody {
             return;
         }
         let run = parser.push(chunk);
-        if self.trouble.is_none() {
+        if self.error.is_none() {
             let bad = self.first_bad_event(&run);
             self.forward(run.into_bytes(chunk), bad);
         }
@@ -243,41 +247,41 @@ impl ResponseBody {
         let good = match bad {
             None => bytes,
             Some(bad) => {
-                if let Some(BodyError::Error(_, event)) = &mut self.trouble {
+                if let Some(BodyError::Provider(_, event)) = &mut self.error {
                     *event = Some(bytes.slice(bad.clone()));
                 }
                 bytes.slice(..bad.start)
             }
         };
         if !good.is_empty() {
-            self.keep(&good);
+            self.retain(&good);
             self.out.push(good);
         }
     }
 
-    /// Checks one whole event in the client's shape; false when it must not be forwarded. Comments pass.
+    /// Checks one whole event in the client's kind; false when it must not be forwarded. Comments pass.
     fn check_event(&mut self, event: &Event<'_>) -> bool {
-        let Mode::Same { tap, .. } = &mut self.form else { return false };
+        let Mode::Passthrough { tap, .. } = &mut self.mode else { return false };
         let Some(data) = &event.data else { return true };
-        if self.expected.careful && !is_sound(data, &mut self.alike) {
-            self.trouble = Some(BodyError::Malformed("an event is no JSON"));
+        if self.policy.validates && !is_valid_data(data, &mut self.similar) {
+            self.error = Some(BodyError::Malformed("an event is no JSON"));
             return false;
         }
         let failed = tap.summary().error.is_some();
         tap.event(event);
-        let learned = tap.summary();
-        if !failed && learned.error.is_some() && self.expected.careful {
-            self.trouble = Some(BodyError::Error(ProviderError::read(502, data), None));
-        } else if learned.ended && !learned.is_complete_for(self.expected.operation) {
+        let summary = tap.summary();
+        if !failed && summary.error.is_some() && self.policy.validates {
+            self.error = Some(BodyError::Provider(ProviderError::read(502, data), None));
+        } else if summary.ended && !summary.is_complete_for(self.policy.operation) {
             // The end of a response that did not finish: not to be forwarded.
-            self.trouble = Some(BodyError::Early);
+            self.error = Some(BodyError::Truncated);
         }
-        self.trouble.is_none()
+        self.error.is_none()
     }
 
-    fn keep(&mut self, event: &Bytes) {
+    fn retain(&mut self, event: &Bytes) {
         self.sent_bytes += event.len();
-        if self.sent_bytes > MOST_KEPT {
+        if self.sent_bytes > MAX_RETAINED {
             self.sent = None;
         }
         if let Some(sent) = &mut self.sent {
@@ -290,62 +294,62 @@ impl ResponseBody {
         if !out.is_empty() {
             self.out.push(Bytes::from(out));
         }
-        let Mode::Chat(rewriter) = &self.form else { return };
-        if self.trouble.is_some() {
+        let Mode::Translated(rewriter) = &self.mode else { return };
+        if self.error.is_some() {
             return;
         }
         if rewriter.is_mismatch() {
-            self.trouble = Some(BodyError::Misfit);
-        } else if let Some(fault) = rewriter.error() {
-            self.trouble = Some(BodyError::Error(fault.clone(), None));
+            self.error = Some(BodyError::Mismatch);
+        } else if let Some(provider_error) = rewriter.error() {
+            self.error = Some(BodyError::Provider(provider_error.clone(), None));
         }
     }
 
     /// The provider's bytes are over.
     fn end(&mut self) {
-        if std::mem::replace(&mut self.over, true) {
+        if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        let judged = self.is_judged();
+        let validated = self.is_validated();
         let mut out = Vec::new();
-        match &mut self.form {
-            Mode::Chat(rewriter) => {
+        match &mut self.mode {
+            Mode::Translated(rewriter) => {
                 rewriter.finish(&mut out);
                 self.note(out);
-                if self.trouble.is_none() && !self.is_whole() {
-                    self.trouble = Some(BodyError::Early);
+                if self.error.is_none() && !self.is_complete_response() {
+                    self.error = Some(BodyError::Truncated);
                 }
                 return;
             }
-            Mode::Same { mend, .. } => {
-                if let Some(rewriter) = mend {
+            Mode::Passthrough { patch, .. } => {
+                if let Some(rewriter) = patch {
                     rewriter.finish(&mut out);
                 }
             }
         }
         if !out.is_empty() {
-            self.same(&Bytes::from(out));
+            self.push_passthrough(&Bytes::from(out));
         }
         // Only now: what the patch held back went through the parser, too.
-        if let Mode::Same { parser, .. } = &mut self.form {
+        if let Mode::Passthrough { parser, .. } = &mut self.mode {
             let tail = parser.finish();
             self.finish_tail(tail);
         }
-        if !judged || self.trouble.is_some() {
+        if !validated || self.error.is_some() {
             return;
         }
-        let Mode::Same { tap, .. } = &mut self.form else { return };
+        let Mode::Passthrough { tap, .. } = &mut self.mode else { return };
         tap.finish();
-        let learned = tap.summary();
-        let failed = learned.error.is_some() && learned.finish.is_none();
-        let judges = self.expected.careful && self.wants_json();
-        if self.shape == ContentKind::Json && failed && judges {
+        let summary = tap.summary();
+        let failed = summary.error.is_some() && summary.finish.is_none();
+        let judges = self.policy.validates && self.wants_json();
+        if self.kind == ContentKind::Json && failed && judges {
             let body: Vec<u8> = self.out.iter().flatten().copied().collect();
-            self.trouble = Some(BodyError::Error(ProviderError::read(502, &body), None));
-        } else if !self.is_whole() {
-            self.trouble = Some(BodyError::Early);
+            self.error = Some(BodyError::Provider(ProviderError::read(502, &body), None));
+        } else if !self.is_complete_response() {
+            self.error = Some(BodyError::Truncated);
         } else {
-            self.supply_end();
+            self.append_terminator();
         }
     }
 
@@ -355,92 +359,92 @@ impl ResponseBody {
             self.out.extend(Some(tail.into_bytes(&Bytes::new())).filter(|rest| !rest.is_empty()));
             return;
         }
-        if self.trouble.is_some() {
+        if self.error.is_some() {
             return;
         }
-        if !tail.data().all(|data| is_sound(&data, &mut SimilarJson::default())) {
-            self.trouble = Some(BodyError::Early);
+        if !tail.data().all(|data| is_valid_data(&data, &mut SimilarJson::default())) {
+            self.error = Some(BodyError::Truncated);
             return;
         }
         let bad = self.first_bad_event(&tail);
         let end: &[u8] = if tail.bytes().ends_with(b"\n") { b"\n" } else { b"\n\n" };
         let whole = Bytes::from([tail.bytes(), end].concat());
-        // The event at fault is the last one: in front of it there can be empty blocks only.
+        // The event at provider_error is the last one: in front of it there can be empty blocks only.
         let bad = bad.map(|bad| bad.start..whole.len());
         self.forward(whole, bad);
     }
 
     /// A stream that finished but forgot to say so.
-    fn supply_end(&mut self) {
-        let Mode::Same { tap, .. } = &self.form else { return };
-        let Some(end) = self.expected.operation.terminator().event() else { return };
-        let learned = tap.summary();
-        if self.shape == ContentKind::Events && !learned.ended && learned.error.is_none() {
+    fn append_terminator(&mut self) {
+        let Mode::Passthrough { tap, .. } = &self.mode else { return };
+        let Some(end) = self.policy.operation.terminator().event() else { return };
+        let summary = tap.summary();
+        if self.kind == ContentKind::Events && !summary.ended && summary.error.is_none() {
             self.out.push(Bytes::from_static(end));
         }
     }
 
-    /// Whether anybody judges it: what passes unread is as it is.
-    fn is_judged(&self) -> bool {
-        self.expected.mode == RequestMode::Api
+    /// Whether it is validated: what passes unread is not.
+    fn is_validated(&self) -> bool {
+        self.policy.mode == RequestMode::Api
     }
 
-    pub fn trouble(&self) -> Option<&BodyError> {
-        self.trouble.as_ref()
+    pub fn error(&self) -> Option<&BodyError> {
+        self.error.as_ref()
     }
 
     /// The provider's bytes are over, or nothing more is wanted of them: some keep a stream open behind
     /// its end.
-    pub fn is_over(&self) -> bool {
-        self.over
-            || match &self.form {
-                Mode::Chat(rewriter) => rewriter.is_complete(),
-                Mode::Same { tap, .. } => {
-                    let learned = tap.summary();
-                    let events = self.shape == ContentKind::Events && self.is_judged();
+    pub fn is_finished(&self) -> bool {
+        self.ended
+            || match &self.mode {
+                Mode::Translated(rewriter) => rewriter.is_complete(),
+                Mode::Passthrough { tap, .. } => {
+                    let summary = tap.summary();
+                    let events = self.kind == ContentKind::Events && self.is_validated();
                     // Some send `[DONE]` behind the last event of a response.
-                    let last = self.expected.operation.terminator().is_last();
-                    events && last && learned.ended && learned.is_complete_for(self.expected.operation)
+                    let last = self.policy.operation.terminator().is_last();
+                    events && last && summary.ended && summary.is_complete_for(self.policy.operation)
                 }
             }
     }
 
     /// Whether an answer that breaks off here is whole all the same: nothing but usage and the end itself
     /// can follow.
-    pub fn may_end(&self) -> bool {
-        let knows = match &self.form {
-            Mode::Chat(rewriter) => rewriter.has_finish_reason(),
-            Mode::Same { tap, .. } => {
-                self.is_judged() && tap.summary().is_complete_for(self.expected.operation)
+    pub fn finish_seen(&self) -> bool {
+        let has_finish = match &self.mode {
+            Mode::Translated(rewriter) => rewriter.has_finish_reason(),
+            Mode::Passthrough { tap, .. } => {
+                self.is_validated() && tap.summary().is_complete_for(self.policy.operation)
             }
         };
         // Of several answers one may have finished and another not.
-        self.shape == ContentKind::Events && self.trouble.is_none() && knows && self.expected.choices <= 1
+        self.kind == ContentKind::Events && self.error.is_none() && has_finish && self.policy.n <= 1
     }
 
-    /// The provider will not end it: it is ended for it.
+    /// The provider will not end it: the gateway does.
     pub fn close(&mut self) {
         self.end();
     }
 
     /// Whether the provider's last byte is there.
     pub fn has_ended(&self) -> bool {
-        self.over
+        self.ended
     }
 
     /// Whether it came to its proper end.
-    pub fn is_whole(&self) -> bool {
-        match &self.form {
-            Mode::Chat(rewriter) => rewriter.is_complete() && rewriter.error().is_none(),
-            Mode::Same { .. } if !self.is_over() => false,
-            Mode::Same { tap, .. } => match self.shape {
-                _ if !self.is_judged() => true,
-                // An error that was told is an end, too.
+    pub fn is_complete_response(&self) -> bool {
+        match &self.mode {
+            Mode::Translated(rewriter) => rewriter.is_complete() && rewriter.error().is_none(),
+            Mode::Passthrough { .. } if !self.is_finished() => false,
+            Mode::Passthrough { tap, .. } => match self.kind {
+                _ if !self.is_validated() => true,
+                // An error that was sent is an end, too.
                 ContentKind::Events => {
-                    let learned = tap.summary();
-                    // Of several answers one may have finished and another not: the end must be told.
-                    let all = self.expected.choices <= 1 || learned.ended;
-                    (learned.is_complete_for(self.expected.operation) && all) || learned.error.is_some()
+                    let summary = tap.summary();
+                    // Of several answers one may have finished and another not: the end must be marked.
+                    let all = self.policy.n <= 1 || summary.ended;
+                    (summary.is_complete_for(self.policy.operation) && all) || summary.error.is_some()
                 }
                 ContentKind::Json => tap.summary().ended,
                 ContentKind::Other => true,
@@ -450,24 +454,26 @@ impl ResponseBody {
 
     /// Whether there is something a user would see.
     pub fn has_content(&self) -> bool {
-        match (&self.form, self.shape) {
-            _ if self.resumes => self.taken > 0,
-            (Mode::Chat(rewriter), ContentKind::Events) => {
-                rewriter.summary().is_some_and(|told| told.content)
+        match (&self.mode, self.kind) {
+            _ if self.resumes => self.received > 0,
+            (Mode::Translated(rewriter), ContentKind::Events) => {
+                rewriter.summary().is_some_and(|summary| summary.content)
             }
-            (Mode::Same { tap, .. }, ContentKind::Events) if self.is_judged() => tap.summary().content,
-            _ => self.taken > 0,
+            (Mode::Passthrough { tap, .. }, ContentKind::Events) if self.is_validated() => {
+                tap.summary().content
+            }
+            _ => self.received > 0,
         }
     }
 
     /// Whether the caller's bytes differ from the provider's in length.
     pub fn is_rewritten(&self) -> bool {
-        matches!(self.form, Mode::Chat(_) | Mode::Same { mend: Some(_), .. })
+        matches!(self.mode, Mode::Translated(_) | Mode::Passthrough { patch: Some(_), .. })
     }
 
     /// Whether the caller gets JSON of the gateway's writing, or events.
     pub fn is_translated(&self) -> bool {
-        matches!(self.form, Mode::Chat(_))
+        matches!(self.mode, Mode::Translated(_))
     }
 
     /// Bytes that are ready for the caller.
@@ -476,15 +482,15 @@ impl ResponseBody {
     }
 
     /// Whether words were added to a stream that broke, which wait to be handed on.
-    pub fn has_gone_on(&self) -> bool {
+    pub fn has_resumed(&self) -> bool {
         self.resumes && !self.out.is_empty()
     }
 
     /// Whether what the caller got of a stream is known well enough to go on from it.
     pub fn can_resume(&self) -> bool {
-        match &self.form {
-            Mode::Chat(rewriter) => rewriter.transcript().is_some_and(|told| told.can_resume()),
-            Mode::Same { .. } => self.sent.is_some(),
+        match &self.mode {
+            Mode::Translated(rewriter) => rewriter.transcript().is_some_and(|summary| summary.can_resume()),
+            Mode::Passthrough { .. } => self.sent.is_some(),
         }
     }
 
@@ -494,45 +500,55 @@ impl ResponseBody {
     }
 
     /// Ends a broken stream with an error event in the caller's words.
-    pub fn fail(&mut self, fault: &ProviderError, dialect: Dialect, provider: &'static str) -> Bytes {
+    pub fn fail(
+        &mut self,
+        provider_error: &ProviderError,
+        dialect: Dialect,
+        provider: &'static str,
+    ) -> Bytes {
         let mut out = Vec::new();
-        match (&mut self.form, self.trouble.take()) {
+        match (&mut self.mode, self.error.take()) {
             // The provider's own words, in the caller's dialect already.
-            (Mode::Same { .. }, Some(BodyError::Error(_, Some(event)))) => return event,
-            (Mode::Chat(rewriter), _) => rewriter.fail(fault, &mut out),
-            (Mode::Same { tap, .. }, _) => {
-                fault.event(dialect, Some(provider), tap.summary().events, &mut out);
+            (Mode::Passthrough { .. }, Some(BodyError::Provider(_, Some(event)))) => return event,
+            (Mode::Translated(rewriter), _) => rewriter.fail(provider_error, &mut out),
+            (Mode::Passthrough { tap, .. }, _) => {
+                provider_error.event(dialect, Some(provider), tap.summary().events, &mut out);
             }
         }
         Bytes::from(out)
     }
 
     /// What is needed to go on in this stream: the rewriter, or the bytes the caller got.
-    pub fn into_broken(self) -> ResumeSource {
-        match self.form {
-            Mode::Chat(rewriter) => ResumeSource::Rewriter(Box::new(rewriter)),
-            Mode::Same { .. } => ResumeSource::Sent(self.sent),
+    pub fn into_resume_source(self) -> ResumeSource {
+        match self.mode {
+            Mode::Translated(rewriter) => ResumeSource::Rewriter(Box::new(rewriter)),
+            Mode::Passthrough { .. } => ResumeSource::Sent(self.sent),
         }
     }
 
     /// For the record: what watched the answer.
-    pub fn into_watchers(self) -> (Option<Tap>, Option<Rewriter>) {
-        match self.form {
-            Mode::Chat(rewriter) => (None, Some(rewriter)),
-            Mode::Same { tap, .. } => (Some(tap), None),
+    pub fn into_observers(self) -> (Option<Tap>, Option<Rewriter>) {
+        match self.mode {
+            Mode::Translated(rewriter) => (None, Some(rewriter)),
+            Mode::Passthrough { tap, .. } => (Some(tap), None),
         }
     }
 }
 
 /// A stream that broke, as far as it can be gone on from.
-pub(crate) enum ResumeSource {
+pub(super) enum ResumeSource {
     Rewriter(Box<Rewriter>),
     /// The events the caller got, when they were kept.
     Sent(Option<Vec<Bytes>>),
 }
 
 /// Whether an event's data is JSON or `[DONE]`.
-fn is_sound(data: &[u8], alike: &mut SimilarJson) -> bool {
+fn is_valid_data(data: &[u8], similar: &mut SimilarJson) -> bool {
     let data = data.trim_ascii();
-    data == b"[DONE]" || alike.is_valid(data)
+    data == b"[DONE]" || similar.is_valid(data)
+}
+
+/// Now, for responses that carry the time they were made at.
+pub(super) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

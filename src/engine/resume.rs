@@ -1,27 +1,27 @@
-//! A stream that broke after the caller got a part of it, and how the next attempt goes on with it.
+//! A stream that broke after the client got a part of it, and how the next attempt continues it.
 //!
 //! What fits together is `provider::rescue`'s to judge; here is only what must be kept between two attempts.
 
 use super::request_context::RequestContext;
-use super::response_body::{ResponseBody, ResumeSource};
+use super::response_body::{ResponseBody, ResumeSource, unix_seconds};
 use crate::api::chat::EncodeContext;
 use crate::api::operation::Operation;
 use crate::error::Error;
 use crate::provider::rescue::{self, Prefill, ResumeMode};
 use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::{Attempt, Request};
+use crate::route::outcome::Outcome;
 use crate::route::target::Target;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// See the module.
-pub(crate) struct Resume {
-    /// Writes on in the caller's stream; away while an attempt has it.
+pub(super) struct Resume {
+    /// Continues the client's stream; away while an attempt has it.
     rewriter: Option<Rewriter>,
-    asked: ResumeMode,
-    /// Targets that refused a prefill, by index path.
+    mode: ResumeMode,
+    /// Targets that refused a prefill, by path.
     refused: Vec<String>,
-    /// The target asked last.
+    /// The target of the last attempt.
     last: Option<Arc<Target>>,
     /// What broke the stream.
     error: Error,
@@ -29,92 +29,91 @@ pub(crate) struct Resume {
 
 impl Resume {
     /// Whether what broke can be gone on from.
-    pub fn is_possible(incoming: &ResponseBody, operation: Operation) -> bool {
-        incoming.can_resume() && (incoming.is_translated() || rescue::decoder(operation, true).is_some())
+    pub fn is_possible(body: &ResponseBody, operation: Operation) -> bool {
+        body.can_resume() && (body.is_translated() || rescue::decoder(operation, true).is_some())
     }
 
     /// `before`: the rescue this very stream came from.
     pub fn new(
-        incoming: ResponseBody,
+        body: ResponseBody,
         ctx: &RequestContext,
         attempt: &Attempt,
         error: &Error,
         before: Option<Self>,
     ) -> Option<Self> {
-        let rewriter = match incoming.into_broken() {
+        let rewriter = match body.into_resume_source() {
             ResumeSource::Rewriter(rewriter) => *rewriter,
             ResumeSource::Sent(sent) => {
-                let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-                let setting = EncodeContext {
-                    id: ctx.trace_id.clone(),
-                    created,
+                let context = EncodeContext {
+                    id: ctx.trace_id.to_string(),
+                    created: unix_seconds(),
                     model: attempt.model.clone().unwrap_or_default(),
                     provider: attempt.target.provider.id(),
                     strict: attempt.target.strict,
-                    include_usage: asks_for_usage(attempt),
+                    include_usage: includes_usage(attempt),
                     request: None,
                 };
-                rescue::from_sent_events(ctx.operation, setting, &sent?)?
+                rescue::from_sent_events(ctx.operation, context, &sent?)?
             }
         };
         let refused = before.map(|before| before.refused).unwrap_or_default();
-        rewriter.transcript().is_some_and(|told| told.can_resume()).then_some(Self {
+        rewriter.transcript().is_some_and(|transcript| transcript.can_resume()).then_some(Self {
             rewriter: Some(rewriter),
-            asked: ResumeMode::Restart,
+            mode: ResumeMode::Restart,
             refused,
             last: None,
             error: error.clone(),
         })
     }
 
-    /// The attempt that goes on, at `leaf`: with what was told as the beginning of its answer where its model
+    /// The attempt that goes on, at `target`: with what was transcript as the beginning of its answer where its model
     /// takes that, and by beginning anew where not.
     ///
     /// # Errors
     /// As [`Attempt::new`]; 400 where the answer could not be read into the caller's stream.
-    pub fn attempt(&mut self, leaf: &Arc<Target>, request: &Request) -> Result<Attempt, Error> {
-        self.last = Some(Arc::clone(leaf));
-        self.asked = ResumeMode::Restart;
-        if let Some(prefilled) = self.prefilled(leaf, request)
-            && let Ok(attempt) = Attempt::new(Arc::clone(leaf), &prefilled)
+    pub fn attempt(&mut self, target: &Arc<Target>, request: &Request) -> Result<Attempt, Error> {
+        self.last = Some(Arc::clone(target));
+        self.mode = ResumeMode::Restart;
+        if let Some(prefilled) = self.prefilled(target, request)
+            && let Ok(attempt) = Attempt::new(Arc::clone(target), &prefilled)
         {
-            self.asked = ResumeMode::Continue;
-            return self.readied(attempt, request.operation);
+            self.mode = ResumeMode::Continue;
+            return self.with_decoder(attempt, request.operation);
         }
-        let attempt = Attempt::new(Arc::clone(leaf), request)?;
-        self.readied(attempt, request.operation)
+        let attempt = Attempt::new(Arc::clone(target), request)?;
+        self.with_decoder(attempt, request.operation)
     }
 
-    fn readied(&mut self, attempt: Attempt, operation: Operation) -> Result<Attempt, Error> {
+    fn with_decoder(&mut self, attempt: Attempt, operation: Operation) -> Result<Attempt, Error> {
         let chat = attempt.translation.as_ref().and_then(|translation| translation.decoder(true));
-        let reader = chat.or_else(|| rescue::decoder(operation, true)).ok_or_else(|| {
+        let decoder = chat.or_else(|| rescue::decoder(operation, true)).ok_or_else(|| {
             Error::bad_request("The broken stream cannot be gone on with at this provider.")
         })?;
         if let Some(rewriter) = &mut self.rewriter {
-            rewriter.resume(reader, self.asked);
+            rewriter.resume(decoder, self.mode);
         }
         Ok(attempt)
     }
 
-    fn prefilled(&self, leaf: &Arc<Target>, request: &Request) -> Option<Request> {
-        if self.refused.contains(&leaf.path) {
+    fn prefilled(&self, target: &Arc<Target>, request: &Request) -> Option<Request> {
+        if self.refused.contains(&target.path) {
             return None;
         }
         let body = request.body.as_ref()?;
-        let told = self.rewriter.as_ref()?.transcript()?;
-        let model = leaf.model().or(request.model.as_deref()).unwrap_or_default();
-        let prefill = leaf.provider.prefill(model);
+        let transcript = self.rewriter.as_ref()?.transcript()?;
+        let model = target.model().or(request.model.as_deref()).unwrap_or_default();
+        let prefill = target.provider.prefill(model);
         if matches!(prefill, Prefill::No) {
             return None;
         }
-        let bytes = rescue::request(request.operation, body, told, prefill)?;
+        let bytes = rescue::request(request.operation, body, transcript, prefill)?;
         let body = crate::api::body::Body::parse(bytes).ok()?;
         Some(Request { body: Some(body), ..request.clone() })
     }
 
     /// How it was gone on with, for the metric.
-    pub fn word(&self) -> &'static str {
-        match self.asked {
+    pub fn label(&self) -> &'static str {
+        match self.mode {
             ResumeMode::Continue => "resumed",
             ResumeMode::Restart => "replayed",
         }
@@ -126,29 +125,32 @@ impl Resume {
     }
 
     /// Takes the rewriter, for the answer that goes on.
-    pub fn rewriter(&mut self) -> Option<Rewriter> {
+    pub fn take_rewriter(&mut self) -> Option<Rewriter> {
         self.rewriter.take()
     }
 
-    pub fn put_back(&mut self, rewriter: Option<Rewriter>) {
+    pub fn return_rewriter(&mut self, rewriter: Option<Rewriter>) {
         if rewriter.is_some() {
             self.rewriter = rewriter;
         }
     }
 
-    /// The attempt was answered with `status`. True when that was the prefill's fault: the same target is
-    /// asked once more, without.
-    pub fn was_refused(&mut self, status: u16) -> bool {
-        let Some(leaf) = &self.last else { return false };
-        if self.asked != ResumeMode::Continue || !matches!(status, 400 | 422) {
-            return false;
+    /// What a failed attempt came to, for the plan: a request that is refused for its prefill is worth another try at
+    /// the same target, without.
+    pub fn classify(&mut self, outcome: Outcome) -> Outcome {
+        match (&self.last, outcome) {
+            (Some(target), Outcome::Response { status: 400 | 422, .. })
+                if self.mode == ResumeMode::Continue =>
+            {
+                self.refused.push(target.path.clone());
+                Outcome::PrefillRefused
+            }
+            _ => outcome,
         }
-        self.refused.push(leaf.path.clone());
-        true
     }
 }
 
-fn asks_for_usage(attempt: &Attempt) -> bool {
+fn includes_usage(attempt: &Attempt) -> bool {
     #[derive(serde::Deserialize)]
     struct Options {
         #[serde(default)]

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The timer. Made when it is first needed.
 #[derive(Debug, Default)]
-pub(crate) struct ReusableTimer {
+pub struct ReusableTimer {
     timer: Option<Pin<Box<Sleep>>>,
 }
 

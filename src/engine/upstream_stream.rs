@@ -1,272 +1,273 @@
-//! An attempt in the air: its exchange, and the request body that may still be coming in.
+//! One attempt's exchange with its provider: opened, then read part by part. Dropped before the response is complete it
+//! stops, and the provider's connection closes at once.
 //!
-//! Nothing is made of what is heard here. Two attempts can be in the air at once; the caller is listened to
-//! apart from them ([`Upload`]).
+//! A state machine of its owner: it works only while a part is awaited, in the task of who waits, and what is not taken
+//! is not read. What the parts mean is `attempt_run`'s to judge.
 
-use super::exchange::{Exchange, RequestBody, ResponseQueue};
-use super::inline_task::InlineTask;
-use super::request_context::{AttemptHandle, RequestContext};
+use super::Engine;
+use super::attempt_state::AttemptState;
+use super::failure::UpstreamFailure;
+use super::opener::{OpenConnection, Opener, RequestBody};
 use super::reusable_timer::ReusableTimer;
-use super::{Engine, failure, upstream_request};
+use super::streamed_upload::{BodyChunk, StreamedUpload, UploadEvent};
 use crate::error::Error;
-use bytes::Bytes;
+use crate::route::target::Target;
+use futures_util::FutureExt;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::{Error as PingoraError, ErrorType};
-use pingora_proxy::Session;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
-use tokio::sync::mpsc::{self, Sender};
+use tokio::sync::mpsc::Receiver;
 
-/// How long an answer that was told to its end may take to end.
-const SETTLES: Duration = Duration::from_secs(1);
+/// How long a response whose end was sent to the client already may take to end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// The most parts that go out with one write.
+const MAX_BATCH: usize = 32;
+/// The largest body that leaves so fast that its sending need not be timed, bytes.
+const MAX_UNTIMED_BODY: usize = 64 << 10;
 
-/// The most pieces that go out with one write.
-pub(crate) const AT_ONCE: usize = 32;
-
-/// The largest body that leaves so fast that nobody need watch it, bytes.
-const SENT_AT_ONCE: usize = 64 << 10;
-
-/// Pieces of a body that may wait for the provider.
-const MOST_UPLOADED: usize = 4;
-
-/// A running exchange. Dropped before its answer is all there, it stops: the provider's connection closes at once.
-///
-/// It runs only while somebody waits for its next piece, in the task of who waits: no second task need be made, woken
-/// and scheduled, and what the caller does not take is not read.
-pub(crate) struct UpstreamStream {
-    pub errand: AttemptHandle,
-    outlet: Arc<ResponseQueue>,
-    running: InlineTask,
-    /// Whether the request body comes from the caller as it flies: it can be sent once only.
-    pub feeds_live: bool,
-    /// The answer is all there: what is left to do is to put the connection back.
-    landed: bool,
-    /// Of the waits for its pieces.
+/// See the module.
+pub(super) struct UpstreamStream {
+    exchange: Exchange,
     timer: ReusableTimer,
-    /// The longest wait for a piece, where the connection itself has no limit; and since when one is waited for.
-    silence: Option<Duration>,
-    waits: Option<Instant>,
-    /// Heard while pieces were gathered, and not told yet.
-    failed: Option<Box<PingoraError>>,
+    /// The longest wait for a part, where the connection itself has no limit; and since when one is awaited.
+    read_timeout: Option<Duration>,
+    waiting_since: Option<Instant>,
+    /// Met while parts were gathered, and not reported yet.
+    failed: Option<UpstreamFailure>,
 }
 
-/// What was heard of an attempt.
-pub(crate) enum StreamEvent {
+/// What was read of an attempt.
+pub(super) enum StreamEvent {
     Task(HttpTask),
-    Failed(Box<PingoraError>),
+    Failed(UpstreamFailure),
+    /// Not by the deadline.
     TimedOut,
-    /// It ended without a word.
-    Nothing,
 }
 
-/// The caller's side of an attempt: its body while that is still coming in, then only whether it stays.
-pub(crate) struct DownstreamWatch {
-    tx: Option<Sender<HttpTask>>,
+type Opening = Pin<Box<dyn Future<Output = (Box<Opener>, Result<OpenConnection, UpstreamFailure>)> + Send>>;
+
+enum Phase {
+    Opening(Opening),
+    Reading(Box<OpenConnection>),
+    Uploading(Box<StreamedUpload>),
+    Ended,
+}
+
+struct Exchange {
+    engine: Arc<Engine>,
+    target: Arc<Target>,
+    phase: Phase,
+    /// To open another connection, while a response has not begun.
+    opener: Option<Box<Opener>>,
+    /// The client's body, until its connection is open.
+    upload: Option<Receiver<BodyChunk>>,
+    state: AttemptState,
+    stale_connection_met: bool,
 }
 
 impl UpstreamStream {
-    /// Starts the attempt. What keeps it from starting is heard as its end.
-    pub fn launch(
-        engine: &Engine,
-        session: &mut Session,
-        ctx: &RequestContext,
-        errand: AttemptHandle,
-    ) -> (Self, DownstreamWatch) {
-        let unread = !session.is_body_done();
-        let outlet = Arc::<ResponseQueue>::default();
-        let (body, tx) = match errand.attempt.body.clone() {
-            Some(body) => (RequestBody::Held(body), None),
-            None if unread => {
-                let (tx, rx) = mpsc::channel(MOST_UPLOADED);
-                (RequestBody::Live(rx), Some(tx))
-            }
-            None => (RequestBody::Nothing, None),
+    /// `upload`: the client's body, where it is sent as it comes in.
+    pub fn new(mut opener: Box<Opener>, upload: Option<Receiver<BodyChunk>>, state: AttemptState) -> Self {
+        // What takes long to send is not silent meanwhile: the connection itself is timed then.
+        opener.reader_is_timed = match &opener.body {
+            RequestBody::Empty => true,
+            RequestBody::Whole(body) => body.len() <= MAX_UNTIMED_BODY,
+            RequestBody::Streamed => false,
         };
-        let feeds_live = tx.is_some();
-        // What takes long to send is not silent meanwhile: the connection itself is watched then.
-        let is_timed = match &body {
-            RequestBody::Nothing => true,
-            RequestBody::Held(body) => body.len() <= SENT_AT_ONCE,
-            RequestBody::Live(_) => false,
-        };
-        let made = match &ctx.snapshot {
-            Some(live) => {
-                upstream_request::attempt_header(session.req_header(), ctx, &errand, live, feeds_live)
-                    .map(|head| (head, Arc::clone(live)))
-            }
-            None => Err(Error::internal("no settings")),
-        };
-        let mut silence = None;
-        let running = match made {
-            Ok((head, live)) => {
-                silence = Some(live.settings.limits.upstream_read_timeout).filter(|_| is_timed);
-                let exchange = Exchange {
-                    shared: Arc::clone(&engine.shared),
-                    connections: Arc::clone(&engine.connector),
-                    live,
-                    errand: errand.clone(),
-                    head,
-                    body,
-                    outlet: Arc::clone(&outlet),
-                    is_timed,
-                };
-                InlineTask::new(exchange.run())
-            }
-            Err(error) => {
-                outlet.put(HttpTask::Failed(failure::fail_attempt(&errand, error)));
-                InlineTask::new(std::future::ready(()))
-            }
-        };
-        let timer = ReusableTimer::default();
-        let flight = Self {
-            errand,
-            outlet,
-            running,
-            feeds_live,
-            landed: false,
-            timer,
-            silence,
-            waits: None,
+        let read_timeout = opener.snapshot.settings.limits.upstream_read_timeout;
+        Self {
+            read_timeout: Some(read_timeout).filter(|_| opener.reader_is_timed),
+            exchange: Exchange {
+                engine: Arc::clone(&opener.engine),
+                target: Arc::clone(&opener.target),
+                stale_connection_met: opener.peers.bypass_pool,
+                phase: Phase::Opening(opening(opener)),
+                opener: None,
+                upload,
+                state,
+            },
+            timer: ReusableTimer::default(),
+            waiting_since: None,
             failed: None,
-        };
-        (flight, DownstreamWatch { tx })
+        }
     }
 
-    /// Waits for the next piece of the answer, at most until `deadline`.
-    pub async fn next(&mut self, deadline: Option<Instant>) -> StreamEvent {
-        let Self { outlet, running, landed, timer, failed, silence, waits, .. } = self;
-        if let Some(error) = failed.take() {
-            return StreamEvent::Failed(error);
+    /// One that cannot be opened: its error is what is read of it.
+    pub fn failed(engine: &Arc<Engine>, target: &Arc<Target>, error: Error, state: AttemptState) -> Self {
+        Self {
+            exchange: Exchange {
+                engine: Arc::clone(engine),
+                target: Arc::clone(target),
+                phase: Phase::Ended,
+                opener: None,
+                upload: None,
+                state,
+                stale_connection_met: false,
+            },
+            timer: ReusableTimer::default(),
+            read_timeout: None,
+            waiting_since: None,
+            failed: Some(error.into()),
         }
-        let piece = poll_fn(|cx| {
-            let task = ready!(piece(outlet, running, cx));
-            *landed |= task.as_ref().is_some_and(HttpTask::is_end);
-            if *landed {
-                // A moment more, and the provider's connection is back in its pool.
-                running.run(cx);
-            }
-            Poll::Ready(task)
-        });
+    }
+
+    pub fn state(&self) -> AttemptState {
+        self.exchange.state
+    }
+
+    /// Whether a dead connection was met, by this attempt or one before it.
+    pub fn stale_connection_met(&self) -> bool {
+        self.exchange.stale_connection_met
+    }
+
+    /// Waits for the next part of the response, at most until `deadline`. May be dropped while it waits.
+    pub async fn next(&mut self, deadline: Option<Instant>) -> StreamEvent {
+        let Self { exchange, timer, read_timeout, waiting_since, failed } = self;
+        if let Some(failure) = failed.take() {
+            return StreamEvent::Failed(failure);
+        }
         let now = Instant::now();
-        let since = *waits.get_or_insert(now);
-        let silent = silence.map(|silence| since + silence);
-        let task = match deadline.into_iter().chain(silent).min() {
-            Some(until) => match timer.timeout(until.saturating_duration_since(now), piece).await {
-                Some(task) => task,
+        let since = *waiting_since.get_or_insert(now);
+        let silent = read_timeout.map(|limit| since + limit);
+        let read = match deadline.into_iter().chain(silent).min() {
+            Some(until) => match timer.timeout(until.saturating_duration_since(now), exchange.read()).await {
+                Some(read) => read,
                 None if silent == Some(until) => {
-                    let error = PingoraError::explain(ErrorType::ReadTimedout, "nothing was heard");
-                    return StreamEvent::Failed(error.into_up());
+                    let error = PingoraError::explain(ErrorType::ReadTimedout, "nothing was heard").into_up();
+                    return StreamEvent::Failed(UpstreamFailure::from_pingora(&error, &exchange.target));
                 }
                 None => return StreamEvent::TimedOut,
             },
-            None => piece.await,
+            None => exchange.read().await,
         };
-        *waits = None;
-        match task {
-            Some(HttpTask::Failed(error)) => StreamEvent::Failed(error),
-            Some(task) => StreamEvent::Task(task),
-            None => StreamEvent::Nothing,
+        *waiting_since = None;
+        match read {
+            Ok(task) => StreamEvent::Task(task),
+            Err(failure) => StreamEvent::Failed(failure),
         }
     }
 
     /// Takes what can be had without waiting, so that it goes out with one write.
-    pub async fn gather(&mut self, most: usize, mut take: impl FnMut(HttpTask)) {
-        let Self { outlet, running, landed, failed, .. } = self;
-        poll_fn(|cx| {
-            for _ in 0..most {
-                match piece(outlet, running, cx) {
-                    Poll::Ready(Some(HttpTask::Failed(error))) => {
-                        *failed = Some(error);
-                        break;
-                    }
-                    Poll::Ready(Some(task)) => {
-                        *landed |= task.is_end();
-                        take(task);
-                    }
-                    Poll::Ready(None) | Poll::Pending => break,
-                }
-                if *landed {
-                    running.run(cx);
-                    break;
-                }
+    pub fn gather(&mut self, mut take: impl FnMut(HttpTask)) {
+        for _ in 0..MAX_BATCH {
+            if matches!(self.exchange.phase, Phase::Ended) || self.failed.is_some() {
+                return;
             }
-            Poll::Ready(())
-        })
-        .await;
+            match self.exchange.read().now_or_never() {
+                Some(Ok(task)) => take(task),
+                Some(Err(failure)) => self.failed = Some(failure),
+                None => return,
+            }
+        }
     }
 
-    /// Nothing more is wanted of the answer, and its end is a moment away: with it the provider's connection
-    /// can be used again.
-    pub fn settle(mut self) {
+    /// Nothing more is wanted of the response, and its end is a moment away: with it the provider's connection can be
+    /// used again.
+    pub fn drain(mut self) {
+        if matches!(self.exchange.phase, Phase::Ended) {
+            return;
+        }
         tokio::spawn(async move {
-            let deadline = Some(Instant::now() + SETTLES);
-            while !self.landed && matches!(self.next(deadline).await, StreamEvent::Task(_)) {}
+            let deadline = Some(Instant::now() + DRAIN_TIMEOUT);
+            while matches!(self.next(deadline).await, StreamEvent::Task(task) if !task.is_end()) {}
         });
     }
 }
 
-impl Drop for UpstreamStream {
-    fn drop(&mut self) {
-        // What is left to do when the answer is all there needs nobody who waits for it. No runtime: the process ends.
-        if let (Some(work), true, Ok(runtime)) = (self.running.take(), self.landed, Handle::try_current()) {
-            runtime.spawn(work);
-        }
-    }
+fn opening(mut opener: Box<Opener>) -> Opening {
+    Box::pin(async move {
+        let opened = opener.open().await;
+        (opener, opened)
+    })
 }
 
-/// The next piece that is there; the work is done as far as it goes without one.
-fn piece(outlet: &ResponseQueue, running: &mut InlineTask, cx: &mut Context<'_>) -> Poll<Option<HttpTask>> {
-    // Nobody else fills the outlet: it need not wake us, what the work waits for does.
-    if let Some(task) = outlet.take() {
-        return Poll::Ready(Some(task));
-    }
-    let over = running.run(cx);
-    match outlet.take() {
-        Some(task) => Poll::Ready(Some(task)),
-        None if over => Poll::Ready(None),
-        None => Poll::Pending,
-    }
-}
-
-impl DownstreamWatch {
-    /// Listens to the caller for as long as it stays: hands its body on, then only waits. Returns when it left.
-    pub async fn watch(&mut self, session: &mut Session, ctx: &mut RequestContext) {
+impl Exchange {
+    /// The next part of the response. May be dropped while it waits.
+    async fn read(&mut self) -> Result<HttpTask, UpstreamFailure> {
         loop {
-            let Some(tx) = &self.tx else { return stays(session).await };
-            // Room first: a piece that was read must not be lost when another branch wins.
-            let Ok(room) = tx.reserve().await else {
-                self.tx = None;
-                continue;
-            };
-            match session.downstream_session.read_body_or_idle(false).await {
-                Ok(chunk) => {
-                    let end = chunk.is_none() || session.is_body_done();
-                    ctx.record.bytes_in += chunk.as_ref().map_or(0, |chunk: &Bytes| chunk.len() as u64);
-                    room.send(HttpTask::Body(chunk, end));
-                    if end {
-                        self.tx = None;
-                    }
+            match &mut self.phase {
+                Phase::Opening(opening) => {
+                    let (opener, opened) = opening.as_mut().await;
+                    self.opened(opener, opened)?;
                 }
-                Err(_) => return,
+                Phase::Reading(open) => match open.connection.read_task().await {
+                    Ok(task) => return Ok(self.note(task)),
+                    Err(error) => self.reopen(error)?,
+                },
+                Phase::Uploading(upload) => match poll_fn(|cx| upload.poll_next(cx)).await {
+                    UploadEvent::Task(task) => return Ok(self.note(task)),
+                    UploadEvent::Failed(error) => {
+                        self.phase = Phase::Ended;
+                        return Err(UpstreamFailure::from_pingora(&error.into_up(), &self.target));
+                    }
+                    UploadEvent::Reusable(_) | UploadEvent::Over => self.phase = Phase::Ended,
+                },
+                Phase::Ended => return Err(UpstreamFailure::no_response(&self.target)),
             }
         }
     }
-}
 
-/// Returns when a caller that has nothing more to send left.
-pub(crate) async fn stays(session: &mut Session) {
-    match session.downstream_session.read_body_or_idle(true).await {
-        // Nothing more can come.
-        Ok(_) => std::future::pending::<()>().await,
-        // Pingora's word for a caller that speaks on, perhaps of its next request: it is still there
-        // and gets this answer; the next one cannot be told from what was lost.
-        Err(error) if *error.etype() == ErrorType::ConnectError => {
-            session.set_keepalive(None);
-            std::future::pending::<()>().await;
+    fn opened(
+        &mut self,
+        opener: Box<Opener>,
+        opened: Result<OpenConnection, UpstreamFailure>,
+    ) -> Result<(), UpstreamFailure> {
+        self.stale_connection_met |= opener.peers.bypass_pool;
+        self.phase = Phase::Ended;
+        let open = opened?;
+        self.phase = match self.upload.take() {
+            Some(body) => Phase::Uploading(Box::new(StreamedUpload::new(open, body))),
+            None => {
+                // Only a connection that was used before can turn out dead.
+                self.opener = Some(opener).filter(|_| open.reused);
+                Phase::Reading(Box::new(open))
+            }
+        };
+        Ok(())
+    }
+
+    /// The connection broke: another is opened where it was a dead one.
+    fn reopen(&mut self, error: Box<PingoraError>) -> Result<(), UpstreamFailure> {
+        let Phase::Reading(mut open) = std::mem::replace(&mut self.phase, Phase::Ended) else {
+            return Err(UpstreamFailure::no_response(&self.target));
+        };
+        let error = open.unsent.take().unwrap_or(error).into_up();
+        let Some(mut opener) = self.opener.take() else {
+            self.engine.discard(*open, &error);
+            return Err(UpstreamFailure::from_pingora(&error, &self.target));
+        };
+        if !opener.may_reopen(*open, &self.state, &error) {
+            return Err(UpstreamFailure::from_pingora(&error, &self.target));
         }
-        Err(_) => {}
+        self.stale_connection_met = true;
+        self.phase = Phase::Opening(opening(opener));
+        Ok(())
+    }
+
+    /// Notes what a part tells of the attempt; behind the last one the connection goes back to its pool.
+    fn note(&mut self, task: HttpTask) -> HttpTask {
+        if let HttpTask::Header(header, _) = &task {
+            self.state.header_read(header.status.as_u16());
+        }
+        if !task.is_end() {
+            return task;
+        }
+        self.state.response_ended();
+        match std::mem::replace(&mut self.phase, Phase::Ended) {
+            Phase::Reading(open) if open.unsent.is_none() => {
+                self.engine.release(open.connection, open.peer);
+            }
+            Phase::Uploading(mut upload) => {
+                let finished = poll_fn(|cx| upload.poll_next(cx)).now_or_never();
+                if let Some(UploadEvent::Reusable(open)) = finished {
+                    self.engine.release(open.connection, open.peer);
+                }
+            }
+            _ => {}
+        }
+        task
     }
 }

@@ -224,4 +224,12 @@ impl Rewriter {
             Work::Json { .. } | Work::Patch(_) => None,
         }
     }
+
+    /// As [`Rewriter::summary`], at the end.
+    pub fn into_summary(self) -> Option<ResponseSummary> {
+        match self.work {
+            Work::Chat { .. } | Work::ErrorResponse { .. } => Some(self.state.summary),
+            Work::Json { .. } | Work::Patch(_) => None,
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! The two planes do not know each other: `main` gives this the router and the paths it owns.
 
 use super::Gateway;
+use super::native;
 use crate::engine::failure;
 use crate::engine::request_context::RequestContext;
 use crate::error::Error;
@@ -37,7 +38,7 @@ pub(super) async fn serve(
     ctx.record.is_control = true;
     let trace_id = HeaderValue::from_str(&ctx.trace_id).ok();
     let extra_header = trace_id.map(|id| (HeaderName::from_static("x-gateway-trace-id"), id));
-    let max_body = ctx.snapshot.as_ref().map_or(0, |snapshot| snapshot.settings.limits.max_body_bytes);
+    let max_body = ctx.snapshot.settings.limits.max_body_bytes;
     match axum_bridge::serve(session, &gateway.control_routes.router, extra_header, max_body).await {
         Ok(sent) => {
             ctx.record.bytes_out = sent.body_bytes;
@@ -45,7 +46,7 @@ pub(super) async fn serve(
         }
         Err(error) => {
             let error = failure::translate(&error.into_down(), None);
-            Err(failure::fail_request(
+            Err(native::fail_request(
                 ctx,
                 match error.kind {
                     crate::error::Kind::ClientClosed => error,

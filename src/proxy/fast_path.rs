@@ -6,8 +6,8 @@
 //! Pingora's loop.
 
 use super::Gateway;
+use super::native;
 use crate::api::operation::{BodyKind, Operation};
-use crate::engine::failure;
 use crate::error::Error;
 use http::Method;
 use pingora_core::ErrorType;
@@ -46,7 +46,9 @@ pub(super) async fn serve(gateway: &Gateway, mut session: Session) -> Option<Str
     let mut ctx = gateway.new_ctx();
     let failed = match gateway.request_filter(&mut session, &mut ctx).await {
         Ok(true) => None,
-        Ok(false) => Some(failure::fail_request(&mut ctx, Error::internal("nobody answered the request"))),
+        Ok(false) => {
+            Some(native::fail_request(&mut ctx.request, Error::internal("nobody answered the request")))
+        }
         Err(error) => Some(error),
     };
     let may_reuse = match &failed {

@@ -1,24 +1,26 @@
 //! The data plane: Pingora's phases as a table of contents.
 //!
-//! One function per hook, each in the file that tells its part of the story: `admit` (may this pass, and
-//! where to), `authorize` (tokens and signatures), `orchestrate` (attempts), `upstream` (what the provider is sent), `answer`
-//! (what the caller gets), `failure` (what went wrong), `record` (what we remember). Nothing is decided here.
+//! One function per hook: `admit` decides whether a request may pass and where to, the engine carries it out, `native`
+//! has the hooks of what Pingora proxies by itself. Nothing is decided here.
 
 mod admit;
 mod control_plane;
+mod downstream;
 mod fast_path;
 mod listener;
+mod native;
 
 pub use control_plane::ControlRoutes;
 pub use listener::DownstreamApp;
 
-use crate::engine::request_context::RequestContext;
-use crate::engine::{Engine, failure, record, response, upstream_request};
+use crate::engine::{Engine, response_headers};
 use crate::net::outbound::connector::Connector;
 use crate::route::config_cache::ConfigCache;
 use crate::state::Shared;
 use async_trait::async_trait;
 use bytes::Bytes;
+use downstream::PingoraDownstream;
+use native::Ctx;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
@@ -26,27 +28,31 @@ use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The proxy itself: shared memory, compiled configs, connections of attempts, and the way to the control plane.
+/// The proxy itself: the engine, compiled configs, and the way to the control plane.
 #[derive(Clone)]
 pub struct Gateway {
-    engine: Engine,
+    engine: Arc<Engine>,
     config_cache: ConfigCache,
     control_routes: ControlRoutes,
 }
 
 impl Gateway {
     pub fn new(shared: Arc<Shared>, connector: Connector, control_routes: ControlRoutes) -> Self {
-        Self { engine: Engine::new(shared, connector), config_cache: ConfigCache::default(), control_routes }
+        Self {
+            engine: Arc::new(Engine::new(shared, connector)),
+            config_cache: ConfigCache::default(),
+            control_routes,
+        }
     }
 }
 
 #[async_trait]
 impl ProxyHttp for Gateway {
     /// Boxed: Pingora moves it through several of its futures, each with room for it.
-    type CTX = Box<RequestContext>;
+    type CTX = Box<Ctx>;
 
-    fn new_ctx(&self) -> Box<RequestContext> {
-        Box::new(RequestContext::new())
+    fn new_ctx(&self) -> Box<Ctx> {
+        Box::new(Ctx::new(&self.engine))
     }
 
     async fn request_filter(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<bool> {
@@ -54,7 +60,7 @@ impl ProxyHttp for Gateway {
     }
 
     async fn upstream_peer(&self, session: &mut Session, ctx: &mut Self::CTX) -> Result<Box<HttpPeer>> {
-        upstream_request::direct_peer(&self.engine, session, ctx).await
+        native::upstream_peer(&self.engine, session, ctx).await
     }
 
     async fn upstream_request_filter(
@@ -63,17 +69,17 @@ impl ProxyHttp for Gateway {
         request: &mut RequestHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        upstream_request::direct_header(session, request, ctx)
+        native::upstream_request_filter(session, request, ctx)
     }
 
     async fn request_body_filter(
         &self,
         _session: &mut Session,
         body: &mut Option<Bytes>,
-        end: bool,
+        _end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        upstream_request::request_body(body, end, ctx);
+        ctx.request.record.bytes_in += body.as_ref().map_or(0, |chunk| chunk.len() as u64);
         Ok(())
     }
 
@@ -83,9 +89,7 @@ impl ProxyHttp for Gateway {
         response: &mut ResponseHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        if let Some(handle) = &ctx.attempt_handle {
-            upstream_request::mark_response_header(response, handle);
-        }
+        native::upstream_response_filter(response, ctx);
         Ok(())
     }
 
@@ -96,8 +100,8 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
-        if let (Some(handle), true) = (&ctx.attempt_handle, end) {
-            upstream_request::mark_response_end(handle);
+        if end {
+            ctx.request.attempt_state.response_ended();
         }
         Ok(None)
     }
@@ -108,7 +112,7 @@ impl ProxyHttp for Gateway {
         response: &mut ResponseHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        response::response_filter(response, ctx);
+        response_headers::response_filter(response, &mut ctx.request);
         Ok(())
     }
 
@@ -119,7 +123,7 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
-        response::response_body_filter(body, end, ctx);
+        response_headers::response_body_filter(body, end, &mut ctx.request);
         Ok(None)
     }
 
@@ -131,8 +135,7 @@ impl ProxyHttp for Gateway {
         ctx: &mut Self::CTX,
         reused: bool,
     ) -> Box<Error> {
-        let may_repeat = !session.as_ref().retry_buffer_truncated();
-        failure::error_while_proxy(error, ctx.attempt_handle.as_ref(), reused, may_repeat)
+        native::error_while_proxy(error, session, ctx, reused)
     }
 
     fn fail_to_connect(
@@ -142,19 +145,19 @@ impl ProxyHttp for Gateway {
         ctx: &mut Self::CTX,
         error: Box<Error>,
     ) -> Box<Error> {
-        failure::fail_to_connect(&self.engine.shared, error, ctx.attempt_handle.as_ref())
+        native::fail_to_connect(&self.engine, error, ctx)
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Self::CTX) -> FailToProxy {
-        failure::fail_to_proxy(session, error, ctx).await
+        native::fail_to_proxy(session, error, ctx).await
     }
 
     fn suppress_error_log(&self, _session: &Session, _ctx: &Self::CTX, _error: &Error) -> bool {
-        // The access line tells the failure once, with its cause.
+        // The access line has the failure once, with its cause.
         true
     }
 
     async fn logging(&self, session: &mut Session, _error: Option<&Error>, ctx: &mut Self::CTX) {
-        record::finish(&self.engine, session, ctx);
+        self.engine.record(&PingoraDownstream::new(session), &mut ctx.request);
     }
 }

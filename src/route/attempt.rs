@@ -21,9 +21,6 @@ use http::{HeaderMap, Method, Uri};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Pingora replays a body it read for us only up to this size, in bytes.
-pub const PINGORA_RETRY_BUFFER: usize = 64 << 10;
-
 /// The caller's request, as far as an attempt is made from it.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -169,21 +166,11 @@ impl Attempt {
         })
     }
 
-    /// Whether Pingora may take it upstream by itself, where one try at one target is all there is: what was not
-    /// read, and what passes as it is. All else is an attempt of ours, which costs less than Pingora's own loop. Not
-    /// for upgrades, which have no other way.
-    pub fn goes_direct(&self, request: &Request) -> bool {
-        if self.translation.is_some() || self.needs_credentials() {
-            return false;
-        }
-        match &request.body {
-            Some(body) => {
-                request.mode == RequestMode::Passthrough
-                    && body.bytes().len() <= PINGORA_RETRY_BUFFER
-                    && !request.is_streamed()
-            }
-            None => true,
-        }
+    /// Whether Pingora may proxy it natively: nothing need be held, translated or, but for an upgrade, which has no
+    /// other way, fetched for it.
+    pub fn goes_native(&self, is_upgrade: bool) -> bool {
+        let is_plain = self.translation.is_none() && self.local_response.is_none();
+        is_plain && (is_upgrade || (self.body.is_none() && !self.needs_credentials()))
     }
 
     /// Whether a token or a signature must be had before it goes out.

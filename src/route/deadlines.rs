@@ -55,7 +55,7 @@ impl Deadlines {
             None => Some(default),
         };
         let short = |default: Duration| if has_other { default } else { HANG_TIMEOUT };
-        let total_deadline = limits.total.filter(|ms| *ms > 0).map(|ms| started + Duration::from_millis(ms));
+        let total_deadline = Self::total(target, started);
         Self {
             header_timeout: target.request_timeout.or(limit(limits.first_byte, short(HEADER_TIMEOUT))),
             is_configured: limits.first_token.is_some(),
@@ -67,6 +67,12 @@ impl Deadlines {
             rescue: target.rescue.unwrap_or(StreamRescue::Resume),
             streamed,
         }
+    }
+
+    /// When a request that began at `started` must be over.
+    pub fn total(target: &Target, started: Instant) -> Option<Instant> {
+        let total = target.time_limits.total.filter(|ms| *ms > 0);
+        total.map(|ms| started + Duration::from_millis(ms))
     }
 
     /// When the head must be there. No token of a stream comes before its head.

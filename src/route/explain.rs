@@ -302,7 +302,7 @@ fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request
     };
     // A websocket has no other way.
     let upgrades = request.operation.body_kind() == BodyKind::Upgrade && attempt.translation.is_none();
-    let transport = match upgrades || config.is_single_attempt() && attempt.goes_direct(request) {
+    let transport = match upgrades || config.is_single_attempt() && attempt.goes_native(false) {
         _ if attempt.local_response.is_some() => "local",
         true => "direct",
         false => "orchestrated",

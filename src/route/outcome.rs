@@ -2,6 +2,7 @@
 //!
 //! Not the answer itself, and not what the caller is told.
 
+use crate::state::targets::{BreakerPolicy, BreakerSignal};
 use std::time::Duration;
 
 pub use crate::provider::error_class::ErrorClass;
@@ -17,6 +18,8 @@ pub enum Outcome {
     Failed,
     /// It broke after the caller had got a part of it.
     Interrupted,
+    /// A request that was to resume a broken stream was refused for its prefill.
+    PrefillRefused,
     /// The call cannot be made at this target: the gateway's own error has this status.
     Unsupported(u16),
 }
@@ -30,5 +33,17 @@ impl Outcome {
     /// Whether this is what the caller asked for.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Response { status: 200..=299, .. })
+    }
+
+    /// What it says about the target to a circuit breaker: not what the client did wrong, not our own limits.
+    pub fn breaker_signal(&self, policy: Option<&BreakerPolicy>) -> BreakerSignal {
+        match self {
+            _ if self.is_success() => BreakerSignal::Success,
+            Self::Response { status, .. } if policy.is_some_and(|policy| policy.is_failure(*status)) => {
+                BreakerSignal::Failure
+            }
+            Self::TimedOut | Self::Failed | Self::Interrupted => BreakerSignal::Failure,
+            Self::Response { .. } | Self::PrefillRefused | Self::Unsupported(_) => BreakerSignal::Ignored,
+        }
     }
 }

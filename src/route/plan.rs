@@ -72,6 +72,8 @@ pub struct Plan {
     too_small_models: Vec<Option<String>>,
     /// The model the caller names.
     client_model: Option<String>,
+    /// Nothing may follow the attempt at hand.
+    is_last: bool,
 }
 
 /// One group under way.
@@ -117,6 +119,7 @@ impl Plan {
             all_circuits_open: false,
             too_small_models: Vec::new(),
             client_model,
+            is_last: false,
         }
     }
 
@@ -135,7 +138,11 @@ impl Plan {
 
     /// What comes after `outcome` of the target at hand.
     pub fn next(&mut self, outcome: &Outcome, env: &mut dyn RoutingEnv) -> Decision {
-        let Some(target) = self.current.clone() else { return Decision::Return };
+        let Some(target) = self.current.clone().filter(|_| !self.is_last) else { return Decision::Return };
+        if *outcome == Outcome::PrefillRefused {
+            // The same once more, without the prefill: no retry of the config's.
+            return Decision::Attempt { target, wait: Duration::ZERO, reason: Reason::Retry };
+        }
         let has_other = self.can_fall_back(env, &|group, member| falls_back_on(group, member, outcome));
         let state = RetryState { has_other, ..self.retry_state(env) };
         // Its circuit may have opened with this very failure.
@@ -190,11 +197,21 @@ impl Plan {
         self.retries = 0;
     }
 
+    /// Nothing may follow the attempt at hand: its body comes from the client, once.
+    pub fn set_last(&mut self) {
+        self.is_last = true;
+    }
+
+    pub fn is_last(&self) -> bool {
+        self.is_last
+    }
+
     /// Whether another target is left to go to from the one at hand.
     pub fn has_other(&self, env: &dyn RoutingEnv) -> bool {
-        self.can_fall_back(env, &|group, member| {
-            fallback_statuses(group, member).is_none_or(|list| !list.is_empty())
-        })
+        !self.is_last
+            && self.can_fall_back(env, &|group, member| {
+                fallback_statuses(group, member).is_none_or(|list| !list.is_empty())
+            })
     }
 
     /// Whether a fallback that goes on has somewhere to go.
@@ -208,7 +225,8 @@ impl Plan {
 
     /// Whether any further try could follow a failure of the one at hand.
     pub fn may_continue(&self, env: &dyn RoutingEnv) -> bool {
-        let may_retry = self.current.as_ref().is_some_and(|target| self.retries < target.retry.attempts);
+        let has_retries = |target: &Arc<Target>| self.retries < target.retry.attempts;
+        let may_retry = !self.is_last && self.current.as_ref().is_some_and(has_retries);
         may_retry || self.has_other(env)
     }
 

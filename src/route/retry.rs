@@ -122,7 +122,7 @@ impl RetryPolicy {
             Outcome::Failed => true,
             // The caller waits in mid-answer: another target first, without a pause.
             Outcome::Interrupted => !state.has_other,
-            Outcome::Unsupported(_) => false,
+            Outcome::PrefillRefused | Outcome::Unsupported(_) => false,
         }
     }
 

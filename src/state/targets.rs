@@ -26,6 +26,9 @@ use std::time::{Duration, Instant};
 /// Maximum number of targets in the registry.
 const MAX_TARGETS: usize = 10_000;
 
+/// What a failure adds to a target's measured latency.
+const FAILURE_LATENCY_PENALTY: Duration = Duration::from_secs(10);
+
 /// The identity of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetId {
@@ -214,6 +217,12 @@ impl TargetState {
     /// Records that an attempt's first token arrived `spent` after the request was sent.
     pub fn first_token(&self, spent: Duration, now: Instant) {
         self.memory.lock().latency.add(spent, now);
+    }
+
+    /// Records that an attempt failed after `spent`. It counts as a slow one, or a target that only fails would seem
+    /// faster than one that responds.
+    pub fn attempt_failed(&self, spent: Duration, now: Instant) {
+        self.memory.lock().latency.add(spent + FAILURE_LATENCY_PENALTY, now);
     }
 
     /// The average time to the first token, in which old values decay (half-life 10 s). `None` when nothing was

@@ -78,7 +78,7 @@ impl Model<'_> {
                 Outcome::Failed => true,
                 Outcome::Interrupted => !others,
                 Outcome::TimedOut => !others && statuses.is_some_and(|list| list.contains(&408)),
-                Outcome::Unsupported(_) => false,
+                Outcome::PrefillRefused | Outcome::Unsupported(_) => false,
             };
             if !retry {
                 break;

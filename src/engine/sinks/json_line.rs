@@ -10,17 +10,17 @@ use std::time::Duration;
 /// The name of a member, ready to be written: with its quotes, the comma before it and the colon behind it.
 macro_rules! key {
     ($name:literal) => {
-        $crate::engine::json_line::Key(concat!(",\"", $name, "\":"))
+        $crate::engine::sinks::json_line::Key(concat!(",\"", $name, "\":"))
     };
 }
-pub(crate) use key;
+pub(super) use key;
 
 /// See [`key`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Key(pub(crate) &'static str);
+pub(super) struct Key(pub(super) &'static str);
 
 /// An open JSON object.
-pub(crate) struct JsonLine<'a> {
+pub(super) struct JsonLine<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
 }

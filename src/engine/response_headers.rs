@@ -1,31 +1,30 @@
-//! What the caller gets: the provider's answer with the gateway's headers on it, watched as it passes.
+//! The header of the response the client gets: the provider's with the gateway's headers added, or the gateway's own.
 //!
-//! Bytes are changed only where an answer in the caller's shape has an accent, or an error has a shape of its
-//! own; whole translations are `translate`'s. What comes of the watching is read by `record`.
+//! Also the body of a response that passes without being judged ([`response_filter`] and [`response_body_filter`]): those
+//! that Pingora proxies natively, and errors of providers. Others are `response_body`'s.
 
 use super::header_edit::{self, HeaderCase};
-use super::request_context::{AttemptHandle, RequestContext};
+use super::request_context::RequestContext;
 use crate::api::chat::ProviderError;
 use crate::api::operation::ResponseKind;
 use crate::api::tap::Tap;
+use crate::error::Error;
 use crate::provider::rewriter::{ErrorResponseTranslation, Rewriter};
 use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
 use pingora::http::ResponseHeader;
-use pingora_core::Result;
 use pingora_core::protocols::http::HttpTask;
-use pingora_proxy::Session;
 use std::time::Instant;
 
-/// Puts the gateway's headers on the final answer and starts watching its body.
-pub(crate) fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) {
+/// Adds the gateway's headers to a provider's final response, and begins to observe its body.
+pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) {
     if response.status.is_informational() && response.status != http::StatusCode::SWITCHING_PROTOCOLS {
         return;
     }
     let media = response.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    // A compressed answer tells nothing, and an event of ours inside it would only spoil it.
+    // A compressed response cannot be read, and an event of ours inside it would only spoil it.
     let readable = !response.headers.contains_key(CONTENT_ENCODING);
     let streamed = readable && is_media(media, "text/event-stream");
     let json = readable && is_media(media, "application/json");
@@ -42,15 +41,15 @@ pub(crate) fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestCo
     });
 }
 
-/// What an answer that keeps the provider's shape needs all the same: an error in a shape the caller does
-/// not know is put into one it does, and an accent is put right.
+/// What a response that keeps the provider's shape needs all the same: an error in a shape the client does not know is
+/// translated into one it does, and quirks are patched.
 fn rewriter(
     response: &ResponseHeader,
     ctx: &RequestContext,
     streamed: bool,
     length: Option<usize>,
 ) -> Option<Rewriter> {
-    let attempt = &ctx.attempt_handle.as_ref()?.attempt;
+    let attempt = ctx.attempt.as_ref()?;
     let status = response.status.as_u16();
     if status >= 400 {
         let is_socket = ctx.operation.response_kind() == ResponseKind::Socket;
@@ -60,7 +59,7 @@ fn rewriter(
             status,
             dialect: ctx.operation.dialect(),
             provider: attempt.target.provider.id(),
-            trace_id: ctx.trace_id.clone(),
+            trace_id: ctx.trace_id.to_string(),
         };
         return translates.then(|| Rewriter::error_response(error_response));
     }
@@ -68,9 +67,9 @@ fn rewriter(
     Some(translation.rewriter(streamed, &ctx.trace_id, 0))
 }
 
-/// The gateway's headers on an answer.
-pub(crate) fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
-    if let Some(AttemptHandle { attempt, .. }) = &ctx.attempt_handle {
+/// Adds the gateway's headers to a response.
+pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
+    if let Some(attempt) = &ctx.attempt {
         headers.insert(header_edit::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
         header_edit::insert_str(headers, header_edit::OPTION_INDEX, &attempt.target.path);
         headers.insert(header_edit::RETRIES, ctx.record.retries_text());
@@ -88,27 +87,25 @@ pub(crate) fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext)
     }
 }
 
-/// Answers with what the gateway knows by itself.
-pub(crate) async fn send_local(session: &mut Session, ctx: &mut RequestContext) -> Result<()> {
-    let Some(body) = ctx.attempt_handle.as_ref().and_then(|handle| handle.attempt.local_response.clone())
-    else {
-        return Ok(());
-    };
-    let mut response = ResponseHeader::build_no_case(http::StatusCode::OK, Some(8))?;
+/// A response the gateway makes by itself: a JSON document.
+pub fn local_response(body: Bytes, ctx: &RequestContext) -> Result<Vec<HttpTask>, Error> {
+    let mut response = new_header(http::StatusCode::OK)?;
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_LENGTH, body.len().into());
         add_gateway_headers(headers, ctx);
     });
-    ctx.record.bytes_out = body.len() as u64;
-    ctx.record.first_byte = Some(Instant::now());
-    session.write_response_header(Box::new(response), false).await?;
-    session.write_response_body(Some(body), true).await
+    Ok(vec![HttpTask::Header(Box::new(response), false), HttpTask::Body(Some(body), true)])
 }
 
-/// The head of a stream that is begun before it is known what it will be.
-pub(crate) fn early_header(ctx: &RequestContext) -> Result<ResponseHeader> {
-    let mut response = ResponseHeader::build_no_case(http::StatusCode::OK, Some(6))?;
+/// An empty header of the gateway's own.
+pub fn new_header(status: http::StatusCode) -> Result<ResponseHeader, Error> {
+    ResponseHeader::build_no_case(status, Some(8)).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The header of a stream that begins before its provider responded.
+pub fn early_header(ctx: &RequestContext) -> Result<ResponseHeader, Error> {
+    let mut response = new_header(http::StatusCode::OK)?;
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -120,17 +117,17 @@ pub(crate) fn early_header(ctx: &RequestContext) -> Result<ResponseHeader> {
     Ok(response)
 }
 
-/// A provider's error that came with a good status: told with the status its words mean.
-pub(crate) fn provider_error(
+/// A provider's error that came with a good status: sent with the status it means.
+pub fn provider_error(
     mut response: Box<ResponseHeader>,
     provider_error: &ProviderError,
     ctx: &mut RequestContext,
-) -> Result<Vec<HttpTask>> {
-    let provider = ctx.attempt_handle.as_ref().map(|handle| handle.attempt.target.provider.id());
+) -> Vec<HttpTask> {
+    let provider = ctx.attempt.as_ref().map(|attempt| attempt.target.provider.id());
     let body = Bytes::from(provider_error.body(ctx.operation.dialect(), provider, Some(&ctx.trace_id)));
-    response.set_status(
-        http::StatusCode::from_u16(provider_error.status).unwrap_or(http::StatusCode::BAD_GATEWAY),
-    )?;
+    let status = http::StatusCode::from_u16(provider_error.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
+    // Of a valid status it cannot fail.
+    let _ = response.set_status(status);
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
             headers.remove(name);
@@ -142,7 +139,7 @@ pub(crate) fn provider_error(
     let mut tap = Tap::new(ctx.operation, false, true, Some(body.len()));
     tap.push(&body);
     ctx.tap = Some(tap);
-    Ok(vec![HttpTask::Header(response, false), HttpTask::Body(Some(body), true)])
+    vec![HttpTask::Header(response, false), HttpTask::Body(Some(body), true)]
 }
 
 /// Warnings as one header value: plain ASCII, at most 2 KiB.
@@ -151,15 +148,15 @@ fn warnings(messages: &[String]) -> String {
     messages.join("; ").chars().take(2048).map(printable).collect()
 }
 
-/// The one header every answer has, the gateway's own failures among them.
-pub(crate) fn add_trace_id(headers: &mut HeaderMap, ctx: &RequestContext) {
+/// The one header every response has, the gateway's own errors included.
+pub fn add_trace_id(headers: &mut HeaderMap, ctx: &RequestContext) {
     if !ctx.trace_id.is_empty() {
         header_edit::insert_str(headers, header_edit::TRACE_ID, &ctx.trace_id);
     }
 }
 
-/// Puts a piece of the body right where that is needed, and watches it on its way to the caller.
-pub(crate) fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut RequestContext) {
+/// Patches a chunk of the body where that is needed, and observes it on its way to the client.
+pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut RequestContext) {
     if let Some(rewriter) = &mut ctx.rewriter {
         let mut out = Vec::new();
         rewriter.push(chunk.as_deref().unwrap_or_default(), &mut out);
@@ -181,7 +178,7 @@ pub(crate) fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &m
     }
 }
 
-pub(crate) fn is_media(value: &str, wanted: &str) -> bool {
+pub fn is_media(value: &str, wanted: &str) -> bool {
     let essence = value.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case(wanted)
 }

@@ -1,0 +1,405 @@
+//! One attempt from its start to its last byte: its exchange, its deadlines, its permit, its response as far as it came.
+//!
+//! It waits for the provider only: whoever owns it watches the client meanwhile, and may have two of them under way.
+//! Sends nothing to the client, and does not decide what follows a failure (`route::plan`).
+//!
+//! ```text
+//! start ─> header awaited ─> 2xx ─> body read until it may be committed ─> forwarded ─> complete
+//!                       │                     └─> failed                        └─> interrupted
+//!                       └─> other ─> error body read ─> failed
+//! ```
+
+use super::response_body::{BodyError, ContentKind, ResponseBody, ResponsePolicy, ResumeSource};
+use super::upstream_stream::{StreamEvent, UpstreamStream};
+use crate::api::chat::ProviderError;
+use crate::api::retry_after;
+use crate::config::rescue::StreamRescue;
+use crate::error::Error;
+use crate::provider::error_class::ErrorClass;
+use crate::provider::rewriter::Rewriter;
+use crate::route::attempt::Attempt;
+use crate::route::deadlines::{Deadlines, TimeoutKind};
+use crate::route::outcome::Outcome;
+use crate::route::plan::Reason;
+use crate::state::targets::Permit;
+use bytes::{Bytes, BytesMut};
+use pingora::http::ResponseHeader;
+use pingora_core::protocols::http::HttpTask;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// The most of an error response that is read, bytes.
+const MAX_ERROR_BODY: usize = 4 << 20;
+/// How long an error response's body may take.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most of a response that passes unchanged is held, bytes: a larger one is committed as it comes.
+const MAX_VALIDATED: usize = 16 << 20;
+/// The most of a successful response that is held before the client gets any of it, bytes.
+const MAX_HELD: usize = 64 << 20;
+
+/// See the module.
+pub(super) struct AttemptRun {
+    pub attempt: Arc<Attempt>,
+    /// Why its target was picked.
+    pub reason: Reason,
+    /// The breaker's, where the target has one.
+    pub permit: Option<Permit>,
+    pub deadlines: Deadlines,
+    pub stream: UpstreamStream,
+    /// Where it is in its life.
+    phase: Phase,
+    started: Instant,
+    header_at: Instant,
+    last_read: Instant,
+    /// When the request came.
+    request_started: Instant,
+    policy: ResponsePolicy,
+    /// The request's.
+    trace_id: Arc<str>,
+    /// Its response continues the one this has written so far.
+    resumes: Option<Rewriter>,
+}
+
+enum Phase {
+    Header,
+    ErrorBody(ErrorResponse),
+    Body(Box<ResponseHeader>, Box<ResponseBody>),
+}
+
+/// A response with another status than 2xx, as far as it was read.
+struct ErrorResponse {
+    header: Box<ResponseHeader>,
+    body: BytesMut,
+    complete: bool,
+}
+
+/// What waiting for a response came to.
+pub(super) enum Readiness {
+    /// It may be sent to the client.
+    Committable,
+    Failed(Outcome, FinalResponse),
+    /// The whole request took too long: nothing more may be tried.
+    Stopped(Error),
+}
+
+/// What is left of a failed attempt: what the client gets when none follows.
+pub(super) enum FinalResponse {
+    /// The provider's response.
+    Provider {
+        header: Box<ResponseHeader>,
+        body: Bytes,
+    },
+    /// The provider's error inside a successful response.
+    ProviderError(Box<ResponseHeader>, ProviderError),
+    Error(Error),
+}
+
+/// What an attempt is run with, beside its exchange.
+pub(super) struct RunSettings {
+    pub reason: Reason,
+    pub permit: Option<Permit>,
+    pub deadlines: Deadlines,
+    pub policy: ResponsePolicy,
+    pub request_started: Instant,
+    pub trace_id: Arc<str>,
+    pub resumes: Option<Rewriter>,
+}
+
+impl AttemptRun {
+    pub fn new(attempt: Arc<Attempt>, stream: UpstreamStream, settings: RunSettings) -> Box<Self> {
+        let RunSettings { reason, permit, deadlines, policy, request_started, trace_id, resumes } = settings;
+        let now = Instant::now();
+        Box::new(Self {
+            attempt,
+            reason,
+            permit,
+            deadlines,
+            stream,
+            phase: Phase::Header,
+            started: now,
+            header_at: now,
+            last_read: now,
+            request_started,
+            policy,
+            trace_id,
+            resumes,
+        })
+    }
+
+    /// When it was sent.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Waits until the response may be committed: its first content, or all of it where it is no stream. May be dropped
+    /// while it waits, and called again.
+    pub async fn until_committable(&mut self) -> Readiness {
+        loop {
+            let event = match &mut self.phase {
+                Phase::Header => {
+                    let (deadline, kind) = self.deadlines.header_deadline(self.started);
+                    (self.stream.next(deadline).await, kind)
+                }
+                Phase::ErrorBody(response) if response.complete => return self.error_response(),
+                Phase::ErrorBody(_) => {
+                    let deadline = Some(self.header_at + ERROR_BODY_TIMEOUT);
+                    match self.stream.next(deadline).await {
+                        StreamEvent::Task(task) => (StreamEvent::Task(task), TimeoutKind::Idle),
+                        // The status is what counts; the body is as far as it came.
+                        _ => return self.error_response(),
+                    }
+                }
+                Phase::Body(..) => {
+                    if let Some(readiness) = self.readiness() {
+                        return readiness;
+                    }
+                    let (deadline, kind) = match self.has_content() {
+                        true => self.deadlines.idle_deadline(self.last_read),
+                        false => {
+                            self.deadlines.first_token_deadline(self.started, self.header_at, self.last_read)
+                        }
+                    };
+                    (self.stream.next(deadline).await, kind)
+                }
+            };
+            match event {
+                (StreamEvent::Task(task), _) => {
+                    if let Some(failed) = self.accept(task) {
+                        return failed;
+                    }
+                }
+                (StreamEvent::TimedOut, kind) => return self.timed_out(kind),
+                (StreamEvent::Failed(failure), _) => {
+                    let outcome = if failure.timed_out { Outcome::TimedOut } else { Outcome::Failed };
+                    return Readiness::Failed(outcome, FinalResponse::Error(*failure.error));
+                }
+            }
+        }
+    }
+
+    /// Accepts one part of the response. `Some`: it cannot be used.
+    fn accept(&mut self, task: HttpTask) -> Option<Readiness> {
+        self.last_read = Instant::now();
+        match &mut self.phase {
+            Phase::Header => match task {
+                // 100 and 103 are between the provider and us.
+                HttpTask::Header(header, _) if header.status.is_informational() => {}
+                HttpTask::Header(header, end) => self.accept_header(header, end),
+                _ => {
+                    let failure = super::failure::UpstreamFailure::no_response(&self.attempt.target);
+                    return Some(Readiness::Failed(Outcome::Failed, FinalResponse::Error(*failure.error)));
+                }
+            },
+            Phase::ErrorBody(response) => {
+                response.complete = task.is_end();
+                if let HttpTask::Body(Some(chunk), _) = task {
+                    response.body.extend_from_slice(&chunk);
+                }
+                if response.body.len() > MAX_ERROR_BODY {
+                    let status = response.header.status.as_u16();
+                    let error = Error::invalid_response(
+                        format!("The provider answered {status} with more than 4 MiB, which are not read."),
+                        "failing answer too long",
+                    );
+                    let error = FinalResponse::Error(self.with_provider(error));
+                    return Some(Readiness::Failed(Outcome::from_status(status), error));
+                }
+            }
+            Phase::Body(_, body) => {
+                body.accept(task);
+                self.stream.gather(|task| body.accept(task));
+            }
+        }
+        None
+    }
+
+    fn accept_header(&mut self, header: Box<ResponseHeader>, end: bool) {
+        self.header_at = self.last_read;
+        if !header.status.is_success() {
+            self.phase = Phase::ErrorBody(ErrorResponse { header, body: BytesMut::new(), complete: end });
+            return;
+        }
+        let translation = self.attempt.translation.as_ref();
+        let mut body = Box::new(match self.resumes.take() {
+            Some(rewriter) => ResponseBody::resumed(&header, rewriter, self.policy),
+            None => ResponseBody::new(&header, translation, self.policy, &self.trace_id),
+        });
+        match end {
+            true => body.accept(HttpTask::Done),
+            // Most small responses come at once: header and body leave with one write, too.
+            false => self.stream.gather(|task| body.accept(task)),
+        }
+        self.phase = Phase::Body(header, body);
+    }
+
+    fn has_content(&self) -> bool {
+        matches!(&self.phase, Phase::Body(_, body) if body.has_content())
+    }
+
+    /// `None`: more of it is needed.
+    fn readiness(&self) -> Option<Readiness> {
+        let Phase::Body(_, body) = &self.phase else { return None };
+        if let Some(error) = body.error().cloned() {
+            // A resumed stream may carry new text before its error. Send that text first; otherwise the next attempt
+            // would continue after bytes the client never got. The same holds for events that pass as they come.
+            if body.has_resumed() || self.passes_events(body) {
+                return Some(Readiness::Committable);
+            }
+            return Some(self.body_failed(&error));
+        }
+        if self.is_committable(body) {
+            return Some(Readiness::Committable);
+        }
+        if body.received > MAX_HELD {
+            let error = Error::invalid_response(
+                "The provider's answer is over 64 MiB, more than this gateway holds.",
+                "answer too long",
+            );
+            return Some(Readiness::Failed(Outcome::Failed, FinalResponse::Error(self.with_provider(error))));
+        }
+        None
+    }
+
+    /// Whether there is enough of the response to commit it.
+    fn is_committable(&self, body: &ResponseBody) -> bool {
+        let finished = body.is_finished();
+        if finished || self.deadlines.rescue == StreamRescue::Buffer {
+            return finished;
+        }
+        if body.kind == ContentKind::Events && self.streams() {
+            return body.has_content() || (!self.policy.validates && !body.is_translated());
+        }
+        match (body.is_translated(), self.policy.validates) {
+            // One document: there is nothing to send before it is complete.
+            (true, _) => false,
+            (false, true) => match body.kind {
+                ContentKind::Json => body.received > MAX_VALIDATED,
+                _ => body.has_content(),
+            },
+            (false, false) => true,
+        }
+    }
+
+    /// Whether events are forwarded as they come: nothing could be done about what is wrong with them.
+    fn passes_events(&self, body: &ResponseBody) -> bool {
+        let validates = self.policy.validates || self.deadlines.rescue == StreamRescue::Buffer;
+        body.kind == ContentKind::Events && !validates && !body.is_translated()
+    }
+
+    /// Whether the client gets events.
+    fn streams(&self) -> bool {
+        let translation = self.attempt.translation.as_ref();
+        translation.is_none_or(|translation| translation.is_patch() || translation.streams())
+            || self.resumes.is_some()
+    }
+
+    /// What an error response means.
+    fn error_response(&mut self) -> Readiness {
+        let Phase::ErrorBody(response) = std::mem::replace(&mut self.phase, Phase::Header) else {
+            return Readiness::Failed(Outcome::Failed, FinalResponse::Error(self.truncated()));
+        };
+        let ErrorResponse { header, body, .. } = response;
+        let status = header.status.as_u16();
+        let body = body.freeze();
+        let class = ErrorClass::classify(status, &body);
+        let retry_after = retry_after::retry_delay(&header.headers, status == 429, SystemTime::now());
+        let outcome = Outcome::Response { status, class, retry_after };
+        Readiness::Failed(outcome, FinalResponse::Provider { header, body })
+    }
+
+    fn body_failed(&self, error: &BodyError) -> Readiness {
+        match error {
+            BodyError::Provider(error, _) => {
+                let status = if error.status < 400 { 502 } else { error.status };
+                let body = error.body(crate::api::Dialect::OpenAi, None, None);
+                let class = ErrorClass::classify(status, &body);
+                let outcome = Outcome::Response { status, class, retry_after: None };
+                let Phase::Body(header, _) = &self.phase else {
+                    return Readiness::Failed(outcome, FinalResponse::Error(self.truncated()));
+                };
+                let error = ProviderError { status, ..error.clone() };
+                Readiness::Failed(outcome, FinalResponse::ProviderError(header.clone(), error))
+            }
+            BodyError::Malformed(cause) => {
+                let message = "The provider's answer is not what was asked for. Try again.";
+                let error = self.with_provider(Error::invalid_response(message, *cause));
+                Readiness::Failed(Outcome::Failed, FinalResponse::Error(error))
+            }
+            BodyError::Truncated | BodyError::Mismatch => {
+                Readiness::Failed(Outcome::Failed, FinalResponse::Error(self.truncated()))
+            }
+        }
+    }
+
+    fn truncated(&self) -> Error {
+        self.with_provider(Error::invalid_response(
+            "The provider closed its answer before it was complete. Try again.",
+            "answer ended without a finish",
+        ))
+    }
+
+    fn timed_out(&self, kind: TimeoutKind) -> Readiness {
+        let error = self.timeout_error(kind);
+        match kind {
+            TimeoutKind::Total => Readiness::Stopped(error),
+            _ => Readiness::Failed(Outcome::TimedOut, FinalResponse::Error(error)),
+        }
+    }
+
+    pub fn timeout_error(&self, kind: TimeoutKind) -> Error {
+        self.deadlines.timeout_error(kind, &self.attempt.target, self.request_started)
+    }
+
+    pub fn with_provider(&self, error: Error) -> Error {
+        error.with_provider(self.attempt.target.provider.id())
+    }
+
+    /// What writes the client's stream, of an attempt to resume it.
+    pub fn into_rewriter(self) -> Option<Rewriter> {
+        let of_body = match self.phase {
+            Phase::Body(_, body) => match body.into_resume_source() {
+                ResumeSource::Rewriter(rewriter) => Some(*rewriter),
+                ResumeSource::Sent(_) => None,
+            },
+            _ => None,
+        };
+        self.resumes.or(of_body)
+    }
+
+    /// What is left of it when its response broke; its exchange stops.
+    pub fn into_rest(self) -> (Arc<Attempt>, Deadlines, Option<Permit>) {
+        (self.attempt, self.deadlines, self.permit)
+    }
+
+    /// The response, to be forwarded. `None` before [`AttemptRun::until_committable`].
+    pub fn take_response(&mut self) -> Option<(Box<ResponseHeader>, Box<ResponseBody>)> {
+        match std::mem::replace(&mut self.phase, Phase::Header) {
+            Phase::Body(header, body) => Some((header, body)),
+            _ => None,
+        }
+    }
+}
+
+impl FinalResponse {
+    /// For an error event in a stream that was begun.
+    pub fn into_error(self) -> (ProviderError, Error) {
+        match self {
+            FinalResponse::Error(error) => (ProviderError::from(&error), error),
+            FinalResponse::ProviderError(_, provider_error) => {
+                let error = late_error(&provider_error);
+                (provider_error, error)
+            }
+            FinalResponse::Provider { header, body } => {
+                let provider_error = ProviderError::read(header.status.as_u16(), &body);
+                let error = late_error(&provider_error);
+                (provider_error, error)
+            }
+        }
+    }
+}
+
+/// For the log: a provider's error that came when the client had a response header already.
+fn late_error(error: &ProviderError) -> Error {
+    let message = format!("The provider answered {}: {}", error.status, error.message);
+    Error::invalid_response(message, "after the answer was begun")
+}

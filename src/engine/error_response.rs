@@ -1,0 +1,84 @@
+//! Sends an error to the client, in its dialect: the one place that does, for the engine, the door and what Pingora
+//! proxies natively.
+//!
+//! Not the error events that end a stream (`forward`). It is logged once, by the access line.
+
+use super::downstream::{Aborted, Downstream};
+use super::header_edit::{self, HeaderCase};
+use super::request_context::RequestContext;
+use super::response_headers;
+use crate::api::error_body::ErrorView;
+use crate::error::{Error, Kind};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use pingora_core::protocols::http::HttpTask;
+use std::time::Duration;
+
+/// How much of an unread body is taken in so that the client reads our response before it sees a reset.
+const DRAIN_BYTES: usize = 256 << 10;
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Sends `error` while there is no response yet, and notes it.
+///
+/// # Errors
+/// The connection can carry no other request: a response had begun, the client is gone, its body was not read.
+pub async fn send<D: Downstream>(
+    downstream: &mut D,
+    ctx: &mut RequestContext,
+    error: Error,
+) -> Result<(), Aborted> {
+    if error.kind == Kind::ClientClosed || downstream.sent_status().is_some() {
+        downstream.close_after_response();
+        ctx.failure = Some(error);
+        return Err(Aborted);
+    }
+    let body = ErrorView::from(&error).with_trace_id(&ctx.trace_id).body(ctx.operation.dialect());
+    let body = Bytes::from(body);
+    let unread = !downstream.body_is_complete();
+    if unread {
+        downstream.close_after_response();
+    }
+    ctx.record.bytes_out = body.len() as u64;
+    let parts = parts(&error, ctx, body);
+    ctx.failure = Some(error);
+    let sent = match parts {
+        Ok(parts) => downstream.send(parts).await.is_ok(),
+        Err(_) => false,
+    };
+    if unread {
+        drain(downstream).await;
+    }
+    if sent && !unread { Ok(()) } else { Err(Aborted) }
+}
+
+fn parts(error: &Error, ctx: &RequestContext, body: Bytes) -> Result<Vec<HttpTask>, Error> {
+    let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = response_headers::new_header(status)?;
+    header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CONTENT_LENGTH, body.len().into());
+        response_headers::add_trace_id(headers, ctx);
+        if let Some(attempt) = &ctx.attempt {
+            header_edit::insert_str(headers, header_edit::PROVIDER, attempt.target.provider.id());
+            header_edit::insert_str(headers, header_edit::OPTION_INDEX, &attempt.target.path);
+            headers.insert(header_edit::RETRIES, ctx.record.retries_text());
+            if ctx.record.shows_attempts() {
+                header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());
+            }
+        }
+    });
+    Ok(vec![HttpTask::Header(Box::new(response), false), HttpTask::Body(Some(body), true)])
+}
+
+async fn drain<D: Downstream>(downstream: &mut D) {
+    let mut left = DRAIN_BYTES;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, async {
+        while let Ok(Some(chunk)) = downstream.next_chunk().await {
+            left = left.saturating_sub(chunk.len());
+            if left == 0 {
+                break;
+            }
+        }
+    })
+    .await;
+}

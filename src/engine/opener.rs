@@ -1,0 +1,139 @@
+//! Opens an attempt's connection and sends its request on it: other addresses where one does not connect, a new
+//! connection in place of a dead one.
+//!
+//! On Pingora's connectors, not in its proxy loop: that would be a second session for each attempt. Reads nothing.
+
+use super::Engine;
+use super::attempt_state::AttemptState;
+use super::failure::{self, UpstreamFailure};
+use super::peer_selection::PeerSelection;
+use crate::net::outbound::connection::UpstreamConnection;
+use crate::route::target::Target;
+use crate::state::snapshot::SettingsSnapshot;
+use bytes::Bytes;
+use pingora::http::RequestHeader;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error as PingoraError, ErrorType};
+use std::sync::Arc;
+
+/// Connections one attempt may use up.
+const MAX_CONNECTIONS: usize = 16;
+
+/// What it takes to send one attempt's request, again where that must be.
+pub(super) struct Opener {
+    pub engine: Arc<Engine>,
+    pub snapshot: Arc<SettingsSnapshot>,
+    pub target: Arc<Target>,
+    /// Complete but for what the HTTP version asks for.
+    pub header: Box<RequestHeader>,
+    pub body: RequestBody,
+    pub peers: PeerSelection,
+    /// Whoever reads the response bounds the wait for each part of it.
+    pub reader_is_timed: bool,
+    /// Connections used so far.
+    pub connections: usize,
+}
+
+/// The request's body.
+pub(super) enum RequestBody {
+    Empty,
+    Whole(Bytes),
+    /// Comes from the client while it is sent: it can be sent once only.
+    Streamed,
+}
+
+/// A connection with the request on it.
+pub(super) struct OpenConnection {
+    pub connection: UpstreamConnection,
+    pub peer: Box<HttpPeer>,
+    /// It carried other requests before.
+    pub reused: bool,
+    /// Why the body could not be sent whole: a provider may respond without having read it.
+    pub unsent: Option<Box<PingoraError>>,
+}
+
+impl Opener {
+    /// Connects and sends. Of a streamed body the header only.
+    ///
+    /// # Errors
+    /// Why there is no connection with the request on it.
+    pub async fn open(&mut self) -> Result<OpenConnection, UpstreamFailure> {
+        let body_len = match &self.body {
+            RequestBody::Whole(body) => body.len(),
+            _ => 0,
+        };
+        let mut last = None;
+        while self.connections < MAX_CONNECTIONS {
+            self.connections += 1;
+            let shared = &self.engine.shared;
+            let peer = self.peers.next(shared, &self.target, &self.snapshot, false).await?;
+            let (mut connection, reused) = match self.engine.connector.get(&peer, body_len).await {
+                Ok(found) => found,
+                Err(error) => {
+                    let error = error.into_up();
+                    if !failure::may_try_next_address(shared, &error, &self.target, &self.peers) {
+                        return Err(UpstreamFailure::from_pingora(&error, &self.target));
+                    }
+                    last = Some(error);
+                    continue;
+                }
+            };
+            match self.send(&mut connection, &peer, reused).await {
+                Ok(unsent) => return Ok(OpenConnection { connection, peer, reused, unsent }),
+                Err(error) => {
+                    let error = error.into_up();
+                    let state = AttemptState::default();
+                    if !self.may_reopen(
+                        OpenConnection { connection, peer, reused, unsent: None },
+                        &state,
+                        &error,
+                    ) {
+                        return Err(UpstreamFailure::from_pingora(&error, &self.target));
+                    }
+                    last = Some(error);
+                }
+            }
+        }
+        let error =
+            last.unwrap_or_else(|| PingoraError::explain(ErrorType::ConnectError, "no connection to use"));
+        Err(UpstreamFailure::from_pingora(&error, &self.target))
+    }
+
+    /// `Some`: the body could not be sent whole.
+    async fn send(
+        &mut self,
+        connection: &mut UpstreamConnection,
+        peer: &HttpPeer,
+        reused: bool,
+    ) -> pingora_core::Result<Option<Box<PingoraError>>> {
+        if !self.reader_is_timed {
+            connection.set_read_timeout(peer.options.read_timeout);
+        }
+        // Only a connection that was used before can turn out dead: only then the header may be needed again.
+        let header = match reused {
+            true => self.header.clone(),
+            false => std::mem::replace(&mut self.header, Box::new(empty_header())),
+        };
+        let is_empty = matches!(self.body, RequestBody::Empty);
+        connection.send_header(header, is_empty, peer.is_tls()).await?;
+        match &self.body {
+            RequestBody::Whole(body) => Ok(connection.send_body(Some(body.clone()), true).await.err()),
+            RequestBody::Empty | RequestBody::Streamed => Ok(None),
+        }
+    }
+
+    /// The exchange on `open` broke. Whether the request may go out again, on a new connection.
+    pub fn may_reopen(&mut self, open: OpenConnection, state: &AttemptState, error: &PingoraError) -> bool {
+        let reused = open.reused;
+        self.engine.discard(open, error);
+        let may_reopen = !matches!(self.body, RequestBody::Streamed)
+            && failure::is_stale_connection(error, state, &self.peers, reused);
+        self.peers.bypass_pool |= may_reopen;
+        may_reopen
+    }
+}
+
+fn empty_header() -> RequestHeader {
+    let (parts, ()) = http::Request::new(()).into_parts();
+    RequestHeader::from(parts)
+}

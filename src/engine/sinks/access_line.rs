@@ -1,0 +1,121 @@
+//! Writes each finished request as one line of JSON to the access log. Its keys are a promise: `docs/access-log.md`.
+//!
+//! Not where lines go (`state::access_log`).
+
+use super::RecordSink;
+use super::json_line::{JsonLine, key};
+use crate::api::usage::Usage;
+use crate::engine::record::{AttemptRecord, RequestRecord};
+use crate::state::Shared;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The most attempts one line lists.
+const MAX_ATTEMPTS_SHOWN: usize = 16;
+/// The most of an error's text one line carries, bytes.
+const MAX_TEXT_BYTES: usize = 600;
+/// The most of a name the client or the provider chose (a path, a model), bytes.
+const MAX_NAME_BYTES: usize = 512;
+
+/// See the module.
+pub(super) struct AccessLineSink(pub Arc<Shared>);
+
+impl RecordSink for AccessLineSink {
+    fn record(&self, record: &RequestRecord) {
+        self.0.access_log.line(SystemTime::now(), |out, stamp| write_line(out, stamp, record));
+    }
+}
+
+fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
+    let attempt = record.attempt.as_ref();
+    let target = attempt.map(|attempt| &attempt.target);
+    let response = &record.response;
+    let mut line = JsonLine::open(out);
+    line.text(key!("ts"), stamp);
+    line.text(key!("trace_id"), &record.trace_id);
+    line.optional_text(key!("key"), record.key.as_deref());
+    if let Some(address) = record.client_address {
+        line.address(key!("caller"), address);
+    }
+    line.text(key!("method"), record.method.as_str());
+    line.text(key!("path"), clipped(record.uri.path(), MAX_NAME_BYTES));
+    line.text(key!("operation"), record.operation);
+    line.optional_text(key!("provider"), target.map(|target| target.provider.id()));
+    line.optional_text(key!("slug"), target.and_then(|target| target.slug.as_deref()));
+    line.optional_text(key!("model"), name(attempt.and_then(|attempt| attempt.model.as_deref())));
+    line.optional_text(key!("response_model"), name(response.model.as_deref()));
+    line.number(key!("status"), record.status.into());
+    line.flag(key!("stream"), record.streamed);
+    line.number(key!("bytes_in"), record.bytes_in);
+    line.number(key!("bytes_out"), record.bytes_out);
+    if let Some(usage) = &response.usage {
+        line.object(key!("tokens"), |tokens| write_tokens(tokens, usage));
+    }
+    line.optional_text(key!("finish_reason"), name(response.finish.as_deref()));
+    line.optional_text(key!("provider_error"), name(response.error.as_deref()));
+    if let Some(warnings) = attempt.map(|attempt| &attempt.warnings).filter(|warnings| !warnings.is_empty()) {
+        line.text(key!("warnings"), clipped(&warnings.join("; "), MAX_TEXT_BYTES));
+    }
+    let shown = record.attempts.get(..MAX_ATTEMPTS_SHOWN).unwrap_or(&record.attempts);
+    line.list(key!("attempts"), shown, write_attempt);
+    let times = [(key!("ttfb_ms"), record.time_to_first_byte), (key!("ttft_ms"), record.time_to_first_token)];
+    for (name, time) in times {
+        if let Some(time) = time {
+            line.millis(name, time);
+        }
+    }
+    line.millis(key!("total_ms"), record.total);
+    line.millis(key!("overhead_ms"), record.overhead);
+    if let Some(error) = &record.error {
+        line.text(key!("error_code"), error.kind.row().code);
+        line.text(key!("error"), &shortened(error.to_string()));
+    }
+    if let Some(metadata) = &record.metadata {
+        line.raw(key!("metadata"), metadata.get());
+    }
+    line.close();
+}
+
+/// In OpenAI's sense: `input` includes cached ones, `output` includes reasoning.
+fn write_tokens(line: &mut JsonLine<'_>, usage: &Usage) {
+    line.number(key!("input"), usage.input);
+    line.number(key!("output"), usage.output);
+    let details = [
+        (key!("cached"), usage.cached),
+        (key!("cache_write"), usage.cache_write),
+        (key!("reasoning"), usage.reasoning),
+    ];
+    for (name, count) in details.into_iter().filter(|(_, count)| *count > 0) {
+        line.number(name, count);
+    }
+}
+
+fn write_attempt(line: &mut JsonLine<'_>, attempt: &AttemptRecord) {
+    line.text(key!("target"), &attempt.target.path);
+    line.text(key!("provider"), attempt.target.provider.id());
+    if let Some(status) = attempt.status {
+        line.number(key!("status"), status.into());
+    }
+    line.optional_text(key!("error"), attempt.error);
+    line.text(key!("why"), attempt.reason.as_str());
+    line.millis(key!("ms"), attempt.spent);
+}
+
+/// A long text is cut: it is in the response, the line is for finding it.
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_TEXT_BYTES {
+        text.truncate(clipped(&text, MAX_TEXT_BYTES).len());
+        text.push('…');
+    }
+    text
+}
+
+/// A name the client or the provider chose, cut to a length.
+fn name(text: Option<&str>) -> Option<&str> {
+    text.map(|text| clipped(text, MAX_NAME_BYTES))
+}
+
+/// The beginning of `text`, at most so many bytes of it.
+fn clipped(text: &str, max_len: usize) -> &str {
+    text.get(..text.floor_char_boundary(max_len)).unwrap_or(text)
+}

@@ -1,0 +1,45 @@
+//! Counts each finished request in the metrics: what it was, how long it took, its attempts, its error.
+//!
+//! Not the families themselves (`state::metrics`).
+
+use super::RecordSink;
+use crate::engine::record::RequestRecord;
+use crate::state::Shared;
+use crate::state::metrics::{FinishedRequest, status_text};
+use std::sync::Arc;
+
+/// See the module.
+pub(super) struct MetricsSink(pub Arc<Shared>);
+
+impl RecordSink for MetricsSink {
+    fn record(&self, record: &RequestRecord) {
+        let metrics = &self.0.metrics;
+        // Here, not where an error is sent: a stream's is its last event, a client that left is sent none.
+        if let Some(error) = &record.error {
+            metrics.record_error(error.kind);
+        }
+        for attempt in &record.attempts {
+            let outcome = match (attempt.error, attempt.status) {
+                (Some(code), _) => code,
+                (None, Some(status)) if status >= 400 => status_text(status),
+                _ => "answered",
+            };
+            metrics.record_attempt(attempt.target.provider.id(), &attempt.target.path, outcome);
+        }
+        let attempt = record.attempt.as_ref();
+        let usage = record.response.usage.as_ref();
+        metrics.record_request(&FinishedRequest {
+            operation: record.operation,
+            provider: attempt.map_or("", |attempt| attempt.target.provider.id()),
+            model: attempt.and_then(|attempt| attempt.model.as_deref()).unwrap_or_default(),
+            status: record.status,
+            total: record.total,
+            first_chunk: record.time_to_first_byte.filter(|_| record.streamed),
+            overhead: record.overhead,
+            input_tokens: usage.map(|usage| usage.input),
+            output_tokens: usage.map(|usage| usage.output),
+            bytes_in: record.bytes_in,
+            bytes_out: record.bytes_out,
+        });
+    }
+}

@@ -1,0 +1,270 @@
+//! The request header a provider gets: the client's, without what is ours or ends at this hop, with the provider's path,
+//! host and auth headers.
+//!
+//! The one place where a provider's auth headers are written, for attempts of the engine and for what Pingora proxies
+//! natively. Not the peer (`peer_selection`).
+
+use super::credentials;
+use super::header_edit::{self, HeaderCase, edit_request_headers};
+use super::request_context::RequestContext;
+use crate::api::connection_header;
+use crate::api::operation::BodyKind;
+use crate::config::headers::is_gateway_header;
+use crate::error::Error;
+use crate::provider::token_exchange::Credentials;
+use crate::route::attempt::Attempt;
+use crate::state::snapshot::SettingsSnapshot;
+use http::header;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use pingora::http::RequestHeader;
+
+/// Client headers that are not passed on unless `forward_headers` names them: credentials of other shapes, cookies,
+/// and what a proxy before us wrote about the client.
+const STRIPPED: [&str; 13] = [
+    "authorization",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "x-amz-security-token",
+    "x-amz-date",
+    "x-amz-content-sha256",
+    "cookie",
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
+
+/// Headers of one hop: between the client and us, or between us and the provider.
+const HOP_BY_HOP: [&str; 10] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+];
+
+/// How the end of a body is marked.
+#[derive(Debug, Clone, Copy)]
+enum Framing {
+    Preserved,
+    /// By its length, bytes.
+    Length(usize),
+    Chunked,
+}
+
+/// How a client's header becomes the provider's.
+pub struct UpstreamHeaders<'a> {
+    attempt: &'a Attempt,
+    credentials: Option<&'a Credentials>,
+    snapshot: &'a SettingsSnapshot,
+    case: HeaderCase,
+    framing: Framing,
+    /// Tokens are counted as the response passes; they cannot be read through a compression.
+    counts_tokens: bool,
+}
+
+impl<'a> UpstreamHeaders<'a> {
+    /// `streams_body`: the body is the client's, as it comes in.
+    pub fn new(
+        ctx: &'a RequestContext,
+        attempt: &'a Attempt,
+        credentials: Option<&'a Credentials>,
+        client: &RequestHeader,
+        streams_body: bool,
+    ) -> Self {
+        let framing = match &attempt.body {
+            Some(body) => Framing::Length(body.len()),
+            None if streams_body && !client.headers.contains_key(header::CONTENT_LENGTH) => Framing::Chunked,
+            None => Framing::Preserved,
+        };
+        let counts_tokens = ctx.operation.body_kind() == BodyKind::Json;
+        let case = HeaderCase::for_request(ctx, &attempt.target, false);
+        Self { attempt, credentials, snapshot: &ctx.snapshot, case, framing, counts_tokens }
+    }
+
+    /// Of a request that Pingora proxies natively. Its body is framed as it came.
+    pub fn native(
+        ctx: &'a RequestContext,
+        attempt: &'a Attempt,
+        credentials: Option<&'a Credentials>,
+        is_upgrade: bool,
+    ) -> Self {
+        let counts_tokens = ctx.operation.body_kind() == BodyKind::Json && !is_upgrade;
+        let case = HeaderCase::for_request(ctx, &attempt.target, is_upgrade);
+        Self {
+            attempt,
+            credentials,
+            snapshot: &ctx.snapshot,
+            case,
+            framing: Framing::Preserved,
+            counts_tokens,
+        }
+    }
+
+    /// The header of an attempt, from the client's: what passes is copied, once.
+    ///
+    /// # Errors
+    /// A path that is none at the provider; what the provider says about the account.
+    pub fn build(&self, client: &RequestHeader) -> Result<RequestHeader, Error> {
+        if self.case == HeaderCase::Preserved {
+            let mut header = client.clone();
+            let removed = hop_by_hop_names(&header.headers);
+            edit_request_headers(&mut header, self.case, |headers| {
+                for name in &removed {
+                    headers.remove(name);
+                }
+            });
+            self.apply(&mut header)?;
+            return Ok(header);
+        }
+        let (mut parts, ()) = http::Request::new(()).into_parts();
+        parts.uri = self.uri()?;
+        parts.method = client.method.clone();
+        parts.headers = self.passed_on(&client.headers);
+        self.complete(&parts.method, &mut parts.headers)?;
+        Ok(RequestHeader::from(parts))
+    }
+
+    /// Edits a copy of the client's header from which the headers of one hop are gone already.
+    ///
+    /// # Errors
+    /// As [`UpstreamHeaders::build`].
+    pub fn apply(&self, request: &mut RequestHeader) -> Result<(), Error> {
+        request.set_uri(self.uri()?);
+        let method = request.method.clone();
+        let mut completed = Ok(());
+        edit_request_headers(request, self.case, |headers| {
+            strip(headers, &self.attempt.target.forward_headers, self.snapshot);
+            completed = self.complete(&method, headers);
+        });
+        completed
+    }
+
+    fn uri(&self) -> Result<Uri, Error> {
+        let path = &self.attempt.path;
+        Uri::try_from(path.as_str())
+            .map_err(|_| Error::bad_request(format!("{path:?} is no valid path at the provider.")))
+    }
+
+    /// The client's headers that go on.
+    fn passed_on(&self, client: &HeaderMap) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(client.len() + 4);
+        let has_connection = client.contains_key(header::CONNECTION);
+        let mut last = None;
+        for (name, value) in client {
+            // Values of one name follow each other.
+            let passes = match last {
+                Some((before, passes)) if before == name => passes,
+                _ => {
+                    let ends_here = HOP_BY_HOP.contains(&name.as_str())
+                        || has_connection && is_named_by_connection(client, name);
+                    !(ends_here
+                        || is_stripped(client, name, &self.attempt.target.forward_headers, self.snapshot))
+                }
+            };
+            last = Some((name, passes));
+            if passes {
+                headers.append(name.clone(), value.clone());
+            }
+        }
+        headers
+    }
+
+    /// Puts in what is the provider's, over what the client sent.
+    fn complete(&self, method: &Method, headers: &mut HeaderMap) -> Result<(), Error> {
+        let attempt = self.attempt;
+        header_edit::insert_str(headers, header::HOST, attempt.target.origin.authority());
+        // Before the provider's defaults are in: what counts is what the client sent.
+        let vendor_headers = attempt.vendor_headers.merge_over(headers);
+        for (name, value) in attempt.auth.iter() {
+            // A key is the gateway's to write; a version the client chose is its own.
+            if value.is_sensitive() || !headers.contains_key(name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        headers.extend(vendor_headers);
+        match self.framing {
+            Framing::Preserved => {}
+            Framing::Length(length) => {
+                headers.remove(header::TRANSFER_ENCODING);
+                headers.insert(header::CONTENT_LENGTH, length.into());
+            }
+            Framing::Chunked => {
+                headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            }
+        }
+        let uncompressed = self.counts_tokens || attempt.translation.is_some();
+        if uncompressed && headers.contains_key(header::ACCEPT_ENCODING) {
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        headers.remove(header::EXPECT);
+        credentials::sign(method, headers, attempt, self.credentials)
+    }
+}
+
+/// The headers of one hop (RFC 9110, 7.6.1): the known ones, and those the client's `Connection` names.
+fn hop_by_hop_names(headers: &HeaderMap) -> Vec<HeaderName> {
+    let hop_by_hop = headers.keys().filter(|name| HOP_BY_HOP.contains(&name.as_str())).cloned();
+    hop_by_hop
+        .chain(connection_header::names(headers).filter_map(|name| HeaderName::from_bytes(name).ok()))
+        .collect()
+}
+
+fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
+    connection_header::names(headers).any(|named| named.eq_ignore_ascii_case(name.as_str().as_bytes()))
+}
+
+/// Removes what is ours and what is not passed on.
+fn strip(headers: &mut HeaderMap, forwarded: &[HeaderName], snapshot: &SettingsSnapshot) {
+    let removed: Vec<HeaderName> =
+        headers.keys().filter(|name| is_stripped(headers, name, forwarded, snapshot)).cloned().collect();
+    for name in removed {
+        headers.remove(name);
+    }
+}
+
+/// Whether a header is not passed on. Those that `forward_headers` names are, unless they hold a service key.
+fn is_stripped(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    forwarded: &[HeaderName],
+    snapshot: &SettingsSnapshot,
+) -> bool {
+    if is_gateway_header(name, &snapshot.settings.header_prefixes) {
+        return true;
+    }
+    let shows_key =
+        || headers.get_all(name).iter().any(|value| snapshot.service_keys.name_in(value).is_some());
+    STRIPPED.contains(&name.as_str()) && (!forwarded.contains(name) || shows_key())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(connection: &[&'static str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-kept", HeaderValue::from_static("1"));
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        for value in connection {
+            headers.append(header::CONNECTION, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn headers_named_by_connection_are_removed() {
+        let removed = hop_by_hop_names(&headers(&["close, X-Own", "keep-alive"]));
+        for name in ["te", "connection", "x-own", "keep-alive"] {
+            assert!(removed.iter().any(|removed| removed == name), "{name}");
+        }
+        assert!(!removed.iter().any(|removed| removed == "x-kept"));
+    }
+}

@@ -1,0 +1,148 @@
+//! Requests that Pingora proxies natively: those whose body nothing need see, and upgrades.
+//!
+//! The hooks for peer and header use what the engine's attempts use; nothing about providers is decided here.
+
+use super::downstream::PingoraDownstream;
+use crate::engine::header_edit::{HeaderCase, edit_request_headers};
+use crate::engine::peer_selection::PeerSelection;
+use crate::engine::request_context::RequestContext;
+use crate::engine::upstream_headers::UpstreamHeaders;
+use crate::engine::{Engine, credentials, error_response, failure};
+use crate::error::Error;
+use crate::provider::token_exchange::Credentials;
+use crate::route::attempt::Attempt;
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error as PingoraError, ErrorType, Result};
+use pingora_proxy::{FailToProxy, Session};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Pingora's name for "one of our hooks refused": the error itself is in the context.
+const GATEWAY_ERROR: ErrorType = ErrorType::new("GatewayError");
+
+/// What one request carries through Pingora's phases.
+pub struct Ctx {
+    pub(super) request: RequestContext,
+    peers: PeerSelection,
+    credentials: Option<Credentials>,
+}
+
+impl Ctx {
+    pub(super) fn new(engine: &Engine) -> Self {
+        let request = RequestContext::new(&engine.shared);
+        Self { request, peers: PeerSelection::default(), credentials: None }
+    }
+}
+
+/// Notes an error of ours and gives Pingora one to stop at.
+pub(super) fn fail_request(ctx: &mut RequestContext, error: Error) -> Box<PingoraError> {
+    ctx.failure = Some(error);
+    stopped()
+}
+
+/// Makes Pingora stop; why is in the context.
+pub(super) fn stopped() -> Box<PingoraError> {
+    PingoraError::explain(GATEWAY_ERROR, "see the access line")
+}
+
+/// Lets Pingora proxy `attempt`.
+///
+/// # Errors
+/// Its credentials cannot be had.
+pub(super) async fn start(
+    engine: &Engine,
+    session: &mut Session,
+    ctx: &mut Ctx,
+    attempt: Attempt,
+) -> std::result::Result<(), Error> {
+    let is_upgrade = session.is_upgrade_req();
+    let request = &mut ctx.request;
+    let case = HeaderCase::for_request(request, &attempt.target, is_upgrade);
+    // Pingora copies the header it sends on. Written as a whole address, its target must stay as it was written.
+    if case == HeaderCase::Lower && session.req_header().raw_path().starts_with(b"/") {
+        edit_request_headers(session.req_header_mut(), case, |_| {});
+    }
+    let attempt = Arc::new(attempt);
+    request.attempt = Some(Arc::clone(&attempt));
+    // An upgraded connection has no other way than this one.
+    if attempt.needs_credentials() {
+        request.attempt_state.sent_at = Some(Instant::now());
+        let headers = &session.req_header().headers;
+        let acquired = credentials::acquire(&engine.shared, request, headers, &attempt, None);
+        ctx.credentials = Box::pin(acquired).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn upstream_peer(
+    engine: &Engine,
+    session: &Session,
+    ctx: &mut Ctx,
+) -> Result<Box<HttpPeer>> {
+    let request = &mut ctx.request;
+    let Some(attempt) = &request.attempt else {
+        return Err(fail_request(request, Error::internal("no attempt to make")));
+    };
+    request.attempt_state.sent_at.get_or_insert_with(Instant::now);
+    let is_upgrade = session.is_upgrade_req();
+    let found = ctx.peers.next(&engine.shared, &attempt.target, &request.snapshot, is_upgrade).await;
+    found.map_err(|error| fail_request(request, error))
+}
+
+/// Pingora has copied the client's header, and removed the headers of one hop.
+pub(super) fn upstream_request_filter(
+    session: &Session,
+    header: &mut RequestHeader,
+    ctx: &mut Ctx,
+) -> Result<()> {
+    let Ctx { request, credentials, .. } = ctx;
+    let Some(attempt) = request.attempt.clone() else {
+        return Err(fail_request(request, Error::internal("no attempt to make")));
+    };
+    let headers = UpstreamHeaders::native(request, &attempt, credentials.as_ref(), session.is_upgrade_req());
+    let applied = headers.apply(header);
+    applied.map_err(|error| fail_request(request, error))
+}
+
+pub(super) fn upstream_response_filter(response: &ResponseHeader, ctx: &mut Ctx) {
+    ctx.request.attempt_state.header_read(response.status.as_u16());
+}
+
+/// A connection broke; a dead one from Pingora's pool is replaced.
+pub(super) fn error_while_proxy(
+    mut error: Box<PingoraError>,
+    session: &Session,
+    ctx: &mut Ctx,
+    reused: bool,
+) -> Box<PingoraError> {
+    let may_repeat = !session.as_ref().retry_buffer_truncated();
+    let state = &ctx.request.attempt_state;
+    let retry = may_repeat && failure::is_stale_connection(&error, state, &ctx.peers, reused);
+    ctx.peers.bypass_pool |= retry;
+    error.set_retry(retry);
+    error
+}
+
+pub(super) fn fail_to_connect(
+    engine: &Engine,
+    mut error: Box<PingoraError>,
+    ctx: &mut Ctx,
+) -> Box<PingoraError> {
+    let retry = ctx.request.attempt.as_ref().is_some_and(|attempt| {
+        failure::may_try_next_address(&engine.shared, &error, &attempt.target, &ctx.peers)
+    });
+    error.set_retry(retry);
+    error
+}
+
+/// The request failed: sends the client an error while there is no response yet.
+pub(super) async fn fail_to_proxy(session: &mut Session, error: &PingoraError, ctx: &mut Ctx) -> FailToProxy {
+    let request = &mut ctx.request;
+    let reported = request.failure.take().unwrap_or_else(|| {
+        failure::translate(error, request.attempt.as_ref().map(|attempt| attempt.target.as_ref()))
+    });
+    let status = reported.status();
+    let sent = error_response::send(&mut PingoraDownstream::new(session), request, reported).await;
+    FailToProxy { error_code: status, can_reuse_downstream: sent.is_ok() }
+}
