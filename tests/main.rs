@@ -24,6 +24,7 @@ mod client_disconnects;
 mod cloud_credentials;
 mod control;
 mod custom_hosts;
+mod downstreams;
 mod explain;
 mod failures;
 mod faults;

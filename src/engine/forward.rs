@@ -206,7 +206,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         loop {
             let Forwarding { run, body, last_read, last_write } = &mut *forwarding;
             let (deadline, kind) = run.deadlines.idle_deadline(*last_read);
-            let finished = body.finish_seen();
+            let finished = body.has_finish_reason();
             let deadline = if finished { Some(*last_read + FINISH_TIMEOUT) } else { deadline };
             // What is only passed on gets nothing added.
             let comments = self.ctx.record.streamed && self.ctx.mode == RequestMode::Api;

@@ -65,7 +65,7 @@ pub(super) struct Orchestrator<'a, D> {
     /// The stream that must be continued.
     pub resume: Option<Box<Resume>>,
     /// A dead connection was met, and replaced free of charge: not again for this request.
-    stale_connection_seen: bool,
+    stale_connection_met: bool,
 }
 
 /// The next attempt.
@@ -116,6 +116,7 @@ impl Engine {
         admitted: Admitted,
     ) -> Result<(), Aborted> {
         let Admitted { plan, request, env, first: (target, reason), prepared } = admitted;
+        ctx.record.is_single_attempt = plan.is_single_attempt();
         let body = request.body.as_ref();
         let orchestrator = Orchestrator {
             engine: self,
@@ -129,7 +130,7 @@ impl Engine {
             prepared,
             response_started: false,
             resume: None,
-            stale_connection_seen: false,
+            stale_connection_met: false,
         };
         orchestrator.run(NextAttempt { target, wait: Duration::ZERO, reason }).await
     }
@@ -206,7 +207,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             Some(hedge) => Box::pin(self.race(&mut run, &mut watch, hedge)).await?,
             None => self.wait_for(&mut run, &mut watch).await?,
         };
-        self.stale_connection_seen |= run.stream.stale_connection_met();
+        self.stale_connection_met |= run.stream.stale_connection_met();
         match readiness {
             Readiness::Committable => self.forward(run, watch).await,
             Readiness::Failed(outcome, response) => Ok(self.attempt_failed(*run, outcome, response)),
@@ -295,7 +296,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             target: Arc::clone(&attempt.target),
             header,
             body,
-            peers: PeerSelection::new(self.stale_connection_seen),
+            peers: PeerSelection::new(self.stale_connection_met),
             reader_is_timed: false,
             connections: 0,
         };

@@ -411,7 +411,7 @@ impl ResponseBody {
 
     /// Whether an answer that breaks off here is whole all the same: nothing but usage and the end itself
     /// can follow.
-    pub fn finish_seen(&self) -> bool {
+    pub fn has_finish_reason(&self) -> bool {
         let has_finish = match &self.mode {
             Mode::Translated(rewriter) => rewriter.has_finish_reason(),
             Mode::Passthrough { tap, .. } => {

@@ -86,7 +86,6 @@ async fn admit_request(
     let mut env = routing_env(gateway, session, ctx, &config, &request);
     let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
     let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
-    ctx.record.is_single_attempt = config.is_single_attempt();
     // One that may be proxied natively is made here: what is wrong with it is a refusal like any other.
     let prepared = match config.is_single_attempt() || session.is_upgrade_req() {
         true => Some(Box::new(Attempt::new(Arc::clone(&first.0), &request)?)),
@@ -104,6 +103,7 @@ async fn dispatch(
 ) -> Result<bool> {
     let is_upgrade = session.is_upgrade_req();
     if let Some(attempt) = admitted.prepared.take_if(|attempt| attempt.goes_native(is_upgrade)) {
+        ctx.request.record.is_single_attempt = admitted.plan.is_single_attempt();
         let started = native::start(&gateway.engine, session, ctx, *attempt).await;
         return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
     }

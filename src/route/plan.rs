@@ -246,6 +246,11 @@ impl Plan {
         self.config.may_repeat()
     }
 
+    /// Whether one target and one attempt is all the config allows.
+    pub fn is_single_attempt(&self) -> bool {
+        self.config.is_single_attempt()
+    }
+
     /// Whether every circuit was open when the request came.
     pub fn all_circuits_open(&self) -> bool {
         self.all_circuits_open

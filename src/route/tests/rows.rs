@@ -3,7 +3,9 @@
 use super::{TestEnv, compiled, run_plan, short, target};
 use crate::route::compiled::Node;
 use crate::route::outcome::{ErrorClass, Outcome};
-use crate::route::plan::{Plan, Reason};
+use crate::route::plan::{Decision, Plan, Reason};
+use crate::state::targets::{BreakerPolicy, BreakerSignal};
+use std::time::Duration;
 
 fn status(status: u16) -> Outcome {
     Outcome::from_status(status)
@@ -217,4 +219,54 @@ fn targets_inherit_unset_policies() {
     assert_eq!(one.breaker.as_ref().map(|rules| rules.threshold), Some(3));
     assert_eq!(one.override_params.len(), 1);
     assert!(matches!(compiled.root(), Node::Group(group) if group.path == "config"));
+}
+
+#[test]
+fn a_refused_prefill_is_repeated_at_the_same_target_and_counts_as_no_retry() {
+    let config = format!(
+        r#"{{"strategy":{{"mode":"fallback"}},"targets":[{},{}]}}"#,
+        target(r#""retry":{"attempts":1}"#),
+        target("")
+    );
+    let outcomes = [Outcome::PrefillRefused, Outcome::Failed, Outcome::Failed];
+    let (tried, retries) = run_plan(&config, &outcomes, &mut TestEnv::default());
+    assert_eq!(short(&tried), "0 0 0 1");
+    assert_eq!(retries, 0);
+}
+
+#[test]
+fn nothing_follows_an_attempt_whose_body_can_be_sent_once() {
+    let config = format!(
+        r#"{{"strategy":{{"mode":"fallback"}},"targets":[{},{}]}}"#,
+        target(r#""retry":{"attempts":3}"#),
+        target("")
+    );
+    let mut env = TestEnv::default();
+    let mut plan = Plan::new(compiled(&config), None);
+    plan.first(&mut env).unwrap();
+    assert!(plan.has_other(&env) && plan.may_continue(&env));
+    plan.set_last();
+    assert!(!plan.has_other(&env) && !plan.may_continue(&env));
+    assert!(matches!(plan.next(&Outcome::Failed, &mut env), Decision::Return));
+    assert_eq!(plan.retry_count(), 0);
+}
+
+#[test]
+fn breakers_learn_what_is_the_targets_doing() {
+    let policy = BreakerPolicy { threshold: 1, cooldown: Duration::from_secs(1), statuses: Some(vec![429]) };
+    for (outcome, without_list, with_list) in [
+        (Outcome::from_status(200), BreakerSignal::Success, BreakerSignal::Success),
+        (Outcome::from_status(429), BreakerSignal::Ignored, BreakerSignal::Failure),
+        (Outcome::from_status(503), BreakerSignal::Failure, BreakerSignal::Ignored),
+        (Outcome::TimedOut, BreakerSignal::Failure, BreakerSignal::Failure),
+        (Outcome::Failed, BreakerSignal::Failure, BreakerSignal::Failure),
+        (Outcome::Interrupted, BreakerSignal::Failure, BreakerSignal::Failure),
+        (Outcome::PrefillRefused, BreakerSignal::Ignored, BreakerSignal::Ignored),
+        (Outcome::Unsupported(400), BreakerSignal::Ignored, BreakerSignal::Ignored),
+    ] {
+        let default = BreakerPolicy { statuses: None, ..policy.clone() };
+        assert_eq!(outcome.breaker_signal(Some(&default)), without_list, "{outcome:?}");
+        assert_eq!(outcome.breaker_signal(Some(&policy)), with_list, "{outcome:?}");
+    }
+    assert_eq!(Outcome::from_status(503).breaker_signal(None), BreakerSignal::Ignored);
 }
