@@ -1,6 +1,6 @@
 //! The routing environment of a plan that is only explained: reads the state of the process and never changes it.
 //!
-//! Not the environment that routes requests (in `proxy`), which stores sticky choices and creates targets.
+//! Not the environment that routes requests (`engine::request_env`), which stores sticky choices and creates targets.
 
 use crate::config::balance::Sticky;
 use crate::config::query::Query;

@@ -32,8 +32,8 @@ pub async fn send<D: Downstream>(
         ctx.failure = Some(error);
         return Err(Aborted);
     }
-    let body =
-        Bytes::from(ErrorView::from(&error).with_trace_id(&ctx.trace_id).body(ctx.operation.dialect()));
+    let body = ErrorView::from(&error).with_trace_id(&ctx.trace_id).body(ctx.operation.dialect());
+    let body = Bytes::from(body);
     let unread = !downstream.body_is_complete();
     if unread {
         downstream.close_after_response();

@@ -65,12 +65,6 @@ impl RequestContext {
         }
     }
 
-    /// Whether the request is for a path we know nothing of, or came by `/v1/proxy/`: it passes as it is, names of
-    /// headers included.
-    pub fn is_passthrough(&self) -> bool {
-        self.mode == RequestMode::Passthrough
-    }
-
     /// What was observed of the response.
     pub fn response_summary(&self) -> Option<&ResponseSummary> {
         let rewritten = self.rewriter.as_ref().and_then(Rewriter::summary);

@@ -78,6 +78,10 @@ pub(super) struct ResponseBody {
     resumes: bool,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the variants differ little, and a box would be an allocation per response"
+)]
 enum Mode {
     /// It keeps the provider's shape.
     Passthrough {
@@ -365,7 +369,7 @@ impl ResponseBody {
         let bad = self.first_bad_event(&tail);
         let end: &[u8] = if tail.bytes().ends_with(b"\n") { b"\n" } else { b"\n\n" };
         let whole = Bytes::from([tail.bytes(), end].concat());
-        // The event at fault is the last one: in front of it there can be empty blocks only.
+        // The invalid event is the last one: only empty blocks can precede it.
         let bad = bad.map(|bad| bad.start..whole.len());
         self.forward(whole, bad);
     }
@@ -538,13 +542,13 @@ pub(super) enum ResumeSource {
     Sent(Option<Vec<Bytes>>),
 }
 
-/// Now, for responses that carry the time they were made at.
-pub(super) fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
-}
-
 /// Whether an event's data is JSON or `[DONE]`.
 fn is_valid_data(data: &[u8], similar: &mut SimilarJson) -> bool {
     let data = data.trim_ascii();
     data == b"[DONE]" || similar.is_valid(data)
+}
+
+/// Now, for responses that carry the time they were made at.
+pub(super) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

@@ -54,8 +54,7 @@ async fn admit_request(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> std::result::Result<Option<Admitted>, Error> {
-    start(gateway, session, ctx);
-    let snapshot = Arc::clone(&ctx.snapshot);
+    let snapshot = start(gateway, session, ctx);
     let header = session.req_header();
     let control_paths = &gateway.control_routes.paths;
     let head = RequestHead::new(&header.method, &header.uri, &header.headers, &snapshot, control_paths);
@@ -87,7 +86,12 @@ async fn admit_request(
     let mut env = routing_env(gateway, session, ctx, &config, &request);
     let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
     let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
-    Ok(Some(Admitted { plan, request, env, first, prepared: None }))
+    // One that may be proxied natively is made here: what is wrong with it is a refusal like any other.
+    let prepared = match config.is_single_attempt() || session.is_upgrade_req() {
+        true => Some(Box::new(Attempt::new(Arc::clone(&first.0), &request)?)),
+        false => None,
+    };
+    Ok(Some(Admitted { plan, request, env, first, prepared }))
 }
 
 /// What was read goes through the engine; what is not read, and may be sent once only, is proxied natively.
@@ -98,18 +102,10 @@ async fn dispatch(
     mut admitted: Admitted,
 ) -> Result<bool> {
     let is_upgrade = session.is_upgrade_req();
-    let is_single_attempt = admitted.plan.is_single_attempt();
-    if is_upgrade || (admitted.request.body.is_none() && is_single_attempt) {
-        let attempt = match Attempt::new(Arc::clone(&admitted.first.0), &admitted.request) {
-            Ok(attempt) => attempt,
-            Err(error) => return Err(native::fail_request(&mut ctx.request, error)),
-        };
-        if attempt.goes_native(is_upgrade) {
-            ctx.request.record.is_single_attempt = is_single_attempt;
-            let started = native::start(&gateway.engine, session, ctx, attempt).await;
-            return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
-        }
-        admitted.prepared = Some(Box::new(attempt));
+    if let Some(attempt) = admitted.prepared.take_if(|attempt| attempt.goes_native(is_upgrade)) {
+        ctx.request.record.is_single_attempt = admitted.plan.is_single_attempt();
+        let started = native::start(&gateway.engine, session, ctx, *attempt).await;
+        return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
     }
     let mut downstream = PingoraDownstream::new(session);
     let sent = gateway.engine.run(&mut downstream, &mut ctx.request, admitted).await;
@@ -141,11 +137,11 @@ fn routing_env(
     }
 }
 
-/// What a request starts with: its trace id, the connection's time limits.
-fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) {
-    let snapshot = &ctx.snapshot;
+/// What a request starts with: its trace id and the connection's time limits. Returns the settings in force.
+fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> Arc<SettingsSnapshot> {
+    let snapshot = Arc::clone(&ctx.snapshot);
     let header = session.req_header();
-    ctx.trace_id = trace_id(&header.headers, snapshot).into();
+    ctx.trace_id = trace_id(&header.headers, &snapshot).into();
     ctx.is_http10 = header.version == http::Version::HTTP_10;
     if gateway.engine.shared.lifecycle.is_draining() {
         session.set_keepalive(None);
@@ -153,6 +149,7 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) {
     // HTTP/2 sessions do not come through the front: their time limits are set here.
     session.set_read_timeout(Some(snapshot.settings.limits.body_timeout));
     session.set_write_timeout(Some(snapshot.settings.limits.write_timeout));
+    snapshot
 }
 
 /// The client's trace id, the trace of its `traceparent`, or a new one.

@@ -1,6 +1,6 @@
 //! One try at a target: everything the driver needs to send it, ready made.
 //!
-//! Not the sending itself (`proxy` does that) and not the choice of the target (`plan` does that).
+//! Not the sending itself (`engine` does that) and not the choice of the target (`plan` does that).
 
 use super::admission::Endpoint;
 use super::compile::split_slug;

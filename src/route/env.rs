@@ -1,6 +1,6 @@
 //! What a plan may ask about the world: chance, breakers, latency, the request's own facts.
 //!
-//! A trait, so that a plan is tested with a world made up for it. The real one is `proxy`'s.
+//! A trait, so that a plan is tested with a world made up for it. The real one is `engine::request_env`'s.
 
 use super::compiled::TargetGroup;
 use super::target::Target;

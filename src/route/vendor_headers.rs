@@ -1,6 +1,6 @@
 //! Vendor headers that a request's content or its target's account asks for, beside those the caller sent.
 //!
-//! Not a provider's auth headers: those are `provider`'s to make and `proxy::upstream`'s to write.
+//! Not a provider's auth headers: those are `provider`'s to make and `engine::upstream_headers`'s to write.
 
 use crate::config::account::Account;
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! The budget for hedges: limits extra attempts to a ratio of the recent requests.
 //!
-//! Not here: when a request is slow enough to hedge, and which attempt wins (`route`, `proxy`).
+//! Not here: when a request is slow enough to hedge, and which attempt wins (`route`, `engine`).
 //!
 //! Two counters decay together: whenever the request count reaches a thousand, both are halved. So
 //! "recent" means the last five hundred to a thousand hedgeable requests, however long they took, and no budget

@@ -2,7 +2,7 @@
 //!
 //! A target is identified by its config, its index path and a hash over the source of the config: compiling a config
 //! again finds the same targets, a changed config gets new ones, and tenants never share one.
-//! Not here: which target is chosen (`route`), and the outcome of an attempt (`proxy`).
+//! Not here: which target is chosen (`route`), and the outcome of an attempt (`engine`).
 //!
 //! Example of an attempt: `let permit = target.enter(now)`, later `permit.finish(BreakerSignal::Failure, now)`. If the
 //! permit is dropped instead, the attempt counts as `Ignored`.
