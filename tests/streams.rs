@@ -114,6 +114,7 @@ fn canned() -> Vec<(&'static str, String, End)> {
         // An end without a finish reason is an interrupted stream.
         (chat, [DELTA, DONE].concat(), End::Instead(DONE)),
         (chat, [DELTA, FINISH, DONE].concat().replace('\n', "\r\n"), End::AsItIs),
+        (chat, [DELTA, FINISH, DONE].concat().replace('\n', "\r"), End::AsItIs),
         (
             chat,
             [": PROCESSING\n\n", DELTA, ":\n\n", "event: ping\n\n", "id: 7\nretry: 9\n\n", FINISH, DONE]
@@ -190,6 +191,27 @@ async fn no_byte_of_a_stream_is_changed_and_its_end_is_reported() {
             }
         }
     }
+}
+
+/// The standard allows a bare CR as a line end. Such a stream was held back to its end.
+#[tokio::test]
+async fn events_with_bare_carriage_returns_are_forwarded_as_they_arrive() {
+    let gateway = gateway();
+    let provider = Provider::start(|_| {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        let event = DELTA.replace('\n', "\r");
+        // The stream stays open: no more is sent, and it does not end.
+        format!("{head}{:x}\r\n{event}\r\n", event.len()).into_bytes()
+    });
+    let provider = provider.await;
+    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"a"}]}"#;
+    let call = with_host(call(&gateway, &new_trace(), "chat/completions", body), &provider);
+    let first = async {
+        let mut chunks = client().execute(call).await.unwrap().bytes_stream();
+        chunks.next().await.unwrap().unwrap()
+    };
+    let first = tokio::time::timeout(Duration::from_secs(10), first).await.expect("the event was held back");
+    assert_eq!(first, DELTA.replace('\n', "\r"));
 }
 
 /// A provider that compresses unasked: the gateway cannot parse its bytes, so it must not insert any.

@@ -2,21 +2,27 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use turnpike::api::sse::{SseParser, write_event};
+use turnpike::api::sse::{Run, SseParser, write_event};
 use turnpike_fuzz::{bytes, cuts, fold};
 
 type Events = Vec<(Option<String>, Vec<u8>)>;
 
 fn parse(chunks: &[&[u8]]) -> Events {
     let mut events = Events::new();
+    let mut bytes = Vec::new();
     let mut parser = SseParser::default();
-    let mut on_event = |event: turnpike::api::sse::Event<'_>| {
-        events.push((event.name.map(str::to_owned), event.data.to_vec()));
+    let mut take = |run: Run<'_>| {
+        assert!(!run.is_oversized(), "inputs are below the limit");
+        bytes.extend_from_slice(run.bytes());
+        for event in run.events() {
+            events.extend(event.data.map(|data| (event.name.map(str::to_owned), data.into_owned())));
+        }
     };
     for chunk in chunks {
-        parser.push(chunk, &mut on_event).expect("inputs are below the limit");
+        take(parser.push(chunk));
     }
-    parser.finish(&mut on_event);
+    take(parser.finish());
+    assert_eq!(bytes, chunks.concat(), "no byte is lost");
     events
 }
 

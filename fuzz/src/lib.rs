@@ -117,13 +117,13 @@ fn assert_well_formed(out: &[u8], streamed: bool) {
         return;
     }
     let mut parser = turnpike::api::sse::SseParser::default();
-    let mut on_event = |event: turnpike::api::sse::Event<'_>| {
-        let data = event.data;
-        assert!(data == b"[DONE]" || is_json(data) || deep(data), "not JSON: {}", String::from_utf8_lossy(data));
-    };
-    // Inputs this small cannot produce an event over the parser's limit.
-    parser.push(out, &mut on_event).expect("a short event");
-    parser.finish(&mut on_event);
+    for run in [parser.push(out), parser.finish()] {
+        // Inputs this small cannot produce an event over the parser's limit.
+        assert!(!run.is_oversized());
+        for data in run.data() {
+            assert!(*data == b"[DONE]"[..] || is_json(&data) || deep(&data), "not JSON: {}", String::from_utf8_lossy(&data));
+        }
+    }
 }
 
 /// Chunks of odd sizes, drawn from `seed`.

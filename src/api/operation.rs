@@ -291,7 +291,7 @@ mod tests {
     fn every_row_is_found_by_its_own_path() {
         for row in TABLE {
             let path = row.path.replace('*', "abc-1");
-            assert_eq!(Operation::find(&row.method, &path), row.operation, "{path}");
+            assert_eq!(Operation::find(row.method, &path), row.operation, "{path}");
         }
     }
 

@@ -1,63 +1,51 @@
-//! Server-sent events: an incremental splitter of bytes into events, and the writer for our own.
+//! Server-sent events: an incremental parser that cuts bytes into events, and the writer for our own.
 //!
 //! Framing only, as the HTML standard has it (LF, CR and CRLF; byte order mark; comments; several `data`
-//! lines). What an event means is the business of `tap` and of the providers' rewriters.
+//! lines). What an event means is for `tap` and the providers' decoders. No byte is lost: the runs of a stream,
+//! put together, are the stream.
+//!
+//! Two chunks, and the runs the parser makes of them:
+//!
+//! ```text
+//! chunk "data: a\n\n: hi\n\nda"  ->  run "data: a\n\n: hi\n\n"  events: data "a"; no data (a comment)
+//! chunk "ta: b\n\n"              ->  run "data: b\n\n"          events: data "b"; the carry "da" is in front
+//! ```
 
-mod event_boundary;
+mod event;
 
-pub use event_boundary::{EventBoundary, first_event_end};
+pub use event::{Event, Events};
 
-use memchr::memchr2;
-use std::fmt;
+use bytes::Bytes;
+use memchr::{memchr2, memchr2_iter, memrchr2};
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// The largest event we hold, in bytes with its field names and line ends. The largest real ones carry
 /// an image as base64 (`image_generation.completed`, `response.completed`): a few MiB. Whatever is
 /// larger must not fill our memory.
 pub const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// Above this size the carry-over buffer is given back after use, so that one large event does not cost
-/// memory for the rest of a long stream.
-const KEPT_CAPACITY: usize = 64 << 10;
-
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// One event. Borrowed from the chunk it came in, or from the splitter where it spans several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event<'a> {
-    /// The last `event` field; `None` when there is none, it is empty or not UTF-8.
-    pub name: Option<&'a str>,
-    /// All `data` fields, joined by LF.
-    pub data: &'a [u8],
-}
-
-/// An event was over [`MAX_EVENT_BYTES`]; it was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLong;
-
-impl fmt::Display for TooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a stream event is over {MAX_EVENT_BYTES} bytes")
-    }
-}
-
-impl std::error::Error for TooLong {}
-
 /// Cuts a byte stream into events, whatever the chunks it comes in.
 #[derive(Debug)]
 pub struct SseParser {
     /// The beginning of an event whose end has not come yet.
     carry: Vec<u8>,
-    /// Where several `data` lines are joined.
-    joined: Vec<u8>,
     limit: usize,
-    /// No byte of the current line has been seen.
-    at_line_start: bool,
-    /// The last byte was a CR: an LF that follows belongs to it.
-    after_cr: bool,
-    /// The current event is over the limit: everything up to its end is thrown away.
-    skipping: bool,
-    /// Nothing has been handed out or skipped yet: a byte order mark may stand here.
+    /// The current event is over the limit, and this was its last byte: up to its end, bytes pass as no event.
+    skipping: Option<u8>,
+    /// No byte has been handed out yet: a byte order mark may stand here.
     at_stream_start: bool,
+}
+
+/// The bytes that one push completed: whole events, unless one is over the limit.
+#[derive(Debug)]
+pub struct Run<'c> {
+    bytes: Cow<'c, [u8]>,
+    /// Where the events are; all other bytes belong to one that is over the limit.
+    events: Range<usize>,
+    limit: usize,
+    at_stream_start: bool,
+    oversized: bool,
 }
 
 impl Default for SseParser {
@@ -68,150 +56,156 @@ impl Default for SseParser {
 
 impl SseParser {
     fn with_limit(limit: usize) -> Self {
-        Self {
-            carry: Vec::new(),
-            joined: Vec::new(),
-            limit,
-            at_line_start: true,
-            after_cr: false,
-            skipping: false,
-            at_stream_start: true,
-        }
+        Self { carry: Vec::new(), limit, skipping: None, at_stream_start: true }
     }
 
-    /// Takes the next bytes and calls `on` for every event they complete, in order. An event without
-    /// `data` is none, as in browsers.
-    ///
-    /// # Errors
-    /// [`TooLong`] when an event went over the limit in this chunk. It is left out; the events around it
-    /// have all been handed out, and pushing may go on.
-    pub fn push(&mut self, chunk: &[u8], on: &mut dyn FnMut(Event<'_>)) -> Result<(), TooLong> {
-        let mut rest = chunk;
-        let mut result = Ok(());
-        // An event ended on a CR at the end of the last chunk: this LF is the other half of its line end.
-        if self.after_cr && self.at_line_start && self.carry.is_empty() && !self.skipping {
-            self.after_cr = rest.is_empty();
-            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
-        }
-        while let Some((text, after)) = self.find_end(rest).and_then(|end| rest.split_at_checked(end)) {
-            rest = after;
-            if std::mem::take(&mut self.skipping) {
-                continue;
-            }
-            if self.carry.len() + text.len() > self.limit {
-                result = Err(TooLong);
-                self.at_stream_start = false;
-                self.release();
-            } else if self.carry.is_empty() {
-                self.emit(text, on);
-            } else {
-                let mut carry = std::mem::take(&mut self.carry);
-                carry.extend_from_slice(text);
-                self.emit(&carry, on);
-                self.carry = carry;
-                self.release();
-            }
-        }
-        if !self.skipping && self.carry.len() + rest.len() > self.limit {
-            result = Err(TooLong);
-            self.skipping = true;
-            self.at_stream_start = false;
-            self.release();
-        } else if !self.skipping {
-            self.carry.extend_from_slice(rest);
-        }
-        result
-    }
-
-    /// The stream is over. Hands out a last event whose blank line never came: some providers leave it
-    /// out after `[DONE]`. Where the connection was cut, its data may be half a JSON text.
-    pub fn finish(&mut self, on: &mut dyn FnMut(Event<'_>)) {
-        let carry = std::mem::take(&mut self.carry);
-        if !std::mem::take(&mut self.skipping) {
-            self.emit(&carry, on);
-        }
-        self.at_line_start = true;
-        self.after_cr = false;
-    }
-
-    /// The index behind the blank line that ends the current event.
-    fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut at = 0;
-        if self.after_cr && !bytes.is_empty() {
-            self.after_cr = false;
-            at = usize::from(bytes.first() == Some(&b'\n'));
-        }
-        loop {
-            let rest = bytes.get(at..)?;
-            let Some(length) = memchr2(b'\n', b'\r', rest) else {
-                self.at_line_start &= rest.is_empty();
-                return None;
+    /// Takes the next bytes; gives the events that are whole now. A run is a part of `chunk` where no event spans
+    /// several chunks. An event that grows over the limit is not held: its bytes come out as they come in, as no
+    /// event ([`Run::is_oversized`]).
+    pub fn push<'c>(&mut self, chunk: &'c [u8]) -> Run<'c> {
+        let mut from = 0;
+        if let Some(before) = self.skipping {
+            let Some(end) = first_event_end(before, chunk) else {
+                self.skipping = chunk.last().copied().or(self.skipping);
+                return self.run(Cow::Borrowed(chunk), 0..0, true);
             };
-            let blank = self.at_line_start && length == 0;
-            self.at_line_start = true;
-            at += length + 1;
-            if rest.get(length) == Some(&b'\r') {
-                match bytes.get(at) {
-                    Some(b'\n') => at += 1,
-                    Some(_) => {}
-                    None => self.after_cr = true,
-                }
-            }
-            if blank {
-                return Some(at);
-            }
+            self.skipping = None;
+            from = end;
         }
+        let oversized = from > 0;
+        let rest = chunk.get(from..).unwrap_or_default();
+        let Some(length) = self.event_end(rest) else {
+            // What was skipped comes out, what follows it is held.
+            let skipped = chunk.get(..from).unwrap_or_default();
+            self.carry.extend_from_slice(rest);
+            if self.carry.len() <= self.limit {
+                return self.run(Cow::Borrowed(skipped), from..from, oversized);
+            }
+            self.skipping = rest.last().copied();
+            let held = std::mem::take(&mut self.carry);
+            return self.run(Cow::Owned([skipped, &held].concat()), 0..0, true);
+        };
+        let end = from + length;
+        let incomplete = chunk.get(end..).unwrap_or_default();
+        // All of it where the incomplete event at its end is too long to be held.
+        let too_long = incomplete.len() > self.limit;
+        let taken = if too_long { chunk } else { chunk.get(..end).unwrap_or_default() };
+        let (bytes, events) = match self.carry.is_empty() {
+            true => (Cow::Borrowed(taken), from..end),
+            false => {
+                // Nothing was skipped, or nothing would have been held.
+                let carried = self.carry.len();
+                self.carry.extend_from_slice(taken);
+                (Cow::Owned(std::mem::take(&mut self.carry)), 0..carried + end)
+            }
+        };
+        match too_long {
+            true => self.skipping = incomplete.last().copied(),
+            false => self.carry.extend_from_slice(incomplete),
+        }
+        self.run(bytes, events, oversized || too_long)
     }
 
-    /// Reads the fields of one event's text and hands it out when it has data.
-    fn emit(&mut self, text: &[u8], on: &mut dyn FnMut(Event<'_>)) {
-        let mut text = text;
-        if std::mem::take(&mut self.at_stream_start) {
-            text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-        }
-        // Nearly every event is this one line: nothing to tell apart, nothing to join.
-        if let Some(data) = single_line_data(text) {
-            return on(Event { name: None, data });
-        }
-        let mut name = None;
-        let mut data: Option<&[u8]> = None;
-        let mut joined = false;
-        while !text.is_empty() {
-            let line = next_line(&mut text);
-            if let Some(value) = field(line, b"data") {
-                match data {
-                    None => data = Some(value),
-                    Some(first) => {
-                        if !joined {
-                            self.joined.clear();
-                            self.joined.extend_from_slice(first);
-                            joined = true;
-                        }
-                        self.joined.push(b'\n');
-                        self.joined.extend_from_slice(value);
-                    }
-                }
-            } else if let Some(value) = field(line, b"event") {
-                name = std::str::from_utf8(value).ok().filter(|name| !name.is_empty());
-            }
-        }
-        if let Some(data) = data {
-            on(Event { name, data: if joined { &self.joined } else { data } });
-        }
+    /// The stream has ended. Gives a last event whose blank line never came: some providers leave it
+    /// out after `[DONE]`. Where the connection was cut, its data may be half a JSON text.
+    pub fn finish(&mut self) -> Run<'static> {
+        self.skipping = None;
+        let rest = std::mem::take(&mut self.carry);
+        let length = rest.len();
+        self.run(Cow::Owned(rest), 0..length, false)
     }
 
-    fn release(&mut self) {
-        self.carry.clear();
-        self.carry.shrink_to(KEPT_CAPACITY);
-        self.joined.shrink_to(KEPT_CAPACITY);
+    /// The index behind the last event that ends in `bytes`, the bytes that follow the carry.
+    fn event_end(&self, bytes: &[u8]) -> Option<usize> {
+        let end = last_event_end(self.carry.last().copied(), bytes);
+        let is_open = || self.carry.ends_with(b"\n\r") && !bytes.is_empty();
+        end.or_else(|| is_open().then(|| usize::from(bytes.first() == Some(&b'\n'))))
+    }
+
+    fn run<'c>(&mut self, bytes: Cow<'c, [u8]>, events: Range<usize>, oversized: bool) -> Run<'c> {
+        let at_stream_start = self.at_stream_start && !bytes.is_empty();
+        self.at_stream_start &= bytes.is_empty();
+        let mut run = Run { bytes, events, limit: self.limit, at_stream_start, oversized };
+        if run.events.len() > run.limit {
+            let limit = run.limit;
+            run.oversized |= run.events().any(|event| event.raw.len() > limit);
+        }
+        run
     }
 }
 
-/// The data of an event that is one `data` line and the blank one behind it; `None` for any other, which may have
-/// data all the same.
-pub fn single_line_data(text: &[u8]) -> Option<&[u8]> {
-    let line = text.strip_prefix(b"data: ")?.strip_suffix(b"\n\n")?;
-    memchr2(b'\n', b'\r', line).is_none().then_some(line)
+impl Run<'_> {
+    /// All bytes of the run, exactly as they came.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes as a part of `chunk`, the chunk that was pushed; nothing is copied.
+    pub fn into_bytes(self, chunk: &Bytes) -> Bytes {
+        match self.bytes {
+            Cow::Borrowed(part) => chunk.slice_ref(part),
+            Cow::Owned(bytes) => Bytes::from(bytes),
+        }
+    }
+
+    /// Whether bytes of it belong to an event over the limit; these are in no event, or in one without data.
+    pub fn is_oversized(&self) -> bool {
+        self.oversized
+    }
+
+    /// The events, in order. Blocks that are comments only, or empty, are events without data.
+    pub fn events(&self) -> Events<'_> {
+        Events::new(&self.bytes, &self.events, self.limit, self.at_stream_start)
+    }
+
+    /// The data of the events that have some, for readers that need nothing else.
+    pub fn data(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        self.events().filter_map(|event| event.data)
+    }
+}
+
+/// Whether a line end at `this` closes a blank line, the byte before it being `before`: whether both are line ends,
+/// and not the two halves of one.
+fn ends_blank_line(before: Option<u8>, this: Option<u8>) -> bool {
+    let ends_line = |byte: Option<u8>| matches!(byte, Some(b'\n' | b'\r'));
+    ends_line(before) && ends_line(this) && !(before == Some(b'\r') && this == Some(b'\n'))
+}
+
+/// The index behind a line end at `at`.
+fn behind_line_end(bytes: &[u8], at: usize) -> usize {
+    let is_crlf = bytes.get(at) == Some(&b'\r') && bytes.get(at + 1) == Some(&b'\n');
+    at + 1 + usize::from(is_crlf)
+}
+
+/// The index behind the last blank line; `before` is the byte in front of `bytes`.
+///
+/// Not found is a blank line that is the very first line: it comes out in front of the next event. Nor one whose CR is the
+/// last byte and follows an LF: the other half of that CRLF is about to come. A CR that follows a CR ends the event
+/// at once; if an LF follows it after all, it is an empty block of the next run.
+fn last_event_end(before: Option<u8>, bytes: &[u8]) -> Option<usize> {
+    // Nearly always a chunk ends with an event.
+    if bytes.ends_with(b"\n\n") {
+        return Some(bytes.len());
+    }
+    let mut rest = bytes;
+    while let Some(at) = memrchr2(b'\n', b'\r', rest) {
+        let previous = at.checked_sub(1).map_or(before, |index| bytes.get(index).copied());
+        let is_open = previous == Some(b'\n') && at + 1 == bytes.len() && bytes.ends_with(b"\r");
+        if !is_open && ends_blank_line(previous, bytes.get(at).copied()) {
+            return Some(behind_line_end(bytes, at));
+        }
+        rest = bytes.get(..at)?;
+    }
+    None
+}
+
+/// The index behind the first blank line; `before` is the byte in front of `bytes`.
+fn first_event_end(before: u8, bytes: &[u8]) -> Option<usize> {
+    let at = memchr2_iter(b'\n', b'\r', bytes).find(|at| {
+        let previous = at.checked_sub(1).map_or(Some(before), |index| bytes.get(index).copied());
+        ends_blank_line(previous, bytes.get(*at).copied())
+    })?;
+    Some(behind_line_end(bytes, at))
 }
 
 /// Takes the next line off `text`, without its line end.
@@ -221,16 +215,6 @@ fn next_line<'a>(text: &mut &'a [u8]) -> &'a [u8] {
     let (line, rest) = bytes.split_at_checked(length).unwrap_or((bytes, b""));
     *text = rest.strip_prefix(b"\r\n").or(rest.get(1..)).unwrap_or_default();
     line
-}
-
-/// The value of a line that holds the field `name`.
-fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let rest = line.strip_prefix(name)?;
-    match rest.strip_prefix(b":") {
-        Some(value) => Some(value.strip_prefix(b" ").unwrap_or(value)),
-        None if rest.is_empty() => Some(b""),
-        None => None,
-    }
 }
 
 /// Appends one event to `out`; data of several lines becomes several `data` fields.

@@ -4,12 +4,13 @@
 //! It never changes, delays or refuses a byte, and what it cannot read it leaves unlearned. Answers that
 //! are rewritten have their rewriter, which knows all this anyway. Compressed bodies tell it nothing.
 
-mod common_fields;
 mod openai_event;
 mod stream;
 mod vendor_event;
+mod whole_fast_path;
 
 use super::operation::{Completion, Operation, SummaryShape};
+use super::sse::Event;
 use super::stream_scan::{JsonScanner, Path};
 use super::usage::{Usage, UsageParts};
 use stream::Stream;
@@ -145,6 +146,14 @@ impl Tap {
         self.summary.content && !before
     }
 
+    /// Takes an event of the stream from whoever has cut it. A stream is watched by its events or by its bytes
+    /// ([`Tap::push`]), not by both.
+    pub fn event(&mut self, event: &Event<'_>) {
+        if let Watch::Stream(stream) = &mut self.watch {
+            stream.event(event, &mut self.summary);
+        }
+    }
+
     /// The answer is over: reads a last event that has no blank line behind it.
     pub fn finish(&mut self) {
         if let Watch::Stream(stream) = &mut self.watch {
@@ -160,7 +169,7 @@ impl Tap {
 impl ResponseSummary {
     /// Takes in a whole answer by a few looks; false, and nothing learned, where that is not enough.
     fn read_common_fields(&mut self, usage_parts: &mut UsageParts, response: &[u8]) -> bool {
-        let Some(fields) = common_fields::find(response) else { return false };
+        let Some(fields) = whole_fast_path::find(response) else { return false };
         if let Some(usage) = fields.usage {
             let Some(read) = UsageParts::read(usage) else { return false };
             usage_parts.update(&read);

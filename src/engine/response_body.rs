@@ -8,7 +8,7 @@ use crate::api::Dialect;
 use crate::api::chat::ProviderError;
 use crate::api::json_similarity::SimilarJson;
 use crate::api::operation::{Operation, ResponseKind};
-use crate::api::sse::{EventBoundary, SseParser, first_event_end, single_line_data};
+use crate::api::sse::{Event, Run, SseParser};
 use crate::api::tap::Tap;
 use crate::provider::rewriter::Rewriter;
 use crate::provider::translation::Translation;
@@ -16,6 +16,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
+use std::ops::Range;
 
 /// The most of an answer that is kept for going on from where it broke, bytes.
 const MOST_KEPT: usize = 4 << 20;
@@ -78,12 +79,16 @@ pub(crate) struct ResponseBody {
     resumes: bool,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the variants differ little, and a box would be an allocation per response"
+)]
 enum Mode {
     /// It keeps the provider's shape.
     Same {
         mend: Option<Rewriter>,
         tap: Tap,
-        edge: EventBoundary,
+        parser: SseParser,
     },
     Chat(Rewriter),
 }
@@ -117,7 +122,7 @@ impl ResponseBody {
         let tap = || Tap::new(expected.operation, events, shape == ContentKind::Json, length);
         let form = match rewriter {
             Some((translation, rewriter)) if translation.is_patch() => {
-                Mode::Same { mend: Some(rewriter), tap: tap(), edge: EventBoundary::default() }
+                Mode::Same { mend: Some(rewriter), tap: tap(), parser: SseParser::default() }
             }
             Some((_, mut rewriter)) => {
                 if expected.keeps {
@@ -126,7 +131,7 @@ impl ResponseBody {
                 }
                 Mode::Chat(rewriter)
             }
-            None => Mode::Same { mend: None, tap: tap(), edge: EventBoundary::default() },
+            None => Mode::Same { mend: None, tap: tap(), parser: SseParser::default() },
         };
         let keeps = expected.keeps && events && matches!(form, Mode::Same { .. });
         let mut incoming = Self {
@@ -208,10 +213,10 @@ impl ResponseBody {
         }
     }
 
-    /// Bytes in the caller's shape.
+    /// Takes bytes in the client's shape.
     fn same(&mut self, chunk: &Bytes) {
         let judged = self.is_judged();
-        let Mode::Same { tap, edge, .. } = &mut self.form else { return };
+        let Mode::Same { tap, parser, .. } = &mut self.form else { return };
         if self.shape != ContentKind::Events || !judged {
             tap.push(chunk);
             if !chunk.is_empty() {
@@ -219,60 +224,51 @@ impl ResponseBody {
             }
             return;
         }
-        let mut run = edge.push(chunk);
-        if self.trouble.is_some() {
-            return;
-        }
-        if !self.expected.careful {
-            // Nothing is held back but an end that is none.
-            tap.push(&run);
-            let learned = tap.summary();
-            if !learned.ended || learned.is_complete_for(self.expected.operation) {
-                self.out.extend(Some(run).filter(|run| !run.is_empty()));
-                return;
-            }
-            self.trouble = Some(BodyError::Early);
-            let good = before_last(&run);
-            self.out.extend(Some(run.split_to(good)).filter(|run| !run.is_empty()));
-            return;
-        }
-        // Events that are as they should be go on together, as they came.
-        let mut good = 0;
-        while let Some(end) = run.get(good..).and_then(first_event_end) {
-            if !self.event(&run.slice(good..good + end)) {
-                break;
-            }
-            good += end;
-        }
+        let run = parser.push(chunk);
         if self.trouble.is_none() {
-            // A blank line too many.
-            good = run.len();
+            let bad = self.first_bad_event(&run);
+            self.forward(run.into_bytes(chunk), bad);
         }
-        if good > 0 {
-            let good = run.split_to(good);
+    }
+
+    /// Checks the events of a run, up to the first that must not be forwarded.
+    fn first_bad_event(&mut self, run: &Run<'_>) -> Option<Range<usize>> {
+        let bad = run.events().find(|event| !self.check_event(event))?;
+        Some(bad.start..bad.end())
+    }
+
+    /// Forwards events together, as they came, up to the one that must not be forwarded.
+    fn forward(&mut self, bytes: Bytes, bad: Option<Range<usize>>) {
+        let good = match bad {
+            None => bytes,
+            Some(bad) => {
+                if let Some(BodyError::Error(_, event)) = &mut self.trouble {
+                    *event = Some(bytes.slice(bad.clone()));
+                }
+                bytes.slice(..bad.start)
+            }
+        };
+        if !good.is_empty() {
             self.keep(&good);
             self.out.push(good);
         }
     }
 
-    /// One whole event in the caller's shape; false when it must not be handed on.
-    fn event(&mut self, event: &Bytes) -> bool {
+    /// Checks one whole event in the client's shape; false when it must not be forwarded. Comments pass.
+    fn check_event(&mut self, event: &Event<'_>) -> bool {
         let Mode::Same { tap, .. } = &mut self.form else { return false };
-        if self.trouble.is_some() {
-            return false;
-        }
-        if self.expected.careful && !is_sound(event, &mut self.alike) {
+        let Some(data) = &event.data else { return true };
+        if self.expected.careful && !is_sound(data, &mut self.alike) {
             self.trouble = Some(BodyError::Malformed("an event is no JSON"));
             return false;
         }
         let failed = tap.summary().error.is_some();
-        tap.push(event);
+        tap.event(event);
         let learned = tap.summary();
         if !failed && learned.error.is_some() && self.expected.careful {
-            let fault = fault_in(event);
-            self.trouble = Some(BodyError::Error(fault, Some(event.clone())));
+            self.trouble = Some(BodyError::Error(ProviderError::read(502, data), None));
         } else if learned.ended && !learned.is_complete_for(self.expected.operation) {
-            // The end of an answer that did not finish: not to be handed on.
+            // The end of a response that did not finish: not to be forwarded.
             self.trouble = Some(BodyError::Early);
         }
         self.trouble.is_none()
@@ -329,10 +325,10 @@ impl ResponseBody {
         if !out.is_empty() {
             self.same(&Bytes::from(out));
         }
-        // Only now: what the mending held back went through the edge, too.
-        if let Mode::Same { edge, .. } = &mut self.form {
-            let rest = edge.take_rest();
-            self.last(rest);
+        // Only now: what the patch held back went through the parser, too.
+        if let Mode::Same { parser, .. } = &mut self.form {
+            let tail = parser.finish();
+            self.finish_tail(tail);
         }
         if !judged || self.trouble.is_some() {
             return;
@@ -352,32 +348,25 @@ impl ResponseBody {
         }
     }
 
-    /// What stood behind the last blank line: an event whose end is missing, or half of one.
-    fn last(&mut self, rest: Bytes) {
-        let text = rest.trim_ascii();
-        if text.is_empty() {
-            if !rest.is_empty() {
-                self.out.push(rest);
-            }
+    /// Takes what followed the last blank line: an event whose blank line is missing, or half of one.
+    fn finish_tail(&mut self, tail: Run<'static>) {
+        if tail.bytes().trim_ascii().is_empty() {
+            self.out.extend(Some(tail.into_bytes(&Bytes::new())).filter(|rest| !rest.is_empty()));
             return;
         }
-        match is_sound(&rest, &mut SimilarJson::default()) {
-            true => {
-                let mut whole = rest.to_vec();
-                if text.len() == rest.len() {
-                    whole.extend_from_slice(b"\n\n");
-                } else {
-                    whole.push(b'\n');
-                }
-                let whole = Bytes::from(whole);
-                if self.event(&whole) {
-                    self.keep(&whole);
-                    self.out.push(whole);
-                }
-            }
-            false if self.trouble.is_none() => self.trouble = Some(BodyError::Early),
-            false => {}
+        if self.trouble.is_some() {
+            return;
         }
+        if !tail.data().all(|data| is_sound(&data, &mut SimilarJson::default())) {
+            self.trouble = Some(BodyError::Early);
+            return;
+        }
+        let bad = self.first_bad_event(&tail);
+        let end: &[u8] = if tail.bytes().ends_with(b"\n") { b"\n" } else { b"\n\n" };
+        let whole = Bytes::from([tail.bytes(), end].concat());
+        // The event at fault is the last one: in front of it there can be empty blocks only.
+        let bad = bad.map(|bad| bad.start..whole.len());
+        self.forward(whole, bad);
     }
 
     /// A stream that finished but forgot to say so.
@@ -541,42 +530,8 @@ pub(crate) enum ResumeSource {
     Sent(Option<Vec<Bytes>>),
 }
 
-/// Where the last event of a run begins.
-fn before_last(run: &[u8]) -> usize {
-    let mut at = 0;
-    let mut last = 0;
-    while let Some(end) = run.get(at..).and_then(first_event_end) {
-        last = at;
-        at += end;
-    }
-    last
-}
-
-/// Whether an event's data is JSON, `[DONE]`, or there is none.
-fn is_sound(event: &[u8], alike: &mut SimilarJson) -> bool {
-    let mut is_sound = |data: &[u8]| {
-        let data = data.trim_ascii();
-        data == b"[DONE]" || alike.is_valid(data)
-    };
-    if let Some(data) = single_line_data(event) {
-        return is_sound(data);
-    }
-    let mut sound = true;
-    read(event, &mut |data| sound &= is_sound(data));
-    sound
-}
-
-/// The error an event tells.
-fn fault_in(event: &[u8]) -> ProviderError {
-    let mut fault = None;
-    read(event, &mut |data| fault = Some(ProviderError::read(502, data)));
-    fault.unwrap_or_else(|| ProviderError::unreadable("its error event is empty"))
-}
-
-/// The data of one event; its blank line may be missing.
-fn read(event: &[u8], on: &mut dyn FnMut(&[u8])) {
-    let mut splitter = SseParser::default();
-    // One that is too long was handed on in pieces already.
-    let _ = splitter.push(event, &mut |event| on(event.data));
-    splitter.finish(&mut |event| on(event.data));
+/// Whether an event's data is JSON or `[DONE]`.
+fn is_sound(data: &[u8], alike: &mut SimilarJson) -> bool {
+    let data = data.trim_ascii();
+    data == b"[DONE]" || alike.is_valid(data)
 }

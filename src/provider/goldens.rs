@@ -222,9 +222,13 @@ fn apply_patch(patch: Option<&dyn ResponsePatch>, response: &[u8], streamed: boo
     }
     let mut out = Vec::new();
     let mut parser = SseParser::default();
-    let mut on = |event: crate::api::sse::Event<'_>| write_event(&mut out, event.name, &patch(event.data));
-    parser.push(response, &mut on).unwrap();
-    parser.finish(&mut on);
+    for run in [parser.push(response), parser.finish()] {
+        for event in run.events() {
+            if let Some(data) = &event.data {
+                write_event(&mut out, event.name, &patch(data));
+            }
+        }
+    }
     out
 }
 

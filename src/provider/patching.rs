@@ -2,7 +2,7 @@
 //! leaves alone keeps every byte, including comments and unusual line ends.
 
 use super::adapter::ResponsePatch;
-use crate::api::sse::{MAX_EVENT_BYTES, SseParser, first_event_end, write_event};
+use crate::api::sse::{Event, SseParser, write_event};
 
 /// The largest whole response held, in bytes; a larger one passes unpatched.
 const MAX_HELD: usize = 16 << 20;
@@ -11,67 +11,63 @@ const MAX_HELD: usize = 16 << 20;
 #[derive(Debug)]
 pub(super) struct Patcher {
     patch: &'static dyn ResponsePatch,
-    streamed: bool,
-    /// An event, or a body, that is not complete yet.
-    held: Vec<u8>,
-    /// The response was too large to hold: the rest passes unpatched.
-    passing: bool,
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// An event too large for the parser passes unpatched.
+    Stream(SseParser),
+    Whole(Vec<u8>),
+    /// A whole response that is too large to hold: the rest passes.
+    Passing,
 }
 
 impl Patcher {
     pub fn new(patch: &'static dyn ResponsePatch, streamed: bool) -> Self {
-        Self { patch, streamed, held: Vec::new(), passing: false }
+        let form = if streamed { Form::Stream(SseParser::default()) } else { Form::Whole(Vec::new()) };
+        Self { patch, form }
     }
 
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        if self.passing {
-            return out.extend_from_slice(bytes);
-        }
-        self.held.extend_from_slice(bytes);
-        let max = if self.streamed { MAX_EVENT_BYTES } else { MAX_HELD };
-        if self.streamed {
-            let held = std::mem::take(&mut self.held);
-            let mut rest = held.as_slice();
-            while let Some((event, after)) = first_event_end(rest).and_then(|end| rest.split_at_checked(end))
-            {
-                self.event(event, out);
-                rest = after;
+        match &mut self.form {
+            Form::Stream(parser) => {
+                let run = parser.push(bytes);
+                match run.is_oversized() {
+                    true => out.extend_from_slice(run.bytes()),
+                    false => run.events().for_each(|event| write(self.patch, &event, out)),
+                }
             }
-            self.held = rest.to_vec();
-        }
-        if self.held.len() > max {
-            self.passing = true;
-            out.append(&mut self.held);
+            Form::Whole(held) => {
+                held.extend_from_slice(bytes);
+                if held.len() > MAX_HELD {
+                    out.append(held);
+                    self.form = Form::Passing;
+                }
+            }
+            Form::Passing => out.extend_from_slice(bytes),
         }
     }
 
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        let held = std::mem::take(&mut self.held);
-        match self.streamed {
-            true if !held.is_empty() => self.event(&held, out),
-            false => match self.patch.patch(&held, false) {
+        match &mut self.form {
+            Form::Stream(parser) => {
+                parser.finish().events().for_each(|event| write(self.patch, &event, out));
+            }
+            Form::Whole(held) => match self.patch.patch(held, false) {
                 Some(patched) => out.extend_from_slice(&patched),
-                None => out.extend_from_slice(&held),
+                None => out.append(held),
             },
-            true => {}
+            Form::Passing => {}
         }
     }
+}
 
-    fn event(&self, event: &[u8], out: &mut Vec<u8>) {
-        let mut patched = None;
-        let mut parser = SseParser::default();
-        let mut apply = |event: crate::api::sse::Event<'_>| {
-            if let Some(data) = self.patch.patch(event.data, true) {
-                patched = Some((event.name.map(str::to_owned), data));
-            }
-        };
-        // Cannot fail: the event is below the limit.
-        let _ = parser.push(event, &mut apply);
-        parser.finish(&mut apply);
-        match patched {
-            Some((name, data)) => write_event(out, name.as_deref(), &data),
-            None => out.extend_from_slice(event),
-        }
+/// Writes one event, patched where the patch changes its data.
+fn write(patch: &dyn ResponsePatch, event: &Event<'_>, out: &mut Vec<u8>) {
+    match event.data.as_deref().and_then(|data| patch.patch(data, true)) {
+        Some(patched) => write_event(out, event.name, &patched),
+        None => out.extend_from_slice(event.raw),
     }
 }
 

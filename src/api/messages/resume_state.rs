@@ -55,9 +55,13 @@ impl ResumeState {
     /// Reads the sent bytes; `None` when the stream cannot be continued.
     pub fn from_sent(sent: &[Bytes]) -> Option<Self> {
         let mut state = Self::default();
-        let mut splitter = SseParser::default();
+        let mut parser = SseParser::default();
         for bytes in sent {
-            splitter.push(bytes, &mut |event| state.take(event.data)).ok()?;
+            let run = parser.push(bytes);
+            if run.is_oversized() {
+                return None;
+            }
+            run.data().for_each(|data| state.take(&data));
         }
         (!state.ended && !state.unknown_block_open).then_some(state)
     }

@@ -5,24 +5,36 @@ use proptest::prelude::*;
 
 type Owned = (Option<String>, Vec<u8>);
 
-fn owned(events: &mut Vec<Owned>) -> impl FnMut(Event<'_>) + '_ {
-    |event| events.push((event.name.map(str::to_owned), event.data.to_vec()))
+/// The events with data, whether one was over the limit, and all bytes that came out.
+fn split_all(chunks: &[&[u8]], limit: usize) -> (Vec<Owned>, bool, Vec<u8>) {
+    let (mut events, mut too_long, mut bytes) = (Vec::new(), false, Vec::new());
+    let mut parser = SseParser::with_limit(limit);
+    let mut take = |run: Run<'_>| {
+        too_long |= run.is_oversized();
+        let raw: usize = run.events().map(|event| event.raw.len()).sum();
+        assert!(raw == run.bytes().len() || run.is_oversized(), "events cover their run");
+        for event in run.events() {
+            assert_eq!(run.bytes().get(event.start..event.end()), Some(event.raw));
+            events.extend(event.data.map(|data| (event.name.map(str::to_owned), data.into_owned())));
+        }
+        bytes.extend_from_slice(run.bytes());
+    };
+    for chunk in chunks {
+        take(parser.push(chunk));
+    }
+    take(parser.finish());
+    (events, too_long, bytes)
 }
 
 fn split(chunks: &[&[u8]], limit: usize) -> (Vec<Owned>, bool) {
-    let mut events = Vec::new();
-    let mut parser = SseParser::with_limit(limit);
-    let mut too_long = false;
-    for chunk in chunks {
-        too_long |= parser.push(chunk, &mut owned(&mut events)).is_err();
-    }
-    parser.finish(&mut owned(&mut events));
+    let (events, too_long, bytes) = split_all(chunks, limit);
+    assert_eq!(bytes, chunks.concat(), "no byte is lost");
     (events, too_long)
 }
 
 /// The standard read literally: no chunks, no borrowing.
 fn naive(text: &[u8]) -> Vec<Owned> {
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let mut lines = vec![Vec::new()];
     let mut at = 0;
     while at < text.len() {
@@ -99,24 +111,80 @@ fn an_event_over_the_limit_is_dropped_and_later_ones_are_parsed() {
 
 #[test]
 fn an_event_within_one_chunk_is_borrowed_from_it() {
-    let chunk = b"event: e\ndata: abc\n\n";
-    let mut parser = SseParser::default();
-    let mut count = 0;
-    let pushed = parser.push(chunk, &mut |event| {
-        count += 1;
-        assert!(chunk.as_ptr_range().contains(&event.data.as_ptr()));
-    });
-    assert_eq!((pushed, count, parser.carry.capacity()), (Ok(()), 1, 0));
+    for text in ["event: e\ndata: abc\n\n", "data: abc\n\n", "data: abc\r\rdata: x\r\n\r\n"] {
+        let chunk = Bytes::from_static(text.as_bytes());
+        let mut parser = SseParser::default();
+        let run = parser.push(&chunk);
+        for event in run.events() {
+            let Some(Cow::Borrowed(data)) = event.data else { panic!("{text:?} was copied") };
+            assert!(chunk.as_ptr_range().contains(&data.as_ptr()));
+        }
+        let bytes = run.into_bytes(&chunk);
+        assert_eq!((bytes.as_ptr(), bytes.len()), (chunk.as_ptr(), chunk.len()));
+        assert_eq!(parser.carry.capacity(), 0);
+    }
 }
 
 #[test]
-fn a_large_event_does_not_keep_its_memory() {
-    let mut parser = SseParser::default();
-    let large = vec![b'x'; 1 << 20];
-    for chunk in [&b"data: "[..], &large, b"\n\n"] {
-        parser.push(chunk, &mut |_| {}).unwrap();
+fn each_run_ends_with_an_event_as_soon_as_it_is_whole() {
+    let text = ": hello\r\n\r\ndata: a\n\nevent: x\rdata:low\r\rdata: b\n\n\ndata: end";
+    for size in 1..=text.len() {
+        let mut parser = SseParser::default();
+        let mut output = Vec::new();
+        for chunk in text.as_bytes().chunks(size) {
+            let run = parser.push(chunk);
+            let ends = ["\n\n", "\r\r", "\n\r\n"].map(str::as_bytes);
+            assert!(run.bytes().is_empty() || ends.iter().any(|end| run.bytes().ends_with(end)), "{run:?}");
+            output.extend_from_slice(run.bytes());
+        }
+        let rest = parser.finish();
+        assert!(matches!(rest.bytes(), b"data: end" | b"\ndata: end"), "{size}: {rest:?}");
+        output.extend_from_slice(rest.bytes());
+        assert_eq!(output, text.as_bytes(), "{size}");
     }
-    assert!(parser.carry.capacity() <= KEPT_CAPACITY);
+}
+
+#[test]
+fn a_line_feed_after_a_closing_carriage_return_belongs_to_the_next_event() {
+    let mut parser = SseParser::default();
+    assert_eq!(parser.push(b"data: a\r\r").bytes(), b"data: a\r\r");
+    let run = parser.push(b"\ndata: b\r\n\r\n");
+    assert_eq!(run.bytes(), b"\ndata: b\r\n\r\n");
+    assert_eq!(run.data().collect::<Vec<_>>(), [&b"b"[..]]);
+}
+
+#[test]
+fn a_crlf_cut_in_the_middle_stays_whole() {
+    let mut parser = SseParser::default();
+    assert_eq!(parser.push(b"data: a\r\n\r").bytes(), b"");
+    assert_eq!(parser.push(b"").bytes(), b"");
+    assert_eq!(parser.push(b"\n").bytes(), b"data: a\r\n\r\n");
+    assert_eq!(parser.push(b"data: b\n\r").bytes(), b"");
+    assert_eq!(parser.push(b"data").bytes(), b"data: b\n\r");
+    assert_eq!(parser.push(b": c\r\n\r").bytes(), b"");
+    assert_eq!(parser.finish().bytes(), b"data: c\r\n\r");
+}
+
+#[test]
+fn an_event_over_the_limit_passes_without_being_held() {
+    let text = format!("data: a\n\ndata: {}\n\ndata: b\n\n", "x".repeat(1000));
+    let mut parser = SseParser::with_limit(64);
+    let mut held = 0;
+    for chunk in text.as_bytes().chunks(50) {
+        let run = parser.push(chunk);
+        held = held.max(parser.carry.len());
+        assert!(run.is_oversized() || run.events().all(|event| event.data.is_some()));
+    }
+    assert!(held <= 64, "{held}");
+}
+
+#[test]
+fn a_byte_order_mark_is_in_the_bytes_and_not_in_the_data() {
+    let mut parser = SseParser::default();
+    assert!(parser.push(b"\xef\xbb").bytes().is_empty());
+    let run = parser.push(b"\xbfdata: a\n\n");
+    assert_eq!(run.bytes(), b"\xef\xbb\xbfdata: a\n\n");
+    assert_eq!(run.data().collect::<Vec<_>>(), [&b"a"[..]]);
 }
 
 #[test]
@@ -169,6 +237,23 @@ proptest! {
         let (events, _) = cut(&text, &sizes);
         prop_assert_eq!(&events, &split(&[&text], 1 << 20).0);
         prop_assert_eq!(events, naive(&text));
+    }
+
+    #[test]
+    fn no_byte_is_lost_when_events_are_over_the_limit(
+        text in stream(),
+        sizes in prop::collection::vec(0usize..9, 0..60),
+        limit in 1usize..30,
+    ) {
+        let mut rest = &text[..];
+        let mut chunks = Vec::new();
+        for size in sizes {
+            let (chunk, after) = rest.split_at(size.min(rest.len()));
+            chunks.push(chunk);
+            rest = after;
+        }
+        chunks.push(rest);
+        prop_assert_eq!(split_all(&chunks, limit).2, text);
     }
 
     #[test]

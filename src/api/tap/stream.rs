@@ -1,11 +1,11 @@
-//! The events of a stream, told apart as cheaply as can be: of most only the name is looked at.
+//! The events of a stream, told apart as cheaply as possible: of most only the name is read.
 //!
-//! Not a decoder: whoever needs the text of an answer reads the events itself.
+//! Not a decoder: whoever needs the text of a response reads the events itself.
 
 use super::openai_event::{self, ChatChunk, Choice, TypedEvent};
 use super::vendor_event::{self, CohereEnd};
 use super::{ResponseSummary, UsageParts};
-use crate::api::sse::{Event, SseParser};
+use crate::api::sse::{Event, Run, SseParser};
 use memchr::memmem::Finder;
 
 /// The state of one stream.
@@ -34,22 +34,32 @@ impl Default for Stream {
 }
 
 impl Stream {
+    /// Takes the next bytes. Nothing is learned from an event too long to be held; the response itself continues.
     pub(super) fn push(&mut self, chunk: &[u8], summary: &mut ResponseSummary) {
-        let Self { parser, reader } = self;
-        // An event too long to hold is one we learn nothing from; the answer itself goes on.
-        let _ = parser.push(chunk, &mut |event| reader.event(event, summary));
+        let run = self.parser.push(chunk);
+        self.reader.run(&run, summary);
+    }
+
+    /// Takes an event that somebody else has cut.
+    pub(super) fn event(&mut self, event: &Event<'_>, summary: &mut ResponseSummary) {
+        self.reader.event(event, summary);
     }
 
     pub(super) fn finish(&mut self, summary: &mut ResponseSummary) {
-        let Self { parser, reader } = self;
-        parser.finish(&mut |event| reader.event(event, summary));
+        let run = self.parser.finish();
+        self.reader.run(&run, summary);
     }
 }
 
 impl EventReader {
-    fn event(&mut self, event: Event<'_>, summary: &mut ResponseSummary) {
+    fn run(&mut self, run: &Run<'_>, summary: &mut ResponseSummary) {
+        run.events().for_each(|event| self.event(&event, summary));
+    }
+
+    fn event(&mut self, event: &Event<'_>, summary: &mut ResponseSummary) {
+        let Some(data) = &event.data else { return };
         summary.events += 1;
-        let data = event.data.trim_ascii_start();
+        let data = data.trim_ascii_start();
         if data.first() != Some(&b'{') {
             summary.ended |= data.trim_ascii_end() == b"[DONE]";
             return;

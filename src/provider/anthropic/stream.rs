@@ -11,7 +11,7 @@
 
 use super::event_emitter::{Block, Ending, EventEmitter, MAX_HELD, Message, provider_error};
 use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Text};
-use crate::api::sse::SseParser;
+use crate::api::sse::{MAX_EVENT_BYTES, SseParser};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -27,22 +27,22 @@ pub struct Stream {
 
 impl Decoder for Stream {
     fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
-        let events = &mut self.events;
-        let result = self.parser.push(bytes, &mut |event| events.take(event.data, sink));
-        if let Err(too_long) = result {
-            self.events.fail(&ProviderError::unreadable(&too_long.to_string()), sink);
+        let run = self.parser.push(bytes);
+        run.data().for_each(|data| self.events.take(&data, sink));
+        if run.is_oversized() {
+            let too_long = format!("a stream event is over {MAX_EVENT_BYTES} bytes");
+            self.events.fail(&ProviderError::unreadable(&too_long), sink);
         }
     }
 
     fn finish(&mut self, sink: EventSink<'_>) {
-        let events = &mut self.events;
-        self.parser.finish(&mut |event| {
+        for data in self.parser.finish().data() {
             // After a cut connection this may be half an event. It is ignored: the response is incomplete
             // anyway.
-            if serde_json::from_slice::<serde::de::IgnoredAny>(event.data).is_ok() {
-                events.take(event.data, sink);
+            if serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok() {
+                self.events.take(&data, sink);
             }
-        });
+        }
     }
 }
 

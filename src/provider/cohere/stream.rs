@@ -13,7 +13,7 @@ const MAX_CITATIONS: usize = 1 << 20;
 /// Decodes one stream.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    splitter: SseParser,
+    parser: SseParser,
     state: State,
 }
 
@@ -56,17 +56,17 @@ struct Message<'a> {
 
 impl Decoder for Stream {
     fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
-        let state = &mut self.state;
-        let outcome = self.splitter.push(bytes, &mut |event| state.take(event.data, false, sink));
-        if outcome.is_err() && !self.state.ended {
+        let run = self.parser.push(bytes);
+        run.data().for_each(|data| self.state.take(&data, false, sink));
+        if run.is_oversized() && !self.state.ended {
             self.state.ended = true;
             sink(Event::Error(&ProviderError::unreadable("an event of its stream is over 16 MiB")));
         }
     }
 
     fn finish(&mut self, sink: EventSink<'_>) {
-        let state = &mut self.state;
-        self.splitter.finish(&mut |event| state.take(event.data, true, sink));
+        let run = self.parser.finish();
+        run.data().for_each(|data| self.state.take(&data, true, sink));
     }
 }
 

@@ -55,9 +55,10 @@ impl Decoder for GeminiDecoder {
         let state = &mut self.state;
         match &mut self.frames {
             _ if state.has_failed => {}
-            Frames::Events(splitter) => {
-                let split = splitter.push(bytes, &mut |event| state.chunk(event.data, sink));
-                if split.is_err() {
+            Frames::Events(parser) => {
+                let run = parser.push(bytes);
+                run.data().for_each(|data| state.chunk(&data, sink));
+                if run.is_oversized() {
                     state.fail(&ProviderError::unreadable("one event of the stream is too long"), sink);
                 }
             }
@@ -73,7 +74,7 @@ impl Decoder for GeminiDecoder {
         let state = &mut self.state;
         match &mut self.frames {
             _ if state.has_failed => return,
-            Frames::Events(splitter) => splitter.finish(&mut |event| state.chunk(event.data, sink)),
+            Frames::Events(parser) => parser.finish().data().for_each(|data| state.chunk(&data, sink)),
             Frames::Whole(held) => state.whole(&std::mem::take(held), sink),
             Frames::Unknown => {}
         }

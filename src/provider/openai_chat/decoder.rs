@@ -88,10 +88,9 @@ impl Decoder for Stream {
             let room = MAX_PREFIX.saturating_sub(self.prefix.len());
             self.prefix.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
         }
-        let mut parser = std::mem::take(&mut self.parser);
-        let split = parser.push(bytes, &mut |event| self.take(event, false, sink));
-        self.parser = parser;
-        if split.is_err() && !self.closed {
+        let run = self.parser.push(bytes);
+        run.events().for_each(|event| self.take(&event, false, sink));
+        if run.is_oversized() && !self.closed {
             self.closed = true;
             sink(Event::Error(&ProviderError::unreadable("an event of its stream is over 16 MiB")));
         }
@@ -101,8 +100,8 @@ impl Decoder for Stream {
         if self.closed {
             return;
         }
-        let mut parser = std::mem::take(&mut self.parser);
-        parser.finish(&mut |event| self.take(event, true, sink));
+        let run = self.parser.finish();
+        run.events().for_each(|event| self.take(&event, true, sink));
         if self.closed {
             return;
         }
@@ -122,8 +121,8 @@ impl Decoder for Stream {
 
 impl Stream {
     /// Takes one event. `last`: it is not followed by a blank line, so it may be incomplete.
-    fn take(&mut self, event: sse::Event<'_>, last: bool, sink: EventSink<'_>) {
-        let data = event.data.trim_ascii();
+    fn take(&mut self, event: &sse::Event<'_>, last: bool, sink: EventSink<'_>) {
+        let data = event.data.as_deref().unwrap_or_default().trim_ascii();
         // Some servers send empty events to keep the connection alive.
         if self.closed || data.is_empty() {
             return;

@@ -6,16 +6,14 @@ use serde_json::{Value, json};
 /// The message of a stream, or the first violation of the grammar. Inputs stay strings: `{"partial": ".."}`.
 pub(crate) fn read(stream: &[u8]) -> Result<Value, String> {
     let mut client = Client::default();
-    let mut result = Ok(());
-    let mut splitter = SseParser::default();
-    let mut each = |event: crate::api::sse::Event<'_>| {
-        if result.is_ok() {
-            result = client.take(event.name, event.data);
+    let mut parser = SseParser::default();
+    for run in [parser.push(stream), parser.finish()] {
+        for event in run.events() {
+            if let Some(data) = &event.data {
+                client.take(event.name, data)?;
+            }
         }
-    };
-    splitter.push(stream, &mut each).map_err(|error| error.to_string())?;
-    splitter.finish(&mut each);
-    result?;
+    }
     match (client.stopped, client.message) {
         (true, Some(message)) => Ok(message),
         _ => Err("no message_stop".to_owned()),

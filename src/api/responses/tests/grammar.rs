@@ -33,13 +33,13 @@ pub(super) fn encode(streamed: bool, request: &str, events: &[Event<'_>]) -> Vec
 /// The data of a stream's events. Checks that each event's name equals its type and that they are numbered.
 pub(super) fn events_of(stream: &[u8]) -> Vec<Value> {
     let mut all = Vec::new();
-    let mut splitter = SseParser::default();
-    let pushed = splitter.push(stream, &mut |event| {
-        let data: Value = serde_json::from_slice(event.data).unwrap();
+    let mut parser = SseParser::default();
+    for event in parser.push(stream).events() {
+        let Some(data) = &event.data else { continue };
+        let data: Value = serde_json::from_slice(data).unwrap();
         assert_eq!(event.name, data["type"].as_str());
         all.push(data);
-    });
-    pushed.unwrap();
+    }
     for (number, event) in all.iter().enumerate() {
         assert_eq!(event["sequence_number"], number, "{event}");
     }
