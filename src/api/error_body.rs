@@ -1,12 +1,120 @@
-//! Our own failures in the caller's words: an error body, or the event that ends a stream which broke.
+//! How an error looks to a client: the JSON error body, and the event that ends a broken stream, in each dialect.
 //!
-//! Words only: status and headers are the door's, logging is the record's. A provider's own error body is
-//! not made here; it passes as it came.
+//! One shape per dialect, whoever failed: the gateway ([`Error`]) or a provider ([`ProviderError`]). Not the status or
+//! the headers of the response, and not the log. A provider's error body that is in the client's dialect already is
+//! not made here; it passes unchanged.
 
 use super::Dialect;
+use super::chat::ProviderError;
 use super::sse::write_event;
 use crate::error::{Error, Problem};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+/// What the error bodies of all dialects are made from.
+#[derive(Debug, Clone, Copy)]
+pub struct ErrorView<'a> {
+    pub message: &'a str,
+    /// `error.type` in OpenAI's dialects.
+    pub openai_type: &'a str,
+    /// `error.type` in Anthropic's dialect, a value of its published list.
+    pub anthropic_type: &'a str,
+    pub param: Option<&'a str>,
+    pub code: Option<&'a str>,
+    /// Config problems. Only OpenAI's shape has a place for them; the message names them all.
+    pub problems: &'a [Problem],
+    /// The provider of the attempt. Not in Anthropic's shape.
+    pub provider: Option<&'a str>,
+    /// `request_id` of Anthropic's bodies; the other shapes have no place for it.
+    pub trace_id: Option<&'a str>,
+}
+
+impl<'a> From<&'a Error> for ErrorView<'a> {
+    fn from(error: &'a Error) -> Self {
+        let row = error.kind.row();
+        Self {
+            message: &error.message,
+            openai_type: row.openai_type,
+            anthropic_type: row.anthropic_type,
+            param: error.param.as_deref(),
+            code: Some(row.code),
+            problems: &error.problems,
+            provider: error.provider,
+            trace_id: None,
+        }
+    }
+}
+
+impl<'a> From<&'a ProviderError> for ErrorView<'a> {
+    fn from(error: &'a ProviderError) -> Self {
+        Self {
+            message: &error.message,
+            openai_type: error.openai_kind(),
+            anthropic_type: error.anthropic_kind(),
+            param: error.param.as_deref(),
+            code: error.code.as_deref(),
+            problems: &[],
+            provider: None,
+            trace_id: None,
+        }
+    }
+}
+
+impl<'a> ErrorView<'a> {
+    /// Names the provider of the attempt, where there was one.
+    #[must_use]
+    pub const fn with_provider(mut self, provider: Option<&'a str>) -> Self {
+        self.provider = provider;
+        self
+    }
+
+    #[must_use]
+    pub const fn with_trace_id(mut self, trace_id: &'a str) -> Self {
+        self.trace_id = Some(trace_id);
+        self
+    }
+
+    /// The JSON error body.
+    pub fn body(&self, dialect: Dialect) -> Vec<u8> {
+        match dialect {
+            Dialect::OpenAi | Dialect::Responses => {
+                json(&OpenAiBody { error: self.openai_error(self.code), provider: self.provider })
+            }
+            Dialect::Anthropic => self.anthropic_body(self.trace_id),
+        }
+    }
+
+    /// Writes the event that reports a failure after the stream began. It is the last one: no `[DONE]` follows, or
+    /// the response would look finished. `events` is the number of events already sent to the client, because the
+    /// Responses API numbers them from 0.
+    pub fn event(&self, dialect: Dialect, events: u64, out: &mut Vec<u8>) {
+        match dialect {
+            Dialect::OpenAi => write_event(out, None, &self.body(dialect)),
+            Dialect::Anthropic => write_event(out, Some("error"), &self.anthropic_body(None)),
+            Dialect::Responses => {
+                let code = self.code.unwrap_or(self.openai_type);
+                let event = ResponsesEvent {
+                    kind: "error",
+                    code,
+                    message: self.message,
+                    param: self.param,
+                    sequence_number: events,
+                    error: self.openai_error(Some(code)),
+                };
+                write_event(out, Some("error"), &json(&event));
+            }
+        }
+    }
+
+    fn openai_error(&self, code: Option<&'a str>) -> OpenAiError<'a> {
+        let Self { message, openai_type: kind, param, problems, .. } = *self;
+        OpenAiError { message, kind, param, code, problems }
+    }
+
+    fn anthropic_body(&self, request_id: Option<&str>) -> Vec<u8> {
+        let error = AnthropicError { kind: self.anthropic_type, message: self.message };
+        json(&AnthropicBody { kind: "error", error, request_id })
+    }
+}
 
 #[derive(Serialize)]
 struct OpenAiBody<'a> {
@@ -19,11 +127,11 @@ struct OpenAiBody<'a> {
 struct OpenAiError<'a> {
     message: &'a str,
     #[serde(rename = "type")]
-    kind: &'static str,
+    kind: &'a str,
     param: Option<&'a str>,
-    code: &'static str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    problems: Vec<OpenAiProblem<'a>>,
+    code: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[Problem]>::is_empty", serialize_with = "write_problems")]
+    problems: &'a [Problem],
 }
 
 #[derive(Serialize)]
@@ -44,101 +152,63 @@ struct AnthropicBody<'a> {
 #[derive(Serialize)]
 struct AnthropicError<'a> {
     #[serde(rename = "type")]
-    kind: &'static str,
+    kind: &'a str,
     message: &'a str,
 }
 
 /// `ResponseErrorEvent` of OpenAI's schemas, and once more in `error`: OpenAI's API sends it so, and its SDKs
-/// only raise an error for that (to the flat one the Node SDK's stream helper answers with a finished response).
+/// only raise an error for that (for the flat form, the stream helper of the Node SDK reports a finished response).
 #[derive(Serialize)]
 struct ResponsesEvent<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    code: &'static str,
+    code: &'a str,
     message: &'a str,
     param: Option<&'a str>,
     sequence_number: u64,
     error: OpenAiError<'a>,
 }
 
-impl<'a> OpenAiBody<'a> {
-    fn new(error: &'a Error) -> Self {
-        let row = error.kind.row();
-        let problem = |problem: &'a Problem| OpenAiProblem { path: &problem.path, message: &problem.message };
-        Self {
-            error: OpenAiError {
-                message: &error.message,
-                kind: row.openai_type,
-                param: error.param.as_deref(),
-                code: row.code,
-                problems: error.problems.iter().map(problem).collect(),
-            },
-            provider: error.provider,
-        }
-    }
-}
-
-impl<'a> AnthropicBody<'a> {
-    fn new(error: &'a Error, trace_id: Option<&'a str>) -> Self {
-        let kind = error.kind.row().anthropic_type;
-        let error = AnthropicError { kind, message: &error.message };
-        Self { kind: "error", error, request_id: trace_id }
-    }
-}
-
-/// The JSON body of a failure. Config problems are listed in OpenAI's shape; Anthropic's has no room for
-/// them, there the message names them all.
-pub fn error_body(error: &Error, dialect: Dialect, trace_id: &str) -> Vec<u8> {
-    match dialect {
-        Dialect::OpenAi | Dialect::Responses => json(&OpenAiBody::new(error)),
-        Dialect::Anthropic => json(&AnthropicBody::new(error, Some(trace_id))),
-    }
-}
-
-/// The event that tells of a failure after the stream began. It is the last one: no `[DONE]` follows, or
-/// the answer would look finished. `events` is how many the caller has been sent (`Learned::events`): the
-/// Responses API numbers its events from 0.
-pub fn error_event(error: &Error, dialect: Dialect, events: u64) -> Vec<u8> {
-    let mut out = Vec::with_capacity(256);
-    match dialect {
-        Dialect::OpenAi => write_event(&mut out, None, &json(&OpenAiBody::new(error))),
-        Dialect::Anthropic => write_event(&mut out, Some("error"), &json(&AnthropicBody::new(error, None))),
-        Dialect::Responses => {
-            let event = ResponsesEvent {
-                kind: "error",
-                code: error.kind.row().code,
-                message: &error.message,
-                param: error.param.as_deref(),
-                sequence_number: events,
-                error: OpenAiBody::new(error).error,
-            };
-            write_event(&mut out, Some("error"), &json(&event));
-        }
-    }
-    out
+fn write_problems<S: Serializer>(problems: &[Problem], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(
+        problems.iter().map(|problem| OpenAiProblem { path: &problem.path, message: &problem.message }),
+    )
 }
 
 fn json<T: Serialize>(body: &T) -> Vec<u8> {
-    // Strings and numbers always serialize; an empty body would be the worst that could happen.
+    // Strings and numbers always serialize; an empty body would be the worst outcome.
     serde_json::to_vec(body).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Kind;
+
+    const DIALECTS: [Dialect; 3] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Responses];
 
     fn text(bytes: Vec<u8>) -> String {
         String::from_utf8(bytes).unwrap()
+    }
+
+    fn body(error: &Error, dialect: Dialect, trace_id: &str) -> String {
+        text(ErrorView::from(error).with_trace_id(trace_id).body(dialect))
+    }
+
+    fn event(view: &ErrorView<'_>, dialect: Dialect, events: u64) -> String {
+        let mut out = Vec::new();
+        view.event(dialect, events, &mut out);
+        text(out)
     }
 
     #[test]
     fn bodies_follow_the_client_dialect() {
         let error = Error::invalid_request("messages[0].role", "say \"user\"\n").with_provider("openai");
         let openai = r#"{"error":{"message":"say \"user\"\n","type":"invalid_request_error","param":"messages[0].role","code":"invalid_request"},"provider":"openai"}"#;
-        assert_eq!(text(error_body(&error, Dialect::OpenAi, "t-1")), openai);
-        assert_eq!(text(error_body(&error, Dialect::Responses, "t-1")), openai);
+        assert_eq!(body(&error, Dialect::OpenAi, "t-1"), openai);
+        assert_eq!(body(&error, Dialect::Responses, "t-1"), openai);
         assert_eq!(
-            text(error_body(&error, Dialect::Anthropic, "t-1")),
+            body(&error, Dialect::Anthropic, "t-1"),
             r#"{"type":"error","error":{"type":"invalid_request_error","message":"say \"user\"\n"},"request_id":"t-1"}"#,
         );
     }
@@ -149,13 +219,13 @@ mod tests {
             Problem { path: "retry.attempts".into(), message: "must be an integer".into(), place: None };
         let error = Error::invalid_config("x-gateway-config", vec![problem]);
         assert_eq!(
-            text(error_body(&error, Dialect::OpenAi, "t")),
+            body(&error, Dialect::OpenAi, "t"),
             r#"{"error":{"message":"Invalid config passed (1 problem): retry.attempts: must be an integer","type":"invalid_request_error","param":"x-gateway-config","code":"invalid_config","problems":[{"path":"retry.attempts","message":"must be an integer"}]}}"#,
         );
         let error = Error::unreachable("no way through", "10.0.0.7 refused");
-        for dialect in [Dialect::OpenAi, Dialect::Anthropic, Dialect::Responses] {
-            assert!(!text(error_body(&error, dialect, "t")).contains("10.0.0.7"));
-            assert!(!text(error_event(&error, dialect, 0)).contains("10.0.0.7"));
+        for dialect in DIALECTS {
+            assert!(!body(&error, dialect, "t").contains("10.0.0.7"));
+            assert!(!event(&ErrorView::from(&error), dialect, 0).contains("10.0.0.7"));
         }
     }
 
@@ -177,7 +247,58 @@ mod tests {
             ),
         ];
         for (dialect, wanted) in cases {
-            assert_eq!(text(error_event(&error, dialect, 7)), wanted);
+            let view = ErrorView::from(&error).with_trace_id("t");
+            assert_eq!(event(&view, dialect, 7), wanted);
+            assert_eq!(event(&ErrorView::from(&ProviderError::from(&error)), dialect, 7), wanted);
+        }
+    }
+
+    #[test]
+    fn a_provider_error_without_a_code_has_its_type_as_code_in_responses_events() {
+        let error = ProviderError::new(429, "slow down");
+        let view = ErrorView::from(&error).with_provider(Some("x"));
+        assert_eq!(
+            text(view.body(Dialect::Responses)),
+            r#"{"error":{"message":"slow down","type":"rate_limit_error","param":null,"code":null},"provider":"x"}"#,
+        );
+        assert_eq!(
+            event(&view, Dialect::Responses, 3),
+            "event: error\ndata: {\"type\":\"error\",\"code\":\"rate_limit_error\",\"message\":\"slow down\",\"param\":null,\"sequence_number\":3,\"error\":{\"message\":\"slow down\",\"type\":\"rate_limit_error\",\"param\":null,\"code\":\"rate_limit_error\"}}\n\n",
+        );
+        assert!(!text(view.with_trace_id("t").body(Dialect::Anthropic)).contains("provider"));
+    }
+
+    /// A gateway error that ends a stream has gone through [`ProviderError`], which keeps only OpenAI's type: where that
+    /// is one of Anthropic's as well, it stands in Anthropic's event, and else what the status means.
+    #[test]
+    fn gateway_errors_of_every_kind_keep_their_anthropic_type_inside_a_stream() {
+        const BAD: &str = "invalid_request_error";
+        let kinds = [
+            (Kind::InvalidRequest, BAD),
+            (Kind::InvalidConfig, BAD),
+            (Kind::Unauthorized, BAD),
+            (Kind::NotFound, BAD),
+            (Kind::MethodNotAllowed, BAD),
+            (Kind::RequestTimeout, "timeout_error"),
+            (Kind::BodyTooLarge, BAD),
+            (Kind::HeadersTooLarge, BAD),
+            (Kind::ClientClosed, BAD),
+            (Kind::NotImplemented, BAD),
+            (Kind::Unreachable, "api_error"),
+            (Kind::InvalidResponse, "api_error"),
+            (Kind::CredentialsUnavailable, "api_error"),
+            (Kind::Draining, "overloaded_error"),
+            (Kind::TooManyConnections, "overloaded_error"),
+            (Kind::UpstreamTimeout, "timeout_error"),
+            (Kind::Internal, "api_error"),
+        ];
+        for (kind, wanted) in kinds {
+            let error = Error { kind, ..Error::internal("cause") };
+            let error = ProviderError::from(&error);
+            let view = ErrorView::from(&error);
+            let row = kind.row();
+            assert_eq!(view.anthropic_type, wanted, "{kind:?}");
+            assert_eq!((view.openai_type, view.code), (row.openai_type, Some(row.code)), "{kind:?}");
         }
     }
 }

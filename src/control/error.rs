@@ -2,7 +2,8 @@
 //!
 //! A handler returns `Result<_, Error>`, and this file turns the error into a response. Handlers decide which error.
 
-use crate::api::{Dialect, error_body};
+use crate::api::Dialect;
+use crate::api::error_body::ErrorView;
 use crate::error::Error;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
@@ -11,8 +12,7 @@ use http::{Method, StatusCode, Uri};
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // OpenAI's shape has no trace id.
-        let body = error_body::error_body(&self, Dialect::OpenAi, "");
+        let body = ErrorView::from(&self).body(Dialect::OpenAi);
         (status, [(CONTENT_TYPE, "application/json")], body).into_response()
     }
 }

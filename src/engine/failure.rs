@@ -5,7 +5,7 @@
 use super::header_edit::{self, HeaderCase};
 use super::request_context::{AttemptHandle, RequestContext};
 use super::response;
-use crate::api::error_body;
+use crate::api::error_body::ErrorView;
 use crate::error::{Error, Kind};
 use crate::net::outbound::dns::ResolveError;
 use crate::route::target::Target;
@@ -208,7 +208,8 @@ pub(crate) async fn write(session: &mut Session, error: &Error, ctx: &mut Reques
         session.set_keepalive(None);
         return false;
     }
-    let body = Bytes::from(error_body::error_body(error, ctx.operation.dialect(), &ctx.trace_id));
+    let body = ErrorView::from(error).with_trace_id(&ctx.trace_id).body(ctx.operation.dialect());
+    let body = Bytes::from(body);
     let unread = !session.is_body_done();
     if unread {
         session.set_keepalive(None);

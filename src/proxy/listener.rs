@@ -6,7 +6,8 @@
 //! Here the head as a whole has one deadline and one size limit. HTTP/2 is handed to Pingora at its preface.
 
 use super::{Gateway, fast_path};
-use crate::api::{Dialect, error_body};
+use crate::api::Dialect;
+use crate::api::error_body::ErrorView;
 use crate::engine::reusable_timer::ReusableTimer;
 use crate::error::Error;
 use crate::state::Shared;
@@ -154,7 +155,7 @@ impl DownstreamApp {
     async fn refuse(&self, mut stream: Stream, error: &Error) {
         let trace_id = crate::engine::request_context::new_trace_id();
         self.shared.metrics.record_error(error.kind);
-        let body = error_body::error_body(error, Dialect::OpenAi, &trace_id);
+        let body = ErrorView::from(error).body(Dialect::OpenAi);
         let status = http::StatusCode::from_u16(error.status()).unwrap_or(http::StatusCode::BAD_REQUEST);
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\

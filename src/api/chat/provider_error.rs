@@ -1,13 +1,13 @@
-//! A failure reported by a provider: read from any known error format, written in the client's dialect.
+//! A failure reported by a provider: read from any known error format.
 //!
-//! Not [`Error`], which is a failure of the gateway itself. [`ProviderError::from`] converts such an error
+//! How it is written in the client's dialect is in `api::error_body`. Not [`Error`], which is a failure of the gateway itself. [`ProviderError::from`] converts such an error
 //! so that it can be written into a stream.
 
 use super::json::Json;
 use crate::api::Dialect;
-use crate::api::sse::write_event;
+use crate::api::error_body::ErrorView;
 use crate::error::{Error, Kind};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// Longest message passed on to the client, in bytes.
 const MAX_MESSAGE: usize = 8 << 10;
@@ -161,48 +161,13 @@ impl ProviderError {
 
     /// The JSON error body in the client's dialect.
     pub fn body(&self, dialect: Dialect, provider: Option<&str>, trace_id: Option<&str>) -> Vec<u8> {
-        match dialect {
-            Dialect::OpenAi | Dialect::Responses => {
-                let error = OpenAiError {
-                    message: &self.message,
-                    kind: self.openai_kind(),
-                    param: self.param.as_deref(),
-                    code: self.code.as_deref(),
-                };
-                json(&OpenAiBody { error, provider })
-            }
-            Dialect::Anthropic => json(&AnthropicBody {
-                kind: "error",
-                error: AnthropicError { kind: self.anthropic_kind(), message: &self.message },
-                request_id: trace_id,
-            }),
-        }
+        ErrorView { provider, trace_id, ..ErrorView::from(self) }.body(dialect)
     }
 
     /// Writes the event that ends a broken stream. `events` is the number of events already sent to the
     /// client, because the Responses API numbers them from 0.
     pub fn event(&self, dialect: Dialect, provider: Option<&str>, events: u64, out: &mut Vec<u8>) {
-        match dialect {
-            Dialect::OpenAi => write_event(out, None, &self.body(dialect, provider, None)),
-            Dialect::Anthropic => write_event(out, Some("error"), &self.body(dialect, None, None)),
-            Dialect::Responses => {
-                let code = self.code.as_deref().unwrap_or_else(|| self.openai_kind());
-                let event = ResponsesEvent {
-                    kind: "error",
-                    code,
-                    message: &self.message,
-                    param: self.param.as_deref(),
-                    sequence_number: events,
-                    error: OpenAiError {
-                        message: &self.message,
-                        kind: self.openai_kind(),
-                        param: self.param.as_deref(),
-                        code: Some(code),
-                    },
-                };
-                write_event(out, Some("error"), &json(&event));
-            }
-        }
+        ErrorView::from(self).with_provider(provider).event(dialect, events, out);
     }
 }
 
@@ -280,57 +245,6 @@ fn shorten(message: &mut String) {
         message.truncate(cut);
         message.push('…');
     }
-}
-
-#[derive(Serialize)]
-struct OpenAiBody<'a> {
-    error: OpenAiError<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    provider: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct OpenAiError<'a> {
-    message: &'a str,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    param: Option<&'a str>,
-    code: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct AnthropicBody<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    error: AnthropicError<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct AnthropicError<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    message: &'a str,
-}
-
-/// Carries the failure twice. OpenAI's specification has the members at the top level, its API sends them in
-/// `error`, and its SDKs raise an error only for the latter (given only the flat form, the Node SDK's stream
-/// helper returns a finished response).
-#[derive(Serialize)]
-struct ResponsesEvent<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    code: &'a str,
-    message: &'a str,
-    param: Option<&'a str>,
-    sequence_number: u64,
-    error: OpenAiError<'a>,
-}
-
-fn json<T: Serialize>(body: &T) -> Vec<u8> {
-    // Strings and numbers always serialize.
-    serde_json::to_vec(body).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! Does not manage the connection: keep-alive and the next request are up to the owner of the session.
 
 use super::BridgeOutcome;
+use crate::api::Dialect;
+use crate::api::error_body::ErrorView;
 use crate::error::Error;
 use axum::Router;
 use axum::body::Body;
@@ -111,12 +113,8 @@ async fn read_whole(session: &mut ServerSession, max_body: usize) -> Result<Opti
 
 /// An error response of the bridge itself, in OpenAI's shape like all errors of the control plane.
 fn error_response(error: &Error) -> Response<Body> {
-    let row = error.kind.row();
-    let body = serde_json::json!({ "error": {
-        "message": error.message, "type": row.openai_type, "param": error.param, "code": row.code,
-    }});
-    let mut response = Response::new(Body::from(body.to_string()));
-    *response.status_mut() = StatusCode::from_u16(row.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let mut response = Response::new(Body::from(ErrorView::from(error).body(Dialect::OpenAi)));
+    *response.status_mut() = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_REQUEST);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
