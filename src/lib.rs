@@ -3,8 +3,8 @@
 //! The house, floor by floor. A room uses only the rooms above its own line here ("imports point
 //! left"); `tests/house.rs` holds us to it.
 //!
-//! - Words, without I/O: [`error`] what can go wrong, [`api`] the shapes clients speak, [`config`] the routing
-//!   object a request carries, [`settings`] the process's own YAML.
+//! - Words, without I/O: [`error`] what can go wrong, [`json`] JSON as text, [`api`] the shapes clients speak,
+//!   [`config`] the routing object a request carries, [`settings`] the process's own YAML.
 //! - Knowledge: [`provider`] what each vendor wants, [`net`] how we reach out.
 //! - Memory: [`auth`] who may call, [`state`] what the process remembers while it runs.
 //! - Judgment: [`route`] who gets the next try.
@@ -15,6 +15,8 @@
 //! session is; no lock is held across an await; one byte sent to the caller ends all retries.
 
 pub mod error;
+
+pub mod json;
 
 pub mod api;
 pub mod config;

@@ -118,10 +118,10 @@ fn assert_well_formed(out: &[u8], streamed: bool) {
     }
     let mut parser = turnpike::api::sse::SseParser::default();
     for run in [parser.push(out), parser.finish()] {
-        // Inputs this small cannot make an event over the parser's limit.
+        // Inputs this small cannot produce an event over the parser's limit.
         assert!(!run.is_oversized());
         for data in run.data() {
-            assert!(*data == b"[DONE]"[..] || is_json(&data) || deep(&data), "no JSON: {}", String::from_utf8_lossy(&data));
+            assert!(*data == b"[DONE]"[..] || is_json(&data) || deep(&data), "not JSON: {}", String::from_utf8_lossy(&data));
         }
     }
 }

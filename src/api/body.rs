@@ -3,11 +3,11 @@
 //! Values stay as the caller wrote them: an edit splices bytes, so digits, key order and unknown fields
 //! survive. Not a DOM: what nobody asks for is never built.
 
+use crate::json::outline::Outline;
+use crate::json::string::unquote;
 use bytes::Bytes;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::Deserialize;
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::Range;
 
 /// A JSON object as it came, and where its top-level members stand in it.
@@ -241,69 +241,10 @@ fn name_range(bytes: &Bytes, from: usize) -> Range<usize> {
     open..end
 }
 
-/// The members of a JSON object, in order, their values unread.
-pub(super) struct Outline<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Outline<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::with_capacity(8);
-                while let Some(JsonStr(name)) = map.next_key()? {
-                    members.push((name, map.next_value()?));
-                }
-                Ok(Outline(members))
-            }
-        }
-        deserializer.deserialize_map(Members)
-    }
-}
-
 /// One bit of 64, by length and last letter.
 fn name_bit(name: &str) -> u64 {
     let last = name.bytes().last().unwrap_or_default();
     1 << ((name.len() ^ usize::from(last) << 2) & 63)
-}
-
-/// The text of a JSON string; `None` when it is something else.
-pub(super) fn unquote(raw: &[u8]) -> Option<Cow<'_, str>> {
-    let inside = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    if memchr::memchr(b'\\', inside).is_none() {
-        return std::str::from_utf8(inside).ok().map(Cow::Borrowed);
-    }
-    serde_json::from_slice(raw).ok().map(|JsonStr(text)| text)
-}
-
-/// A string, borrowed where it has no escapes.
-pub(super) struct JsonStr<'a>(pub(super) Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for JsonStr<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Borrow;
-        impl<'de> Visitor<'de> for Borrow {
-            type Value = JsonStr<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(JsonStr(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(JsonStr(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Borrow)
-    }
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@
 use super::Dialect;
 use super::body::Body;
 use super::chat::{
-    ChatRequest, ChatResponse, EncodeContext, Encoder, Event, Finish, Json, Message, Part, ProviderError,
-    Role, Text,
+    ChatRequest, ChatResponse, EncodeContext, Encoder, Event, Finish, Message, Part, ProviderError, Role,
 };
 use super::chat_completions::UsageOut;
 use super::sse::write_event;
 use super::usage::Usage;
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -53,11 +53,11 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
 }
 
 fn prompt(text: &str) -> Result<Cow<'_, str>, Error> {
-    if let Ok(Text(prompt)) = serde_json::from_str(text) {
+    if let Ok(JsonStr(prompt)) = serde_json::from_str(text) {
         return Ok(prompt);
     }
-    match serde_json::from_str::<Vec<Text<'_>>>(text).map(|mut list| (list.len(), list.pop())) {
-        Ok((1, Some(Text(prompt)))) => Ok(prompt),
+    match serde_json::from_str::<Vec<JsonStr<'_>>>(text).map(|mut list| (list.len(), list.pop())) {
+        Ok((1, Some(JsonStr(prompt)))) => Ok(prompt),
         _ => {
             let message = "prompt must be one text: this provider has no completions of its own, and a chat \
                            takes no tokens and no several prompts at once.";
@@ -67,10 +67,10 @@ fn prompt(text: &str) -> Result<Cow<'_, str>, Error> {
 }
 
 fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
-    if let Ok(Text(one)) = serde_json::from_str(text) {
+    if let Ok(JsonStr(one)) = serde_json::from_str(text) {
         return Ok(vec![one]);
     }
-    let list = serde_json::from_str::<Vec<Text<'_>>>(text);
+    let list = serde_json::from_str::<Vec<JsonStr<'_>>>(text);
     let list =
         list.map_err(|_| Error::invalid_request("stop", "stop must be a string or a list of strings."))?;
     Ok(list.into_iter().map(|text| text.0).collect())

@@ -8,18 +8,15 @@ pub mod chat_completions;
 pub mod completions;
 pub mod connection_header;
 pub mod error_body;
-pub mod json_similarity;
 pub mod messages;
 pub mod operation;
 pub mod responses;
 pub mod retry_after;
 pub mod rules;
 pub mod sse;
-pub mod stream_scan;
 pub mod tap;
 pub mod trace;
 pub mod usage;
-mod walk;
 
 /// Whose error bodies and stream events the caller expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -11,8 +11,8 @@ mod whole_fast_path;
 
 use super::operation::{Completion, Operation, SummaryShape};
 use super::sse::Event;
-use super::stream_scan::{JsonScanner, Path};
 use super::usage::{Usage, UsageParts};
+use crate::json::scan::{JsonScanner, Path};
 use stream::Stream;
 
 /// What has been learned so far.

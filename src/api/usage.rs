@@ -5,7 +5,7 @@
 
 mod native;
 
-use super::walk;
+use crate::json::walk;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;

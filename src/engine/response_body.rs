@@ -6,10 +6,10 @@
 use super::response_headers::is_media;
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
-use crate::api::json_similarity::SimilarJson;
 use crate::api::operation::{Operation, ResponseKind};
 use crate::api::sse::{Event, Run, SseParser};
 use crate::api::tap::Tap;
+use crate::json::similarity::SimilarJson;
 use crate::provider::rewriter::Rewriter;
 use crate::provider::translation::Translation;
 use crate::route::request_mode::RequestMode;

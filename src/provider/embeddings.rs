@@ -4,7 +4,7 @@
 //! Not for vendors with their own embedding shape: those translate it in their own files.
 
 use super::adapter::ResponsePatch;
-use crate::api::chat::Json;
+use crate::json::Json;
 use serde::Deserialize;
 
 /// Adds `usage.prompt_tokens`, which equals `total_tokens`: an embedding has input tokens only.

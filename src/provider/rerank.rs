@@ -6,8 +6,9 @@
 use super::adapter::{CallTarget, JsonAdapter};
 use super::translation_notes::TranslationNotes;
 use crate::api::body::{Body, Edit};
-use crate::api::chat::{Json, ProviderError};
+use crate::api::chat::ProviderError;
 use crate::error::Error;
+use crate::json::Json;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 

@@ -8,10 +8,11 @@ use super::spec::{Host, ProviderSpec};
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use crate::api::body::{Body, Edit};
-use crate::api::chat::{ProviderError, Text};
+use crate::api::chat::ProviderError;
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
+use crate::json::JsonStr;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -44,7 +45,7 @@ struct FoundIn<'a> {
 struct ModelIn<'a> {
     /// `@cf/meta/llama-3.1-8b-instruct`; Cloudflare's `id` is a different identifier.
     #[serde(borrow)]
-    name: Text<'a>,
+    name: JsonStr<'a>,
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,6 @@
 //! The messages of a chat and the parts they consist of.
 
-use super::json::Json;
+use crate::json::Json;
 use std::borrow::Cow;
 
 /// Who wrote the message.

@@ -5,29 +5,25 @@
 //! providers do not depend on each other. Names follow OpenAI's chat completions, the most widely used
 //! dialect.
 //!
-//! Values the gateway does not interpret keep their text ([`Json`]): digits, key order and unknown members
+//! Values the gateway does not interpret keep their text ([`crate::json::Json`]): digits, key order and unknown members
 //! survive. No wire format is defined here.
 
 pub mod decoder;
 pub mod encoder;
 pub mod event;
-pub mod json;
 pub mod message;
 pub mod params;
 pub mod provider_error;
 pub mod request;
 pub mod response;
-pub mod text;
 pub mod tool;
 
 pub use decoder::{Decoder, EventSink};
 pub use encoder::{EncodeContext, Encoder};
 pub use event::{Event, Finish, Start};
-pub use json::Json;
 pub use message::{File, Image, Message, Part, Role, Source, ToolCall};
 pub use params::Params;
 pub use provider_error::ProviderError;
 pub use request::{ChatRequest, Reasoning, ResponseFormat};
 pub use response::ChatResponse;
-pub use text::Text;
 pub use tool::{Tool, ToolChoice};

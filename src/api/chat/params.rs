@@ -2,7 +2,7 @@
 //!
 //! A provider takes out those it supports; [`crate::provider::outgoing`] handles the rest.
 
-use super::json::Json;
+use crate::json::Json;
 use std::borrow::Cow;
 
 /// An ordered list of named JSON values.

@@ -3,10 +3,10 @@
 //! How it is written in the client's dialect is in `api::error_body`. Not [`Error`], which is a failure of the gateway itself. [`ProviderError::from`] converts such an error
 //! so that it can be written into a stream.
 
-use super::json::Json;
 use crate::api::Dialect;
 use crate::api::error_body::ErrorView;
 use crate::error::{Error, Kind};
+use crate::json::Json;
 use serde::Deserialize;
 
 /// Longest message passed on to the client, in bytes.

@@ -1,9 +1,9 @@
 //! The neutral form of a chat request.
 
-use super::json::Json;
 use super::message::Message;
 use super::params::Params;
 use super::tool::{Tool, ToolChoice};
+use crate::json::Json;
 use std::borrow::Cow;
 
 /// A chat request. What every provider has to interpret has its own field. Everything else is in `params`

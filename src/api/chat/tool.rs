@@ -1,7 +1,7 @@
 //! The tools a client offers, and which of them the model may or must use.
 
-use super::json::Json;
 use super::params::Params;
+use crate::json::Json;
 use std::borrow::Cow;
 
 /// One tool.

@@ -5,10 +5,10 @@
 
 use crate::api::body::Body;
 use crate::api::chat::{
-    ChatRequest, File, Image, Json, Message, Params, Part, ResponseFormat, Role, Source, Text, Tool,
-    ToolCall, ToolChoice,
+    ChatRequest, File, Image, Message, Params, Part, ResponseFormat, Role, Source, Tool, ToolCall, ToolChoice,
 };
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -49,7 +49,7 @@ fn parse<'a, T: Deserialize<'a>>(text: &'a str, param: &str, expected: &str) -> 
 }
 
 fn parse_string(text: &str) -> Option<Cow<'_, str>> {
-    serde_json::from_str::<Text<'_>>(text).ok().map(|text| text.0)
+    serde_json::from_str::<JsonStr<'_>>(text).ok().map(|text| text.0)
 }
 
 fn include_usage(text: &str) -> bool {
@@ -64,21 +64,21 @@ fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
     if let Some(one) = parse_string(text) {
         return Ok(vec![one]);
     }
-    let list: Vec<Text<'_>> = parse(text, "stop", "a string or a list of strings")?;
+    let list: Vec<JsonStr<'_>> = parse(text, "stop", "a string or a list of strings")?;
     Ok(list.into_iter().map(|text| text.0).collect())
 }
 
 #[derive(Deserialize)]
 struct MessageIn<'a> {
     #[serde(borrow)]
-    role: Option<Text<'a>>,
+    role: Option<JsonStr<'a>>,
     content: Option<Json<'a>>,
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
     tool_calls: Option<Json<'a>>,
     function_call: Option<Json<'a>>,
-    tool_call_id: Option<Text<'a>>,
-    refusal: Option<Text<'a>>,
-    reasoning_content: Option<Text<'a>>,
+    tool_call_id: Option<JsonStr<'a>>,
+    refusal: Option<JsonStr<'a>>,
+    reasoning_content: Option<JsonStr<'a>>,
     /// OpenRouter's and Groq's name for `reasoning_content`.
     reasoning: Option<Json<'a>>,
     content_blocks: Option<Json<'a>>,
@@ -156,11 +156,11 @@ fn earlier_thinking<'a>(input: &MessageIn<'a>, content: &mut Vec<Part<'a>>) {
 #[derive(Deserialize)]
 struct BlockIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    text: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    text: Option<JsonStr<'a>>,
     thinking: Option<Json<'a>>,
-    signature: Option<Text<'a>>,
-    data: Option<Text<'a>>,
+    signature: Option<JsonStr<'a>>,
+    data: Option<JsonStr<'a>>,
     cache_control: Option<Json<'a>>,
 }
 
@@ -201,7 +201,7 @@ fn thinking_text<'a>(thinking: Option<&Json<'a>>) -> Option<Cow<'a, str>> {
     #[derive(Deserialize)]
     struct TextPartIn<'a> {
         #[serde(borrow)]
-        text: Option<Text<'a>>,
+        text: Option<JsonStr<'a>>,
     }
     let Some(json) = thinking.filter(|json| !json.is_null()) else { return Some(Cow::Borrowed("")) };
     let source = json.source()?;
@@ -216,42 +216,42 @@ fn thinking_text<'a>(thinking: Option<&Json<'a>>) -> Option<Cow<'a, str>> {
 #[derive(Deserialize)]
 struct PartIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    text: Option<Text<'a>>,
-    refusal: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    text: Option<JsonStr<'a>>,
+    refusal: Option<JsonStr<'a>>,
     image_url: Option<Json<'a>>,
     input_audio: Option<Json<'a>>,
     file: Option<Json<'a>>,
     thinking: Option<Json<'a>>,
-    signature: Option<Text<'a>>,
-    data: Option<Text<'a>>,
+    signature: Option<JsonStr<'a>>,
+    data: Option<JsonStr<'a>>,
     cache_control: Option<Json<'a>>,
 }
 
 #[derive(Deserialize)]
 struct ImageIn<'a> {
     #[serde(borrow)]
-    url: Option<Text<'a>>,
-    detail: Option<Text<'a>>,
+    url: Option<JsonStr<'a>>,
+    detail: Option<JsonStr<'a>>,
     /// An extension of the reference gateway, for URLs that do not show their media type.
-    mime_type: Option<Text<'a>>,
+    mime_type: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 struct AudioIn<'a> {
     #[serde(borrow)]
-    data: Text<'a>,
-    format: Option<Text<'a>>,
+    data: JsonStr<'a>,
+    format: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 struct FileIn<'a> {
     #[serde(borrow)]
-    file_data: Option<Text<'a>>,
-    file_id: Option<Text<'a>>,
-    file_url: Option<Text<'a>>,
-    filename: Option<Text<'a>>,
-    mime_type: Option<Text<'a>>,
+    file_data: Option<JsonStr<'a>>,
+    file_id: Option<JsonStr<'a>>,
+    file_url: Option<JsonStr<'a>>,
+    filename: Option<JsonStr<'a>>,
+    mime_type: Option<JsonStr<'a>>,
 }
 
 fn parts<'a>(content: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(), Error> {
@@ -283,7 +283,7 @@ fn part<'a>(json: Json<'a>, at: &str) -> Result<Part<'a>, Error> {
             let json = input.image_url.ok_or_else(|| missing(&at))?;
             // Some clients write the URL without the object around it.
             let image = match json.source().and_then(parse_string) {
-                Some(url) => ImageIn { url: Some(Text(url)), detail: None, mime_type: None },
+                Some(url) => ImageIn { url: Some(JsonStr(url)), detail: None, mime_type: None },
                 None => reread(&json, &at)?,
             };
             let url = image.url.ok_or_else(|| missing(&format!("{at}.url")))?;
@@ -343,7 +343,7 @@ fn missing(at: &str) -> Error {
 #[derive(Deserialize)]
 struct CallIn<'a> {
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     function: Option<FunctionIn<'a>>,
     custom: Option<CustomIn<'a>>,
     /// Google's OpenAI-compatible endpoint returns the thought signature here.
@@ -354,16 +354,16 @@ struct CallIn<'a> {
 #[derive(Deserialize)]
 struct FunctionIn<'a> {
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
     arguments: Option<Json<'a>>,
-    thought_signature: Option<Text<'a>>,
+    thought_signature: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 struct CustomIn<'a> {
     #[serde(borrow)]
-    name: Option<Text<'a>>,
-    input: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
+    input: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -375,14 +375,14 @@ struct Extra<'a> {
 #[derive(Deserialize)]
 struct GoogleExtra<'a> {
     #[serde(borrow)]
-    thought_signature: Option<Text<'a>>,
+    thought_signature: Option<JsonStr<'a>>,
 }
 
 impl<'a> FunctionIn<'a> {
     fn call(
         self,
         id: Cow<'a, str>,
-        signature: Option<Text<'a>>,
+        signature: Option<JsonStr<'a>>,
         cache_control: Option<Json<'a>>,
     ) -> ToolCall<'a> {
         let arguments = self.arguments.and_then(|json| {
@@ -431,7 +431,7 @@ fn custom_input(input: &str) -> String {
 #[derive(Deserialize)]
 struct ToolIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
     function: Option<Json<'a>>,
 }
 
@@ -482,7 +482,7 @@ fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {
     #[derive(Deserialize)]
     struct Allowed<'a> {
         #[serde(borrow)]
-        mode: Option<Text<'a>>,
+        mode: Option<JsonStr<'a>>,
         #[serde(default)]
         tools: Vec<AllowedTool<'a>>,
     }
@@ -519,14 +519,14 @@ fn response_format(text: &str) -> Result<ResponseFormat<'_>, Error> {
     #[derive(Deserialize)]
     struct Format<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Option<Text<'a>>,
+        kind: Option<JsonStr<'a>>,
         json_schema: Option<Schema<'a>>,
     }
     #[derive(Deserialize)]
     struct Schema<'a> {
         #[serde(borrow)]
-        name: Option<Text<'a>>,
-        description: Option<Text<'a>>,
+        name: Option<JsonStr<'a>>,
+        description: Option<JsonStr<'a>>,
         schema: Option<Json<'a>>,
         strict: Option<bool>,
     }

@@ -4,7 +4,8 @@ use super::is_standard;
 use super::usage::UsageOut;
 use crate::api::Dialect;
 use crate::api::chat::response::{Choice, ContentPart};
-use crate::api::chat::{ChatResponse, EncodeContext, Encoder, Event, Finish, Json, ProviderError};
+use crate::api::chat::{ChatResponse, EncodeContext, Encoder, Event, Finish, ProviderError};
+use crate::json::Json;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 

@@ -9,7 +9,8 @@
 //! `Input {}`, `Close`: call 1 and its arguments are held until the arguments of call 0 are complete JSON.
 
 use super::vocabulary;
-use crate::api::chat::{Event, Json};
+use crate::api::chat::Event;
+use crate::json::Json;
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -341,7 +342,7 @@ fn is_block(json: &str) -> bool {
     #[derive(serde::Deserialize)]
     struct Kind<'a> {
         #[serde(borrow, rename = "type")]
-        _kind: crate::api::chat::Text<'a>,
+        _kind: crate::json::JsonStr<'a>,
     }
     Json::parse(json).is_some_and(|json| json.is_object() && json.read::<Kind<'_>>().is_some())
 }

@@ -3,7 +3,7 @@
 //! `encrypted_index` is Anthropic's own proof of a search result. Other providers have none, so it is empty; only
 //! Anthropic would need it.
 
-use crate::api::chat::{Json, Text};
+use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ const NATIVE_TYPES: [&str; 5] = [
 #[derive(Deserialize)]
 struct Annotation<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
     url_citation: Option<Json<'a>>,
 }
 

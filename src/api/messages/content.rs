@@ -10,8 +10,9 @@
 
 use super::request::{missing_member, reread, take, text_of};
 use super::vocabulary;
-use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, Text, ToolCall};
+use crate::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -21,7 +22,7 @@ const PDF: &str = "application/pdf";
 #[derive(Deserialize)]
 struct MessageIn<'a> {
     #[serde(borrow)]
-    role: Option<Text<'a>>,
+    role: Option<JsonStr<'a>>,
     content: Option<Json<'a>>,
 }
 
@@ -29,19 +30,19 @@ struct MessageIn<'a> {
 #[derive(Deserialize)]
 struct BlockIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    text: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    text: Option<JsonStr<'a>>,
     /// An object in most block types; in `search_result` the URL.
     source: Option<Json<'a>>,
-    title: Option<Text<'a>>,
-    context: Option<Text<'a>>,
-    thinking: Option<Text<'a>>,
-    signature: Option<Text<'a>>,
-    data: Option<Text<'a>>,
-    id: Option<Text<'a>>,
-    name: Option<Text<'a>>,
+    title: Option<JsonStr<'a>>,
+    context: Option<JsonStr<'a>>,
+    thinking: Option<JsonStr<'a>>,
+    signature: Option<JsonStr<'a>>,
+    data: Option<JsonStr<'a>>,
+    id: Option<JsonStr<'a>>,
+    name: Option<JsonStr<'a>>,
     input: Option<Json<'a>>,
-    tool_use_id: Option<Text<'a>>,
+    tool_use_id: Option<JsonStr<'a>>,
     content: Option<Json<'a>>,
     is_error: Option<bool>,
     cache_control: Option<Json<'a>>,
@@ -50,11 +51,11 @@ struct BlockIn<'a> {
 #[derive(Deserialize)]
 struct SourceIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    media_type: Option<Text<'a>>,
-    data: Option<Text<'a>>,
-    url: Option<Text<'a>>,
-    file_id: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    media_type: Option<JsonStr<'a>>,
+    data: Option<JsonStr<'a>>,
+    url: Option<JsonStr<'a>>,
+    file_id: Option<JsonStr<'a>>,
     content: Option<Json<'a>>,
 }
 

@@ -3,8 +3,9 @@
 //! Collected from events for both encoders; the content is written from `blocks`.
 
 use super::vocabulary::{self, UsageOut};
-use crate::api::chat::{EncodeContext, Event, Finish, Json};
+use crate::api::chat::{EncodeContext, Event, Finish};
 use crate::api::usage::Usage;
+use crate::json::Json;
 use std::borrow::Cow;
 
 /// Members of a response that a stream has in the `delta` of `message_delta`.

@@ -6,8 +6,9 @@
 
 use super::{content, tools};
 use crate::api::body::Body;
-use crate::api::chat::{ChatRequest, Json, Message, Params, ResponseFormat, Role, Text};
+use crate::api::chat::{ChatRequest, Message, Params, ResponseFormat, Role};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -32,7 +33,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
             }
             "max_tokens" => request.max_tokens = Some(value),
             "stop_sequences" => {
-                let list: Vec<Text<'_>> = take(text, name, "a list of strings")?;
+                let list: Vec<JsonStr<'_>> = take(text, name, "a list of strings")?;
                 request.stop = list.into_iter().map(|text| text.0).collect();
             }
             "stream" => request.stream = value.is_true(),
@@ -75,7 +76,7 @@ pub(super) fn members<'a>(json: &Json<'a>, at: &str) -> Result<Vec<(Cow<'a, str>
 }
 
 pub(super) fn text_of(text: &str) -> Option<Cow<'_, str>> {
-    serde_json::from_str::<Text<'_>>(text).ok().map(|text| text.0)
+    serde_json::from_str::<JsonStr<'_>>(text).ok().map(|text| text.0)
 }
 
 pub(super) fn missing_member(at: &str) -> Error {
@@ -143,9 +144,9 @@ fn object(members: &[(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
 #[derive(Deserialize)]
 struct FormatIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
     schema: Option<Json<'a>>,
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
 }
 
 fn format<'a>(json: &Json<'a>, at: &str) -> Result<Option<ResponseFormat<'a>>, Error> {

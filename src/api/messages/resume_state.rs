@@ -2,9 +2,10 @@
 //! an encoder needs to continue it; the content is decoded elsewhere.
 
 use super::blocks::{Extent, Open};
-use crate::api::chat::{Event, Json, Start, Text};
+use crate::api::chat::{Event, Start};
 use crate::api::sse::SseParser;
 use crate::api::usage::UsageParts;
+use crate::json::{Json, JsonStr};
 use bytes::Bytes;
 use serde::Deserialize;
 
@@ -28,7 +29,7 @@ pub(super) struct ResumeState {
 #[derive(Deserialize)]
 struct EventIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     index: Option<u32>,
     message: Option<Json<'a>>,
     content_block: Option<Part<'a>>,
@@ -39,15 +40,15 @@ struct EventIn<'a> {
 #[derive(Deserialize)]
 struct Part<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    partial_json: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    partial_json: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
-    id: Option<Text<'a>>,
-    model: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
+    model: Option<JsonStr<'a>>,
     usage: Option<Json<'a>>,
 }
 
@@ -105,7 +106,7 @@ impl ResumeState {
         }
     }
 
-    fn begin_block(&mut self, kind: Option<Text<'_>>) {
+    fn begin_block(&mut self, kind: Option<JsonStr<'_>>) {
         self.open = match kind.as_deref() {
             Some("text") => Some(Open::Text { cited: false }),
             Some("thinking") => Some(Open::Thinking { signature: String::new() }),

@@ -9,8 +9,9 @@ use super::envelope::Envelope;
 use super::resume_state::ResumeState;
 use super::vocabulary::UsageOut;
 use crate::api::Dialect;
-use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
+use crate::api::chat::{EncodeContext, Encoder, Event, ProviderError};
 use crate::api::sse::write_event;
+use crate::json::Json;
 use serde::Serialize;
 
 /// Encodes one stream.

@@ -4,14 +4,15 @@
 //! decides whether it has an equivalent.
 
 use super::request::{members, missing_member, reread, take, text_of};
-use crate::api::chat::{Json, Params, Text, Tool, ToolChoice};
+use crate::api::chat::{Params, Tool, ToolChoice};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct KindIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
 }
 
 pub(super) fn tools(text: &str) -> Result<Vec<Tool<'_>>, Error> {
@@ -47,8 +48,8 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
 #[derive(Deserialize)]
 struct ChoiceIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    name: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    name: Option<JsonStr<'a>>,
     disable_parallel_tool_use: Option<bool>,
 }
 

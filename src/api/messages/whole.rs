@@ -4,7 +4,8 @@ use super::blocks::{Blocks, Step};
 use super::envelope::Envelope;
 use super::vocabulary::UsageOut;
 use crate::api::Dialect;
-use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
+use crate::api::chat::{EncodeContext, Encoder, Event, ProviderError};
+use crate::json::Json;
 use serde::Serialize;
 
 /// Collects the events of one response and writes them as one object.

@@ -1,6 +1,6 @@
 //! Conversion of chat annotations, logprobs and web searches, which the Responses API writes differently.
 
-use crate::api::chat::{Json, Text};
+use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 
 /// The annotation types the API has; clients reject others.
@@ -66,7 +66,7 @@ struct LogprobsIn<'a> {
 #[derive(Deserialize)]
 struct TokenIn<'a> {
     #[serde(borrow)]
-    token: Text<'a>,
+    token: JsonStr<'a>,
     logprob: Json<'a>,
     bytes: Option<Json<'a>>,
     #[serde(default)]
@@ -76,7 +76,7 @@ struct TokenIn<'a> {
 #[derive(Deserialize)]
 struct TopIn<'a> {
     #[serde(borrow)]
-    token: Text<'a>,
+    token: JsonStr<'a>,
     logprob: Json<'a>,
     bytes: Option<Json<'a>>,
 }
@@ -116,14 +116,14 @@ pub(super) fn search(json: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Block<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Text<'a>,
-        name: Option<Text<'a>>,
+        kind: JsonStr<'a>,
+        name: Option<JsonStr<'a>>,
         input: Option<Input<'a>>,
     }
     #[derive(Deserialize)]
     struct Input<'a> {
         #[serde(borrow)]
-        query: Option<Text<'a>>,
+        query: Option<JsonStr<'a>>,
     }
     let block: Block<'_> = serde_json::from_str(json).ok()?;
     let is_search = &*block.kind == "server_tool_use" && block.name.as_deref() == Some("web_search");

@@ -10,8 +10,9 @@
 
 use super::reasoning_token::ReasoningToken;
 use super::request::{INSTEAD, missing, parse, parse_string, reread, source, system, tools};
-use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, Text, Tool, ToolCall};
+use crate::api::chat::{File, Image, Message, Part, Role, Source, Tool, ToolCall};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -29,17 +30,17 @@ pub(super) struct Input<'a> {
 #[derive(Deserialize)]
 struct ItemIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    role: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    role: Option<JsonStr<'a>>,
     content: Option<Json<'a>>,
-    call_id: Option<Text<'a>>,
-    id: Option<Text<'a>>,
-    name: Option<Text<'a>>,
+    call_id: Option<JsonStr<'a>>,
+    id: Option<JsonStr<'a>>,
+    name: Option<JsonStr<'a>>,
     arguments: Option<Json<'a>>,
     input: Option<Json<'a>>,
     output: Option<Json<'a>>,
     summary: Option<Json<'a>>,
-    encrypted_content: Option<Text<'a>>,
+    encrypted_content: Option<JsonStr<'a>>,
     tools: Option<Json<'a>>,
     result: Option<Json<'a>>,
     cache_control: Option<Json<'a>>,
@@ -236,15 +237,15 @@ impl<'a> Input<'a> {
 #[derive(Deserialize)]
 struct PartIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    text: Option<Text<'a>>,
-    refusal: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    text: Option<JsonStr<'a>>,
+    refusal: Option<JsonStr<'a>>,
     image_url: Option<Json<'a>>,
-    detail: Option<Text<'a>>,
-    file_id: Option<Text<'a>>,
-    file_data: Option<Text<'a>>,
-    file_url: Option<Text<'a>>,
-    filename: Option<Text<'a>>,
+    detail: Option<JsonStr<'a>>,
+    file_id: Option<JsonStr<'a>>,
+    file_data: Option<JsonStr<'a>>,
+    file_url: Option<JsonStr<'a>>,
+    filename: Option<JsonStr<'a>>,
     input_audio: Option<AudioIn<'a>>,
     cache_control: Option<Json<'a>>,
 }
@@ -252,8 +253,8 @@ struct PartIn<'a> {
 #[derive(Deserialize)]
 struct AudioIn<'a> {
     #[serde(borrow)]
-    data: Text<'a>,
-    format: Option<Text<'a>>,
+    data: JsonStr<'a>,
+    format: Option<JsonStr<'a>>,
 }
 
 /// The texts of a reasoning item's `summary` or `content`, joined by blank lines.
@@ -305,7 +306,7 @@ fn image<'a>(input: PartIn<'a>, at: &str) -> Result<Part<'a>, Error> {
         (Some(url), _) => {
             let at = format!("{at}.image_url");
             Source::from_url(
-                reread::<Text<'a>>(&url, &at, "a URL, or a data: URL with the picture in base64")?.0,
+                reread::<JsonStr<'a>>(&url, &at, "a URL, or a data: URL with the picture in base64")?.0,
             )
         }
         (None, Some(id)) => Source::Id(id.0),

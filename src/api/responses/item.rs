@@ -3,7 +3,7 @@
 //! When an item starts and ends is decided in `output`.
 
 use super::reasoning_token::ReasoningToken;
-use crate::api::chat::Json;
+use crate::json::Json;
 use serde::ser::{Serialize, Serializer};
 
 /// The status of an item.

@@ -12,7 +12,8 @@
 use super::from_chat;
 use super::item::{Content, Item, Kind, Status};
 use super::reasoning_token::ReasoningToken;
-use crate::api::chat::{Event, Json};
+use crate::api::chat::Event;
+use crate::json::Json;
 
 /// One step of building the output; a stream has an event for each.
 #[derive(Debug)]

@@ -5,8 +5,9 @@
 
 use super::input::Input;
 use crate::api::body::Body;
-use crate::api::chat::{ChatRequest, Json, Message, Params, ResponseFormat, Text, Tool, ToolChoice};
+use crate::api::chat::{ChatRequest, Message, Params, ResponseFormat, Tool, ToolChoice};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -114,7 +115,7 @@ pub(super) fn source<'a>(json: &Json<'a>) -> Result<&'a str, Error> {
 }
 
 pub(super) fn parse_string(text: &str) -> Option<Cow<'_, str>> {
-    serde_json::from_str::<Text<'_>>(text).ok().map(|text| text.0)
+    serde_json::from_str::<JsonStr<'_>>(text).ok().map(|text| text.0)
 }
 
 pub(super) fn missing(at: &str) -> Error {
@@ -125,14 +126,14 @@ fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
     if let Some(one) = parse_string(text) {
         return Ok(vec![one]);
     }
-    let list: Vec<Text<'_>> = parse(text, "stop", "a string or a list of strings")?;
+    let list: Vec<JsonStr<'_>> = parse(text, "stop", "a string or a list of strings")?;
     Ok(list.into_iter().map(|text| text.0).collect())
 }
 
 /// The other values of `include` need no handling: they concern built-in tools, which do not exist here, or
 /// encrypted reasoning, which is always included.
 pub(super) fn wants_logprobs(include: &str) -> bool {
-    serde_json::from_str::<Vec<Text<'_>>>(include)
+    serde_json::from_str::<Vec<JsonStr<'_>>>(include)
         .is_ok_and(|list| list.iter().any(|name| &**name == "message.output_text.logprobs"))
 }
 
@@ -164,9 +165,9 @@ struct TextIn<'a> {
 #[derive(Deserialize)]
 struct FormatIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    name: Option<Text<'a>>,
-    description: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    name: Option<JsonStr<'a>>,
+    description: Option<JsonStr<'a>>,
     schema: Option<Json<'a>>,
     strict: Option<bool>,
 }
@@ -249,16 +250,16 @@ fn tool_choice(text: &str) -> Result<ToolChoice<'_>, Error> {
     #[derive(Deserialize)]
     struct Choice<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Option<Text<'a>>,
-        name: Option<Text<'a>>,
-        mode: Option<Text<'a>>,
+        kind: Option<JsonStr<'a>>,
+        name: Option<JsonStr<'a>>,
+        mode: Option<JsonStr<'a>>,
         #[serde(default)]
         tools: Vec<Named<'a>>,
     }
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
-        name: Option<Text<'a>>,
+        name: Option<JsonStr<'a>>,
     }
     if let Some(mode) = parse_string(text) {
         return match mode.as_ref() {

@@ -2,8 +2,9 @@
 
 use super::item::Item;
 use crate::api::body::Body;
-use crate::api::chat::{EncodeContext, Json, Start};
+use crate::api::chat::{EncodeContext, Start};
 use crate::api::usage::Usage;
+use crate::json::Json;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What stays the same from a response's first event to its last.

@@ -5,8 +5,9 @@ use super::item::{Content, Item, SummaryOut};
 use super::output::{PartStep, Step};
 use super::response::Response;
 use crate::api::Dialect;
-use crate::api::chat::{EncodeContext, Encoder, Event, Json, ProviderError};
+use crate::api::chat::{EncodeContext, Encoder, Event, ProviderError};
 use crate::api::sse::write_event;
+use crate::json::Json;
 use serde::Serialize;
 
 /// Capacity of the event buffer kept between events, in bytes; more is freed.

@@ -2,7 +2,8 @@
 //!
 //! Nothing else here iterates over `messages`: a body of a megabyte is nearly all messages.
 
-use crate::api::{body, walk};
+use crate::json::string::unquote;
+use crate::json::walk;
 use std::borrow::Cow;
 
 /// What the rules need of a list.
@@ -44,7 +45,7 @@ impl<'a> Role<'a> {
     /// The last one counts where it stands twice, as JSON parsers have it.
     fn from_members(members: walk::Members<'a>) -> Self {
         members.fold(Role::Absent, |role, (name, value)| match is_role(name) {
-            true => body::unquote(value).map_or(Role::NotString, Role::Named),
+            true => unquote(value).map_or(Role::NotString, Role::Named),
             false => role,
         })
     }
@@ -53,6 +54,5 @@ impl<'a> Role<'a> {
 /// Whether a name, escapes as they stand, is `role`.
 fn is_role(raw: &[u8]) -> bool {
     raw == b"role"
-        || raw.contains(&b'\\')
-            && body::unquote(&[b"\"", raw, b"\""].concat()).is_some_and(|name| name == "role")
+        || raw.contains(&b'\\') && unquote(&[b"\"", raw, b"\""].concat()).is_some_and(|name| name == "role")
 }

@@ -4,8 +4,10 @@
 
 use super::items::{Items, Role};
 use super::{Rule, missing};
-use crate::api::body::{JsonStr, Outline};
 use crate::error::Error;
+use crate::json::JsonStr;
+use crate::json::outline::Outline;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -230,7 +232,7 @@ fn messages(name: &str, value: &[u8], roles: &[&str]) -> Result<(), Error> {
 }
 
 fn biases(name: &str, value: &[u8]) -> Result<(), Error> {
-    let Ok(Outline(biases)) = serde_json::from_slice(value) else {
+    let Ok(Outline::<&RawValue>(biases)) = serde_json::from_slice(value) else {
         return wrong_type(name, "an object", value);
     };
     biases.iter().try_for_each(|(token, bias)| {
@@ -240,7 +242,7 @@ fn biases(name: &str, value: &[u8]) -> Result<(), Error> {
 }
 
 fn metadata(name: &str, value: &[u8]) -> Result<(), Error> {
-    let Ok(Outline(pairs)) = serde_json::from_slice(value) else {
+    let Ok(Outline::<&RawValue>(pairs)) = serde_json::from_slice(value) else {
         return wrong_type(name, "an object", value);
     };
     if pairs.len() > METADATA_PAIRS {

@@ -2,8 +2,9 @@
 //!
 //! Source: <https://platform.claude.com/docs/en/api/messages> (`messages.content`).
 
-use crate::api::chat::{File, Image, Json, Part, Source, ToolCall};
+use crate::api::chat::{File, Image, Part, Source, ToolCall};
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

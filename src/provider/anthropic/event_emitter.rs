@@ -4,8 +4,9 @@
 //! Sources: <https://platform.claude.com/docs/en/api/messages>, `.../build-with-claude/streaming`,
 //! `.../build-with-claude/handling-stop-reasons`, and recorded responses.
 
-use crate::api::chat::{Event, EventSink, Finish, Json, ProviderError, Start, Text};
+use crate::api::chat::{Event, EventSink, Finish, ProviderError, Start};
 use crate::api::usage::UsageParts;
+use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 
 /// The maximum held per response, in bytes: a whole response, or the blocks of a stream that can only be
@@ -30,12 +31,12 @@ pub(super) struct EventEmitter {
 #[derive(Debug, Deserialize)]
 pub(super) struct Message<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    id: Option<Text<'a>>,
-    model: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    id: Option<JsonStr<'a>>,
+    model: Option<JsonStr<'a>>,
     pub content: Option<Vec<Json<'a>>>,
     usage: Option<Json<'a>>,
-    stop_reason: Option<Text<'a>>,
+    stop_reason: Option<JsonStr<'a>>,
     stop_sequence: Option<Json<'a>>,
     stop_details: Option<Json<'a>>,
     container: Option<Json<'a>>,
@@ -57,14 +58,14 @@ pub(super) struct Ending<'s> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Block<'a> {
     #[serde(borrow, rename = "type")]
-    pub kind: Text<'a>,
-    pub text: Option<Text<'a>>,
+    pub kind: JsonStr<'a>,
+    pub text: Option<JsonStr<'a>>,
     pub citations: Option<Vec<Json<'a>>>,
-    pub thinking: Option<Text<'a>>,
-    pub signature: Option<Text<'a>>,
-    pub data: Option<Text<'a>>,
-    pub id: Option<Text<'a>>,
-    pub name: Option<Text<'a>>,
+    pub thinking: Option<JsonStr<'a>>,
+    pub signature: Option<JsonStr<'a>>,
+    pub data: Option<JsonStr<'a>>,
+    pub id: Option<JsonStr<'a>>,
+    pub name: Option<JsonStr<'a>>,
     pub input: Option<Json<'a>>,
 }
 
@@ -167,7 +168,7 @@ impl EventEmitter {
     pub fn citation(&mut self, json: &Json<'_>, start: u64, sink: EventSink<'_>) {
         let Some(source) = json.read::<Citation<'_>>() else { return };
         // A search result sent by the client has its address in `source`, if it has one at all.
-        let is_url = |text: &&Text<'_>| text.starts_with("https://") || text.starts_with("http://");
+        let is_url = |text: &&JsonStr<'_>| text.starts_with("https://") || text.starts_with("http://");
         let Some(url) = source.url.as_ref().or(source.source.as_ref().filter(is_url)) else {
             if self.documents.len() + json.get().len() < MAX_HELD {
                 self.documents.push_str(if self.documents.is_empty() { "" } else { "," });
@@ -186,7 +187,7 @@ impl EventEmitter {
         #[derive(Deserialize)]
         struct Tier<'a> {
             #[serde(borrow)]
-            service_tier: Option<Text<'a>>,
+            service_tier: Option<JsonStr<'a>>,
         }
         if let Some(Tier { service_tier: Some(tier) }) =
             json.read::<Tier<'_>>().filter(|_| !self.tier_emitted)
@@ -274,9 +275,9 @@ pub(super) fn provider_error(json: &str) -> ProviderError {
 #[derive(Deserialize)]
 struct Citation<'a> {
     #[serde(borrow)]
-    url: Option<Text<'a>>,
-    source: Option<Text<'a>>,
-    title: Option<Text<'a>>,
+    url: Option<JsonStr<'a>>,
+    source: Option<JsonStr<'a>>,
+    title: Option<JsonStr<'a>>,
 }
 
 #[derive(Serialize)]

@@ -5,7 +5,8 @@
 
 use super::generation::Generation;
 use super::schema::fit;
-use crate::api::chat::{Json, ResponseFormat};
+use crate::api::chat::ResponseFormat;
+use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 
 /// How a `response_format` is sent.

@@ -3,8 +3,9 @@
 //! Anthropic's members are kept after OpenAI's, so that clients of both APIs find what they expect.
 
 use crate::api::body::Body;
-use crate::api::chat::{Json, ProviderError};
+use crate::api::chat::ProviderError;
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;

@@ -11,8 +11,9 @@ use super::thinking::{self, Thinking};
 use super::tools::{Offer, Place, choose, is_forced};
 use super::turns::Turns;
 use super::{blocks, sampling};
-use crate::api::chat::{ChatRequest, Json, Params, Text};
+use crate::api::chat::{ChatRequest, Params};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::translation_notes::TranslationNotes;
 use http::HeaderValue;
 use serde::Serialize;
@@ -207,7 +208,7 @@ fn betas(
     let mut betas: Vec<String> = Vec::new();
     for name in ["betas", "anthropic_beta"] {
         let Some(json) = params.take(name) else { continue };
-        match (json.text(), json.read::<Vec<Text<'_>>>()) {
+        match (json.text(), json.read::<Vec<JsonStr<'_>>>()) {
             (Some(text), _) => betas.extend(text.split(',').map(|beta| beta.trim().to_owned())),
             (None, Some(list)) => betas.extend(list.iter().map(|beta| beta.to_string())),
             (None, None) => {

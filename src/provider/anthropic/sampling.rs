@@ -5,7 +5,8 @@
 //! whatever is changed or left out is reported in a warning.
 
 use super::generation::Generation;
-use crate::api::chat::{Json, Params};
+use crate::api::chat::Params;
+use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 
 /// Adjusts the three in `params`. `thinks`: the gateway turned thinking on, which requires a temperature of

@@ -10,7 +10,7 @@
 //! Source: <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>, "JSON Schema
 //! limitations".
 
-use crate::api::chat::Json;
+use crate::json::Json;
 use std::borrow::Cow;
 
 /// Deeper than any schema Anthropic would compile; anything deeper is left unchanged.

@@ -10,8 +10,9 @@
 //! ```
 
 use super::event_emitter::{Block, Ending, EventEmitter, MAX_HELD, Message, provider_error};
-use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Text};
+use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
 use crate::api::sse::{MAX_EVENT_BYTES, SseParser};
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -77,7 +78,7 @@ enum Open {
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     index: Option<u64>,
     delta: Option<Delta<'a>>,
     content_block: Option<Json<'a>>,
@@ -89,13 +90,13 @@ struct Line<'a> {
 #[derive(Deserialize)]
 struct Delta<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    text: Option<Text<'a>>,
-    partial_json: Option<Text<'a>>,
-    thinking: Option<Text<'a>>,
-    signature: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    text: Option<JsonStr<'a>>,
+    partial_json: Option<JsonStr<'a>>,
+    thinking: Option<JsonStr<'a>>,
+    signature: Option<JsonStr<'a>>,
     citation: Option<Json<'a>>,
-    stop_reason: Option<Text<'a>>,
+    stop_reason: Option<JsonStr<'a>>,
     stop_sequence: Option<Json<'a>>,
     stop_details: Option<Json<'a>>,
     container: Option<Json<'a>>,
@@ -106,7 +107,7 @@ struct Delta<'a> {
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
     delta: Option<Json<'a>>,
     error: Option<Json<'a>>,
 }

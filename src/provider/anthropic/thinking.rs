@@ -11,8 +11,9 @@
 //! larger than the budget, so a budget set by the gateway takes at most half of it.
 
 use super::generation::Generation;
-use crate::api::chat::{Json, Reasoning};
+use crate::api::chat::Reasoning;
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 

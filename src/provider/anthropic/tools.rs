@@ -7,8 +7,9 @@
 use super::format::warn_moved;
 use super::generation::Generation;
 use super::schema::fit;
-use crate::api::chat::{Json, Params, Text, Tool, ToolChoice};
+use crate::api::chat::{Params, Tool, ToolChoice};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
@@ -231,7 +232,7 @@ struct Choice<'a> {
 #[derive(Deserialize, Default)]
 struct SearchIn<'a> {
     #[serde(borrow)]
-    search_context_size: Option<Text<'a>>,
+    search_context_size: Option<JsonStr<'a>>,
     user_location: Option<Json<'a>>,
     filters: Option<FiltersIn<'a>>,
 }

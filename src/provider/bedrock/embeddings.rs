@@ -9,9 +9,10 @@
 use super::SPEC;
 use super::model::{Family, Model};
 use crate::api::body::Body;
-use crate::api::chat::{Json, ProviderError, Text};
+use crate::api::chat::ProviderError;
 use crate::config::account::Account;
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::Call;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
@@ -285,7 +286,7 @@ struct UpstreamResponse<'a> {
     input_text_token_count: Option<u64>,
     /// Cohere: a list of vectors, or lists by type. Nova: a list of objects.
     embeddings: Option<Json<'a>>,
-    message: Option<Text<'a>>,
+    message: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]

@@ -5,8 +5,9 @@
 use super::SPEC;
 use super::model::{Family, Model};
 use crate::api::body::Body;
-use crate::api::chat::{Json, ProviderError};
+use crate::api::chat::ProviderError;
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
 //! JSON bodies of the endpoints other than chat: requests to Cohere, and responses to the client.
 
 use crate::api::body::Body;
-use crate::api::chat::{Json, Params, ProviderError};
+use crate::api::chat::{Params, ProviderError};
 use crate::error::Error;
+use crate::json::Json;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 

@@ -7,8 +7,9 @@
 use super::body;
 use super::response_parts::UsageIn;
 use crate::api::body::Body;
-use crate::api::chat::{Json, Params, ProviderError, Text};
+use crate::api::chat::{Params, ProviderError};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine as _;
@@ -89,7 +90,7 @@ fn encoding(params: &mut Params<'_>) -> Result<(), Error> {
 struct Item<'a> {
     #[serde(borrow)]
     content: Option<Json<'a>>,
-    text: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
     image: Option<Json<'a>>,
     image_url: Option<Json<'a>>,
 }
@@ -97,9 +98,9 @@ struct Item<'a> {
 #[derive(Deserialize)]
 struct Picture<'a> {
     #[serde(borrow)]
-    url: Option<Text<'a>>,
-    base64: Option<Text<'a>>,
-    text: Option<Text<'a>>,
+    url: Option<JsonStr<'a>>,
+    base64: Option<JsonStr<'a>>,
+    text: Option<JsonStr<'a>>,
 }
 
 #[derive(Serialize)]
@@ -160,7 +161,7 @@ fn content(item: &Json<'_>) -> Option<Json<'static>> {
     }
     let json = parsed.image.as_ref().or(parsed.image_url.as_ref());
     let picture = json.and_then(|json| match json.text() {
-        Some(url) => Some(Picture { url: Some(Text(url)), base64: None, text: None }),
+        Some(url) => Some(Picture { url: Some(JsonStr(url)), base64: None, text: None }),
         None => json.read::<Picture<'_>>(),
     });
     if let Some(picture) = &picture {

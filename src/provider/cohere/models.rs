@@ -2,8 +2,9 @@
 
 use super::body;
 use crate::api::body::Body;
-use crate::api::chat::{ProviderError, Text};
+use crate::api::chat::ProviderError;
 use crate::error::Error;
+use crate::json::JsonStr;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ struct ListIn<'a> {
 #[derive(Deserialize)]
 struct ModelIn<'a> {
     #[serde(borrow)]
-    name: Text<'a>,
+    name: JsonStr<'a>,
 }
 
 #[derive(Serialize)]

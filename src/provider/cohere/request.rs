@@ -4,8 +4,9 @@
 //! `p`) pass unchanged. Messages are written by [`super::message`].
 
 use super::message::{self, MessageOut};
-use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
+use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::adapter::CallTarget;
 use crate::provider::translation_notes::TranslationNotes;
 use http::{HeaderValue, header};
@@ -228,7 +229,7 @@ fn thinking(reasoning: Reasoning<'_>) -> Result<Option<Json<'_>>, Error> {
     #[derive(serde::Deserialize)]
     struct ThinkingIn<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Option<crate::api::chat::Text<'a>>,
+        kind: Option<crate::json::JsonStr<'a>>,
         budget_tokens: Option<Json<'a>>,
         token_budget: Option<Json<'a>>,
     }

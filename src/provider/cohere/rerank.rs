@@ -6,8 +6,9 @@
 use super::body;
 use super::response_parts::UsageIn;
 use crate::api::body::Body;
-use crate::api::chat::{Json, ProviderError, Text};
+use crate::api::chat::ProviderError;
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub(super) struct Rerank;
 #[derive(Deserialize)]
 struct ResponseIn<'a> {
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     results: Vec<ResultIn<'a>>,
     meta: Option<Json<'a>>,
 }
@@ -70,11 +71,11 @@ fn documents(body: &Body) -> Result<Vec<Cow<'_, str>>, Error> {
     #[derive(Deserialize)]
     struct Object<'a> {
         #[serde(borrow)]
-        text: Text<'a>,
+        text: JsonStr<'a>,
     }
     fn text<'a>(json: &Json<'a>) -> Option<Cow<'a, str>> {
         let source = json.source()?;
-        if let Ok(text) = serde_json::from_str::<Text<'a>>(source) {
+        if let Ok(text) = serde_json::from_str::<JsonStr<'a>>(source) {
             return Some(text.0);
         }
         let object = serde_json::from_str::<Object<'a>>(source);

@@ -1,7 +1,8 @@
 //! Decodes an unstreamed response of `POST /v2/chat` into events.
 
 use super::response_parts::{self, CallIn, ContentIn, UsageIn};
-use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Start, Text};
+use crate::api::chat::{Decoder, Event, EventSink, ProviderError, Start};
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 
 /// The largest response that is buffered, in bytes.
@@ -17,10 +18,10 @@ pub(super) struct Whole {
 #[derive(Deserialize)]
 struct ResponseIn<'a> {
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     message: Option<Json<'a>>,
-    finish_reason: Option<Text<'a>>,
-    error: Option<Text<'a>>,
+    finish_reason: Option<JsonStr<'a>>,
+    error: Option<JsonStr<'a>>,
     usage: Option<UsageIn>,
     logprobs: Option<Vec<Json<'a>>>,
 }
@@ -29,7 +30,7 @@ struct ResponseIn<'a> {
 struct Message<'a> {
     #[serde(borrow)]
     content: Option<Json<'a>>,
-    tool_plan: Option<Text<'a>>,
+    tool_plan: Option<JsonStr<'a>>,
     tool_calls: Option<Vec<CallIn<'a>>>,
     citations: Option<Json<'a>>,
 }

@@ -1,16 +1,17 @@
 //! The parts that Cohere's unstreamed and streamed responses share: text, thinking, tool calls, citations,
 //! log probabilities, usage and the finish reason.
 
-use crate::api::chat::{Event, EventSink, Finish, Json, ProviderError, Text};
+use crate::api::chat::{Event, EventSink, Finish, ProviderError};
 use crate::api::usage::Usage;
+use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 
 /// One content part, or a fragment of it.
 #[derive(Deserialize)]
 pub(super) struct ContentIn<'a> {
     #[serde(borrow)]
-    text: Option<Text<'a>>,
-    thinking: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
+    thinking: Option<JsonStr<'a>>,
 }
 
 impl ContentIn<'_> {
@@ -28,15 +29,15 @@ impl ContentIn<'_> {
 #[derive(Deserialize)]
 pub(super) struct CallIn<'a> {
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     function: Option<Function<'a>>,
 }
 
 #[derive(Deserialize)]
 struct Function<'a> {
     #[serde(borrow)]
-    name: Option<Text<'a>>,
-    arguments: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
+    arguments: Option<JsonStr<'a>>,
 }
 
 impl CallIn<'_> {
@@ -71,7 +72,7 @@ struct Citation<'a> {
     #[serde(borrow)]
     sources: Option<Vec<Json<'a>>>,
     #[serde(rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -84,8 +85,8 @@ struct SourceIn<'a> {
 #[derive(Deserialize)]
 struct Page<'a> {
     #[serde(borrow)]
-    url: Option<Text<'a>>,
-    title: Option<Text<'a>>,
+    url: Option<JsonStr<'a>>,
+    title: Option<JsonStr<'a>>,
 }
 
 #[derive(Serialize)]
@@ -127,7 +128,7 @@ pub(super) fn emit_annotations(citation: &Json<'_>, sink: EventSink<'_>) {
 #[derive(Deserialize)]
 struct Probability<'a> {
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
     logprobs: Option<Vec<f64>>,
 }
 

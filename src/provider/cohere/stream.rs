@@ -3,8 +3,9 @@
 //! Unknown event types are skipped, because Cohere adds new ones from time to time.
 
 use super::response_parts::{self, CallIn, ContentIn, UsageIn};
-use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError, Start, Text};
+use crate::api::chat::{Decoder, Event, EventSink, ProviderError, Start};
 use crate::api::sse::SseParser;
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 
 /// The limit of the citations collected for the member `citations`, in bytes. Annotations are emitted in any case.
@@ -30,8 +31,8 @@ struct State {
 #[derive(Deserialize)]
 struct EventIn<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    id: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
+    id: Option<JsonStr<'a>>,
     delta: Option<Json<'a>>,
     logprobs: Option<Json<'a>>,
 }
@@ -40,8 +41,8 @@ struct EventIn<'a> {
 struct Delta<'a> {
     #[serde(borrow)]
     message: Option<Message<'a>>,
-    finish_reason: Option<Text<'a>>,
-    error: Option<Text<'a>>,
+    finish_reason: Option<JsonStr<'a>>,
+    error: Option<JsonStr<'a>>,
     usage: Option<UsageIn>,
 }
 
@@ -49,7 +50,7 @@ struct Delta<'a> {
 struct Message<'a> {
     #[serde(borrow)]
     content: Option<Json<'a>>,
-    tool_plan: Option<Text<'a>>,
+    tool_plan: Option<JsonStr<'a>>,
     tool_calls: Option<Json<'a>>,
     citations: Option<Json<'a>>,
 }

@@ -8,7 +8,7 @@
 
 use super::content::PartOut;
 use super::object;
-use crate::api::chat::{Json, Text};
+use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 
 const CODE: &str = "code_execution";
@@ -41,12 +41,12 @@ struct ServerToolResult<'a> {
 #[serde(rename_all = "camelCase")]
 struct ToolPart<'a> {
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     language: Option<Json<'a>>,
     code: Option<Json<'a>>,
-    outcome: Option<Text<'a>>,
-    output: Option<Text<'a>>,
-    tool_type: Option<Text<'a>>,
+    outcome: Option<JsonStr<'a>>,
+    output: Option<JsonStr<'a>>,
+    tool_type: Option<JsonStr<'a>>,
     args: Option<Json<'a>>,
     response: Option<Json<'a>>,
 }
@@ -130,12 +130,12 @@ fn write<T: Serialize>(block: &T) -> String {
 #[derive(Deserialize)]
 struct BlockIn<'a> {
     #[serde(borrow)]
-    id: Option<Text<'a>>,
-    tool_use_id: Option<Text<'a>>,
-    name: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
+    tool_use_id: Option<JsonStr<'a>>,
+    name: Option<JsonStr<'a>>,
     input: Option<Json<'a>>,
     content: Option<Json<'a>>,
-    signature: Option<Text<'a>>,
+    signature: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]

@@ -2,8 +2,9 @@
 
 use super::model::{Model, Thinking};
 use super::{Gemini, object, schema};
-use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Text};
+use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 
@@ -118,10 +119,10 @@ fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, notes: &mut Tran
     #[derive(Deserialize)]
     struct Audio<'a> {
         #[serde(borrow)]
-        voice: Option<Text<'a>>,
-        format: Option<Text<'a>>,
+        voice: Option<JsonStr<'a>>,
+        format: Option<JsonStr<'a>>,
     }
-    let modalities = params.get("modalities").and_then(Json::read::<Vec<Text<'_>>>);
+    let modalities = params.get("modalities").and_then(Json::read::<Vec<JsonStr<'_>>>);
     let names: Option<Vec<String>> = modalities
         .map(|modalities| modalities.iter().map(|modality| modality.to_ascii_uppercase()).collect());
     if let Some(names) = names {
@@ -146,7 +147,7 @@ fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, notes: &mut Tran
 #[derive(Deserialize)]
 struct ThinkingParam<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
     budget_tokens: Option<Json<'a>>,
     include_thoughts: Option<bool>,
 }

@@ -7,8 +7,9 @@
 
 use super::model::Model;
 use super::{Gemini, blocks, media, object};
-use crate::api::chat::{File, Image, Json, Message, Part, Role, Source, ToolCall};
+use crate::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -366,7 +367,7 @@ impl<'a> ContentBuilder<'a, '_> {
 
 /// The URL in `{"type":"video_url","video_url":{"url":..}}`, or in `{"type":"video_url","video_url":".."}`.
 fn linked_media<'a>(kind: &str, json: &Json<'a>) -> Option<(Cow<'a, str>, Option<Cow<'a, str>>)> {
-    let text_of = |json: &Json<'a>| serde_json::from_str::<crate::api::chat::Text<'a>>(json.source()?).ok();
+    let text_of = |json: &Json<'a>| serde_json::from_str::<crate::json::JsonStr<'a>>(json.source()?).ok();
     let (_, inner) = Json::members(json.source()?)?.into_iter().find(|(name, _)| name == kind)?;
     if let Some(url) = text_of(&inner) {
         return Some((url.0, None));

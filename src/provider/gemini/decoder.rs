@@ -7,9 +7,10 @@ use super::blocks::Blocks;
 use super::compact;
 use super::grounding::{self, ResponseText};
 use super::response::{Candidate, Chunk, PartIn};
-use crate::api::chat::{Decoder, Event, EventSink, Finish, Json, ProviderError, Start};
+use crate::api::chat::{Decoder, Event, EventSink, Finish, ProviderError, Start};
 use crate::api::sse::SseParser;
 use crate::api::usage::Usage;
+use crate::json::Json;
 
 /// The largest whole response held, bytes: some contain pictures.
 const MAX_HELD: usize = 64 << 20;

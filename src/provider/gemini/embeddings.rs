@@ -3,8 +3,9 @@
 
 use super::object;
 use crate::api::body::Body;
-use crate::api::chat::{Json, ProviderError};
+use crate::api::chat::ProviderError;
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine;

@@ -3,7 +3,7 @@
 //! Gemini counts bytes, OpenAI characters, so the response's text is needed to convert: `Zürich` ends at byte
 //! 7 and at character 6.
 
-use crate::api::chat::{Json, Text};
+use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 
 /// The longest response text held, bytes. Beyond it no positions are found: memory stays bounded.
@@ -61,8 +61,8 @@ struct Source<'a> {
 #[derive(Deserialize)]
 struct Page<'a> {
     #[serde(borrow)]
-    uri: Option<Text<'a>>,
-    title: Option<Text<'a>>,
+    uri: Option<JsonStr<'a>>,
+    title: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -79,7 +79,7 @@ struct Segment<'a> {
     start_index: Option<usize>,
     end_index: Option<usize>,
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -97,8 +97,8 @@ struct Citation<'a> {
     start_index: Option<usize>,
     end_index: Option<usize>,
     #[serde(borrow)]
-    uri: Option<Text<'a>>,
-    title: Option<Text<'a>>,
+    uri: Option<JsonStr<'a>>,
+    title: Option<JsonStr<'a>>,
 }
 
 #[derive(Serialize)]

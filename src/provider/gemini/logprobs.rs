@@ -1,6 +1,6 @@
 //! Gemini's `logprobsResult` as OpenAI's `logprobs`. Numbers keep their digits.
 
-use crate::api::chat::{Json, Text};
+use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Deserialize)]
@@ -21,7 +21,7 @@ struct TopIn<'a> {
 #[serde(rename_all = "camelCase")]
 struct TokenIn<'a> {
     #[serde(borrow)]
-    token: Option<Text<'a>>,
+    token: Option<JsonStr<'a>>,
     log_probability: Option<Json<'a>>,
 }
 

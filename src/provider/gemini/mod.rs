@@ -5,8 +5,9 @@
 
 use super::adapter::{CallTarget, ChatAdapter};
 use super::translation_notes::TranslationNotes;
-use crate::api::chat::{ChatRequest, Decoder, Json};
+use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
+use crate::json::Json;
 use model::Model;
 use std::borrow::Cow;
 

@@ -2,8 +2,9 @@
 //! members.
 
 use crate::api::body::Body;
-use crate::api::chat::{Json, ProviderError};
+use crate::api::chat::ProviderError;
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::ser::{SerializeMap, Serializer};

@@ -3,8 +3,9 @@
 use super::content::{Content, PartOut, turns};
 use super::model::Model;
 use super::{Gemini, config, object, tools};
-use crate::api::chat::{ChatRequest, Json, Params};
+use crate::api::chat::{ChatRequest, Params};
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use http::{HeaderName, HeaderValue};
 use serde::ser::SerializeMap;

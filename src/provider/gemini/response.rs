@@ -1,8 +1,8 @@
 //! The shape of Gemini's responses. A whole response and a chunk of a stream look the same.
 
 use super::logprobs::LogprobsIn;
-use crate::api::chat::{Json, Text};
 use crate::api::usage::Usage;
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 
 /// `GenerateContentResponse`.
@@ -10,10 +10,10 @@ use serde::Deserialize;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Chunk<'a> {
     #[serde(borrow)]
-    pub response_id: Option<Text<'a>>,
-    pub model_version: Option<Text<'a>>,
+    pub response_id: Option<JsonStr<'a>>,
+    pub model_version: Option<JsonStr<'a>>,
     /// RFC 3339; Vertex only.
-    pub create_time: Option<Text<'a>>,
+    pub create_time: Option<JsonStr<'a>>,
     pub candidates: Option<Vec<Candidate<'a>>>,
     pub prompt_feedback: Option<PromptFeedback<'a>>,
     pub usage_metadata: Option<UsageIn<'a>>,
@@ -26,8 +26,8 @@ pub(super) struct Candidate<'a> {
     pub index: Option<u32>,
     #[serde(borrow)]
     pub content: Option<ContentIn<'a>>,
-    pub finish_reason: Option<Text<'a>>,
-    pub finish_message: Option<Text<'a>>,
+    pub finish_reason: Option<JsonStr<'a>>,
+    pub finish_message: Option<JsonStr<'a>>,
     pub grounding_metadata: Option<Json<'a>>,
     pub citation_metadata: Option<Json<'a>>,
     pub url_context_metadata: Option<Json<'a>>,
@@ -45,9 +45,9 @@ pub(super) struct ContentIn<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct PartIn<'a> {
     #[serde(borrow)]
-    pub text: Option<Text<'a>>,
+    pub text: Option<JsonStr<'a>>,
     pub thought: Option<bool>,
-    pub thought_signature: Option<Text<'a>>,
+    pub thought_signature: Option<JsonStr<'a>>,
     pub function_call: Option<CallIn<'a>>,
     pub inline_data: Option<BlobIn<'a>>,
     pub file_data: Option<Json<'a>>,
@@ -60,8 +60,8 @@ pub(super) struct PartIn<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct CallIn<'a> {
     #[serde(borrow)]
-    pub id: Option<Text<'a>>,
-    pub name: Option<Text<'a>>,
+    pub id: Option<JsonStr<'a>>,
+    pub name: Option<JsonStr<'a>>,
     pub args: Option<Json<'a>>,
 }
 
@@ -69,16 +69,16 @@ pub(super) struct CallIn<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct BlobIn<'a> {
     #[serde(borrow)]
-    pub mime_type: Option<Text<'a>>,
-    pub data: Option<Text<'a>>,
+    pub mime_type: Option<JsonStr<'a>>,
+    pub data: Option<JsonStr<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PromptFeedback<'a> {
     #[serde(borrow)]
-    pub block_reason: Option<Text<'a>>,
-    pub block_reason_message: Option<Text<'a>>,
+    pub block_reason: Option<JsonStr<'a>>,
+    pub block_reason_message: Option<JsonStr<'a>>,
 }
 
 /// `usageMetadata`.
@@ -96,8 +96,8 @@ pub(super) struct UsageIn<'a> {
     candidates_tokens_details: Option<Vec<Share<'a>>>,
     /// The tier on Google's host; Vertex has `traffic_type` instead.
     #[serde(borrow)]
-    service_tier: Option<Text<'a>>,
-    traffic_type: Option<Text<'a>>,
+    service_tier: Option<JsonStr<'a>>,
+    traffic_type: Option<JsonStr<'a>>,
 }
 
 /// The tokens of one kind of content.
@@ -105,7 +105,7 @@ pub(super) struct UsageIn<'a> {
 #[serde(rename_all = "camelCase")]
 struct Share<'a> {
     #[serde(borrow)]
-    modality: Option<Text<'a>>,
+    modality: Option<JsonStr<'a>>,
     token_count: Option<u64>,
 }
 

@@ -8,7 +8,7 @@
 //! `parameters`, which refuses most of it. Keywords that they misread or ignore are replaced by supported
 //! ones, or added to the description that the model reads. A schema that needs no change stays byte for byte.
 
-use crate::api::chat::Json;
+use crate::json::Json;
 use std::borrow::Cow;
 
 /// Schemas below this depth stay unchanged: no model could follow them.

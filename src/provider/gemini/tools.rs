@@ -1,8 +1,9 @@
 //! The client's tools in Gemini's form: functions are declared, Google's own tools are named.
 
 use super::{Gemini, object, schema};
-use crate::api::chat::{Json, Params, Tool, ToolChoice};
+use crate::api::chat::{Params, Tool, ToolChoice};
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;

@@ -10,7 +10,8 @@
 //! ```
 
 use super::chunk::{CallIn, FunctionIn, non_empty_text};
-use crate::api::chat::{Event, EventSink, Json};
+use crate::api::chat::{Event, EventSink};
+use crate::json::Json;
 use std::borrow::Cow;
 
 /// More calls than any model makes in one response.

@@ -3,7 +3,7 @@
 //! Every member may be absent, null or of another type. A malformed member is ignored; the rest is still
 //! read.
 
-use crate::api::chat::{Json, Text};
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 
 /// One choice of a response, or a chunk of it.
@@ -90,7 +90,7 @@ pub(super) struct GoogleExtra<'a> {
 #[serde(default)]
 pub(super) struct PartIn<'a> {
     #[serde(borrow, rename = "type")]
-    pub kind: Option<Text<'a>>,
+    pub kind: Option<JsonStr<'a>>,
     pub text: Option<Json<'a>>,
     pub refusal: Option<Json<'a>>,
     /// Mistral: a list of parts. Anthropic's models: text.

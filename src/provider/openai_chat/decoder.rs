@@ -2,8 +2,9 @@
 
 use super::event_emitter::EventEmitter;
 use super::provider_error;
-use crate::api::chat::{Decoder, Event, EventSink, Json, ProviderError};
+use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
 use crate::api::sse::{self, SseParser};
+use crate::json::Json;
 
 /// The largest whole response held, in bytes; some contain images and sound.
 const MAX_WHOLE: usize = 64 << 20;

@@ -6,11 +6,11 @@
 
 use super::parts::PartOut;
 use super::short_id::short_id;
-use super::splice::{Object, Splice};
 use super::write::{Thinking, schema_prompt};
 use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule};
 use crate::api::body::{Body, Edit};
-use crate::api::chat::Json;
+use crate::json::Json;
+use crate::json::splice::{Object, Splice};
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
 

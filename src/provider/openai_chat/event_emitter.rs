@@ -7,8 +7,9 @@ use super::calls::Calls;
 use super::chunk::{AudioIn, ChoiceIn, MessageIn, PartIn, UrlIn, non_empty_text};
 use super::provider_error::{self, Ending};
 use super::thinking;
-use crate::api::chat::{Event, EventSink, Finish, Json, ProviderError, Source, Start};
+use crate::api::chat::{Event, EventSink, Finish, ProviderError, Source, Start};
 use crate::api::usage::Usage;
+use crate::json::Json;
 use serde::Deserialize;
 use std::borrow::Cow;
 

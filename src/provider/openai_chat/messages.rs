@@ -5,8 +5,9 @@
 use super::parts::PartOut;
 use super::short_id::short_id;
 use super::{OpenAiChat, ReasoningField};
-use crate::api::chat::{Json, Message, Part, Role, ToolCall};
+use crate::api::chat::{Message, Part, Role, ToolCall};
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;
 use std::borrow::Cow;

@@ -21,7 +21,6 @@ mod patch;
 mod provider_error;
 pub mod quirks;
 mod short_id;
-mod splice;
 mod thinking;
 mod write;
 

@@ -1,8 +1,9 @@
 //! The parts of messages in OpenAI's chat shape.
 
 use super::{Documents, OpenAiChat};
-use crate::api::chat::{File, Image, Json, Part, Source};
+use crate::api::chat::{File, Image, Part, Source};
 use crate::error::Error;
+use crate::json::Json;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;

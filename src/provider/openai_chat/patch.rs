@@ -11,8 +11,9 @@
 
 use super::event_emitter;
 use super::provider_error::{Ending, ending};
-use super::splice::{Object, Splice};
-use crate::api::chat::{Event, Json};
+use crate::api::chat::Event;
+use crate::json::Json;
+use crate::json::splice::{Object, Splice};
 use crate::provider::adapter::ResponsePatch;
 
 /// The patch for every vendor of OpenAI's chat except OpenAI itself.

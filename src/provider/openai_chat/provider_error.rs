@@ -3,7 +3,8 @@
 //! Bodies with an error status are read by [`ProviderError::read`].
 
 use super::chunk::non_empty_text;
-use crate::api::chat::{Finish, Json, ProviderError};
+use crate::api::chat::{Finish, ProviderError};
+use crate::json::Json;
 use serde::Deserialize;
 
 /// How a choice ended.

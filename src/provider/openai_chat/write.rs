@@ -2,8 +2,9 @@
 
 use super::messages::{self, MessageOut};
 use super::{MaxTokensParam, OpenAiChat, ReasoningParam, Rule};
-use crate::api::chat::{ChatRequest, Json, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
+use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::adapter::CallTarget;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Serialize;

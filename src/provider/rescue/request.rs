@@ -4,8 +4,8 @@
 use super::Prefill;
 use super::transcript::Transcript;
 use crate::api::body::{Body, Edit};
-use crate::api::chat::{Json, Text};
 use crate::api::operation::Operation;
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ pub fn request(
 #[derive(Deserialize)]
 struct Role<'a> {
     #[serde(borrow)]
-    role: Option<Text<'a>>,
+    role: Option<JsonStr<'a>>,
 }
 
 /// Whether nothing in the request rules out a prefill.
@@ -73,7 +73,7 @@ fn is_one_of(json: &str, values: &[&str]) -> bool {
     #[derive(Deserialize)]
     struct Kind<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Option<Text<'a>>,
+        kind: Option<JsonStr<'a>>,
     }
     let Some(json) = Json::parse(json) else { return false };
     let kind = json.read::<Kind<'_>>().and_then(|kind| Some(kind.kind?.0.into_owned()));

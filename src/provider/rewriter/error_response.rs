@@ -2,7 +2,7 @@
 //! `api::chat::provider_error`.
 
 use crate::api::Dialect;
-use crate::api::chat::Text;
+use crate::json::JsonStr;
 use serde::Deserialize;
 
 /// A response with an error status. Its message is kept; its shape is changed where it is not the client's.
@@ -22,16 +22,16 @@ pub(super) fn is_in_dialect(dialect: Dialect, body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Outer<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Option<Text<'a>>,
+        kind: Option<JsonStr<'a>>,
         error: Option<Inner<'a>>,
     }
     #[derive(Deserialize)]
     struct Inner<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Option<Text<'a>>,
-        message: Option<Text<'a>>,
+        kind: Option<JsonStr<'a>>,
+        message: Option<JsonStr<'a>>,
         /// Present in Google's errors, which have a `message` like OpenAI's but are otherwise different.
-        status: Option<Text<'a>>,
+        status: Option<JsonStr<'a>>,
     }
     let Ok(outer) = serde_json::from_slice::<Outer<'_>>(body) else { return false };
     let Some(error) = outer.error else { return false };

@@ -3,8 +3,9 @@
 
 use super::ID;
 use crate::api::body::Body;
-use crate::api::chat::{Json, Params, ProviderError, Text};
+use crate::api::chat::{Params, ProviderError};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::adapter::{CallTarget, JsonAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::ser::SerializeMap;
@@ -134,11 +135,11 @@ struct ImagenResponse<'a> {
 #[serde(rename_all = "camelCase")]
 struct Prediction<'a> {
     #[serde(borrow)]
-    bytes_base64_encoded: Option<Text<'a>>,
-    mime_type: Option<Text<'a>>,
+    bytes_base64_encoded: Option<JsonStr<'a>>,
+    mime_type: Option<JsonStr<'a>>,
     /// The prompt as Imagen revised it.
-    prompt: Option<Text<'a>>,
-    rai_filtered_reason: Option<Text<'a>>,
+    prompt: Option<JsonStr<'a>>,
+    rai_filtered_reason: Option<JsonStr<'a>>,
 }
 
 #[derive(Serialize)]

@@ -22,7 +22,7 @@ fn short(parts: &[Part<'_>]) -> Vec<String> {
         Source::Text(text) => format!("text {text}"),
         Source::Id(id) => format!("id {id}"),
     };
-    let cached = |json: &Option<crate::api::chat::Json<'_>>| if json.is_some() { " cached" } else { "" };
+    let cached = |json: &Option<crate::json::Json<'_>>| if json.is_some() { " cached" } else { "" };
     let each = parts.iter().map(|part| match part {
         Part::Text { text, cache_control } => format!("{text}{}", cached(cache_control)),
         Part::Image(image) => format!("image {}{}", source(&image.source), cached(&image.cache_control)),

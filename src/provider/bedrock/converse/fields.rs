@@ -2,8 +2,9 @@
 //! for the parameters that differ by model.
 
 use super::{NAME, object};
-use crate::api::chat::{ChatRequest, Json, Params, Text};
+use crate::api::chat::{ChatRequest, Params};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use std::borrow::Cow;
@@ -195,7 +196,7 @@ fn fits_request_metadata(json: &Json<'_>) -> bool {
     Json::members(json.get()).is_some_and(|members| {
         (1..=16).contains(&members.len())
             && members.iter().all(|(name, value)| {
-                good(name, 1) && value.read::<Text<'_>>().is_some_and(|text| good(&text, 0))
+                good(name, 1) && value.read::<JsonStr<'_>>().is_some_and(|text| good(&text, 0))
             })
     })
 }

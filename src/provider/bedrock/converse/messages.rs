@@ -9,8 +9,9 @@ use super::documents::{self, Names};
 use super::shape::{
     Block, CachePoint, Media, ReasoningText, ResultContent, Source, Thinking, ToolResult, ToolUse, Turn,
 };
-use crate::api::chat::{Image, Json, Message, Part, Role, Source as From, Text, ToolCall};
+use crate::api::chat::{Image, Message, Part, Role, Source as From, ToolCall};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::bedrock::model::Model;
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
@@ -240,7 +241,7 @@ pub fn cache_point<'a>(control: &Json<'_>) -> CachePoint<'a> {
     #[derive(Deserialize)]
     struct Control<'a> {
         #[serde(borrow)]
-        ttl: Option<Text<'a>>,
+        ttl: Option<JsonStr<'a>>,
     }
     let ttl = control.read::<Control<'_>>().and_then(|control| Some(control.ttl?.0.into_owned()));
     CachePoint { kind: "default", ttl: ttl.map(Cow::Owned) }
@@ -266,12 +267,12 @@ fn server_tool<'a>(kind: &str, json: &'a Json<'a>) -> Option<Block<'a>> {
     #[derive(Deserialize)]
     struct ServerToolBlock<'a> {
         #[serde(borrow)]
-        id: Option<Text<'a>>,
+        id: Option<JsonStr<'a>>,
         name: Option<&'a str>,
         input: Option<Json<'a>>,
-        tool_use_id: Option<Text<'a>>,
+        tool_use_id: Option<JsonStr<'a>>,
         content: Option<Json<'a>>,
-        status: Option<Text<'a>>,
+        status: Option<JsonStr<'a>>,
     }
     let block: ServerToolBlock<'a> = serde_json::from_str(json.get()).ok()?;
     if kind == "server_tool_use" {

@@ -13,8 +13,9 @@ mod tools;
 
 use super::model::{Family, Model};
 use super::response::ConverseDecoder;
-use crate::api::chat::{ChatRequest, Decoder, Json, ResponseFormat};
+use crate::api::chat::{ChatRequest, Decoder, ResponseFormat};
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::translation_notes::TranslationNotes;
 use fields::Fields;

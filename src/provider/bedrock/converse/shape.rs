@@ -1,6 +1,6 @@
 //! The body of a Converse request. Members that are `None` or empty are left out.
 
-use crate::api::chat::Json;
+use crate::json::Json;
 use serde::Serialize;
 use std::borrow::Cow;
 

@@ -1,7 +1,8 @@
 //! `response_format`: Bedrock's structured output if the model has it, otherwise an instruction.
 
 use super::NAME;
-use crate::api::chat::{Json, ResponseFormat};
+use crate::api::chat::ResponseFormat;
+use crate::json::Json;
 use crate::provider::anthropic::format::warn_moved;
 use crate::provider::anthropic::schema::fit;
 use crate::provider::bedrock::model::Model;

@@ -7,8 +7,9 @@
 
 use super::fields::Fields;
 use super::{NAME, object};
-use crate::api::chat::{ChatRequest, Json, Message, Part, Reasoning, Role, Text, ToolChoice};
+use crate::api::chat::{ChatRequest, Message, Part, Reasoning, Role, ToolChoice};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::anthropic::generation::Generation;
 use crate::provider::anthropic::sampling::adjust;
 use crate::provider::anthropic::thinking::{Case, Thinking, decide};
@@ -131,7 +132,7 @@ fn as_effort(thinking: &Json<'_>) -> Option<String> {
     #[derive(Deserialize)]
     struct Thinking<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Option<Text<'a>>,
+        kind: Option<JsonStr<'a>>,
         budget_tokens: Option<u64>,
     }
     let thinking = thinking.read::<Thinking<'_>>()?;

@@ -4,8 +4,9 @@ use super::fields::Fields;
 use super::messages::cache_point;
 use super::shape::{Choice, InputSchema, Named, Tool, ToolConfig, ToolSpec};
 use super::{NAME, is_shaped};
-use crate::api::chat::{ChatRequest, Json, Part, Role, Text, Tool as ChatTool, ToolChoice};
+use crate::api::chat::{ChatRequest, Part, Role, Tool as ChatTool, ToolChoice};
 use crate::error::Error;
+use crate::json::{Json, JsonStr};
 use crate::provider::anthropic::format::warn_moved;
 use crate::provider::anthropic::schema::fit;
 use crate::provider::bedrock::model::{Family, Model};
@@ -188,12 +189,12 @@ fn vendor_tool<'a>(kind: &'a str, json: &'a Json<'a>, model: &Model<'_>) -> Opti
     struct ToolFields<'a> {
         #[serde(borrow)]
         system_tool: Option<Name<'a>>,
-        name: Option<Text<'a>>,
+        name: Option<JsonStr<'a>>,
     }
     #[derive(Deserialize)]
     struct Name<'a> {
         #[serde(borrow)]
-        name: Option<Text<'a>>,
+        name: Option<JsonStr<'a>>,
     }
     const ANTHROPICS: [&str; 4] = ["computer_", "bash_", "text_editor_", "memory_"];
     if model.family == Family::Anthropic && ANTHROPICS.iter().any(|start| kind.starts_with(start)) {

@@ -1,7 +1,8 @@
 //! Citations: web pages as OpenAI's `url_citation` annotations, all others unchanged in the member
 //! `citations`.
 
-use crate::api::chat::{Event, Json, Text};
+use crate::api::chat::Event;
+use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 
 /// The most citations kept for the end of a response, bytes of JSON.
@@ -21,7 +22,7 @@ pub struct Citations {
 #[derive(Deserialize)]
 struct Citation<'a> {
     #[serde(borrow)]
-    title: Option<Text<'a>>,
+    title: Option<JsonStr<'a>>,
     location: Option<Location<'a>>,
 }
 
@@ -34,8 +35,8 @@ struct Location<'a> {
 #[derive(Deserialize)]
 struct Web<'a> {
     #[serde(borrow)]
-    url: Option<Text<'a>>,
-    domain: Option<Text<'a>>,
+    url: Option<JsonStr<'a>>,
+    domain: Option<JsonStr<'a>>,
 }
 
 #[derive(Serialize)]

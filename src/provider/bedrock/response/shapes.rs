@@ -4,8 +4,9 @@
 //! Source: <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html> and its
 //! stream counterparts.
 
-use crate::api::chat::{Event, Json, Text};
+use crate::api::chat::Event;
 use crate::api::usage::Usage;
+use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 
 /// A content block or a delta of one; exactly one member is present.
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct Block<'a> {
     #[serde(borrow)]
-    pub text: Option<Text<'a>>,
+    pub text: Option<JsonStr<'a>>,
     pub tool_use: Option<ToolUse<'a>>,
     pub tool_result: Option<Json<'a>>,
     pub reasoning_content: Option<Reasoning<'a>>,
@@ -28,13 +29,13 @@ pub struct Block<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct ToolUse<'a> {
     #[serde(borrow)]
-    pub tool_use_id: Option<Text<'a>>,
-    pub name: Option<Text<'a>>,
+    pub tool_use_id: Option<JsonStr<'a>>,
+    pub name: Option<JsonStr<'a>>,
     /// An object in a whole response; in a stream a string with a fragment of its JSON text.
     pub input: Option<Json<'a>>,
     /// `tool_use`, or `server_tool_use` for a tool that Bedrock runs itself.
     #[serde(rename = "type")]
-    pub kind: Option<Text<'a>>,
+    pub kind: Option<JsonStr<'a>>,
 }
 
 impl ToolUse<'_> {
@@ -48,11 +49,11 @@ impl ToolUse<'_> {
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult<'a> {
     #[serde(borrow)]
-    pub tool_use_id: Option<Text<'a>>,
+    pub tool_use_id: Option<JsonStr<'a>>,
     pub content: Option<Json<'a>>,
-    pub status: Option<Text<'a>>,
+    pub status: Option<JsonStr<'a>>,
     #[serde(rename = "type")]
-    pub kind: Option<Text<'a>>,
+    pub kind: Option<JsonStr<'a>>,
 }
 
 /// Thinking: inside `reasoningText` in a whole response, directly in a stream.
@@ -61,16 +62,16 @@ pub struct ToolResult<'a> {
 pub struct Reasoning<'a> {
     #[serde(borrow)]
     pub reasoning_text: Option<ReasoningText<'a>>,
-    pub text: Option<Text<'a>>,
-    pub signature: Option<Text<'a>>,
-    pub redacted_content: Option<Text<'a>>,
+    pub text: Option<JsonStr<'a>>,
+    pub signature: Option<JsonStr<'a>>,
+    pub redacted_content: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 pub struct ReasoningText<'a> {
     #[serde(borrow)]
-    pub text: Option<Text<'a>>,
-    pub signature: Option<Text<'a>>,
+    pub text: Option<JsonStr<'a>>,
+    pub signature: Option<JsonStr<'a>>,
 }
 
 impl Reasoning<'_> {
@@ -102,21 +103,21 @@ pub struct CitationsContent<'a> {
 #[derive(Deserialize)]
 pub struct CitedText<'a> {
     #[serde(borrow)]
-    pub text: Option<Text<'a>>,
+    pub text: Option<JsonStr<'a>>,
 }
 
 /// A picture or sound. In a stream the start has only the format and the deltas have only the bytes.
 #[derive(Deserialize)]
 pub struct Media<'a> {
     #[serde(borrow)]
-    pub format: Option<Text<'a>>,
+    pub format: Option<JsonStr<'a>>,
     pub source: Option<MediaSource<'a>>,
 }
 
 #[derive(Deserialize)]
 pub struct MediaSource<'a> {
     #[serde(borrow)]
-    pub bytes: Option<Text<'a>>,
+    pub bytes: Option<JsonStr<'a>>,
 }
 
 impl Media<'_> {

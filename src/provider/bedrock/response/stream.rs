@@ -6,7 +6,8 @@ use super::finish_reason;
 use super::shapes::{
     Block, ResponseExtras, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, emit_block,
 };
-use crate::api::chat::{Event, EventSink, Json, ProviderError, Start, Text};
+use crate::api::chat::{Event, EventSink, ProviderError, Start};
+use crate::json::{Json, JsonStr};
 use aws_smithy_types::event_stream::Message;
 use serde::Deserialize;
 
@@ -60,7 +61,7 @@ struct Payload<'a> {
     #[serde(borrow)]
     start: Option<Json<'a>>,
     delta: Option<Json<'a>>,
-    stop_reason: Option<Text<'a>>,
+    stop_reason: Option<JsonStr<'a>>,
     usage: Option<TokenUsage>,
 }
 

@@ -6,7 +6,8 @@ use super::finish_reason;
 use super::shapes::{
     Block, Media, ResponseExtras, ServerCall, ServerResult, TokenUsage, ToolResult, ToolUse, emit_block,
 };
-use crate::api::chat::{Event, EventSink, Json, ProviderError, Start, Text};
+use crate::api::chat::{Event, EventSink, ProviderError, Start};
+use crate::json::{Json, JsonStr};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -14,7 +15,7 @@ use serde::Deserialize;
 struct Body<'a> {
     #[serde(borrow)]
     output: Option<Output<'a>>,
-    stop_reason: Option<Text<'a>>,
+    stop_reason: Option<JsonStr<'a>>,
     usage: Option<TokenUsage>,
 }
 

@@ -5,13 +5,14 @@ use super::super::{OpenAiChat, quirks};
 use super::OPENAI_CHAT;
 use crate::api::body::Body;
 use crate::api::chat::{
-    ChatRequest, File, Image, Json, Message, Part, Reasoning, ResponseFormat, Role, Source, Tool, ToolCall,
+    ChatRequest, File, Image, Message, Part, Reasoning, ResponseFormat, Role, Source, Tool, ToolCall,
     ToolChoice,
 };
 use crate::api::chat_completions;
 use crate::api::operation::Operation;
 use crate::config::account::Account;
 use crate::error::Error;
+use crate::json::Json;
 use crate::provider::Call;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::translation_notes::TranslationNotes;

@@ -3,12 +3,12 @@
 //! Cannot be used in serde's `untagged`, `flatten` or internally tagged types: these buffer the value and
 //! lose its text. Deserialize the members into a plain struct instead.
 
-use super::text::Text;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use super::JsonStr;
+use super::outline::Outline;
+use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::fmt;
 
 /// Valid JSON text, borrowed where possible.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl<'a> Json<'a> {
 
     /// The members of a JSON object, in order; `None` if `text` is not an object.
     pub fn members(text: &'a str) -> Option<Vec<(Cow<'a, str>, Json<'a>)>> {
-        serde_json::from_str::<Members<'a>>(text).ok().map(|members| members.0)
+        serde_json::from_str::<Outline<'a, Json<'a>>>(text).ok().map(|outline| outline.0)
     }
 
     /// Deserializes it as `T`; `None` if it is something else.
@@ -62,7 +62,7 @@ impl<'a> Json<'a> {
 
     /// The value of a JSON string.
     pub fn text(&self) -> Option<Cow<'_, str>> {
-        self.read::<Text<'_>>().map(|text| text.0)
+        self.read::<JsonStr<'_>>().map(|text| text.0)
     }
 
     pub fn is_null(&self) -> bool {
@@ -75,30 +75,6 @@ impl<'a> Json<'a> {
 
     pub fn is_object(&self) -> bool {
         self.get().starts_with('{')
-    }
-}
-
-struct Members<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some((name, value)) = map.next_entry::<Text<'de>, Json<'de>>()? {
-                    members.push((name.0, value));
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Object)
     }
 }
 

@@ -8,20 +8,20 @@
 //! { "a" : 2, "b":{ "d":"x" } }
 //! ```
 
-use crate::api::chat::Json;
+use super::Json;
 use std::borrow::Cow;
 use std::ops::Range;
 
 /// The changes of one text, collected first and applied together by [`Splice::finish`].
 #[derive(Debug)]
-pub(super) struct Splice<'t> {
+pub struct Splice<'t> {
     text: &'t str,
     changes: Vec<(Range<usize>, String)>,
 }
 
 /// A JSON object inside the text.
 #[derive(Debug)]
-pub(super) struct Object<'t> {
+pub struct Object<'t> {
     text: &'t str,
     members: Vec<(Cow<'t, str>, Json<'t>)>,
 }

@@ -1,0 +1,24 @@
+//! JSON as text: what the gateway reads, checks, changes and writes without building it up in memory.
+//!
+//! | File | For |
+//! |---|---|
+//! | [`value`] | a value that keeps its text, to be deserialized or passed on |
+//! | [`string`] | a string that borrows |
+//! | [`outline`] | the members of an object, unread |
+//! | [`walk`] | members and items of text that was proven valid |
+//! | [`scan`] | a few members of a text of any length, as it streams by |
+//! | [`splice`] | nested members changed in place |
+//! | [`similarity`] | proof that a text is valid, by its likeness to the last one |
+//!
+//! Pure, and of no shape in particular: which members an API has is known in `api` and `provider`.
+
+pub mod outline;
+pub mod scan;
+pub mod similarity;
+pub mod splice;
+pub mod string;
+pub mod value;
+pub mod walk;
+
+pub use string::JsonStr;
+pub use value::Json;
