@@ -23,6 +23,7 @@ pub mod quirks;
 mod short_id;
 mod splice;
 mod thinking;
+mod transcript;
 mod write;
 
 pub use patch::CHAT_PATCH;
