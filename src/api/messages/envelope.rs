@@ -69,7 +69,7 @@ impl Envelope {
         match name {
             "stop_sequence" => self.stop_sequence = value.text().map(Cow::into_owned),
             "service_tier" => {
-                self.service_tier = value.text().and_then(|tier| vocabulary::service_tier(&tier))
+                self.service_tier = value.text().and_then(|tier| vocabulary::service_tier(&tier));
             }
             _ if TAKEN.contains(&name) => {}
             _ if self.context.strict && !is_own(name) => {}

@@ -6,6 +6,7 @@ use super::{Gemini, config, object, tools};
 use crate::api::chat::{ChatRequest, Json, Params};
 use crate::error::Error;
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::vendor_members::VendorMembers;
 use http::{HeaderName, HeaderValue};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -93,7 +94,7 @@ fn body<'a>(
     if turns.has_server_tools {
         offer.config = Some(with_server_tools(offer.config));
     }
-    let rest = notes.filter_params(request.params, gemini.provider())?;
+    let rest = notes.filter_params(request.params, gemini.provider(), &VendorMembers::GEMINI)?;
     Ok(BodyOut {
         system: turns.system,
         contents: turns.contents,

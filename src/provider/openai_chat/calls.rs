@@ -101,7 +101,8 @@ impl Calls {
 
     /// Whether a call has an id or arguments but no name, so that nobody could carry it out.
     pub fn has_nameless(&self) -> bool {
-        self.0.iter().any(|call| !call.emitted && !(call.id.is_empty() && call.held.is_empty()))
+        let is_empty = |call: &Call| call.id.is_empty() && call.held.is_empty();
+        self.0.iter().any(|call| !call.emitted && !is_empty(call))
     }
 }
 
