@@ -100,6 +100,8 @@ const START: &str =
     "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m\"}}\n\n";
 const STOPPED: &str = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":1}}\n\n";
 const STOP: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+/// A whole message in its first event, as after a programmatic tool call.
+const WHOLE_START: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"content\":[{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"f\",\"input\":{}}],\"stop_reason\":\"tool_use\"}}\n\n";
 const CREATED: &str = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"status\":\"in_progress\"}}\n\n";
 const COMPLETED: &str = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n";
 
@@ -141,6 +143,7 @@ fn canned() -> Vec<(&'static str, String, End)> {
         (chat, String::new(), End::Error),
         (chat, ": PROCESSING\n\n".to_owned(), End::Error),
         ("messages", [START, STOPPED, STOP].concat(), End::AsItIs),
+        ("messages", [WHOLE_START, STOP].concat(), End::AsItIs),
         ("messages", [START, STOP].concat(), End::Instead(STOP)),
         ("messages", START.to_owned(), End::Error),
         ("responses", [CREATED, COMPLETED].concat(), End::AsItIs),

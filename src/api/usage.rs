@@ -162,8 +162,9 @@ impl UsageParts {
             output_audio: out.audio_tokens.value(),
         };
         // Anthropic counts what the cache read or wrote beside `input_tokens`; whoever says
-        // `prompt_tokens` (LiteLLM, with Anthropic's fields added) has them included.
-        if self.prompt_tokens.0.is_none() {
+        // `prompt_tokens` (LiteLLM, with Anthropic's fields added) or details of the input has them included.
+        let is_included = into.cached_tokens.or(into.cache_write_tokens).0.is_some();
+        if self.prompt_tokens.0.is_none() && !is_included {
             let cache_tokens = [self.cache_read_input_tokens, self.cache_creation_input_tokens];
             usage.input =
                 cache_tokens.iter().fold(usage.input, |sum, count| sum.saturating_add(count.value()));
@@ -353,6 +354,14 @@ mod tests {
         for (json, wanted) in cases {
             assert_eq!(Usage::read(json.as_bytes()), wanted, "{json}");
         }
+    }
+
+    #[test]
+    fn cached_tokens_with_details_are_part_of_the_input() {
+        // Responses with Anthropic's counts added.
+        let json = r#"{"input_tokens":100,"input_tokens_details":{"cached_tokens":80},"output_tokens":5,
+            "cache_read_input_tokens":80}"#;
+        assert_eq!(Usage::read(json.as_bytes()), usage([100, 5, 105, 80, 0, 0, 0, 0]));
     }
 
     #[test]

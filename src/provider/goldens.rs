@@ -8,7 +8,7 @@
 //! | `aside.txt` | headers and warnings of the translation: `header: ...` and `warning: ...` lines; none when absent |
 //! | `refused.txt` | instead of both, for a refused request: `400 param: message` |
 //! | `answer.json`, `answer.sse` | the provider's response (whole, streamed) |
-//! | `answer.frames` | a stream of Amazon's binary frames, one per line: `event <type> <payload>`, `exception ..`, `error ..` |
+//! | `answer.frames` | a stream of Amazon's binary frames, one per line: `event <type> <payload>`, `exception ..`, `error ..`, `untyped ..` |
 //! | `events.txt` | the decoded events, one per line; the same for the whole response, byte by byte and at random cuts |
 //! | `mended.json`, `mended.sse` | instead of events, for providers that speak the client's dialect: the patched response |
 //!

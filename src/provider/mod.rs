@@ -38,6 +38,7 @@ pub mod spec;
 pub mod token_exchange;
 pub mod translation;
 pub mod translation_notes;
+mod vendor_members;
 pub mod vertex;
 pub mod workers_ai;
 

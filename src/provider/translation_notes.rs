@@ -1,5 +1,6 @@
 //! What a translation adds besides the body, and what it left out of it.
 
+use super::vendor_members::VendorMembers;
 use crate::api::chat::Params;
 use crate::error::Error;
 use http::HeaderMap;
@@ -32,12 +33,17 @@ impl TranslationNotes {
 
     /// Handles the parameters that a translation did not consume and returns those to pass on. OpenAI's
     /// parameters that only tune how the model answers are dropped with a warning; those that would change
-    /// what the response contains are refused; parameters that are not OpenAI's pass (they are the
-    /// provider's own, or the provider will refuse them).
+    /// what the response contains are refused. Other vendors' parameters are dropped with a warning; the rest
+    /// passes (it is the provider's own, or the provider will refuse it).
     ///
     /// # Errors
     /// 400 that names the first parameter the provider cannot honour.
-    pub fn filter_params<'a>(&mut self, params: Params<'a>, provider: &str) -> Result<Params<'a>, Error> {
+    pub fn filter_params<'a>(
+        &mut self,
+        params: Params<'a>,
+        provider: &str,
+        members: &VendorMembers,
+    ) -> Result<Params<'a>, Error> {
         let mut passes = Params::default();
         for (name, value) in params.into_iter() {
             if value.is_null() {
@@ -59,8 +65,7 @@ impl TranslationNotes {
                 | "presence_penalty"
                 | "frequency_penalty"
                 | "seed"
-                | "parallel_tool_calls"
-                | "moderation" => self.drop_param(&name, provider),
+                | "parallel_tool_calls" => self.drop_param(&name, provider),
                 "n" if value.get() == "1" => {}
                 "logprobs" if value.get() == "false" => {}
                 "top_logprobs" if value.get() == "0" => {}
@@ -71,6 +76,7 @@ impl TranslationNotes {
                         format!("{provider} cannot do {name}. Leave it out, or choose another provider.");
                     return Err(Error::invalid_request(name.into_owned(), message));
                 }
+                _ if members.foreign(&name).is_some() => self.drop_param(&name, provider),
                 _ => passes.set(name, value),
             }
         }

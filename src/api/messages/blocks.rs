@@ -8,9 +8,9 @@
 //! Example: `call 0`, `call 1`, `args 1 {}`, `args 0 {}` becomes `OpenTool 0`, `Input {}`, `Close`, `OpenTool 1`,
 //! `Input {}`, `Close`: call 1 and its arguments are held until the arguments of call 0 are complete JSON.
 
+use super::block_types::BlockKind;
 use super::vocabulary;
 use crate::api::chat::Event;
-use crate::json::Json;
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -50,6 +50,8 @@ pub(super) struct Blocks {
     held_bytes: usize,
     /// Whether non-standard content is left out.
     strict: bool,
+    /// Whether audio was left out. It comes in many pieces, so the note about it is written at the end.
+    omitted_audio: Option<String>,
 }
 
 #[derive(Debug)]
@@ -117,7 +119,7 @@ impl Blocks {
                     }
                 }
             }
-            Event::Block { choice: 0, json } if is_block(json) => self.block(json, sink),
+            Event::Block { choice: 0, json } => self.provider_block(json, sink),
             _ => {}
         }
         if self.held_bytes > MAX_HELD {
@@ -129,6 +131,10 @@ impl Blocks {
     pub(super) fn end(&mut self, sink: StepSink<'_>) {
         self.release(true, sink);
         self.close(sink);
+        if let Some(media_type) = self.omitted_audio.take() {
+            self.text(&vocabulary::omission_note(&media_type, None), sink);
+            self.close(sink);
+        }
     }
 
     /// Whether an incomplete call is open, so that no other block may be opened.
@@ -283,10 +289,31 @@ impl Blocks {
             _ => "document",
         };
         let source = SourceOut { kind: "base64", media_type, data };
-        match (self.strict, self.is_blocked()) {
-            (false, _) => self.block(&json(&MediaOut { kind, source }), sink),
-            (true, true) => self.hold_text(&vocabulary::omission_note(media_type, data.len())),
-            (true, false) => self.text(&vocabulary::omission_note(media_type, data.len()), sink),
+        if !self.strict {
+            self.block(&json(&MediaOut { kind, source }), sink);
+        } else if media_type.starts_with("audio/") {
+            self.omitted_audio.get_or_insert_with(|| media_type.to_owned());
+        } else {
+            self.note(&vocabulary::omission_note(media_type, Some(data.len())), sink);
+        }
+    }
+
+    /// Writes a text that stands for something else.
+    fn note(&mut self, text: &str, sink: StepSink<'_>) {
+        match self.is_blocked() {
+            true => self.hold_text(text),
+            false => self.text(text, sink),
+        }
+    }
+
+    /// A block that the provider's response has as it is.
+    fn provider_block(&mut self, json: &str, sink: StepSink<'_>) {
+        match BlockKind::read(json) {
+            BlockKind::Malformed => {}
+            BlockKind::Standard => self.block(json, sink),
+            _ if !self.strict => self.block(json, sink),
+            BlockKind::ImageUrl(url) => self.note(&vocabulary::image_note(&url), sink),
+            BlockKind::Foreign => {}
         }
     }
 
@@ -335,16 +362,6 @@ impl Extent {
             }
         }
     }
-}
-
-/// Whether it is an object with a `type`; anything else is no content block.
-fn is_block(json: &str) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Kind<'a> {
-        #[serde(borrow, rename = "type")]
-        _kind: crate::json::JsonStr<'a>,
-    }
-    Json::parse(json).is_some_and(|json| json.is_object() && json.read::<Kind<'_>>().is_some())
 }
 
 #[derive(Serialize)]

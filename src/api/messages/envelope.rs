@@ -24,7 +24,7 @@ pub(super) struct Envelope {
     has_refusal: bool,
     has_tool_call: bool,
     stop_sequence: Option<String>,
-    service_tier: Option<String>,
+    service_tier: Option<&'static str>,
     /// Name and JSON value.
     members: Vec<(String, String)>,
 }
@@ -69,7 +69,9 @@ impl Envelope {
         let Some(value) = Json::parse(json).filter(|value| !value.is_null()) else { return };
         match name {
             "stop_sequence" => self.stop_sequence = value.text().map(Cow::into_owned),
-            "service_tier" => self.service_tier = value.text().map(|tier| own_tier(&tier).to_owned()),
+            "service_tier" => {
+                self.service_tier = value.text().and_then(|tier| vocabulary::service_tier(&tier));
+            }
             _ if TAKEN.contains(&name) => {}
             _ if self.context.strict && !is_own(name) => {}
             _ => match self.members.iter_mut().find(|(existing, _)| existing == name) {
@@ -92,8 +94,8 @@ impl Envelope {
         self.model.as_deref().unwrap_or(&self.context.model)
     }
 
-    pub(super) fn usage(&self) -> UsageOut<'_> {
-        UsageOut::new(&self.usage, self.service_tier.as_deref().map(Cow::Borrowed))
+    pub(super) fn usage(&self) -> UsageOut {
+        UsageOut::new(&self.usage, self.service_tier)
     }
 
     /// The stop reason; `tool_use` or `end_turn` when the provider sent none.
@@ -129,12 +131,4 @@ impl Envelope {
 
 fn is_own(name: &str) -> bool {
     IN_DELTA.contains(&name) || matches!(name, "context_management" | "diagnostics")
-}
-
-/// Anthropic's name of a service tier, for those that OpenAI names differently.
-fn own_tier(tier: &str) -> &str {
-    match tier {
-        "default" | "auto" | "flex" | "scale" => "standard",
-        _ => tier,
-    }
 }

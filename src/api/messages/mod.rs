@@ -4,6 +4,7 @@
 //! Not here: Anthropic as a provider (`provider::anthropic`), whose responses pass unchanged to clients of this
 //! dialect.
 
+mod block_types;
 mod blocks;
 mod citation;
 mod content;

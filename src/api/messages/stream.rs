@@ -104,7 +104,7 @@ struct MessageOut<'a> {
     content: [u8; 0],
     stop_reason: Option<&'static str>,
     stop_sequence: Option<&'static str>,
-    usage: UsageOut<'a>,
+    usage: UsageOut,
 }
 
 #[derive(Serialize)]

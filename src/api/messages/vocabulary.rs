@@ -24,13 +24,30 @@ pub(super) fn decode_call_signature<'a>(signature: &Cow<'a, str>) -> Option<Cow<
 }
 
 /// The text that replaces an image or audio in a strictly standard response: the dialect's responses have no block
-/// for them, and to omit them silently would hide that there was one.
-pub(super) fn omission_note(media_type: &str, base64: usize) -> String {
-    let bytes = base64 / 4 * 3;
+/// for them, and to omit them silently would hide that there was one. `base64`: the length of the data, where it is
+/// known.
+pub(super) fn omission_note(media_type: &str, base64: Option<usize>) -> String {
+    let size = base64.map(|length| format!(", {} bytes", length / 4 * 3)).unwrap_or_default();
     format!(
-        "[{media_type}, {bytes} bytes: left out, an Anthropic message has no block for it. \
+        "[{media_type}{size}: left out, an Anthropic message has no block for it. \
          Set strict_std_compliance to false to get it.]"
     )
+}
+
+/// The text that replaces an image that the provider only gives the address of.
+pub(super) fn image_note(url: &str) -> String {
+    format!("[image: {url}]")
+}
+
+/// Anthropic's name of the service tier that served a request; `None` for tiers that Anthropic does not have.
+/// Source: `service_tier` in `types/usage.py` of Anthropic's Python SDK 2.12.0.
+pub(super) fn service_tier(tier: &str) -> Option<&'static str> {
+    match tier {
+        "standard" | "default" | "auto" | "on_demand" => Some("standard"),
+        "priority" => Some("priority"),
+        "batch" => Some("batch"),
+        _ => None,
+    }
 }
 
 /// The stop reason. A reason of Anthropic's own is kept when the provider sent it.
@@ -61,7 +78,7 @@ pub(super) fn stop_reason(reason: Finish, native: &str, refused: bool) -> &'stat
 
 /// Anthropic's `usage`: tokens read from or written to the cache are not part of `input_tokens`.
 #[derive(Debug, Serialize)]
-pub(super) struct UsageOut<'a> {
+pub(super) struct UsageOut {
     input_tokens: u64,
     cache_creation_input_tokens: u64,
     cache_read_input_tokens: u64,
@@ -69,7 +86,7 @@ pub(super) struct UsageOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     output_tokens_details: Option<OutputDetails>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    service_tier: Option<Cow<'a, str>>,
+    service_tier: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,14 +94,19 @@ struct OutputDetails {
     thinking_tokens: u64,
 }
 
-impl<'a> UsageOut<'a> {
-    pub(super) fn new(usage: &Usage, service_tier: Option<Cow<'a, str>>) -> Self {
-        let cache_tokens = usage.cached.saturating_add(usage.cache_write);
+impl UsageOut {
+    pub(super) fn new(usage: &Usage, service_tier: Option<&'static str>) -> Self {
+        let cached = usage.cached.min(usage.input);
+        // More than the prompt: the tokens that were written are those that were read.
+        let is_overlap = cached.saturating_add(usage.cache_write) > usage.input;
+        let cache_write =
+            if is_overlap { usage.cache_write.saturating_sub(cached) } else { usage.cache_write };
+        let cache_write = cache_write.min(usage.input - cached);
         let thinking = Some(usage.reasoning).filter(|&tokens| tokens > 0);
         Self {
-            input_tokens: usage.input.saturating_sub(cache_tokens),
-            cache_creation_input_tokens: usage.cache_write,
-            cache_read_input_tokens: usage.cached,
+            input_tokens: usage.input - cached - cache_write,
+            cache_creation_input_tokens: cache_write,
+            cache_read_input_tokens: cached,
             output_tokens: usage.output,
             output_tokens_details: thinking.map(|thinking_tokens| OutputDetails { thinking_tokens }),
             service_tier,

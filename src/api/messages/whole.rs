@@ -78,7 +78,7 @@ struct LeadingMembers<'a> {
 struct TrailingMembers<'a> {
     stop_reason: &'static str,
     stop_sequence: Option<&'a str>,
-    usage: UsageOut<'a>,
+    usage: UsageOut,
 }
 
 /// The closed blocks, and the open one.

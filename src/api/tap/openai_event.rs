@@ -154,9 +154,17 @@ pub(super) struct ResponseObject<'a> {
     status: Raw<'a>,
     error: Raw<'a>,
     incomplete_details: Raw<'a>,
+    content: Option<NonEmpty>,
+    stop_reason: Raw<'a>,
 }
 
 impl<'a> ResponseObject<'a> {
+    /// Whether the message has content already, as after a programmatic tool call: then the whole message comes
+    /// in its first event.
+    pub(super) fn has_content(&self) -> bool {
+        self.content.as_ref().is_some_and(|content| content.0)
+    }
+
     pub(super) fn model(&self) -> Option<String> {
         raw_text(self.model)
     }
@@ -170,6 +178,9 @@ impl<'a> ResponseObject<'a> {
     }
 
     pub(super) fn finish(&self) -> Option<String> {
+        if self.has_content() {
+            return raw_text(self.stop_reason).filter(|reason| !reason.is_empty());
+        }
         let status = raw_text(self.status).filter(|status| is_final(status))?;
         let reason = self.incomplete_details.and_then(|details| reason(details.get().as_bytes()));
         Some(reason.unwrap_or(status))

@@ -118,6 +118,7 @@ impl EventReader {
             if let Some(error) = object.error() {
                 summary.note_error(error);
             }
+            summary.content |= object.has_content();
             summary.note_finish(object.finish());
         }
         self.usage(event.usage(), summary);

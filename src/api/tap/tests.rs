@@ -44,6 +44,8 @@ fn the_first_content_is_where_a_user_sees_something() {
         (r#"{"type":"response.output_text.delta","delta":"a\""}"#, true),
         (r#"{"type":"response.output_text.delta","delta":""}"#, false),
         (r#"{"type":"speech.audio.delta","audio":"AAAA"}"#, true),
+        (r#"{"type":"message_start","message":{"content":[],"stop_reason":null}}"#, false),
+        (r#"{"type":"message_start","message":{"content":[{"type":"tool_use","name":"f"}]}}"#, true),
         (r#"{"type": "ping"}"#, false),
         (r#"{"error":{"message":"no"}}"#, false),
         (r#"{"candidates":[{"content":{"parts":[{"text":""}]}}]}"#, false),
@@ -101,6 +103,14 @@ fn a_finish_or_an_end_mark_completes_a_stream_and_nothing_else_does() {
     );
     assert!(incomplete.ended);
     assert_eq!(incomplete.finish.as_deref(), Some("max_output_tokens"));
+    // Anthropic's whole message in its first event, and a premature stop reason without content.
+    let start = |content: &str| {
+        streamed(&format!(
+            "data: {{\"type\":\"message_start\",\"message\":{{\"content\":{content},\"stop_reason\":\"tool_use\"}}}}\n\n"
+        ))
+    };
+    assert_eq!(start(r#"[{"type":"tool_use","name":"f","input":{}}]"#).finish.as_deref(), Some("tool_use"));
+    assert_eq!(start("[]").finish, None);
 }
 
 /// Usage as input and output, model, finish, whether it is complete.

@@ -15,6 +15,7 @@ use crate::api::chat::{ChatRequest, Params};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::vendor_members::VendorMembers;
 use http::HeaderValue;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -108,7 +109,7 @@ pub(super) fn write(
         output_config,
         metadata,
         service_tier,
-        rest: notes.filter_params(params, provider)?,
+        rest: notes.filter_params(params, provider, &VendorMembers::ANTHROPIC)?,
     };
     serde_json::to_vec(&body).map_err(|error| Error::internal(format!("a body cannot be written: {error}")))
 }

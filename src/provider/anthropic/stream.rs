@@ -54,6 +54,9 @@ pub struct Events {
     open: Vec<(u64, Open)>,
     /// Bytes held in `open`.
     held: usize,
+    /// The message of `message_start`, if it has its stop reason already: after a programmatic tool call the whole
+    /// message comes in that one event, and no `message_delta` follows.
+    complete: Option<Json<'static>>,
     done: bool,
 }
 
@@ -153,14 +156,17 @@ impl Events {
             }
             "content_block_stop" => self.stop(index, sink),
             "message_start" => {
-                match line.message.as_ref().and_then(|message| message.read::<Message<'_>>()) {
-                    Some(message) => self.start(&message, sink),
+                match line.message.as_ref().and_then(|json| Some((json, json.read::<Message<'_>>()?))) {
+                    Some((json, message)) => self.start(json, &message, sink),
                     None => self.fail(&ProviderError::unreadable("message_start has no message"), sink),
                 }
             }
             "message_delta" => self.end(line, sink),
             "message_stop" => {
                 self.stop_all(sink);
+                if let Some(message) = self.complete.as_ref().and_then(|json| json.read::<Message<'_>>()) {
+                    self.emitter.end(&Ending { usage: None, ..message.ending() }, sink);
+                }
                 self.done = true;
                 sink(Event::End);
             }
@@ -203,12 +209,16 @@ impl Events {
         }
     }
 
-    fn start(&mut self, message: &Message<'_>, sink: EventSink<'_>) {
+    fn start(&mut self, json: &Json<'_>, message: &Message<'_>, sink: EventSink<'_>) {
         self.emitter.start(message, sink);
         for block in message.content.iter().flatten() {
             self.emitter.block(block, sink);
         }
-        self.emitter.end(&Ending { usage: message.ending().usage, ..Ending::default() }, sink);
+        let ending = message.ending();
+        self.emitter.end(&Ending { usage: ending.usage, ..Ending::default() }, sink);
+        if ending.stop_reason.is_some_and(|reason| !reason.is_empty()) {
+            self.complete = Some(owned(json));
+        }
     }
 
     fn begin(&mut self, index: u64, json: &Json<'_>, sink: EventSink<'_>) {
@@ -290,6 +300,7 @@ impl Events {
 
     fn end(&mut self, line: &Line<'_>, sink: EventSink<'_>) {
         self.stop_all(sink);
+        self.complete = None;
         let mut ending = Ending {
             usage: line.usage.as_ref(),
             context_management: line.context_management.as_ref(),

@@ -11,6 +11,7 @@ use crate::api::chat::{Params, Tool, ToolChoice};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::vendor_members::{OPENAI_FUNCTION_MEMBERS, OPENAI_TOOLS};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use std::borrow::Cow;
@@ -81,6 +82,13 @@ impl Place<'_> {
             warn_moved("tools.parameters", &moved, self.provider, self.notes);
             input_schema = schema;
         }
+        let rest = rest.into_iter().fold(Params::default(), |mut kept, (member, value)| {
+            match OPENAI_FUNCTION_MEMBERS.contains(&member.as_ref()) {
+                true => self.notes.drop_param(&format!("{at}.{member}"), self.provider),
+                false => kept.set(member, value),
+            }
+            kept
+        });
         Ok(Offer::Function(Function { name, description, input_schema, strict, cache_control, rest }))
     }
 
@@ -95,15 +103,7 @@ impl Place<'_> {
                 return Ok(Offer::Native(self.search(&json, at)));
             }
             "custom" if inner.is_none() => {}
-            "custom"
-            | "file_search"
-            | "code_interpreter"
-            | "computer_use_preview"
-            | "image_generation"
-            | "mcp"
-            | "local_shell"
-            | "shell"
-            | "apply_patch" => {
+            _ if OPENAI_TOOLS.contains(&kind) && (inner.is_none() || kind == "custom") => {
                 let provider = self.provider;
                 let message = format!(
                     "{provider} has no tool of type {kind}. Define a function, or use a tool of {provider}'s own."

@@ -264,7 +264,7 @@ impl Provider for AzureAi {
                 );
             }
         }
-        Ok(chat_adapter(call.model, target.account).edits(body, notes))
+        Ok(chat_adapter(call.model, target.account).edits(body, target.account, notes))
     }
 
     fn token_exchange(

@@ -220,19 +220,23 @@ impl Provider for AzureOpenAi {
         &self,
         body: &Body,
         target: &CallTarget<'_>,
-        _notes: &mut TranslationNotes,
+        notes: &mut TranslationNotes,
     ) -> Result<Vec<Edit<'static>>, Error> {
         let operation = target.call.operation;
         if !is_inference(operation) && operation != Operation::Responses {
             return Ok(Vec::new());
         }
         let choice = DeploymentChoice::select(Some(target.model), target.account)?;
-        match choice.deployment {
-            Some(deployment) if body.text("model").as_deref() != Some(deployment) => {
-                Ok(vec![Edit::Set("model", serde_json::Value::from(deployment).to_string().into())])
-            }
-            _ => Ok(Vec::new()),
+        let mut edits = match operation {
+            Operation::ChatCompletions => OPENAI_CHAT.edits(body, target.account, notes),
+            _ => Vec::new(),
+        };
+        if let Some(deployment) = choice.deployment
+            && body.text("model").as_deref() != Some(deployment)
+        {
+            edits.push(Edit::Set("model", serde_json::Value::from(deployment).to_string().into()));
         }
+        Ok(edits)
     }
 
     fn token_exchange(

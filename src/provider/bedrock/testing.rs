@@ -14,7 +14,8 @@ pub fn frame(headers: &[(&'static str, &str)], payload: &str) -> Vec<u8> {
     out
 }
 
-/// The frames described by a golden file, one per line: `event|exception|error <kind> <payload>`.
+/// The frames described by a golden file, one per line: `event|exception|error|untyped <kind> <payload>`
+/// (`untyped`: an event without `:message-type`).
 pub fn stream(lines: &[u8]) -> Vec<u8> {
     let lines = std::str::from_utf8(lines).unwrap().lines();
     lines
@@ -24,6 +25,7 @@ pub fn stream(lines: &[u8]) -> Vec<u8> {
             let payload = fields.next().unwrap_or_default();
             match what {
                 "event" => event(kind, payload),
+                "untyped" => frame(&[(":event-type", kind)], payload),
                 "exception" => exception(kind, payload),
                 "error" => frame(
                     &[(":message-type", "error"), (":error-code", kind), (":error-message", payload)],

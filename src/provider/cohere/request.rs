@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::json::Json;
 use crate::provider::adapter::CallTarget;
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::vendor_members::VendorMembers;
 use http::{HeaderValue, header};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -56,7 +57,7 @@ pub(super) fn write(
             renamed.set(native, value);
         }
     }
-    for (name, value) in notes.filter_params(params, "cohere")?.into_iter() {
+    for (name, value) in notes.filter_params(params, "cohere", &VendorMembers::COHERE)?.into_iter() {
         renamed.set(name, value);
     }
     if request.parallel_tool_calls == Some(false) {

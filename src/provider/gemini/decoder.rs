@@ -4,6 +4,7 @@
 //! emitted only at the end of the bytes.
 
 use super::blocks::Blocks;
+use super::calls::Calls;
 use super::compact;
 use super::grounding::{self, ResponseText};
 use super::response::{Candidate, Chunk, PartIn};
@@ -101,7 +102,7 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Choice {
-    calls: u32,
+    calls: Calls,
     blocks: Blocks,
     text: ResponseText,
     /// The finish reason, and Google's name for it.
@@ -172,7 +173,9 @@ impl State {
             self.refuse(reason, message, sink);
         }
         for (position, candidate) in candidates.into_iter().enumerate() {
-            self.candidate(position, &candidate, sink);
+            if let Err(error) = self.candidate(position, &candidate, sink) {
+                return self.fail(&error, sink);
+            }
         }
         if let Some(counts) = chunk.usage_metadata {
             self.tier = counts.tier().or(self.tier);
@@ -206,14 +209,19 @@ impl State {
         self.choices.get_mut(index)
     }
 
-    fn candidate(&mut self, position: usize, candidate: &Candidate<'_>, sink: EventSink<'_>) {
+    fn candidate(
+        &mut self,
+        position: usize,
+        candidate: &Candidate<'_>,
+        sink: EventSink<'_>,
+    ) -> Result<(), ProviderError> {
         let at = candidate.index.map_or(position, |index| index as usize);
-        let (Some(choice), Ok(index)) = (self.choice(at), u32::try_from(at)) else { return };
+        let (Some(choice), Ok(index)) = (self.choice(at), u32::try_from(at)) else { return Ok(()) };
         let had_content = choice.has_content;
         let parts =
             candidate.content.as_ref().and_then(|content| content.parts.as_deref()).unwrap_or_default();
         for part in parts {
-            choice.part(index, part, sink);
+            choice.part(index, part, sink)?;
         }
         if let Some(json) = candidate.logprobs_result.as_ref().and_then(|logprobs| logprobs.json()) {
             sink(Event::Logprobs { choice: index, json: &json });
@@ -233,7 +241,7 @@ impl State {
         if let Some(json) = candidate.safety_ratings.as_ref().filter(|json| is_present(json)) {
             choice.safety_ratings = Some(compact(json.get()).into_owned());
         }
-        let Some(reason) = candidate.finish_reason.as_deref() else { return };
+        let Some(reason) = candidate.finish_reason.as_deref() else { return Ok(()) };
         if let Some(message) = &candidate.finish_message
             && reason != "STOP"
         {
@@ -245,6 +253,7 @@ impl State {
         }
         choice.is_late |= choice.finish.is_none() && had_content;
         choice.finish = Some((finish_reason(reason), reason.to_owned()));
+        Ok(())
     }
 
     /// The end of the bytes.
@@ -262,7 +271,8 @@ impl State {
             sink(Event::Member { name: "service_tier", json: Json::from_value(tier).get() });
         }
         let mut is_complete = true;
-        for (index, choice) in (0u32..).zip(&self.choices) {
+        for (index, choice) in (0u32..).zip(&mut self.choices) {
+            choice.calls.close(index, sink);
             if let Some(json) = choice.safety_ratings.as_ref().filter(|_| index == 0) {
                 sink(Event::Member { name: "safety_ratings", json });
             }
@@ -278,23 +288,17 @@ impl State {
 }
 
 impl Choice {
-    fn part(&mut self, choice: u32, part: &PartIn<'_>, sink: EventSink<'_>) {
+    fn part(&mut self, choice: u32, part: &PartIn<'_>, sink: EventSink<'_>) -> Result<(), ProviderError> {
         let signature = part.thought_signature.as_deref().filter(|signature| !signature.is_empty());
         if let Some(call) = &part.function_call {
-            let index = self.calls;
-            self.calls = self.calls.saturating_add(1);
             self.has_content = true;
-            let name = call.name.as_deref().unwrap_or_default();
-            let id = call.id.as_deref().unwrap_or_default();
-            sink(Event::ToolCall { choice, index, id, name, signature });
-            let args = call.args.as_ref().filter(|args| !args.is_null());
-            sink(Event::Arguments { choice, index, fragment: &compact(args.map_or("{}", Json::get)) });
-            return;
+            return self.calls.take(choice, call, signature, sink);
         }
+        self.calls.close(choice, sink);
         if let Some(block) = self.block(choice, part, signature) {
             self.has_content = true;
             sink(Event::Block { choice, json: &compact(&block) });
-            return;
+            return Ok(());
         }
         if let Some(blob) = &part.inline_data
             && let Some(data) = &blob.data
@@ -316,6 +320,7 @@ impl Choice {
         if let Some(signature) = signature {
             sink(Event::Signature { choice, signature });
         }
+        Ok(())
     }
 
     /// Content of Google's own tools, as a block.

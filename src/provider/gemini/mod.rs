@@ -12,6 +12,7 @@ use model::Model;
 use std::borrow::Cow;
 
 mod blocks;
+mod calls;
 mod config;
 mod content;
 pub mod count;
@@ -22,6 +23,7 @@ mod logprobs;
 mod media;
 mod model;
 pub mod models;
+mod partial_args;
 mod request;
 mod response;
 mod schema;

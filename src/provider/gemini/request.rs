@@ -7,6 +7,7 @@ use crate::api::chat::{ChatRequest, Params};
 use crate::error::Error;
 use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::vendor_members::VendorMembers;
 use http::{HeaderName, HeaderValue};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -94,7 +95,7 @@ fn body<'a>(
     if turns.has_server_tools {
         offer.config = Some(with_server_tools(offer.config));
     }
-    let rest = notes.filter_params(request.params, gemini.provider())?;
+    let rest = notes.filter_params(request.params, gemini.provider(), &VendorMembers::GEMINI)?;
     Ok(BodyOut {
         system: turns.system,
         contents: turns.contents,

@@ -1,6 +1,7 @@
 //! The shape of Gemini's responses. A whole response and a chunk of a stream look the same.
 
 use super::logprobs::LogprobsIn;
+use super::partial_args::PartialArg;
 use crate::api::usage::Usage;
 use crate::json::{Json, JsonStr};
 use serde::Deserialize;
@@ -58,11 +59,16 @@ pub(super) struct PartIn<'a> {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct CallIn<'a> {
     #[serde(borrow)]
     pub id: Option<JsonStr<'a>>,
     pub name: Option<JsonStr<'a>>,
     pub args: Option<Json<'a>>,
+    /// Pieces of the arguments, where they are streamed.
+    pub partial_args: Option<Vec<PartialArg<'a>>>,
+    /// More pieces of this call follow.
+    pub will_continue: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -100,11 +100,10 @@ impl Calls {
         (!self.0.get(same).is_some_and(other)).then_some(same)
     }
 
-    /// Ends the choice: emits the calls whose name never arrived.
-    pub fn close(&mut self, choice: u32, sink: EventSink<'_>) {
-        for (at, call) in self.0.iter_mut().enumerate() {
-            call.start(choice, u32::try_from(at).unwrap_or(u32::MAX), "", sink);
-        }
+    /// Whether a call has an id or arguments but no name, so that nobody could carry it out.
+    pub fn has_nameless(&self) -> bool {
+        let is_empty = |call: &Call| call.id.is_empty() && call.held.is_empty();
+        self.0.iter().any(|call| !call.emitted && !is_empty(call))
     }
 }
 

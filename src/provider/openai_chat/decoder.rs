@@ -108,7 +108,8 @@ impl Decoder for Stream {
         }
         self.closed = true;
         if self.started {
-            return self.emitter.flush(sink);
+            self.emitter.flush(sink);
+            return;
         }
         // No event at all: the body is a response in another shape, unless it only had comments.
         let prefix = std::mem::take(&mut self.prefix);

@@ -9,6 +9,7 @@ use super::short_id::short_id;
 use super::write::{Thinking, schema_prompt};
 use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule};
 use crate::api::body::{Body, Edit};
+use crate::config::account::Account;
 use crate::json::Json;
 use crate::json::splice::{Object, Splice};
 use crate::provider::translation_notes::TranslationNotes;
@@ -16,8 +17,9 @@ use std::borrow::Cow;
 
 impl OpenAiChat {
     /// The changes of one request; usually none.
-    pub fn edits(&self, body: &Body, notes: &mut TranslationNotes) -> Vec<Edit<'static>> {
+    pub fn edits(&self, body: &Body, account: &Account, notes: &mut TranslationNotes) -> Vec<Edit<'static>> {
         let mut edits = Vec::new();
+        self.remove_foreign(body, account, notes, &mut edits);
         if self.max_tokens_param == MaxTokensParam::MaxTokens {
             rename(body, "max_completion_tokens", "max_tokens", &mut edits);
         }
@@ -32,6 +34,23 @@ impl OpenAiChat {
             edits.push(Edit::Set("messages", Cow::Owned(messages)));
         }
         edits
+    }
+
+    /// Removes the members of other vendors' APIs.
+    fn remove_foreign(
+        &self,
+        body: &Body,
+        account: &Account,
+        notes: &mut TranslationNotes,
+        edits: &mut Vec<Edit<'static>>,
+    ) {
+        for (name, value) in body.members() {
+            let Some(foreign) = self.foreign(name, account) else { continue };
+            edits.push(Edit::Remove(foreign));
+            if value != "null" {
+                notes.drop_param(name, "this provider");
+            }
+        }
     }
 
     /// The changed messages; `None` if none of them changes.

@@ -7,6 +7,7 @@ use super::calls::Calls;
 use super::chunk::{AudioIn, ChoiceIn, MessageIn, PartIn, UrlIn, non_empty_text};
 use super::provider_error::{self, Ending};
 use super::thinking;
+use super::transcript::Transcript;
 use crate::api::chat::{Event, EventSink, Finish, ProviderError, Source, Start};
 use crate::api::usage::Usage;
 use crate::json::Json;
@@ -34,6 +35,7 @@ struct ChoiceState {
     finish: Option<(Finish, String)>,
     /// Whether content arrived in deltas.
     has_deltas: bool,
+    transcript: Transcript,
 }
 
 /// The members of a response that are used in more than one place here.
@@ -101,18 +103,22 @@ impl EventEmitter {
 
     /// Ends a response that the provider marked as ended.
     pub fn end(&mut self, sink: EventSink<'_>) {
-        self.flush(sink);
-        sink(Event::End);
+        if self.flush(sink) {
+            sink(Event::End);
+        }
     }
 
-    /// Emits what was held back, when no more input follows.
-    pub fn flush(&mut self, sink: EventSink<'_>) {
+    /// Emits what was held back, when no more input follows. `false`: that was an error, which is the last event.
+    pub fn flush(&mut self, sink: EventSink<'_>) -> bool {
         for (choice, state) in (0..).zip(&mut self.choices) {
-            state.calls.close(choice, sink);
-            if let Some((reason, native)) = state.finish.take() {
-                sink(Event::Finish { choice, reason, native: &native });
+            let Some((reason, native)) = state.finish.take() else { continue };
+            if state.calls.has_nameless() {
+                sink(Event::Error(&ProviderError::unreadable("a tool call has no name")));
+                return false;
             }
+            sink(Event::Finish { choice, reason, native: &native });
         }
+        true
     }
 
     fn start(&mut self, parts: &Parts<'_>, sink: EventSink<'_>) {
@@ -163,14 +169,23 @@ impl EventEmitter {
             self.choices.resize_with(at + 1, ChoiceState::default);
         }
         let Some(state) = self.choices.get_mut(at) else { return Ok(()) };
-        // Perplexity sends the whole message so far with each delta.
-        let (message_json, in_chunks) = match (&choice.delta, &choice.message) {
-            (Some(delta), _) => (Some(delta), streamed),
-            (None, message) => (message.as_ref().filter(|_| !state.has_deltas), false),
-        };
-        if let Some(message) = message_json.and_then(Json::read::<MessageIn<'_>>) {
-            state.has_deltas |= in_chunks;
-            emit_message(index, &message, (state, in_chunks), sink);
+        // Perplexity sends both: with each delta of a stream the whole message so far, with a whole message an
+        // empty delta.
+        let delta = choice.delta.as_ref().filter(|_| streamed || choice.message.is_none());
+        if let Some(delta) = delta.and_then(Json::read::<MessageIn<'_>>) {
+            let mut has_content = false;
+            let mut note = |event: Event<'_>| {
+                has_content = true;
+                sink(event);
+            };
+            emit_message(index, &delta, (state, streamed), &mut note);
+            state.has_deltas |= has_content && streamed;
+        }
+        let is_last =
+            delta.is_none() || choice.finish_reason.as_ref().is_some_and(|reason| !reason.is_null());
+        let message = choice.message.as_ref().filter(|_| is_last && !state.has_deltas);
+        if let Some(message) = message.and_then(Json::read::<MessageIn<'_>>) {
+            emit_message(index, &message, (state, false), sink);
         }
         if let Some(logprobs) = choice.logprobs.as_ref().filter(|json| json.is_object()) {
             sink(Event::Logprobs { choice: index, json: logprobs.get() });
@@ -216,7 +231,10 @@ fn emit_message(
     sink: EventSink<'_>,
 ) {
     thinking::emit_thinking(choice, message, sink);
-    if let Some(content) = &message.content {
+    let audio = message.audio.as_ref().and_then(Json::read::<AudioIn<'_>>);
+    if let Some(content) =
+        message.content.as_ref().filter(|content| !state.transcript.is_repeated_by(content))
+    {
         emit_content(choice, content, sink);
     }
     if let Some(text) = non_empty_text(&message.refusal) {
@@ -225,7 +243,10 @@ fn emit_message(
     for image in list(&message.images) {
         emit_content(choice, &image, sink);
     }
-    if let Some(audio) = message.audio.as_ref().and_then(Json::read::<AudioIn<'_>>) {
+    if let Some(audio) = audio {
+        if let Some(text) = state.transcript.take(&audio, message.content.as_ref()) {
+            sink(Event::Text { choice, text: &text });
+        }
         emit_audio(choice, &audio, sink);
     }
     if let Some(calls) = &message.tool_calls {
@@ -296,9 +317,6 @@ fn emit_image(choice: u32, url: Cow<'_, str>, sink: EventSink<'_>) {
 }
 
 fn emit_audio(choice: u32, audio: &AudioIn<'_>, sink: EventSink<'_>) {
-    if let Some(text) = non_empty_text(&audio.transcript) {
-        sink(Event::Text { choice, text: &text });
-    }
     if let Some(data) = non_empty_text(&audio.data) {
         // The response does not name the format, but the first bytes (here in base64) show it. Streams are
         // pcm16.

@@ -6,9 +6,11 @@
 //! deviate from OpenAI's shape. `quirks` lists how each vendor deviates.
 
 use crate::api::chat::{ChatRequest, Decoder};
+use crate::config::account::Account;
 use crate::error::Error;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::vendor_members::VendorMembers;
 
 mod calls;
 mod chunk;
@@ -22,6 +24,7 @@ mod provider_error;
 pub mod quirks;
 mod short_id;
 mod thinking;
+mod transcript;
 mod write;
 
 pub use patch::CHAT_PATCH;
@@ -48,6 +51,8 @@ pub struct OpenAiChat {
     pub short_ids: bool,
     /// Members of messages that it refuses; none of them affects the model.
     pub refuses: &'static [&'static str],
+    /// Which members of the request it takes.
+    pub members: VendorMembers,
     /// Members of the request that differ from OpenAI's.
     pub rules: &'static [(&'static str, Rule)],
 }
@@ -133,8 +138,25 @@ impl OpenAiChat {
         documents: Documents::Files,
         short_ids: false,
         refuses: &[],
+        members: VendorMembers::OPENAI,
         rules: &[],
     };
+}
+
+impl OpenAiChat {
+    /// Whether a member belongs to another vendor's API; then its name as listed. A custom host of OpenAI's shape
+    /// may run any engine.
+    fn foreign(&self, name: &str, account: &Account) -> Option<&'static str> {
+        let members = match account.custom_host {
+            Some(_) if self.developer => &VendorMembers::OPEN_MODELS,
+            _ => &self.members,
+        };
+        let foreign = members.foreign(name)?;
+        // What a rule handles may be another name of the vendor's own member.
+        let is_renamed = matches!(foreign, "max_tokens" | "max_completion_tokens")
+            || self.rules.iter().any(|(ruled, _)| *ruled == foreign);
+        (!is_renamed).then_some(foreign)
+    }
 }
 
 impl ChatAdapter for OpenAiChat {

@@ -2,13 +2,19 @@
 //!
 //! No value is clamped, and nothing is left out because a vendor ignores it: the vendor's own error tells the
 //! client best what is not supported. Only what would make a valid request fail, or silently change its
-//! meaning, is changed. Each entry names its sources.
+//! meaning, is changed, and members of another vendor's API are left out with a warning. Each entry names its
+//! sources.
 
 use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, ReasoningParam, Rule};
+use crate::provider::vendor_members::VendorMembers;
 
 /// The default for hosts of open models without further documentation.
-pub static PLAIN: OpenAiChat =
-    OpenAiChat { developer: false, max_tokens_param: MaxTokensParam::Both, ..OpenAiChat::OPENAI };
+pub static PLAIN: OpenAiChat = OpenAiChat {
+    developer: false,
+    max_tokens_param: MaxTokensParam::Both,
+    members: VendorMembers::OPEN_MODELS,
+    ..OpenAiChat::OPENAI
+};
 
 /// Hosts that document `max_tokens` only.
 pub static OLD_LIMIT: OpenAiChat = OpenAiChat { max_tokens_param: MaxTokensParam::MaxTokens, ..PLAIN };
@@ -37,6 +43,7 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
         "content_blocks",
         "cache_control",
     ],
+    members: VendorMembers::MISTRAL,
     rules: &[
         ("seed", Rule::Name("random_seed")),
         ("tool_choice", Rule::Values(&[("required", "any")])),
@@ -68,6 +75,7 @@ pub static GROQ: OpenAiChat = OpenAiChat {
         "executed_tools",
         "cache_control",
     ],
+    members: VendorMembers::GROQ,
     rules: &[
         ("service_tier", Rule::Values(&[("default", "on_demand"), ("priority", "performance")])),
         ("safety_identifier", Rule::Drop),
@@ -91,6 +99,7 @@ pub static CEREBRAS: OpenAiChat = OpenAiChat {
         "content_blocks",
         "cache_control",
     ],
+    members: VendorMembers::CEREBRAS,
     ..PLAIN
 };
 
@@ -132,6 +141,7 @@ pub static OPENROUTER: OpenAiChat = OpenAiChat {
     reasoning_param: ReasoningParam::Reasoning,
     cache_control: true,
     documents: Documents::FilesOrUrls,
+    members: VendorMembers::ANY,
     ..PLAIN
 };
 
@@ -140,6 +150,7 @@ pub static LITELLM: OpenAiChat = OpenAiChat {
     developer: true,
     reasoning_field: ReasoningField::Member("reasoning_content"),
     cache_control: true,
+    members: VendorMembers::ANY,
     ..PLAIN
 };
 

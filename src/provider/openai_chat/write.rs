@@ -3,6 +3,7 @@
 use super::messages::{self, MessageOut};
 use super::{MaxTokensParam, OpenAiChat, ReasoningParam, Rule};
 use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat, Tool, ToolChoice};
+use crate::config::account::Account;
 use crate::error::Error;
 use crate::json::Json;
 use crate::provider::adapter::CallTarget;
@@ -13,7 +14,7 @@ use std::borrow::Cow;
 
 /// OpenAI's own members that do not affect the response: left out for vendors that do not have them.
 const OPENAI_ONLY: &[&str] =
-    &["store", "moderation", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "verbosity"];
+    &["store", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "verbosity"];
 
 /// The body being written.
 struct Members<'o> {
@@ -93,7 +94,7 @@ pub(super) fn write(
             members.put("stream_options", &json!({"include_usage": true}));
         }
     }
-    params(request.params, &mut members)?;
+    params(request.params, target.account, &mut members)?;
     let mut out = members.out;
     out.push(b'}');
     Ok(out)
@@ -298,7 +299,7 @@ impl Thinking {
 }
 
 /// Adds the remaining parameters under their own names.
-fn params(params: Params<'_>, members: &mut Members<'_>) -> Result<(), Error> {
+fn params(params: Params<'_>, account: &Account, members: &mut Members<'_>) -> Result<(), Error> {
     for (name, value) in params.into_iter().filter(|(_, value)| !value.is_null()) {
         match name.as_ref() {
             "previous_response_id" | "conversation" => {
@@ -313,6 +314,9 @@ fn params(params: Params<'_>, members: &mut Members<'_>) -> Result<(), Error> {
             "background" => {}
             "store" if !members.chat.accepts_all_openai_members() && !value.is_true() => {}
             _ if OPENAI_ONLY.contains(&name.as_ref()) && !members.chat.accepts_all_openai_members() => {
+                members.notes.drop_param(&name, "this provider");
+            }
+            _ if members.chat.foreign(&name, account).is_some() => {
                 members.notes.drop_param(&name, "this provider");
             }
             _ => members.add(&name, &value),

@@ -82,6 +82,10 @@ impl State {
                 }
                 return;
             }
+            Event::ToolCall { name: "", .. } => {
+                let error = ProviderError::unreadable("a tool call has no name");
+                return self.take(Event::Error(&error), encoder, out);
+            }
             Event::Start(start) if self.summary.model.is_none() => {
                 self.summary.model = start.model.map(str::to_owned);
             }

@@ -141,7 +141,7 @@ impl Provider for Vertex {
             }
             (ModelApi::Gemini, _) => Vec::new(),
             (api, _) => {
-                let mut edits = Partner::from_api(api).chat().edits(body, notes);
+                let mut edits = Partner::from_api(api).chat().edits(body, target.account, notes);
                 edits.push(model());
                 edits
             }

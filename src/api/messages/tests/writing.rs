@@ -260,6 +260,73 @@ fn pictures_are_included_or_noted() {
 }
 
 #[test]
+fn left_out_audio_is_noted_once_behind_the_text() {
+    let piece = Event::Media { choice: 0, media_type: "audio/pcm", data: "AAAA" };
+    let events = [text_event("Hel"), piece.clone(), text_event("lo"), piece];
+    let content = encode_both_ways(&events, true)["content"].clone();
+    assert_eq!(content[0]["text"], "Hello");
+    assert!(content[1]["text"].as_str().unwrap().starts_with("[audio/pcm: left out"), "{content}");
+    assert_eq!(content.as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn blocks_of_other_providers_are_left_out() {
+    let search = r#"{"type":"server_tool_use","id":"s","name":"google_search_web","input":{"q":"x"}}"#;
+    let found = r#"{"type":"google_search_web_tool_result","tool_use_id":"s","content":{}}"#;
+    let code = r#"{"type":"server_tool_use","id":"c","name":"code_execution","input":{}}"#;
+    let image = r#"{"type":"image","source":{"type":"url","url":"https://a.example/b.png"}}"#;
+    let events = [search, found, code, image].map(|json| Event::Block { choice: 0, json });
+    let kinds = |strict: bool| -> Vec<String> {
+        let response = encode_both_ways(&events, strict);
+        let blocks = response["content"].as_array().unwrap().iter();
+        blocks
+            .map(|block| block["name"].as_str().or(block["text"].as_str()).unwrap_or("-").to_owned())
+            .collect()
+    };
+    assert_eq!(kinds(true), ["code_execution", "[image: https://a.example/b.png]"]);
+    assert_eq!(kinds(false), ["google_search_web", "-", "code_execution", "-"]);
+}
+
+#[test]
+fn cache_tokens_are_part_of_the_prompt_and_counted_once() {
+    // Input, read, written; then what is reported: the rest, read, written.
+    let cases = [
+        ([100, 30, 20], [50, 30, 20]),
+        ([100, 80, 80], [20, 80, 0]),
+        ([100, 60, 90], [10, 60, 30]),
+        ([100, 100, 100], [0, 100, 0]),
+        ([10, 200, 0], [0, 10, 0]),
+        ([10, 0, 300], [0, 0, 10]),
+        ([0, 0, 0], [0, 0, 0]),
+    ];
+    for ([input, cached, cache_write], [rest, read, written]) in cases {
+        let usage = Usage { input, cached, cache_write, output: 1, ..Usage::default() };
+        let events = [Event::Usage(usage), finish(Finish::Stop, "stop")];
+        let usage = encode_both_ways(&events, true)["usage"].clone();
+        assert_eq!(usage["input_tokens"], rest, "{input} {cached} {cache_write}");
+        assert_eq!(usage["cache_read_input_tokens"], read, "{input} {cached} {cache_write}");
+        assert_eq!(usage["cache_creation_input_tokens"], written, "{input} {cached} {cache_write}");
+    }
+}
+
+#[test]
+fn the_service_tier_is_one_of_anthropics_or_absent() {
+    let cases = [
+        ("default", json!("standard")),
+        ("on_demand", json!("standard")),
+        ("priority", json!("priority")),
+        ("batch", json!("batch")),
+        ("flex", Value::Null),
+        ("performance", Value::Null),
+    ];
+    for (tier, wanted) in cases {
+        let tier = json!(tier).to_string();
+        let events = [Event::Member { name: "service_tier", json: &tier }, finish(Finish::Stop, "stop")];
+        assert_eq!(encode_both_ways(&events, true)["usage"]["service_tier"], wanted, "{tier}");
+    }
+}
+
+#[test]
 fn members_are_placed_as_the_dialect_requires() {
     let events = [
         Event::Member { name: "container", json: r#"{"id":"c"}"# },
@@ -402,10 +469,19 @@ proptest! {
         };
         let spoken: String = events.iter().map(|event| match event {
             Event::Text { choice: 0, text } | Event::Refusal { text, .. } => (*text).to_owned(),
-            Event::Media { media_type, .. } if strict => crate::api::messages::vocabulary::omission_note(media_type, 4),
+            Event::Media { media_type, .. } if strict && !media_type.starts_with("audio/") => {
+                crate::api::messages::vocabulary::omission_note(media_type, Some(4))
+            }
             _ => String::new(),
         }).collect();
-        prop_assert_eq!(texts("text", "text"), spoken);
+        let is_audio = |event: &&Event<'_>| {
+            matches!(event, Event::Media { media_type, .. } if media_type.starts_with("audio/"))
+        };
+        let audio = events.iter().find(is_audio).filter(|_| strict).map(|event| match event {
+            Event::Media { media_type, .. } => crate::api::messages::vocabulary::omission_note(media_type, None),
+            _ => String::new(),
+        });
+        prop_assert_eq!(texts("text", "text"), spoken + &audio.unwrap_or_default());
         let thought: String = events.iter().map(|event| match event {
             Event::Reasoning { text, .. } => *text,
             _ => "",

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::json::{Json, JsonStr};
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::vendor_members::VendorMembers;
 use std::borrow::Cow;
 
 /// Collected while a request is written.
@@ -110,9 +111,10 @@ impl<'a> Fields<'a> {
     pub fn settle(
         &mut self,
         request: &mut ChatRequest<'a>,
+        family: Family,
         notes: &mut TranslationNotes,
     ) -> Result<(), Error> {
-        let rest = notes.filter_params(std::mem::take(&mut request.params), NAME)?;
+        let rest = notes.filter_params(std::mem::take(&mut request.params), NAME, members(family))?;
         rest.into_iter().for_each(|(name, value)| self.add(name, value));
         Ok(())
     }
@@ -134,6 +136,17 @@ impl<'a> Fields<'a> {
         }
         text.push('}');
         Json::owned(text)
+    }
+}
+
+/// The parameters that the models of a family take as additional fields.
+fn members(family: Family) -> &'static VendorMembers {
+    match family {
+        Family::Anthropic => &VendorMembers::ANTHROPIC,
+        Family::Cohere => &VendorMembers::COHERE,
+        Family::OpenAi | Family::Qwen => &VendorMembers::OPEN_MODELS,
+        Family::Amazon | Family::Ai21 | Family::Other => &VendorMembers::BEDROCK,
+        Family::Unknown => &VendorMembers::ANY,
     }
 }
 

@@ -89,7 +89,7 @@ pub fn write(
     {
         fields.add("anthropic_beta", fields::betas(Json::from_value(betas)));
     }
-    fields.settle(&mut request, notes)?;
+    fields.settle(&mut request, model.family, notes)?;
     let tool_config = tools::write(&request, &model, &mut fields, searches_web, notes)?;
     let (text_format, instruction) = structured::write(request.response_format.as_ref(), &model, notes);
     let (mut system, turns) = messages::write(&request.messages, &model, notes)?;

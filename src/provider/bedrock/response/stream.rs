@@ -72,9 +72,13 @@ impl Stream {
     /// The error an exception frame reports, or that the frame cannot be read.
     pub fn take(&mut self, frame: &Message, sink: EventSink<'_>) -> Result<(), ProviderError> {
         let event = match header(frame, ":message-type") {
-            Some("event") => header(frame, ":event-type"),
             Some("exception" | "error") => return Err(provider_error(frame)),
-            _ => None,
+            // Proxies and test servers leave the header out; then the others show what the frame is.
+            None if header(frame, ":exception-type").or(header(frame, ":error-code")).is_some() => {
+                return Err(provider_error(frame));
+            }
+            Some("event") | None => header(frame, ":event-type"),
+            Some(_) => None,
         };
         let event = event
             .ok_or_else(|| ProviderError::unreadable("an event stream frame does not say what it is"))?;

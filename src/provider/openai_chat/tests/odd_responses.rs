@@ -356,3 +356,66 @@ fn damaged_responses_do_not_panic() {
         }
     }
 }
+
+#[test]
+fn a_message_is_emitted_once_beside_deltas() {
+    let text = |decoded: &Decoded| decoded.response.choices[0].text();
+    // A whole response with an empty delta (Perplexity).
+    let whole = r#"{"id":"x","choices":[{"index":0,"finish_reason":"stop",
+        "message":{"role":"assistant","content":"Paris."},"delta":{"role":"assistant","content":""}}]}"#;
+    assert_eq!(text(&read_at_all_cuts(whole.as_bytes(), false)).as_deref(), Some("Paris."));
+    // A stream whose chunks have the whole message so far.
+    let chunk = |delta: &str, message: &str, finish: &str| {
+        format!(
+            r#"{{"id":"x","choices":[{{"index":0,"delta":{{"content":"{delta}"}},"message":{{"content":"{message}"}},"finish_reason":{finish}}}]}}"#
+        )
+    };
+    let chunks =
+        [chunk("Par", "Par", "null"), chunk("is.", "Paris.", "null"), chunk("", "Paris.", "\"stop\"")];
+    let chunks = chunks.each_ref().map(String::as_str);
+    let decoded = read_at_all_cuts(stream(&chunks).as_bytes(), true);
+    assert_eq!(text(&decoded).as_deref(), Some("Paris."));
+    // A stream that has the text in the last message only.
+    let chunks = [chunk("", "", "null"), chunk("", "Paris.", "\"stop\"")];
+    let chunks = chunks.each_ref().map(String::as_str);
+    let decoded = read_at_all_cuts(stream(&chunks).as_bytes(), true);
+    assert_eq!(text(&decoded).as_deref(), Some("Paris."));
+}
+
+#[test]
+fn a_transcript_is_emitted_once() {
+    let text = |decoded: &Decoded| decoded.response.choices[0].text();
+    let whole = json!({"choices": [{"finish_reason": "stop", "message": {
+        "content": "Hello", "audio": {"data": "UklGRgAA", "transcript": "Hello"}
+    }}]});
+    assert_eq!(text(&read_at_all_cuts(whole.to_string().as_bytes(), false)).as_deref(), Some("Hello"));
+    let decoded = deltas(&[
+        r#"{"content":"Hel","audio":{"data":"AAAA","transcript":"Hel"}}"#,
+        r#"{"content":"lo","audio":{"data":"AAAA","transcript":"lo"}}"#,
+    ]);
+    assert_eq!(text(&decoded).as_deref(), Some("Hello"));
+    let decoded = deltas(&[
+        r#"{"audio":{"transcript":"Hel"}}"#,
+        r#"{"audio":{"transcript":"lo"}}"#,
+        r#"{"content":"Hello"}"#,
+        r#"{"content":" (end)"}"#,
+    ]);
+    assert_eq!(text(&decoded).as_deref(), Some("Hello (end)"));
+}
+
+#[test]
+fn a_call_without_a_name_is_an_error() {
+    let chunk = |delta: &str| {
+        format!(r#"{{"id":"x","choices":[{{"index":0,"delta":{delta},"finish_reason":"tool_calls"}}]}}"#)
+    };
+    for nameless in [
+        r#"{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]}"#,
+        r#"{"tool_calls":[{"index":0,"function":{"name":"","arguments":"{\"q\":1}"}}]}"#,
+    ] {
+        let decoded = read_at_all_cuts(stream(&[&chunk(nameless)]).as_bytes(), true);
+        assert!(decoded.error.as_ref().unwrap().message.contains("no name"), "{nameless}");
+    }
+    // Nothing at all is no call.
+    let decoded = read_at_all_cuts(stream(&[&chunk(r#"{"tool_calls":[{"index":0}]}"#)]).as_bytes(), true);
+    assert!(decoded.error.is_none() && calls(&decoded).is_empty());
+}

@@ -290,7 +290,33 @@ fn a_plain_request_is_untouched_by_every_quirk_set() {
         &quirks::OLLAMA,
     ] {
         let mut notes = TranslationNotes::default();
-        assert!(chat.edits(&body, &mut notes).is_empty(), "{chat:?}");
+        assert!(chat.edits(&body, &Account::default(), &mut notes).is_empty(), "{chat:?}");
         assert!(notes.warnings.is_empty());
     }
+}
+
+#[test]
+fn members_of_other_vendors_are_dropped_with_a_warning() {
+    let body = json!({
+        "model": "m", "messages": [], "top_k": 5, "container": "c", "cache_control": {"type": "ephemeral"},
+        "safety_settings": [], "moderation": {}, "prompt_cache_options": {}, "min_p": 0.1, "verbosity": "low"
+    });
+    let body = Body::parse(body.to_string().into()).unwrap();
+    let sent = |chat: &OpenAiChat, account: &Account| {
+        let mut notes = TranslationNotes::default();
+        let edits = chat.edits(&body, account, &mut notes);
+        let edited: Value = serde_json::from_slice(&body.edit(&edits)).unwrap();
+        let mut names: Vec<String> = edited.as_object().unwrap().keys().cloned().collect();
+        names.retain(|name| name != "model" && name != "messages");
+        assert_eq!(notes.warnings.len() + names.len(), 8, "{:?} {names:?}", notes.warnings);
+        names
+    };
+    let account = Account::default();
+    let hosted = Account { custom_host: Some("https://a.example/v1".to_owned()), ..Account::default() };
+    assert_eq!(sent(&OPENAI_CHAT, &account), ["min_p", "moderation", "prompt_cache_options", "verbosity"]);
+    assert_eq!(sent(&OPENAI_CHAT, &hosted), ["min_p", "top_k", "verbosity"]);
+    assert_eq!(sent(&quirks::MISTRAL, &account), ["min_p", "top_k"]);
+    assert_eq!(sent(&quirks::CEREBRAS, &account), ["min_p"]);
+    assert_eq!(sent(&quirks::PLAIN, &account), ["min_p", "top_k", "verbosity"]);
+    assert_eq!(sent(&quirks::OPENROUTER, &account).len(), 8);
 }

@@ -1,0 +1,445 @@
+//! The members of each vendor's chat requests, as its published types list them.
+//!
+//! A member that belongs to one vendor's API must not reach another: there it is refused, or means something
+//! else. A member that is in nobody's list passes, because vendors add members faster than lists grow. Data and
+//! one question; what happens to a foreign member is decided by whoever asks.
+
+/// A list of member names.
+type Names = &'static [&'static str];
+
+/// Source: `types/chat/completion_create_params.py` of OpenAI's Python SDK 3.54. The most frequent first.
+pub const OPENAI: Names = &[
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "tools",
+    "tool_choice",
+    "top_p",
+    "stop",
+    "response_format",
+    "reasoning_effort",
+    "parallel_tool_calls",
+    "n",
+    "user",
+    "metadata",
+    "audio",
+    "frequency_penalty",
+    "function_call",
+    "functions",
+    "logit_bias",
+    "logprobs",
+    "modalities",
+    "moderation",
+    "prediction",
+    "presence_penalty",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "seed",
+    "service_tier",
+    "store",
+    "top_logprobs",
+    "verbosity",
+    "web_search_options",
+];
+
+/// What OpenAI has and no vendor that speaks its shape has taken over. From the same source.
+const OPENAI_ALONE: Names = &["moderation", "prompt_cache_options"];
+
+/// Source: `types/responses/response_create_params.py` of the same SDK.
+const OPENAI_RESPONSES: Names = &[
+    "access_programs",
+    "background",
+    "background_options",
+    "context_management",
+    "conversation",
+    "image",
+    "include",
+    "input",
+    "instructions",
+    "max_output_tokens",
+    "max_tool_calls",
+    "previous_response_id",
+    "prompt",
+    "reasoning",
+    "text",
+    "truncation",
+];
+
+/// Source: `types/message_create_params.py` and `types/beta/messages/message_create_params.py` of Anthropic's Python SDK 2.12.0, and
+/// the three sampling parameters of its version 0.125.0 (API version 2023-06-01).
+pub const ANTHROPIC: Names = &[
+    "model",
+    "messages",
+    "stream",
+    "max_tokens",
+    "system",
+    "tools",
+    "tool_choice",
+    "temperature",
+    "top_p",
+    "top_k",
+    "stop_sequences",
+    "thinking",
+    "metadata",
+    "output_config",
+    "output_format",
+    "cache_control",
+    "container",
+    "context_management",
+    "mcp_servers",
+    "service_tier",
+    "speed",
+    "inference_geo",
+    "diagnostics",
+    "compaction",
+    "thread",
+    "billing_policy",
+    "fallbacks",
+    "fallback_credit_token",
+    "betas",
+    "anthropic_beta",
+    "anthropic_version",
+];
+
+/// Source: `GenerateContentConfig` and `GenerationConfig` in `types.py` of Google's Python SDK google-genai 3.4,
+/// and the body of `generateContent`: <https://ai.google.dev/api/generate-content>. In both spellings.
+pub const GEMINI: Names = &[
+    "contents",
+    "systemInstruction",
+    "system_instruction",
+    "generationConfig",
+    "generation_config",
+    "safetySettings",
+    "safety_settings",
+    "toolConfig",
+    "tool_config",
+    "cachedContent",
+    "cached_content",
+    "labels",
+    "modelArmorConfig",
+    "model_armor_config",
+    "serviceTier",
+    "thinkingConfig",
+    "thinking_config",
+    "imageConfig",
+    "image_config",
+    "mediaResolution",
+    "media_resolution",
+    "speechConfig",
+    "speech_config",
+    "responseModalities",
+    "response_modalities",
+    "responseMimeType",
+    "response_mime_type",
+    "responseSchema",
+    "response_schema",
+    "responseJsonSchema",
+    "response_json_schema",
+    "candidateCount",
+    "candidate_count",
+    "maxOutputTokens",
+    "routingConfig",
+    "routing_config",
+    "modelSelectionConfig",
+    "model_selection_config",
+    "audioTimestamp",
+    "audio_timestamp",
+    "audioTranscriptionConfig",
+    "audio_transcription_config",
+    "enableEnhancedCivicAnswers",
+    "enable_enhanced_civic_answers",
+    "translationConfig",
+    "translation_config",
+];
+
+/// Source: `client/models/chatcompletionrequest.py` of Mistral's Python SDK 3.7.
+pub const MISTRAL: Names = &[
+    "model",
+    "messages",
+    "stream",
+    "temperature",
+    "max_tokens",
+    "tools",
+    "tool_choice",
+    "top_p",
+    "stop",
+    "response_format",
+    "random_seed",
+    "metadata",
+    "presence_penalty",
+    "frequency_penalty",
+    "min_tokens",
+    "repetition_penalty",
+    "top_k",
+    "logprobs",
+    "top_logprobs",
+    "prompt_logprobs",
+    "top_prompt_logprobs",
+    "n",
+    "prediction",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "prompt_mode",
+    "guardrails",
+    "prompt_cache_key",
+    "service_tier",
+    "safe_prompt",
+];
+
+/// Source: `v2/client.py` (`chat`) of Cohere's Python SDK 7.3.
+pub const COHERE: Names = &[
+    "model",
+    "messages",
+    "stream",
+    "tools",
+    "strict_tools",
+    "documents",
+    "citation_options",
+    "response_format",
+    "safety_mode",
+    "max_tokens",
+    "stop_sequences",
+    "temperature",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "k",
+    "p",
+    "logprobs",
+    "tool_choice",
+    "thinking",
+    "priority",
+];
+
+/// Source: `types/chat/completion_create_params.py` of Groq's Python SDK 1.7.
+pub const GROQ: Names = &[
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "tools",
+    "tool_choice",
+    "top_p",
+    "stop",
+    "response_format",
+    "reasoning_effort",
+    "parallel_tool_calls",
+    "n",
+    "user",
+    "metadata",
+    "citation_options",
+    "compound_custom",
+    "disable_tool_validation",
+    "documents",
+    "exclude_domains",
+    "frequency_penalty",
+    "function_call",
+    "functions",
+    "include_domains",
+    "include_reasoning",
+    "logit_bias",
+    "logprobs",
+    "presence_penalty",
+    "reasoning_format",
+    "search_settings",
+    "seed",
+    "service_tier",
+    "store",
+    "top_logprobs",
+];
+
+/// Source: `types/chat/completion_create_params.py` of Cerebras's Python SDK 1.91.
+pub const CEREBRAS: Names = &[
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "tools",
+    "tool_choice",
+    "top_p",
+    "stop",
+    "response_format",
+    "reasoning_effort",
+    "parallel_tool_calls",
+    "n",
+    "user",
+    "clear_thinking",
+    "disable_reasoning",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "min_completion_tokens",
+    "min_tokens",
+    "model_parameters",
+    "prediction",
+    "presence_penalty",
+    "prompt_cache_key",
+    "reasoning_format",
+    "seed",
+    "service_tier",
+    "top_logprobs",
+];
+
+/// Source: `ConverseRequest` in `bedrock-runtime/2023-09-30/service-2.json` of botocore 1.44.5, in both spellings.
+const CONVERSE: Names = &[
+    "inferenceConfig",
+    "toolConfig",
+    "guardrailConfig",
+    "guardrail_config",
+    "additionalModelRequestFields",
+    "additional_model_request_fields",
+    "promptVariables",
+    "prompt_variables",
+    "additionalModelResponseFieldPaths",
+    "additional_model_response_field_paths",
+    "requestMetadata",
+    "request_metadata",
+    "performanceConfig",
+    "performance_config",
+    "outputConfig",
+];
+
+/// What hosts of open models take besides OpenAI's members, though other vendors have it too. Source: the engines
+/// that they run (<https://docs.vllm.ai/en/stable/serving/openai_compatible_server.html>, extra parameters).
+const OPEN_MODELS: Names = &["top_k", "documents", "metadata", "thinking", "thread", "labels"];
+
+/// The types of OpenAI's own tools that have no counterpart elsewhere. Source: `ToolParam` in
+/// `types/responses/tool_param.py` of OpenAI's Python SDK 3.54. Not in the list: functions and web search.
+pub const OPENAI_TOOLS: Names = &[
+    "file_search",
+    "computer",
+    "computer_use_preview",
+    "mcp",
+    "code_interpreter",
+    "programmatic_tool_calling",
+    "image_generation",
+    "local_shell",
+    "shell",
+    "custom",
+    "namespace",
+    "tool_search",
+    "apply_patch",
+];
+
+/// What OpenAI's functions have besides name, description, parameters and `strict`, and Anthropic's tools have not.
+/// Sources: `types/responses/function_tool_param.py` of the same SDK, `types/tool_param.py` of Anthropic's.
+pub const OPENAI_FUNCTION_MEMBERS: Names = &["output_schema"];
+
+/// Every list.
+const ALL: &[Names] =
+    &[OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI, MISTRAL, COHERE, GROQ, CEREBRAS, CONVERSE];
+
+/// Which members a vendor takes, as far as that is known.
+#[derive(Debug, Clone, Copy)]
+pub struct VendorMembers {
+    own: &'static [Names],
+    /// Lists of other vendors, whose members it must not get.
+    others: &'static [Names],
+}
+
+impl VendorMembers {
+    pub const OPENAI: VendorMembers = VendorMembers { own: &[OPENAI], others: ALL };
+    pub const ANTHROPIC: VendorMembers = VendorMembers { own: &[ANTHROPIC], others: ALL };
+    pub const GEMINI: VendorMembers = VendorMembers { own: &[GEMINI, &["store"]], others: ALL };
+    pub const MISTRAL: VendorMembers = VendorMembers { own: &[MISTRAL], others: ALL };
+    pub const COHERE: VendorMembers = VendorMembers { own: &[COHERE], others: ALL };
+    pub const GROQ: VendorMembers = VendorMembers { own: &[GROQ], others: ALL };
+    pub const CEREBRAS: VendorMembers = VendorMembers { own: &[CEREBRAS], others: ALL };
+    /// A model on Bedrock that is none of the vendors above.
+    pub const BEDROCK: VendorMembers = VendorMembers { own: &[], others: ALL };
+    /// A host of open models: it takes OpenAI's members and the parameters of its engine, which carry the names of
+    /// several vendors.
+    pub const OPEN_MODELS: VendorMembers =
+        VendorMembers { own: &[OPEN_MODELS], others: &[OPENAI_ALONE, ANTHROPIC_ALONE, GEMINI, CONVERSE] };
+    /// A router to other vendors, or a model that is not known: it gets everything.
+    pub const ANY: VendorMembers = VendorMembers { own: &[], others: &[] };
+
+    /// Whether a member belongs to another vendor's API and not to this one's; then its name as listed.
+    pub fn foreign(&self, name: &str) -> Option<&'static str> {
+        let find =
+            |lists: &[Names]| lists.iter().find_map(|list| list.iter().find(|own| **own == name).copied());
+        match find(self.own) {
+            Some(_) => None,
+            None => find(self.others),
+        }
+    }
+}
+
+/// What Anthropic has and neither OpenAI nor a host of open models.
+const ANTHROPIC_ALONE: Names = &[
+    "system",
+    "stop_sequences",
+    "output_config",
+    "output_format",
+    "cache_control",
+    "container",
+    "context_management",
+    "mcp_servers",
+    "inference_geo",
+    "diagnostics",
+    "compaction",
+    "billing_policy",
+    "fallbacks",
+    "fallback_credit_token",
+    "betas",
+    "anthropic_beta",
+    "anthropic_version",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_foreign_where_only_others_have_it() {
+        let cases = [
+            (VendorMembers::OPENAI, "top_k", true),
+            (VendorMembers::OPENAI, "container", true),
+            (VendorMembers::OPENAI, "safety_settings", true),
+            (VendorMembers::OPENAI, "verbosity", false),
+            (VendorMembers::OPENAI, "a_new_one", false),
+            (VendorMembers::ANTHROPIC, "prompt_cache_options", true),
+            (VendorMembers::ANTHROPIC, "top_k", false),
+            (VendorMembers::ANTHROPIC, "context_management", false),
+            (VendorMembers::MISTRAL, "top_k", false),
+            (VendorMembers::MISTRAL, "moderation", true),
+            (VendorMembers::COHERE, "documents", false),
+            (VendorMembers::CEREBRAS, "top_k", true),
+            (VendorMembers::OPEN_MODELS, "top_k", false),
+            (VendorMembers::OPEN_MODELS, "min_p", false),
+            (VendorMembers::OPEN_MODELS, "store", false),
+            (VendorMembers::OPEN_MODELS, "moderation", true),
+            (VendorMembers::OPEN_MODELS, "container", true),
+            (VendorMembers::OPEN_MODELS, "generationConfig", true),
+            (VendorMembers::ANY, "container", false),
+        ];
+        for (members, name, foreign) in cases {
+            assert_eq!(members.foreign(name).is_some(), foreign, "{members:?} {name}");
+        }
+    }
+
+    #[test]
+    fn no_list_names_a_member_twice() {
+        for list in ALL.iter().chain([&OPENAI_ALONE, &ANTHROPIC_ALONE, &OPEN_MODELS]) {
+            let mut names = list.to_vec();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), list.len(), "{list:?}");
+        }
+        let is_listed = |list: Names, name: &&str| list.contains(name);
+        assert!(OPENAI_ALONE.iter().all(|name| is_listed(OPENAI, name)));
+        assert!(ANTHROPIC_ALONE.iter().all(|name| is_listed(ANTHROPIC, name)));
+    }
+}
