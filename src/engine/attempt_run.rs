@@ -56,6 +56,8 @@ pub(super) struct AttemptRun {
     policy: ResponsePolicy,
     /// The request's.
     trace_id: Arc<str>,
+    /// Its response is in the client's shape already.
+    is_local: bool,
     /// Its response continues the one this has written so far.
     resumes: Option<Rewriter>,
 }
@@ -102,12 +104,15 @@ pub(super) struct RunSettings {
     pub policy: ResponsePolicy,
     pub request_started: Instant,
     pub trace_id: Arc<str>,
+    /// The response is of the gateway's own, in the client's shape.
+    pub is_local: bool,
     pub resumes: Option<Rewriter>,
 }
 
 impl AttemptRun {
     pub fn new(attempt: Arc<Attempt>, stream: UpstreamStream, settings: RunSettings) -> Box<Self> {
-        let RunSettings { reason, permit, deadlines, policy, request_started, trace_id, resumes } = settings;
+        let RunSettings { reason, permit, deadlines, policy, request_started, trace_id, is_local, resumes } =
+            settings;
         let now = Instant::now();
         Box::new(Self {
             attempt,
@@ -122,6 +127,7 @@ impl AttemptRun {
             request_started,
             policy,
             trace_id,
+            is_local,
             resumes,
         })
     }
@@ -129,6 +135,11 @@ impl AttemptRun {
     /// When it was sent.
     pub fn started(&self) -> Instant {
         self.started
+    }
+
+    /// Whether its response is the gateway's own.
+    pub fn is_local(&self) -> bool {
+        self.is_local
     }
 
     /// Waits until the response may be committed: its first content, or all of it where it is no stream. May be dropped
@@ -219,7 +230,7 @@ impl AttemptRun {
             self.phase = Phase::ErrorBody(ErrorResponse { header, body: BytesMut::new(), complete: end });
             return;
         }
-        let translation = self.attempt.translation.as_ref();
+        let translation = self.attempt.translation.as_ref().filter(|_| !self.is_local);
         let mut body = Box::new(match self.resumes.take() {
             Some(rewriter) => ResponseBody::resumed(&header, rewriter, self.policy),
             None => ResponseBody::new(&header, translation, self.policy, &self.trace_id),

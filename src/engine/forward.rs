@@ -103,7 +103,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         self.ctx.attempt = Some(Arc::clone(&run.attempt));
         self.ctx.attempt_state = state;
         self.ctx.record.attempt_finished(&run.attempt.target, state, run.reason, None);
-        if let Some(memory) = run.attempt.target.state.get() {
+        // A response of the gateway's own says nothing about how fast its target is.
+        if let Some(memory) = run.attempt.target.state.get().filter(|_| !run.is_local()) {
             let now = Instant::now();
             memory.first_token(now.saturating_duration_since(run.started()), now);
         }
@@ -115,6 +116,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if let Some(permit) = run.permit.take() {
             permit.finish(BreakerSignal::Success, Instant::now());
         }
+        let status = run.stream.state().status.unwrap_or_default();
+        self.end_stages(&run.attempt, &Outcome::from_status(status));
         if !body.has_ended() {
             run.stream.drain();
         }
@@ -264,6 +267,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let signal = Outcome::Interrupted.breaker_signal(attempt.target.breaker.as_ref());
             permit.finish(signal, Instant::now());
         }
+        self.end_stages(&attempt, &Outcome::Interrupted);
         self.ctx.record.response_broke(&error);
         let streamed = self.ctx.record.streamed;
         let mismatch = matches!(body.error(), Some(BodyError::Mismatch));

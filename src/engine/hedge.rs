@@ -76,7 +76,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let next = NextAttempt { target, wait: Duration::ZERO, reason: Reason::Hedge };
         match self.start(&next).await {
             Started::Running(run, _) => Some(run),
-            Started::Failed(..) | Started::Local(_) => None,
+            Started::Failed(..) => None,
         }
     }
 

@@ -5,7 +5,6 @@
 
 mod attempt_run;
 pub mod attempt_state;
-pub mod credentials;
 pub mod downstream;
 mod downstream_watch;
 pub mod error_response;
@@ -26,6 +25,7 @@ pub mod response_headers;
 mod resume;
 pub mod reusable_timer;
 pub mod sinks;
+pub mod stages;
 mod streamed_upload;
 pub mod upstream_headers;
 mod upstream_stream;

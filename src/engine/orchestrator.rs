@@ -15,11 +15,12 @@ use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
 use super::response_body::ResponsePolicy;
 use super::resume::Resume;
+use super::stages::{self, Flow, StageCall};
 use super::upstream_headers::UpstreamHeaders;
 use super::upstream_stream::UpstreamStream;
-use super::{Engine, credentials, error_response, response_headers};
+use super::{Engine, error_response, response_headers};
 use crate::config::rescue::StreamRescue;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::deadlines::{Deadlines, TimeoutKind};
@@ -92,8 +93,6 @@ pub(super) enum AttemptResult {
 pub(super) enum Started {
     Running(Box<AttemptRun>, DownstreamWatch),
     Failed(Outcome, FinalResponse),
-    /// The gateway could respond by itself.
-    Local(Bytes),
 }
 
 /// A provider's response, kept in case that all attempts after it fail without one.
@@ -200,7 +199,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let (mut run, mut watch) = match self.start(next).await {
             Started::Running(run, watch) => (run, watch),
             Started::Failed(outcome, response) => return Ok(AttemptResult::Failed(outcome, response)),
-            Started::Local(body) => return Box::pin(self.send_local(body)).await,
         };
         let may_hedge = self.resume.is_none() && self.ctx.operation.is_hedgeable();
         let readiness = match self.plan.hedge().filter(|_| may_hedge && !self.plan.is_last()) {
@@ -221,45 +219,78 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Makes the attempt, fetches what it needs, and sends it.
+    /// Makes the attempt, leads it through its target's stages, and sends it.
     pub async fn start(&mut self, next: &NextAttempt) -> Started {
-        let attempt = match self.make_attempt(next) {
+        let mut attempt = match self.make_attempt(next) {
             Ok(attempt) => attempt,
             Err(error) => {
                 return Started::Failed(Outcome::Unsupported(error.status()), FinalResponse::Error(error));
             }
         };
-        self.ctx.attempt = Some(Arc::clone(&attempt));
         let mut state = AttemptState::default();
-        let mut credentials = None;
-        if attempt.needs_credentials() {
-            state.sent_at = Some(Instant::now());
-            match Box::pin(self.acquire_credentials(&attempt)).await {
-                Ok(acquired) => credentials = acquired,
-                Err(error) => return self.not_started(next, state, error),
-            }
+        let (mut flow, mut credentials) = (Flow::Continue, None);
+        if stages::of(&next.target).iter().any(|stage| stage.applies(&attempt)) {
+            (flow, credentials) = Box::pin(self.pass_stages(&mut attempt, &mut state)).await;
         }
+        let attempt = Arc::new(attempt);
+        self.ctx.attempt = Some(Arc::clone(&attempt));
         self.ctx.attempt_state = state;
-        if let Some(body) = &attempt.local_response {
-            return Started::Local(body.clone());
-        }
-        let target = &next.target;
-        let permit = target.breaker.as_ref().map(|_| self.env.target_state(target).enter(Instant::now()));
-        let (stream, watch) = self.open_stream(&attempt, credentials.as_ref(), state);
-        let settings = self.run_settings(next, permit);
+        let ((stream, watch), permit, is_local) = match flow {
+            Flow::Continue => {
+                let target = &next.target;
+                let permit =
+                    target.breaker.as_ref().map(|_| self.env.target_state(target).enter(Instant::now()));
+                (self.open_stream(&attempt, credentials.as_ref(), state), permit, false)
+            }
+            Flow::Respond(response) => {
+                let stream = UpstreamStream::local(self.engine, &next.target, response, state);
+                ((stream, DownstreamWatch::default()), None, true)
+            }
+            Flow::Refuse(outcome, error) => {
+                self.ctx.record.attempt_finished(&next.target, state, next.reason, Some(&error));
+                return Started::Failed(outcome, FinalResponse::Error(error));
+            }
+        };
+        let settings = RunSettings { is_local, ..self.run_settings(next, permit) };
         Started::Running(AttemptRun::new(attempt, stream, settings), watch)
     }
 
-    /// An attempt whose credentials could not be had.
-    fn not_started(&mut self, next: &NextAttempt, state: AttemptState, error: Error) -> Started {
-        self.ctx.attempt_state = state;
-        self.ctx.record.attempt_finished(&next.target, state, next.reason, Some(&error));
-        let outcome = match error.kind {
-            Kind::RequestTimeout => Outcome::TimedOut,
-            Kind::CredentialsUnavailable | Kind::Unreachable => Outcome::Failed,
-            _ => Outcome::Unsupported(error.status()),
+    /// Leads an attempt through the stages that apply to it.
+    async fn pass_stages(
+        &self,
+        attempt: &mut Attempt,
+        state: &mut AttemptState,
+    ) -> (Flow, Option<Credentials>) {
+        let target = Arc::clone(&attempt.target);
+        let total = Deadlines::total(&target, self.ctx.started);
+        let limit = target.request_timeout.map(|limit| Instant::now() + limit);
+        let mut call = StageCall {
+            shared: &self.engine.shared,
+            ctx: self.ctx,
+            headers: &self.downstream.request().headers,
+            attempt,
+            state,
+            deadline: limit.into_iter().chain(total).min(),
+            credentials: None,
         };
-        Started::Failed(outcome, FinalResponse::Error(error))
+        for stage in stages::of(&target) {
+            if stage.applies(call.attempt) {
+                match stage.before(&mut call).await {
+                    Flow::Continue => {}
+                    flow => return (flow, call.credentials),
+                }
+            }
+        }
+        (Flow::Continue, call.credentials)
+    }
+
+    /// Tells the stages of an attempt what it came to.
+    pub fn end_stages(&self, attempt: &Attempt, outcome: &Outcome) {
+        for stage in stages::of(&attempt.target) {
+            if stage.applies(attempt) {
+                stage.after(&self.engine.shared, attempt, outcome);
+            }
+        }
     }
 
     fn open_stream(
@@ -304,7 +335,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 
     /// Makes the attempt from the request.
-    fn make_attempt(&mut self, next: &NextAttempt) -> Result<Arc<Attempt>, Error> {
+    fn make_attempt(&mut self, next: &NextAttempt) -> Result<Attempt, Error> {
         let made = match (&mut self.resume, self.prepared.take()) {
             (Some(resume), _) => resume.attempt(&next.target, &self.request),
             (None, Some(prepared)) => Ok(*prepared),
@@ -316,7 +347,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                     let warning = "cb_config: every circuit is open, the least bad target was tried";
                     attempt.warnings.push(warning.to_owned());
                 }
-                Ok(Arc::new(attempt))
+                Ok(attempt)
             }
             // What the client is sent is why its stream broke, not that no attempt could continue it.
             (Err(_), Some(resume)) => Err(resume.error()),
@@ -326,15 +357,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 Err(error)
             }
         }
-    }
-
-    async fn acquire_credentials(&self, attempt: &Attempt) -> Result<Option<Credentials>, Error> {
-        let target = &attempt.target;
-        let total = Deadlines::total(target, self.ctx.started);
-        let limit = target.request_timeout.map(|limit| Instant::now() + limit);
-        let deadline = limit.into_iter().chain(total).min();
-        let client_headers = &self.downstream.request().headers;
-        credentials::acquire(&self.engine.shared, self.ctx, client_headers, attempt, deadline).await
     }
 
     fn run_settings(&mut self, next: &NextAttempt, permit: Option<Permit>) -> RunSettings {
@@ -355,6 +377,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             policy,
             request_started: self.ctx.started,
             trace_id: Arc::clone(&self.ctx.trace_id),
+            is_local: false,
             resumes: self.resume.as_mut().and_then(|resume| resume.take_rewriter()),
         }
     }
@@ -415,9 +438,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         if let (Some(memory), false) = (target.state.get(), outcome.is_success()) {
             memory.attempt_failed(now.saturating_duration_since(run.started()), now);
         }
-        if let Outcome::Response { status, .. } = outcome {
-            credentials::invalidate(&self.engine.shared, &run.attempt, *status);
-        }
+        self.end_stages(&run.attempt, outcome);
         if let Some(permit) = run.permit.take() {
             permit.finish(outcome.breaker_signal(target.breaker.as_ref()), now);
         }
@@ -475,11 +496,6 @@ impl<D: Downstream> Orchestrator<'_, D> {
     pub fn abort(&mut self, error: Error) -> Aborted {
         self.ctx.failure = Some(error);
         Aborted
-    }
-
-    async fn send_local(&mut self, body: Bytes) -> Result<AttemptResult, Aborted> {
-        let parts = response_headers::local_response(body, self.ctx).map_err(|error| self.abort(error))?;
-        self.send(parts).await.map(|()| AttemptResult::Complete)
     }
 
     /// The last response is a provider's, where one of them sent any.

@@ -87,17 +87,6 @@ pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
     }
 }
 
-/// A response the gateway makes by itself: a JSON document.
-pub fn local_response(body: Bytes, ctx: &RequestContext) -> Result<Vec<HttpTask>, Error> {
-    let mut response = new_header(http::StatusCode::OK)?;
-    header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CONTENT_LENGTH, body.len().into());
-        add_gateway_headers(headers, ctx);
-    });
-    Ok(vec![HttpTask::Header(Box::new(response), false), HttpTask::Body(Some(body), true)])
-}
-
 /// An empty header of the gateway's own.
 pub fn new_header(status: http::StatusCode) -> Result<ResponseHeader, Error> {
     ResponseHeader::build_no_case(status, Some(8)).map_err(|error| Error::internal(error.to_string()))

@@ -4,9 +4,9 @@
 //! The one place where a provider's auth headers are written, for attempts of the engine and for what Pingora proxies
 //! natively. Not the peer (`peer_selection`).
 
-use super::credentials;
 use super::header_edit::{self, HeaderCase, edit_request_headers};
 use super::request_context::RequestContext;
+use super::stages;
 use crate::api::connection_header;
 use crate::api::operation::BodyKind;
 use crate::config::headers::is_gateway_header;
@@ -205,7 +205,7 @@ impl<'a> UpstreamHeaders<'a> {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         headers.remove(header::EXPECT);
-        credentials::sign(method, headers, attempt, self.credentials)
+        stages::sign(method, headers, attempt, self.credentials)
     }
 }
 

@@ -8,13 +8,19 @@ use super::Engine;
 use super::attempt_state::AttemptState;
 use super::failure::UpstreamFailure;
 use super::opener::{OpenConnection, Opener, RequestBody};
+use super::response_headers;
 use super::reusable_timer::ReusableTimer;
+use super::stages::LocalResponse;
 use super::streamed_upload::{BodyChunk, StreamedUpload, UploadEvent};
 use crate::error::Error;
 use crate::route::target::Target;
 use futures_util::FutureExt;
+use http::HeaderValue;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::{Error as PingoraError, ErrorType};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,6 +59,8 @@ enum Phase {
     Opening(Opening),
     Reading(Box<OpenConnection>),
     Uploading(Box<StreamedUpload>),
+    /// A response of the gateway's own.
+    Local(VecDeque<HttpTask>),
     Ended,
 }
 
@@ -97,11 +105,40 @@ impl UpstreamStream {
 
     /// One that cannot be opened: its error is what is read of it.
     pub fn failed(engine: &Arc<Engine>, target: &Arc<Target>, error: Error, state: AttemptState) -> Self {
+        Self { failed: Some(error.into()), ..Self::without_upstream(engine, target, Phase::Ended, state) }
+    }
+
+    /// One whose response is the gateway's own.
+    pub fn local(
+        engine: &Arc<Engine>,
+        target: &Arc<Target>,
+        response: LocalResponse,
+        state: AttemptState,
+    ) -> Self {
+        let LocalResponse { content_type, body } = response;
+        let header = match response_headers::new_header(http::StatusCode::OK) {
+            Ok(header) => header,
+            Err(error) => return Self::failed(engine, target, error, state),
+        };
+        let mut parts = http::response::Parts::from(header);
+        parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        parts.headers.insert(CONTENT_LENGTH, body.len().into());
+        let header = Box::new(ResponseHeader::from(parts));
+        let parts = VecDeque::from([HttpTask::Header(header, false), HttpTask::Body(Some(body), true)]);
+        Self::without_upstream(engine, target, Phase::Local(parts), state)
+    }
+
+    fn without_upstream(
+        engine: &Arc<Engine>,
+        target: &Arc<Target>,
+        phase: Phase,
+        state: AttemptState,
+    ) -> Self {
         Self {
             exchange: Exchange {
                 engine: Arc::clone(engine),
                 target: Arc::clone(target),
-                phase: Phase::Ended,
+                phase,
                 opener: None,
                 upload: None,
                 state,
@@ -110,7 +147,7 @@ impl UpstreamStream {
             timer: ReusableTimer::default(),
             read_timeout: None,
             waiting_since: None,
-            failed: Some(error.into()),
+            failed: None,
         }
     }
 
@@ -204,6 +241,10 @@ impl Exchange {
                         return Err(UpstreamFailure::from_pingora(&error.into_up(), &self.target));
                     }
                     UploadEvent::Reusable(_) | UploadEvent::Over => self.phase = Phase::Ended,
+                },
+                Phase::Local(parts) => match parts.pop_front() {
+                    Some(part) => return Ok(self.note(part)),
+                    None => self.phase = Phase::Ended,
                 },
                 Phase::Ended => return Err(UpstreamFailure::no_response(&self.target)),
             }

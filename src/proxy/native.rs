@@ -7,7 +7,7 @@ use crate::engine::header_edit::{HeaderCase, edit_request_headers};
 use crate::engine::peer_selection::PeerSelection;
 use crate::engine::request_context::RequestContext;
 use crate::engine::upstream_headers::UpstreamHeaders;
-use crate::engine::{Engine, credentials, error_response, failure};
+use crate::engine::{Engine, error_response, failure, stages};
 use crate::error::Error;
 use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::Attempt;
@@ -69,7 +69,7 @@ pub(super) async fn start(
     if attempt.needs_credentials() {
         request.attempt_state.sent_at = Some(Instant::now());
         let headers = &session.req_header().headers;
-        let acquired = credentials::acquire(&engine.shared, request, headers, &attempt, None);
+        let acquired = stages::acquire(&engine.shared, request, headers, &attempt, None);
         ctx.credentials = Box::pin(acquired).await?;
     }
     Ok(())

@@ -370,6 +370,7 @@ fn compile_target(
         id: compiler.target_id(provider.id(), &path, slug.as_deref(), &policies),
         breaker: policies.breaker(),
         state: OnceLock::new(),
+        stages: OnceLock::new(),
         retry: policies.retry.as_ref().map(retry::RetryPolicy::from).unwrap_or_default(),
         time_limits: policies.time_limits,
         rescue: policies.rescue,

@@ -13,6 +13,7 @@ use crate::provider::token_exchange::TokenExchange;
 use crate::provider::{Call, Provider};
 use crate::state::targets::{BreakerPolicy, TargetId, TargetState};
 use http::{HeaderMap, HeaderName};
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ pub struct Target {
     pub state: OnceLock<Arc<TargetState>>,
     /// The operator wrote the account, and no caller named its host: it may use the machine's own identity.
     pub operator_account: bool,
+    /// What the engine does around attempts at it, looked up once; its own matter.
+    pub stages: OnceLock<Box<dyn Any + Send + Sync>>,
     /// The auth headers of the first operation asked for; a target is nearly always used for one.
     pub(super) auth: OnceLock<(Operation, Arc<HeaderMap>)>,
     /// What must be fetched for it, likewise.

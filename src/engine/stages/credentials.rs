@@ -3,18 +3,66 @@
 //! How both come about is the provider's to describe (`Provider::token_exchange`, `Provider::sign`) and
 //! `state::credentials` to carry out. Fetched before the attempt is sent; written when its header is otherwise complete.
 
-use super::request_context::RequestContext;
-use crate::error::Error;
+use super::{Flow, Stage, StageCall};
+use crate::engine::request_context::RequestContext;
+use crate::error::{Error, Kind};
 use crate::provider::Signing;
 use crate::provider::token_exchange::{Credentials, TokenExchange};
 use crate::route::attempt::Attempt;
+use crate::route::outcome::Outcome;
+use crate::route::target::Target;
 use crate::state::Shared;
 use crate::state::credentials::{FetchContext, Refresh};
 use crate::state::snapshot::SettingsSnapshot;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, header};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tokio::time::timeout_at;
+
+struct CredentialsStage;
+
+#[expect(clippy::unnecessary_wraps, reason = "the list of stages asks each whether a target has it")]
+pub(super) fn compile(_: &Target) -> Option<Box<dyn Stage>> {
+    // Which operations of a provider need credentials only an attempt shows.
+    Some(Box::new(CredentialsStage))
+}
+
+impl Stage for CredentialsStage {
+    fn applies(&self, attempt: &Attempt) -> bool {
+        attempt.needs_credentials()
+    }
+
+    fn before<'a>(&'a self, call: &'a mut StageCall<'_>) -> BoxFuture<'a, Flow> {
+        Box::pin(async move {
+            call.state.sent_at = Some(Instant::now());
+            match acquire(call.shared, call.ctx, call.headers, call.attempt, call.deadline).await {
+                Ok(credentials) => {
+                    call.credentials = credentials;
+                    Flow::Continue
+                }
+                Err(error) => {
+                    let outcome = match error.kind {
+                        Kind::RequestTimeout => Outcome::TimedOut,
+                        Kind::CredentialsUnavailable | Kind::Unreachable => Outcome::Failed,
+                        _ => Outcome::Unsupported(error.status()),
+                    };
+                    Flow::Refuse(outcome, error)
+                }
+            }
+        })
+    }
+
+    /// The provider responded with 401 or 403: its credentials may be void.
+    fn after(&self, shared: &Shared, attempt: &Attempt, outcome: &Outcome) {
+        if let (Some(token_exchange), Outcome::Response { status: 401 | 403, .. }) =
+            (&attempt.token_exchange, outcome)
+        {
+            let by_operator = attempt.target.operator_account;
+            shared.credentials.invalidate(&**token_exchange, by_operator, SystemTime::now());
+        }
+    }
+}
 
 /// Fetches what an attempt needs that [needs credentials](Attempt::needs_credentials). `client_headers`: the request's;
 /// `deadline`: when the attempt's response must have begun.
@@ -70,14 +118,6 @@ pub fn sign(
         now: SystemTime::now(),
     };
     target.provider.sign(&signing, &target.account, credentials, headers)
-}
-
-/// The provider responded with 401 or 403: its credentials may be void.
-pub(super) fn invalidate(shared: &Shared, attempt: &Attempt, status: u16) {
-    if let (Some(token_exchange), 401 | 403) = (&attempt.token_exchange, status) {
-        let by_operator = attempt.target.operator_account;
-        shared.credentials.invalidate(&**token_exchange, by_operator, SystemTime::now());
-    }
 }
 
 /// From memory, or fetched. What nears its end is refreshed behind the request's back.
