@@ -5,6 +5,7 @@
 
 use crate::json::outline::Outline;
 use crate::json::string::unquote;
+use crate::json::write::Name;
 use bytes::Bytes;
 use serde::de::Deserialize;
 use std::borrow::Cow;
@@ -150,7 +151,8 @@ impl Body {
         for edit in edits {
             let Edit::Set(name, value) = edit else { continue };
             if self.find(name).is_none() {
-                append(&mut out, name, value, kept > 0);
+                Name::write(*name, kept == 0, &mut out);
+                out.extend_from_slice(value.as_bytes());
                 kept += 1;
             }
         }
@@ -214,16 +216,6 @@ impl Edit<'_> {
             Edit::Remove(_) => 0,
         }
     }
-}
-
-fn append(out: &mut Vec<u8>, name: &str, value: &str, comma: bool) {
-    if comma {
-        out.push(b',');
-    }
-    // Writing a string into a Vec cannot fail.
-    let _ = serde_json::to_writer(&mut *out, name);
-    out.push(b':');
-    out.extend_from_slice(value.as_bytes());
 }
 
 /// Where the next member name stands between its quotes, looking from `from` (only for escaped names).
