@@ -4,7 +4,9 @@
 //! survive. Not a DOM: what nobody asks for is never built.
 
 use crate::json::outline::Outline;
+use crate::json::splice;
 use crate::json::string::unquote;
+use crate::json::write::Name;
 use bytes::Bytes;
 use serde::de::Deserialize;
 use std::borrow::Cow;
@@ -123,9 +125,7 @@ impl Body {
         if edits.is_empty() || !self.is_object {
             return self.bytes.clone();
         }
-        let grown: usize = edits.iter().map(Edit::size).sum();
-        let mut out = Vec::with_capacity(self.bytes.len() + grown);
-        let mut copied = 0;
+        let mut changes: Vec<(Range<usize>, Cow<'_, [u8]>)> = Vec::with_capacity(edits.len() + 1);
         let mut kept = 0;
         for (index, member) in self.members.iter().enumerate() {
             let name = self.name_of(member);
@@ -133,29 +133,23 @@ impl Body {
                 None => kept += 1,
                 Some(Edit::Set(_, value)) => {
                     kept += 1;
-                    out.extend_from_slice(self.slice(copied..member.value.start));
-                    out.extend_from_slice(value.as_bytes());
-                    copied = member.value.end;
+                    changes.push((member.value.clone(), Cow::Borrowed(value.as_bytes())));
                 }
-                Some(Edit::Remove(_)) => {
-                    // A member goes with the comma before it; the first one with the comma after it.
-                    let (start, end) = self.removal(index, kept);
-                    out.extend_from_slice(self.slice(copied..start.max(copied)));
-                    copied = end.max(copied);
-                }
+                Some(Edit::Remove(_)) => changes.push((self.removal(index, kept), Cow::default())),
             }
         }
-        let close = self.closing_brace();
-        out.extend_from_slice(self.slice(copied..close));
+        let mut added = Vec::new();
         for edit in edits {
             let Edit::Set(name, value) = edit else { continue };
             if self.find(name).is_none() {
-                append(&mut out, name, value, kept > 0);
+                Name::write(*name, kept == 0, &mut added);
+                added.extend_from_slice(value.as_bytes());
                 kept += 1;
             }
         }
-        out.extend_from_slice(self.slice(close..self.bytes.len()));
-        Bytes::from(out)
+        let close = self.closing_brace();
+        changes.push((close..close, Cow::Owned(added)));
+        Bytes::from(splice::apply(&self.bytes, &changes))
     }
 
     fn find(&self, name: &str) -> Option<&Member> {
@@ -189,15 +183,17 @@ impl Body {
     }
 
     /// What to cut to take member `index` out, `kept` members before it staying.
-    fn removal(&self, index: usize, kept: usize) -> (usize, usize) {
-        let Some(member) = self.members.get(index) else { return (0, 0) };
+    fn removal(&self, index: usize, kept: usize) -> Range<usize> {
+        let place = |member: &Member| member.name.start.saturating_sub(1)..member.value.end;
         let before = index.checked_sub(1).and_then(|index| self.members.get(index));
         let after = self.members.get(index + 1);
-        match (before, after) {
-            (Some(before), _) if kept > 0 => (before.value.end, member.value.end),
-            (_, Some(after)) => (member.name.start.saturating_sub(1), after.name.start.saturating_sub(1)),
-            _ => (member.name.start.saturating_sub(1), member.value.end),
-        }
+        let member = self.members.get(index).map(place).unwrap_or_default();
+        splice::removal(
+            member,
+            before.map(|before| place(before).end),
+            after.map(|after| place(after).start),
+            kept,
+        )
     }
 }
 
@@ -207,23 +203,6 @@ impl Edit<'_> {
             Edit::Set(name, _) | Edit::Remove(name) => name,
         }
     }
-
-    fn size(&self) -> usize {
-        match self {
-            Edit::Set(name, value) => name.len() + value.len() + 8,
-            Edit::Remove(_) => 0,
-        }
-    }
-}
-
-fn append(out: &mut Vec<u8>, name: &str, value: &str, comma: bool) {
-    if comma {
-        out.push(b',');
-    }
-    // Writing a string into a Vec cannot fail.
-    let _ = serde_json::to_writer(&mut *out, name);
-    out.push(b':');
-    out.extend_from_slice(value.as_bytes());
 }
 
 /// Where the next member name stands between its quotes, looking from `from` (only for escaped names).

@@ -1,8 +1,8 @@
-//! Watches an answer that passes unchanged and learns what the record wants to know: usage, model, finish,
-//! errors, whether it came to its end, and when the first token came.
+//! Observes a response that passes unchanged, for the record: usage, model, finish reason, errors, whether it
+//! is complete, and when its first token came.
 //!
-//! It never changes, delays or refuses a byte, and what it cannot read it leaves unlearned. Answers that
-//! are rewritten have their rewriter, which knows all this anyway. Compressed bodies tell it nothing.
+//! It never changes, delays or refuses a byte, and ignores what it cannot read. Translated responses do not need
+//! it: their rewriter knows all this. Compressed bodies cannot be read.
 
 mod openai_event;
 mod stream;
@@ -15,29 +15,29 @@ use super::usage::{Usage, UsageParts};
 use crate::json::scan::{JsonScanner, Path};
 use stream::Stream;
 
-/// What has been learned so far.
+/// What is known of a response so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResponseSummary {
     /// Tokens, in OpenAI's sense.
     pub usage: Option<Usage>,
-    /// The model that answered, in the provider's words.
+    /// The model that responded, as the provider names it.
     pub model: Option<String>,
-    /// Why it stopped, in the provider's words: `stop`, `tool_use`, `completed`, `max_output_tokens`.
+    /// The provider's finish reason: `stop`, `tool_use`, `completed`, `max_output_tokens`.
     pub finish: Option<String>,
-    /// The code (or else the type) of an error the answer told, in a body or an event: `overloaded_error`.
+    /// The code (or else the type) of an error in the body or in an event: `overloaded_error`.
     pub error: Option<String>,
-    /// Events of a stream, `[DONE]` among them.
+    /// Number of events of a stream, `[DONE]` included, comments not.
     pub events: u64,
-    /// Something came that a user would see: text, reasoning, a tool call. For answers that are no
-    /// stream: the first byte.
+    /// Whether something arrived that a user would see: text, reasoning, a tool call. For responses that are
+    /// no stream: the first byte.
     pub content: bool,
-    /// The stream said that it is over (`[DONE]`, `message_stop`, `response.completed` and its like),
-    /// or the JSON text was closed. Of bytes that are neither, only HTTP's own framing can tell.
+    /// Whether the end marker of the stream arrived (`[DONE]`, `message_stop`, `response.completed` and the
+    /// like), or the JSON text was closed. For other bytes only HTTP's framing shows the end.
     pub ended: bool,
 }
 
 impl ResponseSummary {
-    /// Whether the answer came to its end: some providers send no end marker but do send a finish reason.
+    /// Whether the response is complete: some providers send no end marker but do send a finish reason.
     pub fn is_complete(&self) -> bool {
         self.ended || self.finish.is_some()
     }
@@ -51,7 +51,7 @@ impl ResponseSummary {
     }
 }
 
-/// One answer's watcher. Holds no more than one event, and of a JSON body nothing but what is wanted.
+/// The observer of one response. Holds no more than one event, and of a JSON body only the members that are read.
 #[derive(Debug)]
 pub struct Tap {
     watch: Watch,
@@ -60,53 +60,63 @@ pub struct Tap {
 
 #[derive(Debug)]
 enum Watch {
-    /// Audio, files: there is nothing to read.
+    /// Audio, files: nothing can be read.
     Opaque,
     Json(Box<Whole>),
     Stream(Box<Stream>),
 }
 
-/// The state of one JSON answer.
+/// The state of one JSON response.
 #[derive(Debug)]
 struct Whole {
-    scan: JsonScanner,
+    scan: JsonScanner<Field>,
     usage_parts: UsageParts,
-    /// How long the answer is, while nothing of it has come and a glance may do.
+    /// The length of the response, while nothing of it has arrived and the fast path may do.
     length: Option<usize>,
-    /// Its `status` may be that of a response.
+    /// Its `status` may be that of a response object.
     is_response_object: bool,
 }
 
-/// What a whole JSON answer tells; [`Learned::member`] counts in this order.
-const PATHS: &[Path] = &[
-    &["usage"],
-    &["model"],
-    &["choices", "*", "finish_reason"],
-    &["stop_reason"],
-    &["error"],
-    &["status"],
-    &["incomplete_details"],
+/// What a member of a JSON response is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Usage,
+    Model,
+    Finish,
+    Error,
+    Status,
+    IncompleteDetails,
+}
+
+/// The members of a JSON response that are read.
+const PATHS: &[(Path, Field)] = &[
+    (&["usage"], Field::Usage),
+    (&["model"], Field::Model),
+    (&["choices", "*", "finish_reason"], Field::Finish),
+    (&["stop_reason"], Field::Finish),
+    (&["error"], Field::Error),
+    (&["status"], Field::Status),
+    (&["incomplete_details"], Field::IncompleteDetails),
     // Bedrock.
-    &["stopReason"],
-    // Cohere: a chat's finish, and the usage of everything else.
-    &["finish_reason"],
-    &["meta"],
+    (&["stopReason"], Field::Finish),
+    // Cohere: the finish reason of a chat, and the usage of everything else.
+    (&["finish_reason"], Field::Finish),
+    (&["meta"], Field::Usage),
     // Gemini; its stream without `alt=sse` is a list of the same.
-    &["usageMetadata"],
-    &["modelVersion"],
-    &["candidates", "*", "finishReason"],
-    &["promptFeedback", "blockReason"],
-    &["*", "usageMetadata"],
-    &["*", "modelVersion"],
-    &["*", "candidates", "*", "finishReason"],
-    &["*", "promptFeedback", "blockReason"],
-    &["*", "error"],
+    (&["usageMetadata"], Field::Usage),
+    (&["modelVersion"], Field::Model),
+    (&["candidates", "*", "finishReason"], Field::Finish),
+    (&["promptFeedback", "blockReason"], Field::Finish),
+    (&["*", "usageMetadata"], Field::Usage),
+    (&["*", "modelVersion"], Field::Model),
+    (&["*", "candidates", "*", "finishReason"], Field::Finish),
+    (&["*", "promptFeedback", "blockReason"], Field::Finish),
+    (&["*", "error"], Field::Error),
 ];
 
 impl Tap {
-    /// `streamed`: the answer is `text/event-stream`; `json`: it is JSON. By the answer's content type,
-    /// not by what was asked for: an error to a streamed request is JSON.
-    /// `length`: the answer's bytes, where they were told.
+    /// `streamed`: the response is `text/event-stream`; `json`: it is JSON. By its content type, not by what was
+    /// requested: the error response to a streamed request is JSON. `length`: its Content-Length, if any.
     pub fn new(operation: Operation, streamed: bool, json: bool, length: Option<usize>) -> Self {
         let watch = if streamed {
             Watch::Stream(Box::default())
@@ -124,7 +134,7 @@ impl Tap {
         Self { watch, summary: ResponseSummary::default() }
     }
 
-    /// Takes the next bytes of the answer. True once: on the push with the first content.
+    /// Takes the next bytes of the response. True once: on the push with the first content.
     pub fn push(&mut self, chunk: &[u8]) -> bool {
         let before = self.summary.content;
         let summary = &mut self.summary;
@@ -136,8 +146,8 @@ impl Tap {
                 if length.take() == Some(chunk.len()) && summary.read_common_fields(usage_parts, chunk) {
                     return !before;
                 }
-                scan.push(chunk, &mut |index, value| {
-                    summary.record_member(usage_parts, *is_response_object, index, value);
+                scan.push(chunk, &mut |field, value| {
+                    summary.record_member(usage_parts, *is_response_object, field, value);
                 });
                 summary.ended = scan.is_closed();
             }
@@ -154,7 +164,7 @@ impl Tap {
         }
     }
 
-    /// The answer is over: reads a last event that has no blank line behind it.
+    /// The response has ended: reads a last event that has no blank line behind it.
     pub fn finish(&mut self) {
         if let Watch::Stream(stream) = &mut self.watch {
             stream.finish(&mut self.summary);
@@ -172,7 +182,7 @@ impl Tap {
 }
 
 impl ResponseSummary {
-    /// Takes in a whole answer by a few looks; false, and nothing learned, where that is not enough.
+    /// Reads a whole response by the fast path; false, and nothing noted, where that is not enough.
     fn read_common_fields(&mut self, usage_parts: &mut UsageParts, response: &[u8]) -> bool {
         let Some(fields) = whole_fast_path::find(response) else { return false };
         if let Some(usage) = fields.usage {
@@ -186,26 +196,26 @@ impl ResponseSummary {
         true
     }
 
-    /// Takes in one member of a whole answer; `index` counts in [`PATHS`].
+    /// Takes in one member of a whole response.
     fn record_member(
         &mut self,
         usage_parts: &mut UsageParts,
         is_response_object: bool,
-        index: usize,
+        field: Field,
         value: &[u8],
     ) {
-        match index {
-            0 | 9 | 10 | 14 => self.record_usage(usage_parts, value),
-            1 | 11 | 15 => self.note_model(openai_event::text(value)),
-            2 | 3 | 7 | 8 | 12 | 13 | 16 | 17 => self.note_finish(openai_event::text(value)),
-            4 | 18 => self.note_error(value),
-            // Batches and files have a status too; only a response's is a reason to stop.
-            5 if is_response_object && self.finish.is_none() => {
+        match field {
+            Field::Usage => self.record_usage(usage_parts, value),
+            Field::Model => self.note_model(openai_event::text(value)),
+            Field::Finish => self.note_finish(openai_event::text(value)),
+            Field::Error => self.note_error(value),
+            // Batches and files have a status too; only a response's is a finish reason.
+            Field::Status if is_response_object && self.finish.is_none() => {
                 let status = openai_event::text(value);
                 self.note_finish(status.filter(|status| openai_event::is_final(status)));
             }
-            6 if is_response_object => self.note_finish(openai_event::reason(value)),
-            _ => {}
+            Field::IncompleteDetails if is_response_object => self.note_finish(openai_event::reason(value)),
+            Field::Status | Field::IncompleteDetails => {}
         }
     }
 
@@ -216,7 +226,7 @@ impl ResponseSummary {
         }
     }
 
-    /// The first name that is one counts: Azure's first chunk has an empty one.
+    /// The first name that is not empty counts: Azure's first chunk has an empty one.
     fn note_model(&mut self, model: Option<String>) {
         if self.model.is_none() {
             self.model = model.filter(|model| !model.is_empty());

@@ -8,6 +8,7 @@
 //! | [`walk`] | members and items of text that was proven valid |
 //! | [`scan`] | a few members of a text of any length, as it streams by |
 //! | [`splice`] | nested members changed in place |
+//! | [`write`] | an object written member by member |
 //! | [`similarity`] | proof that a text is valid, by its likeness to the last one |
 //!
 //! Pure, and of no shape in particular: which members an API has is known in `api` and `provider`.
@@ -19,6 +20,7 @@ pub mod splice;
 pub mod string;
 pub mod value;
 pub mod walk;
+pub mod write;
 
 pub use string::JsonStr;
 pub use value::Json;

@@ -1,31 +1,45 @@
 //! Finds a few members in a JSON text of any length as it streams by, in constant memory.
 //!
-//! Not a parser: it does not judge whether the text is valid, and on text that is not JSON it finds
-//! nothing or nonsense, but never fails. Made for answers that pass through unread.
+//! Not a parser: it does not check that the text is valid, and on text that is not JSON it finds
+//! nothing or nonsense, but never fails. Made for responses that pass through unread.
+//!
+//! How it works, with the paths 0 `usage`, 1 `model` and 2 `choices.*.finish_reason`. `matching_paths` has a bit for each
+//! path that leads to the value at hand, `levels` remembers those of the objects and lists that are open:
+//!
+//! ```text
+//! {                       depth 1, levels[0]: all three paths lead into it
+//! "model":                matching_paths = path 1, and it ends here: its value is captured
+//! "m",                    the comma ends the value: path 1 is reported with `"m"`
+//! "id":{"usage":1},       no path has `id`: skipped to depth 1, whatever is in it
+//! "choices":[             path 2 leads into the list, levels[1] = path 2, its next step is `*`
+//! {"finish_reason":"stop" an item, so path 2 leads on; the name matches its last step: captured
+//! }]                      the brace ends the value: path 2 is reported with `"stop"`
+//! }                       depth 0: the text is closed
+//! ```
 
 use memchr::memchr2;
 
-/// Where a wanted member stands, from the root; `*` is any item of a list.
+/// Where a wanted member is, from the root; `*` is any item of a list.
 pub type Path = &'static [&'static str];
 
-/// How many paths can be asked for: a bit each.
+/// The most paths: a bit each.
 const MAX_PATHS: usize = 32;
-/// The deepest path that can be asked for.
+/// The most steps of a path.
 const MAX_LEVELS: usize = 4;
-/// The longest member name that can be asked for.
+/// The longest step of a path.
 const MAX_NAME_BYTES: usize = 24;
-/// A wanted value longer than this many bytes is passed over: it is not what anybody asked for.
+/// A wanted value longer than this many bytes is skipped: it cannot be what was meant.
 const MAX_VALUE_BYTES: usize = 64 << 10;
 
-/// The state of one pass. At most [`PATHS`] paths.
+/// The state of one scan; `T` is what is reported with the values of a path.
 #[derive(Debug)]
-pub struct JsonScanner {
-    paths: &'static [Path],
+pub struct JsonScanner<T: 'static> {
+    paths: &'static [(Path, T)],
     /// Open lists and objects.
     depth: usize,
     /// The outermost of them, as far as some path leads into them.
     levels: [Level; MAX_LEVELS],
-    /// The paths that lead to the value that comes next, a bit each.
+    /// The paths that lead to the next value, a bit each.
     matching_paths: u32,
     /// Set inside a value no path leads into: the depth at which that value ends.
     skip_to: Option<usize>,
@@ -34,9 +48,9 @@ pub struct JsonScanner {
     /// The next string is a member's name.
     expects_name: bool,
     name: Vec<u8>,
-    /// The path whose value is passing by.
+    /// The path whose value is being captured.
     capture: Option<usize>,
-    /// What of it came in earlier chunks.
+    /// The part of the value that was in earlier chunks.
     value: Vec<u8>,
     closed: bool,
 }
@@ -48,8 +62,8 @@ struct Level {
     paths: u32,
 }
 
-impl JsonScanner {
-    pub fn new(paths: &'static [Path]) -> Self {
+impl<T: Copy> JsonScanner<T> {
+    pub fn new(paths: &'static [(Path, T)]) -> Self {
         Self {
             paths,
             depth: 0,
@@ -66,13 +80,13 @@ impl JsonScanner {
         }
     }
 
-    /// Whether the outermost list or object has been closed: the text came whole.
+    /// Whether the outermost list or object has been closed: the text is complete.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Takes the next bytes; calls `on` with the path's index and the JSON text of every value found.
-    pub fn push(&mut self, chunk: &[u8], on: &mut dyn FnMut(usize, &[u8])) {
+    /// Takes the next bytes; calls `on` with the path's `T` and the JSON text of every value found.
+    pub fn push(&mut self, chunk: &[u8], on: &mut dyn FnMut(T, &[u8])) {
         let mut at = 0;
         let mut start = 0;
         while let Some(&byte) = chunk.get(at) {
@@ -80,7 +94,7 @@ impl JsonScanner {
                 at = self.skip_string(chunk, at);
                 continue;
             }
-            // Asked at numbers only: elsewhere the next quote is near, and asking costs more than a step.
+            // At numbers only: elsewhere the next quote is near, and the check costs more than a step.
             if self.skip_to.is_some() && (byte.is_ascii_digit() || byte == b'-') {
                 let plain = chunk.get(at..).map_or(0, unstructured_len);
                 if plain > 0 {
@@ -124,7 +138,7 @@ impl JsonScanner {
         }
     }
 
-    /// Goes to the end of the string, or of the chunk.
+    /// The index behind the string, or behind the chunk.
     fn skip_string(&mut self, chunk: &[u8], from: usize) -> usize {
         let rest = chunk.get(from..).unwrap_or_default();
         if std::mem::take(&mut self.escaped) {
@@ -173,7 +187,7 @@ impl JsonScanner {
         }
     }
 
-    /// A member or an item comes next.
+    /// The next thing is a member or an item.
     fn start_item(&mut self) {
         self.expects_name = self.level().object;
         self.matching_paths = if self.expects_name { 0 } else { self.paths_matching(|step| step == "*") };
@@ -184,11 +198,11 @@ impl JsonScanner {
         self.depth.checked_sub(1).and_then(|depth| self.levels.get(depth)).copied().unwrap_or_default()
     }
 
-    /// The paths that lead here and whose next step is the one wanted.
+    /// The paths that lead here and whose next step is wanted.
     fn paths_matching(&self, wanted: impl Fn(&str) -> bool) -> u32 {
         let level = self.level();
         let mut bits = 0;
-        for (index, path) in self.paths.iter().enumerate().take(MAX_PATHS) {
+        for (index, (path, _)) in self.paths.iter().enumerate().take(MAX_PATHS) {
             let step = self.depth.checked_sub(1).and_then(|depth| path.get(depth));
             if level.paths & (1 << index) != 0 && step.is_some_and(|step| wanted(step)) {
                 bits |= 1 << index;
@@ -197,12 +211,12 @@ impl JsonScanner {
         bits
     }
 
-    /// A value comes next, behind `at`: one that a path ends at is captured.
+    /// The next thing, behind `at`, is a value: it is captured if a path ends there.
     fn start_value(&mut self, at: usize, start: &mut usize) {
         if self.skip_to.is_some() || self.matching_paths == 0 || self.expects_name {
             return;
         }
-        let ends_here = |(index, path): &(usize, &Path)| {
+        let ends_here = |(index, (path, _)): &(usize, &(Path, T))| {
             self.matching_paths & (1 << index) != 0 && path.len() == self.depth
         };
         if let Some((index, _)) = self.paths.iter().enumerate().take(MAX_PATHS).find(ends_here) {
@@ -212,7 +226,7 @@ impl JsonScanner {
         }
     }
 
-    fn end_value(&mut self, last: Option<&[u8]>, on: &mut dyn FnMut(usize, &[u8])) {
+    fn end_value(&mut self, last: Option<&[u8]>, on: &mut dyn FnMut(T, &[u8])) {
         let Some(index) = self.capture else { return };
         let whole = if self.value.is_empty() {
             last.unwrap_or_default()
@@ -222,7 +236,9 @@ impl JsonScanner {
         };
         let whole = whole.trim_ascii();
         if self.capture.take().is_some() && !whole.is_empty() && whole.len() <= MAX_VALUE_BYTES {
-            on(index, whole);
+            if let Some((_, wanted)) = self.paths.get(index) {
+                on(*wanted, whole);
+            }
         }
     }
 
@@ -238,10 +254,10 @@ impl JsonScanner {
 }
 
 /// How many bytes at the front can neither open nor close anything: nearly all of a list of numbers.
-/// Block by block, without a way out in between, so that the compiler uses wide registers.
+/// Block by block, without an exit in between, so that the compiler uses wide registers.
 fn unstructured_len(bytes: &[u8]) -> usize {
     const BLOCK: usize = 32;
-    // Setting this bit makes `[` and `]` out of `{` and `}`, and of nothing else that JSON has there.
+    // This bit makes `{` and `}` out of `[` and `]`, and of nothing else that JSON has outside strings.
     let structural = |&byte: &u8| byte == b'"' || byte | 0x20 == b'{' || byte | 0x20 == b'}';
     let has = |block: &[u8]| block.iter().fold(false, |found, byte| found | structural(byte));
     let blocks = bytes.chunks_exact(BLOCK).take_while(|block| !has(block)).count() * BLOCK;
@@ -255,7 +271,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    const WANTED: &[Path] = &[&["usage"], &["model"], &["choices", "*", "finish_reason"], &["tags", "*"]];
+    const WANTED: &[(Path, usize)] =
+        &[(&["usage"], 0), (&["model"], 1), (&["choices", "*", "finish_reason"], 2), (&["tags", "*"], 3)];
 
     fn found(chunks: &[&[u8]]) -> (Vec<(usize, String)>, bool) {
         let mut scan = JsonScanner::new(WANTED);

@@ -106,39 +106,60 @@ impl<'t> Splice<'t> {
         }
     }
 
-    /// The range to remove: a member with the comma before it, or the first one with the comma after it.
+    /// The range to remove; `None` where it is unknown because of escapes in a name.
     fn removal(&self, object: &Object<'t>, index: usize, kept: usize) -> Option<Range<usize>> {
         let name_at = |index: usize| match &object.members.get(index)?.0 {
             Cow::Borrowed(name) => Some(self.place(name).start.saturating_sub(1)),
             Cow::Owned(_) => None,
         };
         let end_at = |index: usize| Some(self.place(object.members.get(index)?.1.source()?).end);
-        let start = name_at(index)?;
-        if kept > 0 {
-            return Some(end_at(index.checked_sub(1)?)?..end_at(index)?);
-        }
-        let end = if index + 1 < object.members.len() { name_at(index + 1)? } else { end_at(index)? };
-        Some(start..end)
+        let member = name_at(index)?..end_at(index)?;
+        let before = index.checked_sub(1).and_then(end_at);
+        let after = match kept == 0 && index + 1 < object.members.len() {
+            true => Some(name_at(index + 1)?),
+            false => None,
+        };
+        Some(removal(member, before, after, kept))
     }
 
     /// The text with all changes applied; `None` if there are none.
-    pub fn finish(mut self) -> Option<String> {
+    pub fn finish(mut self) -> Option<Vec<u8>> {
         if self.changes.is_empty() {
             return None;
         }
         self.changes.sort_by_key(|(range, _)| range.start);
-        let grown: usize = self.changes.iter().map(|(_, with)| with.len()).sum();
-        let mut out = String::with_capacity(self.text.len() + grown);
-        let mut copied = 0;
-        for (range, with) in &self.changes {
-            let start = range.start.max(copied);
-            out.push_str(self.text.get(copied..start)?);
-            out.push_str(with);
-            copied = range.end.max(copied);
-        }
-        out.push_str(self.text.get(copied..)?);
-        Some(out)
+        Some(apply(self.text.as_bytes(), &self.changes))
     }
+}
+
+/// What to cut to take a member out of an object, so that its commas stay right: the member with the comma before it, or,
+/// while no member before it is kept, with the comma behind it. `before` is where the previous member ends, `after` where
+/// the next one begins.
+pub fn removal(
+    member: Range<usize>,
+    before: Option<usize>,
+    after: Option<usize>,
+    kept: usize,
+) -> Range<usize> {
+    match (before, after) {
+        (Some(before), _) if kept > 0 => before..member.end,
+        (_, Some(after)) => member.start..after,
+        _ => member,
+    }
+}
+
+/// A text with changes applied. They are sorted by their start; where two overlap, the first one wins.
+pub fn apply(text: &[u8], changes: &[(Range<usize>, impl AsRef<[u8]>)]) -> Vec<u8> {
+    let grown: usize = changes.iter().map(|(_, with)| with.as_ref().len()).sum();
+    let mut out = Vec::with_capacity(text.len() + grown);
+    let mut copied = 0;
+    for (range, with) in changes {
+        out.extend_from_slice(text.get(copied..range.start.max(copied)).unwrap_or_default());
+        out.extend_from_slice(with.as_ref());
+        copied = range.end.max(copied);
+    }
+    out.extend_from_slice(text.get(copied..).unwrap_or_default());
+    out
 }
 
 #[cfg(test)]
@@ -159,7 +180,7 @@ mod tests {
         }
         splice.replace(&whole, "a", "2");
         let wanted = r#"{ "a" : 2, "b":{ "d":"x","h":"new" } , "f":[{"g":1,"i":2},2,{"i":2}] }"#;
-        assert_eq!(splice.finish().unwrap(), wanted);
+        assert_eq!(String::from_utf8(splice.finish().unwrap()).unwrap(), wanted);
         assert!(Splice::new(text).finish().is_none());
     }
 }

@@ -5,6 +5,7 @@
 
 use super::JsonStr;
 use super::outline::Outline;
+use super::write::ObjectWriter;
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -34,6 +35,14 @@ impl<'a> Json<'a> {
     pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Json<'static> {
         let raw = serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned());
         Json(Cow::Owned(raw))
+    }
+
+    pub fn null() -> Self {
+        Self::borrowed(RawValue::NULL)
+    }
+
+    pub fn empty_object() -> Self {
+        Json::object::<&str>(&[])
     }
 
     /// The JSON text.
@@ -75,6 +84,32 @@ impl<'a> Json<'a> {
 
     pub fn is_object(&self) -> bool {
         self.get().starts_with('{')
+    }
+}
+
+impl Json<'static> {
+    /// An object with these members, in order.
+    pub fn object<N: AsRef<str>>(members: &[(N, Json<'_>)]) -> Self {
+        Self::object_of(members.iter().map(|(name, value)| (name.as_ref(), value.get())))
+    }
+
+    /// An object with this one member.
+    pub fn object_with<T: Serialize + ?Sized>(name: &str, value: &T) -> Self {
+        Self::object(&[(name, Json::from_value(value))])
+    }
+
+    /// An object with these members, names and JSON texts, in order; `null` where a text is not valid.
+    pub fn object_of<'m>(members: impl IntoIterator<Item = (&'m str, &'m str)>) -> Self {
+        let mut out = Vec::new();
+        let mut object = ObjectWriter::open(&mut out);
+        members.into_iter().for_each(|(name, json)| object.raw(name, json));
+        object.close();
+        Self::written(out).unwrap_or_else(Self::null)
+    }
+
+    /// JSON text from a buffer; `None` where it is not valid.
+    pub fn written(text: Vec<u8>) -> Option<Self> {
+        Self::owned(String::from_utf8(text).ok()?)
     }
 }
 

@@ -8,6 +8,7 @@ use super::usage::UsageOut;
 use crate::api::Dialect;
 use crate::api::chat::{EncodeContext, Encoder, Event, Finish, ProviderError};
 use crate::api::usage::Usage;
+use crate::json::write::{ObjectWriter, write_string};
 use serde::Serialize;
 use std::io::Write;
 
@@ -209,7 +210,7 @@ impl Stream {
         }
         for (name, value) in std::mem::take(&mut self.members) {
             out.push(b',');
-            json(out, &name);
+            write_string(out, &name);
             out.push(b':');
             out.extend_from_slice(value.as_bytes());
         }
@@ -304,14 +305,14 @@ fn index(out: &mut Vec<u8>, choice: u32) {
 /// `"name":"text"`, escaped.
 fn member(out: &mut Vec<u8>, name: &str, text: &str) {
     let _ = write!(out, r#""{name}":"#);
-    json(out, text);
+    write_string(out, text);
 }
 
 /// `{"name":"text"}`.
 fn object(out: &mut Vec<u8>, name: &str, text: &str) {
-    out.push(b'{');
-    member(out, name, text);
-    out.push(b'}');
+    let mut object = ObjectWriter::open(out);
+    object.text(name, text);
+    object.close();
 }
 
 /// An image as OpenRouter and LiteLLM send it; audio as OpenAI does.

@@ -97,7 +97,7 @@ fn metadata<'a>(text: &'a str, params: &mut Params<'a>) -> Result<(), Error> {
         }
     }
     if !rest.is_empty() {
-        params.set("metadata", object(&rest));
+        params.set("metadata", Json::object(&rest));
     }
     Ok(())
 }
@@ -121,24 +121,9 @@ fn output_config<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(),
         }
     }
     if !rest.is_empty() {
-        request.params.set("output_config", object(&rest));
+        request.params.set("output_config", Json::object(&rest));
     }
     Ok(())
-}
-
-/// Joins members into one object again.
-fn object(members: &[(Cow<'_, str>, Json<'_>)]) -> Json<'static> {
-    let mut text = String::from("{");
-    for (name, value) in members {
-        if text.len() > 1 {
-            text.push(',');
-        }
-        text.push_str(Json::from_value(name.as_ref()).get());
-        text.push(':');
-        text.push_str(value.get());
-    }
-    text.push('}');
-    Json::owned(text).unwrap_or_else(|| Json::from_value(&()))
 }
 
 #[derive(Deserialize)]

@@ -173,7 +173,7 @@ fn input(text: &str) -> Json<'_> {
         text: &'a str,
     }
     match text.trim() {
-        "" | "null" => Json::owned("{}".to_owned()).unwrap_or_else(|| Json::from_value(&())),
+        "" | "null" => Json::empty_object(),
         trimmed => match Json::parse(trimmed).filter(Json::is_object) {
             Some(json) => json,
             None => Json::from_value(&Invalid { text }),

@@ -1,5 +1,6 @@
 //! Conversion of chat annotations, logprobs and web searches, which the Responses API writes differently.
 
+use crate::json::write::{ObjectWriter, key};
 use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +20,9 @@ pub(super) fn annotation(json: &str) -> Option<Json<'static>> {
         Some((_, value)) => Json::members(value.source()?)?,
         None => outer,
     };
-    let mut object = ObjectWriter::default();
-    object.put("type", &Json::from_value(&kind));
+    let mut out = Vec::new();
+    let mut object = ObjectWriter::open(&mut out);
+    object.text(key!("type"), &kind);
     let has = |name: &str| inner.iter().any(|(key, value)| key == name && !value.is_null());
     if kind == "url_citation" {
         let url = inner.iter().find(|(name, _)| name == "url")?.1.clone();
@@ -29,32 +31,15 @@ pub(super) fn annotation(json: &str) -> Option<Json<'static>> {
             [("start_index", Json::from_value(&0)), ("end_index", Json::from_value(&0)), ("title", url)]
         {
             if !has(name) {
-                object.put(name, &default);
+                object.raw(name, default.get());
             }
         }
     }
     for (name, value) in inner.iter().filter(|(name, value)| name != "type" && !value.is_null()) {
-        object.put(name, value);
+        object.raw(&**name, value.get());
     }
-    object.finish()
-}
-
-/// Writes a JSON object.
-#[derive(Default)]
-struct ObjectWriter(String);
-
-impl ObjectWriter {
-    fn put(&mut self, name: &str, value: &Json<'_>) {
-        self.0.push(if self.0.is_empty() { '{' } else { ',' });
-        self.0.push_str(Json::from_value(name).get());
-        self.0.push(':');
-        self.0.push_str(value.get());
-    }
-
-    fn finish(mut self) -> Option<Json<'static>> {
-        self.0.push('}');
-        Json::owned(self.0)
-    }
+    object.close();
+    Json::written(out)
 }
 
 #[derive(Deserialize)]

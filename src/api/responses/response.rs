@@ -101,21 +101,11 @@ fn requested_setting(request: &Body, name: &str) -> Option<Json<'static>> {
 /// A JSON object with its missing members added.
 fn with_defaults(text: &str, defaults: &[(&str, &str)]) -> Option<Json<'static>> {
     let members = Json::members(text)?;
-    let mut out = String::with_capacity(text.len() + 64);
     let is_missing = |name: &str| !members.iter().any(|(key, value)| key == name && !value.is_null());
     let missing = defaults.iter().filter(|(name, _)| is_missing(name)).copied();
     let present = members.iter().filter(|(_, value)| !value.is_null());
-    for (name, value) in present.map(|(name, value)| (name.as_ref(), value.get())).chain(missing) {
-        out.push(if out.is_empty() { '{' } else { ',' });
-        out.push_str(Json::from_value(name).get());
-        out.push(':');
-        out.push_str(value);
-    }
-    if out.is_empty() {
-        out.push('{');
-    }
-    out.push('}');
-    Json::owned(out)
+    let present = present.map(|(name, value)| (name.as_ref(), value.get()));
+    Some(Json::object_of(present.chain(missing)))
 }
 
 /// The tools unchanged, except that functions get all their members.

@@ -1,13 +1,20 @@
-//! A whole answer of a common sort, read at a glance: from colon to colon instead of byte by byte.
+//! A whole response of a common kind, read from colon to colon instead of byte by byte.
 //!
-//! Only where nothing can be mistaken: each wanted name stands there once at the most. In JSON a name in
-//! quotes with a colon behind it is a member's name wherever it stands, since inside a string the quotes
-//! carry a backslash. Anything else is left to the full scan.
+//! Only where nothing can be mistaken: each wanted name occurs at most once. In JSON a name in quotes with a
+//! colon behind it is always a member's name, because inside a string the quotes have a backslash. Anything
+//! else is left to the full scan.
+//!
+//! ```text
+//! "model":"m"               a wanted name: the value is "m"
+//! "content":"\"usage\":{}"  not wanted; what precedes the second colon is an escaped quote
+//! "usage":{"a":1}}          a wanted name: the value begins here
+//! "error":                  wherever it is: left to the full scan
+//! ```
 
-/// The longest answer looked at this way: what is longer comes in pieces anyway.
+/// The longest response read this way: longer ones arrive in several chunks anyway.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The wanted values, as JSON text; of the usage its beginning, with all that stands behind it.
+/// The wanted values, as JSON text; `usage` begins at the value and goes on to the end of the response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CommonFields<'a> {
     pub usage: Option<&'a [u8]>,
@@ -15,14 +22,14 @@ pub(super) struct CommonFields<'a> {
     pub finish: Option<&'a [u8]>,
 }
 
-/// Looks at a whole answer of chat, completions or embeddings. `None` where a look is not enough.
+/// Reads a whole response of chat, completions or embeddings. `None` where this is not enough.
 pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
     let text = response.trim_ascii();
     if text.len() > MAX_BYTES || text.first() != Some(&b'{') || text.last() != Some(&b'}') {
         return None;
     }
     let (mut usage, mut model, mut finish) = (None, None, None);
-    // From colon to colon: there are few of them, and each search for a name would cost as much as all of these.
+    // There are few colons, and one search for a name would cost as much as all of these steps.
     for colon in memchr::memchr_iter(b':', text) {
         let slot = match name_before(text, colon) {
             Some(b"usage") => &mut usage,
@@ -44,7 +51,7 @@ pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
     })
 }
 
-/// The name in quotes that ends before this colon, when it is one of those looked for.
+/// The name in quotes that ends before this colon, if it is one of the wanted ones.
 fn name_before(text: &[u8], colon: usize) -> Option<&'static [u8]> {
     let before = text.get(..colon)?.trim_ascii_end().strip_suffix(b"\"")?;
     let name: &[u8] = match before.last()? {
@@ -55,7 +62,7 @@ fn name_before(text: &[u8], colon: usize) -> Option<&'static [u8]> {
         _ => return None,
     };
     let opened = before.strip_suffix(name)?.strip_suffix(b"\"")?;
-    // A quote behind a backslash stands inside a string.
+    // A quote behind a backslash is inside a string.
     (opened.last() != Some(&b'\\')).then_some(name)
 }
 
@@ -71,7 +78,7 @@ fn plain_string(value: &[u8]) -> Option<Option<&[u8]>> {
     }
 }
 
-/// An object and what follows it: whoever walks it finds its end. Nothing for `null`.
+/// An object and what follows it: the reader of the object finds its end. Nothing for `null`.
 fn object_start(value: &[u8]) -> Option<Option<&[u8]>> {
     if value.first() != Some(&b'{') {
         return (value.is_empty() || value.starts_with(b"null")).then_some(None);

@@ -3,9 +3,10 @@
 //! Not where lines go (`state::access_log`).
 
 use super::RecordSink;
-use super::json_line::{JsonLine, key};
+
 use crate::api::usage::Usage;
 use crate::engine::record::{AttemptRecord, RequestRecord};
+use crate::json::write::{ObjectWriter, key};
 use crate::state::Shared;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -30,7 +31,7 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
     let attempt = record.attempt.as_ref();
     let target = attempt.map(|attempt| &attempt.target);
     let response = &record.response;
-    let mut line = JsonLine::open(out);
+    let mut line = ObjectWriter::open(out);
     line.text(key!("ts"), stamp);
     line.text(key!("trace_id"), &record.trace_id);
     line.optional_text(key!("key"), record.key.as_deref());
@@ -77,7 +78,7 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
 }
 
 /// In OpenAI's sense: `input` includes cached ones, `output` includes reasoning.
-fn write_tokens(line: &mut JsonLine<'_>, usage: &Usage) {
+fn write_tokens(line: &mut ObjectWriter<'_>, usage: &Usage) {
     line.number(key!("input"), usage.input);
     line.number(key!("output"), usage.output);
     let details = [
@@ -90,7 +91,7 @@ fn write_tokens(line: &mut JsonLine<'_>, usage: &Usage) {
     }
 }
 
-fn write_attempt(line: &mut JsonLine<'_>, attempt: &AttemptRecord) {
+fn write_attempt(line: &mut ObjectWriter<'_>, attempt: &AttemptRecord) {
     line.text(key!("target"), &attempt.target.path);
     line.text(key!("provider"), attempt.target.provider.id());
     if let Some(status) = attempt.status {

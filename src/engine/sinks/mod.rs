@@ -3,7 +3,6 @@
 //! Called on the request's own path, after its response: none may wait for anything.
 
 mod access_line;
-mod json_line;
 mod metrics;
 
 use super::record::RequestRecord;

@@ -223,7 +223,7 @@ fn arguments(text: Cow<'_, str>) -> Json<'_> {
         Cow::Owned(text) => Json::owned(text.trim().to_owned()),
     };
     let given = given.filter(Json::is_object);
-    given.or_else(|| Json::parse("{}")).unwrap_or_else(|| Json::from_value(&()))
+    given.unwrap_or_else(Json::empty_object)
 }
 
 fn image_type(media_type: Cow<'_, str>) -> Cow<'_, str> {

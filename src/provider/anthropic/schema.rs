@@ -11,6 +11,7 @@
 //! limitations".
 
 use crate::json::Json;
+use crate::json::write::{ObjectWriter, key};
 use std::borrow::Cow;
 
 /// Deeper than any schema Anthropic would compile; anything deeper is left unchanged.
@@ -51,101 +52,77 @@ const FORMATS: [&str; 10] = [
 
 /// Returns the adapted schema and the names of the keywords that were moved into descriptions.
 pub(in crate::provider) fn fit(schema: &Json<'_>) -> (Json<'static>, Vec<String>) {
-    let mut fitting = Fitting { out: String::with_capacity(schema.get().len() + 64), moved: Vec::new() };
-    fitting.schema(schema, 0);
-    let Fitting { out, moved } = fitting;
-    (Json::owned(out).unwrap_or_else(|| Json::from_value(&())), moved)
+    let mut fitting = Fitting::default();
+    let mut out = Vec::with_capacity(schema.get().len() + 64);
+    fitting.schema(schema, 0, &mut out);
+    (Json::written(out).unwrap_or_else(Json::null), fitting.moved)
 }
 
+#[derive(Default)]
 struct Fitting {
-    out: String,
     moved: Vec<String>,
 }
 
 impl Fitting {
-    fn schema(&mut self, json: &Json<'_>, depth: usize) {
+    fn schema(&mut self, json: &Json<'_>, depth: usize, out: &mut Vec<u8>) {
         let Some(members) = Json::members(json.get()).filter(|_| depth < MAX_DEPTH) else {
-            return self.out.push_str(json.get());
+            return out.extend_from_slice(json.get().as_bytes());
         };
         let (unsupported, kept): (Vec<_>, Vec<_>) =
             members.iter().partition(|(name, value)| is_unsupported(name, value));
         let described = kept.iter().any(|(name, _)| name == "description");
-        let mut first = true;
-        self.out.push('{');
+        let mut object = ObjectWriter::open(out);
         for (name, value) in &kept {
             match name.as_ref() {
                 "description" if !unsupported.is_empty() => {
-                    self.member(
-                        &mut first,
-                        name,
-                        describe(&value.text().unwrap_or_default(), &unsupported).get(),
-                    );
+                    object.raw(&**name, describe(&value.text().unwrap_or_default(), &unsupported).get());
                 }
                 "properties" | "$defs" | "definitions" | "patternProperties" => {
-                    self.name(&mut first, name);
-                    self.map(value, depth + 1);
+                    self.map(value, depth + 1, object.name(&**name));
                 }
-                "anyOf" | "allOf" | "prefixItems" => {
-                    self.name(&mut first, name);
-                    self.list(value, depth + 1);
-                }
+                "anyOf" | "allOf" | "prefixItems" => self.list(value, depth + 1, object.name(&**name)),
                 // Anthropic's SDKs do the same.
-                "oneOf" => {
-                    self.name(&mut first, "anyOf");
-                    self.list(value, depth + 1);
-                }
+                "oneOf" => self.list(value, depth + 1, object.name(key!("anyOf"))),
                 "items" | "additionalProperties" | "not" => {
-                    self.name(&mut first, name);
-                    self.schema(value, depth + 1);
+                    self.schema(value, depth + 1, object.name(&**name));
                 }
-                _ => self.member(&mut first, name, value.get()),
+                _ => object.raw(&**name, value.get()),
             }
         }
         let has = |wanted: &str| kept.iter().any(|(name, _)| name == wanted);
         if has("properties") && !has("additionalProperties") {
-            self.member(&mut first, "additionalProperties", "false");
+            object.flag(key!("additionalProperties"), false);
         }
         if !described && !unsupported.is_empty() {
-            self.member(&mut first, "description", describe("", &unsupported).get());
+            object.raw(key!("description"), describe("", &unsupported).get());
         }
-        self.out.push('}');
+        object.close();
         self.moved.extend(unsupported.iter().map(|(name, _)| name.to_string()));
     }
 
-    fn map(&mut self, json: &Json<'_>, depth: usize) {
-        let Some(members) = Json::members(json.get()) else { return self.out.push_str(json.get()) };
-        let mut first = true;
-        self.out.push('{');
+    fn map(&mut self, json: &Json<'_>, depth: usize, out: &mut Vec<u8>) {
+        let Some(members) = Json::members(json.get()) else {
+            return out.extend_from_slice(json.get().as_bytes());
+        };
+        let mut object = ObjectWriter::open(out);
         for (name, value) in &members {
-            self.name(&mut first, name);
-            self.schema(value, depth);
+            self.schema(value, depth, object.name(&**name));
         }
-        self.out.push('}');
+        object.close();
     }
 
-    fn list(&mut self, json: &Json<'_>, depth: usize) {
-        let Some(list) = json.read::<Vec<Json<'_>>>() else { return self.out.push_str(json.get()) };
-        self.out.push('[');
+    fn list(&mut self, json: &Json<'_>, depth: usize, out: &mut Vec<u8>) {
+        let Some(list) = json.read::<Vec<Json<'_>>>() else {
+            return out.extend_from_slice(json.get().as_bytes());
+        };
+        out.push(b'[');
         for (index, value) in list.iter().enumerate() {
             if index > 0 {
-                self.out.push(',');
+                out.push(b',');
             }
-            self.schema(value, depth);
+            self.schema(value, depth, out);
         }
-        self.out.push(']');
-    }
-
-    fn name(&mut self, first: &mut bool, name: &str) {
-        if !std::mem::take(first) {
-            self.out.push(',');
-        }
-        self.out.push_str(Json::from_value(name).get());
-        self.out.push(':');
-    }
-
-    fn member(&mut self, first: &mut bool, name: &str, value: &str) {
-        self.name(first, name);
-        self.out.push_str(value);
+        out.push(b']');
     }
 }
 

@@ -330,7 +330,7 @@ impl Open {
 }
 
 fn owned(json: &Json<'_>) -> Json<'static> {
-    Json::owned(json.get().to_owned()).unwrap_or_else(|| Json::from_value(&()))
+    Json::owned(json.get().to_owned()).unwrap_or_else(Json::null)
 }
 
 fn is_empty(input: &Json<'_>) -> bool {
@@ -378,13 +378,5 @@ fn merge_deltas(json: &Json<'_>, added: &[(String, String)]) -> String {
             None => members.push((Cow::Borrowed(name), value)),
         }
     }
-    let mut out = String::with_capacity(json.get().len());
-    for (name, value) in &members {
-        out.push(if out.is_empty() { '{' } else { ',' });
-        out.push_str(Json::from_value(name).get());
-        out.push(':');
-        out.push_str(value.get());
-    }
-    out.push('}');
-    out
+    Json::object(&members).get().to_owned()
 }

@@ -269,7 +269,7 @@ fn unwrapped(kind: &str, options: &Json<'_>, outer: &[(Cow<'_, str>, Json<'_>)])
 /// A schema of an object. Anthropic accepts no other, and requires `type`.
 fn object(schema: Option<Json<'_>>) -> Json<'_> {
     let Some(schema) = schema else {
-        return Json::parse(r#"{"type":"object","properties":{}}"#).unwrap_or_else(|| Json::from_value(&()));
+        return Json::parse(r#"{"type":"object","properties":{}}"#).unwrap_or_else(Json::null);
     };
     let untyped = match Json::members(schema.get()) {
         Some(members) => !members.iter().any(|(name, _)| name == "type"),
@@ -284,7 +284,7 @@ fn object(schema: Option<Json<'_>>) -> Json<'_> {
 }
 
 fn owned(json: &Json<'_>) -> Json<'static> {
-    Json::owned(json.get().to_owned()).unwrap_or_else(|| Json::from_value(&()))
+    Json::owned(json.get().to_owned()).unwrap_or_else(Json::null)
 }
 
 fn written(members: &Params<'_>) -> Json<'static> {

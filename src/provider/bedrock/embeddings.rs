@@ -12,6 +12,7 @@ use crate::api::body::Body;
 use crate::api::chat::ProviderError;
 use crate::config::account::Account;
 use crate::error::Error;
+use crate::json::write::{ObjectWriter, key};
 use crate::json::{Json, JsonStr};
 use crate::provider::Call;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
@@ -42,13 +43,17 @@ impl JsonAdapter for Kind {
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("Embeddings need a JSON body."))?;
         let request = EmbeddingRequest::read(body)?;
-        let written = match self {
-            Self::Titan => titan(request)?,
-            Self::TitanMultimodal => titan_multimodal(request)?,
-            Self::Nova => nova(request)?,
-            Self::Cohere => cohere(request, notes),
+        let mut out = Vec::new();
+        let mut object = ObjectWriter::open(&mut out);
+        let rest = match self {
+            Self::Titan => titan(request, &mut object)?,
+            Self::TitanMultimodal => titan_multimodal(request, &mut object)?,
+            Self::Nova => nova(request, &mut object)?,
+            Self::Cohere => cohere(request, &mut object, notes),
         };
-        Ok(Some(written.into_bytes()))
+        rest.into_iter().for_each(|(name, json)| object.raw(name, json));
+        object.close();
+        Ok(Some(out))
     }
 
     fn read(&self, response: &[u8], request: Option<&Body>, model: &str) -> Result<Vec<u8>, ProviderError> {
@@ -85,7 +90,7 @@ struct EmbeddingRequest<'a> {
     inputs: Vec<Input<'a>>,
     dimensions: Option<&'a str>,
     /// Members that are not OpenAI's, in order: passed to the model.
-    rest: Vec<(&'a str, &'a str)>,
+    rest: Rest<'a>,
 }
 
 /// One input to embed.
@@ -188,79 +193,63 @@ fn input(json: Json<'_>) -> Option<Input<'_>> {
     (both.text.is_some() || image.is_some()).then_some(Input { text: both.text, image })
 }
 
-/// A JSON object built from members that are JSON already.
-#[derive(Default)]
-struct Object(String);
+/// Members of the request that go to the model as they are, behind those that are translated.
+type Rest<'a> = Vec<(&'a str, &'a str)>;
 
-impl Object {
-    fn set(&mut self, name: &str, value: &str) {
-        self.0.push(if self.0.is_empty() { '{' } else { ',' });
-        self.0.push_str(Json::from_value(name).get());
-        self.0.push(':');
-        self.0.push_str(value);
-    }
-
-    fn set_if(&mut self, name: &str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.set(name, value);
-        }
-    }
-
-    fn end(mut self, rest: &[(&str, &str)]) -> String {
-        rest.iter().for_each(|(name, value)| self.set(name, value));
-        if self.0.is_empty() {
-            self.0.push('{');
-        }
-        self.0.push('}');
-        self.0
-    }
-}
-
-fn titan(request: EmbeddingRequest<'_>) -> Result<String, Error> {
-    let mut out = Object::default();
-    out.set("inputText", request.only_text()?.get());
+fn titan<'a>(request: EmbeddingRequest<'a>, out: &mut ObjectWriter<'_>) -> Result<Rest<'a>, Error> {
+    out.raw(key!("inputText"), request.only_text()?.get());
     // v1 has a fixed size of 1536 and refuses the parameter itself.
-    out.set_if("dimensions", request.dimensions);
-    Ok(out.end(&request.rest))
+    out.optional_raw(key!("dimensions"), request.dimensions);
+    Ok(request.rest)
 }
 
-fn titan_multimodal(mut request: EmbeddingRequest<'_>) -> Result<String, Error> {
+fn titan_multimodal<'a>(
+    mut request: EmbeddingRequest<'a>,
+    out: &mut ObjectWriter<'_>,
+) -> Result<Rest<'a>, Error> {
     let config = request.take(&["embeddingConfig", "embedding_config"]);
     let only = request.only()?;
-    let mut out = Object::default();
-    out.set_if("inputText", only.text.as_ref().map(Json::get));
-    out.set_if("inputImage", only.image.as_ref().map(Json::get));
-    let size = request.dimensions.map(|size| format!("{{\"outputEmbeddingLength\":{size}}}"));
-    out.set_if("embeddingConfig", config.or(size.as_deref()));
-    Ok(out.end(&request.rest))
+    out.optional_raw(key!("inputText"), only.text.as_ref().map(Json::get));
+    out.optional_raw(key!("inputImage"), only.image.as_ref().map(Json::get));
+    match (config, request.dimensions) {
+        (Some(config), _) => out.raw(key!("embeddingConfig"), config),
+        (None, Some(size)) => {
+            out.object(key!("embeddingConfig"), |config| config.raw(key!("outputEmbeddingLength"), size));
+        }
+        (None, None) => {}
+    }
+    Ok(request.rest)
 }
 
-fn nova(mut request: EmbeddingRequest<'_>) -> Result<String, Error> {
+fn nova<'a>(mut request: EmbeddingRequest<'a>, out: &mut ObjectWriter<'_>) -> Result<Rest<'a>, Error> {
     let purpose = request.take(&["embeddingPurpose", "embedding_purpose"]).unwrap_or(r#""GENERIC_INDEX""#);
     // As at OpenAI, too long a text is an error and not truncated.
     let truncation = request.take(&["truncationMode", "truncation_mode", "truncate"]).unwrap_or(r#""NONE""#);
-    let mut text = Object::default();
-    text.set("truncationMode", truncation);
-    text.set("value", request.only_text()?.get());
-    let mut params = Object::default();
-    params.set("embeddingPurpose", purpose);
-    params.set_if("embeddingDimension", request.dimensions);
-    params.set("text", &text.end(&[]));
-    let mut out = Object::default();
-    out.set("taskType", r#""SINGLE_EMBEDDING""#);
-    out.set("singleEmbeddingParams", &params.end(&[]));
-    Ok(out.end(&request.rest))
+    let value = request.only_text()?.get();
+    out.text(key!("taskType"), "SINGLE_EMBEDDING");
+    out.object(key!("singleEmbeddingParams"), |params| {
+        params.raw(key!("embeddingPurpose"), purpose);
+        params.optional_raw(key!("embeddingDimension"), request.dimensions);
+        params.object(key!("text"), |text| {
+            text.raw(key!("truncationMode"), truncation);
+            text.raw(key!("value"), value);
+        });
+    });
+    Ok(request.rest)
 }
 
-fn cohere(mut request: EmbeddingRequest<'_>, notes: &mut TranslationNotes) -> String {
+fn cohere<'a>(
+    mut request: EmbeddingRequest<'a>,
+    out: &mut ObjectWriter<'_>,
+    notes: &mut TranslationNotes,
+) -> Rest<'a> {
     let texts: Vec<&Json<'_>> = request.inputs.iter().filter_map(|input| input.text.as_ref()).collect();
     let images: Vec<&Json<'_>> = request.inputs.iter().filter_map(|input| input.image.as_ref()).collect();
-    let mut out = Object::default();
     if !texts.is_empty() {
-        out.set("texts", Json::from_value(&texts).get());
+        out.raw(key!("texts"), Json::from_value(&texts).get());
     }
     if !images.is_empty() {
-        out.set("images", Json::from_value(&images).get());
+        out.raw(key!("images"), Json::from_value(&images).get());
     }
     let kind =
         request.rest.iter().position(|(name, _)| *name == "input_type").map(|at| request.rest.remove(at).1);
@@ -270,9 +259,9 @@ fn cohere(mut request: EmbeddingRequest<'_>, notes: &mut TranslationNotes) -> St
             "search_document was sent: the model needs one. For queries send search_query",
         );
     }
-    out.set("input_type", kind.unwrap_or(r#""search_document""#));
-    out.set_if("output_dimension", request.dimensions);
-    out.end(&request.rest)
+    out.raw(key!("input_type"), kind.unwrap_or(r#""search_document""#));
+    out.optional_raw(key!("output_dimension"), request.dimensions);
+    request.rest
 }
 
 /// The response of any of the families.

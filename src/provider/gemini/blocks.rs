@@ -7,7 +7,6 @@
 //! `{"type":"server_tool_use","id":"c1","name":"code_execution","input":{"code":"..","language":"PYTHON"}}`
 
 use super::content::PartOut;
-use super::object;
 use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +63,7 @@ impl Blocks {
         let id = self.open(code.id.as_deref(), choice);
         let members = [("code", code.code), ("language", code.language)];
         let members = members.into_iter().filter_map(|(name, json)| Some((name, json?)));
-        let input = object(&members.collect::<Vec<_>>());
+        let input = Json::object(&members.collect::<Vec<_>>());
         Some(write(&ServerToolUse { kind: "server_tool_use", id: &id, name: CODE, input, signature }))
     }
 
@@ -73,7 +72,7 @@ impl Blocks {
         let is_good = result.outcome.as_deref() == Some("OUTCOME_OK");
         let output = result.output.as_deref().unwrap_or_default();
         let (stdout, stderr) = if is_good { (output, "") } else { ("", output) };
-        let content = object(&[
+        let content = Json::object(&[
             ("type", Json::from_value("code_execution_result")),
             ("stdout", Json::from_value(stdout)),
             ("stderr", Json::from_value(stderr)),
@@ -93,14 +92,14 @@ impl Blocks {
         let call: ToolPart<'_> = json.read()?;
         let id = self.open(call.id.as_deref(), choice);
         let name = call.tool_type.as_deref().unwrap_or("tool").to_ascii_lowercase();
-        let input = call.args.unwrap_or_else(|| object(&[]));
+        let input = call.args.unwrap_or_else(|| Json::empty_object());
         Some(write(&ServerToolUse { kind: "server_tool_use", id: &id, name: &name, input, signature }))
     }
 
     pub(super) fn tool_result(&mut self, json: &Json<'_>, signature: Option<&str>) -> Option<String> {
         let result: ToolPart<'_> = json.read()?;
         let name = result.tool_type.as_deref().unwrap_or("tool").to_ascii_lowercase();
-        let content = result.response.unwrap_or_else(|| object(&[]));
+        let content = result.response.unwrap_or_else(|| Json::empty_object());
         let id = result.id.as_deref().unwrap_or(&self.last);
         Some(write(&ServerToolResult {
             kind: format!("{name}_tool_result"),
@@ -199,7 +198,7 @@ fn tool_type(name: &str) -> Option<String> {
 
 fn members<const N: usize>(members: [(&str, Option<Json<'_>>); N]) -> Json<'static> {
     let present = members.into_iter().filter_map(|(name, json)| Some((name, json?)));
-    object(&present.collect::<Vec<_>>())
+    Json::object(&present.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `generationConfig`: the parameters of generation.
 
 use super::model::{Model, Thinking};
-use super::{Gemini, object, schema};
+use super::{Gemini, schema};
 use crate::api::chat::{ChatRequest, Params, Reasoning, ResponseFormat};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
@@ -134,9 +134,9 @@ fn output<'a>(params: &mut Params<'a>, config: &mut Params<'a>, notes: &mut Tran
     let Some(audio) = params.take("audio") else { return };
     let Some(audio) = audio.read::<Audio<'_>>() else { return };
     if let Some(voice) = audio.voice {
-        let voice = object(&[("voiceName", Json::from_value(&*voice))]);
-        let voice = object(&[("prebuiltVoiceConfig", voice)]);
-        config.set("speechConfig", object(&[("voiceConfig", voice)]));
+        let voice = Json::object(&[("voiceName", Json::from_value(&*voice))]);
+        let voice = Json::object(&[("prebuiltVoiceConfig", voice)]);
+        config.set("speechConfig", Json::object(&[("voiceConfig", voice)]));
     }
     if let Some(format) = audio.format.filter(|format| **format != *"pcm16") {
         notes.warn("audio.format", format!("Gemini answers in PCM, not {}", &*format));
@@ -194,7 +194,7 @@ fn thinking(
     if show {
         members.push(("includeThoughts", Json::from_value(&true)));
     }
-    (!members.is_empty()).then(|| object(&members))
+    (!members.is_empty()).then(|| Json::object(&members))
 }
 
 fn budget(effort: &str, model: Model, notes: &mut TranslationNotes) -> u32 {

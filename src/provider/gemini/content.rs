@@ -6,7 +6,7 @@
 //! after the calls.
 
 use super::model::Model;
-use super::{Gemini, blocks, media, object};
+use super::{Gemini, blocks, media};
 use crate::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
 use crate::error::Error;
 use crate::json::Json;
@@ -397,7 +397,7 @@ fn reasoning<'a>(text: Cow<'a, str>, signature: Option<Cow<'a, str>>, parts: &mu
 fn call_out(call: ToolCall<'_>) -> PartOut<'_> {
     let ToolCall { id, name, arguments, signature, .. } = call;
     let args = match arguments.trim() {
-        "" | "null" => Some(object(&[])),
+        "" | "null" => Some(Json::empty_object()),
         text => match &arguments {
             Cow::Borrowed(_) => None,
             Cow::Owned(_) => Json::owned(text.to_owned()),
@@ -405,7 +405,7 @@ fn call_out(call: ToolCall<'_>) -> PartOut<'_> {
     };
     let args = args.or_else(|| borrowed(&arguments)).filter(Json::is_object);
     // Malformed arguments are passed as text.
-    let args = args.unwrap_or_else(|| object(&[("arguments", Json::from_value(arguments.as_ref()))]));
+    let args = args.unwrap_or_else(|| Json::object(&[("arguments", Json::from_value(arguments.as_ref()))]));
     let id = Some(id).filter(|id| !id.is_empty());
     let function_call = Some(Call { id, name, args });
     PartOut { function_call, thought_signature: signature, ..PartOut::default() }
@@ -430,7 +430,7 @@ fn response<'a>(message: &Message<'a>) -> Json<'a> {
         Some(parsed) if !message.is_error => parsed,
         _ => {
             let name = if message.is_error { "error" } else { "output" };
-            object(&[(name, Json::from_value(message.text().as_ref()))])
+            Json::object(&[(name, Json::from_value(message.text().as_ref()))])
         }
     }
 }

@@ -339,7 +339,7 @@ impl Choice {
         }
         let file = part.file_data.as_ref()?;
         Some(
-            super::object(&[("type", Json::from_value("file_data")), ("file_data", file.clone())])
+            Json::object(&[("type", Json::from_value("file_data")), ("file_data", file.clone())])
                 .get()
                 .to_owned(),
         )

@@ -1,7 +1,6 @@
 //! `POST /v1/embeddings` through Gemini's `batchEmbedContents` at Google and `predict` or `embedContent` on
 //! Vertex AI. Numbers keep their digits, unless the client requests base64.
 
-use super::object;
 use crate::api::body::Body;
 use crate::api::chat::ProviderError;
 use crate::error::Error;
@@ -73,12 +72,12 @@ fn member<'a>(body: &'a Body, names: &[&str]) -> Option<Json<'a>> {
 /// A text as a content; an object is a part of one, or a whole one (with `parts`).
 fn content<'a>(input: &Json<'a>) -> Json<'a> {
     if !input.is_object() {
-        return object(&[("parts", Json::from_value(&[object(&[("text", input.clone())])]))]);
+        return Json::object(&[("parts", Json::from_value(&[Json::object(&[("text", input.clone())])]))]);
     }
     let members = Json::members(input.get()).unwrap_or_default();
     match members.iter().any(|(name, _)| name == "parts") {
         true => input.clone(),
-        false => object(&[("parts", Json::from_value(&[input]))]),
+        false => Json::object(&[("parts", Json::from_value(&[input]))]),
     }
 }
 
@@ -124,9 +123,9 @@ fn batch(inputs: &[Json<'_>], options: &[(&str, Json<'_>)], model: &str) -> Json
     let requests = inputs.iter().map(|input| {
         let mut request = vec![("model", Json::from_value(&name)), ("content", content(input))];
         request.extend(options.iter().cloned());
-        object(&request)
+        Json::object(&request)
     });
-    object(&[("requests", Json::from_value(&requests.collect::<Vec<_>>()))])
+    Json::object(&[("requests", Json::from_value(&requests.collect::<Vec<_>>()))])
 }
 
 fn predict(inputs: &[Json<'_>], options: &[(&str, Json<'_>)], model: &str) -> Json<'static> {
@@ -139,7 +138,7 @@ fn predict(inputs: &[Json<'_>], options: &[(&str, Json<'_>)], model: &str) -> Js
         let mut instance = vec![(if is_multimodal { "text" } else { "content" }, input.clone())];
         instance.extend(find("taskType").map(|task| ("task_type", task)));
         instance.extend(find("title").map(|title| ("title", title)));
-        object(&instance)
+        Json::object(&instance)
     });
     let mut members = vec![("instances", Json::from_value(&instances.collect::<Vec<_>>()))];
     let dimensions = if is_multimodal { "dimension" } else { "outputDimensionality" };
@@ -151,9 +150,9 @@ fn predict(inputs: &[Json<'_>], options: &[(&str, Json<'_>)], model: &str) -> Js
     .flatten()
     .collect();
     if !parameters.is_empty() {
-        members.push(("parameters", object(&parameters)));
+        members.push(("parameters", Json::object(&parameters)));
     }
-    object(&members)
+    Json::object(&members)
 }
 
 fn single(inputs: &[Json<'_>], options: &[(&str, Json<'_>)]) -> Result<Json<'static>, Error> {
@@ -163,7 +162,7 @@ fn single(inputs: &[Json<'_>], options: &[(&str, Json<'_>)]) -> Result<Json<'sta
     };
     let mut members = vec![("content", content(input))];
     members.extend(options.iter().cloned());
-    Ok(object(&members))
+    Ok(Json::object(&members))
 }
 
 /// Any of the three responses.

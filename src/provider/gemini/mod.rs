@@ -7,7 +7,6 @@ use super::adapter::{CallTarget, ChatAdapter};
 use super::translation_notes::TranslationNotes;
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
-use crate::json::Json;
 use model::Model;
 use std::borrow::Cow;
 
@@ -84,21 +83,6 @@ fn compact(json: &str) -> Cow<'_, str> {
         true
     });
     Cow::Owned(kept.collect())
-}
-
-/// A JSON object with these members, in order.
-fn object(members: &[(&str, Json<'_>)]) -> Json<'static> {
-    let mut text = String::from("{");
-    for (name, json) in members {
-        if text.len() > 1 {
-            text.push(',');
-        }
-        text.push_str(Json::from_value(name).get());
-        text.push(':');
-        text.push_str(json.get());
-    }
-    text.push('}');
-    Json::owned(text).unwrap_or_else(|| Json::from_value(&()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::content::{Content, PartOut, turns};
 use super::model::Model;
-use super::{Gemini, config, object, tools};
+use super::{Gemini, config, tools};
 use crate::api::chat::{ChatRequest, Params};
 use crate::error::Error;
 use crate::json::Json;
@@ -89,7 +89,7 @@ fn body<'a>(
         if !options.get().trim_matches(['{', '}', ' ']).is_empty() {
             notes.warn("web_search_options", "Google's search has no such options, it searches all the same");
         }
-        offer.tools.push(object(&[("googleSearch", object(&[]))]));
+        offer.tools.push(Json::object(&[("googleSearch", Json::empty_object())]));
     }
     let turns = turns(request.messages, gemini, model, notes)?;
     if turns.has_server_tools {
@@ -152,7 +152,7 @@ fn with_server_tools<'a>(config: Option<Json<'a>>) -> Json<'a> {
     if !members.iter().any(|(member, _)| *member == name) {
         members.push((name, Json::from_value(&true)));
     }
-    object(&members)
+    Json::object(&members)
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,6 @@
 //! The client's tools in Gemini's form: functions are declared, Google's own tools are named.
 
-use super::{Gemini, object, schema};
+use super::{Gemini, schema};
 use crate::api::chat::{Params, Tool, ToolChoice};
 use crate::error::Error;
 use crate::json::Json;
@@ -59,8 +59,8 @@ pub(super) fn offer<'a>(
         match tool {
             Tool::Function { name, description, parameters, strict, rest, .. } => {
                 if let Some(native) = native_function(&name, description.as_deref(), parameters.as_ref()) {
-                    let settings = parameters.filter(Json::is_object).unwrap_or_else(|| object(&[]));
-                    offer.tools.push(object(&[(native, settings)]));
+                    let settings = parameters.filter(Json::is_object).unwrap_or_else(|| Json::empty_object());
+                    offer.tools.push(Json::object(&[(native, settings)]));
                     continue;
                 }
                 all_strict &= strict == Some(true);
@@ -73,7 +73,7 @@ pub(super) fn offer<'a>(
     }
     let mode = if functions.is_empty() { None } else { mode(choice, all_strict, gemini)? };
     if !functions.is_empty() {
-        offer.tools.insert(0, object(&[("functionDeclarations", Json::from_value(&functions))]));
+        offer.tools.insert(0, Json::object(&[("functionDeclarations", Json::from_value(&functions))]));
     }
     offer.config = tool_config(mode, own);
     Ok(offer)
@@ -114,7 +114,7 @@ fn tool_config<'a>(mode: Option<Mode<'_>>, own: Option<&Json<'a>>) -> Option<Jso
     if !names.is_empty() {
         calling.push(("allowedFunctionNames", Json::from_value(&names)));
     }
-    let calling = object(&calling);
+    let calling = Json::object(&calling);
     let own = own.and_then(|own| Json::members(own.get())).unwrap_or_default();
     let is_calling = |name: &str| matches!(name, "functionCallingConfig" | "function_calling_config");
     let mut members: Vec<(&str, Json<'_>)> = Vec::new();
@@ -122,7 +122,7 @@ fn tool_config<'a>(mode: Option<Mode<'_>>, own: Option<&Json<'a>>) -> Option<Jso
         members.push(("functionCallingConfig", calling));
     }
     members.extend(own.iter().map(|(name, json)| (name.as_ref(), json.clone())));
-    Some(object(&members))
+    Some(Json::object(&members))
 }
 
 /// Google's tool for a name.
@@ -160,8 +160,8 @@ fn native_tool<'a>(kind: &str, json: &Json<'a>, index: usize, gemini: Gemini) ->
     if let Some(native) = native(kind) {
         let settings =
             members.iter().find(|(name, json)| (name == kind || name == native) && json.is_object());
-        let settings = settings.map_or_else(|| object(&[]), |(_, json)| json.clone());
-        return Ok(object(&[(native, settings)]));
+        let settings = settings.map_or_else(|| Json::empty_object(), |(_, json)| json.clone());
+        return Ok(Json::object(&[(native, settings)]));
     }
     let provider = gemini.provider();
     let message = format!(

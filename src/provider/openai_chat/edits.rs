@@ -64,7 +64,7 @@ impl OpenAiChat {
         for message in list.iter().filter_map(|json| Object::read(json.source()?)) {
             self.message(&message, &mut splice, notes);
         }
-        let changed = splice.finish();
+        let changed = splice.finish().and_then(|changed| String::from_utf8(changed).ok());
         let Some(schema) = schema.and_then(Json::parse) else { return changed };
         let messages = changed.as_deref().unwrap_or(text);
         let prompt = Json::from_value(&schema_prompt(&schema));

@@ -36,7 +36,7 @@ impl ResponsePatch for ChatPatch {
         for (position, choice) in patch.response.list("choices").iter().enumerate() {
             patch.choice(position, choice);
         }
-        patch.splice.finish().map(String::into_bytes)
+        patch.splice.finish()
     }
 }
 

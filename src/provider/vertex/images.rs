@@ -58,7 +58,7 @@ impl JsonAdapter for Imagen {
                 "size" => size(&value, &mut parameters, notes),
                 "output_format" => {
                     let format = value.text().unwrap_or_default().into_owned();
-                    let kind = object("mimeType", &format!("image/{format}"));
+                    let kind = Json::object_with("mimeType", &format!("image/{format}"));
                     parameters.set("outputOptions", kind);
                 }
                 "stream" if value.is_true() => {
@@ -103,11 +103,6 @@ impl JsonAdapter for Imagen {
         serde_json::to_vec(&ImagesResponse { created, data })
             .map_err(|_| ProviderError::unreadable("its pictures cannot be written"))
     }
-}
-
-fn object(name: &str, value: &str) -> Json<'static> {
-    Json::owned(format!("{{{}:{}}}", Json::from_value(name).get(), Json::from_value(value).get()))
-        .unwrap_or_else(|| Json::from_value(&()))
 }
 
 /// Imagen has aspect ratios, not sizes.

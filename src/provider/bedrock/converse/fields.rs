@@ -1,7 +1,7 @@
 //! The members of a Converse request besides the messages: Bedrock's own, and `additionalModelRequestFields`
 //! for the parameters that differ by model.
 
-use super::{NAME, object};
+use super::NAME;
 use crate::api::chat::{ChatRequest, Params};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
     fn take_family_params(&mut self, params: &mut Params<'a>, family: Family) {
         if let Some(top_k) = params.take("top_k") {
             match family {
-                Family::Amazon => self.add("inferenceConfig", object("topK", &top_k)),
+                Family::Amazon => self.add("inferenceConfig", Json::object_with("topK", &top_k)),
                 Family::Cohere => self.add("k", top_k),
                 _ => self.add("top_k", top_k),
             }
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
         match family {
             Family::Anthropic => {
                 if let Some(user) = params.take("user") {
-                    self.add("metadata", object("user_id", &user));
+                    self.add("metadata", Json::object_with("user_id", &user));
                 }
                 if let Some(beta) = either(params, "anthropic_beta", "betas") {
                     self.add("anthropic_beta", betas(beta));
@@ -125,17 +125,7 @@ impl<'a> Fields<'a> {
         if additional.is_empty() {
             return None;
         }
-        let mut text = String::from("{");
-        for (name, value) in additional.iter() {
-            if text.len() > 1 {
-                text.push(',');
-            }
-            text.push_str(Json::from_value(name).get());
-            text.push(':');
-            text.push_str(value.get());
-        }
-        text.push('}');
-        Json::owned(text)
+        Some(Json::object_of(additional.iter().map(|(name, value)| (name, value.get()))))
     }
 }
 
@@ -162,8 +152,8 @@ fn service_tier<'a>(tier: Json<'a>, notes: &mut TranslationNotes) -> Option<Json
     }
     match tier.text().as_deref() {
         Some("auto") => None,
-        Some("standard_only") => Some(object("type", "default")),
-        Some(name @ ("default" | "priority" | "flex" | "reserved")) => Some(object("type", name)),
+        Some("standard_only") => Some(Json::object_with("type", "default")),
+        Some(name @ ("default" | "priority" | "flex" | "reserved")) => Some(Json::object_with("type", name)),
         _ => {
             notes.warn("service_tier", "dropped, bedrock has default, priority, flex and reserved");
             None
@@ -192,11 +182,8 @@ fn in_camel_case<'a>(json: &Json<'a>) -> Json<'a> {
         out
     };
     let Some(members) = json.source().and_then(Json::members) else { return json.clone() };
-    let members = members
-        .iter()
-        .map(|(name, value)| format!("{}:{}", Json::from_value(&camel(name)).get(), value.get()));
-    let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
-    Json::owned(text).unwrap_or_else(|| json.clone())
+    let members = members.into_iter().map(|(name, value)| (camel(&name), value));
+    Json::object(&members.collect::<Vec<_>>())
 }
 
 /// Whether OpenAI's `metadata` fits Bedrock's `requestMetadata` (both label a request in the provider's

@@ -216,7 +216,7 @@ impl Blocks<'_, '_> {
             // Malformed arguments that a model once wrote must not end the conversation; Bedrock accepts
             // objects only.
             self.notes.warn(&format!("{at}.arguments"), "no JSON object, sent as {\"arguments\": <text>}");
-            super::object("arguments", call.arguments.as_ref())
+            Json::object_with("arguments", call.arguments.as_ref())
         });
         ToolUse { tool_use_id: id(&call.id), name: &call.name, input, kind: None }
     }

@@ -128,9 +128,3 @@ fn bytes<T: Serialize>(body: &T) -> Vec<u8> {
 fn is_shaped(format: Option<&ResponseFormat<'_>>) -> bool {
     matches!(format, Some(ResponseFormat::JsonObject | ResponseFormat::JsonSchema { .. }))
 }
-
-/// A JSON object with one member.
-fn object<T: Serialize + ?Sized>(name: &str, value: &T) -> Json<'static> {
-    let text = format!("{{{}:{}}}", Json::from_value(name).get(), Json::from_value(value).get());
-    Json::owned(text).unwrap_or_else(|| Json::from_value(&()))
-}

@@ -5,8 +5,8 @@
 //! <https://docs.aws.amazon.com/nova/latest/nova2-userguide/extended-thinking.html>,
 //! <https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-openai.html>.
 
+use super::NAME;
 use super::fields::Fields;
-use super::{NAME, object};
 use crate::api::chat::{ChatRequest, Message, Part, Reasoning, Role, ToolChoice};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
@@ -72,7 +72,7 @@ fn claude<'a>(
         fields.add("thinking", thinking);
     }
     if let Some(effort) = effort {
-        fields.add("output_config", object("effort", effort.as_ref()));
+        fields.add("output_config", Json::object_with("effort", effort.as_ref()));
     }
     Ok(())
 }

@@ -160,7 +160,7 @@ fn is_allowed(choice: Option<&ToolChoice<'_>>, name: &str) -> bool {
 fn schema<'a>(parameters: Option<&Json<'a>>) -> Json<'a> {
     let open = || Json::owned(r#"{"type":"object","properties":{}}"#.to_owned());
     let Some(schema) = parameters.filter(|schema| !schema.is_null()) else {
-        return open().unwrap_or_else(|| Json::from_value(&()));
+        return open().unwrap_or_else(Json::null);
     };
     match Json::members(schema.get()) {
         Some(members) if members.is_empty() => open().unwrap_or_else(|| schema.clone()),
