@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_told_apart() {
+    fn block_types_are_distinguished() {
         let cases = [
             (r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{}}"#, BlockKind::Standard),
             (r#"{"type":"mcp_tool_use","id":"s","name":"mine","input":{}}"#, BlockKind::Standard),

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn values_go_where_their_paths_say() {
+    fn values_are_placed_at_their_paths() {
         let pieces = [
             r#"{"jsonPath":"$.city","stringValue":"Z\u00fc","willContinue":true}"#,
             r#"{"jsonPath":"$.city","stringValue":"rich \"8","willContinue":true}"#,

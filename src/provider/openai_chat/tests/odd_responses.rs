@@ -358,7 +358,7 @@ fn damaged_responses_do_not_panic() {
 }
 
 #[test]
-fn a_message_is_emitted_once_beside_deltas() {
+fn a_message_next_to_deltas_is_emitted_once() {
     let text = |decoded: &Decoded| decoded.response.choices[0].text();
     // A whole response with an empty delta (Perplexity).
     let whole = r#"{"id":"x","choices":[{"index":0,"finish_reason":"stop",
