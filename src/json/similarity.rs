@@ -136,22 +136,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_alike_is_valid(
-            words in prop::collection::vec("[a-z\"\\\\\u{e9}\u{20ac}\n ]{0,6}", 3),
+        fn similar_texts_are_valid(
+            samples in prop::collection::vec("[a-z\"\\\\\u{e9}\u{20ac}\n ]{0,6}", 3),
             around in "[a-z\"\\\\\u{e9}]{0,4}",
             cut in 0usize..60,
             put in "[a-z\"\\\\\n\u{e9},}]{0,3}",
         ) {
-            let text = |word: &str| serde_json::json!({"k": [around, {"content": word, "z": 1}]}).to_string();
-            let mut alike = SimilarJson::default();
-            prop_assert!(alike.is_valid(text(&words[0]).as_bytes()) && alike.is_valid(text(&words[1]).as_bytes()));
-            let third = text(&words[2]);
+            let text = |sample: &str| serde_json::json!({"k": [around, {"content": sample, "z": 1}]}).to_string();
+            let mut checker = SimilarJson::default();
+            prop_assert!(checker.is_valid(text(&samples[0]).as_bytes()) && checker.is_valid(text(&samples[1]).as_bytes()));
+            let third = text(&samples[2]);
             let mut broken = third.clone().into_bytes();
             broken.truncate(cut.min(broken.len()));
             broken.extend_from_slice(put.as_bytes());
             broken.extend_from_slice(third.as_bytes().get(cut..).unwrap_or_default());
             for text in [third.as_bytes(), &broken] {
-                if alike.is_similar(text) {
+                if checker.is_similar(text) {
                     prop_assert!(serde_json::from_slice::<IgnoredAny>(text).is_ok());
                 }
             }
