@@ -163,73 +163,18 @@ fn settings() -> String {
     format!("{STANDARD}limits: {{max_body_bytes: {MAX_BODY}}}\n")
 }
 
-#[tokio::test]
-async fn each_class_of_refusal_is_explained() {
+const OURS: (&str, &str) = ("x-gateway-provider", "@emulator");
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// A chat with the standard body.
+fn chat(headers: &[(&'static str, &str)]) -> Request {
+    Request::new("POST", "/v1/chat/completions", headers, CHAT)
+}
+
+/// Both agree on a status and a part of the message; on status 0 the request passes.
+async fn all_agree(rows: Vec<(u64, &str, Request)>) {
     let gateway = Gateway::start(&settings());
-    let ours = ("x-gateway-provider", "@emulator");
-    let json = ("content-type", "application/json");
-    let long = format!(r#"{{"model":"{}"}}"#, "x".repeat(MAX_BODY));
-    let long_chunked = Request { chunked: true, ..Request::new("POST", "/v1/messages", &[ours], &long) };
-    for (wanted, part, request) in [
-        (0, "", Request::new("POST", "/v1/chat/completions", &[ours], CHAT)),
-        (0, "", Request::new("POST", "/v1/chat/completions", &[], SLUG)),
-        (0, "", Request::new("POST", "/v1/unlisted", &[json], SLUG)),
-        (0, "", Request::new("POST", "/v1/unlisted", &[json, ours, ("content-encoding", "gzip")], SLUG)),
-        (0, "", Request::new("POST", "/v1/proxy/chat/completions", &[json, ours], &long)),
-        (0, "", Request::new("GET", "/v1/models", &[ours], "")),
-        (404, "nothing at", Request::new("POST", "/v2/chat/completions", &[ours], CHAT)),
-        (404, "nothing at", Request::new("POST", "/v1/proxy/", &[ours], CHAT)),
-        (405, "PATCH", Request::new("PATCH", "/v1/chat/completions", &[ours], CHAT)),
-        (
-            400,
-            "compressed",
-            Request::new("POST", "/v1/chat/completions", &[ours, ("content-encoding", "gzip")], CHAT),
-        ),
-        (
-            400,
-            "proper HTTP",
-            Request::new("POST", "/v1/chat/completions", &[ours, ("connection", "host")], CHAT),
-        ),
-        (400, "No provider", Request::new("POST", "/v1/unlisted", &[("content-type", "text/plain")], SLUG)),
-        (
-            400,
-            "No provider",
-            Request::new("POST", "/v1/unlisted", &[json, ("content-encoding", "gzip")], SLUG),
-        ),
-        (
-            400,
-            "No provider",
-            Request { chunked: true, ..Request::new("POST", "/v1/unlisted", &[json], SLUG) },
-        ),
-        (413, "2000 bytes", Request::new("POST", "/v1/chat/completions", &[ours], &long)),
-        (413, "2000 bytes", long_chunked),
-        (400, "empty", Request::new("POST", "/v1/chat/completions", &[ours], "")),
-        (400, "JSON object", Request::new("POST", "/v1/chat/completions", &[ours], "[1]")),
-        (400, "messages", Request::new("POST", "/v1/chat/completions", &[ours], r#"{"model":"m"}"#)),
-        (400, "limit", Request::new("GET", "/v1/batches?limit=0", &[ours], "")),
-        (
-            400,
-            "nobody",
-            Request::new("POST", "/v1/chat/completions", &[("x-gateway-provider", "@nobody")], CHAT),
-        ),
-        (
-            400,
-            "cf-nobody",
-            Request::new("POST", "/v1/chat/completions", &[("x-gateway-config", "cf-nobody")], CHAT),
-        ),
-        (
-            501,
-            "bedrock",
-            Request::new(
-                "POST",
-                "/v1/moderations",
-                &[("x-gateway-provider", "@bedrock-emulator")],
-                r#"{"model":"m","input":"a"}"#,
-            ),
-        ),
-        (401, "Invalid service key", Request::new("GET", "/v1/models", &[ours], "").with_key("wrong")),
-        (401, "Invalid service key", Request::new("GET", "/v1/logs", &[], "").with_key("wrong")),
-    ] {
+    for (wanted, part, request) in rows {
         match (agreed(&gateway, &request).await, wanted) {
             (Verdict::Passes, 0) => {}
             (Verdict::Refused(status, problems), wanted) if status == wanted => {
@@ -238,14 +183,63 @@ async fn each_class_of_refusal_is_explained() {
             (verdict, wanted) => panic!("{request:?}: {verdict:?}, not {wanted}"),
         }
     }
+}
+
+#[tokio::test]
+async fn refusals_by_the_head_are_explained() {
+    let nobody = ("x-gateway-provider", "@nobody");
+    all_agree(vec![
+        (0, "", chat(&[OURS])),
+        (0, "", Request::new("GET", "/v1/models", &[OURS], "")),
+        (404, "nothing at", Request::new("POST", "/v2/chat/completions", &[OURS], CHAT)),
+        (404, "nothing at", Request::new("POST", "/v1/proxy/", &[OURS], CHAT)),
+        (405, "PATCH", Request::new("PATCH", "/v1/chat/completions", &[OURS], CHAT)),
+        (400, "compressed", chat(&[OURS, ("content-encoding", "gzip")])),
+        (400, "proper HTTP", chat(&[OURS, ("connection", "host")])),
+        (400, "limit", Request::new("GET", "/v1/batches?limit=0", &[OURS], "")),
+        (400, "nobody", chat(&[nobody])),
+        (400, "cf-nobody", chat(&[("x-gateway-config", "cf-nobody")])),
+        (401, "Invalid service key", chat(&[OURS]).with_key("wrong")),
+        (401, "Invalid service key", Request::new("GET", "/v1/logs", &[], "").with_key("wrong")),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn refusals_by_the_body_are_explained() {
+    let text = ("content-type", "text/plain");
+    let gzip = ("content-encoding", "gzip");
+    let bedrock = ("x-gateway-provider", "@bedrock-emulator");
+    let long = format!(r#"{{"model":"{}"}}"#, "x".repeat(MAX_BODY));
+    let ours = |body: &str| Request::new("POST", "/v1/chat/completions", &[OURS], body);
+    let unlisted = |headers: &[(&'static str, &str)]| Request::new("POST", "/v1/unlisted", headers, SLUG);
+    all_agree(vec![
+        (0, "", Request::new("POST", "/v1/chat/completions", &[], SLUG)),
+        (0, "", unlisted(&[JSON])),
+        (0, "", unlisted(&[JSON, OURS, gzip])),
+        (0, "", Request::new("POST", "/v1/proxy/chat/completions", &[JSON, OURS], &long)),
+        (400, "No provider", unlisted(&[text])),
+        (400, "No provider", unlisted(&[JSON, gzip])),
+        (400, "No provider", Request { chunked: true, ..unlisted(&[JSON]) }),
+        (413, "2000 bytes", ours(&long)),
+        (413, "2000 bytes", Request { chunked: true, ..ours(&long) }),
+        (400, "empty", ours("")),
+        (400, "JSON object", ours("[1]")),
+        (400, "messages", ours(r#"{"model":"m"}"#)),
+        (501, "bedrock", Request::new("POST", "/v1/moderations", &[bedrock], r#"{"model":"m","input":"a"}"#)),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn control_paths_are_explained() {
+    let gateway = Gateway::start(&settings());
     for path in ["/livez", "/v1/health", "/v1/logs", "/v1/prompts/x"] {
         assert_eq!(agreed(&gateway, &Request::new("GET", path, &[], "")).await, Verdict::Control, "{path}");
     }
-    // Nobody is asked for a key there.
-    assert_eq!(
-        agreed(&gateway, &Request { headers: Vec::new(), ..Request::new("GET", "/readyz", &[], "") }).await,
-        Verdict::Control
-    );
+    // No key is required there.
+    let keyless = Request { headers: Vec::new(), ..Request::new("GET", "/readyz", &[], "") };
+    assert_eq!(agreed(&gateway, &keyless).await, Verdict::Control);
 }
 
 impl Request {

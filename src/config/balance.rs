@@ -3,8 +3,8 @@
 //! Not here: the choice itself (`route::pick`).
 
 use super::headers::observable;
-use super::policy::at_least;
 use super::read::Cursor;
+use super::values::at_least;
 
 /// `strategy.by`, an extension of the spec: the criterion in `loadbalance` mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

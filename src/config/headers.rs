@@ -12,7 +12,7 @@ mod raw;
 
 use super::account::names::CUSTOM_HOST;
 use super::account::{Account, AccountSource};
-use super::policy::MAX_MS;
+use super::values::MAX_MS;
 use crate::error::Error;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};

@@ -10,33 +10,30 @@
 pub mod account;
 pub mod balance;
 pub mod headers;
+pub mod hedge;
 pub mod hooks;
 pub mod node;
-pub mod policy;
+pub mod policies;
 pub mod query;
 pub mod read;
 mod required_keys;
-pub mod rescue;
 pub mod secret;
 pub mod strategy;
 mod target_rules;
 #[cfg(test)]
 mod tests;
-pub mod time_limits;
+pub mod values;
 
 use account::{Account, names};
 use balance::Price;
-use hooks::{Guardrail, Hook, HookPhase};
-use http::HeaderName;
+use hedge::Hedge;
 use node::Node;
-use policy::{Breaker, Cache, Retry};
+use policies::Policies;
 use query::Patterns;
 use read::{Cursor, ObjectReader, Problems};
-use rescue::{Hedge, StreamRescue};
 use std::cell::Cell;
 use std::fmt;
 use strategy::Strategy;
-use time_limits::TimeLimits;
 
 use crate::error::{Error, Problem};
 
@@ -65,31 +62,13 @@ pub struct Config {
     /// Response statuses on which fallback tries the next target; the strategy's own list takes precedence
     /// (reference section 17).
     pub on_status_codes: Option<Vec<u16>>,
-    pub retry: Option<Retry>,
-    pub cb_config: Option<Breaker>,
-    pub cache: Option<Cache>,
-    /// Milliseconds, at least 1.
-    pub request_timeout: Option<u64>,
-    /// Extension of the spec.
-    pub time_limits: TimeLimits,
-    /// Extension of the spec.
-    pub stream_rescue: Option<StreamRescue>,
+    /// What targets inherit from here.
+    pub policies: Policies,
     /// Extension of the spec; only in a config with targets.
     pub hedge: Option<Hedge>,
     /// Extension of the spec; used for balancing by price.
     pub price: Option<Price>,
-    /// Request headers to forward to the provider unchanged. The forwarding code must still leave out the
-    /// gateway's own headers and those that frame the message.
-    pub forward_headers: Option<Vec<HeaderName>>,
-    pub strict_std_compliance: Option<bool>,
-    /// Members to set in the body, in the order written: name and JSON text.
-    pub override_params: Vec<(String, Box<str>)>,
     pub prompt_id: Option<String>,
-    // An empty list differs from an absent one: a target's list replaces the inherited list.
-    pub before_request_hooks: Option<Vec<Hook>>,
-    pub after_request_hooks: Option<Vec<Hook>>,
-    pub input_guardrails: Option<Vec<Guardrail>>,
-    pub output_guardrails: Option<Vec<Guardrail>>,
 }
 
 /// Checks that need knowledge from other modules, passed in as functions. The text of an `Err` becomes the
@@ -134,7 +113,7 @@ impl Config {
     }
 }
 
-/// Every key of a config except those of the account, for "did you mean" suggestions.
+/// The keys of a config for "did you mean" suggestions, except those of the account and the inherited ones.
 const KEYS: &[&str] = &[
     "name",
     "provider",
@@ -143,23 +122,9 @@ const KEYS: &[&str] = &[
     "targets",
     "weight",
     "on_status_codes",
-    "retry",
-    "cb_config",
-    "cache",
-    "request_timeout",
-    "time_limits",
-    "stream_rescue",
     "hedge",
     "price",
-    "forward_headers",
-    "strict_std_compliance",
-    "strict_open_ai_compliance",
-    "override_params",
     "prompt_id",
-    "before_request_hooks",
-    "after_request_hooks",
-    "input_guardrails",
-    "output_guardrails",
 ];
 
 /// State of reading one tree of configs.
@@ -196,27 +161,12 @@ impl ConfigReader<'_> {
             account: Account::read(&mut fields),
             strategy,
             targets: targets.unwrap_or_default(),
-            weight: fields.get(&["weight"]).and_then(|at| policy::at_least(&at, 0.0)),
-            on_status_codes: fields.get(&["on_status_codes"]).and_then(|at| policy::status_codes(&at)),
-            retry: fields.get(&["retry"]).and_then(|at| Retry::read(&at)),
-            cb_config: fields.get(&["cb_config"]).and_then(|at| Breaker::read(&at)),
-            cache: fields.get(&["cache"]).and_then(|at| Cache::read(&at)),
-            request_timeout: fields.get(&["request_timeout"]).and_then(|at| policy::timeout_ms(&at)),
-            time_limits: fields
-                .get(&["time_limits"])
-                .and_then(|at| TimeLimits::read(&at))
-                .unwrap_or_default(),
-            stream_rescue: fields.get(&["stream_rescue"]).and_then(|at| at.one_of(&StreamRescue::VARIANTS)),
+            weight: fields.get(&["weight"]).and_then(|at| values::at_least(&at, 0.0)),
+            on_status_codes: fields.get(&["on_status_codes"]).and_then(|at| values::status_codes(&at)),
+            policies: Policies::read(&mut fields),
             hedge: fields.get(&["hedge"]).and_then(|at| Hedge::read(&at)),
             price: fields.get(&["price"]).and_then(|at| Price::read(&at)),
-            forward_headers: fields.get(&["forward_headers"]).and_then(|at| forward_headers(&at)),
-            strict_std_compliance: fields.flag(&["strict_std_compliance", "strict_open_ai_compliance"]),
-            override_params: fields.get(&["override_params"]).map(|at| params(&at)).unwrap_or_default(),
             prompt_id: fields.text(&["prompt_id"]),
-            before_request_hooks: items(&mut fields, "before_request_hooks", HookPhase::Before, Hook::read),
-            after_request_hooks: items(&mut fields, "after_request_hooks", HookPhase::After, Hook::read),
-            input_guardrails: items(&mut fields, "input_guardrails", HookPhase::Before, Guardrail::read),
-            output_guardrails: items(&mut fields, "output_guardrails", HookPhase::After, Guardrail::read),
         };
         if let Some(provider) = config.provider.as_deref().filter(|name| !name.starts_with('@'))
             && at.problem_count() == before
@@ -225,7 +175,8 @@ impl ConfigReader<'_> {
             // Missing keys are not reported: request headers may supply them.
             Account::report(&error, &fields, false);
         }
-        let valid_keys: Vec<&str> = KEYS.iter().copied().chain(names::keys()).collect();
+        let valid_keys: Vec<&str> =
+            KEYS.iter().copied().chain(Policies::names()).chain(names::keys()).collect();
         fields.reject_unknown(&valid_keys);
         Some(config)
     }
@@ -274,29 +225,6 @@ impl ConfigReader<'_> {
             at.problem(message);
         }
     }
-}
-
-fn items<T>(
-    fields: &mut ObjectReader<'_>,
-    name: &str,
-    phase: HookPhase,
-    read: fn(&Cursor<'_>, HookPhase) -> Option<T>,
-) -> Option<Vec<T>> {
-    let list = fields.get(&[name])?.list()?;
-    Some(list.iter().filter_map(|item| read(item, phase)).collect())
-}
-
-fn params(at: &Cursor<'_>) -> Vec<(String, Box<str>)> {
-    let entries = at.entries().unwrap_or_default();
-    entries.into_iter().map(|(entry, _)| (entry.name.clone(), entry.value.to_json().into())).collect()
-}
-
-fn forward_headers(at: &Cursor<'_>) -> Option<Vec<HeaderName>> {
-    let header = |item: &Cursor<'_>| {
-        let name = headers::forwardable(item.text()?);
-        name.map_err(|message| item.problem(message)).ok()
-    };
-    Some(at.list()?.iter().filter_map(header).collect())
 }
 
 /// Shows names only: parameters, hosts and hook contents may hold secrets.

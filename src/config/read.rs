@@ -197,6 +197,13 @@ impl<'a> Cursor<'a> {
         Some(entries.iter().map(|entry| (entry, self.child(entry))).collect())
     }
 
+    /// The first member called `name`, when this is an object that has one other than `null`. Reports nothing.
+    pub fn member(&self, name: &str) -> Option<Cursor<'a>> {
+        let Kind::Map(entries) = &self.node.kind else { return None };
+        let entry = entries.iter().find(|entry| entry.name == name)?;
+        (entry.value.kind != Kind::Null).then(|| self.child(entry))
+    }
+
     fn child(&self, entry: &'a Entry) -> Cursor<'a> {
         Cursor { node: &entry.value, path: self.join(&entry.name), problems: self.problems }
     }

@@ -5,9 +5,9 @@
 
 use super::MAX_TARGETS;
 use super::balance::{BalanceBy, Sticky};
-use super::policy::{Breaker, status_codes};
 use super::query::{Patterns, Query};
 use super::read::{Cursor, ObjectReader};
+use super::values::status_codes;
 
 /// Spec "Strategy".
 #[derive(Debug, Clone, PartialEq)]
@@ -20,8 +20,6 @@ pub struct Strategy {
     /// Response statuses on which fallback tries the next target. `None`: every status that is not 2xx.
     /// Empty: no status.
     pub on_status_codes: Option<Vec<u16>>,
-    /// Clients of the reference write `cb_config` here, the spec defines it on the config: both are accepted.
-    pub cb_config: Option<Breaker>,
     /// Extension of the spec: the criterion of load balancing.
     pub by: BalanceBy,
     /// In load balancing: send the same client to the same target.
@@ -80,7 +78,8 @@ impl Strategy {
             require_conditions(&fields);
         }
         let on_status_codes = fields.get(&["on_status_codes"]).and_then(|at| status_codes(&at));
-        let cb_config = fields.get(&["cb_config"]).and_then(|at| Breaker::read(&at));
+        // An inherited key, which `policies` reads here and on the config.
+        let _ = fields.get(&["cb_config"]);
         if mode.is_some_and(|mode| mode != Mode::LoadBalance) {
             refuse_balance(&fields);
         }
@@ -100,7 +99,6 @@ impl Strategy {
             conditions: conditions.unwrap_or_default(),
             default,
             on_status_codes,
-            cb_config,
             by,
             sticky,
         })

@@ -7,6 +7,10 @@ mod any_input;
 mod reliability;
 
 use super::*;
+use hooks::Guardrail;
+use http::HeaderName;
+use policies::{Cache, CacheMode};
+use std::time::Duration;
 use strategy::Mode;
 
 fn provider(id: &str) -> Result<(), String> {
@@ -333,7 +337,7 @@ fn hooks_and_guardrails_are_read_as_written() {
             "input_guardrails":["saved",{"id":"g","deny":true,"async":true,"contains":{"words":["b"]}}],
             "output_guardrails":[{"on_success":{"deny":false}}]}"#,
     );
-    let hook = &config.before_request_hooks.unwrap()[0];
+    let hook = &config.policies.request_hooks.hooks.unwrap()[0];
     assert_eq!((hook.kind, hook.deny, hook.sequential), (hooks::HookKind::Mutator, Some(true), true));
     assert_eq!(hook.checks[0].parameters.to_json(), r#"{"words":["a"]}"#);
     assert_eq!((hook.checks[0].enabled, hook.checks[1].enabled), (true, false));
@@ -341,8 +345,8 @@ fn hooks_and_guardrails_are_read_as_written() {
     let feedback = action.feedback.unwrap();
     assert_eq!((action.deny, feedback.value, feedback.weight), (Some(true), Some(-1.0), Some(0.5)));
     assert_eq!(feedback.metadata.as_deref(), Some(r#"{"k":[1]}"#));
-    assert!(config.after_request_hooks.unwrap()[0].asynchronous);
-    let guardrails = config.input_guardrails.unwrap();
+    assert!(config.policies.response_hooks.hooks.unwrap()[0].asynchronous);
+    let guardrails = config.policies.request_hooks.guardrails.unwrap();
     assert_eq!(guardrails[0], Guardrail::Saved("saved".to_owned()));
     let Guardrail::Inline(inline) = &guardrails[1] else { panic!("{guardrails:?}") };
     assert_eq!((inline.id.as_deref(), inline.checks[0].id.as_str()), (Some("g"), "contains"));
@@ -365,21 +369,22 @@ fn values_are_read_as_written() {
     let strategy = config.strategy.clone().unwrap();
     assert_eq!((strategy.mode, strategy.on_status_codes), (Mode::Conditional, Some(vec![])));
     assert_eq!((strategy.conditions.len(), strategy.conditions[0].then.as_str()), (1, "a"));
-    let breaker = strategy.cb_config.unwrap();
-    assert_eq!((breaker.failure_threshold, breaker.cooldown_ms), (3, 30_001));
-    let params: Vec<_> = config.targets[0].override_params.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    let breaker = config.policies.breaker.clone().unwrap();
+    assert_eq!((breaker.threshold, breaker.cooldown), (3, Duration::from_millis(30_001)));
+    let params: Vec<_> =
+        config.targets[0].policies.override_params.iter().map(|(n, v)| format!("{n}={v}")).collect();
     assert_eq!(params, ["z=1.0", "model=\"m\"", "seed=9223372036854775807"]);
-    assert_eq!(config.targets[1].forward_headers, Some(vec![HeaderName::from_static("x-a")]));
-    let retry = config.retry.clone().unwrap();
-    assert_eq!((retry.attempts, retry.on_status_codes, retry.use_retry_after), (2, Some(vec![]), true));
-    assert_eq!(config.cache, Some(Cache { mode: policy::CacheMode::Semantic, max_age: Some(60) }));
+    assert_eq!(config.targets[1].policies.forward_headers, Some(vec![HeaderName::from_static("x-a")]));
+    let retry = config.policies.retry.clone().unwrap();
+    assert_eq!((retry.attempts, retry.statuses, retry.honours_retry_after), (2, Some(vec![]), true));
+    assert_eq!(config.policies.cache, Some(Cache { mode: CacheMode::Semantic, max_age: Some(60) }));
     assert_eq!(
-        config.request_timeout,
-        Some(policy::MAX_MS),
+        config.policies.request_timeout,
+        Some(Duration::from_millis(values::MAX_MS)),
         "a longer timeout is reduced so that no clock overflows"
     );
     assert_eq!(config.on_status_codes, Some(vec![429, 503]));
-    assert_eq!(config.strict_std_compliance, Some(false));
+    assert_eq!(config.policies.strict_std_compliance, Some(false));
 }
 
 #[test]

@@ -159,7 +159,7 @@ impl ExplainContext<'_> {
             key_name: client.name.clone(),
             now: self.now,
         };
-        Ok(explain(&sources, &request, &env, self.now))
+        Ok(explain(&sources, &request, &env))
     }
 }
 

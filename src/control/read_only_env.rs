@@ -29,7 +29,7 @@ impl RoutingEnv for ReadOnlyEnv<'_> {
     }
 
     fn circuit(&self, target: &Target) -> CircuitStatus {
-        let state = self.targets.get(&target.id).filter(|_| target.breaker.is_some());
+        let state = self.targets.get(&target.id).filter(|_| target.policies.breaker.is_some());
         state.map_or(CircuitStatus::Closed, |target| target.circuit(self.now))
     }
 

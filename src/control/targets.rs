@@ -89,7 +89,8 @@ fn rounded(time: Duration, units_per_second: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::targets::{BreakerPolicy, BreakerSignal, TargetId, TargetRegistry};
+    use crate::config::policies::BreakerPolicy;
+    use crate::state::targets::{BreakerSignal, TargetId, TargetRegistry};
 
     #[test]
     fn a_target_is_shown_with_all_fields() {

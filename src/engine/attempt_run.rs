@@ -13,7 +13,7 @@ use super::response_body::{BodyError, ContentKind, ResponseBody, ResponsePolicy,
 use super::upstream_stream::{StreamEvent, UpstreamStream};
 use crate::api::chat::ProviderError;
 use crate::api::retry_after;
-use crate::config::rescue::StreamRescue;
+use crate::config::policies::StreamRescue;
 use crate::error::Error;
 use crate::provider::error_class::ErrorClass;
 use crate::provider::rewriter::Rewriter;

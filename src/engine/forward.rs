@@ -13,7 +13,7 @@ use super::response_headers;
 use super::resume::Resume;
 use super::upstream_stream::StreamEvent;
 use crate::api::chat::ProviderError;
-use crate::config::rescue::StreamRescue;
+use crate::config::policies::StreamRescue;
 use crate::error::Error;
 use crate::route::attempt::Attempt;
 use crate::route::deadlines::TimeoutKind;
@@ -264,7 +264,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let Forwarding { run, body, .. } = forwarding;
         let (attempt, deadlines, permit) = run.into_rest();
         if let Some(permit) = permit.filter(|_| by_provider) {
-            let signal = Outcome::Interrupted.breaker_signal(attempt.target.breaker.as_ref());
+            let signal = Outcome::Interrupted.breaker_signal(attempt.target.policies.breaker.as_ref());
             permit.finish(signal, Instant::now());
         }
         self.end_stages(&attempt, &Outcome::Interrupted);

@@ -30,7 +30,10 @@ pub enum HeaderCase {
 impl HeaderCase {
     /// Of a request to this target.
     pub fn for_request(ctx: &RequestContext, target: &Target, is_upgrade: bool) -> Self {
-        match ctx.mode == RequestMode::Passthrough || is_upgrade || !target.forward_headers.is_empty() {
+        match ctx.mode == RequestMode::Passthrough
+            || is_upgrade
+            || !target.policies.forward_headers().is_empty()
+        {
             true => Self::Preserved,
             false => Self::Lower,
         }

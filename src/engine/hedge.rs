@@ -6,7 +6,7 @@ use super::attempt_run::{AttemptRun, Readiness};
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::orchestrator::{NextAttempt, Orchestrator, Started};
-use crate::config::rescue::Hedge;
+use crate::config::hedge::Hedge;
 use crate::error::Error;
 use crate::route::plan::Reason;
 use std::sync::Arc;

@@ -19,7 +19,7 @@ use super::stages::{self, Flow, StageCall};
 use super::upstream_headers::UpstreamHeaders;
 use super::upstream_stream::UpstreamStream;
 use super::{Engine, error_response, response_headers};
-use crate::config::rescue::StreamRescue;
+use crate::config::policies::StreamRescue;
 use crate::error::Error;
 use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::{Attempt, Request};
@@ -238,8 +238,11 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let ((stream, watch), permit, is_local) = match flow {
             Flow::Continue => {
                 let target = &next.target;
-                let permit =
-                    target.breaker.as_ref().map(|_| self.env.target_state(target).enter(Instant::now()));
+                let permit = target
+                    .policies
+                    .breaker
+                    .as_ref()
+                    .map(|_| self.env.target_state(target).enter(Instant::now()));
                 (self.open_stream(&attempt, credentials.as_ref(), state), permit, false)
             }
             Flow::Respond(response) => {
@@ -263,7 +266,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> (Flow, Option<Credentials>) {
         let target = Arc::clone(&attempt.target);
         let total = Deadlines::total(&target, self.ctx.started);
-        let limit = target.request_timeout.map(|limit| Instant::now() + limit);
+        let limit = target.policies.request_timeout.map(|limit| Instant::now() + limit);
         let mut call = StageCall {
             shared: &self.engine.shared,
             ctx: self.ctx,
@@ -366,7 +369,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let policy = ResponsePolicy {
             operation: self.ctx.operation,
             mode: self.ctx.mode,
-            validates: self.plan.may_repeat() || next.target.time_limits.first_token.is_some(),
+            validates: self.plan.may_repeat() || next.target.policies.time_limits.first_token.is_some(),
             n: self.n,
             retains_sent: may_resume && self.plan.may_continue(&self.env),
         };
@@ -440,7 +443,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
         self.end_stages(&run.attempt, outcome);
         if let Some(permit) = run.permit.take() {
-            permit.finish(outcome.breaker_signal(target.breaker.as_ref()), now);
+            permit.finish(outcome.breaker_signal(target.policies.breaker.as_ref()), now);
         }
     }
 

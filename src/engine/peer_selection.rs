@@ -45,10 +45,7 @@ impl PeerSelection {
             }
         }
         let limits = &snapshot.settings.limits;
-        let connect = match target.time_limits.connect {
-            Some(ms) if ms > 0 => Duration::from_millis(ms),
-            _ => limits.connect_timeout,
-        };
+        let connect = target.policies.connect_timeout(limits.connect_timeout);
         let peer_options = PeerOptions {
             // Nothing is pooled under this key: the connection is a new one.
             tenant: u64::from(self.bypass_pool),

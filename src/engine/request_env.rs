@@ -24,7 +24,9 @@ pub struct RequestEnv {
 impl RequestEnv {
     /// What the process remembers of a target.
     pub fn target_state<'l>(&self, target: &'l Target) -> &'l Arc<TargetState> {
-        target.state.get_or_init(|| self.shared.targets.find_or_insert(&target.id, target.breaker.as_ref()))
+        target
+            .state
+            .get_or_init(|| self.shared.targets.find_or_insert(&target.id, target.policies.breaker.as_ref()))
     }
 
     fn sticky_key(&self, group: &TargetGroup, sticky: &Sticky) -> Option<[u8; 32]> {
@@ -38,7 +40,7 @@ impl RoutingEnv for RequestEnv {
     }
 
     fn circuit(&self, target: &Target) -> CircuitStatus {
-        match target.breaker {
+        match target.policies.breaker {
             Some(_) => self.target_state(target).circuit(Instant::now()),
             None => CircuitStatus::Closed,
         }

@@ -49,7 +49,7 @@ impl Resume {
                     created: unix_seconds(),
                     model: attempt.model.clone().unwrap_or_default(),
                     provider: attempt.target.provider.id(),
-                    strict: attempt.target.strict,
+                    strict: attempt.target.policies.is_strict(),
                     include_usage: includes_usage(attempt),
                     request: None,
                 };

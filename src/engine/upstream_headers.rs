@@ -141,7 +141,7 @@ impl<'a> UpstreamHeaders<'a> {
         let method = request.method.clone();
         let mut completed = Ok(());
         edit_request_headers(request, self.case, |headers| {
-            strip(headers, &self.attempt.target.forward_headers, self.snapshot);
+            strip(headers, self.attempt.target.policies.forward_headers(), self.snapshot);
             completed = self.complete(&method, headers);
         });
         completed
@@ -166,7 +166,12 @@ impl<'a> UpstreamHeaders<'a> {
                     let ends_here = HOP_BY_HOP.contains(&name.as_str())
                         || has_connection && is_named_by_connection(client, name);
                     !(ends_here
-                        || is_stripped(client, name, &self.attempt.target.forward_headers, self.snapshot))
+                        || is_stripped(
+                            client,
+                            name,
+                            self.attempt.target.policies.forward_headers(),
+                            self.snapshot,
+                        ))
                 }
             };
             last = Some((name, passes));

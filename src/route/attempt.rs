@@ -197,7 +197,7 @@ fn prepare(
             local_response: None,
         });
     }
-    translation::prepare(target.provider, call, &target.account, body, target.strict, notes)
+    translation::prepare(target.provider, call, &target.account, body, target.policies.is_strict(), notes)
 }
 
 /// The caller's body with `override_params` merged in and the slug taken off the model; `None` when that
@@ -205,11 +205,12 @@ fn prepare(
 fn edited_body(target: &Target, request: &Request) -> Option<Body> {
     let body = request.body.as_ref()?;
     let mut edits: Vec<Edit<'_>> = target
+        .policies
         .override_params
         .iter()
         .map(|(name, value)| Edit::Set(name.as_str(), Cow::Borrowed(value.as_ref())))
         .collect();
-    let overridden = target.override_params.iter().any(|(name, _)| name == "model");
+    let overridden = target.policies.override_params.iter().any(|(name, _)| name == "model");
     if request.slug_is(target) && !overridden {
         let model = serde_json::Value::from(request.model.as_deref().unwrap_or_default());
         edits.push(Edit::Set("model", Cow::Owned(model.to_string())));

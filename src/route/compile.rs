@@ -5,12 +5,11 @@
 
 use super::attempt::Request;
 use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
-use super::policies::Policies;
-use super::retry;
 use super::target::Target;
 use crate::auth::ClientIdentity;
 use crate::config::account::Account;
 use crate::config::headers::GatewayHeaders;
+use crate::config::policies::Policies;
 use crate::config::secret::Secret;
 use crate::config::strategy::{Condition, Mode, Strategy};
 use crate::config::{Checks, Config};
@@ -25,7 +24,6 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// What a request is compiled against.
 #[derive(Debug, Clone, Copy)]
@@ -120,8 +118,7 @@ pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
         None => format!("inline-{:08x}", hash as u32),
     };
     let compiler = Compiler { sources, by_operator: source.by_operator, config_name, hash };
-    let inherited = Policies { time_limits: sources.settings.time_limits, ..Policies::default() };
-    let root = compiler.node(&source.config, &inherited, "config".to_owned())?;
+    let root = compiler.node(&source.config, &Policies::default(), "config".to_owned())?;
     Ok(CompiledConfig::new(root))
 }
 
@@ -151,15 +148,17 @@ struct Compiler<'a> {
 
 impl Compiler<'_> {
     fn node(&self, config: &Config, inherited: &Policies, path: String) -> Result<Node, Error> {
-        let policies = inherited.inherit(config);
+        let mut policies = config.policies.clone();
+        policies.inherit(inherited);
         match &config.strategy {
             Some(strategy) if !config.targets.is_empty() => {
                 let group = self.group(config, strategy, &policies, path)?;
                 Ok(Node::Group(Box::new(group)))
             }
             _ => {
-                let policies = policies.with_headers(self.sources.gateway_headers);
-                Ok(Node::Target(Arc::new(compile_target(self, config, policies, path)?)))
+                let mut own = Policies::from_headers(self.sources.gateway_headers);
+                own.inherit(&policies);
+                Ok(Node::Target(Arc::new(compile_target(self, config, own, path)?)))
             }
         }
     }
@@ -306,10 +305,10 @@ fn reject_unsupported(config: &Config) -> Result<(), Error> {
         list.as_ref().is_some_and(|list| !list.is_empty())
     }
     let requested = [
-        (is_requested(&config.before_request_hooks), "before_request_hooks"),
-        (is_requested(&config.after_request_hooks), "after_request_hooks"),
-        (is_requested(&config.input_guardrails), "input_guardrails"),
-        (is_requested(&config.output_guardrails), "output_guardrails"),
+        (is_requested(&config.policies.request_hooks.hooks), "before_request_hooks"),
+        (is_requested(&config.policies.response_hooks.hooks), "after_request_hooks"),
+        (is_requested(&config.policies.request_hooks.guardrails), "input_guardrails"),
+        (is_requested(&config.policies.response_hooks.guardrails), "output_guardrails"),
         (config.prompt_id.is_some(), "prompt_id"),
     ];
     if let Some((_, key)) = requested.into_iter().find(|(requested, _)| *requested) {
@@ -365,24 +364,17 @@ fn compile_target(
         }
         None => provider_origin(provider, &mut account, policies.custom_host.take())?,
     };
-    let timeout = policies.request_timeout.map(Duration::from_millis);
+    policies.inherit(&sources.settings.policies());
     Ok(Target {
         id: compiler.target_id(provider.id(), &path, slug.as_deref(), &policies),
-        breaker: policies.breaker(),
         state: OnceLock::new(),
         stages: OnceLock::new(),
-        retry: policies.retry.as_ref().map(retry::RetryPolicy::from).unwrap_or_default(),
-        time_limits: policies.time_limits,
-        rescue: policies.rescue,
+        policies,
         path,
         provider,
         slug,
         origin,
         account,
-        override_params: policies.override_params,
-        forward_headers: policies.forward_headers.unwrap_or_default(),
-        strict: policies.strict.unwrap_or(true),
-        request_timeout: timeout.or(sources.settings.limits.request_timeout),
         operator_account: by_operator_alone,
         auth: OnceLock::new(),
         token_exchange: OnceLock::new(),
@@ -458,17 +450,7 @@ fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<
         .with_param("x-gateway-provider")
     })?;
     let provider = find_provider(&stored.provider)?;
-    for (name, value) in &stored.override_params {
-        if !policies.override_params.iter().any(|(key, _)| key == name) {
-            policies.override_params.push((name.clone(), value.clone()));
-        }
-    }
-    if policies.forward_headers.is_none() {
-        policies.forward_headers = Some(stored.forward_headers.clone());
-    }
-    if policies.request_timeout.is_none() {
-        policies.request_timeout = stored.request_timeout.map(|limit| limit.as_millis() as u64);
-    }
+    policies.inherit(&stored.policies);
     Ok((provider, stored.account.clone(), Some(slug.to_owned())))
 }
 

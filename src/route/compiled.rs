@@ -4,8 +4,8 @@
 
 use super::target::Target;
 use crate::config::balance::{BalanceBy, Sticky};
+use crate::config::hedge::Hedge;
 use crate::config::query::Query;
-use crate::config::rescue::Hedge;
 use std::sync::Arc;
 
 /// A config, compiled.
@@ -90,13 +90,13 @@ impl CompiledConfig {
 
     /// Whether every target sets this member of the body.
     pub fn all_set(&self, name: &str) -> bool {
-        let sets = |target: &Arc<Target>| target.override_params.iter().any(|(key, _)| key == name);
+        let sets = |target: &Arc<Target>| target.policies.override_params.iter().any(|(key, _)| key == name);
         self.targets.iter().all(sets)
     }
 
     /// Whether a request may be sent more than once.
     pub fn may_repeat(&self) -> bool {
-        self.targets.len() > 1 || self.targets.iter().any(|target| target.retry.attempts > 0)
+        self.targets.len() > 1 || self.targets.iter().any(|target| target.policies.retry().attempts > 0)
     }
 
     /// Bytes its conditions' patterns take at most.

@@ -3,20 +3,10 @@
 //! Where another target is left to go to, the defaults are short; where none is, they only bound a hang.
 
 use super::target::Target;
-use crate::config::rescue::StreamRescue;
+use crate::config::policies::StreamRescue;
+use crate::config::policies::time_limits::Timeouts;
 use crate::error::Error;
 use std::time::{Duration, Instant};
-
-/// The wait for a stream's first content, where another target is left.
-const FIRST_TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
-/// The wait for an answer's head, where another target is left: a whole answer may be minutes in the making.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
-/// The silence in an answer, where another target is left.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Any silence at all.
-const HANG_TIMEOUT: Duration = Duration::from_secs(600);
-/// The silence of a stream before the caller gets a comment.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The limits of one attempt.
 #[derive(Debug, Clone, Copy)]
@@ -48,31 +38,24 @@ pub enum TimeoutKind {
 impl Deadlines {
     /// `started`: the request; `has_other`: another target is left to go to.
     pub fn new(target: &Target, started: Instant, has_other: bool, streamed: bool) -> Self {
-        let limits = target.time_limits;
-        let limit = |ms: Option<u64>, default: Duration| match ms {
-            Some(0) => None,
-            Some(ms) => Some(Duration::from_millis(ms)),
-            None => Some(default),
-        };
-        let short = |default: Duration| if has_other { default } else { HANG_TIMEOUT };
-        let total_deadline = Self::total(target, started);
+        let policies = &target.policies;
+        let Timeouts { header, first_token, idle, total, heartbeat } = policies.timeouts(has_other);
         Self {
-            header_timeout: target.request_timeout.or(limit(limits.first_byte, short(HEADER_TIMEOUT))),
-            is_configured: limits.first_token.is_some(),
-            first_token_timeout: limit(limits.first_token, short(FIRST_TOKEN_TIMEOUT)),
-            idle_timeout: limit(limits.gap, short(IDLE_TIMEOUT)),
-            total_deadline,
-            heartbeat: limit(limits.heartbeat, HEARTBEAT_INTERVAL),
-            early_heartbeat: limits.early_heartbeat.unwrap_or_default(),
-            rescue: target.rescue.unwrap_or(StreamRescue::Resume),
+            header_timeout: header,
+            is_configured: policies.time_limits.first_token.is_some(),
+            first_token_timeout: first_token,
+            idle_timeout: idle,
+            total_deadline: total.map(|limit| started + limit),
+            heartbeat,
+            early_heartbeat: policies.time_limits.early_heartbeat.unwrap_or_default(),
+            rescue: policies.stream_rescue(),
             streamed,
         }
     }
 
     /// When a request that began at `started` must be over.
     pub fn total(target: &Target, started: Instant) -> Option<Instant> {
-        let total = target.time_limits.total.filter(|ms| *ms > 0);
-        total.map(|ms| started + Duration::from_millis(ms))
+        target.policies.total_timeout().map(|limit| started + limit)
     }
 
     /// When the head must be there. No token of a stream comes before its head.
@@ -122,7 +105,7 @@ impl Deadlines {
         let ms = |limit: Option<Duration>| limit.unwrap_or_default().as_millis();
         let provider = target.display_name();
         let error = match kind {
-            TimeoutKind::Header if target.request_timeout.is_some() => {
+            TimeoutKind::Header if target.policies.request_timeout.is_some() => {
                 Error::request_timed_out(ms(self.header_timeout) as u64)
             }
             TimeoutKind::Header => Error::deadline_exceeded(format!(

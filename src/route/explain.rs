@@ -20,13 +20,13 @@ use super::retry::RetryDecision;
 use super::target::Target;
 use crate::api::operation::{BodyKind, Operation};
 use crate::config::balance::{BalanceBy, Sticky};
+use crate::config::policies::StreamRescue;
 use crate::config::query::Query;
-use crate::config::rescue::StreamRescue;
 use crate::error::Error;
 use crate::state::targets::CircuitStatus;
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use view::{NodeView, ViewBuilder};
 
 /// Steps told of one walk at most.
@@ -174,7 +174,7 @@ impl RoutingEnv for FixedChanceEnv<'_> {
 }
 
 /// Tells what would become of `request`. Where chance decides it falls in the middle.
-pub fn explain(sources: &Sources<'_>, request: &Request, env: &dyn RoutingEnv, now: Instant) -> Explanation {
+pub fn explain(sources: &Sources<'_>, request: &Request, env: &dyn RoutingEnv) -> Explanation {
     let mut explained = Explanation::empty(request.operation);
     let config = match compile(sources) {
         Ok(config) => Arc::new(config),
@@ -190,13 +190,8 @@ pub fn explain(sources: &Sources<'_>, request: &Request, env: &dyn RoutingEnv, n
     let mut env = FixedChanceEnv(env);
     let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
     let Some((target, reason)) = plan.first(&mut env) else { return explained };
-    let builder = ViewBuilder {
-        plan: &plan,
-        env: &env,
-        connect_timeout: sources.settings.limits.connect_timeout,
-        streamed: request.is_streamed(),
-        now,
-    };
+    let builder =
+        ViewBuilder { plan: &plan, env: &env, connect_timeout: sources.settings.limits.connect_timeout };
     explained.tree = Some(builder.tree(&config));
     let reasons =
         plan.choices().map(|(group, member, reason)| reason_text(group, member, reason, &plan, &env));
@@ -249,7 +244,7 @@ fn failure_path(
     let (mut current, _) = plan.first(env)?;
     let mut path = FailurePath { when, tries: Vec::new(), more: false };
     loop {
-        if interrupted && current.rescue.is_some_and(|rescue| rescue != StreamRescue::Resume) {
+        if interrupted && current.policies.stream_rescue() != StreamRescue::Resume {
             return Some(path);
         }
         let wait_range = wait_range(&plan, &current, &outcome, env);
@@ -268,11 +263,13 @@ fn failure_path(
 fn wait_range(plan: &Plan, target: &Target, outcome: &Outcome, env: &dyn RoutingEnv) -> Option<(u64, u64)> {
     let state = plan.retry_state(env);
     let millis = |wait: Duration| wait.as_millis() as u64;
-    let RetryDecision::RetryAfter(min_wait) = target.retry.decide(outcome, state, 0.0) else { return None };
-    let max_wait = match target.retry.decide(outcome, state, 1.0) {
+    let RetryDecision::RetryAfter(min_wait) = target.policies.retry().decide(outcome, state, 0.0) else {
+        return None;
+    };
+    let max_wait = match target.policies.retry().decide(outcome, state, 1.0) {
         RetryDecision::RetryAfter(wait) => wait,
         // Longer ones are not made.
-        _ => target.retry.budget.saturating_sub(state.waited),
+        _ => target.policies.retry().budget.saturating_sub(state.waited),
     };
     Some((millis(min_wait), millis(max_wait)))
 }

@@ -14,7 +14,6 @@ pub mod facts;
 pub mod outcome;
 pub mod pick;
 pub mod plan;
-mod policies;
 pub mod request_mode;
 pub mod request_snapshot;
 pub mod retry;

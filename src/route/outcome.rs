@@ -2,7 +2,8 @@
 //!
 //! Not the answer itself, and not what the caller is told.
 
-use crate::state::targets::{BreakerPolicy, BreakerSignal};
+use crate::config::policies::BreakerPolicy;
+use crate::state::targets::BreakerSignal;
 use std::time::Duration;
 
 pub use crate::provider::error_class::ErrorClass;

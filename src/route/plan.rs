@@ -147,8 +147,8 @@ impl Plan {
         let state = RetryState { has_other, ..self.retry_state(env) };
         // Its circuit may have opened with this very failure.
         let is_available = !has_other || !matches!(env.circuit(&target), CircuitStatus::Open { .. });
-        if is_available && (!outcome.is_success() || target.retry.statuses.is_some()) {
-            match target.retry.decide(outcome, state, env.random()) {
+        if is_available && (!outcome.is_success() || target.policies.retry().statuses.is_some()) {
+            match target.policies.retry().decide(outcome, state, env.random()) {
                 RetryDecision::RetryAfter(wait) => {
                     self.retries += 1;
                     self.waited = self.waited.saturating_add(wait);
@@ -225,13 +225,13 @@ impl Plan {
 
     /// Whether any further try could follow a failure of the one at hand.
     pub fn may_continue(&self, env: &dyn RoutingEnv) -> bool {
-        let has_retries = |target: &Arc<Target>| self.retries < target.retry.attempts;
+        let has_retries = |target: &Arc<Target>| self.retries < target.policies.retry().attempts;
         let may_retry = !self.is_last && self.current.as_ref().is_some_and(has_retries);
         may_retry || self.has_other(env)
     }
 
     /// `hedge` of the nearest group that has one.
-    pub fn hedge(&self) -> Option<crate::config::rescue::Hedge> {
+    pub fn hedge(&self) -> Option<crate::config::hedge::Hedge> {
         self.groups().filter_map(|(group, _)| group.hedge).last()
     }
 

@@ -3,29 +3,12 @@
 //! Pure: chance and what was waited already are arguments. Not which target comes next (`plan`).
 
 use super::outcome::{ErrorClass, Outcome};
-use crate::config::policy::Retry;
+use crate::config::policies::{DEFAULT_STATUSES, RetryPolicy};
 use std::time::Duration;
 
-/// Statuses that are tried again when the config names none (reference section 5; 529 is Anthropic's word for
-/// 503).
-pub const DEFAULT_STATUSES: [u16; 6] = [429, 500, 502, 503, 504, 529];
 /// A wait the provider asks for is kept up to this length even where `use_retry_after_headers` is off: asking
 /// sooner would only be refused again.
 const MAX_IMPLICIT_RETRY_AFTER: Duration = Duration::from_secs(5);
-
-/// A target's retry policy, nothing left open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetryPolicy {
-    /// Tries after the first one.
-    pub attempts: u32,
-    /// `None`: [`STATUSES`].
-    pub statuses: Option<Vec<u16>>,
-    pub honours_retry_after: bool,
-    pub backoff: Duration,
-    pub max_backoff: Duration,
-    /// All waits together.
-    pub budget: Duration,
-}
 
 /// What retrying came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,34 +30,6 @@ pub struct RetryState {
     pub waited: Duration,
     /// Another target is left to go to.
     pub has_other: bool,
-}
-
-impl Default for RetryPolicy {
-    fn default() -> Self {
-        Self {
-            attempts: 0,
-            statuses: None,
-            honours_retry_after: false,
-            backoff: Duration::from_secs(1),
-            max_backoff: Duration::from_secs(8),
-            budget: Duration::from_secs(60),
-        }
-    }
-}
-
-impl From<&Retry> for RetryPolicy {
-    fn from(retry: &Retry) -> Self {
-        let defaults = Self::default();
-        let millis = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
-        Self {
-            attempts: retry.attempts,
-            statuses: retry.on_status_codes.clone(),
-            honours_retry_after: retry.use_retry_after,
-            backoff: millis(retry.backoff_ms, defaults.backoff),
-            max_backoff: millis(retry.max_backoff_ms, defaults.max_backoff),
-            budget: millis(retry.budget_ms, defaults.budget),
-        }
-    }
 }
 
 impl RetryPolicy {

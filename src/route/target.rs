@@ -2,20 +2,17 @@
 //!
 //! Made once per config by `tree`, used by every attempt at it.
 
-use super::retry;
 use crate::api::operation::Operation;
 use crate::config::account::Account;
-use crate::config::rescue::StreamRescue;
-use crate::config::time_limits::TimeLimits;
+use crate::config::policies::{Policies, TimeLimits};
 use crate::error::Error;
 use crate::net::outbound::origin::Origin;
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::{Call, Provider};
-use crate::state::targets::{BreakerPolicy, TargetId, TargetState};
-use http::{HeaderMap, HeaderName};
+use crate::state::targets::{TargetId, TargetState};
+use http::HeaderMap;
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// One callable target.
 #[derive(Debug)]
@@ -27,21 +24,8 @@ pub struct Target {
     pub slug: Option<String>,
     pub account: Account,
     pub origin: Origin,
-    /// Names and JSON values merged over the caller's body.
-    pub override_params: Vec<(String, Box<str>)>,
-    /// Caller headers that reach the provider whatever they are.
-    pub forward_headers: Vec<HeaderName>,
-    /// `strict_std_compliance`: translated answers hold nothing but what the standard has.
-    pub strict: bool,
-    /// Bounds the time to the answer's head.
-    pub request_timeout: Option<Duration>,
-    /// The other limits, as written.
-    pub time_limits: TimeLimits,
-    pub retry: retry::RetryPolicy,
-    /// `None`: resume where another attempt is left.
-    pub rescue: Option<StreamRescue>,
-    /// Its circuit breaker; `None` where the config has none.
-    pub breaker: Option<BreakerPolicy>,
+    /// Its own and inherited policies; those of the stored provider, the settings and the request headers included.
+    pub policies: Policies,
     pub id: TargetId,
     /// What the process remembers of it, looked up once.
     pub state: OnceLock<Arc<TargetState>>,
@@ -58,10 +42,10 @@ pub struct Target {
 impl Target {
     /// Whether one try at it, and no watching, is all its config asks for.
     pub fn has_no_policies(&self) -> bool {
-        self.retry.attempts == 0
-            && self.request_timeout.is_none()
-            && self.breaker.is_none()
-            && self.time_limits == TimeLimits::default()
+        self.policies.retry().attempts == 0
+            && self.policies.request_timeout.is_none()
+            && self.policies.breaker.is_none()
+            && self.policies.time_limits == TimeLimits::default()
     }
 
     /// The provider's auth headers for a call.
@@ -111,7 +95,7 @@ impl Target {
 
     /// The model `override_params` asks for, when it is a plain string.
     pub fn model(&self) -> Option<&str> {
-        let (_, value) = self.override_params.iter().find(|(name, _)| name == "model")?;
+        let (_, value) = self.policies.override_params.iter().find(|(name, _)| name == "model")?;
         value.strip_prefix('"')?.strip_suffix('"').filter(|text| !text.contains('\\'))
     }
 }

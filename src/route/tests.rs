@@ -48,10 +48,6 @@ impl Default for TestEnv {
 }
 
 impl TestEnv {
-    pub(super) fn now(&self) -> Instant {
-        self.now
-    }
-
     /// A target whose circuit has been open for so many seconds.
     pub(super) fn opened(mut self, index: &str, ago: u64) -> Self {
         self.open.insert(index.to_owned(), ago);

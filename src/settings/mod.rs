@@ -27,8 +27,8 @@ pub use service_key::ServiceKey;
 pub use stored_provider::StoredProvider;
 
 use crate::config::node::{Kind, Node};
+use crate::config::policies::{Policies, TimeLimits};
 use crate::config::read::{Cursor, ObjectReader, Problems};
-use crate::config::time_limits::TimeLimits;
 use crate::config::{Checks, Config};
 use crate::error::Problem;
 use http::HeaderName;
@@ -148,6 +148,15 @@ impl Settings {
         };
         fields.reject_unknown(&KEYS);
         Some(settings)
+    }
+
+    /// What every target inherits, whatever its config: the last level above all others.
+    pub fn policies(&self) -> Policies {
+        Policies {
+            time_limits: self.time_limits,
+            request_timeout: self.limits.request_timeout,
+            ..Policies::default()
+        }
     }
 }
 

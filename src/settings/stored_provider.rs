@@ -7,24 +7,17 @@ use super::values::{base_url, is_id, millis, non_empty};
 use crate::config::Checks;
 use crate::config::account::Account;
 use crate::config::account::names::{self, CUSTOM_HOST};
-use crate::config::headers::forwardable;
-use crate::config::node::Entry;
+use crate::config::policies::{Policies, forward_headers, override_params};
 use crate::config::read::{Cursor, ObjectReader};
-use http::HeaderName;
 use std::fmt;
-use std::time::Duration;
 
 /// A provider and the operator's account with it. Its `custom_host` is trusted.
 #[derive(Clone, PartialEq)]
 pub struct StoredProvider {
     pub provider: String,
     pub account: Account,
-    /// Until the response header; `None`: as in the config or `limits`.
-    pub request_timeout: Option<Duration>,
-    /// Names of request headers to forward to the provider unchanged.
-    pub forward_headers: Vec<HeaderName>,
-    /// Members to set in the body, in the order written: name and JSON text.
-    pub override_params: Vec<(String, Box<str>)>,
+    /// `request_timeout`, `forward_headers` and `override_params`; targets that name it inherit them.
+    pub policies: Policies,
 }
 
 impl StoredProvider {
@@ -42,9 +35,12 @@ impl StoredProvider {
         let stored = Self {
             provider: provider.unwrap_or_default(),
             account,
-            request_timeout: millis(&mut fields, "request_timeout"),
-            forward_headers: Self::forward_headers(&mut fields),
-            override_params: Self::override_params(&mut fields),
+            policies: Policies {
+                request_timeout: millis(&mut fields, "request_timeout"),
+                forward_headers: forward_headers::names(&mut fields),
+                override_params: override_params::members(&mut fields),
+                ..Policies::default()
+            },
         };
         // Skipped after a problem, so that a wrong value is reported only once.
         if at.problem_count() == before
@@ -78,21 +74,6 @@ impl StoredProvider {
             at.problem(message);
         }
     }
-
-    fn forward_headers(fields: &mut ObjectReader<'_>) -> Vec<HeaderName> {
-        let header = |item: &Cursor<'_>| {
-            let name = forwardable(item.text()?);
-            name.map_err(|message| item.problem(message)).ok()
-        };
-        let items = fields.get(&["forward_headers"]).and_then(|at| at.list());
-        items.unwrap_or_default().iter().filter_map(header).collect()
-    }
-
-    fn override_params(fields: &mut ObjectReader<'_>) -> Vec<(String, Box<str>)> {
-        let members = fields.get(&["override_params"]).and_then(|at| at.entries());
-        let member = |(entry, _): (&Entry, Cursor<'_>)| (entry.name.clone(), entry.value.to_json().into());
-        members.unwrap_or_default().into_iter().map(member).collect()
-    }
 }
 
 /// Leaves out hosts and parameters: a reference may have put a secret there.
@@ -100,8 +81,7 @@ impl fmt::Debug for StoredProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoredProvider")
             .field("provider", &self.provider)
-            .field("request_timeout", &self.request_timeout)
-            .field("forward_headers", &self.forward_headers)
+            .field("policies", &self.policies)
             .finish_non_exhaustive()
     }
 }

@@ -13,6 +13,7 @@ mod ewma;
 
 pub use breaker::{CircuitState, CircuitStatus};
 
+use crate::config::policies::BreakerPolicy;
 use breaker::{Breaker, Ticket};
 use ewma::LatencyEwma;
 use parking_lot::Mutex;
@@ -48,25 +49,6 @@ impl TargetId {
     /// Whether the config came with a request and is not a saved one. Clients can create any number of these.
     pub fn is_inline(&self) -> bool {
         self.config.starts_with("inline-")
-    }
-}
-
-/// When a target's breaker opens, and for how long (spec "Circuit breaker").
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BreakerPolicy {
-    /// This many failures open it, if they happen within one cooldown of the first.
-    pub threshold: u32,
-    /// How long it stays open, and the window in which failures are counted.
-    pub cooldown: Duration,
-    /// Statuses that count as failures; `None`: those above 500.
-    pub statuses: Option<Vec<u16>>,
-}
-
-impl BreakerPolicy {
-    /// Whether a response with this status counts as a failure. Without a list those above 500 do; 500 itself does
-    /// not, as the spec says (reference section 6 counts it, but by section 17 the spec wins).
-    pub fn is_failure(&self, status: u16) -> bool {
-        self.statuses.as_ref().map_or(status > 500, |listed| listed.contains(&status))
     }
 }
 

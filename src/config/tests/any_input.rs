@@ -55,9 +55,9 @@ fn debug_shows_no_secret() {
         "{config:?} {:?} {:?} {:?} {:?} {:?}",
         config.targets[0].account,
         config.strategy,
-        config.before_request_hooks,
-        config.input_guardrails,
-        config.retry,
+        config.policies.request_hooks,
+        config.policies.response_hooks,
+        config.policies,
     );
     assert!(!shown.contains("canary"), "{shown}");
 }

@@ -3,9 +3,9 @@
 //! Not here: the operators of queries (`query`), and what the keys do at run time.
 
 use super::super::balance::{BalanceBy, Price};
-use super::super::rescue::{Hedge, StreamRescue};
-use super::super::time_limits::TimeLimits;
-use super::{Mode, accepted, policy, refused};
+use super::super::hedge::Hedge;
+use super::super::policies::{StreamRescue, TimeLimits};
+use super::{Mode, accepted, refused, values};
 
 #[test]
 fn every_rule_of_a_single_key() {
@@ -179,16 +179,18 @@ fn values_are_read_as_written() {
         first_byte: Some(2),
         first_token: Some(3),
         gap: Some(4),
-        total: Some(policy::MAX_MS),
+        total: Some(values::MAX_MS),
         heartbeat: Some(0),
         early_heartbeat: Some(true),
     };
-    assert_eq!(config.time_limits, limits);
-    assert_eq!(config.targets[0].time_limits.or(config.time_limits), TimeLimits { gap: Some(0), ..limits });
-    assert_eq!(config.stream_rescue, Some(StreamRescue::Off));
-    assert_eq!(config.targets[0].stream_rescue, Some(StreamRescue::Buffer));
+    assert_eq!(config.policies.time_limits, limits);
+    let mut inherited = config.targets[0].policies.clone();
+    inherited.inherit(&config.policies);
+    assert_eq!(inherited.time_limits, TimeLimits { gap: Some(0), ..limits });
+    assert_eq!(config.policies.stream_rescue, Some(StreamRescue::Off));
+    assert_eq!(config.targets[0].policies.stream_rescue, Some(StreamRescue::Buffer));
     assert_eq!(config.price, Some(Price { input: 0.15, output: 0.0 }));
-    let retry = config.retry.unwrap();
-    let waits = (retry.backoff_ms, retry.max_backoff_ms, retry.budget_ms);
-    assert_eq!(waits, (Some(250), Some(4_000), Some(30_000)));
+    let retry = config.policies.retry.unwrap();
+    let waits = [retry.backoff, retry.max_backoff, retry.budget].map(|wait| wait.as_millis());
+    assert_eq!(waits, [250, 4_000, 30_000]);
 }

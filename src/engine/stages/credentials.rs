@@ -88,7 +88,7 @@ pub async fn acquire(
     let fetched = cached_or_fetched(shared, &ctx.snapshot, token_exchange, target.operator_account);
     let fetched = match deadline {
         Some(at) => timeout_at(at.into(), fetched).await.unwrap_or_else(|_| {
-            let limit = target.request_timeout.unwrap_or_default();
+            let limit = target.policies.request_timeout.unwrap_or_default();
             Err(Error::request_timed_out(limit.as_millis() as u64))
         }),
         None => fetched.await,

@@ -37,7 +37,7 @@ fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
     let uri = Uri::from_static("/v1/chat/completions");
     let endpoint = Endpoint::find(&Method::POST, uri.path());
     let request = Request::new(endpoint, Method::POST, uri, Some(body));
-    let explained: Explanation = explain(&sources, &request, env, env.now());
+    let explained: Explanation = explain(&sources, &request, env);
     serde_json::to_value(explained).unwrap()
 }
 

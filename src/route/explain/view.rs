@@ -4,17 +4,17 @@
 
 use super::probability;
 use crate::config::balance::BalanceBy;
-use crate::config::rescue::{Hedge, StreamRescue};
+use crate::config::hedge::Hedge;
+use crate::config::policies::DescribeContext;
 use crate::config::strategy::Mode;
 use crate::route::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
-use crate::route::deadlines::Deadlines;
 use crate::route::env::RoutingEnv;
 use crate::route::plan::{Plan, fallback_statuses};
-use crate::route::retry;
 use crate::route::target::Target;
 use crate::state::targets::CircuitStatus;
-use serde::Serialize;
-use std::time::{Duration, Instant};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use std::time::Duration;
 
 /// A target or a group of them.
 #[derive(Debug, Serialize)]
@@ -96,48 +96,19 @@ struct TargetDetail {
     model: Option<String>,
     /// `None`: the operator's own.
     host: Option<String>,
-    retry: RetryView,
-    time_limits: TimeoutsView,
-    stream_rescue: &'static str,
-    breaker: Option<BreakerView>,
+    #[serde(flatten)]
+    policies: PoliciesView,
     latency_ms: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
-struct RetryView {
-    attempts: u32,
-    on_status_codes: Vec<u16>,
-    use_retry_after_headers: bool,
-    backoff_ms: u64,
-    max_backoff_ms: u64,
-    budget_ms: u64,
-}
+/// The policies in force, by their names in an explanation.
+#[derive(Debug)]
+struct PoliciesView(Vec<(&'static str, Value)>);
 
-/// The limits in force, by whether another target is left to go to.
-#[derive(Debug, Serialize)]
-struct TimeoutsView {
-    another_left: Timeouts,
-    none_left: Timeouts,
-}
-
-/// Milliseconds; `None`: no limit.
-#[derive(Debug, Serialize)]
-struct Timeouts {
-    connect_ms: u64,
-    first_byte_ms: Option<u64>,
-    first_token_ms: Option<u64>,
-    gap_ms: Option<u64>,
-    total_ms: Option<u64>,
-    heartbeat_ms: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct BreakerView {
-    state: &'static str,
-    failure_threshold: u32,
-    cooldown_ms: u64,
-    /// `None`: those above 500.
-    failure_status_codes: Option<Vec<u16>>,
+impl Serialize for PoliciesView {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
 }
 
 /// What a tree is told with.
@@ -147,8 +118,6 @@ pub(super) struct ViewBuilder<'a> {
     pub env: &'a dyn RoutingEnv,
     /// The settings' limit for a connection.
     pub connect_timeout: Duration,
-    pub streamed: bool,
-    pub now: Instant,
 }
 
 impl ViewBuilder<'_> {
@@ -224,60 +193,21 @@ impl ViewBuilder<'_> {
     fn target(&self, target: &Target) -> TargetDetail {
         let operators =
             target.slug.is_some() || (target.origin.trusted && target.account.custom_host.is_some());
-        let retry::RetryPolicy {
-            attempts,
-            statuses,
-            honours_retry_after: keeps_hints,
-            backoff,
-            max_backoff,
-            budget,
-        } = &target.retry;
-        let breaker = target.breaker.as_ref().map(|policy| BreakerView {
-            state: match self.env.circuit(target) {
+        let context = DescribeContext {
+            connect_timeout: self.connect_timeout,
+            circuit: match self.env.circuit(target) {
                 CircuitStatus::Closed => "closed",
                 CircuitStatus::HalfOpen => "half_open",
                 CircuitStatus::Open { .. } => "open",
             },
-            failure_threshold: policy.threshold,
-            cooldown_ms: millis(policy.cooldown),
-            failure_status_codes: policy.statuses.clone(),
-        });
+        };
         TargetDetail {
             provider: target.provider.id(),
             slug: target.slug.clone(),
             model: target.model().map(str::to_owned),
             host: (!operators).then(|| target.origin.authority().to_owned()),
-            retry: RetryView {
-                attempts: *attempts,
-                on_status_codes: statuses.clone().unwrap_or_else(|| retry::DEFAULT_STATUSES.to_vec()),
-                use_retry_after_headers: *keeps_hints,
-                backoff_ms: millis(*backoff),
-                max_backoff_ms: millis(*max_backoff),
-                budget_ms: millis(*budget),
-            },
-            time_limits: TimeoutsView {
-                another_left: self.timeouts(target, true),
-                none_left: self.timeouts(target, false),
-            },
-            stream_rescue: target
-                .rescue
-                .and_then(|rescue| name_in_table(&StreamRescue::VARIANTS, &rescue))
-                .unwrap_or("resume"),
-            breaker,
+            policies: PoliciesView(target.policies.describe(&context)),
             latency_ms: self.env.latency(target).map(millis),
-        }
-    }
-
-    fn timeouts(&self, target: &Target, has_other: bool) -> Timeouts {
-        let deadlines = Deadlines::new(target, self.now, has_other, self.streamed);
-        let connect_timeout = target.time_limits.connect.filter(|ms| *ms > 0);
-        Timeouts {
-            connect_ms: connect_timeout.unwrap_or_else(|| millis(self.connect_timeout)),
-            first_byte_ms: deadlines.header_timeout.map(millis),
-            first_token_ms: deadlines.first_token_timeout.map(millis),
-            gap_ms: deadlines.idle_timeout.map(millis),
-            total_ms: deadlines.total_deadline.map(|at| millis(at.saturating_duration_since(self.now))),
-            heartbeat_ms: deadlines.heartbeat.map(millis),
         }
     }
 }

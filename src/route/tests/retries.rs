@@ -1,7 +1,8 @@
 //! How often, and after how long a wait.
 
+use crate::config::policies::RetryPolicy;
 use crate::route::outcome::{ErrorClass, Outcome};
-use crate::route::retry::{RetryDecision, RetryPolicy, RetryState};
+use crate::route::retry::{RetryDecision, RetryState};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn retry_wait(policy: &RetryPolicy, outcome: &Outcome, state: RetryState, random
 
 #[test]
 fn waits_double_up_to_a_cap_with_full_jitter() {
-    let policy = RetryPolicy { attempts: 10, ..RetryPolicy::default() };
+    let policy = RetryPolicy { attempts: 10, ..RetryPolicy::NONE };
     for (retries, max_wait) in [(0, 1000), (1, 2000), (2, 4000), (3, 8000), (4, 8000), (9, 8000)] {
         let state = RetryState { retries, ..RetryState::default() };
         for (random, wanted) in [(0.0, 0), (0.5, max_wait / 2), (1.0, max_wait)] {
@@ -33,8 +34,8 @@ fn waits_double_up_to_a_cap_with_full_jitter() {
 
 #[test]
 fn retry_after_is_honoured_as_configured() {
-    let honouring = RetryPolicy { attempts: 3, honours_retry_after: true, ..RetryPolicy::default() };
-    let default = RetryPolicy { attempts: 3, ..RetryPolicy::default() };
+    let honouring = RetryPolicy { attempts: 3, honours_retry_after: true, ..RetryPolicy::NONE };
+    let default = RetryPolicy { attempts: 3, ..RetryPolicy::NONE };
     let alone = RetryState::default();
     let other = RetryState { has_other: true, ..RetryState::default() };
     let waited = RetryState { waited: Duration::from_secs(40), ..RetryState::default() };
@@ -57,7 +58,7 @@ fn retry_after_is_honoured_as_configured() {
 
 #[test]
 fn which_outcomes_are_retried() {
-    let default = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    let default = RetryPolicy { attempts: 1, ..RetryPolicy::NONE };
     let none = RetryPolicy { statuses: Some(Vec::new()), ..default.clone() };
     let own = RetryPolicy { statuses: Some(vec![400, 401, 408]), ..default.clone() };
     let refused = Outcome::Response { status: 400, class: ErrorClass::ContentFiltered, retry_after: None };
@@ -91,7 +92,7 @@ fn which_outcomes_are_retried() {
         RetryDecision::Exhausted
     );
     assert_eq!(
-        RetryPolicy::default().decide(&response(503, None), RetryState::default(), 0.5),
+        RetryPolicy::NONE.decide(&response(503, None), RetryState::default(), 0.5),
         RetryDecision::NotRetryable
     );
 }
@@ -105,7 +106,7 @@ proptest! {
         budget in 1_u64..100_000,
     ) {
         let policy =
-            RetryPolicy { attempts: 1000, honours_retry_after: honours, budget: Duration::from_millis(budget), ..RetryPolicy::default() };
+            RetryPolicy { attempts: 1000, honours_retry_after: honours, budget: Duration::from_millis(budget), ..RetryPolicy::NONE };
         let mut state = RetryState::default();
         for (hint, random) in hints.iter().zip(&randoms) {
             let RetryDecision::RetryAfter(wait) = policy.decide(&response(429, *hint), state, *random) else { break };

@@ -1,10 +1,11 @@
 //! Outcomes in, targets out: one row per rule.
 
 use super::{TestEnv, compiled, run_plan, short, target};
+use crate::config::policies::BreakerPolicy;
 use crate::route::compiled::Node;
 use crate::route::outcome::{ErrorClass, Outcome};
 use crate::route::plan::{Decision, Plan, Reason};
-use crate::state::targets::{BreakerPolicy, BreakerSignal};
+use crate::state::targets::BreakerSignal;
 use std::time::Duration;
 
 fn status(status: u16) -> Outcome {
@@ -212,12 +213,12 @@ fn targets_inherit_unset_policies() {
     );
     let compiled = compiled(&config.replace('\n', " "));
     let [one, other] = compiled.targets() else { panic!() };
-    assert_eq!((one.retry.attempts, other.retry.attempts), (2, 5));
-    assert_eq!((one.time_limits.gap, one.time_limits.first_token), (Some(1), Some(2)));
-    assert_eq!((other.time_limits.gap, other.time_limits.first_token), (Some(7), Some(2)));
-    assert!(one.rescue.is_none() && other.rescue.is_some());
-    assert_eq!(one.breaker.as_ref().map(|rules| rules.threshold), Some(3));
-    assert_eq!(one.override_params.len(), 1);
+    assert_eq!((one.policies.retry().attempts, other.policies.retry().attempts), (2, 5));
+    assert_eq!((one.policies.time_limits.gap, one.policies.time_limits.first_token), (Some(1), Some(2)));
+    assert_eq!((other.policies.time_limits.gap, other.policies.time_limits.first_token), (Some(7), Some(2)));
+    assert!(one.policies.stream_rescue.is_none() && other.policies.stream_rescue.is_some());
+    assert_eq!(one.policies.breaker.as_ref().map(|rules| rules.threshold), Some(3));
+    assert_eq!(one.policies.override_params.len(), 1);
     assert!(matches!(compiled.root(), Node::Group(group) if group.path == "config"));
 }
 

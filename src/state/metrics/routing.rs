@@ -84,8 +84,9 @@ fn value(circuit: CircuitState) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::targets::{BreakerPolicy, BreakerSignal, TargetId, TargetRegistry};
+    use super::super::super::targets::{BreakerSignal, TargetId, TargetRegistry};
     use super::super::Metrics;
+    use crate::config::policies::BreakerPolicy;
     use std::time::{Duration, Instant};
 
     fn identity(config: &str, hash: u64) -> TargetId {

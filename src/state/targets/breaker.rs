@@ -12,7 +12,7 @@
 //!     +------------------------- 5 probes succeed, or a reset from any state --------------------------+
 //! ```
 
-use super::BreakerPolicy;
+use crate::config::policies::BreakerPolicy;
 use std::time::Instant;
 
 /// Successful probes that close the circuit.

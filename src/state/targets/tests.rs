@@ -5,7 +5,8 @@
 mod model;
 mod scenarios;
 
-use super::{BreakerPolicy, BreakerSignal, CircuitState, MAX_TARGETS, TargetId, TargetRegistry};
+use super::{BreakerSignal, CircuitState, MAX_TARGETS, TargetId, TargetRegistry};
+use crate::config::policies::BreakerPolicy;
 use prometheus::{IntCounterVec, Opts};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

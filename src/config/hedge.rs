@@ -1,25 +1,9 @@
-//! The settings for slow and broken responses as written: extensions of the spec's config object.
+//! `hedge`: a second attempt beside a slow first one (extension of the spec's config object).
 //!
-//! Not here: acting on them (`route` decides, `proxy` carries it out).
+//! Not here: starting it (`route` decides, `engine` carries it out).
 
-use super::policy::at_least;
 use super::read::Cursor;
-
-/// `stream_rescue`: what the gateway does when a stream breaks after its first token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamRescue {
-    /// Ends the stream with an error event.
-    Off,
-    /// Continues the stream from the point of the break with another attempt.
-    Resume,
-    /// Holds the response until it is complete, so that a break leaves nothing to continue.
-    Buffer,
-}
-
-impl StreamRescue {
-    pub const VARIANTS: [(&'static str, Self); 3] =
-        [("off", Self::Off), ("resume", Self::Resume), ("buffer", Self::Buffer)];
-}
+use super::values::{at_least, timeout_ms};
 
 /// `hedge`: a second attempt, at another target, while the first has sent no token.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +17,7 @@ pub struct Hedge {
 impl Hedge {
     pub fn read(at: &Cursor<'_>) -> Option<Self> {
         let mut fields = at.fields()?;
-        let after = fields.required(&["after_ms"]).and_then(|at| super::policy::timeout_ms(&at));
+        let after = fields.required(&["after_ms"]).and_then(|at| timeout_ms(&at));
         let ratio = fields.get(&["max_extra_ratio"]).map(|at| {
             let ratio = at_least(&at, 0.0)?;
             if ratio > 1.0 {

@@ -1,0 +1,20 @@
+//! `custom_host`, as far as targets inherit it from groups.
+//!
+//! It is a field of the account, which reads and reports it; here it is only looked up. Not described: an operator's
+//! host is not shown.
+
+use super::{Policies, PolicyKey, inherit_value};
+use crate::config::account::names::CUSTOM_HOST;
+use crate::config::read::ObjectReader;
+
+/// Without names: suggestions have them from the account.
+pub(super) const KEY: PolicyKey = PolicyKey { names: &[], read, read_headers: None, inherit, describe: None };
+
+fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
+    let host = fields.peek(CUSTOM_HOST).and_then(|at| at.node.as_text());
+    policies.custom_host = host.filter(|host| !host.is_empty()).map(str::to_owned);
+}
+
+fn inherit(policies: &mut Policies, above: &Policies) {
+    inherit_value(&mut policies.custom_host, &above.custom_host);
+}

@@ -1,0 +1,28 @@
+//! `override_params`: members to set in the request body.
+//!
+//! Merged with those of the level above, member by member. Not described: values may be secret.
+
+use super::{Policies, PolicyKey};
+use crate::config::read::ObjectReader;
+
+pub(super) const KEY: PolicyKey = PolicyKey {
+    names: &["override_params"],
+    read: |policies, fields| policies.override_params = members(fields),
+    read_headers: None,
+    inherit,
+    describe: None,
+};
+
+/// Reads the members from a config or a stored provider: names and JSON texts, in the order written.
+pub fn members(fields: &mut ObjectReader<'_>) -> Vec<(String, Box<str>)> {
+    let entries = fields.get(&["override_params"]).and_then(|at| at.entries()).unwrap_or_default();
+    entries.into_iter().map(|(entry, _)| (entry.name.clone(), entry.value.to_json().into())).collect()
+}
+
+fn inherit(policies: &mut Policies, above: &Policies) {
+    let own = std::mem::take(&mut policies.override_params);
+    let is_overridden = |name: &str| own.iter().any(|(key, _)| key == name);
+    let inherited = above.override_params.iter().filter(|(name, _)| !is_overridden(name)).cloned();
+    policies.override_params = inherited.collect();
+    policies.override_params.extend(own);
+}

@@ -1,0 +1,54 @@
+//! `stream_rescue`: what the gateway does when a stream breaks after its first token (extension of the spec).
+//!
+//! Not here: doing it (`route` decides, `engine` carries it out).
+
+use super::{DescribeContext, Policies, PolicyKey, inherit_value};
+use crate::config::read::ObjectReader;
+use serde_json::Value;
+
+pub(super) const KEY: PolicyKey =
+    PolicyKey { names: &["stream_rescue"], read, read_headers: None, inherit, describe: Some(describe) };
+
+/// What the gateway does when a stream breaks after its first token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamRescue {
+    /// Ends the stream with an error event.
+    Off,
+    /// Continues the stream from the point of the break with another attempt.
+    Resume,
+    /// Holds the response until it is complete, so that a break leaves nothing to continue.
+    Buffer,
+}
+
+impl StreamRescue {
+    const VARIANTS: [(&'static str, Self); 3] =
+        [("off", Self::Off), ("resume", Self::Resume), ("buffer", Self::Buffer)];
+
+    /// The value as written in a config.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Resume => "resume",
+            Self::Buffer => "buffer",
+        }
+    }
+}
+
+impl Policies {
+    /// The stream rescue in force.
+    pub fn stream_rescue(&self) -> StreamRescue {
+        self.stream_rescue.unwrap_or(StreamRescue::Resume)
+    }
+}
+
+fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
+    policies.stream_rescue = fields.get(&["stream_rescue"]).and_then(|at| at.one_of(&StreamRescue::VARIANTS));
+}
+
+fn inherit(policies: &mut Policies, above: &Policies) {
+    inherit_value(&mut policies.stream_rescue, &above.stream_rescue);
+}
+
+fn describe(policies: &Policies, _: &DescribeContext) -> (&'static str, Value) {
+    ("stream_rescue", policies.stream_rescue().as_str().into())
+}

@@ -1,0 +1,156 @@
+//! `time_limits`: the timeouts of a target (extension of the spec's config object).
+//!
+//! Inherited one by one. The defaults are short where another target is left to try; where none is, they only bound a
+//! hang. Not here: when the time is up (`route::deadlines`).
+
+use super::{DescribeContext, Policies, PolicyKey, millis};
+use crate::config::read::{Cursor, ObjectReader};
+use crate::config::values::MAX_MS;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+pub(super) const KEY: PolicyKey =
+    PolicyKey { names: &["time_limits"], read, read_headers: None, inherit, describe: Some(describe) };
+
+/// To the first content of a stream, where another target is left.
+const FIRST_TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// To the response header, where another target is left: a response that is not streamed may take minutes.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
+/// Between two chunks of a response, where another target is left.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+/// For any of these, where no other target is left.
+const HANG_TIMEOUT: Duration = Duration::from_secs(600);
+/// Idle time of a stream before the client gets a comment.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+
+/// `time_limits`, each in milliseconds. `None`: the default; zero: no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// For a connection, its TLS handshake included.
+    pub connect: Option<u64>,
+    /// Until the response header. `request_timeout` is the spec's name of the same limit and takes
+    /// precedence.
+    pub first_byte: Option<u64>,
+    /// Until the first content of a stream, or the first byte of any other body.
+    pub first_token: Option<u64>,
+    /// Between two chunks of a response body.
+    pub gap: Option<u64>,
+    /// For the whole request: all attempts and backoffs together.
+    pub total: Option<u64>,
+    /// Idle time of a stream after which a heartbeat comment is sent to the client.
+    pub heartbeat: Option<u64>,
+    /// Whether heartbeats may start before the response is committed. The status is then always 200
+    /// and a failure becomes an error event.
+    pub early_heartbeat: Option<bool>,
+}
+
+impl TimeLimits {
+    /// Reads the object, in a config or in the settings.
+    pub fn read(at: &Cursor<'_>) -> Option<Self> {
+        const KEYS: [&str; 7] = [
+            "connect_ms",
+            "first_byte_ms",
+            "first_token_ms",
+            "gap_ms",
+            "total_ms",
+            "heartbeat_ms",
+            "early_heartbeat",
+        ];
+        let mut fields = at.fields()?;
+        let mut millis = |name: &str| {
+            let ms: u64 = fields.get(&[name])?.integer_within(0, i64::MAX)?.try_into().ok()?;
+            Some(ms.min(MAX_MS))
+        };
+        let mut limits = Self {
+            connect: millis("connect_ms"),
+            first_byte: millis("first_byte_ms"),
+            first_token: millis("first_token_ms"),
+            gap: millis("gap_ms"),
+            total: millis("total_ms"),
+            heartbeat: millis("heartbeat_ms"),
+            early_heartbeat: None,
+        };
+        limits.early_heartbeat = fields.flag(&["early_heartbeat"]);
+        fields.reject_unknown(&KEYS);
+        Some(limits)
+    }
+
+    /// These limits, with each absent one taken from the level above.
+    fn or(self, above: Self) -> Self {
+        Self {
+            connect: self.connect.or(above.connect),
+            first_byte: self.first_byte.or(above.first_byte),
+            first_token: self.first_token.or(above.first_token),
+            gap: self.gap.or(above.gap),
+            total: self.total.or(above.total),
+            heartbeat: self.heartbeat.or(above.heartbeat),
+            early_heartbeat: self.early_heartbeat.or(above.early_heartbeat),
+        }
+    }
+}
+
+/// The timeouts of one attempt, defaults filled in. `None`: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// `request_timeout`, or else `first_byte_ms`.
+    pub header: Option<Duration>,
+    pub first_token: Option<Duration>,
+    pub idle: Option<Duration>,
+    /// For the whole request.
+    pub total: Option<Duration>,
+    pub heartbeat: Option<Duration>,
+}
+
+impl Policies {
+    /// The timeouts in force. `has_other`: another target is left to try.
+    pub fn timeouts(&self, has_other: bool) -> Timeouts {
+        let limits = self.time_limits;
+        let limit = |ms: Option<u64>, default: Duration| match ms {
+            Some(0) => None,
+            Some(ms) => Some(Duration::from_millis(ms)),
+            None => Some(default),
+        };
+        let short = |default: Duration| if has_other { default } else { HANG_TIMEOUT };
+        Timeouts {
+            header: self.request_timeout.or(limit(limits.first_byte, short(HEADER_TIMEOUT))),
+            first_token: limit(limits.first_token, short(FIRST_TOKEN_TIMEOUT)),
+            idle: limit(limits.gap, short(IDLE_TIMEOUT)),
+            total: self.total_timeout(),
+            heartbeat: limit(limits.heartbeat, HEARTBEAT_INTERVAL),
+        }
+    }
+
+    /// The time for the whole request.
+    pub fn total_timeout(&self) -> Option<Duration> {
+        self.time_limits.total.filter(|ms| *ms > 0).map(Duration::from_millis)
+    }
+
+    /// The timeout for a connection; `default`: that of the settings.
+    pub fn connect_timeout(&self, default: Duration) -> Duration {
+        self.time_limits.connect.filter(|ms| *ms > 0).map_or(default, Duration::from_millis)
+    }
+}
+
+fn read(policies: &mut Policies, fields: &mut ObjectReader<'_>) {
+    let limits = fields.get(&["time_limits"]).and_then(|at| TimeLimits::read(&at));
+    policies.time_limits = limits.unwrap_or_default();
+}
+
+fn inherit(policies: &mut Policies, above: &Policies) {
+    policies.time_limits = policies.time_limits.or(above.time_limits);
+}
+
+fn describe(policies: &Policies, context: &DescribeContext) -> (&'static str, Value) {
+    let timeouts = |has_other| {
+        let Timeouts { header, first_token, idle, total, heartbeat } = policies.timeouts(has_other);
+        json!({
+            "connect_ms": millis(policies.connect_timeout(context.connect_timeout)),
+            "first_byte_ms": header.map(millis),
+            "first_token_ms": first_token.map(millis),
+            "gap_ms": idle.map(millis),
+            "total_ms": total.map(millis),
+            "heartbeat_ms": heartbeat.map(millis),
+        })
+    };
+    ("time_limits", json!({"another_left": timeouts(true), "none_left": timeouts(false)}))
+}
