@@ -151,7 +151,7 @@ impl OpenAiChat {
     /// may run any engine.
     fn foreign(&self, name: &str, account: &Account) -> Option<&'static str> {
         let members = match account.custom_host {
-            Some(_) if self.developer => &VendorMembers::OPEN_MODELS,
+            Some(_) if self.developer => &VendorMembers::CUSTOM_HOST,
             _ => &self.members,
         };
         let foreign = members.foreign(name)?;

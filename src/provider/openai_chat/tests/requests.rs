@@ -314,7 +314,10 @@ fn members_of_other_vendors_are_dropped_with_a_warning() {
     let account = Account::default();
     let hosted = Account { custom_host: Some("https://a.example/v1".to_owned()), ..Account::default() };
     assert_eq!(sent(&OPENAI_CHAT, &account), ["min_p", "moderation", "prompt_cache_options", "verbosity"]);
-    assert_eq!(sent(&OPENAI_CHAT, &hosted), ["min_p", "top_k", "verbosity"]);
+    assert_eq!(
+        sent(&OPENAI_CHAT, &hosted),
+        ["min_p", "moderation", "prompt_cache_options", "top_k", "verbosity"]
+    );
     assert_eq!(sent(&quirks::MISTRAL, &account), ["min_p", "top_k"]);
     assert_eq!(sent(&quirks::CEREBRAS, &account), ["min_p"]);
     assert_eq!(sent(&quirks::PLAIN, &account), ["min_p", "top_k", "verbosity"]);
