@@ -4,6 +4,7 @@
 //! bodies out.
 
 use super::Call;
+use super::tool_names::NameRule;
 use super::translation_notes::TranslationNotes;
 use crate::api::body::Body;
 use crate::api::chat::{ChatRequest, Decoder, ProviderError};
@@ -45,6 +46,11 @@ pub trait ChatAdapter: Sync + Debug {
         target: &CallTarget<'_>,
         notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error>;
+
+    /// Which names of tools the provider takes. The request passed to [`write`](Self::write) has no others.
+    fn tool_names(&self) -> NameRule {
+        NameRule::COMMON
+    }
 
     /// A decoder for one response. `streamed` follows the response's content type, not what was requested.
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder>;

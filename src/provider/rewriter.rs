@@ -12,11 +12,13 @@ pub use error_response::ErrorResponseTranslation;
 use super::adapter::{JsonAdapter, ResponsePatch};
 use super::patching::Patcher;
 use super::rescue::{ResumeMode, Transcript};
+use super::tool_names::ToolNames;
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, Encoder, ProviderError};
 use crate::api::tap::ResponseSummary;
 use error_response::{MAX_ERROR_BODY, is_in_dialect};
 use response_state::State;
+use std::sync::Arc;
 
 /// The largest whole response held, in bytes; some contain images.
 const MAX_HELD: usize = 64 << 20;
@@ -53,6 +55,13 @@ impl Rewriter {
     /// `id` must be unique; it is used for the call ids of providers that have none.
     pub fn chat(decoder: Box<dyn Decoder>, encoder: Box<dyn Encoder>, id: &str) -> Self {
         Self { work: Work::Chat { decoder, encoder }, state: State::new(id) }
+    }
+
+    /// Gives the client its own names of tools back.
+    #[must_use]
+    pub fn with_tool_names(mut self, tool_names: Option<Arc<ToolNames>>) -> Self {
+        self.state.tool_names = tool_names;
+        self
     }
 
     pub fn patch(patch: &'static dyn ResponsePatch, streamed: bool) -> Self {

@@ -4,8 +4,10 @@
 //! [`Rewriter`].
 
 use super::adapter::{Adapter, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
+use super::conversation;
 use super::rescue;
 use super::rewriter::Rewriter;
+use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use crate::api::body::Body;
@@ -14,6 +16,7 @@ use crate::api::messages;
 use crate::api::operation::{ChatTranslator, Operation};
 use crate::config::account::Account;
 use crate::error::Error;
+use std::sync::Arc;
 
 /// How the response must be translated.
 #[derive(Debug, Clone)]
@@ -27,6 +30,8 @@ pub struct Translation {
     streamed: bool,
     include_usage: bool,
     request: Option<Body>,
+    /// The tools whose names were changed for the provider.
+    tool_names: Option<Arc<ToolNames>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +101,7 @@ impl Preparation<'_> {
             streamed: false,
             include_usage: false,
             request: request.cloned(),
+            tool_names: None,
         }
     }
 
@@ -135,9 +141,11 @@ impl Preparation<'_> {
         };
         let mut request = (translator.read)(body)?;
         notes.warnings.append(&mut request.warnings);
+        conversation::repair(&mut request.messages, notes);
         let mut translation = self.translation(Work::Chat(chat, translator), Some(body));
         translation.streamed = request.stream;
         translation.include_usage = request.include_usage;
+        translation.tool_names = ToolNames::shorten(&mut request, chat.tool_names()).map(Arc::new);
         let operation = Operation::ChatCompletions;
         let call = Call { operation, path: "chat/completions", ..*self.target.call };
         let chat_call = Preparation { target: CallTarget { call: &call, ..self.target }, ..*self };
@@ -227,10 +235,50 @@ impl Translation {
                     request: self.request.clone(),
                 };
                 let encoder = (translator.encoder)(self.streamed, context);
-                Rewriter::chat(chat.decoder(streamed), encoder, id)
+                Rewriter::chat(chat.decoder(streamed), encoder, id).with_tool_names(self.tool_names.clone())
             }
             Work::Json(adapter) => Rewriter::json(adapter, self.request.clone(), self.model.clone(), created),
             Work::Patch(patch) => Rewriter::patch(patch, streamed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::find;
+    use http::Method;
+
+    #[test]
+    fn a_long_tool_name_is_sent_short_and_comes_back() {
+        let name = format!("mcp__{}", "a_long_name_".repeat(8));
+        let body = serde_json::json!({"model": "m", "max_tokens": 9,
+            "messages": [{"role": "user", "content": "x"}],
+            "tools": [{"name": name, "input_schema": {"type": "object"}}],
+            "tool_choice": {"type": "tool", "name": name}});
+        let body = Body::parse(body.to_string().into()).unwrap();
+        let call = Call {
+            operation: Operation::Messages,
+            method: &Method::POST,
+            path: "messages",
+            query: None,
+            model: Some("m"),
+            streamed: false,
+        };
+        let provider = find("groq").unwrap();
+        let mut notes = TranslationNotes::default();
+        let prepared = prepare(provider, &call, &Account::default(), Some(&body), true, &mut notes).unwrap();
+        let sent: serde_json::Value = serde_json::from_slice(&prepared.body.unwrap()).unwrap();
+        let short = sent.pointer("/tools/0/function/name").and_then(|name| name.as_str()).unwrap();
+        assert_eq!(short.len(), 64);
+        assert_eq!(sent.pointer("/tool_choice/function/name").and_then(|name| name.as_str()), Some(short));
+        let response = serde_json::json!({"id": "r", "model": "m", "choices": [{"finish_reason": "tool_calls",
+            "message": {"tool_calls": [{"id": "c", "function": {"name": short, "arguments": "{}"}}]}}]});
+        let mut rewriter = prepared.translation.unwrap().rewriter(false, "1", 0);
+        let mut out = Vec::new();
+        rewriter.push(response.to_string().as_bytes(), &mut out);
+        rewriter.finish(&mut out);
+        let message: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(message.pointer("/content/0/name").and_then(|name| name.as_str()), Some(name.as_str()));
     }
 }

@@ -1,7 +1,7 @@
 //! What a translation adds besides the body, and what it left out of it.
 
 use super::vendor_members::VendorMembers;
-use crate::api::chat::Params;
+use crate::api::chat::{Params, Tool};
 use crate::error::Error;
 use http::HeaderMap;
 
@@ -26,9 +26,29 @@ impl TranslationNotes {
         }
     }
 
+    /// As [`warn`](Self::warn), but a warning that was given already is not repeated.
+    pub fn warn_once(&mut self, param: &str, what: &str) {
+        let is_given = |warning: &String| {
+            warning.strip_prefix(param).and_then(|rest| rest.strip_prefix(": ")) == Some(what)
+        };
+        if !self.warnings.iter().any(is_given) {
+            self.warn(param, what);
+        }
+    }
+
     /// Records that a parameter was dropped because `provider` has no equivalent.
     pub fn drop_param(&mut self, param: &str, provider: &str) {
         self.warn(param, format!("dropped, {provider} has no such parameter"));
+    }
+
+    /// Records the members of tools, besides those every provider has, that `provider` has no equivalent for.
+    pub fn drop_tool_members(&mut self, tools: &[Tool<'_>], provider: &str) {
+        for (index, tool) in tools.iter().enumerate() {
+            let Tool::Function { rest, .. } = tool else { continue };
+            for (name, _) in rest.iter() {
+                self.drop_param(&format!("tools[{index}].{name}"), provider);
+            }
+        }
     }
 
     /// Handles the parameters that a translation did not consume and returns those to pass on. OpenAI's

@@ -363,6 +363,9 @@ impl VendorMembers {
     /// several vendors.
     pub const OPEN_MODELS: VendorMembers =
         VendorMembers { own: &[OPEN_MODELS], others: &[OPENAI_ALONE, ANTHROPIC_ALONE, GEMINI, CONVERSE] };
+    /// Whatever runs behind OpenAI's provider at a host of the operator's: OpenAI itself, or an engine.
+    pub const CUSTOM_HOST: VendorMembers =
+        VendorMembers { own: &[OPENAI, OPEN_MODELS], others: &[ANTHROPIC_ALONE, GEMINI, CONVERSE] };
     /// A router to other vendors, or a model that is not known: it gets everything.
     pub const ANY: VendorMembers = VendorMembers { own: &[], others: &[] };
 

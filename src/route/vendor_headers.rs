@@ -4,6 +4,7 @@
 
 use crate::config::account::Account;
 use crate::error::Error;
+use crate::provider::anthropic::betas;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// What is asked for beside the caller's own headers.
@@ -60,13 +61,23 @@ fn is_list(name: &HeaderName) -> bool {
     name.as_str().ends_with("-beta")
 }
 
-/// The items of these lists in their order, none twice.
+fn same_feature(one: &[u8], other: &[u8]) -> bool {
+    let feature = |item| std::str::from_utf8(item).ok().map(betas::feature);
+    feature(one).is_some() && feature(one) == feature(other)
+}
+
+/// The items of these lists in their order, none twice. A list adds no other date of a beta that a list before it has:
+/// the client has chosen its version.
 fn joined(name: &HeaderName, lists: [&HeaderMap; 3]) -> Option<HeaderValue> {
     let mut items: Vec<&[u8]> = Vec::new();
-    for value in lists.into_iter().flat_map(|list| list.get_all(name)) {
-        for item in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-            if !item.is_empty() && !items.contains(&item) {
-                items.push(item);
+    for list in lists {
+        let before = items.len();
+        for value in list.get_all(name) {
+            for item in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                let is_chosen = items.iter().take(before).any(|earlier| same_feature(earlier, item));
+                if !item.is_empty() && !is_chosen && !items.contains(&item) {
+                    items.push(item);
+                }
             }
         }
     }
@@ -110,6 +121,14 @@ mod tests {
         assert_eq!(set["anthropic-beta"], "caller-1,caller-2,both-1,body-1,account-1");
         assert_eq!(set["openai-beta"], "assistants=v2");
         assert_eq!(set.get_all("anthropic-beta").iter().count(), 1);
+    }
+
+    #[test]
+    fn the_clients_version_of_a_beta_stays() {
+        let content = headers(&[("anthropic-beta", "mcp-client-2025-11-20,skills-2025-10-02")]);
+        let vendor_headers = VendorHeaders::new(content, &Account::default()).unwrap();
+        let set = vendor_headers.merge_over(&headers(&[("anthropic-beta", "mcp-client-2025-04-04")]));
+        assert_eq!(set["anthropic-beta"], "mcp-client-2025-04-04,skills-2025-10-02");
     }
 
     #[test]

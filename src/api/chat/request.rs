@@ -1,6 +1,6 @@
 //! The neutral form of a chat request.
 
-use super::message::Message;
+use super::message::{Message, Part};
 use super::params::Params;
 use super::tool::{Tool, ToolChoice};
 use crate::json::Json;
@@ -27,6 +27,25 @@ pub struct ChatRequest<'a> {
     /// What parsing dropped, as messages for the client (`truncation: dropped, ...`). They are sent together
     /// with the warnings of the translation.
     pub warnings: Vec<String>,
+}
+
+impl ChatRequest<'_> {
+    /// Whether a part, a message or a tool has a `cache_control`.
+    pub fn has_cache_marks(&self) -> bool {
+        let is_marked = |part: &Part<'_>| match part {
+            Part::Text { cache_control, .. } => cache_control.is_some(),
+            Part::Image(image) => image.cache_control.is_some(),
+            Part::File(file) => file.cache_control.is_some(),
+            Part::ToolCall(call) => call.cache_control.is_some(),
+            _ => false,
+        };
+        let in_messages = self
+            .messages
+            .iter()
+            .any(|message| message.cache_control.is_some() || message.content.iter().any(is_marked));
+        let mut tools = self.tools.iter();
+        in_messages || tools.any(|tool| matches!(tool, Tool::Function { cache_control: Some(_), .. }))
+    }
 }
 
 /// How much the model should reason, in whichever form the client chose.

@@ -10,6 +10,7 @@ use super::whole::Whole;
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
 use crate::provider::adapter::{CallTarget, ChatAdapter};
+use crate::provider::tool_names::NameRule;
 use crate::provider::translation_notes::TranslationNotes;
 
 /// How one host serves Anthropic's Messages API.
@@ -55,6 +56,11 @@ impl ChatAdapter for AnthropicChat {
         notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
         request::write(self, request, target.model, notes)
+    }
+
+    fn tool_names(&self) -> NameRule {
+        // Bedrock has a limit of its own.
+        if self.betas_in_body { NameRule::COMMON } else { NameRule::ANTHROPIC }
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {

@@ -3,6 +3,7 @@
 //! Requests to `/v1/messages` and to Anthropic's other paths (batches, files, token counting) are passed
 //! through.
 
+pub mod betas;
 mod blocks;
 pub mod chat;
 mod event_emitter;

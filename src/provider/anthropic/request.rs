@@ -10,7 +10,7 @@ use super::generation::Generation;
 use super::thinking::{self, Thinking};
 use super::tools::{Offer, Place, choose, is_forced};
 use super::turns::Turns;
-use super::{blocks, sampling};
+use super::{betas, blocks, sampling};
 use crate::api::chat::{ChatRequest, Params};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
@@ -20,9 +20,6 @@ use http::HeaderValue;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
-
-/// The beta that references to stored files require.
-const FILES_BETA: &str = "files-api-2025-04-14";
 
 /// The body, in the order in which it is written.
 struct Body<'a> {
@@ -92,7 +89,9 @@ pub(super) fn write(
     }
 
     let version = version(place, &mut params, notes)?;
-    let betas = betas(place, &mut params, uses_files, notes)?;
+    let mut betas = requested_betas(&mut params)?;
+    demanded_betas(uses_files, params.iter().chain(output_config.iter()), &tools, &mut betas);
+    let betas = place_betas(place, betas, notes)?;
     let metadata = metadata(&mut params, notes, provider);
     let service_tier = service_tier(&mut params, notes, provider);
     let body = Body {
@@ -104,7 +103,7 @@ pub(super) fn write(
         turns,
         tools,
         tool_choice,
-        stop: request.stop,
+        stop: stop_sequences(request.stop, notes),
         thinking,
         output_config,
         metadata,
@@ -198,14 +197,18 @@ fn version<'a>(
     }
 }
 
-/// The betas that the client requests (`betas`, as Anthropic's SDKs call them) and those that the translation
-/// needs; returned for the body, or written into a header.
-fn betas(
-    place: &AnthropicChat,
-    params: &mut Params<'_>,
-    uses_files: bool,
-    notes: &mut TranslationNotes,
-) -> Result<Vec<String>, Error> {
+/// Anthropic refuses stop sequences of white space alone: "each stop sequence must contain non-whitespace".
+fn stop_sequences<'a>(mut stop: Vec<Cow<'a, str>>, notes: &mut TranslationNotes) -> Vec<Cow<'a, str>> {
+    let before = stop.len();
+    stop.retain(|sequence| !sequence.trim().is_empty());
+    if stop.len() < before {
+        notes.warn("stop", "sequences of white space alone dropped, they are refused");
+    }
+    stop
+}
+
+/// The betas that the client requests: `betas`, as Anthropic's SDKs call them.
+fn requested_betas(params: &mut Params<'_>) -> Result<Vec<String>, Error> {
     let mut betas: Vec<String> = Vec::new();
     for name in ["betas", "anthropic_beta"] {
         let Some(json) = params.take(name) else { continue };
@@ -217,9 +220,29 @@ fn betas(
             }
         }
     }
-    if uses_files && !betas.iter().any(|beta| beta.starts_with("files-api-")) {
-        betas.push(FILES_BETA.to_owned());
+    Ok(betas)
+}
+
+/// Adds the betas that the content of the request requires.
+fn demanded_betas<'p>(
+    uses_files: bool,
+    members: impl Iterator<Item = (&'p str, &'p Json<'p>)>,
+    tools: &[Offer<'_>],
+    betas: &mut Vec<String>,
+) {
+    if uses_files {
+        betas::add(betas::FILES, betas);
     }
+    members.for_each(|(name, value)| betas::for_member(name, value, betas));
+    tools.iter().filter_map(Offer::native_kind).for_each(|kind| betas::for_tool(&kind, betas));
+}
+
+/// Returns the betas for the body, or writes them into a header.
+fn place_betas(
+    place: &AnthropicChat,
+    mut betas: Vec<String>,
+    notes: &mut TranslationNotes,
+) -> Result<Vec<String>, Error> {
     if !place.betas_in_body && !betas.is_empty() {
         notes.headers.insert("anthropic-beta", header("betas", &betas.join(","))?);
         betas.clear();

@@ -37,6 +37,21 @@ pub(super) struct Function<'a> {
     rest: Params<'a>,
 }
 
+impl Offer<'_> {
+    /// The type of a tool of Anthropic's.
+    pub fn native_kind(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Kind<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Option<Text<'a>>,
+        }
+        match self {
+            Self::Native(json) => json.read::<Kind<'_>>()?.kind.map(|kind| kind.0.into_owned()),
+            Self::Function(_) => None,
+        }
+    }
+}
+
 /// The context of the translation of tools.
 pub(super) struct Place<'p> {
     pub model: Generation,

@@ -9,6 +9,8 @@ use crate::api::chat::ProviderError;
 use crate::api::messages;
 use crate::error::Error;
 use crate::provider::adapter::{CallTarget, JsonAdapter};
+use crate::provider::conversation;
+use crate::provider::tool_names::{NameRule, ToolNames};
 use crate::provider::translation_notes::TranslationNotes;
 use serde::Deserialize;
 
@@ -30,7 +32,10 @@ impl JsonAdapter for CountTokens {
         notes: &mut TranslationNotes,
     ) -> Result<Option<Vec<u8>>, Error> {
         let body = body.ok_or_else(|| Error::bad_request("The request body must be a JSON object."))?;
-        write(messages::read(body)?, target, RequestPurpose::TokenCount, notes).map(Some)
+        let mut request = messages::read(body)?;
+        conversation::repair(&mut request.messages, notes);
+        ToolNames::shorten(&mut request, NameRule::COMMON);
+        write(request, target, RequestPurpose::TokenCount, notes).map(Some)
     }
 
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {

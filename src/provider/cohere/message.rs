@@ -3,7 +3,7 @@
 //! Tool calls of earlier turns are sent along with their results. Reasoning of earlier turns is sent back in the member
 //! in which Cohere delivered it: as `tool_plan` in a message with tool calls, as thinking content otherwise.
 
-use crate::api::chat::{File, Message, Part, Role, Source, ToolCall};
+use crate::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
 use crate::error::Error;
 use crate::provider::translation_notes::TranslationNotes;
 use base64::Engine as _;
@@ -91,6 +91,9 @@ pub(super) fn messages<'a>(
             notes.drop_param(param, "cohere");
         }
     }
+    if dropped.server_tools {
+        notes.warn("messages", "calls of another provider's own tools dropped");
+    }
     if dropped.redacted {
         notes.warn("messages", "redacted thinking dropped, only the provider that wrote it can read it");
     }
@@ -103,6 +106,7 @@ struct Dropped {
     name: bool,
     cache_control: bool,
     redacted: bool,
+    server_tools: bool,
 }
 
 fn message_out<'a>(
@@ -110,17 +114,15 @@ fn message_out<'a>(
     index: usize,
     dropped: &mut Dropped,
 ) -> Result<MessageOut<'a>, Error> {
-    let Message { role, content, name, tool_call_id, cache_control, .. } = message;
+    let Message { role, mut content, name, tool_call_id, cache_control, is_error } = message;
+    if is_error {
+        // A tool message has no error flag.
+        mark_error(&mut content);
+    }
     dropped.name |= name.is_some() && role != Role::Tool;
     dropped.cache_control |= cache_control.is_some();
-    let role_name = match role {
-        Role::System | Role::Developer => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    };
     let mut out = MessageOut {
-        role: role_name,
+        role: role_name(role),
         content: None,
         tool_plan: None,
         tool_calls: Vec::new(),
@@ -142,18 +144,22 @@ fn message_out<'a>(
             Part::Reasoning { text, .. } if text.is_empty() => {}
             Part::Reasoning { text, .. } => parts.push(PartOut::Thinking { thinking: text }),
             Part::Redacted { .. } => dropped.redacted = true,
-            Part::ToolCall(call) => out.tool_calls.push(call_out(call)),
+            Part::ToolCall(call) => {
+                dropped.cache_control |= call.cache_control.is_some();
+                out.tool_calls.push(call_out(call));
+            }
             Part::Image(image) if role == Role::User => {
                 dropped.cache_control |= image.cache_control.is_some();
-                if matches!(image.source, Source::Text(_) | Source::Id(_)) {
-                    return Err(unsupported(place(), "a picture needs a URL or base64 data"));
-                }
-                let image_url = ImageOut { url: image.source, detail: image.detail };
-                parts.push(PartOut::ImageUrl { image_url });
+                parts.push(picture(image, &place)?);
             }
-            Part::File(file) => parts.push(PartOut::Text { text: document(file, &place)? }),
+            Part::File(file) => {
+                dropped.cache_control |= file.cache_control.is_some();
+                parts.push(PartOut::Text { text: document(file, &place)? });
+            }
             Part::Image(_) => return Err(unsupported(place(), "pictures are for user messages")),
             Part::Audio { .. } => return Err(unsupported(place(), "it takes no sound")),
+            // Calls of another provider's own tools: the text covers their results.
+            Part::Other { .. } if role == Role::Assistant => dropped.server_tools = true,
             Part::Other { kind, .. } => {
                 return Err(unsupported(place(), &format!("it has no content of type {kind:?}")));
             }
@@ -167,6 +173,35 @@ fn message_out<'a>(
         })?);
     }
     Ok(out)
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::System | Role::Developer => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    }
+}
+
+fn picture<'a>(image: Image<'a>, place: &dyn Fn() -> String) -> Result<PartOut<'a>, Error> {
+    if matches!(image.source, Source::Text(_) | Source::Id(_)) {
+        return Err(unsupported(place(), "a picture needs a URL or base64 data"));
+    }
+    Ok(PartOut::ImageUrl { image_url: ImageOut { url: image.source, detail: image.detail } })
+}
+
+/// Says in the first text that the tool failed.
+fn mark_error(content: &mut Vec<Part<'_>>) {
+    let first = content.iter_mut().find_map(|part| match part {
+        Part::Text { text, .. } => Some(text),
+        _ => None,
+    });
+    match first {
+        Some(text) if text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error")) => {}
+        Some(text) => *text = Cow::Owned(format!("Error: {text}")),
+        None => content.insert(0, Part::text("Error:")),
+    }
 }
 
 fn call_out(call: ToolCall<'_>) -> CallOut<'_> {

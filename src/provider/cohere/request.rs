@@ -68,6 +68,10 @@ pub(super) fn write(
         // instead of events.
         notes.headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     }
+    notes.drop_tool_members(&tools, "cohere");
+    if tools.iter().any(|tool| matches!(tool, Tool::Function { cache_control: Some(_), .. })) {
+        notes.drop_param("tools.cache_control", "cohere");
+    }
     let (tools, tool_choice) = select_tools(tools, request.tool_choice)?;
     let body = Body {
         model: target.model,

@@ -4,6 +4,7 @@
 //! Sources: <https://ai.google.dev/api/generate-content>, reference 12.6 and 12.7, and recorded traffic.
 
 use super::adapter::{CallTarget, ChatAdapter};
+use super::tool_names::NameRule;
 use super::translation_notes::TranslationNotes;
 use crate::api::chat::{ChatRequest, Decoder};
 use crate::error::Error;
@@ -59,6 +60,10 @@ impl ChatAdapter for Gemini {
         notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
         request::write(request, *self, Model::from_name(target.model), notes)
+    }
+
+    fn tool_names(&self) -> NameRule {
+        NameRule::GEMINI
     }
 
     fn decoder(&self, streamed: bool) -> Box<dyn Decoder> {

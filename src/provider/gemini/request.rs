@@ -74,7 +74,7 @@ fn body<'a>(
     model: Model,
     notes: &mut TranslationNotes,
 ) -> Result<BodyOut<'a>, Error> {
-    if has_cache_marks(&request) {
+    if request.has_cache_marks() {
         notes.warn("cache_control", "dropped, Gemini caches by itself; see cached_content");
     }
     let config = config::config(&mut request, gemini, model, notes)?;
@@ -104,22 +104,6 @@ fn body<'a>(
         config,
         rest,
     })
-}
-
-fn has_cache_marks(request: &ChatRequest<'_>) -> bool {
-    use crate::api::chat::{Part, Tool};
-    let in_parts = request.messages.iter().any(|message| {
-        message.cache_control.is_some()
-            || message.content.iter().any(|part| match part {
-                Part::Text { cache_control, .. } => cache_control.is_some(),
-                Part::Image(image) => image.cache_control.is_some(),
-                Part::File(file) => file.cache_control.is_some(),
-                Part::ToolCall(call) => call.cache_control.is_some(),
-                _ => false,
-            })
-    });
-    let mut tools = request.tools.iter();
-    in_parts || tools.any(|tool| matches!(tool, Tool::Function { cache_control: Some(_), .. }))
 }
 
 /// The tiers that OpenAI and Google have in common: a member at Google, a header on Vertex.

@@ -61,8 +61,13 @@ impl OpenAiChat {
         }
         let list: Vec<Json<'_>> = serde_json::from_str(text).ok()?;
         let mut splice = Splice::new(text);
+        let mut last = None;
         for message in list.iter().filter_map(|json| Object::read(json.source()?)) {
             self.message(&message, &mut splice, notes);
+            last = Some(message);
+        }
+        if let Some(last) = last.filter(|last| self.flags_prefix && is_prefix(last)) {
+            splice.append(&last, "prefix", "true");
         }
         let changed = splice.finish().and_then(|changed| String::from_utf8(changed).ok());
         let Some(schema) = schema.and_then(Json::parse) else { return changed };
@@ -81,6 +86,7 @@ impl OpenAiChat {
             || (self.reasoning_field != ReasoningField::Nowhere && has("reasoning"))
             || (self.short_ids && (has("tool_call_id") || has("tool_calls")))
             || (self.documents == Documents::DocumentUrls && (has("\"file\"") || has("input_audio")))
+            || (self.flags_prefix && has("assistant"))
             || self.refuses.iter().any(|name| has(name))
     }
 
@@ -91,7 +97,8 @@ impl OpenAiChat {
         }
         let parts = message.list("content");
         if role == "assistant" {
-            self.move_thinking(message, splice);
+            let is_moved = self.move_thinking(message, splice);
+            self.keep_refusal(message, is_moved, splice, notes);
         } else if self.documents == Documents::DocumentUrls {
             parts.iter().for_each(|part| document(part, splice));
         }
@@ -101,6 +108,11 @@ impl OpenAiChat {
         if message.string("name").is_some() && self.refuses.contains(&"name") && role != "tool" {
             notes.warn("messages", "name left out, this provider has no such member");
         }
+        for name in LOSSES.into_iter().filter(|name| self.refuses.contains(name)) {
+            if message.get(name).is_some_and(|value| !value.is_null()) {
+                notes.warn_once("messages", &format!("{name} left out, this provider has no such member"));
+            }
+        }
         splice.remove(message, |name, _| self.refuses.contains(&name));
         if self.short_ids {
             shorten(message, "tool_call_id", splice);
@@ -108,16 +120,39 @@ impl OpenAiChat {
         }
     }
 
-    /// Moves earlier thinking to the member that the vendor reads.
-    fn move_thinking<'t>(&self, message: &Object<'t>, splice: &mut Splice<'t>) {
+    /// Makes the text of a refusal the content, for vendors without the member.
+    fn keep_refusal<'t>(
+        &self,
+        message: &Object<'t>,
+        is_content_changed: bool,
+        splice: &mut Splice<'t>,
+        notes: &mut TranslationNotes,
+    ) {
+        let refusal = message.string("refusal").filter(|text| !text.is_empty());
+        let Some(refusal) = refusal.filter(|_| self.refuses.contains(&"refusal")) else { return };
+        let content = message.string("content").unwrap_or_default();
+        let is_text = message.json_of("content").is_none_or(|json| json == "null" || json.starts_with('"'));
+        let text = Json::from_value(&[content.as_ref(), refusal.as_ref()].concat());
+        match message.has("content") {
+            _ if is_content_changed || !is_text => {
+                notes.warn_once("messages", "refusal left out, this provider has no such member");
+            }
+            true => splice.replace(message, "content", text.get()),
+            false => splice.append(message, "content", text.get()),
+        }
+    }
+
+    /// Moves earlier thinking to the member that the vendor reads. Returns whether the content was changed for it.
+    fn move_thinking<'t>(&self, message: &Object<'t>, splice: &mut Splice<'t>) -> bool {
         let thinking = ["reasoning_content", "reasoning"].into_iter().find_map(|name| {
             let text = message.string(name).filter(|text| !text.is_empty())?;
             Some((name, text, message.json_of(name)?))
         });
-        let Some((name, text, json)) = thinking else { return };
+        let Some((name, text, json)) = thinking else { return false };
         match self.reasoning_field {
             ReasoningField::Member(wanted) if name != wanted && !message.has(wanted) => {
                 splice.append(message, wanted, json);
+                return false;
             }
             ReasoningField::Parts => {
                 let mut parts = vec![PartOut::thinking(&text)];
@@ -126,7 +161,9 @@ impl OpenAiChat {
                     Some(content) if !content.is_empty() => parts.push(PartOut::text(content, None)),
                     // A list already contains its thinking, and any other type is left for the vendor to
                     // check.
-                    None if message.json_of("content").is_some_and(|content| content != "null") => return,
+                    None if message.json_of("content").is_some_and(|content| content != "null") => {
+                        return false;
+                    }
                     _ => {}
                 }
                 let parts = Json::from_value(&parts);
@@ -135,9 +172,19 @@ impl OpenAiChat {
                     false => splice.append(message, "content", parts.get()),
                 }
             }
-            _ => {}
+            _ => return false,
         }
+        true
     }
+}
+
+/// Members of messages whose loss a client must be told of.
+const LOSSES: [&str; 5] = ["audio", "content_blocks", "executed_tools", "function_call", "reasoning_details"];
+
+/// Whether a last message is the start of a text that the model is to continue.
+fn is_prefix(last: &Object<'_>) -> bool {
+    let has_calls = last.get("tool_calls").is_some_and(|calls| !calls.is_null() && calls.get() != "[]");
+    last.string("role").as_deref() == Some("assistant") && !last.has("prefix") && !has_calls
 }
 
 /// Applies one rule to a top-level member.

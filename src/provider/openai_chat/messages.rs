@@ -30,6 +30,8 @@ pub(super) struct MessageOut<'a> {
     tool_calls: Vec<CallOut<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    prefix: bool,
 }
 
 #[derive(Serialize)]
@@ -111,6 +113,9 @@ pub(super) fn messages<'a>(
     if !left.is_empty() {
         out.push(MessageOut::new("user", Some(Content::Parts(left))));
     }
+    if let Some(last) = out.last_mut().filter(|_| chat.flags_prefix) {
+        last.prefix = last.role == "assistant" && last.tool_calls.is_empty();
+    }
     Ok(out)
 }
 
@@ -136,6 +141,7 @@ impl<'a> MessageOut<'a> {
             reasoning_details: Vec::new(),
             tool_calls: Vec::new(),
             tool_call_id: None,
+            prefix: false,
         }
     }
 
@@ -260,8 +266,10 @@ fn assistant<'a>(
             }
             Part::Redacted { data } => {
                 let detail = Json::parse(data).filter(Json::is_object);
-                if let (ReasoningField::Details, Some(detail)) = (chat.reasoning_field, detail) {
-                    out.reasoning_details.push(Detail::Whole(detail));
+                match detail.filter(|_| chat.reasoning_field == ReasoningField::Details) {
+                    Some(detail) => out.reasoning_details.push(Detail::Whole(detail)),
+                    None => notes
+                        .warn_once("messages", "redacted thinking left out, only its provider can read it"),
                 }
             }
             Part::ToolCall(call) => out.tool_calls.push(CallOut::new(call, chat)),
@@ -285,6 +293,9 @@ fn assistant<'a>(
     let no_content = text.is_empty() && (refused || !out.tool_calls.is_empty());
     out.content = (!no_content).then_some(Content::Text(text));
     if !thoughts.is_empty() {
+        if chat.reasoning_field == ReasoningField::Nowhere {
+            notes.warn_once("messages", "earlier thinking left out, this provider takes none back");
+        }
         out.set_thinking(thoughts, &message.content, chat);
     }
     Ok(out)

@@ -49,7 +49,9 @@ pub struct OpenAiChat {
     pub documents: Documents,
     /// Ids of tool calls must be nine letters and digits.
     pub short_ids: bool,
-    /// Members of messages that it refuses; none of them affects the model.
+    /// The last message needs `prefix: true` where it is the assistant's, for the model to continue.
+    pub flags_prefix: bool,
+    /// Members of messages that it refuses.
     pub refuses: &'static [&'static str],
     /// Which members of the request it takes.
     pub members: VendorMembers,
@@ -137,6 +139,7 @@ impl OpenAiChat {
         cache_control: false,
         documents: Documents::Files,
         short_ids: false,
+        flags_prefix: false,
         refuses: &[],
         members: VendorMembers::OPENAI,
         rules: &[],
@@ -148,7 +151,7 @@ impl OpenAiChat {
     /// may run any engine.
     fn foreign(&self, name: &str, account: &Account) -> Option<&'static str> {
         let members = match account.custom_host {
-            Some(_) if self.developer => &VendorMembers::OPEN_MODELS,
+            Some(_) if self.developer => &VendorMembers::CUSTOM_HOST,
             _ => &self.members,
         };
         let foreign = members.foreign(name)?;

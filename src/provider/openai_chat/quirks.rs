@@ -31,6 +31,7 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
     stream_options: false,
     documents: Documents::DocumentUrls,
     short_ids: true,
+    flags_prefix: true,
     refuses: &[
         "name",
         "refusal",

@@ -62,6 +62,9 @@ pub(super) fn write(
     target: &CallTarget<'_>,
     notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
+    if !chat.cache_control && request.has_cache_marks() {
+        notes.warn("cache_control", "dropped, this provider caches by itself or not at all");
+    }
     let mut written = messages::messages(&request.messages, chat, notes)?;
     if let (false, Some(ResponseFormat::JsonSchema { schema, .. })) = (chat.schemas, &request.response_format)
     {
@@ -239,17 +242,22 @@ fn reasoning(request: &Reasoning<'_>, members: &mut Members<'_>) {
     let off = effort == Some("none") || thinking.as_ref().is_some_and(|thinking| thinking.off);
     match members.chat.reasoning_param {
         _ if effort.is_none() && thinking.is_none() => {}
-        ReasoningParam::Effort => {
-            if let Some(effort) = effort.or_else(budget_effort) {
-                members.add("reasoning_effort", effort);
-            }
-        }
+        ReasoningParam::Effort => match effort.or_else(budget_effort) {
+            Some(effort) => members.add("reasoning_effort", effort),
+            None => members
+                .notes
+                .warn("thinking", "dropped, this provider is told how much to think by an effort"),
+        },
         ReasoningParam::Thinking | ReasoningParam::Switch => {
             members.put("thinking", &json!({"type": if off { "disabled" } else { "enabled" }}));
-            if let (ReasoningParam::Thinking, false, Some(effort)) =
-                (members.chat.reasoning_param, off, effort.or_else(budget_effort))
-            {
-                members.add("reasoning_effort", effort);
+            match effort.or_else(budget_effort).filter(|_| !off) {
+                Some(effort) if members.chat.reasoning_param == ReasoningParam::Thinking => {
+                    members.add("reasoning_effort", effort);
+                }
+                Some(_) => {
+                    members.notes.warn("reasoning_effort", "dropped, this provider thinks or does not");
+                }
+                None => {}
             }
         }
         ReasoningParam::Reasoning => {
@@ -266,6 +274,9 @@ fn reasoning(request: &Reasoning<'_>, members: &mut Members<'_>) {
         }
         ReasoningParam::Enable => {
             members.put("enable_thinking", &!off);
+            if effort.is_some_and(|effort| effort != "none") {
+                members.notes.warn("reasoning_effort", "dropped, this provider thinks or does not");
+            }
             if let Some(budget) = thinking.and_then(|thinking| thinking.budget) {
                 members.put("thinking_budget", &budget);
             }

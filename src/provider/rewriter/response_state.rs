@@ -3,8 +3,10 @@
 //! Comparing a second response with the first is the job of `rescue::aligner`.
 
 use super::super::rescue::{Aligner, Alignment, ResumeMode, Transcript};
+use super::super::tool_names::ToolNames;
 use crate::api::chat::{Encoder, Event, Finish, ProviderError};
 use crate::api::tap::ResponseSummary;
+use std::sync::Arc;
 
 /// What is known of the response so far.
 #[derive(Debug, Default)]
@@ -23,6 +25,8 @@ pub(super) struct State {
     id: String,
     /// Boxed because few responses are recorded and this struct is moved often.
     transcript: Option<Box<Transcript>>,
+    /// The tools whose names were changed for the provider.
+    pub tool_names: Option<Arc<ToolNames>>,
     aligner: Option<Box<Aligner>>,
 }
 
@@ -91,6 +95,16 @@ impl State {
             }
             _ => {}
         }
+        let tool_names = match event {
+            Event::ToolCall { .. } => self.tool_names.clone(),
+            _ => None,
+        };
+        let event = match (event, tool_names.as_deref()) {
+            (Event::ToolCall { choice, index, id, name, signature }, Some(names)) => {
+                Event::ToolCall { choice, index, id, name: names.original(name).unwrap_or(name), signature }
+            }
+            (event, _) => event,
+        };
         let alignment = match (&mut self.aligner, &self.transcript) {
             (Some(aligner), Some(transcript)) => aligner.check(&event, transcript),
             _ => Alignment::Pass,

@@ -2,9 +2,10 @@
 //! for the parameters that differ by model.
 
 use super::NAME;
-use crate::api::chat::{ChatRequest, Params};
+use crate::api::chat::{ChatRequest, Params, Tool};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
+use crate::provider::anthropic::betas;
 use crate::provider::bedrock::model::{Family, Model};
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
@@ -101,6 +102,20 @@ impl<'a> Fields<'a> {
         let name = name.into();
         if self.additional.get(&name).is_none() {
             self.additional.set(name, value);
+        }
+    }
+
+    /// Adds the betas that Anthropic's own tools require to those that the client requests.
+    pub fn add_betas(&mut self, tools: &[Tool<'_>]) {
+        let requested = self.additional.get("anthropic_beta").and_then(Json::read::<Vec<String>>);
+        let mut betas = requested.unwrap_or_default();
+        for tool in tools {
+            if let Tool::Other { kind, .. } = tool {
+                betas::for_tool(kind, &mut betas);
+            }
+        }
+        if !betas.is_empty() {
+            self.additional.set("anthropic_beta", Json::from_value(&betas));
         }
     }
 

@@ -34,13 +34,16 @@ pub fn write<'a>(
         let (role, content) = match message.role {
             Role::System | Role::Developer => {
                 blocks.write(&message.content, &at, &mut system)?;
+                let is_markable = !matches!(system.last(), None | Some(Block::CachePoint(_)));
+                let point = blocks.cache_point(message.cache_control.as_ref().filter(|_| is_markable));
+                system.extend(point);
                 continue;
             }
             Role::User => ("user", &message.content),
             Role::Assistant => ("assistant", &message.content),
             Role::Tool => {
-                let result = blocks.tool_result(message, &at)?;
-                let point = blocks.cache_point(message.cache_control.as_ref());
+                let (result, inner_point) = blocks.tool_result(message, &at)?;
+                let point = blocks.cache_point(message.cache_control.as_ref()).or(inner_point);
                 let content = &mut turn(&mut turns, "user").content;
                 // Tool results come before all other content of the user's turn.
                 let is_before =
@@ -64,9 +67,13 @@ pub fn write<'a>(
         blocks.write(content, &at, &mut written)?;
         // Bedrock refuses an empty turn (an assistant's empty text), and it carries nothing.
         if !written.is_empty() {
+            let control = message.cache_control.as_ref();
+            let is_marked = matches!(written.last(), Some(Block::CachePoint(_)));
+            written.extend(blocks.cache_point(control.filter(|_| !is_marked)));
             turn(&mut turns, role).content.append(&mut written);
         }
     }
+    blocks.name_documents(&mut turns);
     if turns.is_empty() && !system.is_empty() {
         // OpenAI accepts a system prompt alone; Bedrock requires a user's turn.
         notes.warn("messages", "no user speaks, the system prompt was sent as a user's message");
@@ -105,6 +112,7 @@ struct Warned {
     thinking: bool,
     cache: bool,
     detail: bool,
+    server_tools: bool,
 }
 
 impl Blocks<'_, '_> {
@@ -152,6 +160,11 @@ impl Blocks<'_, '_> {
                 Part::ToolCall(call) => {
                     into.push(Block::ToolUse(self.tool_use(call, &at)));
                     call.cache_control.as_ref()
+                }
+                Part::Other { kind, .. } if is_foreign_tool(kind, part) => {
+                    let what = "calls of another provider's own tools left out";
+                    self.warn_once(|warned| &mut warned.server_tools, "messages", what);
+                    None
                 }
                 Part::Other { kind, json } => {
                     into.push(server_tool(kind, json).ok_or_else(|| unknown(kind, &at))?);
@@ -221,7 +234,12 @@ impl Blocks<'_, '_> {
         ToolUse { tool_use_id: id(&call.id), name: &call.name, input, kind: None }
     }
 
-    fn tool_result<'a>(&mut self, message: &'a Message<'a>, at: &str) -> Result<ToolResult<'a>, Error> {
+    /// A tool result, and the cache point that stood in it: Converse has none inside a result, so it goes behind.
+    fn tool_result<'a>(
+        &mut self,
+        message: &'a Message<'a>,
+        at: &str,
+    ) -> Result<(ToolResult<'a>, Option<Block<'a>>), Error> {
         let call = message.tool_call_id.as_deref().ok_or_else(|| {
             let param = format!("{at}.tool_call_id");
             let what = format!("{param} is missing: it must name the call that this is the result of.");
@@ -229,10 +247,24 @@ impl Blocks<'_, '_> {
         })?;
         let mut content = Vec::new();
         self.write(&message.content, at, &mut content)?;
-        // Converse has no cache points inside a result; the one after the result replaces them.
-        content.retain(|block| !matches!(block, Block::CachePoint(_)));
+        let is_point = |block: &Block<'_>| matches!(block, Block::CachePoint(_));
+        let point = content.iter().rposition(is_point).map(|at| content.swap_remove(at));
+        content.retain(|block| !is_point(block));
         let status = message.is_error.then_some(Cow::Borrowed("error"));
-        Ok(ToolResult { tool_use_id: id(call), content: ResultContent::Blocks(content), status, kind: None })
+        let content = ResultContent::Blocks(content);
+        Ok((ToolResult { tool_use_id: id(call), content, status, kind: None }, point))
+    }
+
+    /// Adds a text to every turn that has documents and none: "you must also include a ContentBlock with a text
+    /// field" (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html>).
+    fn name_documents(&mut self, turns: &mut [Turn<'_>]) {
+        for turn in turns {
+            let has_text = turn.content.iter().any(|block| matches!(block, Block::Text(_)));
+            let document = turn.content.iter().rposition(|block| matches!(block, Block::Document(_)));
+            let Some(at) = document.filter(|_| !has_text) else { continue };
+            turn.content.insert(at + 1, Block::Text("See the document."));
+            self.notes.warn_once("messages", "a text was added beside documents, bedrock wants one");
+        }
     }
 }
 
@@ -291,6 +323,24 @@ fn server_tool<'a>(kind: &str, json: &'a Json<'a>) -> Option<Block<'a>> {
         status: block.status.map(|status| Cow::Owned(status.0.into_owned())),
         kind: is_named.then(|| Cow::Owned(kind.to_owned())),
     }))
+}
+
+/// Whether a part is a call or a result of a tool that another provider ran. Bedrock's own are Nova's.
+fn is_foreign_tool(kind: &str, part: &Part<'_>) -> bool {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        name: Option<Text<'a>>,
+    }
+    let Part::Other { json, .. } = part else { return false };
+    match kind {
+        "server_tool_use" => {
+            let named = json.read::<Named<'_>>().and_then(|named| named.name);
+            !named.is_some_and(|name| name.starts_with("nova_"))
+        }
+        crate::provider::bedrock::SERVER_RESULT => false,
+        _ => (kind.ends_with("_result") || kind.ends_with("_tool_use")) && !kind.starts_with("nova_"),
+    }
 }
 
 fn unknown(kind: &str, at: &str) -> Error {

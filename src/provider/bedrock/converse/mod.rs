@@ -83,13 +83,15 @@ pub fn write(
     thinking::write(&mut request, &model, &mut fields, notes)?;
     fields.take(&mut request, &model, notes);
     let searches_web = model.family == Family::Amazon && request.params.take("web_search_options").is_some();
-    let (temperature, top_p) = (request.params.take("temperature"), request.params.take("top_p"));
+    let temperature = at_most_one(request.params.take("temperature"), "temperature", notes);
+    let top_p = at_most_one(request.params.take("top_p"), "top_p", notes);
     if let Some(betas) =
         target.account.anthropic_beta.as_deref().filter(|_| model.family == Family::Anthropic)
     {
         fields.add("anthropic_beta", fields::betas(Json::from_value(betas)));
     }
     fields.settle(&mut request, model.family, notes)?;
+    notes.drop_tool_members(&request.tools, NAME);
     let tool_config = tools::write(&request, &model, &mut fields, searches_web, notes)?;
     let (text_format, instruction) = structured::write(request.response_format.as_ref(), &model, notes);
     let (mut system, turns) = messages::write(&request.messages, &model, notes)?;
@@ -117,6 +119,17 @@ pub fn write(
     body.additional_model_response_field_paths = fields.response_field_paths;
     body.output_config = text_format.or(fields.output_config);
     Ok(bytes(&body))
+}
+
+/// A number within Converse's bounds. Source: `InferenceConfiguration` in botocore 1.44.5, at most 1 for every model;
+/// OpenAI's temperatures go up to 2.
+fn at_most_one<'a>(value: Option<Json<'a>>, name: &str, notes: &mut TranslationNotes) -> Option<Json<'a>> {
+    let is_over = value.as_ref()?.get().parse::<f64>().is_ok_and(|number| number > 1.0);
+    if !is_over {
+        return value;
+    }
+    notes.warn(name, "1 was sent, the highest bedrock takes");
+    Some(Json::from_value(&1))
 }
 
 fn bytes<T: Serialize>(body: &T) -> Vec<u8> {

@@ -41,9 +41,12 @@ pub fn write<'a>(
         }
         family => {
             let effort = reasoning.effort.as_deref().map(str::to_owned);
-            let wanted = effort.or_else(|| reasoning.thinking.as_ref().and_then(as_effort));
-            if let Some(wanted) = wanted {
-                write_effort(&wanted, family, model, fields, notes);
+            match effort.or_else(|| reasoning.thinking.as_ref().and_then(as_effort)) {
+                Some(wanted) => write_effort(&wanted, family, model, fields, notes),
+                None if reasoning.thinking.is_some() => {
+                    notes.warn("thinking", "dropped, this model is told how much to think by an effort");
+                }
+                None => {}
             }
         }
     }

@@ -74,11 +74,15 @@ pub fn write<'a>(
         tools.push(Tool::System(Named { name: Cow::Borrowed(GROUNDING) }));
     }
     if !anthropic_tools.is_empty() {
+        fields.add_betas(&request.tools);
         fields.add("tools", Json::from_value(&anthropic_tools));
     }
-    add_called_tools(&called, &mut tools, request, notes);
-    let tool_choice = tool_choice(request, &called, &mut tools, notes)?;
-    Ok((!tools.is_empty()).then_some(ToolConfig { tools, tool_choice }))
+    let tool_choice = tool_choice(request, &mut tools, notes)?;
+    if tools.is_empty() {
+        let placeholder = placeholder(&called, request, notes);
+        return Ok(placeholder.map(|tool| ToolConfig { tools: vec![tool], tool_choice: None }));
+    }
+    Ok(Some(ToolConfig { tools, tool_choice }))
 }
 
 /// The tools named in the history: Converse requires a `toolConfig` in every conversation that contains
@@ -95,28 +99,29 @@ fn called<'a>(request: &'a ChatRequest<'a>) -> Vec<&'a str> {
     names
 }
 
-/// Adds the tools called in the history, with open schemas, if the request has no tools. OpenAI accepts such
-/// a request, Bedrock does not.
-fn add_called_tools<'a>(
-    called: &[&'a str],
-    tools: &mut Vec<Tool<'a>>,
+/// A tool that does nothing, for a request whose messages have calls or results but which has no tool the model may
+/// call: Bedrock refuses such a request without tools. The tools called before are not sent, or the model might call
+/// them.
+fn placeholder(
+    called: &[&str],
     request: &ChatRequest<'_>,
     notes: &mut TranslationNotes,
-) {
+) -> Option<Tool<'static>> {
     let has_results = request.messages.iter().any(|message| message.role == Role::Tool);
-    if !tools.is_empty() || called.is_empty() && !has_results {
-        return;
+    if called.is_empty() && !has_results {
+        return None;
     }
-    notes.warn("tools", "bedrock wants tools where messages tell of calls: those called were added by name");
-    tools.extend(called.iter().map(|name| {
-        let input_schema = InputSchema { json: schema(None) };
-        Tool::Spec(ToolSpec { name, description: None, input_schema, strict: None })
-    }));
+    notes.warn("tools", "bedrock wants tools where messages have calls: one that does nothing was sent");
+    Some(Tool::Spec(ToolSpec {
+        name: "no_tool_available",
+        description: Some("Does nothing. There is no tool to call: answer without one."),
+        input_schema: InputSchema { json: schema(None) },
+        strict: None,
+    }))
 }
 
 fn tool_choice<'a>(
     request: &'a ChatRequest<'a>,
-    called: &[&str],
     tools: &mut Vec<Tool<'a>>,
     notes: &mut TranslationNotes,
 ) -> Result<Option<Choice<'a>>, Error> {
@@ -131,14 +136,8 @@ fn tool_choice<'a>(
             }
             Some(Choice::Tool(Named { name: Cow::Borrowed(name) }))
         }
-        Some(ToolChoice::None) if called.is_empty() => {
-            tools.clear();
-            None
-        }
         Some(ToolChoice::None) => {
-            let what =
-                "bedrock has no none, and wants the tools where messages tell of calls: the model may call";
-            notes.warn("tool_choice", what);
+            tools.clear();
             None
         }
         Some(ToolChoice::Other(_)) => {

@@ -113,7 +113,7 @@ fn openai_gets_the_conversation_in_its_format() {
         "stream_options": {"include_usage": true}
     });
     assert_eq!(body, wanted);
-    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(warnings, ["messages: earlier thinking left out, this provider takes none back"]);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn unsupported_features_are_refused_by_name() {
 
 #[test]
 fn a_plain_request_is_untouched_by_every_quirk_set() {
-    let body = r#"{ "model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"developer, name, seed"}]},{"role":"assistant","content":"a"}],"max_tokens":1.0,"tools":[],"tool_choice":"auto","response_format":{"type":"json_object"},"made_up":[1.0] }"#;
+    let body = r#"{ "model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"developer, name, seed"}]},{"role":"assistant","content":"a"},{"role":"user","content":"b"}],"max_tokens":1.0,"tools":[],"tool_choice":"auto","response_format":{"type":"json_object"},"made_up":[1.0] }"#;
     let body = Body::parse(body.into()).unwrap();
     for chat in [
         &OPENAI_CHAT,
@@ -314,9 +314,55 @@ fn members_of_other_vendors_are_dropped_with_a_warning() {
     let account = Account::default();
     let hosted = Account { custom_host: Some("https://a.example/v1".to_owned()), ..Account::default() };
     assert_eq!(sent(&OPENAI_CHAT, &account), ["min_p", "moderation", "prompt_cache_options", "verbosity"]);
-    assert_eq!(sent(&OPENAI_CHAT, &hosted), ["min_p", "top_k", "verbosity"]);
+    assert_eq!(
+        sent(&OPENAI_CHAT, &hosted),
+        ["min_p", "moderation", "prompt_cache_options", "top_k", "verbosity"]
+    );
     assert_eq!(sent(&quirks::MISTRAL, &account), ["min_p", "top_k"]);
     assert_eq!(sent(&quirks::CEREBRAS, &account), ["min_p"]);
     assert_eq!(sent(&quirks::PLAIN, &account), ["min_p", "top_k", "verbosity"]);
     assert_eq!(sent(&quirks::OPENROUTER, &account).len(), 8);
+}
+
+#[test]
+fn nothing_of_a_messages_request_is_lost_without_a_warning() {
+    let body = json!({"model": "m", "max_tokens": 9, "thinking": {"type": "adaptive"}, "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}]},
+        {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "redacted_thinking", "data": "AAAA"},
+            {"type": "text", "text": "y"}
+        ]}
+    ]});
+    let body = Body::parse(body.to_string().into()).unwrap();
+    let sent = |chat: &OpenAiChat| {
+        let mut notes = TranslationNotes::default();
+        let request = crate::api::messages::read(&body).unwrap();
+        let call = Call {
+            operation: Operation::ChatCompletions,
+            method: &Method::POST,
+            path: "chat/completions",
+            query: None,
+            model: Some("m"),
+            streamed: false,
+        };
+        let target = CallTarget { call: &call, account: &Account::default(), model: "m" };
+        let bytes = chat.write(request, &target, &mut notes).unwrap();
+        let written: Value = serde_json::from_slice(&bytes).unwrap();
+        (written["messages"][1].clone(), notes.warnings)
+    };
+    let (message, warnings) = sent(&OPENAI_CHAT);
+    assert_eq!(message, json!({"role": "assistant", "content": "y"}));
+    let about = |param: &str| warnings.iter().filter(|warning| warning.starts_with(param)).count();
+    assert_eq!(
+        (about("thinking: "), about("messages: "), about("cache_control: ")),
+        (1, 2, 1),
+        "{warnings:?}"
+    );
+    let (message, warnings) = sent(&quirks::MISTRAL);
+    assert_eq!(message["prefix"], true);
+    assert_eq!(message["content"][0]["type"], "thinking");
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    let (_, warnings) = sent(&quirks::CEREBRAS);
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
 }

@@ -1,0 +1,120 @@
+//! Names of tools as a provider takes them, and back: too long ones are shortened, illegal characters replaced.
+//!
+//! The name sent depends only on the client's name, so that tools, choices and calls of earlier turns still match.
+//! The name in the response is the client's again. For example, where 64 characters are the limit,
+//! `mcp__a_server_with_a_long_name__and_a_tool_whose_name_is_even_longer_than_that` is sent as
+//! `mcp__a_server_with_a_long_name__and_a_tool_whose_name_i_1a2b3c4d`.
+
+use crate::api::chat::{ChatRequest, Part, Tool, ToolChoice};
+use std::borrow::Cow;
+
+/// What a name may consist of.
+#[derive(Debug, Clone, Copy)]
+pub struct NameRule {
+    /// The maximum length, in characters.
+    pub max: usize,
+    /// Legal besides letters, digits, `_` and `-`.
+    pub also: &'static str,
+}
+
+impl NameRule {
+    /// OpenAI (<https://platform.openai.com/docs/api-reference/chat/create>, `tools.function.name`), Bedrock
+    /// (`ToolName` in botocore 1.44.5: at most 64 of `[a-zA-Z0-9_-]`), and the default for everyone else.
+    pub const COMMON: NameRule = NameRule { max: 64, also: "" };
+    /// Anthropic: `^[a-zA-Z0-9_-]{1,128}$`.
+    pub const ANTHROPIC: NameRule = NameRule { max: 128, also: "" };
+    /// Gemini: "a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes, with a maximum length of 128"
+    /// (`FunctionDeclaration.name` in google-genai 3.4).
+    pub const GEMINI: NameRule = NameRule { max: 128, also: ".:" };
+
+    fn is_legal(self, char: char) -> bool {
+        char.is_ascii_alphanumeric() || matches!(char, '_' | '-') || self.also.contains(char)
+    }
+
+    /// The name to send; `None` if it is legal as it is.
+    fn legal(self, name: &str) -> Option<String> {
+        if name.len() <= self.max && name.chars().all(|char| self.is_legal(char)) {
+            return None;
+        }
+        // FNV-1a: keeps names apart that differ only in what is cut off or replaced.
+        let hash = name
+            .bytes()
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let kept = name.chars().map(|char| if self.is_legal(char) { char } else { '_' });
+        let kept: String = kept.take(self.max.saturating_sub(9)).collect();
+        Some(format!("{kept}_{hash:08x}"))
+    }
+}
+
+/// The names that were changed: as sent, and as the client has them.
+#[derive(Debug, Default)]
+pub struct ToolNames(Vec<(String, String)>);
+
+impl ToolNames {
+    /// Changes the names in a request that `rule` does not allow; `None` if there are none.
+    pub fn shorten(request: &mut ChatRequest<'_>, rule: NameRule) -> Option<Self> {
+        let mut names = Self::default();
+        for tool in &mut request.tools {
+            if let Tool::Function { name, .. } = tool {
+                names.change(name, rule);
+            }
+        }
+        match &mut request.tool_choice {
+            Some(ToolChoice::Function(name)) => names.change(name, rule),
+            Some(ToolChoice::Allowed { names: allowed, .. }) => {
+                allowed.iter_mut().for_each(|name| names.change(name, rule));
+            }
+            _ => {}
+        }
+        for part in request.messages.iter_mut().flat_map(|message| &mut message.content) {
+            if let Part::ToolCall(call) = part {
+                names.change(&mut call.name, rule);
+            }
+        }
+        (!names.0.is_empty()).then_some(names)
+    }
+
+    fn change(&mut self, name: &mut Cow<'_, str>, rule: NameRule) {
+        let Some(legal) = rule.legal(name) else { return };
+        if self.original(&legal).is_none() {
+            self.0.push((legal.clone(), name.to_string()));
+        }
+        *name = Cow::Owned(legal);
+    }
+
+    /// The client's name for a name that was sent.
+    pub fn original(&self, sent: &str) -> Option<&str> {
+        self.0.iter().find(|(legal, _)| legal == sent).map(|(_, name)| name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legal_names_stay_and_others_come_back() {
+        let long = "a".repeat(65);
+        let other = format!("{}b", "a".repeat(64));
+        for rule in [NameRule::COMMON, NameRule::ANTHROPIC, NameRule::GEMINI] {
+            assert_eq!(rule.legal("get_weather-2"), None);
+            for name in ["", "über", "a b"] {
+                let legal = rule.legal(name);
+                assert!(legal.is_none_or(|legal| legal.chars().all(|char| rule.is_legal(char))), "{name}");
+            }
+        }
+        assert_eq!(NameRule::GEMINI.legal("a.b:c"), None);
+        assert_eq!(NameRule::ANTHROPIC.legal(&long), None);
+        let (short, shorter) = (NameRule::COMMON.legal(&long), NameRule::COMMON.legal(&other));
+        assert_eq!(short.as_ref().map(String::len), Some(64));
+        assert_ne!(short, shorter, "two long names stay apart");
+        let mut request = ChatRequest {
+            tool_choice: Some(ToolChoice::Function(Cow::Borrowed(&long))),
+            ..ChatRequest::default()
+        };
+        let names = ToolNames::shorten(&mut request, NameRule::COMMON).unwrap();
+        assert_eq!(names.original(&short.unwrap()), Some(long.as_str()));
+        assert_eq!(names.original("other"), None);
+        assert!(ToolNames::shorten(&mut request, NameRule::COMMON).is_none(), "what was sent is legal");
+    }
+}
