@@ -43,7 +43,7 @@ impl Offer<'_> {
         #[derive(Deserialize)]
         struct Kind<'a> {
             #[serde(borrow, rename = "type")]
-            kind: Option<Text<'a>>,
+            kind: Option<JsonStr<'a>>,
         }
         match self {
             Self::Native(json) => json.read::<Kind<'_>>()?.kind.map(|kind| kind.0.into_owned()),

@@ -330,7 +330,7 @@ fn is_foreign_tool(kind: &str, part: &Part<'_>) -> bool {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
-        name: Option<Text<'a>>,
+        name: Option<JsonStr<'a>>,
     }
     let Part::Other { json, .. } = part else { return false };
     match kind {
