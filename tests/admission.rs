@@ -187,7 +187,7 @@ async fn all_agree(rows: Vec<(u64, &str, Request)>) {
 
 #[tokio::test]
 async fn refusals_by_the_head_are_explained() {
-    let nobody = ("x-gateway-provider", "@nobody");
+    let unstored = ("x-gateway-provider", "@nobody");
     all_agree(vec![
         (0, "", chat(&[OURS])),
         (0, "", Request::new("GET", "/v1/models", &[OURS], "")),
@@ -197,7 +197,7 @@ async fn refusals_by_the_head_are_explained() {
         (400, "compressed", chat(&[OURS, ("content-encoding", "gzip")])),
         (400, "proper HTTP", chat(&[OURS, ("connection", "host")])),
         (400, "limit", Request::new("GET", "/v1/batches?limit=0", &[OURS], "")),
-        (400, "nobody", chat(&[nobody])),
+        (400, "nobody", chat(&[unstored])),
         (400, "cf-nobody", chat(&[("x-gateway-config", "cf-nobody")])),
         (401, "Invalid service key", chat(&[OURS]).with_key("wrong")),
         (401, "Invalid service key", Request::new("GET", "/v1/logs", &[], "").with_key("wrong")),

@@ -235,10 +235,12 @@ impl<T: Copy> JsonScanner<T> {
             &self.value
         };
         let whole = whole.trim_ascii();
-        if self.capture.take().is_some() && !whole.is_empty() && whole.len() <= MAX_VALUE_BYTES {
-            if let Some((_, wanted)) = self.paths.get(index) {
-                on(*wanted, whole);
-            }
+        if self.capture.take().is_some()
+            && !whole.is_empty()
+            && whole.len() <= MAX_VALUE_BYTES
+            && let Some((_, wanted)) = self.paths.get(index)
+        {
+            on(*wanted, whole);
         }
     }
 

@@ -80,7 +80,7 @@ impl ShutdownSignals {
                 path.display()
             ),
             None => {
-                log::error!(target: "turnpike", "SIGQUIT ignored: a hand-over needs server.upgrade_sock")
+                log::error!(target: "turnpike", "SIGQUIT ignored: a hand-over needs server.upgrade_sock");
             }
         }
         false
@@ -96,7 +96,7 @@ async fn flush_access_log(shared: &Arc<Shared>) {
         Ok(Ok(Err(error))) => log::error!(target: "turnpike", "access lines were lost: {error}"),
         Ok(Err(error)) => log::error!(target: "turnpike", "access lines were lost: {error}"),
         Err(_) => {
-            log::error!(target: "turnpike", "access lines were lost: their output does not accept writes")
+            log::error!(target: "turnpike", "access lines were lost: their output does not accept writes");
         }
     }
 }

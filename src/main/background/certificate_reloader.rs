@@ -29,7 +29,7 @@ impl BackgroundService for CertificateReloader {
                     Ok(true) => log::info!(target: "turnpike", "certificate reloaded"),
                     Ok(false) => {}
                     Err(why) => {
-                        log::error!(target: "turnpike", "certificate not reloaded, the previous one stays in use: {why}")
+                        log::error!(target: "turnpike", "certificate not reloaded, the previous one stays in use: {why}");
                     }
                 }
             }

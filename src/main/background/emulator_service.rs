@@ -28,7 +28,7 @@ impl BackgroundService for EmulatorService {
                 // It serves until the process ends: draining requests still need their provider.
                 Ok(listener) => return self.emulator.serve(listener, std::future::pending()).await,
                 Err(error) if !warned => {
-                    log::warn!(target: "turnpike", "the emulator cannot listen on {}: {error}", self.listen)
+                    log::warn!(target: "turnpike", "the emulator cannot listen on {}: {error}", self.listen);
                 }
                 Err(_) => {}
             }

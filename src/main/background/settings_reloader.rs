@@ -78,7 +78,7 @@ impl SettingsReloader {
         match self.shared.access_log.reopen(&self.shared.settings().settings.access_log) {
             Ok(()) => log::info!(target: "turnpike", "access log reopened"),
             Err(error) => {
-                log::error!(target: "turnpike", "access log not reopened, the previous file stays in use: {error}")
+                log::error!(target: "turnpike", "access log not reopened, the previous file stays in use: {error}");
             }
         }
     }

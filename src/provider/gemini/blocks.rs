@@ -92,14 +92,14 @@ impl Blocks {
         let call: ToolPart<'_> = json.read()?;
         let id = self.open(call.id.as_deref(), choice);
         let name = call.tool_type.as_deref().unwrap_or("tool").to_ascii_lowercase();
-        let input = call.args.unwrap_or_else(|| Json::empty_object());
+        let input = call.args.unwrap_or_else(Json::empty_object);
         Some(write(&ServerToolUse { kind: "server_tool_use", id: &id, name: &name, input, signature }))
     }
 
     pub(super) fn tool_result(&mut self, json: &Json<'_>, signature: Option<&str>) -> Option<String> {
         let result: ToolPart<'_> = json.read()?;
         let name = result.tool_type.as_deref().unwrap_or("tool").to_ascii_lowercase();
-        let content = result.response.unwrap_or_else(|| Json::empty_object());
+        let content = result.response.unwrap_or_else(Json::empty_object);
         let id = result.id.as_deref().unwrap_or(&self.last);
         Some(write(&ServerToolResult {
             kind: format!("{name}_tool_result"),

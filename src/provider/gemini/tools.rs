@@ -59,7 +59,7 @@ pub(super) fn offer<'a>(
         match tool {
             Tool::Function { name, description, parameters, strict, rest, .. } => {
                 if let Some(native) = native_function(&name, description.as_deref(), parameters.as_ref()) {
-                    let settings = parameters.filter(Json::is_object).unwrap_or_else(|| Json::empty_object());
+                    let settings = parameters.filter(Json::is_object).unwrap_or_else(Json::empty_object);
                     offer.tools.push(Json::object(&[(native, settings)]));
                     continue;
                 }
@@ -160,7 +160,7 @@ fn native_tool<'a>(kind: &str, json: &Json<'a>, index: usize, gemini: Gemini) ->
     if let Some(native) = native(kind) {
         let settings =
             members.iter().find(|(name, json)| (name == kind || name == native) && json.is_object());
-        let settings = settings.map_or_else(|| Json::empty_object(), |(_, json)| json.clone());
+        let settings = settings.map_or_else(Json::empty_object, |(_, json)| json.clone());
         return Ok(Json::object(&[(native, settings)]));
     }
     let provider = gemini.provider();
