@@ -1,7 +1,7 @@
 //! A JSON request body: parsed once into an outline of its top-level members, edited in place.
 //!
-//! Values stay as the caller wrote them: an edit splices bytes, so digits, key order and unknown fields
-//! survive. Not a DOM: what nobody asks for is never built.
+//! Values stay as the client wrote them: an edit replaces bytes, so digits, key order and unknown fields are kept. Not
+//! a DOM: values are read only on demand.
 
 use crate::json::outline::Outline;
 use crate::json::splice;
@@ -12,12 +12,12 @@ use serde::de::Deserialize;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A JSON object as it came, and where its top-level members stand in it.
+/// A JSON object as it was received, and the positions of its top-level members.
 #[derive(Debug, Clone)]
 pub struct Body {
     bytes: Bytes,
     members: Vec<Member>,
-    /// A bit for each sort of name there is: most lookups find nothing, and end here.
+    /// The union of the [`name_bit`]s of all names. Most lookups find nothing, and need no more than this.
     name_filter: u64,
     is_object: bool,
 }
@@ -37,7 +37,7 @@ struct Member {
 pub enum Edit<'a> {
     /// Replaces the member's value, or appends the member where there is none.
     Set(&'a str, Cow<'a, str>),
-    /// Takes the member out; no such member, no change.
+    /// Removes the member, if there is one.
     Remove(&'a str),
 }
 
@@ -45,7 +45,7 @@ impl Body {
     /// Parses the outline of a JSON object.
     ///
     /// # Errors
-    /// What is wrong with the text and where (serde_json's words, which quote no content).
+    /// What is wrong with the text and where: serde_json's message, which quotes no content.
     pub fn parse(bytes: Bytes) -> Result<Self, serde_json::Error> {
         // Proven to be text once, as a whole: from bytes, each member would be proven again.
         let outline: Outline<'_> = match std::str::from_utf8(&bytes) {
@@ -74,13 +74,13 @@ impl Body {
         Ok(Self { bytes, members, name_filter, is_object: true })
     }
 
-    /// A body that is no JSON object (a list, a mistake the provider shall tell of): it has no members, and no
-    /// edit changes it.
+    /// A body that is no JSON object (a list, or text whose error the provider shall report): it has no members, and
+    /// edits do not change it.
     pub fn opaque(bytes: Bytes) -> Self {
         Self { bytes, members: Vec::new(), name_filter: 0, is_object: false }
     }
 
-    /// The whole body, exactly as it came.
+    /// The whole body, exactly as it was received.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -95,17 +95,17 @@ impl Body {
         self.members.iter().map(|member| (self.name_of(member), self.text_at(&member.value)))
     }
 
-    /// The JSON text of a member; the last one where a name stands twice, as JSON parsers have it.
+    /// The JSON text of a member; the last one if a name occurs twice, as in most JSON parsers.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.find(name).map(|member| self.text_at(&member.value))
     }
 
-    /// As [`Body::raw`], without the cost of proving once more that a long text is UTF-8.
+    /// As [`Body::raw`], without the cost of checking a long text for UTF-8 again.
     pub fn value(&self, name: &str) -> Option<&[u8]> {
         self.find(name).map(|member| self.slice(member.value.clone()))
     }
 
-    /// A member's text, when it is a JSON string.
+    /// The text of a member that is a JSON string.
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
         unquote(self.value(name)?)
     }
@@ -115,7 +115,7 @@ impl Body {
         self.value(name) == Some(b"true")
     }
 
-    /// A member read as `T`; `None` when absent or of another type.
+    /// A member deserialized as `T`; `None` if it is absent or of another type.
     pub fn read<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
         serde_json::from_str(self.raw(name)?).ok()
     }
@@ -220,7 +220,7 @@ fn name_range(bytes: &Bytes, from: usize) -> Range<usize> {
     open..end
 }
 
-/// One bit of 64, by length and last letter.
+/// One of 64 bits, chosen by the name's length and last byte.
 fn name_bit(name: &str) -> u64 {
     let last = name.bytes().last().unwrap_or_default();
     1 << ((name.len() ^ usize::from(last) << 2) & 63)

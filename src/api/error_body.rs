@@ -268,8 +268,8 @@ mod tests {
         assert!(!text(view.with_trace_id("t").body(Dialect::Anthropic)).contains("provider"));
     }
 
-    /// A gateway error that ends a stream has gone through [`ProviderError`], which keeps only OpenAI's type: where that
-    /// is one of Anthropic's as well, it stands in Anthropic's event, and else what the status means.
+    /// A gateway error that ends a stream is converted to a [`ProviderError`], which keeps only OpenAI's type.
+    /// Anthropic's event has the same type if Anthropic knows it, otherwise the one that fits the status.
     #[test]
     fn gateway_errors_of_every_kind_keep_their_anthropic_type_inside_a_stream() {
         const BAD: &str = "invalid_request_error";

@@ -1,6 +1,6 @@
-//! The words callers speak: operations, bodies, request rules, usage, event framing, our own replies.
+//! The APIs that clients use: operations, bodies, request rules, dialects, usage, event framing, error bodies.
 //!
-//! Pure: no I/O, no clock, no provider. A provider's own words live with the provider.
+//! Pure: no I/O, no clock, no provider. Providers' own APIs are in `provider`.
 
 pub mod body;
 pub mod chat;
@@ -18,7 +18,7 @@ pub mod tap;
 pub mod trace;
 pub mod usage;
 
-/// Whose error bodies and stream events the caller expects.
+/// Whose error bodies and stream events the client expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
     #[default]

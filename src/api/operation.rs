@@ -1,7 +1,7 @@
 //! Which operation a request is: method and path to [`Operation`], and what depends on that alone.
 //!
-//! The facts stand in one table (`operation/table.rs`), a row for each operation. Not a router: nothing is
-//! dispatched here. A path the table does not know is [`Operation::Passthrough`].
+//! All of it is in one table (`operation/table.rs`), a row for each operation. Not a router: nothing is dispatched
+//! here. A path that is not in the table is [`Operation::Passthrough`].
 
 mod table;
 
@@ -48,7 +48,7 @@ pub enum Terminator {
     MessageStop,
     /// The last event of a response (`response.completed` and the like). Some providers send `[DONE]` after it.
     FinalEvent,
-    /// It has no marker that the gateway could supply.
+    /// No end marker, or none that the gateway could append.
     None,
 }
 
@@ -71,7 +71,7 @@ impl Terminator {
 /// What proves that a response is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completion {
-    /// A finish reason. A chat that stops without one, or sends only `[DONE]`, was cut.
+    /// A finish reason. A chat that stops without one, or sends only `[DONE]`, was cut off.
     FinishReason,
     /// A finish reason or the end marker.
     Either,
@@ -82,9 +82,9 @@ pub enum Completion {
 pub enum SummaryShape {
     /// `usage`, `model` and `finish_reason`, each once in most responses: a search for their names is enough.
     Common,
-    /// The same and the other vendors' names for them, by a full scan.
+    /// The same members and other vendors' names for them, by a full scan.
     General,
-    /// As `General`; its `status` may be that of a response object, and so its finish reason.
+    /// As `General`; also `status`, which is the finish reason if the body is a response object.
     ResponseObject,
 }
 
@@ -245,7 +245,7 @@ impl Operation {
         self.row().hedgeable
     }
 
-    /// Whether it concerns a response that the provider has stored: only the provider that made it has it.
+    /// Whether it refers to a stored response, which only the provider that made it has.
     pub fn is_stored_response(self) -> bool {
         self.row().stored_response
     }

@@ -1,11 +1,11 @@
-//! How long a provider asks to be left alone: every header form there is, read into one duration.
+//! How long a provider wants clients to wait before a retry: all header forms, read into one duration.
 //!
-//! Not whether the wait is kept (`route::retry`).
+//! Does not decide whether the wait is honoured (`route::retry`).
 
 use http::HeaderMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Reset headers of rate limits, and the header that says what is left of each.
+/// Reset headers of rate limits, each with the header that has the remaining quota.
 const RESETS: [(&str, &str); 8] = [
     ("x-ratelimit-reset-requests", "x-ratelimit-remaining-requests"),
     ("x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens"),
@@ -17,9 +17,9 @@ const RESETS: [(&str, &str); 8] = [
     ("anthropic-ratelimit-output-tokens-reset", "anthropic-ratelimit-output-tokens-remaining"),
 ];
 
-/// The wait asked for: `retry-after-ms`, `x-ms-retry-after-ms`, `retry-after` (seconds or an HTTP date), or
-/// else the longest reset among limits that are used up (with `is_limited`: the status was 429; other
-/// answers carry these headers as a matter of course).
+/// The requested wait: `retry-after-ms`, `x-ms-retry-after-ms`, `retry-after` (seconds or an HTTP date), or else the
+/// longest reset among the limits that are used up. Resets count only if `is_limited` (the status was 429), because
+/// other responses routinely have these headers too.
 pub fn retry_delay(headers: &HeaderMap, is_limited: bool, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let millis = |name: &str| duration(text(name)?.parse::<f64>().ok()? / 1000.0);
@@ -41,11 +41,11 @@ fn seconds_or_date(text: &str, now: SystemTime) -> Option<Duration> {
     }
 }
 
-/// A moment in the future, in any way providers write it: `6m0s`, `12ms`, seconds, Unix time, RFC 3339.
+/// The time until a reset, in any form that providers use: `6m0s`, `12ms`, seconds, Unix time, RFC 3339.
 fn until(text: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(number) = text.parse::<f64>() {
         let epoch = now.duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
-        // Unix time, in milliseconds or seconds, or a span.
+        // Unix time in milliseconds or in seconds, or a span in seconds.
         return match number {
             number if number > 1e12 => duration(number / 1000.0 - epoch),
             number if number > 1e9 => duration(number - epoch),
@@ -55,7 +55,7 @@ fn until(text: &str, now: SystemTime) -> Option<Duration> {
     span(text).or_else(|| date(text, now))
 }
 
-/// `1h2m3.5s`, `12ms`.
+/// Reads spans such as `1h2m3.5s` and `12ms`.
 fn span(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut sum = 0.0;
@@ -87,7 +87,7 @@ fn date(text: &str, now: SystemTime) -> Option<Duration> {
     Some(delay.unwrap_or_default())
 }
 
-/// Whole milliseconds, rounded up: never sooner than told. Nonsense is none.
+/// Whole milliseconds, rounded up so that no retry is early. `None` for infinite and absurdly large values.
 fn duration(seconds: f64) -> Option<Duration> {
     let sane = seconds.is_finite() && seconds < 1e9;
     sane.then(|| Duration::from_millis((seconds.max(0.0) * 1000.0).ceil() as u64))
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "[ -~]{0,40}") {
+        fn arbitrary_text_never_panics(text in "[ -~]{0,40}") {
             for name in ["retry-after", "retry-after-ms", "x-ratelimit-reset"] {
                 let _ = delay_millis(&[(name, &text)]);
             }

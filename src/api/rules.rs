@@ -1,7 +1,7 @@
 //! The spec's rules for requests: required fields, types, ranges and counts, one row per field.
 //!
-//! Checks a body and never changes it. Fields and kinds that no row names pass: a provider may know them. Values
-//! are checked as JSON text, so that a large body is not built up in memory first.
+//! Checks a body and never changes it. Fields without a row pass: a provider may know them. Values are checked as JSON
+//! text, so that no tree of a large body is built in memory.
 
 mod batches;
 mod chat;
@@ -47,7 +47,7 @@ enum Rule {
     Flag,
     Object,
     TextOrObject,
-    /// One text, or a list of at most so many items.
+    /// One text, or a list of at most `max` items.
     TextOrList {
         max: usize,
     },
@@ -113,7 +113,7 @@ impl Fields<'_> {
         value::integer(self.value(name)?)
     }
 
-    /// Whether the config sets one of these itself: the body's value then does not reach the provider.
+    /// Whether the config sets one of these itself. Then the body's value does not reach the provider.
     fn is_given(&self, names: &[&str]) -> bool {
         names.iter().any(|name| (self.given)(name))
     }
@@ -131,11 +131,11 @@ impl Fields<'_> {
 
 /// Checks a request body against its operation's table; a body without a table passes.
 ///
-/// `given` is true for the names that the config sets itself (`override_params`, a target's default model): these
-/// count as present, and their values in the body are not checked.
+/// `given` is true for the names that the config sets itself (`override_params`, a target's default model). These count
+/// as present, and their values in the body are not checked.
 ///
 /// # Errors
-/// 400 with the first wrong field as `param` and the message OpenAI has for it.
+/// 400 with the first wrong field as `param` and OpenAI's message for it.
 pub fn check(operation: Operation, body: &Body, given: &dyn Fn(&str) -> bool) -> Result<(), Error> {
     let Some(table) = operation.rules() else { return Ok(()) };
     let fields = Fields { body, given };

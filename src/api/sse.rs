@@ -1,8 +1,7 @@
-//! Server-sent events: an incremental parser that cuts bytes into events, and the writer for our own.
+//! Server-sent events: an incremental parser that splits bytes into events, and a writer for the gateway's own events.
 //!
-//! Framing only, as the HTML standard has it (LF, CR and CRLF; byte order mark; comments; several `data`
-//! lines). What an event means is for `tap` and the providers' decoders. No byte is lost: the runs of a stream,
-//! put together, are the stream.
+//! Only framing, as in the HTML standard (LF, CR and CRLF; byte order mark; comments; several `data` lines). `tap` and
+//! the decoders interpret the events. No byte is lost: the runs of a stream, concatenated, are the stream.
 //!
 //! Two chunks, and the runs the parser makes of them:
 //!
@@ -20,20 +19,19 @@ use memchr::{memchr2, memchr2_iter, memrchr2};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The largest event we hold, in bytes with its field names and line ends. The largest real ones carry
-/// an image as base64 (`image_generation.completed`, `response.completed`): a few MiB. Whatever is
-/// larger must not fill our memory.
+/// The largest event that is held in memory, bytes, with its field names and line ends. The largest real ones contain
+/// an image as base64 (`image_generation.completed`, `response.completed`): a few MiB.
 pub const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// Cuts a byte stream into events, whatever the chunks it comes in.
+/// Splits a byte stream into events, independently of its chunks.
 #[derive(Debug)]
 pub struct SseParser {
-    /// The beginning of an event whose end has not come yet.
+    /// The beginning of an event whose end has not arrived yet.
     carry: Vec<u8>,
     limit: usize,
-    /// The current event is over the limit, and this was its last byte: up to its end, bytes pass as no event.
+    /// Set while the current event is over the limit: its last byte so far. Its bytes pass without being an event.
     skipping: Option<u8>,
-    /// No byte has been handed out yet: a byte order mark may stand here.
+    /// Whether no byte was returned yet, so that a byte order mark may follow.
     at_stream_start: bool,
 }
 
@@ -41,7 +39,7 @@ pub struct SseParser {
 #[derive(Debug)]
 pub struct Run<'c> {
     bytes: Cow<'c, [u8]>,
-    /// Where the events are; all other bytes belong to one that is over the limit.
+    /// The position of the events; all other bytes belong to an event over the limit.
     events: Range<usize>,
     limit: usize,
     at_stream_start: bool,
@@ -59,9 +57,9 @@ impl SseParser {
         Self { carry: Vec::new(), limit, skipping: None, at_stream_start: true }
     }
 
-    /// Takes the next bytes; gives the events that are whole now. A run is a part of `chunk` where no event spans
-    /// several chunks. An event that grows over the limit is not held: its bytes come out as they come in, as no
-    /// event ([`Run::is_oversized`]).
+    /// Takes the next bytes, and returns the events that are complete now. The run borrows from `chunk` unless an event
+    /// spans several chunks. An event that grows over the limit is not held: its bytes are returned as they arrive,
+    /// without being an event ([`Run::is_oversized`]).
     pub fn push<'c>(&mut self, chunk: &'c [u8]) -> Run<'c> {
         let mut from = 0;
         if let Some(before) = self.skipping {
@@ -75,7 +73,7 @@ impl SseParser {
         let oversized = from > 0;
         let rest = chunk.get(from..).unwrap_or_default();
         let Some(length) = self.event_end(rest) else {
-            // What was skipped comes out, what follows it is held.
+            // The skipped bytes are returned, the bytes after them are held.
             let skipped = chunk.get(..from).unwrap_or_default();
             self.carry.extend_from_slice(rest);
             if self.carry.len() <= self.limit {
@@ -87,13 +85,13 @@ impl SseParser {
         };
         let end = from + length;
         let incomplete = chunk.get(end..).unwrap_or_default();
-        // All of it where the incomplete event at its end is too long to be held.
+        // The whole chunk is returned if the incomplete event at its end is too long to be held.
         let too_long = incomplete.len() > self.limit;
         let taken = if too_long { chunk } else { chunk.get(..end).unwrap_or_default() };
         let (bytes, events) = match self.carry.is_empty() {
             true => (Cow::Borrowed(taken), from..end),
             false => {
-                // Nothing was skipped, or nothing would have been held.
+                // Nothing was skipped: while bytes are skipped, none are held.
                 let carried = self.carry.len();
                 self.carry.extend_from_slice(taken);
                 (Cow::Owned(std::mem::take(&mut self.carry)), 0..carried + end)
@@ -106,8 +104,8 @@ impl SseParser {
         self.run(bytes, events, oversized || too_long)
     }
 
-    /// The stream has ended. Gives a last event whose blank line never came: some providers leave it
-    /// out after `[DONE]`. Where the connection was cut, its data may be half a JSON text.
+    /// The stream has ended: returns a last event without a blank line, which some providers leave out after `[DONE]`.
+    /// If the connection broke, its data may be an incomplete JSON text.
     pub fn finish(&mut self) -> Run<'static> {
         self.skipping = None;
         let rest = std::mem::take(&mut self.carry);
@@ -135,12 +133,12 @@ impl SseParser {
 }
 
 impl Run<'_> {
-    /// All bytes of the run, exactly as they came.
+    /// All bytes of the run, exactly as they were received.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes as a part of `chunk`, the chunk that was pushed; nothing is copied.
+    /// The bytes as a slice of `chunk`, the chunk that was pushed; nothing is copied.
     pub fn into_bytes(self, chunk: &Bytes) -> Bytes {
         match self.bytes {
             Cow::Borrowed(part) => chunk.slice_ref(part),
@@ -148,7 +146,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether bytes of it belong to an event over the limit; these are in no event, or in one without data.
+    /// Whether some of its bytes belong to an event over the limit; they are in no event, or in one without data.
     pub fn is_oversized(&self) -> bool {
         self.oversized
     }
@@ -158,14 +156,14 @@ impl Run<'_> {
         Events::new(&self.bytes, &self.events, self.limit, self.at_stream_start)
     }
 
-    /// The data of the events that have some, for readers that need nothing else.
+    /// The data of all events that have some, for readers that need nothing else.
     pub fn data(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
         self.events().filter_map(|event| event.data)
     }
 }
 
-/// Whether a line end at `this` closes a blank line, the byte before it being `before`: whether both are line ends,
-/// and not the two halves of one.
+/// Whether a line end `this` with the byte `before` in front of it closes a blank line: both are line ends, and not the
+/// two halves of a CRLF.
 fn ends_blank_line(before: Option<u8>, this: Option<u8>) -> bool {
     let ends_line = |byte: Option<u8>| matches!(byte, Some(b'\n' | b'\r'));
     ends_line(before) && ends_line(this) && !(before == Some(b'\r') && this == Some(b'\n'))
@@ -179,9 +177,9 @@ fn behind_line_end(bytes: &[u8], at: usize) -> usize {
 
 /// The index behind the last blank line; `before` is the byte in front of `bytes`.
 ///
-/// Not found is a blank line that is the very first line: it comes out in front of the next event. Nor one whose CR is the
-/// last byte and follows an LF: the other half of that CRLF is about to come. A CR that follows a CR ends the event
-/// at once; if an LF follows it after all, it is an empty block of the next run.
+/// It does not find a blank line that is the very first line: that is returned in front of the next event. Nor one
+/// whose CR is the last byte and follows an LF: it may be the first half of a CRLF. A CR that follows a CR ends the
+/// event at once; if an LF follows, it is an empty block of the next run.
 fn last_event_end(before: Option<u8>, bytes: &[u8]) -> Option<usize> {
     // Nearly always a chunk ends with an event.
     if bytes.ends_with(b"\n\n") {
@@ -208,7 +206,7 @@ fn first_event_end(before: u8, bytes: &[u8]) -> Option<usize> {
     Some(behind_line_end(bytes, at))
 }
 
-/// Takes the next line off `text`, without its line end.
+/// Removes the next line from `text`, and returns it without its line end.
 fn next_line<'a>(text: &mut &'a [u8]) -> &'a [u8] {
     let bytes = *text;
     let length = memchr2(b'\n', b'\r', bytes).unwrap_or(bytes.len());

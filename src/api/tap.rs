@@ -1,8 +1,8 @@
-//! Observes a response that passes unchanged, for the record: usage, model, finish reason, errors, whether it
-//! is complete, and when its first token came.
+//! Observes a response that passes unchanged, for the record: usage, model, finish reason, errors, whether it is
+//! complete, and when its first token arrived.
 //!
-//! It never changes, delays or refuses a byte, and ignores what it cannot read. Translated responses do not need
-//! it: their rewriter knows all this. Compressed bodies cannot be read.
+//! It never changes, delays or refuses a byte, and ignores what it cannot read. Translated responses do not need it:
+//! their rewriter has the same facts. Compressed bodies cannot be read.
 
 mod openai_event;
 mod stream;
@@ -15,10 +15,10 @@ use super::usage::{Usage, UsageParts};
 use crate::json::scan::{JsonScanner, Path};
 use stream::Stream;
 
-/// What is known of a response so far.
+/// What was observed of a response so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResponseSummary {
-    /// Tokens, in OpenAI's sense.
+    /// Tokens as OpenAI counts them.
     pub usage: Option<Usage>,
     /// The model that responded, as the provider names it.
     pub model: Option<String>,
@@ -26,13 +26,13 @@ pub struct ResponseSummary {
     pub finish: Option<String>,
     /// The code (or else the type) of an error in the body or in an event: `overloaded_error`.
     pub error: Option<String>,
-    /// Number of events of a stream, `[DONE]` included, comments not.
+    /// Number of events of a stream, with `[DONE]`, without comments.
     pub events: u64,
-    /// Whether something arrived that a user would see: text, reasoning, a tool call. For responses that are
-    /// no stream: the first byte.
+    /// Whether something arrived that a user would see: text, reasoning, a tool call. For a response that is no stream:
+    /// whether its first byte arrived.
     pub content: bool,
-    /// Whether the end marker of the stream arrived (`[DONE]`, `message_stop`, `response.completed` and the
-    /// like), or the JSON text was closed. For other bytes only HTTP's framing shows the end.
+    /// Whether the end marker of the stream arrived (`[DONE]`, `message_stop`, `response.completed` and the like), or
+    /// the JSON text was closed. For other bodies only HTTP's framing shows the end.
     pub ended: bool,
 }
 
@@ -42,7 +42,8 @@ impl ResponseSummary {
         self.ended || self.finish.is_some()
     }
 
-    /// The same by the rule of an operation: a chat needs a finish reason, an end marker alone is not enough.
+    /// Whether the response is complete by the operation's rule: a chat needs a finish reason, an end marker alone is
+    /// not enough.
     pub fn is_complete_for(&self, operation: Operation) -> bool {
         match operation.completion() {
             Completion::FinishReason => self.finish.is_some(),
@@ -51,7 +52,7 @@ impl ResponseSummary {
     }
 }
 
-/// The observer of one response. Holds no more than one event, and of a JSON body only the members that are read.
+/// The observer of one response. It holds at most one event, and of a JSON body only the members that are read.
 #[derive(Debug)]
 pub struct Tap {
     watch: Watch,
@@ -60,7 +61,7 @@ pub struct Tap {
 
 #[derive(Debug)]
 enum Watch {
-    /// Audio, files: nothing can be read.
+    /// Audio or a file: nothing can be read.
     Opaque,
     Json(Box<Whole>),
     Stream(Box<Stream>),
@@ -71,9 +72,9 @@ enum Watch {
 struct Whole {
     scan: JsonScanner<Field>,
     usage_parts: UsageParts,
-    /// The length of the response, while nothing of it has arrived and the fast path may do.
+    /// The length of the response; set only while nothing has arrived and the fast path may be enough.
     length: Option<usize>,
-    /// Its `status` may be that of a response object.
+    /// Whether its `status` may be that of a response object.
     is_response_object: bool,
 }
 
@@ -102,7 +103,7 @@ const PATHS: &[(Path, Field)] = &[
     // Cohere: the finish reason of a chat, and the usage of everything else.
     (&["finish_reason"], Field::Finish),
     (&["meta"], Field::Usage),
-    // Gemini; its stream without `alt=sse` is a list of the same.
+    // Gemini. Its stream without `alt=sse` is a list of the same objects.
     (&["usageMetadata"], Field::Usage),
     (&["modelVersion"], Field::Model),
     (&["candidates", "*", "finishReason"], Field::Finish),
@@ -134,7 +135,7 @@ impl Tap {
         Self { watch, summary: ResponseSummary::default() }
     }
 
-    /// Takes the next bytes of the response. True once: on the push with the first content.
+    /// Takes the next bytes of the response. True exactly once: on the push that has the first content.
     pub fn push(&mut self, chunk: &[u8]) -> bool {
         let before = self.summary.content;
         let summary = &mut self.summary;
@@ -156,7 +157,7 @@ impl Tap {
         self.summary.content && !before
     }
 
-    /// Takes an event of the stream from whoever has cut it. A stream is watched by its events or by its bytes
+    /// Takes an event of a stream that was parsed elsewhere. A stream is observed by its events or by its bytes
     /// ([`Tap::push`]), not by both.
     pub fn event(&mut self, event: &Event<'_>) {
         if let Watch::Stream(stream) = &mut self.watch {
@@ -164,7 +165,7 @@ impl Tap {
         }
     }
 
-    /// The response has ended: reads a last event that has no blank line behind it.
+    /// The response has ended: reads a last event that no blank line follows.
     pub fn finish(&mut self) {
         if let Watch::Stream(stream) = &mut self.watch {
             stream.finish(&mut self.summary);
@@ -175,14 +176,14 @@ impl Tap {
         &self.summary
     }
 
-    /// What was observed, at the end.
+    /// What was observed, after the response has ended.
     pub fn into_summary(self) -> ResponseSummary {
         self.summary
     }
 }
 
 impl ResponseSummary {
-    /// Reads a whole response by the fast path; false, and nothing noted, where that is not enough.
+    /// Reads a whole response by the fast path. False, with nothing recorded, if that is not enough.
     fn read_common_fields(&mut self, usage_parts: &mut UsageParts, response: &[u8]) -> bool {
         let Some(fields) = whole_fast_path::find(response) else { return false };
         if let Some(usage) = fields.usage {
@@ -196,7 +197,7 @@ impl ResponseSummary {
         true
     }
 
-    /// Takes in one member of a whole response.
+    /// Records one member of a whole response.
     fn record_member(
         &mut self,
         usage_parts: &mut UsageParts,
@@ -209,7 +210,7 @@ impl ResponseSummary {
             Field::Model => self.note_model(openai_event::text(value)),
             Field::Finish => self.note_finish(openai_event::text(value)),
             Field::Error => self.note_error(value),
-            // Batches and files have a status too; only a response's is a finish reason.
+            // Batches and files have a status too; only that of a response is a finish reason.
             Field::Status if is_response_object && self.finish.is_none() => {
                 let status = openai_event::text(value);
                 self.note_finish(status.filter(|status| openai_event::is_final(status)));
@@ -226,7 +227,7 @@ impl ResponseSummary {
         }
     }
 
-    /// The first name that is not empty counts: Azure's first chunk has an empty one.
+    /// Records the first model name that is not empty: Azure's first chunk has an empty one.
     fn note_model(&mut self, model: Option<String>) {
         if self.model.is_none() {
             self.model = model.filter(|model| !model.is_empty());

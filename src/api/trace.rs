@@ -1,16 +1,16 @@
-//! W3C trace context: the trace a caller's `traceparent` names.
+//! W3C trace context: the trace id in a client's `traceparent`.
 //!
-//! Read only: the header itself and `tracestate` travel on as they came, no span is added.
+//! Only reads it: the header itself and `tracestate` are forwarded unchanged, and no span is added.
 
-/// A `traceparent` value (<https://www.w3.org/TR/trace-context/>): the trace it belongs to.
+/// The trace id of a `traceparent` value (<https://www.w3.org/TR/trace-context/>).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
     trace: [u8; 16],
 }
 
 impl TraceParent {
-    /// Reads a header value; `None` where the standard says to ignore it and start anew: wrong shape,
-    /// upper-case hex, all-zero ids, version `ff`. A version we do not know is read by its known front.
+    /// Reads a header value; `None` where the standard requires it to be ignored: wrong shape, upper-case hex, all-zero
+    /// ids, version `ff`. Of an unknown version only the part that version 00 defines is read.
     pub fn parse(value: &str) -> Option<Self> {
         let bytes = value.trim_matches([' ', '\t']).as_bytes();
         let (base, rest) = bytes.split_at_checked(55)?;
@@ -30,7 +30,7 @@ impl TraceParent {
         (trace != [0; 16] && span != [0; 8]).then_some(Self { trace })
     }
 
-    /// The trace id as 32 hex digits, as logs want it.
+    /// The trace id as 32 hex digits.
     pub fn trace_id(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.trace))
     }

@@ -1,7 +1,7 @@
-//! Token figures in one sense, OpenAI's, whoever reported them: input includes cached and cache-write
+//! Token counts with one meaning, OpenAI's, whichever provider reported them: input includes cached and cache-write
 //! tokens, output includes reasoning tokens.
 //!
-//! Reading only: what a dialect writes is the business of its translator, prices are nobody's here.
+//! Only reads usage: each dialect's encoder writes it. Knows no prices.
 
 mod native;
 
@@ -10,14 +10,14 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// What an answer cost, in tokens.
+/// What a response cost, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// All tokens that went in, `cached` and `cache_write` among them.
+    /// All input tokens, including `cached` and `cache_write`.
     pub input: u64,
-    /// All tokens that came out, `reasoning` among them.
+    /// All output tokens, including `reasoning`.
     pub output: u64,
-    /// As reported; `input + output` where nothing was.
+    /// As reported; `input + output` if no total was reported.
     pub total: u64,
     /// Input tokens read from the provider's prompt cache.
     pub cached: u64,
@@ -29,16 +29,16 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Reads the JSON text of a `usage` object: OpenAI's chat, completions, embeddings, responses, images
-    /// and audio shapes and their providers' variants, Anthropic's, Bedrock's, Cohere's and Gemini's
-    /// `usageMetadata`. `None` when it is none of them or counts no tokens (rerank's search units, a transcription's seconds).
+    /// Reads the JSON text of a `usage` object: the shapes of OpenAI's chat, completions, embeddings, responses, images
+    /// and audio with the variants of other providers, Anthropic's, Bedrock's, Cohere's, and Gemini's `usageMetadata`.
+    /// `None` if it is none of them or counts no tokens (rerank's search units, a transcription's seconds).
     pub fn read(json: &[u8]) -> Option<Self> {
         UsageParts::read(json)?.usage()
     }
 }
 
-/// A `usage` object as written. Kept apart from [`Usage`] because Anthropic tells it in parts: some with
-/// `message_start`, some (cumulative) with `message_delta`.
+/// A `usage` object as reported. Separate from [`Usage`] because Anthropic reports it in parts: some in
+/// `message_start`, some (cumulative) in `message_delta`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UsageParts {
     // OpenAI's chat, completions and embeddings.
@@ -47,17 +47,17 @@ pub struct UsageParts {
     total_tokens: Count,
     prompt_tokens_details: Option<Details>,
     completion_tokens_details: Option<Details>,
-    // OpenAI's responses and images; transcriptions spell the details in the singular.
+    // OpenAI's responses and images. Transcriptions have the names of the details in the singular.
     input_tokens: Count,
     output_tokens: Count,
     input_tokens_details: Option<Details>,
     input_token_details: Option<Details>,
     output_tokens_details: Option<Details>,
     output_token_details: Option<Details>,
-    // Anthropic: these come on top of its `input_tokens`.
+    // Anthropic: not included in its `input_tokens`.
     cache_read_input_tokens: Count,
     cache_creation_input_tokens: Count,
-    // Cached tokens as DeepSeek, Mistral and Together tell them.
+    // Cached tokens as reported by DeepSeek, Mistral and Together.
     prompt_cache_hit_tokens: Count,
     num_cached_tokens: Count,
     cached_tokens: Count,
@@ -70,19 +70,19 @@ struct Details {
     cache_write_tokens: Count,
     audio_tokens: Count,
     reasoning_tokens: Count,
-    /// Anthropic's word for reasoning.
+    /// Anthropic's name for reasoning tokens.
     thinking_tokens: Count,
 }
 
 impl UsageParts {
-    /// Reads the JSON text of a `usage` object; `None` when it is no object.
+    /// Reads the JSON text of a `usage` object; `None` if it is no object.
     pub fn read(json: &[u8]) -> Option<Self> {
         let parts = Self::from_object(json.trim_ascii_start())?;
-        // Rare, and looked for only where nothing else was said: the common shapes pay nothing for it.
+        // Other vendors' shapes are rare, and read only if nothing was found: the common shapes pay nothing for them.
         if parts.counts() { Some(parts) } else { native::read(json).or(Some(parts)) }
     }
 
-    /// Walked and not parsed: it is read for every answer, and of a stream sometimes for every event.
+    /// Iterates without parsing, because usage is read for every response, and in some streams for every event.
     fn from_object(json: &[u8]) -> Option<Self> {
         let mut parts = Self::default();
         for (name, value) in walk::members(json)? {
@@ -109,7 +109,7 @@ impl UsageParts {
         Some(parts)
     }
 
-    /// Whether any token was counted at all.
+    /// Whether any token count was reported.
     fn counts(&self) -> bool {
         let counts = [
             self.prompt_tokens,
@@ -121,8 +121,8 @@ impl UsageParts {
         counts.iter().any(|count| count.0.is_some())
     }
 
-    /// Takes over what a later report of the same answer says. Later figures are cumulative and win;
-    /// what a later report leaves out stays.
+    /// Updates the counts with a later report of the same response. Later counts are cumulative and replace earlier
+    /// ones; counts that the later report does not have are kept.
     pub fn update(&mut self, later: &UsageParts) {
         self.prompt_tokens = later.prompt_tokens.or(self.prompt_tokens);
         self.completion_tokens = later.completion_tokens.or(self.completion_tokens);
@@ -143,7 +143,7 @@ impl UsageParts {
         self.cached_tokens = later.cached_tokens.or(self.cached_tokens);
     }
 
-    /// The figures in OpenAI's sense; `None` when no token was counted at all.
+    /// The counts with OpenAI's meaning; `None` if no token count was reported.
     pub fn usage(&self) -> Option<Usage> {
         if !self.counts() {
             return None;
@@ -161,8 +161,8 @@ impl UsageParts {
             input_audio: into.audio_tokens.value(),
             output_audio: out.audio_tokens.value(),
         };
-        // Anthropic counts what the cache read or wrote beside `input_tokens`; whoever says
-        // `prompt_tokens` (LiteLLM, with Anthropic's fields added) or details of the input has them included.
+        // Anthropic does not include cache reads and writes in `input_tokens`. A report with `prompt_tokens` (LiteLLM,
+        // with Anthropic's fields added) or with details of the input includes them.
         let is_included = into.cached_tokens.or(into.cache_write_tokens).0.is_some();
         if self.prompt_tokens.0.is_none() && !is_included {
             let cache_tokens = [self.cache_read_input_tokens, self.cache_creation_input_tokens];
@@ -170,7 +170,7 @@ impl UsageParts {
                 cache_tokens.iter().fold(usage.input, |sum, count| sum.saturating_add(count.value()));
         }
         usage.total = self.total_tokens.0.unwrap_or(usage.input.saturating_add(usage.output));
-        // xAI counts reasoning beside `completion_tokens`; its total gives it away.
+        // xAI does not include reasoning in `completion_tokens`; its total shows that.
         let separate_total = usage.input.saturating_add(usage.output).saturating_add(usage.reasoning);
         if usage.reasoning > 0 && usage.total == separate_total {
             usage.output = usage.output.saturating_add(usage.reasoning);
@@ -188,7 +188,7 @@ impl UsageParts {
 }
 
 impl Details {
-    /// `None` when it is no object: some say `null`.
+    /// `None` if it is no object: some providers send `null`.
     fn read(json: &[u8]) -> Option<Self> {
         let mut details = Self::default();
         for (name, value) in walk::members(json)? {
@@ -205,13 +205,12 @@ impl Details {
     }
 }
 
-/// A figure that may be absent, null, or not a number at all: one odd field of one provider must not
-/// cost us the others.
+/// A count that may be absent, null, or not a number: one unexpected field must not lose the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Count(Option<u64>);
 
 impl Count {
-    /// Of a JSON text, whatever it is.
+    /// Reads any JSON text; what is no number counts as absent.
     fn read(json: &[u8]) -> Self {
         let text = std::str::from_utf8(json).unwrap_or_default();
         let whole = text.parse().ok();
@@ -311,7 +310,7 @@ mod tests {
                     "output_tokens":45,"total_tokens":59}"#,
                 usage([14, 45, 59, 0, 0, 0, 14, 0]),
             ),
-            // Anthropic: cache reads and writes are counted beside the input.
+            // Anthropic: cache reads and writes are not included in the input.
             (
                 r#"{"input_tokens":3,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,
                     "cache_creation":{"ephemeral_5m_input_tokens":100},"output_tokens":50,
@@ -333,18 +332,18 @@ mod tests {
                     "cache_read_input_tokens":80,"cache_creation_input_tokens":20}"#,
                 usage([110, 1, 111, 80, 20, 0, 0, 0]),
             ),
-            // xAI: reasoning beside the completion.
+            // xAI: reasoning is not included in the completion.
             (
                 r#"{"prompt_tokens":10,"completion_tokens":2,"total_tokens":112,
                     "completion_tokens_details":{"reasoning_tokens":100}}"#,
                 usage([10, 102, 112, 0, 0, 100, 0, 0]),
             ),
-            // Odd values cost only themselves.
+            // Unexpected values do not affect the others.
             (
                 r#"{"prompt_tokens":7.0,"completion_tokens":-1,"total_tokens":"x","cached_tokens":[{}]}"#,
                 usage([7, 0, 7, 0, 0, 0, 0, 0]),
             ),
-            // Nothing that counts tokens.
+            // Objects without token counts.
             (r#"{"search_units":1}"#, None),
             (r#"{"type":"duration","seconds":9}"#, None),
             ("null", None),

@@ -1,17 +1,17 @@
 //! When the steps of an attempt happened, and its status: what the record keeps of it.
 //!
-//! Not what it came to (`route::outcome`).
+//! Not its outcome (`route::outcome`).
 
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// The times and the status of one attempt.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AttemptState {
-    /// The gateway turned to the provider.
+    /// When the gateway began to fetch credentials or to connect.
     pub sent_at: Option<Instant>,
-    /// The response's header was read.
+    /// When the response's header was read.
     pub header_at: Option<Instant>,
-    /// The response's last byte was read.
+    /// When the response's last byte was read.
     pub ended_at: Option<Instant>,
     pub status: Option<u16>,
 }
@@ -26,7 +26,7 @@ impl AttemptState {
         self.ended_at = Some(Instant::now());
     }
 
-    /// How long it has been under way, or was.
+    /// Time spent at the provider: up to the end of the response, or up to `now` while it has not ended.
     pub fn upstream_time(&self, now: Instant) -> Duration {
         self.sent_at.map_or(Duration::ZERO, |sent| self.ended_at.unwrap_or(now).duration_since(sent))
     }

@@ -1,5 +1,7 @@
-//! Watches the client while its response is awaited: passes its body on to the attempt where that is still coming in,
-//! then only notices when it goes away.
+//! Watches the client while its response is awaited: forwards its body to the attempt as it arrives, and notices when
+//! the client disconnects.
+//!
+//! Sends nothing to the client.
 
 use super::downstream::Downstream;
 use super::request_context::RequestContext;
@@ -7,28 +9,28 @@ use super::streamed_upload::BodyChunk;
 use bytes::Bytes;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-/// Chunks of a body that may wait for the provider.
+/// The most body chunks that may wait to be sent to the provider.
 const MAX_WAITING: usize = 4;
 
-/// See the module.
+/// The watch over one client during one attempt.
 #[derive(Default)]
 pub(super) struct DownstreamWatch {
-    /// Where the body goes; `None` when it is complete, or was read before.
+    /// Where the body is forwarded to; `None` when it is complete, or was read before.
     body: Option<Sender<BodyChunk>>,
 }
 
 impl DownstreamWatch {
-    /// Passes the body on, to the receiver.
+    /// A watch that forwards the client's body to the receiver.
     pub fn with_body() -> (Self, Receiver<BodyChunk>) {
         let (tx, rx) = mpsc::channel(MAX_WAITING);
         (Self { body: Some(tx) }, rx)
     }
 
-    /// Returns when the client has gone away. May be dropped while it waits, and called again.
+    /// Returns when the client has disconnected. The future may be dropped while it waits, and started again.
     pub async fn client_closed<D: Downstream>(&mut self, downstream: &mut D, ctx: &mut RequestContext) {
         loop {
             let Some(body) = &self.body else { return downstream.closed().await };
-            // Room first: a chunk that was read must not be lost when another branch wins.
+            // Space in the channel is reserved before the read: if the future is dropped in between, no chunk is lost.
             let Ok(room) = body.reserve().await else {
                 self.body = None;
                 continue;

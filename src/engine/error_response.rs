@@ -1,7 +1,7 @@
-//! Sends an error to the client, in its dialect: the one place that does, for the engine, the door and what Pingora
-//! proxies natively.
+//! Sends an error to the client, in its dialect. The one place that does: for the engine, for refusals at admission and
+//! for requests that Pingora proxies natively.
 //!
-//! Not the error events that end a stream (`forward`). It is logged once, by the access line.
+//! Not the error events that end a stream (`forward`). Logs nothing: the access line has the error.
 
 use super::downstream::{Aborted, Downstream};
 use super::header_edit::{self, HeaderCase};
@@ -14,14 +14,16 @@ use http::{HeaderValue, StatusCode, header};
 use pingora_core::protocols::http::HttpTask;
 use std::time::Duration;
 
-/// How much of an unread body is taken in so that the client reads our response before it sees a reset.
+/// How much of an unread body is read and dropped: closing at once would reset the connection, and the client could
+/// lose the response.
 const DRAIN_BYTES: usize = 256 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Sends `error` while there is no response yet, and notes it.
+/// Sends `error`, unless a response was begun, and notes it in the context.
 ///
 /// # Errors
-/// The connection can carry no other request: a response had begun, the client is gone, its body was not read.
+/// The connection can carry no other request: a response had begun, the client has disconnected, or its body was not
+/// read.
 pub async fn send<D: Downstream>(
     downstream: &mut D,
     ctx: &mut RequestContext,

@@ -1,6 +1,6 @@
-//! What went wrong on the way to a provider: Pingora's errors as ours, and which of them allow another connection.
+//! Translates Pingora's errors into ours, and decides which of them allow another connection.
 //!
-//! Not how the client is sent an error (`error_response`), and not which target comes next (`route`).
+//! Does not send errors to the client (`error_response`), and does not pick the next target (`route`).
 
 use super::attempt_state::AttemptState;
 use super::peer_selection::PeerSelection;
@@ -13,9 +13,9 @@ use pingora_core::{Error as PingoraError, ErrorSource, ErrorType};
 /// Why an attempt has no response, or no more of it.
 #[derive(Debug)]
 pub struct UpstreamFailure {
-    /// Boxed: results are passed through many hands, and this is rare.
+    /// Boxed to keep the `Result`s small: failures are rare.
     pub error: Box<Error>,
-    /// The provider did nothing in time.
+    /// Whether a timeout of the provider's connection was the cause.
     pub timed_out: bool,
 }
 
@@ -31,7 +31,7 @@ impl UpstreamFailure {
         Self { error: Box::new(translate(error, Some(target))), timed_out }
     }
 
-    /// The provider's side ended without a response.
+    /// The upstream connection ended without a response.
     pub fn no_response(target: &Target) -> Self {
         let error = PingoraError::explain(ErrorType::ConnectionClosed, "no answer");
         Self::from_pingora(&error.into_up(), target)
@@ -44,7 +44,7 @@ impl From<Error> for UpstreamFailure {
     }
 }
 
-/// The provider's host has no address we may connect to.
+/// The error for a provider's host without an address we may connect to.
 pub fn dns_error(target: &Target, why: ResolveError) -> Error {
     let provider = target.display_name();
     let error = match why {
@@ -63,8 +63,8 @@ pub fn dns_error(target: &Target, why: ResolveError) -> Error {
     error.with_provider(target.provider.id())
 }
 
-/// A connection could not be made. Whether another address is to be tried: not where TLS failed, which has nothing
-/// to do with the address, and the failure of a further one would hide the reason.
+/// After a failure to connect: whether to try another address. Not if TLS failed: that does not depend on the address,
+/// and the error of the next address would hide the cause.
 pub fn may_try_next_address(
     shared: &Shared,
     error: &PingoraError,
@@ -72,7 +72,7 @@ pub fn may_try_next_address(
     peers: &PeerSelection,
 ) -> bool {
     if let Some(address) = peers.last_address() {
-        // Later requests begin with another address.
+        // Later requests start with another address.
         shared.dns.connect_failed(&target.origin, address);
     }
     peers.has_untried() && !is_tls(error.etype())
@@ -88,10 +88,10 @@ fn is_tls(error: &ErrorType) -> bool {
     )
 }
 
-/// A connection broke. Whether its request goes out again on a new one: a connection from the pool that turns out dead
-/// is replaced free of charge, whatever the method. In practice the provider had closed it before our request came.
-/// (One that reads a request and closes without a byte sees that request twice.) Once, and on a new connection: the
-/// pool may be full of dead ones.
+/// After a connection broke: whether it was a dead one from the pool, so that its request is sent again on a new
+/// connection, whatever its method, without counting as a retry. In practice the provider had closed the connection
+/// before our request arrived. (A provider that reads a request and closes without sending a byte gets it twice.)
+/// Only once, and on a new connection: the pool may be full of dead ones.
 pub fn is_stale_connection(
     error: &PingoraError,
     state: &AttemptState,
@@ -122,8 +122,8 @@ fn translate_downstream(error: &PingoraError) -> Error {
             "The request body stopped arriving. Send it faster, or ask the operator to raise \
              limits.body_timeout_ms.",
         ),
-        // A Connection header that names what it may not, a chunk without a size: the client is still there to
-        // read the response.
+        // A Connection header that names a protected header, or a chunk without a size: the client is still connected
+        // and can read the response.
         ErrorType::InvalidHTTPHeader
         | ErrorType::H1Error
         | ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => Error::malformed_http(error.to_string()),

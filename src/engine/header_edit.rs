@@ -1,8 +1,8 @@
-//! Heads as plain maps: Pingora's own keep how every name was spelled, which costs a parse and two allocations for
-//! each name put in. HTTP does not care for the spelling, and over HTTP/2 there is none; it is kept where all
-//! passes as it is, where a header was asked for under its own name, and where protocols are switched.
+//! Edits headers as plain maps. Pingora's header types keep the case of every name, which costs a parse and two
+//! allocations for each name inserted. Names are case-insensitive in HTTP and always lower case in HTTP/2; the case is
+//! preserved for passthrough requests, for targets with `forward_headers`, and for upgrades.
 //!
-//! Only how a head is edited; what stands in it is decided by `answer` and `upstream`.
+//! Only how headers are edited; `response_headers` and `upstream_headers` decide what they contain.
 
 use super::request_context::RequestContext;
 use crate::route::request_mode::RequestMode;
@@ -18,17 +18,17 @@ pub const ATTEMPTS: HeaderName = HeaderName::from_static("x-gateway-attempts");
 pub const WARNINGS: HeaderName = HeaderName::from_static("x-gateway-warnings");
 pub const TRACE_ID: HeaderName = HeaderName::from_static("x-gateway-trace-id");
 
-/// What becomes of the names in a head.
+/// How header names are spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderCase {
-    /// They stay as they were spelled.
+    /// As the sender spelled them.
     Preserved,
-    /// They are in lower case, but for those Pingora writes in capitals.
+    /// In lower case, except for names that Pingora capitalizes.
     Lower,
 }
 
 impl HeaderCase {
-    /// Of a request to this target.
+    /// The case for a request to this target.
     pub fn for_request(ctx: &RequestContext, target: &Target, is_upgrade: bool) -> Self {
         match ctx.mode == RequestMode::Passthrough
             || is_upgrade
@@ -39,14 +39,14 @@ impl HeaderCase {
         }
     }
 
-    /// Of an answer; where protocols are switched, some clients look for a spelling.
+    /// The case for a response. Some clients of an upgrade compare the names case-sensitively.
     pub fn for_response(ctx: &RequestContext, response: &ResponseHeader) -> Self {
         let switches = response.status == StatusCode::SWITCHING_PROTOCOLS;
         if ctx.mode == RequestMode::Passthrough || switches { Self::Preserved } else { Self::Lower }
     }
 }
 
-/// Edits an answer's headers.
+/// Edits a response's headers.
 pub fn edit_response_headers(
     response: &mut ResponseHeader,
     case: HeaderCase,
@@ -58,13 +58,13 @@ pub fn edit_response_headers(
         for name in changed(&response.headers, &headers) {
             response.remove_header(&name);
             for value in headers.get_all(&name) {
-                // It stands in a header map: it can stand in this one.
+                // Name and value come from a header map, so they are valid here.
                 let _ = response.append_header(&name, value.clone());
             }
         }
         return;
     }
-    // A reason phrase of the provider's own.
+    // Keeps a reason phrase that is not the standard one.
     let reason = response.get_reason_phrase();
     let reason = reason.filter(|_| reason != response.status.canonical_reason()).map(str::to_owned);
     let (empty, ()) = http::Response::new(()).into_parts();
@@ -76,8 +76,8 @@ pub fn edit_response_headers(
     }
 }
 
-/// Edits a request's headers. Its target must be its URI by now: one that was written as a whole address is kept
-/// apart by Pingora, and lost here.
+/// Edits a request's headers. The request-target must be in the URI already: Pingora stores an absolute one
+/// separately, and with [`HeaderCase::Lower`] it is lost here.
 pub fn edit_request_headers(
     request: &mut RequestHeader,
     case: HeaderCase,
@@ -106,7 +106,7 @@ fn changed(before: &HeaderMap, after: &HeaderMap) -> Vec<HeaderName> {
     before.keys().chain(after.keys()).filter(|name| !same(name)).cloned().collect()
 }
 
-/// Puts in a text that may hold what no header can: it is left out then.
+/// Inserts a text as a header; does nothing if it contains characters that no header value may have.
 pub fn insert_str(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);

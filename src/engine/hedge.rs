@@ -1,6 +1,7 @@
-//! A second attempt beside one that is slow: the first committable response wins, the other attempt stops at once.
+//! Hedging: starts a second attempt while the first one is slow. The first committable response wins, and the other
+//! attempt stops at once.
 //!
-//! Only before anything was sent to the client. How many there may be is `state::hedge_budget`'s.
+//! Only before anything was sent to the client. `state::hedge_budget` limits how many hedges there may be.
 
 use super::attempt_run::{AttemptRun, Readiness};
 use super::downstream::{Aborted, Downstream};
@@ -29,7 +30,7 @@ enum RaceEvent {
 }
 
 impl<D: Downstream> Orchestrator<'_, D> {
-    /// Waits for `run`; when it is slow, for another one beside it. What `run` is in the end is the attempt that counts.
+    /// Waits for `run` and, if it is slow, for a second attempt as well. On return `run` is the attempt that counts.
     pub(super) async fn race(
         &mut self,
         run: &mut Box<AttemptRun>,
@@ -63,7 +64,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Starts the other attempt, where there is one to make and the process may make more.
+    /// Starts the second attempt, if the plan has a target for it and the budget allows one.
     async fn start_second(&mut self, hedge: Hedge) -> Option<Box<AttemptRun>> {
         if !self.plan.can_hedge(&self.env) {
             return None;
@@ -112,7 +113,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 *run = second;
                 Ok(Readiness::Committable)
             }
-            // One of them failed: the other one counts.
+            // One of them failed: the other one counts from here on.
             RaceEvent::First(readiness) => {
                 self.discard(run, readiness);
                 self.plan.set_current(&second.attempt.target);
@@ -139,7 +140,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         self.ctx.record.lost_race(&run.attempt.target, run.stream.state(), run.reason);
     }
 
-    /// One of two failed.
+    /// Notes the failure of one of the two attempts.
     fn discard(&mut self, run: &mut AttemptRun, readiness: Readiness) {
         if let Readiness::Failed(outcome, response) = readiness {
             self.note_failure(run, &outcome, &response);

@@ -1,7 +1,6 @@
-//! A request that came from no connection, and a response that goes into memory: for requests the gateway makes itself,
-//! and for tests.
+//! A downstream in memory, without a connection: for requests that the gateway makes itself, and for tests.
 //!
-//! Its client never goes away.
+//! Its client never disconnects.
 
 use super::downstream::Downstream;
 use crate::error::Error;
@@ -10,7 +9,7 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::protocols::http::HttpTask;
 use std::net::IpAddr;
 
-/// See the module.
+/// A request, and its response as far as it was sent.
 #[derive(Debug)]
 pub struct MemoryDownstream {
     request: RequestHeader,
@@ -21,12 +20,12 @@ pub struct MemoryDownstream {
 }
 
 impl MemoryDownstream {
-    /// `body`: what is read as the request's, where it was not read before.
+    /// `body`: the request's body, if it was not read before.
     pub fn new(request: RequestHeader, body: Option<Bytes>) -> Self {
         Self { request, body, response: None, response_body: Vec::new(), complete: false }
     }
 
-    /// The response's header, its body, and whether it came to its end. `None`: there is no response.
+    /// The response's header, its body chunks, and whether it is complete; `None` if there is no response.
     pub fn into_response(self) -> Option<(Box<ResponseHeader>, Vec<Bytes>, bool)> {
         Some((self.response?, self.response_body, self.complete))
     }

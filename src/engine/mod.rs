@@ -1,7 +1,7 @@
 //! Runs a request from its plan to the last byte of its response.
 //!
-//! It knows no session: whoever sent the request is a [`downstream::Downstream`], a Pingora session or memory. Not how
-//! a request came in or whether it may (`proxy`), and not which target comes next (`route`).
+//! It knows no session: the client is a [`downstream::Downstream`], implemented by a Pingora session and in memory. It
+//! does not admit requests (`proxy`), and does not pick targets (`route`).
 
 mod attempt_run;
 pub mod attempt_state;
@@ -42,7 +42,7 @@ use request_context::RequestContext;
 use sinks::RecordSink;
 use std::sync::Arc;
 
-/// What every request needs: the process's memory, its connections to providers, and who keeps account of requests.
+/// What every request needs: the process's state, its upstream connections, and the sinks of request records.
 pub struct Engine {
     pub shared: Arc<Shared>,
     connector: Arc<Connector>,
@@ -55,7 +55,7 @@ impl Engine {
         Self { shared, connector: Arc::new(connector), sinks }
     }
 
-    /// Records a request that is over; `client` is whom its response was sent to.
+    /// Hands the record of a finished request to all sinks. `client`: the downstream of its response.
     pub fn record<D: Downstream>(&self, client: &D, ctx: &mut RequestContext) {
         let record = record_builder::finish(client, ctx);
         for sink in &self.sinks {
@@ -64,8 +64,8 @@ impl Engine {
         ctx.in_flight = None;
     }
 
-    /// Gives a connection back whose exchange is over. What takes longer than a moment is finished behind the
-    /// request's back.
+    /// Releases the connection of a finished exchange. If that cannot be done without waiting, a task of its own does
+    /// it, so that the request does not wait.
     fn release(&self, connection: UpstreamConnection, peer: Box<HttpPeer>) {
         let connector = Arc::clone(&self.connector);
         let mut work = Box::pin(async move { connector.release(connection, &peer).await });
@@ -74,14 +74,14 @@ impl Engine {
         }
     }
 
-    /// An exchange broke, and none follows in its place.
+    /// Disposes of the connection of an exchange that broke.
     fn discard(&self, open: OpenConnection, error: &PingoraError) {
         let OpenConnection { connection, peer, .. } = open;
         if matches!(error.etype(), ErrorType::H2Downgrade | ErrorType::InvalidH2) {
             self.connector.prefer_h1(&peer);
         }
         if matches!(connection, UpstreamConnection::H2(_)) {
-            // Other requests are on it.
+            // An HTTP/2 connection carries other requests too, so it is not closed.
             self.release(connection, peer);
         }
     }

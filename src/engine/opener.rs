@@ -1,7 +1,8 @@
-//! Opens an attempt's connection and sends its request on it: other addresses where one does not connect, a new
-//! connection in place of a dead one.
+//! Opens an attempt's connection and sends its request on it. Tries other addresses when one does not connect, and
+//! replaces a dead pooled connection by a new one.
 //!
-//! On Pingora's connectors, not in its proxy loop: that would be a second session for each attempt. Reads nothing.
+//! Uses Pingora's connectors and not its proxy loop, which would be a second session for each attempt. Does not read
+//! the response.
 
 use super::Engine;
 use super::attempt_state::AttemptState;
@@ -16,19 +17,19 @@ use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error as PingoraError, ErrorType};
 use std::sync::Arc;
 
-/// Connections one attempt may use up.
+/// The most connections one attempt may use.
 const MAX_CONNECTIONS: usize = 16;
 
-/// What it takes to send one attempt's request, again where that must be.
+/// What it takes to send one attempt's request, more than once if a connection turns out dead.
 pub(super) struct Opener {
     pub engine: Arc<Engine>,
     pub snapshot: Arc<SettingsSnapshot>,
     pub target: Arc<Target>,
-    /// Complete but for what the HTTP version asks for.
+    /// Complete, except for what depends on the HTTP version of the connection.
     pub header: Box<RequestHeader>,
     pub body: RequestBody,
     pub peers: PeerSelection,
-    /// Whoever reads the response bounds the wait for each part of it.
+    /// Whether the reader of the response bounds the wait for each part; otherwise the connection has a read timeout.
     pub reader_is_timed: bool,
     /// Connections used so far.
     pub connections: usize,
@@ -38,25 +39,25 @@ pub(super) struct Opener {
 pub(super) enum RequestBody {
     Empty,
     Whole(Bytes),
-    /// Comes from the client while it is sent: it can be sent once only.
+    /// Received from the client while it is sent: it can be sent once only.
     Streamed,
 }
 
-/// A connection with the request on it.
+/// A connection on which the request was sent.
 pub(super) struct OpenConnection {
     pub connection: UpstreamConnection,
     pub peer: Box<HttpPeer>,
-    /// It carried other requests before.
+    /// Whether it carried other requests before.
     pub reused: bool,
     /// Why the body could not be sent whole: a provider may respond without having read it.
     pub unsent: Option<Box<PingoraError>>,
 }
 
 impl Opener {
-    /// Connects and sends. Of a streamed body the header only.
+    /// Connects and sends the request; if its body is streamed, only the header.
     ///
     /// # Errors
-    /// Why there is no connection with the request on it.
+    /// No connection could be made, or none on which the request could be sent.
     pub async fn open(&mut self) -> Result<OpenConnection, UpstreamFailure> {
         let body_len = match &self.body {
             RequestBody::Whole(body) => body.len(),
@@ -99,7 +100,7 @@ impl Opener {
         Err(UpstreamFailure::from_pingora(&error, &self.target))
     }
 
-    /// `Some`: the body could not be sent whole.
+    /// Sends the request on `connection`. `Some`: why the body could not be sent whole.
     async fn send(
         &mut self,
         connection: &mut UpstreamConnection,
@@ -109,7 +110,7 @@ impl Opener {
         if !self.reader_is_timed {
             connection.set_read_timeout(peer.options.read_timeout);
         }
-        // Only a connection that was used before can turn out dead: only then the header may be needed again.
+        // Only a reused connection can turn out dead, so only then the header may be needed again.
         let header = match reused {
             true => self.header.clone(),
             false => std::mem::replace(&mut self.header, Box::new(empty_header())),
@@ -122,7 +123,7 @@ impl Opener {
         }
     }
 
-    /// The exchange on `open` broke. Whether the request may go out again, on a new connection.
+    /// Disposes of a connection whose exchange broke. True if the request may be sent again, on a new connection.
     pub fn may_reopen(&mut self, open: OpenConnection, state: &AttemptState, error: &PingoraError) -> bool {
         let reused = open.reused;
         self.engine.discard(open, error);

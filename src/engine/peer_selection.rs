@@ -1,6 +1,7 @@
 //! Which peer an attempt connects to: the provider's checked addresses in turn, and the limits of the connection.
 //!
-//! The one place where a provider's peer is chosen, for attempts of the engine and for what Pingora proxies natively.
+//! The one place where a provider's peer is chosen, for the engine's attempts and for requests that Pingora proxies
+//! natively. Does not connect.
 
 use super::failure;
 use crate::error::Error;
@@ -18,7 +19,7 @@ pub struct PeerSelection {
     /// Checked addresses, in the order to try them.
     addresses: Vec<SocketAddr>,
     tried: usize,
-    /// A dead connection was met: what follows goes out on a new one.
+    /// Set once a dead pooled connection was met: only new connections are used from then on.
     pub bypass_pool: bool,
 }
 
@@ -27,10 +28,11 @@ impl PeerSelection {
         Self { bypass_pool, ..Self::default() }
     }
 
-    /// The peer of the next try: the first checked address, then the others. `is_upgrade`: protocols are switched.
+    /// The next peer to try: the first checked address, then the others. `is_upgrade`: the request switches protocols,
+    /// which needs HTTP/1.
     ///
     /// # Errors
-    /// No address may be connected to.
+    /// The host has no address that may be connected to.
     pub async fn next(
         &mut self,
         shared: &Shared,
@@ -47,7 +49,7 @@ impl PeerSelection {
         let limits = &snapshot.settings.limits;
         let connect = target.policies.connect_timeout(limits.connect_timeout);
         let peer_options = PeerOptions {
-            // Nothing is pooled under this key: the connection is a new one.
+            // No connection is pooled under tenant 1, so the connection is a new one.
             tenant: u64::from(self.bypass_pool),
             protocol: if is_upgrade { Protocol::H1 } else { Protocol::H2H1 },
             connect_timeout: connect,
@@ -63,17 +65,17 @@ impl PeerSelection {
         Ok(Box::new(shared.peer_limit.peer(&target.origin, address, &peer_options, Instant::now())))
     }
 
-    /// The address tried last.
+    /// The address that was tried last.
     pub fn last_address(&self) -> Option<SocketAddr> {
         self.address(self.tried.checked_sub(1)?)
     }
 
-    /// Whether an address is left that was not tried.
+    /// Whether there is an address that was not tried yet.
     pub fn has_untried(&self) -> bool {
         self.tried < self.addresses.len()
     }
 
-    /// Starts over at the end.
+    /// The address at `index`; after the last one it starts over.
     fn address(&self, index: usize) -> Option<SocketAddr> {
         self.addresses.get(index % self.addresses.len().max(1)).copied()
     }

@@ -1,4 +1,4 @@
-//! The record of one finished request: plain data, for whoever keeps account of requests (`sinks`).
+//! The record of one finished request: plain data, handed to the `sinks`.
 //!
 //! Never holds a key, a body or a raw header.
 
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// One finished request.
 #[derive(Debug)]
 pub struct RequestRecord {
     pub trace_id: Arc<str>,
@@ -27,7 +27,7 @@ pub struct RequestRecord {
     /// The attempt whose response the client got, or the last one.
     pub attempt: Option<Arc<Attempt>>,
     pub attempts: Vec<AttemptRecord>,
-    /// Of the response that was sent, or that would have been.
+    /// The status of the response that was sent, or would have been sent.
     pub status: u16,
     pub error: Option<Error>,
     pub streamed: bool,
@@ -38,7 +38,7 @@ pub struct RequestRecord {
     pub time_to_first_byte: Option<Duration>,
     pub time_to_first_token: Option<Duration>,
     pub total: Duration,
-    /// The gateway's own part of `total`: without waiting for the client or for providers.
+    /// The gateway's own share of `total`: without the time spent waiting for the client or for providers.
     pub overhead: Duration,
     /// The client's `x-gateway-metadata`, a JSON object.
     pub metadata: Option<Box<RawValue>>,
@@ -49,7 +49,7 @@ pub struct RequestRecord {
 pub struct AttemptRecord {
     pub target: Arc<Target>,
     pub status: Option<u16>,
-    /// The code of what went wrong.
+    /// The code of its error.
     pub error: Option<&'static str>,
     /// Why its target was picked.
     pub reason: Reason,

@@ -1,4 +1,4 @@
-//! What is noted of a request while it is under way, and made into its record at the end.
+//! Collects what happens to a request while it runs, and makes its record at the end.
 //!
 //! Never holds a key, a body or a raw header.
 
@@ -19,34 +19,34 @@ const MAX_ATTEMPTS_COUNTED: usize = 1000;
 /// The most attempts one header lists.
 const MAX_ATTEMPTS_SHOWN: usize = 16;
 
-/// See the module.
+/// What is noted of one request while it runs.
 #[derive(Debug, Default)]
 pub struct RecordBuilder {
     pub key: Option<Arc<str>>,
-    /// The control plane responded.
+    /// Whether the control plane responded.
     pub is_control: bool,
     pub streamed: bool,
-    /// One target and one attempt is all the config allows.
+    /// Whether the config allows only one target and one attempt.
     pub is_single_attempt: bool,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub first_byte: Option<Instant>,
     pub first_token: Option<Instant>,
-    /// Time spent waiting for the client's body: not the gateway's own.
+    /// Time spent waiting for the client's body, which is not counted as overhead.
     pub body_wait: Duration,
-    /// Of the target at hand; -1 when they were used up.
+    /// Retries at the current target; -1 when they are exhausted.
     pub retries: i32,
     /// The client's `x-gateway-metadata`, a JSON object.
     pub metadata: Option<Box<serde_json::value::RawValue>>,
     attempts: Vec<AttemptRecord>,
-    /// Time spent at providers by attempts that came to nothing.
+    /// Time spent waiting for providers; without the last attempt, unless `last_counted`.
     upstream: Duration,
-    /// The last attempt is among them.
+    /// Whether the time of the last attempt is in `upstream`.
     last_counted: bool,
 }
 
 impl RecordBuilder {
-    /// Notes what an attempt came to.
+    /// Notes an attempt and how it ended.
     pub fn attempt_finished(
         &mut self,
         target: &Arc<Target>,
@@ -65,7 +65,7 @@ impl RecordBuilder {
         self.last_counted = failed;
     }
 
-    /// The last attempt's response had a successful status and holds an error all the same.
+    /// Notes that the last attempt's response contains an error in spite of its successful status.
     pub fn error_in_success(&mut self, status: u16) {
         if let Some(last) = self.attempts.last_mut() {
             last.status = Some(status);
@@ -75,12 +75,12 @@ impl RecordBuilder {
         }
     }
 
-    /// Time that passed without the gateway doing anything.
+    /// Adds time that the gateway spent waiting.
     pub fn add_wait(&mut self, wait: Duration) {
         self.upstream += wait;
     }
 
-    /// An attempt that could not be made at its target.
+    /// Notes an attempt that could not be made because its target does not support the request.
     pub fn attempt_unsupported(&mut self, target: &Arc<Target>, reason: Reason, error: &Error) {
         let error = Some(error.kind.row().code);
         self.push(AttemptRecord {
@@ -93,7 +93,7 @@ impl RecordBuilder {
         });
     }
 
-    /// An attempt that lost the race against another one beside it.
+    /// Notes an attempt that lost the race against a parallel one (`hedge`).
     pub fn lost_race(&mut self, target: &Arc<Target>, state: AttemptState, reason: Reason) {
         let spent = state.sent_at.map_or(Duration::ZERO, |started| started.elapsed());
         let target = Arc::clone(target);
@@ -107,7 +107,7 @@ impl RecordBuilder {
         });
     }
 
-    /// The response of the last attempt broke after it began.
+    /// Notes that the last attempt's response broke after it had begun.
     pub fn response_broke(&mut self, error: &Error) {
         if let Some(last) = self.attempts.last_mut() {
             last.error = Some(error.kind.row().code);
@@ -123,12 +123,13 @@ impl RecordBuilder {
         }
     }
 
-    /// Whether the attempts are worth a header: there could have been more than one, or the response is a stream.
+    /// Whether the response has the header `x-gateway-attempts`: if there could have been several attempts, or it is a
+    /// stream.
     pub fn shows_attempts(&self) -> bool {
         !self.attempts.is_empty() && (self.streamed || !self.is_single_attempt)
     }
 
-    /// The attempts in one line: target, what came of it, milliseconds (`x-gateway-attempts`).
+    /// The value of `x-gateway-attempts`: for each attempt the target, its error code or status, and milliseconds.
     pub fn attempts_text(&self) -> String {
         let mut text = String::with_capacity(32 * self.attempts.len());
         for attempt in self.attempts.iter().take(MAX_ATTEMPTS_SHOWN) {
@@ -146,7 +147,7 @@ impl RecordBuilder {
         text
     }
 
-    /// Retries as header text, without allocating for the common ones.
+    /// The number of retries as a header value, without an allocation in the common case.
     pub fn retries_text(&self) -> http::HeaderValue {
         match self.retries {
             0 => http::HeaderValue::from_static("0"),
@@ -155,7 +156,7 @@ impl RecordBuilder {
     }
 }
 
-/// The record of a request that is over. `client`: whom its response was sent to.
+/// Makes the record of a finished request. `client`: the downstream of its response.
 pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> RequestRecord {
     let now = Instant::now();
     let mut noted = std::mem::take(&mut ctx.record);
@@ -166,7 +167,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
         let failed = error.as_ref().filter(|_| state.status.is_none());
         noted.attempt_finished(&attempt.target, state, Reason::Only, failed);
     }
-    // A response that broke after it began is no success of the provider's, whatever its status was.
+    // A response that broke after it had begun counts as the provider's failure, whatever its status was.
     if let (Some(error), Some(attempt)) = (&error, noted.attempts.last_mut())
         && matches!(error.kind, Kind::Unreachable | Kind::InvalidResponse | Kind::UpstreamTimeout)
     {

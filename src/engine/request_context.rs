@@ -1,6 +1,7 @@
-//! What is known of one request while it is under way: who sent it, how it is to be treated, what came of it so far.
+//! The state of one request while it runs: its operation and settings, the current attempt, and what was noted so far.
 //!
-//! Knows no session: the data plane keeps it in Pingora's per-request context, anything else beside its downstream.
+//! Knows no session: the data plane keeps it in Pingora's per-request context, other users keep it next to their
+//! downstream.
 
 use super::attempt_state::AttemptState;
 use super::record_builder::RecordBuilder;
@@ -17,35 +18,35 @@ use std::sync::Arc;
 use std::time::Instant;
 use uuid::Uuid;
 
-/// See the module.
+/// The state of one request.
 pub struct RequestContext {
     pub started: Instant,
     /// Echoed to the client; empty until the request was admitted.
     pub trace_id: Arc<str>,
     pub operation: Operation,
-    /// The settings this request goes by, to its end.
+    /// The settings of this request: they stay the same to its end, even when a reload replaces them.
     pub snapshot: Arc<SettingsSnapshot>,
-    /// The client speaks HTTP/1.0: it knows no chunks, a response ends with its connection.
+    /// Whether the client speaks HTTP/1.0: it cannot read chunks, so closing the connection ends the response.
     pub is_http10: bool,
-    /// The service key came as the bearer, which must not travel on.
+    /// Whether the bearer token is the client's service key, which must not be forwarded.
     pub bearer_is_service_key: bool,
     pub mode: RequestMode,
     /// The attempt whose response the client gets, or the last one.
     pub attempt: Option<Arc<Attempt>>,
     pub attempt_state: AttemptState,
-    /// Observes a response that passes.
+    /// Observes a response that passes unchanged.
     pub tap: Option<Tap>,
     /// Patches a response, or has translated it.
     pub rewriter: Option<Rewriter>,
     pub record: RecordBuilder,
-    /// The failure the client is or was sent.
+    /// The error the client gets or got.
     pub failure: Option<Error>,
-    /// Counts the request as under way until it is recorded.
+    /// Counts the request as in flight until it is recorded.
     pub in_flight: Option<InFlightGuard>,
 }
 
 impl RequestContext {
-    /// Takes the settings in force, and counts the request as under way.
+    /// Takes the current settings, and counts the request as in flight.
     pub fn new(shared: &Shared) -> Self {
         Self {
             started: Instant::now(),
@@ -65,14 +66,14 @@ impl RequestContext {
         }
     }
 
-    /// What was observed of the response.
+    /// What was observed of the response so far.
     pub fn response_summary(&self) -> Option<&ResponseSummary> {
         let rewritten = self.rewriter.as_ref().and_then(Rewriter::summary);
         rewritten.or_else(|| self.tap.as_ref().map(Tap::summary))
     }
 }
 
-/// A trace id for requests that bring none: time-ordered, unique.
+/// A trace id for a request without one: unique, and ordered by time.
 pub fn new_trace_id() -> String {
     Uuid::now_v7().to_string()
 }

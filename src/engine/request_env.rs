@@ -1,5 +1,6 @@
-//! The world as a plan sees it, for one request: chance, what the process remembers of targets, and the
-//! request's own facts.
+//! What a plan may look at for one request: random numbers, the state of targets, and the request's facts.
+//!
+//! Decides nothing; the plan (`route::plan`) does.
 
 use crate::config::balance::Sticky;
 use crate::config::query::Query;
@@ -12,17 +13,17 @@ use crate::state::targets::{CircuitStatus, TargetState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// The routing environment of one request.
 pub struct RequestEnv {
     pub shared: Arc<Shared>,
     /// The service key's name.
     pub key_name: Option<Arc<str>>,
-    /// `None` where no strategy asks for them.
+    /// The request's facts; `None` if no strategy of its config uses them.
     pub request: Option<Box<RequestSnapshot>>,
 }
 
 impl RequestEnv {
-    /// What the process remembers of a target.
+    /// The state that the process keeps for a target between requests.
     pub fn target_state<'l>(&self, target: &'l Target) -> &'l Arc<TargetState> {
         target
             .state

@@ -1,7 +1,7 @@
 //! The header of the response the client gets: the provider's with the gateway's headers added, or the gateway's own.
 //!
-//! Also the body of a response that passes without being judged ([`response_filter`] and [`response_body_filter`]): those
-//! that Pingora proxies natively, and errors of providers. Others are `response_body`'s.
+//! Also the body of a response that is not validated ([`response_filter`] and [`response_body_filter`]): of requests
+//! that Pingora proxies natively, and of providers' errors. All other bodies go through `response_body`.
 
 use super::header_edit::{self, HeaderCase};
 use super::request_context::RequestContext;
@@ -18,13 +18,13 @@ use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::time::Instant;
 
-/// Adds the gateway's headers to a provider's final response, and begins to observe its body.
+/// Adds the gateway's headers to a provider's final response, and prepares to observe its body.
 pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) {
     if response.status.is_informational() && response.status != http::StatusCode::SWITCHING_PROTOCOLS {
         return;
     }
     let media = response.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    // A compressed response cannot be read, and an event of ours inside it would only spoil it.
+    // A compressed body cannot be read, and text of ours inside it would corrupt it.
     let readable = !response.headers.contains_key(CONTENT_ENCODING);
     let streamed = readable && is_media(media, "text/event-stream");
     let json = readable && is_media(media, "application/json");
@@ -41,8 +41,8 @@ pub fn response_filter(response: &mut ResponseHeader, ctx: &mut RequestContext) 
     });
 }
 
-/// What a response that keeps the provider's shape needs all the same: an error in a shape the client does not know is
-/// translated into one it does, and quirks are patched.
+/// The rewriter of a response that is not translated as a whole: it translates an error body into the client's dialect,
+/// or patches the provider's quirks. `None` if the body passes unchanged.
 fn rewriter(
     response: &ResponseHeader,
     ctx: &RequestContext,
@@ -92,7 +92,7 @@ pub fn new_header(status: http::StatusCode) -> Result<ResponseHeader, Error> {
     ResponseHeader::build_no_case(status, Some(8)).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// The header of a stream that begins before its provider responded.
+/// The header of a stream that begins before the provider has responded.
 pub fn early_header(ctx: &RequestContext) -> Result<ResponseHeader, Error> {
     let mut response = new_header(http::StatusCode::OK)?;
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
@@ -106,7 +106,7 @@ pub fn early_header(ctx: &RequestContext) -> Result<ResponseHeader, Error> {
     Ok(response)
 }
 
-/// A provider's error that came with a good status: sent with the status it means.
+/// The response for a provider's error that came with a successful status: sent with the status that fits the error.
 pub fn provider_error(
     mut response: Box<ResponseHeader>,
     provider_error: &ProviderError,
@@ -115,7 +115,7 @@ pub fn provider_error(
     let provider = ctx.attempt.as_ref().map(|attempt| attempt.target.provider.id());
     let body = Bytes::from(provider_error.body(ctx.operation.dialect(), provider, Some(&ctx.trace_id)));
     let status = http::StatusCode::from_u16(provider_error.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
-    // Of a valid status it cannot fail.
+    // Cannot fail: the status is valid.
     let _ = response.set_status(status);
     header_edit::edit_response_headers(&mut response, HeaderCase::Lower, |headers| {
         for name in [CONTENT_ENCODING, TRANSFER_ENCODING] {
@@ -137,14 +137,14 @@ fn warnings(messages: &[String]) -> String {
     messages.join("; ").chars().take(2048).map(printable).collect()
 }
 
-/// The one header every response has, the gateway's own errors included.
+/// Adds the trace id: the one header that every response has, the gateway's own errors included.
 pub fn add_trace_id(headers: &mut HeaderMap, ctx: &RequestContext) {
     if !ctx.trace_id.is_empty() {
         header_edit::insert_str(headers, header_edit::TRACE_ID, &ctx.trace_id);
     }
 }
 
-/// Patches a chunk of the body where that is needed, and observes it on its way to the client.
+/// Patches a chunk of the body if it needs that, and observes it on its way to the client.
 pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut RequestContext) {
     if let Some(rewriter) = &mut ctx.rewriter {
         let mut out = Vec::new();

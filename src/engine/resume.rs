@@ -1,6 +1,7 @@
 //! A stream that broke after the client got a part of it, and how the next attempt continues it.
 //!
-//! What fits together is `provider::rescue`'s to judge; here is only what must be kept between two attempts.
+//! Holds only what must be kept between two attempts. `provider::rescue` makes the request that continues the stream,
+//! and checks that the new response fits what the client already has.
 
 use super::request_context::RequestContext;
 use super::response_body::{ResponseBody, ResumeSource, unix_seconds};
@@ -14,26 +15,26 @@ use crate::route::outcome::Outcome;
 use crate::route::target::Target;
 use std::sync::Arc;
 
-/// See the module.
+/// A broken stream that is to be continued.
 pub(super) struct Resume {
-    /// Continues the client's stream; away while an attempt has it.
+    /// Writes the client's stream; `None` while an attempt has it.
     rewriter: Option<Rewriter>,
     mode: ResumeMode,
-    /// Targets that refused a prefill, by path.
+    /// The paths of targets that refused a prefill.
     refused: Vec<String>,
     /// The target of the last attempt.
     last: Option<Arc<Target>>,
-    /// What broke the stream.
+    /// Why the stream broke.
     error: Error,
 }
 
 impl Resume {
-    /// Whether what broke can be gone on from.
+    /// Whether a broken response can be continued.
     pub fn is_possible(body: &ResponseBody, operation: Operation) -> bool {
         body.can_resume() && (body.is_translated() || rescue::decoder(operation, true).is_some())
     }
 
-    /// `before`: the rescue this very stream came from.
+    /// `None` if the stream cannot be continued. `before`: the resume that this stream was already a part of.
     pub fn new(
         body: ResponseBody,
         ctx: &RequestContext,
@@ -66,11 +67,11 @@ impl Resume {
         })
     }
 
-    /// The attempt that goes on, at `target`: with what was transcript as the beginning of its answer where its model
-    /// takes that, and by beginning anew where not.
+    /// The attempt that continues the stream at `target`: with the text sent so far as a prefill if the model accepts
+    /// one, otherwise with the original request.
     ///
     /// # Errors
-    /// As [`Attempt::new`]; 400 where the answer could not be read into the caller's stream.
+    /// As [`Attempt::new`]; 400 if the response could not be read into the client's stream.
     pub fn attempt(&mut self, target: &Arc<Target>, request: &Request) -> Result<Attempt, Error> {
         self.last = Some(Arc::clone(target));
         self.mode = ResumeMode::Restart;
@@ -111,7 +112,7 @@ impl Resume {
         Some(Request { body: Some(body), ..request.clone() })
     }
 
-    /// How it was gone on with, for the metric.
+    /// The outcome label of the rescue metric.
     pub fn label(&self) -> &'static str {
         match self.mode {
             ResumeMode::Continue => "resumed",
@@ -119,12 +120,12 @@ impl Resume {
         }
     }
 
-    /// What broke the stream.
+    /// Why the stream broke.
     pub fn error(&self) -> Error {
         self.error.clone()
     }
 
-    /// Takes the rewriter, for the answer that goes on.
+    /// Takes the rewriter, for the response that continues the stream.
     pub fn take_rewriter(&mut self) -> Option<Rewriter> {
         self.rewriter.take()
     }
@@ -135,8 +136,8 @@ impl Resume {
         }
     }
 
-    /// What a failed attempt came to, for the plan: a request that is refused for its prefill is worth another try at
-    /// the same target, without.
+    /// The outcome of a failed attempt for the plan. A request that was refused because of its prefill is worth another
+    /// attempt at the same target without one.
     pub fn classify(&mut self, outcome: Outcome) -> Outcome {
         match (&self.last, outcome) {
             (Some(target), Outcome::Response { status: 400 | 422, .. })

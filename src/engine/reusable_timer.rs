@@ -1,7 +1,13 @@
-//! One timer for all the waits of a connection, or of an answer.
+//! One timer for all the waits of a connection, or of a response.
 //!
-//! A timer of its own for each wait would be armed and taken back each time, under a lock; this one is armed once, and
-//! moved on when it goes off too early.
+//! A separate timer for each wait would be registered and removed each time, under a lock. This one is registered once,
+//! and moved to the current deadline when it fires too early.
+//!
+//! ```text
+//! wait 1, deadline 10:05   timer registered for 10:05; the work is done at 10:01
+//! wait 2, deadline 10:06   the timer stays at 10:05; it fires, and is moved to 10:06
+//!                          it fires again at 10:06: the wait has timed out
+//! ```
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -9,14 +15,14 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The timer. Made when it is first needed.
+/// The timer. It is created when it is first needed.
 #[derive(Debug, Default)]
 pub struct ReusableTimer {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl ReusableTimer {
-    /// Waits for `work`, at most so long; `None` when that was not enough. Work that is done costs no timer.
+    /// Waits for `work`, at most for `limit`; `None` if that was not enough. Work that is ready at once needs no timer.
     pub async fn timeout<T>(&mut self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         let mut deadline = None;
@@ -26,7 +32,8 @@ impl ReusableTimer {
             }
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
             let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-            // Armed by a wait before this one, it goes off early; never late, unless the limit was lowered.
+            // An earlier wait may have set it for too early, which the loop below corrects; for too late only if the
+            // limit became shorter.
             if timer.deadline() > deadline {
                 timer.as_mut().reset(deadline);
             }
@@ -54,7 +61,7 @@ mod tests {
         let mut timer = ReusableTimer::default();
         assert_eq!(timer.timeout(short, async { 1 }).await, Some(1));
         assert_eq!(timer.timeout(short, yield_now()).await, Some(()));
-        // The timer of the wait before goes off while this one lasts.
+        // The timer set by the previous wait fires during this one.
         let started = Instant::now();
         assert_eq!(timer.timeout(long, pending::<()>()).await, None);
         assert!(started.elapsed() >= long);

@@ -1,6 +1,7 @@
-//! An exchange whose request body comes from the client while it is sent: the one kind that must read and write at once.
+//! An exchange whose request body is received from the client while it is sent. The one kind of exchange that reads and
+//! writes at the same time.
 //!
-//! It works only while its response is awaited, in the task of who waits for it.
+//! Not a task: it makes progress only while its response is awaited.
 
 use super::opener::OpenConnection;
 use bytes::Bytes;
@@ -10,16 +11,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-/// Response parts that may wait to be taken.
+/// The most response parts that may wait to be read.
 const MAX_WAITING: usize = 8;
 
 /// A chunk of the client's body, and whether it is the last one.
 pub(super) type BodyChunk = (Option<Bytes>, bool);
 
-/// The connection, when the exchange is over; `true`: it can carry another.
+/// The connection of a finished exchange; `true` if it can carry another.
 type Finished = (OpenConnection, bool);
 
-/// See the module.
+/// One such exchange.
 pub(super) struct StreamedUpload {
     work: Work,
     response: Receiver<HttpTask>,
@@ -27,16 +28,16 @@ pub(super) struct StreamedUpload {
 
 enum Work {
     Running(Pin<Box<dyn Future<Output = Result<Finished>> + Send>>),
-    /// Over; what it came to follows the parts that wait.
+    /// It has ended; its result is reported after the parts that still wait.
     Finished(Result<Finished>),
     Taken,
 }
 
-/// What a poll of the exchange came to.
+/// The result of a poll.
 pub(super) enum UploadEvent {
     Task(HttpTask),
     Failed(Box<PingoraError>),
-    /// It is over, and its connection may carry another exchange.
+    /// It has ended, and its connection may carry another exchange.
     Reusable(OpenConnection),
     Over,
 }
@@ -70,7 +71,7 @@ impl StreamedUpload {
     }
 }
 
-/// The body goes out as it comes in, and the response may begin before that is over.
+/// Sends the body as it arrives. The response may begin before the body is complete.
 async fn exchange(
     mut open: OpenConnection,
     mut body: Receiver<BodyChunk>,
@@ -84,7 +85,8 @@ async fn exchange(
             task = connection.read_task(), if reading => match task {
                 Ok(task) => {
                     reading = !task.is_end();
-                    // What is left of the body is not wanted any more: the client is not made to send it.
+                    // The response is complete, so the rest of the body is not needed, and the client is not made to
+                    // send it.
                     sending &= reading;
                     if response.send(task).await.is_err() {
                         return Err(PingoraError::explain(ErrorType::InternalError, "the response is not read"));
@@ -94,7 +96,7 @@ async fn exchange(
             },
             chunk = body.recv(), if sending => {
                 let Some((chunk, end)) = chunk else {
-                    // Half a body must not pass for a whole one.
+                    // The client's body broke off; the provider must not take it for a complete one.
                     return Err(PingoraError::explain(ErrorType::ConnectionClosed, "the caller's body broke off"));
                 };
                 (sending, is_sent) = (!end, end);

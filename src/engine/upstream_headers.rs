@@ -1,8 +1,8 @@
-//! The request header a provider gets: the client's, without what is ours or ends at this hop, with the provider's path,
-//! host and auth headers.
+//! The request header a provider gets: the client's without the gateway's own and the hop-by-hop headers, with the
+//! provider's path, host and auth headers.
 //!
-//! The one place where a provider's auth headers are written, for attempts of the engine and for what Pingora proxies
-//! natively. Not the peer (`peer_selection`).
+//! The one place where a provider's auth headers are written, for the engine's attempts and for requests that Pingora
+//! proxies natively. Does not choose the peer (`peer_selection`).
 
 use super::header_edit::{self, HeaderCase, edit_request_headers};
 use super::request_context::RequestContext;
@@ -18,8 +18,8 @@ use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use pingora::http::RequestHeader;
 
-/// Client headers that are not passed on unless `forward_headers` names them: credentials of other shapes, cookies,
-/// and what a proxy before us wrote about the client.
+/// Client headers that are not forwarded unless `forward_headers` names them: credentials, cookies, and what a proxy in
+/// front of us wrote about the client.
 const STRIPPED: [&str; 13] = [
     "authorization",
     "x-api-key",
@@ -36,7 +36,7 @@ const STRIPPED: [&str; 13] = [
     "x-real-ip",
 ];
 
-/// Headers of one hop: between the client and us, or between us and the provider.
+/// Hop-by-hop headers: they concern only the connection between the client and us, or between us and the provider.
 const HOP_BY_HOP: [&str; 10] = [
     "connection",
     "keep-alive",
@@ -54,24 +54,24 @@ const HOP_BY_HOP: [&str; 10] = [
 #[derive(Debug, Clone, Copy)]
 enum Framing {
     Preserved,
-    /// By its length, bytes.
+    /// By `Content-Length`, bytes.
     Length(usize),
     Chunked,
 }
 
-/// How a client's header becomes the provider's.
+/// Makes the provider's request header from the client's.
 pub struct UpstreamHeaders<'a> {
     attempt: &'a Attempt,
     credentials: Option<&'a Credentials>,
     snapshot: &'a SettingsSnapshot,
     case: HeaderCase,
     framing: Framing,
-    /// Tokens are counted as the response passes; they cannot be read through a compression.
+    /// Whether tokens are counted in the response, which must then be uncompressed.
     counts_tokens: bool,
 }
 
 impl<'a> UpstreamHeaders<'a> {
-    /// `streams_body`: the body is the client's, as it comes in.
+    /// For an attempt of the engine. `streams_body`: the body is forwarded as it arrives from the client.
     pub fn new(
         ctx: &'a RequestContext,
         attempt: &'a Attempt,
@@ -89,7 +89,7 @@ impl<'a> UpstreamHeaders<'a> {
         Self { attempt, credentials, snapshot: &ctx.snapshot, case, framing, counts_tokens }
     }
 
-    /// Of a request that Pingora proxies natively. Its body is framed as it came.
+    /// For a request that Pingora proxies natively. The client's framing of the body is kept.
     pub fn native(
         ctx: &'a RequestContext,
         attempt: &'a Attempt,
@@ -108,10 +108,10 @@ impl<'a> UpstreamHeaders<'a> {
         }
     }
 
-    /// The header of an attempt, from the client's: what passes is copied, once.
+    /// Builds an attempt's header from the client's. Headers that are forwarded are copied once.
     ///
     /// # Errors
-    /// A path that is none at the provider; what the provider says about the account.
+    /// The path is not valid at the provider, or the provider refuses the account.
     pub fn build(&self, client: &RequestHeader) -> Result<RequestHeader, Error> {
         if self.case == HeaderCase::Preserved {
             let mut header = client.clone();
@@ -132,7 +132,7 @@ impl<'a> UpstreamHeaders<'a> {
         Ok(RequestHeader::from(parts))
     }
 
-    /// Edits a copy of the client's header from which the headers of one hop are gone already.
+    /// Edits a copy of the client's header. The hop-by-hop headers must be removed already.
     ///
     /// # Errors
     /// As [`UpstreamHeaders::build`].
@@ -153,13 +153,13 @@ impl<'a> UpstreamHeaders<'a> {
             .map_err(|_| Error::bad_request(format!("{path:?} is no valid path at the provider.")))
     }
 
-    /// The client's headers that go on.
+    /// The client's headers that are forwarded.
     fn passed_on(&self, client: &HeaderMap) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(client.len() + 4);
         let has_connection = client.contains_key(header::CONNECTION);
         let mut last = None;
         for (name, value) in client {
-            // Values of one name follow each other.
+            // The map yields all values of one name in a row.
             let passes = match last {
                 Some((before, passes)) if before == name => passes,
                 _ => {
@@ -182,14 +182,14 @@ impl<'a> UpstreamHeaders<'a> {
         headers
     }
 
-    /// Puts in what is the provider's, over what the client sent.
+    /// Adds the provider's headers, which replace the client's.
     fn complete(&self, method: &Method, headers: &mut HeaderMap) -> Result<(), Error> {
         let attempt = self.attempt;
         header_edit::insert_str(headers, header::HOST, attempt.target.origin.authority());
-        // Before the provider's defaults are in: what counts is what the client sent.
+        // Merged before the provider's defaults are added: only what the client sent counts.
         let vendor_headers = attempt.vendor_headers.merge_over(headers);
         for (name, value) in attempt.auth.iter() {
-            // A key is the gateway's to write; a version the client chose is its own.
+            // A key is always the gateway's; a version that the client chose is kept.
             if value.is_sensitive() || !headers.contains_key(name) {
                 headers.insert(name, value.clone());
             }
@@ -214,7 +214,7 @@ impl<'a> UpstreamHeaders<'a> {
     }
 }
 
-/// The headers of one hop (RFC 9110, 7.6.1): the known ones, and those the client's `Connection` names.
+/// The hop-by-hop headers (RFC 9110, 7.6.1): the standard ones, and those that the client's `Connection` names.
 fn hop_by_hop_names(headers: &HeaderMap) -> Vec<HeaderName> {
     let hop_by_hop = headers.keys().filter(|name| HOP_BY_HOP.contains(&name.as_str())).cloned();
     hop_by_hop
@@ -226,7 +226,7 @@ fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
     connection_header::names(headers).any(|named| named.eq_ignore_ascii_case(name.as_str().as_bytes()))
 }
 
-/// Removes what is ours and what is not passed on.
+/// Removes the gateway's own headers and those that are not forwarded.
 fn strip(headers: &mut HeaderMap, forwarded: &[HeaderName], snapshot: &SettingsSnapshot) {
     let removed: Vec<HeaderName> =
         headers.keys().filter(|name| is_stripped(headers, name, forwarded, snapshot)).cloned().collect();
@@ -235,7 +235,7 @@ fn strip(headers: &mut HeaderMap, forwarded: &[HeaderName], snapshot: &SettingsS
     }
 }
 
-/// Whether a header is not passed on. Those that `forward_headers` names are, unless they hold a service key.
+/// Whether a header is not forwarded. Headers that `forward_headers` names are, unless they contain a service key.
 fn is_stripped(
     headers: &HeaderMap,
     name: &HeaderName,

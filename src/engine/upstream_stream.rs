@@ -1,8 +1,8 @@
-//! One attempt's exchange with its provider: opened, then read part by part. Dropped before the response is complete it
-//! stops, and the provider's connection closes at once.
+//! One attempt's exchange with its provider: opened, then read part by part. Dropping it before the response is
+//! complete closes the upstream connection at once.
 //!
-//! A state machine of its owner: it works only while a part is awaited, in the task of who waits, and what is not taken
-//! is not read. What the parts mean is `attempt_run`'s to judge.
+//! A state machine and not a task: it makes progress only while its owner awaits the next part, so a response that is
+//! not consumed is not read. It does not interpret the parts (`attempt_run`).
 
 use super::Engine;
 use super::attempt_state::AttemptState;
@@ -27,29 +27,30 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Receiver;
 
-/// How long a response whose end was sent to the client already may take to end.
+/// How long [`UpstreamStream::drain`] waits for the end of a response that the client already has.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// The most parts that go out with one write.
+/// The most parts that are gathered for one write.
 const MAX_BATCH: usize = 32;
-/// The largest body that leaves so fast that its sending need not be timed, bytes.
+/// The largest request body that is sent so fast that the sending needs no timeout, bytes.
 const MAX_UNTIMED_BODY: usize = 64 << 10;
 
-/// See the module.
+/// The exchange of one attempt, as its owner reads it.
 pub(super) struct UpstreamStream {
     exchange: Exchange,
     timer: ReusableTimer,
-    /// The longest wait for a part, where the connection itself has no limit; and since when one is awaited.
+    /// The longest wait for one part; `None` if the connection itself has a timeout.
     read_timeout: Option<Duration>,
+    /// Since when the next part is awaited.
     waiting_since: Option<Instant>,
-    /// Met while parts were gathered, and not reported yet.
+    /// A failure met while parts were gathered, not reported yet.
     failed: Option<UpstreamFailure>,
 }
 
-/// What was read of an attempt.
+/// The result of reading from an attempt.
 pub(super) enum StreamEvent {
     Task(HttpTask),
     Failed(UpstreamFailure),
-    /// Not by the deadline.
+    /// Nothing was read before the deadline.
     TimedOut,
 }
 
@@ -59,7 +60,7 @@ enum Phase {
     Opening(Opening),
     Reading(Box<OpenConnection>),
     Uploading(Box<StreamedUpload>),
-    /// A response of the gateway's own.
+    /// A response made by the gateway itself.
     Local(VecDeque<HttpTask>),
     Ended,
 }
@@ -68,18 +69,18 @@ struct Exchange {
     engine: Arc<Engine>,
     target: Arc<Target>,
     phase: Phase,
-    /// To open another connection, while a response has not begun.
+    /// Opens another connection if a reused one turns out dead.
     opener: Option<Box<Opener>>,
-    /// The client's body, until its connection is open.
+    /// The client's body, until the connection is open.
     upload: Option<Receiver<BodyChunk>>,
     state: AttemptState,
     stale_connection_met: bool,
 }
 
 impl UpstreamStream {
-    /// `upload`: the client's body, where it is sent as it comes in.
+    /// `upload`: the client's body, if it is forwarded as it arrives.
     pub fn new(mut opener: Box<Opener>, upload: Option<Receiver<BodyChunk>>, state: AttemptState) -> Self {
-        // What takes long to send is not silent meanwhile: the connection itself is timed then.
+        // A provider that does not respond while a large body is sent is not idle: the connection has the timeout then.
         opener.reader_is_timed = match &opener.body {
             RequestBody::Empty => true,
             RequestBody::Whole(body) => body.len() <= MAX_UNTIMED_BODY,
@@ -103,12 +104,12 @@ impl UpstreamStream {
         }
     }
 
-    /// One that cannot be opened: its error is what is read of it.
+    /// An exchange that cannot be opened: reading it gives `error`.
     pub fn failed(engine: &Arc<Engine>, target: &Arc<Target>, error: Error, state: AttemptState) -> Self {
         Self { failed: Some(error.into()), ..Self::without_upstream(engine, target, Phase::Ended, state) }
     }
 
-    /// One whose response is the gateway's own.
+    /// An exchange whose response is made by the gateway itself.
     pub fn local(
         engine: &Arc<Engine>,
         target: &Arc<Target>,
@@ -155,12 +156,12 @@ impl UpstreamStream {
         self.exchange.state
     }
 
-    /// Whether a dead connection was met, by this attempt or one before it.
+    /// Whether a dead pooled connection was met, by this attempt or an earlier one of the request.
     pub fn stale_connection_met(&self) -> bool {
         self.exchange.stale_connection_met
     }
 
-    /// Waits for the next part of the response, at most until `deadline`. May be dropped while it waits.
+    /// Waits for the next part of the response, at most until `deadline`. The future may be dropped while it waits.
     pub async fn next(&mut self, deadline: Option<Instant>) -> StreamEvent {
         let Self { exchange, timer, read_timeout, waiting_since, failed } = self;
         if let Some(failure) = failed.take() {
@@ -187,7 +188,7 @@ impl UpstreamStream {
         }
     }
 
-    /// Takes what can be had without waiting, so that it goes out with one write.
+    /// Reads the parts that are available without waiting, so that they are sent with one write.
     pub fn gather(&mut self, mut take: impl FnMut(HttpTask)) {
         for _ in 0..MAX_BATCH {
             if matches!(self.exchange.phase, Phase::Ended) || self.failed.is_some() {
@@ -201,8 +202,8 @@ impl UpstreamStream {
         }
     }
 
-    /// Nothing more is wanted of the response, and its end is a moment away: with it the provider's connection can be
-    /// used again.
+    /// Reads and drops the rest of a response whose end is near, in a task of its own, so that the upstream connection
+    /// can be reused.
     pub fn drain(mut self) {
         if matches!(self.exchange.phase, Phase::Ended) {
             return;
@@ -222,7 +223,7 @@ fn opening(mut opener: Box<Opener>) -> Opening {
 }
 
 impl Exchange {
-    /// The next part of the response. May be dropped while it waits.
+    /// The next part of the response. The future may be dropped while it waits.
     async fn read(&mut self) -> Result<HttpTask, UpstreamFailure> {
         loop {
             match &mut self.phase {
@@ -262,7 +263,7 @@ impl Exchange {
         self.phase = match self.upload.take() {
             Some(body) => Phase::Uploading(Box::new(StreamedUpload::new(open, body))),
             None => {
-                // Only a connection that was used before can turn out dead.
+                // Only a reused connection can turn out dead.
                 self.opener = Some(opener).filter(|_| open.reused);
                 Phase::Reading(Box::new(open))
             }
@@ -270,7 +271,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The connection broke: another is opened where it was a dead one.
+    /// The connection broke: opens another one if it was a dead one from the pool.
     fn reopen(&mut self, error: Box<PingoraError>) -> Result<(), UpstreamFailure> {
         let Phase::Reading(mut open) = std::mem::replace(&mut self.phase, Phase::Ended) else {
             return Err(UpstreamFailure::no_response(&self.target));
@@ -288,7 +289,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Notes what a part tells of the attempt; behind the last one the connection goes back to its pool.
+    /// Notes the times and the status that a part shows; after the last part it returns the connection to the pool.
     fn note(&mut self, task: HttpTask) -> HttpTask {
         if let HttpTask::Header(header, _) = &task {
             self.state.header_read(header.status.as_u16());

@@ -1,4 +1,4 @@
-//! JSON as text: what the gateway reads, checks, changes and writes without building it up in memory.
+//! JSON as text: reading, checking, changing and writing it without building a tree in memory.
 //!
 //! | File | For |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | [`write`] | an object written member by member |
 //! | [`similarity`] | proof that a text is valid, by its likeness to the last one |
 //!
-//! Pure, and of no shape in particular: which members an API has is known in `api` and `provider`.
+//! Pure. It knows no API: which members a body has is defined in `api` and `provider`.
 
 pub mod outline;
 pub mod scan;

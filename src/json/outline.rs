@@ -1,6 +1,6 @@
 //! The members of a JSON object, in order, their values unread.
 //!
-//! Parsing proves that the text is valid; members of proven text are found faster by [`super::walk`].
+//! Parsing proves that the text is valid. [`super::walk`] finds the members of text that is proven valid faster.
 
 use super::JsonStr;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};

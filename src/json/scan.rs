@@ -1,10 +1,10 @@
 //! Finds a few members in a JSON text of any length as it streams by, in constant memory.
 //!
-//! Not a parser: it does not check that the text is valid, and on text that is not JSON it finds
-//! nothing or nonsense, but never fails. Made for responses that pass through unread.
+//! Not a parser: it does not check that the text is valid. On text that is not JSON it finds nothing or arbitrary
+//! values, but never fails. Made for responses that pass through unread.
 //!
-//! How it works, with the paths 0 `usage`, 1 `model` and 2 `choices.*.finish_reason`. `matching_paths` has a bit for each
-//! path that leads to the value at hand, `levels` remembers those of the objects and lists that are open:
+//! How it works, with the paths 0 `usage`, 1 `model` and 2 `choices.*.finish_reason`. `matching_paths` has a bit for
+//! each path that leads to the current value, `levels` has the bits of the objects and lists that are open:
 //!
 //! ```text
 //! {                       depth 1, levels[0]: all three paths lead into it
@@ -28,7 +28,7 @@ const MAX_PATHS: usize = 32;
 const MAX_LEVELS: usize = 4;
 /// The longest step of a path.
 const MAX_NAME_BYTES: usize = 24;
-/// A wanted value longer than this many bytes is skipped: it cannot be what was meant.
+/// A wanted value longer than this many bytes is skipped: no value that is read is that long.
 const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// The state of one scan; `T` is what is reported with the values of a path.
@@ -37,7 +37,7 @@ pub struct JsonScanner<T: 'static> {
     paths: &'static [(Path, T)],
     /// Open lists and objects.
     depth: usize,
-    /// The outermost of them, as far as some path leads into them.
+    /// The outermost of them, as far as a path leads into them.
     levels: [Level; MAX_LEVELS],
     /// The paths that lead to the next value, a bit each.
     matching_paths: u32,
@@ -94,7 +94,7 @@ impl<T: Copy> JsonScanner<T> {
                 at = self.skip_string(chunk, at);
                 continue;
             }
-            // At numbers only: elsewhere the next quote is near, and the check costs more than a step.
+            // Only at numbers: elsewhere the next quote is near, and the check would cost more than it saves.
             if self.skip_to.is_some() && (byte.is_ascii_digit() || byte == b'-') {
                 let plain = chunk.get(at..).map_or(0, unstructured_len);
                 if plain > 0 {
@@ -152,7 +152,7 @@ impl<T: Copy> JsonScanner<T> {
         let Some(length) = length else { return chunk.len() };
         if rest.get(length) == Some(&b'\\') {
             self.escaped = true;
-            // A name with escapes is none we look for.
+            // A name with escapes never matches.
             if self.expects_name {
                 self.name.push(b'\\');
             }
@@ -187,7 +187,7 @@ impl<T: Copy> JsonScanner<T> {
         }
     }
 
-    /// The next thing is a member or an item.
+    /// A member or an item begins next.
     fn start_item(&mut self) {
         self.expects_name = self.level().object;
         self.matching_paths = if self.expects_name { 0 } else { self.paths_matching(|step| step == "*") };
@@ -211,7 +211,7 @@ impl<T: Copy> JsonScanner<T> {
         bits
     }
 
-    /// The next thing, behind `at`, is a value: it is captured if a path ends there.
+    /// A value begins behind `at`: captures it if a path ends there.
     fn start_value(&mut self, at: usize, start: &mut usize) {
         if self.skip_to.is_some() || self.matching_paths == 0 || self.expects_name {
             return;
@@ -255,11 +255,11 @@ impl<T: Copy> JsonScanner<T> {
     }
 }
 
-/// How many bytes at the front can neither open nor close anything: nearly all of a list of numbers.
-/// Block by block, without an exit in between, so that the compiler uses wide registers.
+/// How many bytes at the front neither open nor close a string, list or object: nearly all of a list of numbers.
+/// Works in blocks without an early exit inside, so that the compiler uses wide registers.
 fn unstructured_len(bytes: &[u8]) -> usize {
     const BLOCK: usize = 32;
-    // This bit makes `{` and `}` out of `[` and `]`, and of nothing else that JSON has outside strings.
+    // Setting this bit turns `[` and `]` into `{` and `}`, and no other byte that JSON has outside strings.
     let structural = |&byte: &u8| byte == b'"' || byte | 0x20 == b'{' || byte | 0x20 == b'}';
     let has = |block: &[u8]| block.iter().fold(false, |found, byte| found | structural(byte));
     let blocks = bytes.chunks_exact(BLOCK).take_while(|block| !has(block)).count() * BLOCK;

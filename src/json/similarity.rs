@@ -1,24 +1,32 @@
-//! Whether a JSON text is like one that was proven, but for the words in one string.
+//! Proves JSON text valid by comparing it with the last text that was parsed: if only plain characters in one string
+//! differ, it is valid too.
 //!
-//! The events of a stream differ in little else: to parse each of them anew costs more than all else that is done
-//! with it. Says yes only where nothing can be mistaken; a no says nothing.
+//! Most events of a stream differ only in such a string, and parsing each of them would cost more than everything else
+//! that is done with it. Text that is not similar is parsed; it is not invalid for that.
+//!
+//! ```text
+//! {"delta":{"content":"Hel"}}    parsed
+//! {"delta":{"content":"lo wo"}}  parsed; it differs from the last one in one string: the variable part
+//! {"delta":{"content":"rld"}}    the same around the variable part: valid without parsing
+//! {"delta":{"content":"a\"b"}}   a backslash in the variable part: parsed
+//! ```
 
 use serde::de::IgnoredAny;
 
-/// Texts that were not alike, after which no more are learned.
+/// After this many texts that were not similar, no more are learned.
 const MAX_MISSES: u8 = 16;
 
-/// A proven text with a gap inside one of its strings.
+/// A text that was proven valid, with a variable part inside one of its strings.
 #[derive(Debug, Default)]
 pub struct SimilarJson {
     text: Vec<u8>,
-    /// Where the gap begins and ends; nowhere before two texts were learned.
+    /// Where the variable part begins and ends; `None` before two texts were learned.
     variable: Option<(usize, usize)>,
     misses: u8,
 }
 
 impl SimilarJson {
-    /// Whether `text` is JSON: at a glance where it can be, by parsing it where not.
+    /// Whether `text` is JSON: by comparison where that proves it, otherwise by parsing.
     pub fn is_valid(&mut self, text: &[u8]) -> bool {
         if self.is_similar(text) {
             return true;
@@ -30,7 +38,7 @@ impl SimilarJson {
         valid
     }
 
-    /// The same as the proven text around the gap, and in it characters only that mean nothing in a string.
+    /// Whether `text` equals the proven one around the variable part, and has only plain characters in it.
     fn is_similar(&self, text: &[u8]) -> bool {
         let Some((from, to)) = self.variable else { return false };
         let (Some(before), Some(after)) = (self.text.get(..from), self.text.get(to..)) else { return false };
@@ -38,7 +46,7 @@ impl SimilarJson {
         middle.is_some_and(is_plain)
     }
 
-    /// Takes a text that was proven, and was not alike.
+    /// Remembers a text that was proven valid by parsing.
     fn learn(&mut self, text: &[u8]) {
         self.misses += 1;
         self.variable = variable_span(&self.text, text);
@@ -47,7 +55,7 @@ impl SimilarJson {
     }
 }
 
-/// The string of `text` in which `other` begins to differ, without its quotes, when it is plain.
+/// The string of `text` in which `other` begins to differ, without its quotes; `None` unless it is plain.
 fn variable_span(other: &[u8], text: &[u8]) -> Option<(usize, usize)> {
     let same = text.iter().zip(other).take_while(|(one, two)| one == two).count();
     let from = open_string(text.get(..same)?)?;
@@ -55,7 +63,7 @@ fn variable_span(other: &[u8], text: &[u8]) -> Option<(usize, usize)> {
     is_plain(text.get(from..to)?).then_some((from, to))
 }
 
-/// Where the string begins, behind its quote, that is still open at the end of a part of valid JSON.
+/// In the beginning of a valid JSON text: where the string that is still open at its end begins, behind the quote.
 fn open_string(part: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -73,10 +81,10 @@ fn open_string(part: &[u8]) -> Option<usize> {
     }
 }
 
-/// Characters that stand for themselves in a string.
+/// Whether all characters stand for themselves in a JSON string.
 fn is_plain(text: &[u8]) -> bool {
-    let means_nothing = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
-    text.iter().all(means_nothing) && std::str::from_utf8(text).is_ok()
+    let plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
+    text.iter().all(plain) && std::str::from_utf8(text).is_ok()
 }
 
 #[cfg(test)]

@@ -132,9 +132,9 @@ impl<'t> Splice<'t> {
     }
 }
 
-/// What to cut to take a member out of an object, so that its commas stay right: the member with the comma before it, or,
-/// while no member before it is kept, with the comma behind it. `before` is where the previous member ends, `after` where
-/// the next one begins.
+/// The range to cut so that a member is removed and the commas stay right: the member with the comma before it, or,
+/// while no member before it is kept, with the comma behind it. `before` is where the previous member ends, `after`
+/// where the next one begins.
 pub fn removal(
     member: Range<usize>,
     before: Option<usize>,
@@ -148,7 +148,7 @@ pub fn removal(
     }
 }
 
-/// A text with changes applied. They are sorted by their start; where two overlap, the first one wins.
+/// The text with the changes applied. They must be sorted by their start; where two overlap, the first one wins.
 pub fn apply(text: &[u8], changes: &[(Range<usize>, impl AsRef<[u8]>)]) -> Vec<u8> {
     let grown: usize = changes.iter().map(|(_, with)| with.as_ref().len()).sum();
     let mut out = Vec::with_capacity(text.len() + grown);

@@ -45,7 +45,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for JsonStr<'a> {
     }
 }
 
-/// The text of a JSON string; `None` when it is something else.
+/// The text of a JSON string; `None` if the value is something else.
 pub fn unquote(raw: &[u8]) -> Option<Cow<'_, str>> {
     let inside = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if memchr::memchr(b'\\', inside).is_none() {

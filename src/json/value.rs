@@ -107,7 +107,7 @@ impl Json<'static> {
         Self::written(out).unwrap_or_else(Self::null)
     }
 
-    /// JSON text from a buffer; `None` where it is not valid.
+    /// Takes JSON text from a buffer; `None` if it is not valid.
     pub fn written(text: Vec<u8>) -> Option<Self> {
         Self::owned(String::from_utf8(text).ok()?)
     }

@@ -1,7 +1,7 @@
-//! Walks JSON text that was proven to be valid: the members of an object, the items of a list.
+//! Iterates over JSON text that is proven valid: the members of an object, the items of a list.
 //!
-//! Nothing is built and nothing is proven again: strings are leapt over, so a body of a megabyte costs little more
-//! than the search for its quotes. On text that is not valid a walk ends early or tells nonsense, and no more.
+//! Builds nothing and checks nothing again. Strings are skipped, so a body of a megabyte costs little more than the
+//! search for its quotes. On invalid text the iteration ends early or yields arbitrary parts, but never panics.
 
 /// The items of a list, as JSON texts.
 #[derive(Debug, Clone)]
@@ -10,19 +10,19 @@ pub struct Items<'a> {
     at: usize,
 }
 
-/// The members of an object: the name between its quotes, escapes as they stand, and the value as JSON text.
+/// The members of an object: the name between its quotes, escapes not resolved, and the value as JSON text.
 #[derive(Debug, Clone)]
 pub struct Members<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-/// `None` when the text is no list. No white space before it.
+/// The items of a list; `None` if the text is no list. It must not begin with white space.
 pub fn items(text: &[u8]) -> Option<Items<'_>> {
     text.starts_with(b"[").then_some(Items { text, at: 1 })
 }
 
-/// `None` when the text is no object. No white space before it.
+/// The members of an object; `None` if the text is no object. It must not begin with white space.
 pub fn members(text: &[u8]) -> Option<Members<'_>> {
     text.starts_with(b"{").then_some(Members { text, at: 1 })
 }

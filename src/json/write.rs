@@ -1,12 +1,12 @@
-//! Writes JSON objects member by member: access lines, and the parts of bodies that are put together by hand.
+//! Writes JSON objects member by member: access lines, and bodies that are put together from parts.
 //!
-//! By hand, because an access line is written for every request: a general serializer escapes the same thirty names
-//! each time and costs four times as much. Members come in the order they are written; nothing checks that a name is
-//! written once, or that JSON text passed in is valid.
+//! Not a serializer: an access line is written for every request, and a general serializer escapes the same thirty
+//! names each time and costs four times as much. Members appear in the order in which they are written. Nothing checks
+//! that a name is written once, or that JSON text passed in is valid.
 //!
 //! ```text
 //! let mut line = ObjectWriter::open(&mut out);
-//! line.number(key!("status"), 200);          // a name known here: {"status":200
+//! line.number(key!("status"), 200);          // a literal name: {"status":200
 //! line.raw(name, "[1]");                      // any other name is escaped: ,"a\"b":[1]
 //! line.close();                               // }
 //! ```
@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// The name of a member, ready to be written: with its quotes, the comma before it and the colon behind it. The literal
-/// must need no escapes.
+/// must not need escapes.
 macro_rules! key {
     ($name:literal) => {
         $crate::json::write::Key(concat!(",\"", $name, "\":"))
@@ -67,7 +67,7 @@ impl<'a> ObjectWriter<'a> {
         self.out.push(b'}');
     }
 
-    /// Writes a name; the value is for the caller to append.
+    /// Writes a name and returns the buffer, to which the value must be appended.
     pub fn name(&mut self, name: impl Name) -> &mut Vec<u8> {
         name.write(std::mem::take(&mut self.first), self.out);
         self.out
@@ -77,7 +77,7 @@ impl<'a> ObjectWriter<'a> {
         write_string(self.name(name), text);
     }
 
-    /// Writes nothing where there is no text.
+    /// Writes nothing if there is no text.
     pub fn optional_text(&mut self, name: impl Name, text: Option<&str>) {
         if let Some(text) = text {
             self.text(name, text);
@@ -112,12 +112,12 @@ impl<'a> ObjectWriter<'a> {
         out.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
     }
 
-    /// JSON text that is valid already.
+    /// A value that is valid JSON text already.
     pub fn raw(&mut self, name: impl Name, json: &str) {
         self.name(name).extend_from_slice(json.as_bytes());
     }
 
-    /// Writes nothing where there is no JSON text.
+    /// Writes nothing if there is no JSON text.
     pub fn optional_raw(&mut self, name: impl Name, json: Option<&str>) {
         if let Some(json) = json {
             self.raw(name, json);
@@ -149,7 +149,7 @@ impl<'a> ObjectWriter<'a> {
 /// Writes a JSON string.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     let plain = |byte: u8| (byte >= 0x20) & (byte != b'"') & (byte != b'\\');
-    // No early exit: so the compiler checks many bytes at once.
+    // Without an early exit the compiler checks many bytes at once.
     if text.bytes().fold(true, |all, byte| all & plain(byte)) {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());

@@ -1,7 +1,7 @@
-//! May this request pass, and where to: a list read from top to bottom. Each step may refuse the request.
+//! Admits a request or refuses it: a list of steps, read from top to bottom. Each step may refuse.
 //!
-//! The order matters: no body is read before the client is known. What a step decides is `route::admission`'s; here is
-//! only the order, and what each step needs of the connection.
+//! The order matters: no body is read before the client is authenticated. The decisions are made in `route::admission`;
+//! here are only their order and what each step needs from the connection.
 
 use super::downstream::PingoraDownstream;
 use super::native::{self, Ctx};
@@ -30,17 +30,17 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Maximum bytes of `x-gateway-metadata` that an access line carries.
+/// The longest `x-gateway-metadata` that is written to the access line, bytes.
 const MAX_METADATA_BYTES: usize = 4096;
 
-/// Takes a request in. `Ok(true)`: the client has its response. `Ok(false)`: Pingora proxies it.
+/// Admits a request and dispatches it. `Ok(true)`: the client has its response. `Ok(false)`: Pingora proxies it.
 pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
     match admit_request(gateway, session, &mut ctx.request).await {
         Ok(Some(admitted)) => dispatch(gateway, session, ctx, admitted).await,
         Ok(None) => Box::pin(control_plane::serve(gateway, session, &mut ctx.request)).await,
         Err(error) => {
             if error.kind == Kind::MalformedHttp {
-                // Where this request ends is uncertain: what follows must not be taken for another one.
+                // The end of this request is unknown, so what follows must not be parsed as another one.
                 session.set_keepalive(None);
             }
             Err(native::fail_request(&mut ctx.request, error))
@@ -48,7 +48,7 @@ pub(super) async fn admit(gateway: &Gateway, session: &mut Session, ctx: &mut Ct
     }
 }
 
-/// The steps of `route::admission`, and what each needs of the connection. `None`: the control plane responds.
+/// The steps of `route::admission`, and what each needs from the connection. `None`: the control plane responds.
 async fn admit_request(
     gateway: &Gateway,
     session: &mut Session,
@@ -59,7 +59,7 @@ async fn admit_request(
     let control_paths = &gateway.control_routes.paths;
     let head = RequestHead::new(&header.method, &header.uri, &header.headers, &snapshot, control_paths);
     let endpoint = head.endpoint;
-    // First of all: every refusal is written in the operation's dialect.
+    // Set first: every refusal is written in the operation's dialect.
     (ctx.operation, ctx.mode) = (endpoint.operation, endpoint.mode);
     let client = head.client()?;
     ctx.record.key.clone_from(&client.name);
@@ -74,7 +74,7 @@ async fn admit_request(
     let config = find_config(gateway, &header.headers, ctx, &client, &request)?;
     request.check(&config)?;
     if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
-        // An upload that may have to be sent twice is held; what streams through can be sent once only.
+        // An upload that may have to be sent twice is read into memory; one that streams through can be sent only once.
         let limit = snapshot.settings.limits.max_body_bytes;
         if let Some(reading) = BodyReading::upload(&session.req_header().headers, limit) {
             request.body = Some(read_body(session, ctx, reading).await?);
@@ -86,7 +86,7 @@ async fn admit_request(
     let mut env = routing_env(gateway, session, ctx, &config, &request);
     let mut plan = Plan::new(Arc::clone(&config), request.model.clone());
     let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
-    // One that may be proxied natively is made here: what is wrong with it is a refusal like any other.
+    // An attempt that may be proxied natively is made here, so that its errors are refusals like any other.
     let prepared = match config.is_single_attempt() || session.is_upgrade_req() {
         true => Some(Box::new(Attempt::new(Arc::clone(&first.0), &request)?)),
         false => None,
@@ -94,7 +94,8 @@ async fn admit_request(
     Ok(Some(Admitted { plan, request, env, first, prepared }))
 }
 
-/// What was read goes through the engine; what is not read, and may be sent once only, is proxied natively.
+/// A request that was read goes through the engine. One that was not read, and may be sent only once, is proxied
+/// natively.
 async fn dispatch(
     gateway: &Gateway,
     session: &mut Session,
@@ -112,7 +113,7 @@ async fn dispatch(
     sent.map(|()| true).map_err(|_| native::stopped())
 }
 
-/// What the plan may ask about.
+/// What the plan may look at.
 fn routing_env(
     gateway: &Gateway,
     session: &Session,
@@ -137,7 +138,7 @@ fn routing_env(
     }
 }
 
-/// What a request starts with: its trace id and the connection's time limits. Returns the settings in force.
+/// Sets the trace id and the connection's timeouts. Returns the request's settings.
 fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> Arc<SettingsSnapshot> {
     let snapshot = Arc::clone(&ctx.snapshot);
     let header = session.req_header();
@@ -146,13 +147,13 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
     if gateway.engine.shared.lifecycle.is_draining() {
         session.set_keepalive(None);
     }
-    // HTTP/2 sessions do not come through the front: their time limits are set here.
+    // HTTP/2 sessions do not pass through `listener`'s own loop, so their timeouts are set here.
     session.set_read_timeout(Some(snapshot.settings.limits.body_timeout));
     session.set_write_timeout(Some(snapshot.settings.limits.write_timeout));
     snapshot
 }
 
-/// The client's trace id, the trace of its `traceparent`, or a new one.
+/// The client's trace id, or the one in its `traceparent`, or a new one.
 fn trace_id(headers: &HeaderMap, snapshot: &SettingsSnapshot) -> String {
     let given = snapshot.trace_headers.iter().find_map(|name| headers.get(name)?.to_str().ok());
     if let Some(id) = given.filter(|id| !id.is_empty() && id.len() <= 256) {
@@ -162,7 +163,7 @@ fn trace_id(headers: &HeaderMap, snapshot: &SettingsSnapshot) -> String {
     parent.map_or_else(new_trace_id, |parent| parent.trace_id())
 }
 
-/// Reads a body whole.
+/// Reads the whole body.
 async fn read_body(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -175,7 +176,7 @@ async fn read_body(
     reading.parse(bytes)
 }
 
-/// The body's bytes. A single chunk is kept as it is; several are put together once.
+/// The bytes of the body. A single chunk is used as it is; several are copied into one buffer.
 async fn collect(session: &mut Session, reading: &BodyReading) -> std::result::Result<Bytes, Error> {
     let mut downstream = PingoraDownstream::new(session);
     downstream.send_continue().await?;
@@ -197,7 +198,7 @@ async fn collect(session: &mut Session, reading: &BodyReading) -> std::result::R
     Ok(first.unwrap_or_else(|| whole.freeze()))
 }
 
-/// The compiled config the request asks for: from the cache, or compiled now.
+/// The compiled config of the request: from the cache, or compiled now.
 fn find_config(
     gateway: &Gateway,
     headers: &HeaderMap,

@@ -1,7 +1,7 @@
-//! Control paths that arrive at the data port, handed to the control plane, so that one `base_url` serves
+//! Passes requests for control paths that arrive at the data port to the control plane, so that one `base_url` serves
 //! everything.
 //!
-//! The two planes do not know each other: `main` gives this the router and the paths it owns.
+//! The two planes do not import each other: `main` passes the control router and its paths to this file.
 
 use super::Gateway;
 use super::native;
@@ -16,7 +16,7 @@ use pingora_core::Result;
 use pingora_proxy::Session;
 use std::sync::Arc;
 
-/// The control plane as the data plane sees it.
+/// The control plane's router, and the paths it serves on the data port.
 #[derive(Clone)]
 pub struct ControlRoutes {
     router: Router,
@@ -29,7 +29,7 @@ impl ControlRoutes {
     }
 }
 
-/// Lets the control plane answer.
+/// Lets the control plane respond.
 pub(super) async fn serve(
     gateway: &Gateway,
     session: &mut Session,

@@ -1,6 +1,6 @@
-//! A Pingora session as the engine's downstream: the one file that writes to a session.
+//! A Pingora session as the engine's downstream. The one file that writes to a session.
 //!
-//! Not what is written, and not the control plane's responses (`net::axum_bridge` has a session of its own).
+//! Does not make responses, and does not send those of the control plane (`net::inbound::axum_bridge`).
 
 use crate::engine::downstream::Downstream;
 use crate::engine::failure;
@@ -13,7 +13,7 @@ use pingora_core::protocols::http::HttpTask;
 use pingora_proxy::Session;
 use std::net::IpAddr;
 
-/// See the module.
+/// The session of one request.
 pub(super) struct PingoraDownstream<'a> {
     session: &'a mut Session,
 }
@@ -23,10 +23,11 @@ impl<'a> PingoraDownstream<'a> {
         Self { session }
     }
 
-    /// Makes a client that waits with `Expect: 100-continue` send its body: the provider never sees that header.
+    /// Sends `100 Continue` to a client that waits for it before it sends its body. The provider never gets the
+    /// `Expect` header.
     ///
     /// # Errors
-    /// The client has gone away.
+    /// The client has disconnected.
     pub async fn send_continue(&mut self) -> Result<(), Error> {
         if self.session.req_header().headers.contains_key(header::EXPECT) {
             let sent = self.session.downstream_session.write_continue_response().await;
@@ -53,7 +54,7 @@ impl Downstream for PingoraDownstream<'_> {
         match self.session.downstream_session.read_request_body().await {
             Ok(chunk) => Ok(chunk),
             Err(error) => {
-                // Where the body ends is unknown now: what follows must not be taken for a request.
+                // The end of the body is unknown now, so what follows must not be parsed as a request.
                 self.session.set_keepalive(None);
                 Err(failure::translate(&error.into_down(), None))
             }
@@ -62,10 +63,10 @@ impl Downstream for PingoraDownstream<'_> {
 
     async fn closed(&mut self) {
         match self.session.downstream_session.read_body_or_idle(true).await {
-            // Nothing more can come.
+            // Nothing more can arrive.
             Ok(_) => std::future::pending::<()>().await,
-            // Pingora's error for a client that sends more, perhaps its next request: it is still there and gets this
-            // response; the next one cannot be told from what was lost.
+            // Pingora's error for a client that sends more bytes, perhaps its next request. The client is still
+            // connected and gets this response. The bytes are lost, so the connection cannot be reused.
             Err(error) if *error.etype() == ErrorType::ConnectError => {
                 self.session.set_keepalive(None);
                 std::future::pending::<()>().await;

@@ -1,9 +1,9 @@
-//! The hooks of a request that `request_filter` always answers, called one after the other.
+//! Calls the hooks of `ProxyHttp` for requests whose response always comes from `request_filter`.
 //!
-//! Pingora's own loop calls the same hooks in the same order, and keeps room in each request's future for all else it
-//! can do (caches, upstreams, tries): some ten thousand bytes that are moved twice for each request, and held while an
-//! answer is awaited. Which requests have no need of that is seen from their first line; the others, and HTTP/2, take
-//! Pingora's loop.
+//! Pingora's own loop calls the same hooks in the same order, but its future for each request also has space for
+//! everything else it can do (caching, upstreams, retries): some ten thousand bytes that are moved twice for each
+//! request, and held while a response is awaited. The first line of a request shows whether it needs that. All other
+//! requests, and HTTP/2, go through Pingora's loop.
 
 use super::Gateway;
 use super::native;
@@ -14,8 +14,7 @@ use pingora_core::ErrorType;
 use pingora_core::protocols::Stream;
 use pingora_proxy::{ProxyHttp, Session};
 
-/// Whether a request, by its raw head, is one whose body is read and whose attempts are the gateway's own. Not one
-/// that would switch protocols.
+/// Whether the raw head is that of a request whose body is read and whose attempts the engine runs. Not an upgrade.
 pub(super) fn applies_to(head: &[u8]) -> bool {
     let Some(target) = head.strip_prefix(b"POST /v1/") else { return false };
     let end = memchr::memchr3(b' ', b'?', b'\n', target).unwrap_or(target.len());
@@ -23,20 +22,20 @@ pub(super) fn applies_to(head: &[u8]) -> bool {
     Operation::find(&Method::POST, path).body_kind() == BodyKind::Json && !is_upgrade(target)
 }
 
-/// Whether one of the lines below the first is an `Upgrade`.
+/// Whether one of the lines after the first is an `Upgrade` header.
 fn is_upgrade(head: &[u8]) -> bool {
     let lines = memchr::memchr_iter(b'\n', head).filter_map(|end| head.get(end + 1..end + 8));
     lines.into_iter().any(|name| name.eq_ignore_ascii_case(b"upgrade"))
 }
 
-/// Leads a request through the hooks; gives its connection back when that may carry another.
+/// Calls the hooks for one request. Returns its connection if that can carry another request.
 pub(super) async fn serve(gateway: &Gateway, mut session: Session) -> Option<Stream> {
     match session.downstream_session.read_request().await {
         Ok(true) => {}
         Ok(false) => return None,
         Err(error) => {
             if *error.etype() == ErrorType::InvalidHTTPHeader {
-                // As Pingora answers it.
+                // The same response as Pingora's loop sends.
                 let _ = session.downstream_session.respond_error(400).await;
             }
             session.downstream_session.shutdown().await;

@@ -1,9 +1,9 @@
-//! The front of a data listener: takes a raw connection, insists on a whole request head in time, and only
-//! then lets the proxy see it.
+//! The data listener: takes a raw connection, reads a whole request head within a deadline, and only then passes it to
+//! the proxy.
 //!
-//! Pingora's own loop grants a full read time-out for every byte of a head, so that a caller who sends one
-//! byte a minute holds a connection for ever; and it peeks for 24 bytes, so that a shorter request hangs.
-//! Here the head as a whole has one deadline and one size limit. HTTP/2 is handed to Pingora at its preface.
+//! Pingora's own loop allows a full read timeout for every byte of a head, so a client that sends one byte a minute
+//! holds a connection forever; and it peeks for 24 bytes, so a shorter request hangs. Here the whole head has one
+//! deadline and one size limit. HTTP/2 is passed to Pingora when its preface is read. Does not parse the head.
 
 use super::{Gateway, fast_path};
 use crate::api::Dialect;
@@ -26,23 +26,23 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Most heads fit; larger ones grow the buffer up to the limit.
+/// Initial buffer size for a head, bytes. Most heads fit; for larger ones it grows up to the limit.
 const FIRST_READ: usize = 4096;
-/// How long a refused caller may take to read why.
+/// How long a refused client may take to read the error.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One data listener's way in.
+/// Pingora's `ServerApp` for one data listener.
 pub struct DownstreamApp {
     proxy: Arc<HttpProxy<Gateway>>,
-    /// The same gateway, for what needs none of Pingora's loop.
+    /// The same gateway, for requests that do not need Pingora's loop.
     gateway: Gateway,
     shared: Arc<Shared>,
-    /// Whether HTTP/2 is spoken on plain connections here (prior knowledge).
+    /// Whether this listener accepts HTTP/2 without TLS (h2c with prior knowledge).
     h2c: bool,
     open_connections: Arc<AtomicUsize>,
 }
 
-/// One open connection; counted out when it is dropped.
+/// Counts one open connection until it is dropped.
 struct ConnectionGuard(Arc<AtomicUsize>);
 
 impl Drop for ConnectionGuard {
@@ -51,26 +51,26 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// What came of waiting for a request head.
+/// The result of waiting for a request head.
 enum ReadHead {
-    /// A whole head, and perhaps the first part of the body.
+    /// A whole head, perhaps followed by the first part of the body.
     Whole(BytesMut),
-    /// The HTTP/2 preface.
+    /// The HTTP/2 preface, perhaps followed by more.
     Http2(BytesMut),
-    /// The caller left, or had nothing more to say.
+    /// The client disconnected, or sent nothing for the idle time.
     Gone,
-    /// The caller is told why, then the connection closes.
+    /// The client gets this error, then the connection closes.
     Refused(Error),
 }
 
 impl DownstreamApp {
-    /// `gateway`: the one `proxy` was made of.
+    /// `gateway`: the one that `proxy` was made from.
     pub fn new(proxy: Arc<HttpProxy<Gateway>>, gateway: Gateway, h2c: bool) -> Self {
         let shared = Arc::clone(&gateway.engine.shared);
         Self { proxy, gateway, shared, h2c, open_connections: Arc::default() }
     }
 
-    /// Counts the connection in, or says that there are too many.
+    /// Counts the connection, or refuses it if there are too many.
     fn admit_connection(&self) -> Result<ConnectionGuard, Error> {
         let guard = ConnectionGuard(Arc::clone(&self.open_connections));
         let count = self.open_connections.fetch_add(1, Ordering::AcqRel) + 1;
@@ -82,7 +82,7 @@ impl DownstreamApp {
         }
     }
 
-    /// Waits for the next head, at most the idle time for its first byte.
+    /// Waits for the next head: for its first byte at most the idle time, for the rest until the header deadline.
     async fn read_head(&self, stream: &mut Stream, timer: &mut ReusableTimer) -> ReadHead {
         let (idle, deadline, limit) = {
             let limits = &self.shared.settings().settings.limits;
@@ -92,7 +92,7 @@ impl DownstreamApp {
         if !matches!(timer.timeout(idle, stream.read_buf(&mut head)).await, Some(Ok(read)) if read > 0) {
             return ReadHead::Gone;
         }
-        // Nearly always the first read has it all: no timer is armed then.
+        // Nearly always the first read has the whole head; then the header deadline needs no timer.
         if head.len() <= limit && !head.starts_with(b"PRI") && head_end(&head).is_some() {
             return ReadHead::Whole(head);
         }
@@ -126,7 +126,7 @@ impl DownstreamApp {
         }
     }
 
-    /// One request on an HTTP/1 connection; gives the connection back when it may carry another.
+    /// Serves one request on an HTTP/1 connection. Returns the connection if it can carry another request.
     async fn serve_one(&self, stream: Stream, head: BytesMut, shutdown: &ShutdownWatch) -> Option<Stream> {
         if fast_path::applies_to(&head) {
             let mut session = Session::new_h1(stream);
@@ -139,7 +139,7 @@ impl DownstreamApp {
         Some(stream)
     }
 
-    /// Time limits, and the head that was read.
+    /// Sets the session's timeouts, and gives it the head that was read.
     fn prepare(&self, session: &mut ServerSession, head: BytesMut, shutdown: &ShutdownWatch) {
         let (idle, read, write) = {
             let limits = &self.shared.settings().settings.limits;
@@ -151,7 +151,7 @@ impl DownstreamApp {
         session.set_pipelined_prefix(head);
     }
 
-    /// Says why and closes. There is no request yet, so the dialect is the common one.
+    /// Sends `error` and closes the connection. There is no request yet, so the dialect is OpenAI's.
     async fn refuse(&self, mut stream: Stream, error: &Error) {
         let trace_id = crate::engine::request_context::new_trace_id();
         self.shared.metrics.record_error(error.kind);
@@ -168,7 +168,7 @@ impl DownstreamApp {
             stream.write_all(&body).await?;
             stream.flush().await?;
             stream.shutdown().await?;
-            // Reading on for a moment keeps the answer from being lost to a reset.
+            // Closing with unread bytes would reset the connection, and the client could lose the response.
             let mut rest = [0u8; 1024];
             while stream.read(&mut rest).await? > 0 {}
             std::io::Result::Ok(())
@@ -195,7 +195,7 @@ impl ServerApp for DownstreamApp {
             match self.read_head(&mut stream, &mut timer).await {
                 ReadHead::Whole(head) => stream = self.serve_one(stream, head, shutdown).await?,
                 ReadHead::Http2(read) => {
-                    // Pingora looks for the preface itself: what was read goes back on the socket.
+                    // Pingora reads the preface itself, so the bytes are put back on the socket.
                     let mut socket = stream.into_any().downcast::<Socket>().ok()?;
                     socket.rewind(&read);
                     return self.proxy.process_new(socket, shutdown).await;
@@ -214,7 +214,7 @@ impl ServerApp for DownstreamApp {
     }
 }
 
-/// Where a head ends, with its blank line: the parser takes bare line feeds too.
+/// The index behind a head and its blank line. Accepts bare line feeds, as the parser does.
 fn head_end(bytes: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes.get(at + 1..)? {
         [b'\n', ..] => Some(at + 2),

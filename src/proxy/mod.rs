@@ -1,7 +1,7 @@
 //! The data plane: Pingora's phases as a table of contents.
 //!
-//! One function per hook: `admit` decides whether a request may pass and where to, the engine carries it out, `native`
-//! has the hooks of what Pingora proxies by itself. Nothing is decided here.
+//! One function per hook: `admit` admits or refuses a request and dispatches it, the engine runs it, and `native` has
+//! the hooks for requests that Pingora proxies itself. Nothing is decided here.
 
 mod admit;
 mod control_plane;
@@ -28,7 +28,7 @@ use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The proxy itself: the engine, compiled configs, and the way to the control plane.
+/// The proxy itself: the engine, the compiled configs, and the control plane's routes.
 #[derive(Clone)]
 pub struct Gateway {
     engine: Arc<Engine>,
@@ -48,7 +48,7 @@ impl Gateway {
 
 #[async_trait]
 impl ProxyHttp for Gateway {
-    /// Boxed: Pingora moves it through several of its futures, each with room for it.
+    /// Boxed: Pingora moves it through several of its futures, and each would reserve space for it.
     type CTX = Box<Ctx>;
 
     fn new_ctx(&self) -> Box<Ctx> {
@@ -153,7 +153,7 @@ impl ProxyHttp for Gateway {
     }
 
     fn suppress_error_log(&self, _session: &Session, _ctx: &Self::CTX, _error: &Error) -> bool {
-        // The access line has the failure once, with its cause.
+        // The access line has the error and its cause already.
         true
     }
 

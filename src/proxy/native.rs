@@ -1,6 +1,7 @@
-//! Requests that Pingora proxies natively: those whose body nothing need see, and upgrades.
+//! The hooks for requests that Pingora proxies natively: those whose body need not be read, and upgrades.
 //!
-//! The hooks for peer and header use what the engine's attempts use; nothing about providers is decided here.
+//! Peer and header are chosen by the same functions as for the engine's attempts; nothing about providers is decided
+//! here.
 
 use super::downstream::PingoraDownstream;
 use crate::engine::header_edit::{HeaderCase, edit_request_headers};
@@ -18,10 +19,10 @@ use pingora_proxy::{FailToProxy, Session};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Pingora's name for "one of our hooks refused": the error itself is in the context.
+/// The type of the Pingora error that our hooks return; the real error is in the context.
 const GATEWAY_ERROR: ErrorType = ErrorType::new("GatewayError");
 
-/// What one request carries through Pingora's phases.
+/// The context of one request in Pingora's phases.
 pub struct Ctx {
     pub(super) request: RequestContext,
     peers: PeerSelection,
@@ -35,21 +36,21 @@ impl Ctx {
     }
 }
 
-/// Notes an error of ours and gives Pingora one to stop at.
+/// Notes an error in the context, and returns one that makes Pingora stop.
 pub(super) fn fail_request(ctx: &mut RequestContext, error: Error) -> Box<PingoraError> {
     ctx.failure = Some(error);
     stopped()
 }
 
-/// Makes Pingora stop; why is in the context.
+/// An error that makes Pingora stop; the reason is in the context.
 pub(super) fn stopped() -> Box<PingoraError> {
     PingoraError::explain(GATEWAY_ERROR, "see the access line")
 }
 
-/// Lets Pingora proxy `attempt`.
+/// Prepares Pingora to proxy `attempt`.
 ///
 /// # Errors
-/// Its credentials cannot be had.
+/// Its credentials are not available.
 pub(super) async fn start(
     engine: &Engine,
     session: &mut Session,
@@ -59,13 +60,13 @@ pub(super) async fn start(
     let is_upgrade = session.is_upgrade_req();
     let request = &mut ctx.request;
     let case = HeaderCase::for_request(request, &attempt.target, is_upgrade);
-    // Pingora copies the header it sends on. Written as a whole address, its target must stay as it was written.
+    // Pingora copies the client's header. An absolute request-target must stay as it is, and an edit would lose it.
     if case == HeaderCase::Lower && session.req_header().raw_path().starts_with(b"/") {
         edit_request_headers(session.req_header_mut(), case, |_| {});
     }
     let attempt = Arc::new(attempt);
     request.attempt = Some(Arc::clone(&attempt));
-    // An upgraded connection has no other way than this one.
+    // Only for upgrades: any other attempt that needs credentials goes through the engine.
     if attempt.needs_credentials() {
         request.attempt_state.sent_at = Some(Instant::now());
         let headers = &session.req_header().headers;
@@ -90,7 +91,7 @@ pub(super) async fn upstream_peer(
     found.map_err(|error| fail_request(request, error))
 }
 
-/// Pingora has copied the client's header, and removed the headers of one hop.
+/// Turns Pingora's copy of the client's header into the provider's. Pingora has removed the hop-by-hop headers.
 pub(super) fn upstream_request_filter(
     session: &Session,
     header: &mut RequestHeader,
@@ -109,7 +110,7 @@ pub(super) fn upstream_response_filter(response: &ResponseHeader, ctx: &mut Ctx)
     ctx.request.attempt_state.header_read(response.status.as_u16());
 }
 
-/// A connection broke; a dead one from Pingora's pool is replaced.
+/// A connection broke: a dead one from Pingora's pool is replaced.
 pub(super) fn error_while_proxy(
     mut error: Box<PingoraError>,
     session: &Session,
@@ -136,7 +137,7 @@ pub(super) fn fail_to_connect(
     error
 }
 
-/// The request failed: sends the client an error while there is no response yet.
+/// The request failed: sends the client an error, unless a response was begun.
 pub(super) async fn fail_to_proxy(session: &mut Session, error: &PingoraError, ctx: &mut Ctx) -> FailToProxy {
     let request = &mut ctx.request;
     let reported = request.failure.take().unwrap_or_else(|| {

@@ -1,6 +1,6 @@
 //! Rules of POST /completions (spec "Endpoints" and "Limits").
 //!
-//! "`best_of` cannot be streamed" is read as OpenAI does: the default, 1, has nothing that could not be.
+//! "`best_of` cannot be streamed" is applied as OpenAI does: only to values above the default, 1.
 
 use super::{
     CHOICES, Fields, INTEGER, PENALTY, Row, Rule, STOP, TEMPERATURE, TOP_P, Table, optional, required,

@@ -1,7 +1,6 @@
 //! Rules of POST /fine_tuning/jobs (spec "Endpoints", "Fine-tuning job" and "Limits").
 //!
-//! `suffix` and `method` are required because the spec's contract says so, though OpenAI's own API would
-//! do without them.
+//! `suffix` and `method` are required by the spec, though not by OpenAI's own API.
 
 use super::{INTEGER, Row, Rule, Table, optional, required, rows};
 

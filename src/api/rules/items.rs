@@ -1,18 +1,18 @@
-//! A list in a request, read for its length and its items' roles; everything else is skipped, not stored.
+//! Reads the length of a list in a request and the roles of its items; everything else is skipped, not stored.
 //!
-//! Nothing else here iterates over `messages`: a body of a megabyte is nearly all messages.
+//! The rules iterate over `messages` only here: a body of a megabyte is nearly all messages.
 
 use crate::json::string::unquote;
 use crate::json::walk;
 use std::borrow::Cow;
 
-/// What the rules need of a list.
+/// What the rules need to know about a list.
 #[derive(Default)]
 pub(super) struct Items<'a> {
     pub(super) count: usize,
     /// The first item that is no object.
     pub(super) first_non_object: Option<usize>,
-    /// Of the items that are objects.
+    /// The roles of the items that are objects.
     pub(super) roles: Vec<Role<'a>>,
 }
 
@@ -25,7 +25,7 @@ pub(super) enum Role<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// Reads a list in a body that was parsed; `None` when the JSON text is no list.
+    /// Reads a list in a body that was parsed; `None` if the JSON text is no list.
     pub(super) fn read(value: &'a [u8]) -> Option<Self> {
         let mut items = Self::default();
         for item in walk::items(value)? {
@@ -42,7 +42,7 @@ impl<'a> Items<'a> {
 }
 
 impl<'a> Role<'a> {
-    /// The last one counts where it stands twice, as JSON parsers have it.
+    /// If `role` occurs twice, the last one counts, as in most JSON parsers.
     fn from_members(members: walk::Members<'a>) -> Self {
         members.fold(Role::Absent, |role, (name, value)| match is_role(name) {
             true => unquote(value).map_or(Role::NotString, Role::Named),
@@ -51,7 +51,7 @@ impl<'a> Role<'a> {
     }
 }
 
-/// Whether a name, escapes as they stand, is `role`.
+/// Whether a name, its escapes not resolved, is `role`.
 fn is_role(raw: &[u8]) -> bool {
     raw == b"role"
         || raw.contains(&b'\\') && unquote(&[b"\"", raw, b"\""].concat()).is_some_and(|name| name == "role")

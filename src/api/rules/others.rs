@@ -1,7 +1,7 @@
-//! Rules of the operations for which the spec has no table of fields: the required ones by the vendors' own
-//! references, and for responses the ranges the spec gives for the response object.
+//! Rules of the operations for which the spec has no table of fields: the fields that the vendors' own references
+//! require, and for responses the ranges that the spec has for the response object.
 //!
-//! Ranges that vendors set themselves (Anthropic's temperature ends at 1) are left to them.
+//! Ranges that vendors set themselves (Anthropic's temperature ends at 1) are not checked here.
 
 use super::{Fields, Row, Rule, TEMPERATURE, TOP_P, Table, missing, optional, required, rows};
 use crate::error::Error;
@@ -42,7 +42,7 @@ const RESPONSES_ROWS: &[Row] = &[
 
 pub(in crate::api) const RESPONSES: Table = Table { rows: RESPONSES_ROWS, across: model_or_prompt };
 
-/// Either names a model: a stored prompt contains one.
+/// Requires `model` or `prompt`: a stored prompt contains a model.
 fn model_or_prompt(fields: &Fields<'_>) -> Result<(), Error> {
     let named = ["model", "prompt"].iter().any(|name| fields.value(name).is_some());
     if named || fields.is_given(&["model", "prompt"]) { Ok(()) } else { Err(missing("model")) }

@@ -10,12 +10,12 @@ use url::form_urlencoded;
 const INCLUDES: &[&str] =
     &["file_search_call.results", "message.input_image.image_url", "computer_call_output.output.image_url"];
 
-/// What one parameter may be.
+/// What values a parameter may have.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::api) enum QueryRule {
     /// `limit` is an integer within these bounds, both inclusive.
     Limit { min: i64, max: i64 },
-    /// `include` is a list of names of the spec.
+    /// `include` is a list of names that are in the spec.
     Include,
 }
 
@@ -42,7 +42,7 @@ pub fn check_query(operation: Operation, query: Option<&str>) -> Result<(), Erro
     Ok(())
 }
 
-/// A list in a query is written in several ways: `include`, `include[]`, `include[0]`.
+/// Whether a parameter is the list `include`, which may be written `include`, `include[]` or `include[0]`.
 fn is_include(name: &str) -> bool {
     let index = name.strip_prefix("include").and_then(|rest| match rest {
         "" => Some(""),

@@ -48,7 +48,7 @@ const ALL: &[Operation] = &[
     Operation::Rerank,
 ];
 
-/// The least body of the operation with `fields` laid over it.
+/// The minimal body of the operation with `fields` added or replaced.
 fn with(operation: Operation, fields: Value) -> Value {
     let mut body = minimal_body(operation);
     body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -123,7 +123,7 @@ fn allowed_and_unknown_fields_pass() {
     assert_eq!(first_error(Operation::Passthrough, &json!({"temperature": "hot"}), &[]), None);
 }
 
-/// Fields laid over the least body, the `param` at fault, and some of the words.
+/// Fields added to the minimal body, the `param` of the error, and a part of its message.
 type Refused = (&'static str, &'static str, &'static str);
 
 fn refuses(operation: Operation, cases: &[Refused]) {

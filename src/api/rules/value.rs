@@ -1,6 +1,6 @@
 //! Checks one value against one [`Rule`]; the messages are OpenAI's.
 //!
-//! Values are JSON texts known to be valid; of lists and objects only the members that a rule is about are read.
+//! Values are valid JSON text. Of lists and objects only the members that a rule concerns are read.
 
 use super::items::{Items, Role};
 use super::{Rule, missing};
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Spec "Limits": metadata objects. Lengths in characters.
+// Limits of metadata objects (spec "Limits"). Lengths are in characters.
 const METADATA_PAIRS: usize = 16;
 const METADATA_KEY: usize = 64;
 const METADATA_VALUE: usize = 512;
@@ -19,7 +19,7 @@ const METADATA_VALUE: usize = 512;
 const BIAS: Rule = Rule::Number { min: -100.0, max: 100.0 };
 
 impl Rule {
-    /// Whether `value` may stand in the field `name`.
+    /// Checks whether the field `name` may have this value.
     pub(super) fn check(self, name: &str, value: &[u8]) -> Result<(), Error> {
         let kind = JsonKind::from_json(value);
         match self {
@@ -104,7 +104,7 @@ fn expect(fits: bool, name: &str, wanted: &str, value: &[u8]) -> Result<(), Erro
     if fits { Ok(()) } else { wrong_type(name, wanted, value) }
 }
 
-/// As much of the client's text as an error message quotes.
+/// The part of the client's text that an error message quotes.
 pub(super) fn truncated(text: &str) -> Cow<'_, str> {
     const MAX_CHARS: usize = 40;
     match text.char_indices().nth(MAX_CHARS).and_then(|(end, _)| text.get(..end)) {
@@ -146,7 +146,7 @@ fn number(name: &str, value: &[u8], min: f64, max: f64) -> Result<(), Error> {
     }
 }
 
-/// A whole number: 2.0 is one, too, because JSON does not distinguish it from 2.
+/// A whole number. `2.0` is one too, because JSON does not distinguish it from `2`.
 fn whole_number(value: &[u8]) -> Option<i128> {
     let written = std::str::from_utf8(value).ok()?;
     match JsonKind::from_json(value) {
@@ -157,7 +157,7 @@ fn whole_number(value: &[u8]) -> Option<i128> {
         }
         JsonKind::Decimal => {
             let number: f64 = written.parse().ok()?;
-            // The fraction of infinity is NaN, so infinity is none. `as` saturates.
+            // The fraction of infinity is NaN, so infinity is not whole. `as` saturates.
             (number.fract() == 0.0).then_some(number as i128)
         }
         _ => None,

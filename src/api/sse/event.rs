@@ -1,4 +1,6 @@
-//! One event and its fields, read from bytes that were cut by the parser. Not the cutting: see the module above.
+//! One event and its fields, read from the bytes of a run.
+//!
+//! Does not find the end of a run; the parser (`api::sse`) does.
 
 use super::next_line;
 use memchr::memchr2;
@@ -10,12 +12,12 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// One event, borrowed from its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// The last `event` field; `None` when there is none, it is empty or not UTF-8.
+    /// The last `event` field; `None` if there is none, or it is empty or not UTF-8.
     pub name: Option<&'a str>,
     /// All `data` fields, joined by LF; `None` for a comment or an empty block, which browsers do not report, and for
     /// an event over the limit.
     pub data: Option<Cow<'a, [u8]>>,
-    /// Its bytes as they came, the blank line included.
+    /// Its bytes as they were received, with the blank line.
     pub raw: &'a [u8],
     /// Where `raw` begins in the run.
     pub start: usize,
@@ -44,7 +46,7 @@ impl<'a> Events<'a> {
         Self { rest, at: events.start, limit, at_stream_start }
     }
 
-    /// Takes `length` bytes off as one event.
+    /// Removes the next `length` bytes as one event.
     fn event(&mut self, length: usize, name: Option<&'a str>, data: Option<Cow<'a, [u8]>>) -> Event<'a> {
         let (raw, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, b""));
         let start = self.at;
@@ -61,7 +63,7 @@ impl<'a> Iterator for Events<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        // Nearly every event is one `data` line: nothing to tell apart, nothing to join.
+        // Nearly every event is a single `data` line, which needs no parsing of fields.
         if let Some((length, data)) = single_line(self.rest) {
             self.at_stream_start = false;
             return Some(self.event(length, None, Some(Cow::Borrowed(data))));

@@ -1,11 +1,11 @@
-//! Framing, held against a second, naive reading of the standard. Not here: what events mean.
+//! Tests of the framing against a second, naive implementation of the standard. Not of what events mean.
 
 use super::*;
 use proptest::prelude::*;
 
 type Owned = (Option<String>, Vec<u8>);
 
-/// The events with data, whether one was over the limit, and all bytes that came out.
+/// The events with data, whether one was over the limit, and all bytes that were returned.
 fn split_all(chunks: &[&[u8]], limit: usize) -> (Vec<Owned>, bool, Vec<u8>) {
     let (mut events, mut too_long, mut bytes) = (Vec::new(), false, Vec::new());
     let mut parser = SseParser::with_limit(limit);
@@ -196,7 +196,7 @@ fn written_events_parse_back() {
     }
 }
 
-/// Text made of the pieces that matter, so that random cuts fall between them.
+/// Text made of significant fragments, so that random chunk boundaries fall between and inside them.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let fragment = prop::sample::select(vec![
         "\u{feff}",

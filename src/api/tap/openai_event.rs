@@ -1,13 +1,13 @@
-//! The few members of a stream event or an answer that the tap reads, borrowed from its text.
+//! The few members of a stream event or a response that the tap reads, borrowed from its text.
 //!
-//! Lenient on purpose: a member of another type than expected is as good as absent.
+//! Lenient on purpose: a member of an unexpected type counts as absent. Not a decoder.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// The longest error code we keep: it goes into the access line.
+/// The longest error code that is kept for the access line, characters.
 const MAX_CODE: usize = 64;
 
 pub(super) type Raw<'a> = Option<&'a RawValue>;
@@ -20,7 +20,7 @@ pub(super) struct ChatChunk<'a> {
     choices: Raw<'a>,
     usage: Raw<'a>,
     error: Raw<'a>,
-    /// Gemini's words, whose chunks have no name either.
+    /// Gemini's members: its chunks are events without a name too.
     pub(super) candidates: Raw<'a>,
     #[serde(rename = "modelVersion")]
     model_version: Raw<'a>,
@@ -53,7 +53,7 @@ impl<'a> ChatChunk<'a> {
         serde_json::from_slice(data).ok()
     }
 
-    /// Read apart from the rest: an odd choice must not cost us the usage beside it.
+    /// Parsed separately: an unexpected choice must not lose the usage of the same chunk.
     pub(super) fn choices(&self) -> Vec<Choice<'a>> {
         self.choices.and_then(parse).unwrap_or_default()
     }
@@ -75,7 +75,7 @@ impl<'a> ChatChunk<'a> {
     }
 }
 
-/// An event that says its type: Anthropic's messages, OpenAI's responses, audio and images.
+/// An event with a `type`: Anthropic's messages, OpenAI's responses, audio and images.
 #[derive(Debug, Deserialize)]
 pub(super) struct TypedEvent<'a> {
     #[serde(borrow)]
@@ -93,8 +93,8 @@ impl<'a> TypedEvent<'a> {
         serde_json::from_slice(data).ok()
     }
 
-    /// A delta that says something, or the opening of a block that is more than an empty vessel: a tool
-    /// call's opening tells the tool's name.
+    /// Whether it has content: a delta that is not empty, or the start of a block that is not an empty container. The
+    /// start of a tool call has the tool's name.
     pub(super) fn has_content(&self) -> bool {
         #[derive(Deserialize)]
         struct Block<'a> {
@@ -111,22 +111,22 @@ impl<'a> TypedEvent<'a> {
                 _ => parse::<HasContent>(delta).is_some_and(|delta| delta.0),
             },
             (None, Some(kind)) => !is_container(kind),
-            // Speech has its bytes in a member of its own.
+            // Events of speech have their bytes in another member.
             (None, None) => opened.is_none(),
         }
     }
 
-    /// What `message_start` tells.
+    /// The message in `message_start`.
     pub(super) fn message(&self) -> Option<ResponseObject<'a>> {
         parse(self.message?)
     }
 
-    /// What `response.created` and the final events of a response tell.
+    /// The response in `response.created` and in the final events of a response.
     pub(super) fn response(&self) -> Option<ResponseObject<'a>> {
         parse(self.response?)
     }
 
-    /// What `message_delta` tells.
+    /// The stop reason in `message_delta`.
     pub(super) fn stop_reason(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Delta<'a> {
@@ -145,7 +145,7 @@ impl<'a> TypedEvent<'a> {
     }
 }
 
-/// A message or a response as an event carries it.
+/// A message or a response object inside an event.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResponseObject<'a> {
     #[serde(borrow)]
@@ -187,7 +187,7 @@ impl<'a> ResponseObject<'a> {
     }
 }
 
-/// Whether a response with this status has come to its end.
+/// Whether a response with this status has ended.
 pub(super) fn is_final(status: &str) -> bool {
     matches!(status, "completed" | "incomplete" | "failed" | "cancelled")
 }
@@ -202,7 +202,7 @@ pub(super) fn reason(details: &[u8]) -> Option<String> {
     raw_text(serde_json::from_slice::<Details<'_>>(details).ok()?.reason)
 }
 
-/// The `code` of an error, or its `type`, or just that there is one.
+/// The `code` of an error, or its `type`, or else `error`.
 pub(super) fn error_code(error: &[u8]) -> String {
     #[derive(Deserialize)]
     struct ErrorObject<'a> {
@@ -221,13 +221,12 @@ pub(super) fn error_code(error: &[u8]) -> String {
     code.chars().filter(|letter| !letter.is_control()).take(MAX_CODE).collect()
 }
 
-/// A JSON string's text.
+/// The text of a JSON string.
 pub(super) fn text(json: &[u8]) -> Option<String> {
     serde_json::from_slice(json).ok()
 }
 
-/// The value of `type` where it is the first member, as it is with all who send typed events without
-/// naming them.
+/// The value of `type` if it is the first member. All providers whose typed events have no `event` name put it first.
 pub(super) fn leading_type(data: &[u8]) -> Option<&str> {
     let rest = data.strip_prefix(b"{")?.trim_ascii_start().strip_prefix(b"\"type\"")?;
     let rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
@@ -247,7 +246,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// Whether a delta's members say something that a user would see.
+/// Whether a delta has a member with content that a user would see.
 #[derive(Debug)]
 pub(super) struct HasContent(pub(super) bool);
 
@@ -277,7 +276,7 @@ impl<'de> Deserialize<'de> for HasContent {
     }
 }
 
-/// Whether a delta's member is one that carries content: chat's and its dialects', then Anthropic's, then
+/// Whether the name of a delta's member is one that has content: those of chat and its variants, then Anthropic's, then
 /// those of Gemini's parts.
 struct IsContentKey(bool);
 

@@ -1,6 +1,6 @@
-//! The events of a stream, told apart as cheaply as possible: of most only the name is read.
+//! Reads the events of a stream as cheaply as possible: of most events only the name is read.
 //!
-//! Not a decoder: whoever needs the text of a response reads the events itself.
+//! Not a decoder: it does not return the text of a response.
 
 use super::openai_event::{self, ChatChunk, Choice, TypedEvent};
 use super::vendor_event::{self, CohereEnd};
@@ -18,10 +18,10 @@ pub(super) struct Stream {
 #[derive(Debug)]
 struct EventReader {
     usage_parts: UsageParts,
-    /// The members that make a chat chunk worth parsing. They cannot match inside a JSON string: there
-    /// the quotes carry a backslash.
+    /// The members that make a chat chunk worth parsing. They cannot match inside a JSON string, where quotes are
+    /// escaped.
     markers: [Finder<'static>; 3],
-    /// Its chunks are Gemini's: few and large, so that each is parsed.
+    /// Whether the chunks are Gemini's: these are few and large, so each is parsed.
     gemini: bool,
 }
 
@@ -34,13 +34,13 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// Takes the next bytes. Nothing is learned from an event too long to be held; the response itself continues.
+    /// Takes the next bytes. An event that is too long to be held is ignored; the response itself continues.
     pub(super) fn push(&mut self, chunk: &[u8], summary: &mut ResponseSummary) {
         let run = self.parser.push(chunk);
         self.reader.run(&run, summary);
     }
 
-    /// Takes an event that somebody else has cut.
+    /// Takes an event that was parsed elsewhere.
     pub(super) fn event(&mut self, event: &Event<'_>, summary: &mut ResponseSummary) {
         self.reader.event(event, summary);
     }
@@ -98,12 +98,12 @@ impl EventReader {
             _ if name.starts_with("response.") => {}
             "content-delta" | "tool-plan-delta" | "tool-call-start" => summary.content = true,
             "message-end" => self.cohere_end(data, summary),
-            // Whatever else a provider names its events: the data may be a chat chunk all the same.
+            // Events with other names may still be chat chunks.
             _ => self.chat(data, summary),
         }
     }
 
-    /// An event that can matter only until the first content has come.
+    /// Reads an event that matters only until the first content has arrived.
     fn content(&mut self, data: &[u8], summary: &mut ResponseSummary) {
         if !summary.content {
             summary.content = TypedEvent::read(data).is_some_and(|event| event.has_content());
@@ -126,7 +126,7 @@ impl EventReader {
     }
 
     fn error(&mut self, data: &[u8], summary: &mut ResponseSummary) {
-        // Anthropic and chat put the error into a member, the Responses API spreads it over the event.
+        // Anthropic and chat have the error in a member; in the Responses API the event itself is the error.
         let inner = TypedEvent::read(data).and_then(|event| event.error());
         summary.note_error(inner.unwrap_or(data));
     }
@@ -164,16 +164,17 @@ impl EventReader {
 
     fn worth_parsing(&self, data: &[u8]) -> bool {
         let [finish, usage, error] = &self.markers;
-        // Whether a member is there at all, and whether some of them says something.
+        // Whether the member occurs at all, and whether one occurrence has a value.
         let look = |finder: &Finder<'_>| {
             let length = finder.needle().len();
             let mut found = finder.find_iter(data).peekable();
-            let there = found.peek().is_some();
-            (there, found.any(|at| is_set(data.get(at + length..).unwrap_or_default())))
+            let occurs = found.peek().is_some();
+            (occurs, found.any(|at| is_set(data.get(at + length..).unwrap_or_default())))
         };
-        let (goes_on, finishes) = look(finish);
-        // An error beside choices ends them: one pass less for the many chunks whose choices go on.
-        finishes || look(usage).1 || (!goes_on && look(error).1)
+        let (has_finish, finishes) = look(finish);
+        // An error next to choices ends them, so a chunk whose choices are not finished has none. That saves the search
+        // for most chunks.
+        finishes || look(usage).1 || (!has_finish && look(error).1)
     }
 
     fn usage(&mut self, usage: Option<&[u8]>, summary: &mut ResponseSummary) {
@@ -183,7 +184,7 @@ impl EventReader {
     }
 }
 
-/// Whether what stands behind a name is its value, and one that says something.
+/// Whether a value follows, that is a colon and something other than `null` or an empty string.
 fn is_set(rest: &[u8]) -> bool {
     let Some(value) = rest.trim_ascii_start().strip_prefix(b":") else { return false };
     let value = value.trim_ascii_start();

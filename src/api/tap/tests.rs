@@ -1,5 +1,5 @@
-//! The tap against small streams of each dialect, and against every recording of a provider that speaks
-//! one of ours (those stand beside the checkout; without them the replay says so and is skipped).
+//! Tests of the tap with small streams of each dialect, and with every recording of a provider that uses one of them.
+//! The recordings are outside the checkout; without them that test is skipped with a note.
 
 use super::*;
 use proptest::prelude::*;
@@ -271,7 +271,7 @@ fn operation(uri: &str) -> Operation {
         .map_or(Operation::Passthrough, |(_, operation)| *operation)
 }
 
-/// The figures of a usage object, read the plain way.
+/// The counts of a usage object, read in the simplest way.
 fn expected_usage(usage: &Value) -> Option<Usage> {
     let number = |pointers: &[&str]| pointers.iter().find_map(|path| usage.pointer(path)?.as_u64());
     let value = |pointers: &[&str]| number(pointers).unwrap_or(0);
@@ -310,7 +310,7 @@ fn events(sse: &str) -> Vec<Value> {
     data.map(|data| serde_json::from_str(data).unwrap_or(Value::Null)).collect()
 }
 
-/// What a full parse of every event says: usage, model, finish, error.
+/// What a full parse of every event finds: usage, model, finish, whether there is an error.
 fn full_parse(events: &[Value]) -> (Option<Usage>, Option<String>, Option<String>, bool) {
     let mut usage = serde_json::Map::new();
     let (mut model, mut finish, mut error) = (None, None, false);
@@ -327,7 +327,7 @@ fn full_parse(events: &[Value]) -> (Option<Usage>, Option<String>, Option<String
             text(event.pointer("/choices/0/finish_reason")),
             text(event.pointer("/delta/stop_reason")),
             text(event.get("stop_reason")),
-            // One recording was made by hand and says `complete`, which the API does not know.
+            // One recording was made by hand and has the status `complete`, which the API does not have.
             status.filter(|status| ["completed", "incomplete", "failed"].contains(&status.as_str())),
         ];
         finish = ends.into_iter().flatten().next().or(finish);
@@ -335,7 +335,7 @@ fn full_parse(events: &[Value]) -> (Option<Usage>, Option<String>, Option<String
     (expected_usage(&Value::Object(usage)), model, finish, error)
 }
 
-/// The text in pieces of 1 to 97 bytes, the same ones for the same seed.
+/// The text in chunks of 1 to 97 bytes, the same ones for the same seed.
 fn cut(text: &[u8], mut seed: u64) -> Vec<&[u8]> {
     let (mut rest, mut chunks) = (text, Vec::new());
     while !rest.is_empty() {
@@ -386,6 +386,6 @@ fn recordings_are_summarized_as_by_a_full_parse() {
         }
         with_usage += usize::from(summary.usage.is_some());
     }
-    eprintln!("{streams} streams and {whole} whole answers, {with_usage} of them with usage");
+    eprintln!("{streams} streams and {whole} whole responses, {with_usage} of them with usage");
     assert!(streams > 0 && whole > 0);
 }

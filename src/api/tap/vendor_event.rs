@@ -1,7 +1,7 @@
-//! What the tap reads of streams that share no shape with OpenAI or Anthropic: Gemini's chunks and the end of
-//! a Cohere answer.
+//! What the tap reads of streams whose shape is neither OpenAI's nor Anthropic's: Gemini's chunks, and the last event
+//! of a Cohere response.
 //!
-//! Lenient as `chunk` is, whose helpers it uses.
+//! Lenient like `openai_event`, whose functions it uses. Not a decoder.
 
 use super::openai_event::{HasContent, Raw, bytes, parse, raw_text};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ struct Candidate<'a> {
     finish: Raw<'a>,
 }
 
-/// What the `candidates` of one chunk tell: whether a user sees something, and why it stopped.
+/// Whether the `candidates` of one chunk have content that a user would see, and their finish reason.
 pub(super) fn candidates(raw: Raw<'_>) -> (bool, Option<String>) {
     #[derive(Deserialize)]
     struct Content {
@@ -31,7 +31,7 @@ pub(super) fn candidates(raw: Raw<'_>) -> (bool, Option<String>) {
     (content, finish)
 }
 
-/// Why Google took no part in a prompt: `blockReason` of its `promptFeedback`.
+/// Why Google blocked a prompt: `blockReason` of `promptFeedback`.
 pub(super) fn block(raw: Raw<'_>) -> Option<String> {
     #[derive(Deserialize)]
     struct Feedback<'a> {

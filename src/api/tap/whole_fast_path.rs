@@ -1,8 +1,8 @@
-//! A whole response of a common kind, read from colon to colon instead of byte by byte.
+//! Reads a whole response of a common kind from colon to colon instead of byte by byte.
 //!
-//! Only where nothing can be mistaken: each wanted name occurs at most once. In JSON a name in quotes with a
-//! colon behind it is always a member's name, because inside a string the quotes have a backslash. Anything
-//! else is left to the full scan.
+//! Only where that is unambiguous: each wanted name occurs at most once. In JSON, a name in quotes with a colon behind
+//! it is always the name of a member, because quotes inside a string are escaped. All other responses are left to the
+//! full scan.
 //!
 //! ```text
 //! "model":"m"               a wanted name: the value is "m"
@@ -14,7 +14,7 @@
 /// The longest response read this way: longer ones arrive in several chunks anyway.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The wanted values, as JSON text; `usage` begins at the value and goes on to the end of the response.
+/// The wanted values as JSON text; `usage` begins with the value and extends to the end of the response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CommonFields<'a> {
     pub usage: Option<&'a [u8]>,
@@ -22,20 +22,20 @@ pub(super) struct CommonFields<'a> {
     pub finish: Option<&'a [u8]>,
 }
 
-/// Reads a whole response of chat, completions or embeddings. `None` where this is not enough.
+/// Reads a whole response of chat, completions or embeddings. `None` if this is not enough.
 pub(super) fn find(response: &[u8]) -> Option<CommonFields<'_>> {
     let text = response.trim_ascii();
     if text.len() > MAX_BYTES || text.first() != Some(&b'{') || text.last() != Some(&b'}') {
         return None;
     }
     let (mut usage, mut model, mut finish) = (None, None, None);
-    // There are few colons, and one search for a name would cost as much as all of these steps.
+    // There are few colons: a search for one name would cost as much as all of these steps.
     for colon in memchr::memchr_iter(b':', text) {
         let slot = match name_before(text, colon) {
             Some(b"usage") => &mut usage,
             Some(b"model") => &mut model,
             Some(b"finish_reason") => &mut finish,
-            // An error is rare and its shapes are many.
+            // Errors are rare and have many shapes.
             Some(b"error") => return None,
             _ => continue,
         };

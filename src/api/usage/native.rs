@@ -1,22 +1,21 @@
-//! Usage in the words of providers that share no shape with OpenAI or Anthropic: Bedrock's Converse, Gemini,
-//! Cohere.
+//! Reads the usage of providers whose shape is neither OpenAI's nor Anthropic's: Bedrock's Converse, Gemini, Cohere.
 //!
-//! For answers that pass as they are. A translated one is told by its provider's own reader, whose sense this
-//! one shares.
+//! For responses that pass unchanged. Usage of translated responses is read by the provider's decoder, with the same
+//! meaning.
 
 use super::{Count, Details, UsageParts};
 use serde::Deserialize;
 
-/// All their names at once: none means two things.
+/// The members of all these shapes together: no name has two meanings.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Native {
-    // Bedrock: what the cache read or wrote comes on top of `inputTokens`.
+    // Bedrock: cache reads and writes are not included in `inputTokens`.
     input_tokens: Count,
     output_tokens: Count,
     cache_read_input_tokens: Count,
     cache_write_input_tokens: Count,
-    // Gemini's `usageMetadata`: what a tool of Google's read went in, thoughts came out.
+    // Gemini's `usageMetadata`: tokens read by Google's own tools are input, thoughts are output.
     prompt_token_count: Count,
     tool_use_prompt_token_count: Count,
     candidates_token_count: Count,
@@ -26,7 +25,7 @@ struct Native {
     prompt_tokens_details: Vec<Share>,
     tool_use_prompt_tokens_details: Vec<Share>,
     candidates_tokens_details: Vec<Share>,
-    // Cohere: `usage` of a chat, `meta` of the rest.
+    // Cohere: `usage` of a chat, `meta` of everything else.
     tokens: Option<Cohere>,
     #[serde(rename = "billed_units")]
     billed_units: Option<Cohere>,
@@ -50,7 +49,7 @@ struct Cohere {
     output_tokens: Count,
 }
 
-/// Reads the JSON text of an object; `None` where it tells nothing in these words.
+/// Reads the JSON text of an object; `None` if it has no token counts in these shapes.
 pub(super) fn read(json: &[u8]) -> Option<UsageParts> {
     let usage: Native = serde_json::from_slice(json).ok()?;
     let parts = usage.cohere().unwrap_or_else(|| usage.bedrock_and_gemini());
@@ -78,7 +77,7 @@ impl Native {
         }
     }
 
-    /// What went through the model; what was billed where only that is told.
+    /// The tokens that the model processed, or the billed ones if only those are reported.
     fn cohere(&self) -> Option<UsageParts> {
         let has_tokens = |counts: &Cohere| sum(counts.input(), counts.output_tokens).0.is_some();
         let counts = self.tokens.filter(has_tokens).or(self.billed_units.filter(has_tokens))?;
@@ -97,7 +96,7 @@ impl Cohere {
     }
 }
 
-/// Absent only where both are.
+/// The sum of two counts; absent only if both are.
 fn sum(one: Count, other: Count) -> Count {
     match (one.0, other.0) {
         (Some(one), Some(other)) => Count(Some(one.saturating_add(other))),
@@ -122,13 +121,13 @@ mod tests {
     #[test]
     fn every_vendor_shape_is_read_in_the_same_sense() {
         let cases = [
-            // Bedrock: as Anthropic, in its own spelling; both spellings of the cache's figures come together.
+            // Bedrock: as Anthropic, with its own names; it reports the cache counts under two names at once.
             (
                 r#"{"cacheReadInputTokenCount":2752,"cacheReadInputTokens":2752,"cacheWriteInputTokens":8,
                     "inputTokens":433,"outputTokens":16,"serverToolUsage":{},"totalTokens":3209}"#,
                 usage([3193, 16, 3209, 2752, 8, 0, 0]),
             ),
-            // Gemini: thoughts beside the candidates, Google's own tools beside the prompt.
+            // Gemini: thoughts are not included in the candidates, Google's own tools not in the prompt.
             (
                 r#"{"promptTokenCount":427,"candidatesTokenCount":122,"totalTokenCount":1767,
                     "promptTokensDetails":[{"modality":"TEXT","tokenCount":400},{"modality":"AUDIO","tokenCount":27}],
@@ -136,7 +135,7 @@ mod tests {
                 usage([1198, 569, 1767, 100, 0, 447, 27]),
             ),
             (r#"{"promptTokenCount":7}"#, usage([7, 0, 7, 0, 0, 0, 0])),
-            // Cohere: what the model saw before what was billed.
+            // Cohere: processed tokens are preferred over billed ones.
             (
                 r#"{"billed_units":{"input_tokens":25,"output_tokens":9},
                     "tokens":{"input_tokens":91.0,"output_tokens":11},"cached_tokens":64}"#,

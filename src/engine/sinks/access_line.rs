@@ -1,6 +1,6 @@
-//! Writes each finished request as one line of JSON to the access log. Its keys are a promise: `docs/access-log.md`.
+//! Writes each finished request as one line of JSON to the access log. Its keys are stable: `docs/access-log.md`.
 //!
-//! Not where lines go (`state::access_log`).
+//! Not where lines are written to (`state::access_log`).
 
 use super::RecordSink;
 
@@ -13,12 +13,12 @@ use std::time::SystemTime;
 
 /// The most attempts one line lists.
 const MAX_ATTEMPTS_SHOWN: usize = 16;
-/// The most of an error's text one line carries, bytes.
+/// The longest error text in one line, bytes.
 const MAX_TEXT_BYTES: usize = 600;
-/// The most of a name the client or the provider chose (a path, a model), bytes.
+/// The longest name chosen by the client or the provider (a path, a model), bytes.
 const MAX_NAME_BYTES: usize = 512;
 
-/// See the module.
+/// The sink that writes access lines.
 pub(super) struct AccessLineSink(pub Arc<Shared>);
 
 impl RecordSink for AccessLineSink {
@@ -77,7 +77,7 @@ fn write_line(out: &mut Vec<u8>, stamp: &str, record: &RequestRecord) {
     line.close();
 }
 
-/// In OpenAI's sense: `input` includes cached ones, `output` includes reasoning.
+/// Tokens as OpenAI counts them: `input` includes cached tokens, `output` includes reasoning.
 fn write_tokens(line: &mut ObjectWriter<'_>, usage: &Usage) {
     line.number(key!("input"), usage.input);
     line.number(key!("output"), usage.output);
@@ -102,7 +102,7 @@ fn write_attempt(line: &mut ObjectWriter<'_>, attempt: &AttemptRecord) {
     line.millis(key!("ms"), attempt.spent);
 }
 
-/// A long text is cut: it is in the response, the line is for finding it.
+/// Cuts a long error text: the client has all of it in the response, the line only has to be found.
 fn shortened(mut text: String) -> String {
     if text.len() > MAX_TEXT_BYTES {
         text.truncate(clipped(&text, MAX_TEXT_BYTES).len());
@@ -111,12 +111,12 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// A name the client or the provider chose, cut to a length.
+/// A name chosen by the client or the provider, cut to [`MAX_NAME_BYTES`].
 fn name(text: Option<&str>) -> Option<&str> {
     text.map(|text| clipped(text, MAX_NAME_BYTES))
 }
 
-/// The beginning of `text`, at most so many bytes of it.
+/// The beginning of `text`, at most `max_len` bytes of it.
 fn clipped(text: &str, max_len: usize) -> &str {
     text.get(..text.floor_char_boundary(max_len)).unwrap_or(text)
 }

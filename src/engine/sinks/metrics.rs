@@ -8,13 +8,14 @@ use crate::state::Shared;
 use crate::state::metrics::{FinishedRequest, status_text};
 use std::sync::Arc;
 
-/// See the module.
+/// The sink that counts requests.
 pub(super) struct MetricsSink(pub Arc<Shared>);
 
 impl RecordSink for MetricsSink {
     fn record(&self, record: &RequestRecord) {
         let metrics = &self.0.metrics;
-        // Here, not where an error is sent: a stream's is its last event, a client that left is sent none.
+        // Counted here and not where errors are sent: the error of a stream is its last event, and a client that has
+        // disconnected is sent none.
         if let Some(error) = &record.error {
             metrics.record_error(error.kind);
         }

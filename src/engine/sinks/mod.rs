@@ -1,6 +1,6 @@
-//! Who is given the record of each finished request: one file each, and a line in the list.
+//! The sinks: each gets the record of every finished request. One file each, and a line in the list.
 //!
-//! Called on the request's own path, after its response: none may wait for anything.
+//! They are called on the request's own path, after its response, so none may wait for anything.
 
 mod access_line;
 mod metrics;
@@ -9,12 +9,12 @@ use super::record::RequestRecord;
 use crate::state::Shared;
 use std::sync::Arc;
 
-/// Takes records of finished requests.
+/// Receives the records of finished requests.
 pub trait RecordSink: Send + Sync {
     fn record(&self, record: &RequestRecord);
 }
 
-/// All sinks, in the order they are given a record.
+/// All sinks, in the order in which they are called.
 pub(super) fn all(shared: &Arc<Shared>) -> Vec<Box<dyn RecordSink>> {
     vec![
         Box::new(metrics::MetricsSink(Arc::clone(shared))),
