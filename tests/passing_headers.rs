@@ -22,12 +22,16 @@ const STOPPED: [&str; 8] = [
 
 /// The headers the emulator received for a request sent byte by byte as written here.
 async fn received(kind: RequestKind, headers: &str) -> Vec<(String, String)> {
-    let (gateway, tag) = (gateway(), new_trace());
     let body = body(Dialect::OpenAi, kind, "").to_string();
     let limit = if kind == RequestKind::Timed { "x-gateway-request-timeout: 20000\r\n" } else { "" };
+    received_at("chat/completions", &format!("{limit}{headers}"), &body).await
+}
+
+async fn received_at(path: &str, headers: &str, body: &str) -> Vec<(String, String)> {
+    let (gateway, tag) = (gateway(), new_trace());
     let request = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nx-gateway-api-key: {KEY}\r\n\
-         x-emulator-tag: {tag}\r\nContent-Type: application/json\r\n{limit}{headers}Content-Length: {}\r\n\r\n{body}",
+        "POST /v1/{path} HTTP/1.1\r\nHost: gateway\r\nx-gateway-api-key: {KEY}\r\n\
+         x-emulator-tag: {tag}\r\nContent-Type: application/json\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
     let mut connection = Raw::connect(gateway.ports.data).await;
@@ -110,6 +114,24 @@ async fn vendor_headers_of_an_account_are_merged_with_the_clients() {
         assert_eq!(value("anthropic-version"), ["caller"], "{kind:?}");
         let received_headers = received(kind, &config).await;
         assert_eq!(find(&received_headers, "anthropic-version")[0].1, "account", "{kind:?}");
+    }
+}
+
+/// The version of Anthropic's API goes to Anthropic, and elsewhere only where nothing is known of the call.
+#[tokio::test]
+async fn the_version_of_anthropics_api_goes_to_anthropic_only() {
+    for (provider, path, wanted) in [
+        ("@emulator", "chat/completions", None),
+        ("@emulator", "messages", None),
+        ("@anthropic-emulator", "messages", Some("2026-10-21")),
+        // A translated call has the version that its body is written for.
+        ("@anthropic-emulator", "chat/completions", Some("2023-06-01")),
+    ] {
+        let headers = format!("x-gateway-provider: {provider}\r\nanthropic-version: 2026-10-21\r\n");
+        let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}"#;
+        let received_headers = received_at(path, &headers, body).await;
+        let versions = find(&received_headers, "anthropic-version");
+        assert_eq!(versions.first().map(|pair| pair.1.as_str()), wanted, "{provider} {path}");
     }
 }
 

@@ -50,6 +50,15 @@ const HOP_BY_HOP: [&str; 10] = [
     "http2-settings",
 ];
 
+/// The version of Anthropic's API that a client speaks.
+const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+
+/// An account with a version of its own is one of Anthropic's API, whatever its provider.
+fn takes_anthropic_version(ctx: &RequestContext, attempt: &Attempt) -> bool {
+    let target = &attempt.target;
+    target.account.anthropic_version.is_some() || target.provider.takes_anthropic_version(ctx.operation)
+}
+
 /// How the end of a body is marked.
 #[derive(Debug, Clone, Copy)]
 enum Framing {
@@ -68,6 +77,8 @@ pub struct UpstreamHeaders<'a> {
     framing: Framing,
     /// Whether tokens are counted in the response, which must then be uncompressed.
     counts_tokens: bool,
+    /// The client's `anthropic-version` goes along.
+    takes_anthropic_version: bool,
 }
 
 impl<'a> UpstreamHeaders<'a> {
@@ -86,7 +97,16 @@ impl<'a> UpstreamHeaders<'a> {
         };
         let counts_tokens = ctx.operation.body_kind() == BodyKind::Json;
         let case = HeaderCase::for_request(ctx, &attempt.target, false);
-        Self { attempt, credentials, snapshot: &ctx.snapshot, case, framing, counts_tokens }
+        let takes_anthropic_version = takes_anthropic_version(ctx, attempt);
+        Self {
+            attempt,
+            credentials,
+            snapshot: &ctx.snapshot,
+            case,
+            framing,
+            counts_tokens,
+            takes_anthropic_version,
+        }
     }
 
     /// For a request that Pingora proxies natively. The client's framing of the body is kept.
@@ -105,6 +125,7 @@ impl<'a> UpstreamHeaders<'a> {
             case,
             framing: Framing::Preserved,
             counts_tokens,
+            takes_anthropic_version: takes_anthropic_version(ctx, attempt),
         }
     }
 
@@ -186,6 +207,9 @@ impl<'a> UpstreamHeaders<'a> {
     fn complete(&self, method: &Method, headers: &mut HeaderMap) -> Result<(), Error> {
         let attempt = self.attempt;
         header_edit::insert_str(headers, header::HOST, attempt.target.origin.authority());
+        if !self.takes_anthropic_version {
+            headers.remove(ANTHROPIC_VERSION);
+        }
         // Merged before the provider's defaults are added: only what the client sent counts.
         let vendor_headers = attempt.vendor_headers.merge_over(headers);
         for (name, value) in attempt.auth.iter() {

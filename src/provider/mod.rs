@@ -162,6 +162,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
+    /// Whether a client's `anthropic-version` goes along with a call: only where the client speaks to Anthropic's API
+    /// itself. A translated call gets the version that its body is written for.
+    fn takes_anthropic_version(&self, operation: Operation) -> bool {
+        operation == Operation::Passthrough
+    }
+
     /// Whether auth headers depend on the requested model: then they are made for each call, not once.
     fn auth_varies(&self) -> bool {
         false

@@ -299,6 +299,11 @@ impl Provider for ProviderSpec {
         })
     }
 
+    fn takes_anthropic_version(&self, operation: Operation) -> bool {
+        let is_messages = matches!(operation, Operation::Messages | Operation::CountTokens);
+        operation == Operation::Passthrough || (is_messages && self.has(NativeApi::Messages))
+    }
+
     fn edits(
         &self,
         body: &Body,

@@ -55,7 +55,7 @@ impl ChatAdapter for AnthropicChat {
         target: &CallTarget<'_>,
         notes: &mut TranslationNotes,
     ) -> Result<Vec<u8>, Error> {
-        request::write(self, request, target.model, notes)
+        request::write(self, request, target, notes)
     }
 
     fn tool_names(&self) -> NameRule {

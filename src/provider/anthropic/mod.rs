@@ -80,6 +80,10 @@ impl Provider for Anthropic {
         })
     }
 
+    fn takes_anthropic_version(&self, operation: Operation) -> bool {
+        !matches!(operation, Operation::ChatCompletions | Operation::Completions | Operation::Responses)
+    }
+
     fn prefill(&self, model: &str) -> Prefill {
         generation::Generation::from_model(model).prefill()
     }

@@ -12,8 +12,10 @@ use super::tools::{Offer, Place, choose, is_forced};
 use super::turns::Turns;
 use super::{betas, blocks, sampling};
 use crate::api::chat::{ChatRequest, Params};
+use crate::config::account::Account;
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
+use crate::provider::adapter::CallTarget;
 use crate::provider::translation_notes::TranslationNotes;
 use crate::provider::vendor_members::VendorMembers;
 use http::HeaderValue;
@@ -46,9 +48,10 @@ struct Body<'a> {
 pub(super) fn write(
     place: &AnthropicChat,
     request: ChatRequest<'_>,
-    model: &str,
+    target: &CallTarget<'_>,
     notes: &mut TranslationNotes,
 ) -> Result<Vec<u8>, Error> {
+    let model = target.model;
     let generation = Generation::from_model(model);
     let provider = place.name;
     let mut params = request.params;
@@ -74,6 +77,10 @@ pub(super) fn write(
     let max_tokens = request
         .max_tokens
         .unwrap_or_else(|| Json::from_value(&thinking::max_tokens(generation, thinking.as_ref())));
+    let version = version(place, &mut params, notes)?;
+    if has_no_sampling(version.as_deref(), target.account, notes) {
+        sampling::remove(&mut params, notes);
+    }
     sampling::adjust(&mut params, generation, is_ours && thinking.is_some(), notes);
 
     let mut output_config = output_config(&mut params);
@@ -88,7 +95,6 @@ pub(super) fn write(
         }
     }
 
-    let version = version(place, &mut params, notes)?;
     let mut betas = requested_betas(&mut params)?;
     demanded_betas(uses_files, params.iter().chain(output_config.iter()), &tools, &mut betas);
     let betas = place_betas(place, betas, notes)?;
@@ -195,6 +201,20 @@ fn version<'a>(
         }
         (None, None) => Ok(None),
     }
+}
+
+/// The first version of the API without `temperature`, `top_p` and `top_k`. Source: Anthropic's Python SDK 2.12.0,
+/// which sends it; version 0.125.0 sends 2023-06-01 and has the three.
+const NO_SAMPLING_SINCE: &str = "2026-10-21";
+
+/// Whether the version that is sent, in the body or in a header, takes no sampling parameters.
+fn has_no_sampling(in_body: Option<&str>, account: &Account, notes: &TranslationNotes) -> bool {
+    let requested = notes.headers.get("anthropic-version").and_then(|value| value.to_str().ok());
+    let version = in_body.or(requested).or(account.anthropic_version.as_deref());
+    // Older versions of the clouds begin with their names.
+    version.is_some_and(|version| {
+        version.starts_with(|first: char| first.is_ascii_digit()) && version >= NO_SAMPLING_SINCE
+    })
 }
 
 /// Anthropic refuses stop sequences of white space alone: "each stop sequence must contain non-whitespace".

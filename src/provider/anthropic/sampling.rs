@@ -9,6 +9,15 @@ use crate::api::chat::Params;
 use crate::json::Json;
 use crate::provider::translation_notes::TranslationNotes;
 
+/// Removes all three, for a version of the API that has none of them.
+pub(super) fn remove(params: &mut Params<'_>, notes: &mut TranslationNotes) {
+    for name in ["temperature", "top_p", "top_k"] {
+        if params.take(name).is_some() {
+            notes.warn(name, "dropped, this version of Anthropic's API has no such parameter");
+        }
+    }
+}
+
 /// Adjusts the three in `params`. `thinks`: the gateway turned thinking on, which requires a temperature of
 /// 1.
 pub(in crate::provider) fn adjust(

@@ -242,6 +242,10 @@ impl Provider for AzureAi {
         true
     }
 
+    fn takes_anthropic_version(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::Messages | Operation::CountTokens | Operation::Passthrough)
+    }
+
     /// Edits for the model's quirks; also warns about parameters that Azure will drop.
     fn edits(
         &self,
