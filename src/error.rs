@@ -1,11 +1,11 @@
-//! What a caller can be told went wrong: one type, one table.
+//! The errors that the gateway itself reports to clients: one type, one table.
 //!
-//! Not here: how an error is written (`api::reply`, in the caller's dialect) and when it is logged (once,
+//! Not here: how an error is written (`api::error_body`, in the client's dialect) and when it is logged (once,
 //! with the request's record). Constructors are named as outcomes and never log.
 
 use std::fmt;
 
-/// One mistake in a config, a settings file or a request, and where it stands.
+/// One mistake in a config, a settings file or a request, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Dotted path from the root, `targets[1].retry.attempts`; empty for the root itself.
@@ -25,7 +25,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The sort of failure: decides status, `type`, `code` and the metric label.
+/// The kind of failure: decides status, `type`, `code` and the metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     InvalidRequest,
@@ -48,7 +48,7 @@ pub enum Kind {
     Internal,
 }
 
-/// One row of the table every error is made from.
+/// One row of the table that every error is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     pub status: u16,
@@ -61,7 +61,7 @@ pub struct Row {
 }
 
 impl Kind {
-    /// The whole table; statuses as the spec and reference section 10 have them (408 for time-outs).
+    /// The whole table; statuses as in the spec and reference section 10 (408 for timeouts).
     pub const fn row(self) -> Row {
         const fn row(
             status: u16,
@@ -75,7 +75,7 @@ impl Kind {
         match self {
             Kind::InvalidRequest => row(400, BAD, BAD, "invalid_request"),
             Kind::InvalidConfig => row(400, BAD, BAD, "invalid_config"),
-            // Same code as other bad requests; a kind of its own, because its connection must be closed.
+            // The same code as other bad requests. A kind of its own because its connection must be closed.
             Kind::MalformedHttp => row(400, BAD, BAD, "invalid_request"),
             Kind::Unauthorized => row(401, BAD, "authentication_error", "invalid_api_key"),
             Kind::NotFound => row(404, BAD, "not_found_error", "not_found"),
@@ -96,12 +96,12 @@ impl Kind {
     }
 }
 
-/// A failure the gateway made: `message` is for the caller, `cause` for the log; they never mix.
+/// A failure reported by the gateway: `message` is for the client, `cause` for the log; they never mix.
 #[derive(Debug, Clone)]
 pub struct Error {
     pub kind: Kind,
     pub message: String,
-    /// The body field, header or config path at fault.
+    /// The body field, header or config path that is wrong.
     pub param: Option<String>,
     /// All config problems, when the kind is `InvalidConfig`.
     pub problems: Vec<Problem>,
@@ -121,19 +121,19 @@ impl Error {
         Self { param: Some(param.into()), ..Self::new(Kind::InvalidRequest, message) }
     }
 
-    /// 400: what carries the request is broken, not what it says.
+    /// 400: the HTTP framing of the request is broken, not its content.
     pub fn malformed_http(cause: impl Into<String>) -> Self {
         let message = "The request is not proper HTTP: its headers or the marks of its chunked body cannot be read. \
                        Look at what made it.";
         Self { cause: Some(cause.into()), ..Self::new(Kind::MalformedHttp, message) }
     }
 
-    /// 400: something about the request that no single field is to blame for.
+    /// 400: something is wrong with the request that belongs to no single field.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Kind::InvalidRequest, message)
     }
 
-    /// 400: the config object does not pass; carries every problem with its path.
+    /// 400: the config object is invalid; carries every problem with its path.
     pub fn invalid_config(param: impl Into<String>, problems: Vec<Problem>) -> Self {
         let listed: Vec<String> = problems.iter().map(Problem::to_string).collect();
         let count = problems.len();
@@ -142,7 +142,7 @@ impl Error {
         Self { param: Some(param.into()), problems, ..Self::new(Kind::InvalidConfig, message) }
     }
 
-    /// 400: the body of a control request does not pass; carries every problem with its path.
+    /// 400: the body of a control request is invalid; carries every problem with its path.
     pub fn invalid_body(problems: Vec<Problem>) -> Self {
         let listed: Vec<String> = problems.iter().map(Problem::to_string).collect();
         let count = problems.len();
@@ -152,7 +152,7 @@ impl Error {
         Self { param, problems, ..Self::new(Kind::InvalidRequest, message) }
     }
 
-    /// 401: no service key, or one we do not know.
+    /// 401: no service key, or an unknown one.
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(Kind::Unauthorized, message)
     }
@@ -167,18 +167,18 @@ impl Error {
         Self::new(Kind::MethodNotAllowed, message)
     }
 
-    /// 408, in the words of the reference (section 7). `limit_ms` is the limit that ran out.
+    /// 408, with the message of reference section 7. `limit_ms` is the limit that was exceeded.
     pub fn request_timed_out(limit_ms: u64) -> Self {
         let message = format!("Request exceeded the timeout sent in the request: {limit_ms}ms");
         Self::new(Kind::RequestTimeout, message)
     }
 
-    /// A limit of `time_limits` is over; the text names it.
+    /// 408: a limit of `time_limits` was exceeded; the text names it.
     pub fn deadline_exceeded(message: impl Into<String>) -> Self {
         Self::new(Kind::RequestTimeout, message)
     }
 
-    /// 408: the caller was too slow to send its request.
+    /// 408: the client was too slow to send its request.
     pub fn slow_client(message: impl Into<String>) -> Self {
         Self::new(Kind::RequestTimeout, message)
     }
@@ -201,27 +201,27 @@ impl Error {
         Self::new(Kind::HeadersTooLarge, message)
     }
 
-    /// 499: nobody is there to read this; kept for the log and the metrics.
+    /// 499: the client has closed the connection, so this is only for the log and the metrics.
     pub fn client_closed() -> Self {
         Self::new(Kind::ClientClosed, "The caller closed the connection before the answer was complete.")
     }
 
-    /// 501: understood, not built yet.
+    /// 501: valid, but not implemented.
     pub fn not_implemented(message: impl Into<String>) -> Self {
         Self::new(Kind::NotImplemented, message)
     }
 
-    /// 502: the provider could not be reached, or the connection broke before an answer.
+    /// 502: the provider could not be reached, or the connection broke before a response.
     pub fn unreachable(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(Kind::Unreachable, message) }
     }
 
-    /// 502: the provider answered something that is not an HTTP answer we can use.
+    /// 502: the provider sent something that is no usable HTTP response.
     pub fn invalid_response(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(Kind::InvalidResponse, message) }
     }
 
-    /// 502: the token or the temporary credentials a provider wants could not be had.
+    /// 502: the token or temporary credentials for a provider could not be fetched.
     pub fn credentials_unavailable(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(Kind::CredentialsUnavailable, message) }
     }
@@ -235,7 +235,7 @@ impl Error {
         Self::new(Kind::TooManyConnections, message)
     }
 
-    /// 504: the provider said nothing for longer than the operator lets a connection hang.
+    /// 504: the provider sent nothing for longer than the operator lets a connection idle.
     pub fn upstream_timeout(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(Kind::UpstreamTimeout, message) }
     }
@@ -245,13 +245,13 @@ impl Error {
         Self::new(Kind::Draining, "This gateway is shutting down. Send the request again to another one.")
     }
 
-    /// 500: a fault of ours; the caller learns only that, the log learns why.
+    /// 500: a defect of the gateway. The client learns only that, the cause is for the log.
     pub fn internal(cause: impl Into<String>) -> Self {
         let message = "The gateway failed to handle this request. Quote the trace id to the operator.";
         Self { cause: Some(cause.into()), ..Self::new(Kind::Internal, message) }
     }
 
-    /// Names the field, header or path at fault.
+    /// Names the field, header or path that is wrong.
     #[must_use]
     pub fn with_param(mut self, param: impl Into<String>) -> Self {
         self.param = Some(param.into());

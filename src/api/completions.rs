@@ -6,6 +6,7 @@
 
 use super::Dialect;
 use super::body::Body;
+use super::chat::read::{parse_string, stop};
 use super::chat::{
     ChatRequest, ChatResponse, EncodeContext, Encoder, Event, Finish, Message, Part, ProviderError, Role,
 };
@@ -53,7 +54,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
 }
 
 fn prompt(text: &str) -> Result<Cow<'_, str>, Error> {
-    if let Ok(JsonStr(prompt)) = serde_json::from_str(text) {
+    if let Some(prompt) = parse_string(text) {
         return Ok(prompt);
     }
     match serde_json::from_str::<Vec<JsonStr<'_>>>(text).map(|mut list| (list.len(), list.pop())) {
@@ -64,16 +65,6 @@ fn prompt(text: &str) -> Result<Cow<'_, str>, Error> {
             Err(Error::invalid_request("prompt", message))
         }
     }
-}
-
-fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
-    if let Ok(JsonStr(one)) = serde_json::from_str(text) {
-        return Ok(vec![one]);
-    }
-    let list = serde_json::from_str::<Vec<JsonStr<'_>>>(text);
-    let list =
-        list.map_err(|_| Error::invalid_request("stop", "stop must be a string or a list of strings."))?;
-    Ok(list.into_iter().map(|text| text.0).collect())
 }
 
 /// The encoder for one response.

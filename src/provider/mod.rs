@@ -21,6 +21,7 @@ pub mod adapter;
 pub mod anthropic;
 pub mod azure;
 pub mod bedrock;
+mod bounded_body;
 pub mod cohere;
 mod conversation;
 pub mod embeddings;

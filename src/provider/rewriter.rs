@@ -10,6 +10,7 @@ mod response_state;
 pub use error_response::ErrorResponseTranslation;
 
 use super::adapter::{JsonAdapter, ResponsePatch};
+use super::bounded_body::BoundedBody;
 use super::patching::Patcher;
 use super::rescue::{ResumeMode, Transcript};
 use super::tool_names::ToolNames;
@@ -19,9 +20,6 @@ use crate::api::tap::ResponseSummary;
 use error_response::{MAX_ERROR_BODY, is_in_dialect};
 use response_state::State;
 use std::sync::Arc;
-
-/// The largest whole response held, in bytes; some contain images.
-const MAX_HELD: usize = 64 << 20;
 
 /// The translation of one response.
 #[derive(Debug)]
@@ -38,7 +36,7 @@ enum Work {
     },
     Json {
         adapter: &'static dyn JsonAdapter,
-        held: Vec<u8>,
+        held: BoundedBody,
         request: Option<Body>,
         model: String,
         /// Unix seconds.
@@ -74,7 +72,7 @@ impl Rewriter {
 
     /// `now` is in Unix seconds, for responses that must carry a creation time.
     pub fn json(adapter: &'static dyn JsonAdapter, request: Option<Body>, model: String, now: u64) -> Self {
-        let work = Work::Json { adapter, held: Vec::new(), request, model, now };
+        let work = Work::Json { adapter, held: BoundedBody::default(), request, model, now };
         Self { work, state: State::default() }
     }
 
@@ -86,13 +84,12 @@ impl Rewriter {
             Work::Chat { decoder, encoder } => {
                 decoder.push(bytes, &mut |event| state.take(event, encoder.as_mut(), out));
             }
-            Work::Json { held, .. } if held.len() + bytes.len() > MAX_HELD => {
-                let error = ProviderError::unreadable("it is over 64 MiB");
-                state.summary.error.clone_from(&error.code);
-                state.error = Some(error);
-                state.closed = true;
+            Work::Json { held, .. } => {
+                if let Err(error) = held.push(bytes) {
+                    state.note_error(&error);
+                    state.closed = true;
+                }
             }
-            Work::Json { held, .. } => held.extend_from_slice(bytes),
             Work::Patch(patcher) => patcher.push(bytes, out),
             Work::ErrorResponse { held, .. } => {
                 let room = MAX_ERROR_BODY.saturating_sub(held.len()).min(bytes.len());
@@ -117,7 +114,7 @@ impl Rewriter {
             }
             Work::Json { adapter, held, request, model, now } => {
                 state.closed = true;
-                match adapter.read_at(held, request.as_ref(), model, *now) {
+                match adapter.read_at(&held.take().unwrap_or_default(), request.as_ref(), model, *now) {
                     Ok(body) => {
                         state.summary.ended = true;
                         state.summary.content = true;

@@ -14,6 +14,7 @@ pub mod event;
 pub mod message;
 pub mod params;
 pub mod provider_error;
+pub(in crate::api) mod read;
 pub mod request;
 pub mod response;
 pub mod tool;

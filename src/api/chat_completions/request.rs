@@ -4,6 +4,7 @@
 //! and tools, `thinking`, `content_blocks`, `reasoning_content` and thought signatures of earlier turns.
 
 use crate::api::body::Body;
+use crate::api::chat::read::{self, missing, parse, parse_string, stop};
 use crate::api::chat::{
     ChatRequest, File, Image, Message, Params, Part, ResponseFormat, Role, Source, Tool, ToolCall, ToolChoice,
 };
@@ -42,30 +43,12 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     Ok(request)
 }
 
-/// Deserializes `text` as `T`.
-fn parse<'a, T: Deserialize<'a>>(text: &'a str, param: &str, expected: &str) -> Result<T, Error> {
-    serde_json::from_str(text)
-        .map_err(|_| Error::invalid_request(param, format!("{param} must be {expected}.")))
-}
-
-fn parse_string(text: &str) -> Option<Cow<'_, str>> {
-    serde_json::from_str::<JsonStr<'_>>(text).ok().map(|text| text.0)
-}
-
 fn include_usage(text: &str) -> bool {
     #[derive(Deserialize)]
     struct Options {
         include_usage: Option<bool>,
     }
     serde_json::from_str::<Options>(text).is_ok_and(|options| options.include_usage == Some(true))
-}
-
-fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
-    if let Some(one) = parse_string(text) {
-        return Ok(vec![one]);
-    }
-    let list: Vec<JsonStr<'_>> = parse(text, "stop", "a string or a list of strings")?;
-    Ok(list.into_iter().map(|text| text.0).collect())
 }
 
 #[derive(Deserialize)]
@@ -133,8 +116,7 @@ fn message<'a>(text: &'a str, at: &str) -> Result<Message<'a>, Error> {
 
 /// Deserializes borrowed JSON as `T`, which borrows from the same source.
 fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str) -> Result<T, Error> {
-    let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
-    parse(text, at, "of another type")
+    read::reread(json, at, "of another type")
 }
 
 /// Reasoning given as text only, as this and other gateways return it. `content_blocks` take precedence
@@ -334,10 +316,6 @@ fn file<'a>(input: FileIn<'a>, at: &str, cache_control: Option<Json<'a>>) -> Res
         (None, None, None) => return Err(missing(&format!("{at}.file_data"))),
     };
     Ok(Part::File(File { source, name: input.filename.map(|text| text.0), cache_control }))
-}
-
-fn missing(at: &str) -> Error {
-    Error::invalid_request(at, format!("{at} is missing."))
 }
 
 #[derive(Deserialize)]

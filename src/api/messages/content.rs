@@ -8,8 +8,9 @@
 //!
 //! [`ChatRequest`]: crate::api::chat::ChatRequest
 
-use super::request::{missing_member, reread, take, text_of};
+use super::request::reread;
 use super::vocabulary;
+use crate::api::chat::read::{missing, parse, parse_string};
 use crate::api::chat::{File, Image, Message, Part, Role, Source, ToolCall};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
@@ -61,14 +62,14 @@ struct SourceIn<'a> {
 
 /// The parts of `system`, which is a string or a list of blocks.
 pub(super) fn system(text: &str) -> Result<Vec<Part<'_>>, Error> {
-    let json = Json::parse(text).ok_or_else(|| missing_member("system"))?;
+    let json = Json::parse(text).ok_or_else(|| missing("system"))?;
     let mut reader = BlockReader::default();
     reader.read(&json, "system", false)?;
     Ok(reader.parts)
 }
 
 pub(super) fn messages(text: &str) -> Result<Vec<Message<'_>>, Error> {
-    let list: Vec<Json<'_>> = take(text, "messages", "a list of messages")?;
+    let list: Vec<Json<'_>> = parse(text, "messages", "a list of messages")?;
     let mut messages = Vec::with_capacity(list.len());
     for (index, json) in list.into_iter().enumerate() {
         message(&json, &format!("messages[{index}]"), &mut messages)?;
@@ -89,8 +90,7 @@ fn message<'a>(json: &Json<'a>, at: &str, into: &mut Vec<Message<'a>>) -> Result
         }
     };
     let at = format!("{at}.content");
-    let content =
-        message_in.content.filter(|content| !content.is_null()).ok_or_else(|| missing_member(&at))?;
+    let content = message_in.content.filter(|content| !content.is_null()).ok_or_else(|| missing(&at))?;
     let mut reader = BlockReader { assistant: role == Role::Assistant, ..BlockReader::default() };
     reader.read(&content, &at, true)?;
     // A message with only tool results has no content of its own. One that was empty from the start is kept.
@@ -114,7 +114,7 @@ struct BlockReader<'a> {
 impl<'a> BlockReader<'a> {
     /// Reads a string or a list of blocks. `whole`: it is the content of a message, which may hold tool results.
     fn read(&mut self, content: &Json<'a>, at: &str, whole: bool) -> Result<(), Error> {
-        if let Some(text) = content.source().and_then(text_of) {
+        if let Some(text) = content.source().and_then(parse_string) {
             self.push_text(text, None);
             return Ok(());
         }
@@ -134,11 +134,11 @@ impl<'a> BlockReader<'a> {
 
     fn block(&mut self, json: Json<'a>, at: &str, whole: bool) -> Result<(), Error> {
         let mut block: BlockIn<'a> = reread(&json, at, "a content block: an object with a type")?;
-        let kind = block.kind.take().ok_or_else(|| missing_member(&format!("{at}.type")))?.0;
+        let kind = block.kind.take().ok_or_else(|| missing(&format!("{at}.type")))?.0;
         let cache_control = block.cache_control.take().filter(|json| !json.is_null());
         match kind.as_ref() {
             "text" => {
-                let text = block.text.ok_or_else(|| missing_member(&format!("{at}.text")))?;
+                let text = block.text.ok_or_else(|| missing(&format!("{at}.text")))?;
                 self.push_text(text.0, cache_control);
             }
             "image" => {
@@ -181,8 +181,8 @@ impl<'a> BlockReader<'a> {
         cache_control: Option<Json<'a>>,
         at: &str,
     ) -> Result<(), Error> {
-        let id = block.id.ok_or_else(|| missing_member(&format!("{at}.id")))?.0;
-        let name = block.name.ok_or_else(|| missing_member(&format!("{at}.name")))?.0;
+        let id = block.id.ok_or_else(|| missing(&format!("{at}.id")))?.0;
+        let name = block.name.ok_or_else(|| missing(&format!("{at}.name")))?.0;
         let input = block.input.filter(|input| !input.is_null());
         let arguments = Cow::Borrowed(input.as_ref().and_then(Json::source).unwrap_or("{}"));
         let signature = self.call_signature.take();
@@ -216,9 +216,9 @@ impl<'a> BlockReader<'a> {
 /// The source of an image or a document; `None` for an unknown source type.
 fn source<'a>(block: &BlockIn<'a>, kind: &str, at: &str) -> Result<Option<Source<'a>>, Error> {
     let at = format!("{at}.source");
-    let json = block.source.as_ref().ok_or_else(|| missing_member(&at))?;
+    let json = block.source.as_ref().ok_or_else(|| missing(&at))?;
     let source: SourceIn<'a> = reread(json, &at, "an object with a type")?;
-    let missing = |member: &str| missing_member(&format!("{at}.{member}"));
+    let missing = |member: &str| missing(&format!("{at}.{member}"));
     Ok(Some(match source.kind.as_deref() {
         Some("base64") => Source::Data {
             media_type: source.media_type.ok_or_else(|| missing("media_type"))?.0,
@@ -247,7 +247,7 @@ fn unknown_source(at: &str) -> Error {
 
 /// The result of one tool call as a message of its own.
 fn result<'a>(block: BlockIn<'a>, cache_control: Option<Json<'a>>, at: &str) -> Result<Message<'a>, Error> {
-    let id = block.tool_use_id.ok_or_else(|| missing_member(&format!("{at}.tool_use_id")))?;
+    let id = block.tool_use_id.ok_or_else(|| missing(&format!("{at}.tool_use_id")))?;
     let mut reader = BlockReader::default();
     if let Some(content) = block.content.filter(|content| !content.is_null()) {
         reader.read(&content, &format!("{at}.content"), false)?;
@@ -271,7 +271,7 @@ fn search_result<'a>(block: &BlockIn<'a>, cache_control: Option<Json<'a>>) -> Op
 /// The text of content that is a string or consists of text blocks only.
 fn all_text<'a>(content: &Json<'a>) -> Option<Cow<'a, str>> {
     let source = content.source()?;
-    if let Some(text) = text_of(source) {
+    if let Some(text) = parse_string(source) {
         return Some(text);
     }
     let mut whole: Option<Cow<'a, str>> = None;

@@ -6,6 +6,7 @@
 
 use super::{content, tools};
 use crate::api::body::Body;
+use crate::api::chat::read::{self, missing, parse, parse_string};
 use crate::api::chat::{ChatRequest, Message, Params, ResponseFormat, Role};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
@@ -33,7 +34,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
             }
             "max_tokens" => request.max_tokens = Some(value),
             "stop_sequences" => {
-                let list: Vec<JsonStr<'_>> = take(text, name, "a list of strings")?;
+                let list: Vec<JsonStr<'_>> = parse(text, name, "a list of strings")?;
                 request.stop = list.into_iter().map(|text| text.0).collect();
             }
             "stream" => request.stream = value.is_true(),
@@ -53,34 +54,19 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     Ok(request)
 }
 
-/// Reads `text` as `T`.
-pub(super) fn take<'a, T: Deserialize<'a>>(text: &'a str, param: &str, wanted: &str) -> Result<T, Error> {
-    serde_json::from_str(text)
-        .map_err(|_| Error::invalid_request(param, format!("{param} must be {wanted}.")))
-}
-
 /// Reads borrowed JSON again, keeping what it borrows from.
 pub(super) fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, wanted: &str) -> Result<T, Error> {
-    let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
     // Derived structs would also accept a list, item by item.
     match json.get().starts_with('[') && !wanted.starts_with("a list") {
         true => Err(Error::invalid_request(at, format!("{at} must be {wanted}."))),
-        false => take(text, at, wanted),
+        false => read::reread(json, at, wanted),
     }
 }
 
 /// The members of a JSON object, in order.
 pub(super) fn members<'a>(json: &Json<'a>, at: &str) -> Result<Vec<(Cow<'a, str>, Json<'a>)>, Error> {
-    let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
-    Json::members(text).ok_or_else(|| Error::invalid_request(at, format!("{at} must be an object.")))
-}
-
-pub(super) fn text_of(text: &str) -> Option<Cow<'_, str>> {
-    serde_json::from_str::<JsonStr<'_>>(text).ok().map(|text| text.0)
-}
-
-pub(super) fn missing_member(at: &str) -> Error {
-    Error::invalid_request(at, format!("{at} is missing."))
+    Json::members(read::source(json)?)
+        .ok_or_else(|| Error::invalid_request(at, format!("{at} must be an object.")))
 }
 
 /// `user_id` becomes OpenAI's `user`; other members of `metadata` stay there.
@@ -111,7 +97,7 @@ fn output_config<'a>(text: &'a str, request: &mut ChatRequest<'a>) -> Result<(),
     for (name, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
         match name.as_ref() {
             "effort" => {
-                let effort = value.source().and_then(text_of);
+                let effort = value.source().and_then(parse_string);
                 let param = "output_config.effort";
                 let wrong = || Error::invalid_request(param, format!("{param} must be a string."));
                 request.reasoning.effort = Some(effort.ok_or_else(wrong)?);
@@ -139,7 +125,7 @@ fn format<'a>(json: &Json<'a>, at: &str) -> Result<Option<ResponseFormat<'a>>, E
     match format_in.kind.as_deref() {
         Some("json_schema") => {
             let schema = format_in.schema.filter(Json::is_object);
-            let schema = schema.ok_or_else(|| missing_member(&format!("{at}.schema")))?;
+            let schema = schema.ok_or_else(|| missing(&format!("{at}.schema")))?;
             // Anthropic always enforces the schema. OpenAI's `strict` rejects schemas with optional properties,
             // which Anthropic allows, so these are sent without it.
             let strict = schema.read::<Value>().is_some_and(|schema| requires_all_properties(&schema));

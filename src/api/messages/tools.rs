@@ -3,7 +3,8 @@
 //! Anthropic's own tools (`web_search_20250305`, `bash_20250124`) stay as the client wrote them; each provider
 //! decides whether it has an equivalent.
 
-use super::request::{members, missing_member, reread, take, text_of};
+use super::request::{members, reread};
+use crate::api::chat::read::{missing, parse, parse_string};
 use crate::api::chat::{Params, Tool, ToolChoice};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
@@ -16,7 +17,7 @@ struct KindIn<'a> {
 }
 
 pub(super) fn tools(text: &str) -> Result<Vec<Tool<'_>>, Error> {
-    let list: Vec<Json<'_>> = take(text, "tools", "a list of tools")?;
+    let list: Vec<Json<'_>> = parse(text, "tools", "a list of tools")?;
     let each = list.into_iter().enumerate();
     each.map(|(index, json)| tool(json, &format!("tools[{index}]"))).collect()
 }
@@ -33,15 +34,15 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
         match member.as_ref() {
             _ if value.is_null() => {}
             "type" => {}
-            "name" => name = value.source().and_then(text_of),
-            "description" => description = value.source().and_then(text_of),
+            "name" => name = value.source().and_then(parse_string),
+            "description" => description = value.source().and_then(parse_string),
             "input_schema" => parameters = Some(value),
             "strict" => strict = Some(value.is_true()),
             "cache_control" => cache_control = Some(value),
             _ => rest.set(member, value),
         }
     }
-    let name = name.ok_or_else(|| missing_member(&format!("{at}.name")))?;
+    let name = name.ok_or_else(|| missing(&format!("{at}.name")))?;
     Ok(Tool::Function { name, description, parameters, strict, cache_control, rest })
 }
 
@@ -55,17 +56,15 @@ struct ChoiceIn<'a> {
 
 /// The tool choice, and whether parallel calls are disabled.
 pub(super) fn choice(text: &str) -> Result<(ToolChoice<'_>, bool), Error> {
-    let json = Json::parse(text).ok_or_else(|| missing_member("tool_choice"))?;
+    let json = Json::parse(text).ok_or_else(|| missing("tool_choice"))?;
     let choice_in: ChoiceIn<'_> = reread(&json, "tool_choice", "an object with a type")?;
     let choice = match choice_in.kind.as_deref() {
         Some("auto") => ToolChoice::Auto,
         Some("any") => ToolChoice::Required,
         Some("none") => ToolChoice::None,
-        Some("tool") => {
-            ToolChoice::Function(choice_in.name.ok_or_else(|| missing_member("tool_choice.name"))?.0)
-        }
+        Some("tool") => ToolChoice::Function(choice_in.name.ok_or_else(|| missing("tool_choice.name"))?.0),
         Some(_) => ToolChoice::Other(json),
-        None => return Err(missing_member("tool_choice.type")),
+        None => return Err(missing("tool_choice.type")),
     };
     Ok((choice, choice_in.disable_parallel_tool_use == Some(true)))
 }

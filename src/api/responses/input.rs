@@ -9,7 +9,8 @@
 //! ```
 
 use super::reasoning_token::ReasoningToken;
-use super::request::{INSTEAD, missing, parse, parse_string, reread, source, system, tools};
+use super::request::{INSTEAD, system, tools};
+use crate::api::chat::read::{missing, parse, parse_string, reread, source};
 use crate::api::chat::{File, Image, Message, Part, Role, Source, Tool, ToolCall};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};

@@ -5,6 +5,7 @@
 
 use super::input::Input;
 use crate::api::body::Body;
+use crate::api::chat::read::{missing, parse, parse_string, source, stop};
 use crate::api::chat::{ChatRequest, Message, Params, ResponseFormat, Tool, ToolChoice};
 use crate::error::Error;
 use crate::json::{Json, JsonStr};
@@ -97,37 +98,6 @@ fn handle_stateful_param<'a>(
 
 fn warn(request: &mut ChatRequest<'_>, param: &str, why: &str) {
     request.warnings.push(format!("{param}: dropped, {why}"));
-}
-
-/// Deserializes `text` as `T`.
-pub(super) fn parse<'a, T: Deserialize<'a>>(text: &'a str, param: &str, expected: &str) -> Result<T, Error> {
-    serde_json::from_str(text)
-        .map_err(|_| Error::invalid_request(param, format!("{param} must be {expected}.")))
-}
-
-/// Deserializes borrowed JSON as `T`, which borrows from the same source.
-pub(super) fn reread<'a, T: Deserialize<'a>>(json: &Json<'a>, at: &str, expected: &str) -> Result<T, Error> {
-    parse(source(json)?, at, expected)
-}
-
-pub(super) fn source<'a>(json: &Json<'a>) -> Result<&'a str, Error> {
-    json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))
-}
-
-pub(super) fn parse_string(text: &str) -> Option<Cow<'_, str>> {
-    serde_json::from_str::<JsonStr<'_>>(text).ok().map(|text| text.0)
-}
-
-pub(super) fn missing(at: &str) -> Error {
-    Error::invalid_request(at, format!("{at} is missing."))
-}
-
-fn stop(text: &str) -> Result<Vec<Cow<'_, str>>, Error> {
-    if let Some(one) = parse_string(text) {
-        return Ok(vec![one]);
-    }
-    let list: Vec<JsonStr<'_>> = parse(text, "stop", "a string or a list of strings")?;
-    Ok(list.into_iter().map(|text| text.0).collect())
 }
 
 /// The other values of `include` need no handling: they concern built-in tools, which do not exist here, or

@@ -3,7 +3,6 @@
 //! Not where lines are written to (`state::access_log`).
 
 use super::RecordSink;
-
 use crate::api::usage::Usage;
 use crate::engine::record::{AttemptRecord, RequestRecord};
 use crate::json::write::{ObjectWriter, key};

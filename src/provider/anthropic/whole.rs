@@ -1,36 +1,28 @@
 //! Decodes a whole response in Anthropic's format into events.
 
-use super::event_emitter::{EventEmitter, MAX_HELD, Message, provider_error};
+use super::event_emitter::{EventEmitter, Message, provider_error};
 use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
+use crate::provider::bounded_body::BoundedBody;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 /// Collects the bytes; all events are emitted at the end.
 #[derive(Debug, Default)]
 pub struct Whole {
-    held: Vec<u8>,
-    too_large: bool,
+    body: BoundedBody,
 }
 
 impl Decoder for Whole {
     fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
-        if self.too_large {
-            return;
+        if let Err(error) = self.body.push(bytes) {
+            sink(Event::Error(&error));
         }
-        if self.held.len() + bytes.len() > MAX_HELD {
-            self.too_large = true;
-            self.held = Vec::new();
-            return sink(Event::Error(&ProviderError::unreadable("it is over 64 MiB")));
-        }
-        self.held.extend_from_slice(bytes);
     }
 
     fn finish(&mut self, sink: EventSink<'_>) {
-        if self.too_large {
-            return;
-        }
-        let held = std::mem::take(&mut self.held);
-        if let Err(error) = read(&held, sink) {
+        if let Some(body) = self.body.take()
+            && let Err(error) = read(&body, sink)
+        {
             sink(Event::Error(&error));
         }
     }

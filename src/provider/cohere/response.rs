@@ -3,16 +3,13 @@
 use super::response_parts::{self, CallIn, ContentIn, UsageIn};
 use crate::api::chat::{Decoder, Event, EventSink, ProviderError, Start};
 use crate::json::{Json, JsonStr};
+use crate::provider::bounded_body::BoundedBody;
 use serde::Deserialize;
-
-/// The largest response that is buffered, in bytes.
-const MAX_HELD: usize = 64 << 20;
 
 /// Buffers one response and decodes it at the end.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
-    held: Vec<u8>,
-    too_long: bool,
+    body: BoundedBody,
 }
 
 #[derive(Deserialize)]
@@ -36,20 +33,16 @@ struct Message<'a> {
 }
 
 impl Decoder for Whole {
-    fn push(&mut self, bytes: &[u8], _sink: EventSink<'_>) {
-        self.too_long |= self.held.len() + bytes.len() > MAX_HELD;
-        if !self.too_long {
-            self.held.extend_from_slice(bytes);
+    fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
+        if let Err(error) = self.body.push(bytes) {
+            sink(Event::Error(&error));
         }
     }
 
     fn finish(&mut self, sink: EventSink<'_>) {
-        let held = std::mem::take(&mut self.held);
-        let outcome = match self.too_long {
-            true => Err(ProviderError::unreadable("it is over 64 MiB")),
-            false => read(&held, sink),
-        };
-        if let Err(error) = outcome {
+        if let Some(body) = self.body.take()
+            && let Err(error) = read(&body, sink)
+        {
             sink(Event::Error(&error));
         }
     }

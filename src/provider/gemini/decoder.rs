@@ -12,9 +12,7 @@ use crate::api::chat::{Decoder, Event, EventSink, Finish, ProviderError, Start};
 use crate::api::sse::SseParser;
 use crate::api::usage::Usage;
 use crate::json::Json;
-
-/// The largest whole response held, bytes: some contain pictures.
-const MAX_HELD: usize = 64 << 20;
+use crate::provider::bounded_body::BoundedBody;
 
 /// The most choices decoded, well above Gemini's limit of 8. Candidates beyond it are ignored.
 const MAX_CHOICES: usize = 32;
@@ -31,14 +29,14 @@ pub(super) struct GeminiDecoder {
 enum Frames {
     Events(SseParser),
     /// One JSON text: a response, or a list of chunks (what `streamGenerateContent` sends without `alt=sse`).
-    Whole(Vec<u8>),
+    Whole(BoundedBody),
     /// A stream before its first byte: it may turn out to be JSON.
     Unknown,
 }
 
 impl GeminiDecoder {
     pub(super) fn new(streamed: bool) -> Self {
-        let frames = if streamed { Frames::Unknown } else { Frames::Whole(Vec::new()) };
+        let frames = if streamed { Frames::Unknown } else { Frames::Whole(BoundedBody::default()) };
         Self { frames, state: State::default() }
     }
 }
@@ -50,7 +48,7 @@ impl Decoder for GeminiDecoder {
             bytes = bytes.trim_ascii_start();
             self.frames = match bytes.first() {
                 None => return,
-                Some(b'[' | b'{') => Frames::Whole(Vec::new()),
+                Some(b'[' | b'{') => Frames::Whole(BoundedBody::default()),
                 Some(_) => Frames::Events(SseParser::default()),
             };
         }
@@ -64,10 +62,11 @@ impl Decoder for GeminiDecoder {
                     state.fail(&ProviderError::unreadable("one event of the stream is too long"), sink);
                 }
             }
-            Frames::Whole(held) if held.len() + bytes.len() > MAX_HELD => {
-                state.fail(&ProviderError::unreadable("it is over 64 MiB"), sink);
+            Frames::Whole(body) => {
+                if let Err(error) = body.push(bytes) {
+                    state.fail(&error, sink);
+                }
             }
-            Frames::Whole(held) => held.extend_from_slice(bytes),
             Frames::Unknown => {}
         }
     }
@@ -77,7 +76,7 @@ impl Decoder for GeminiDecoder {
         match &mut self.frames {
             _ if state.has_failed => return,
             Frames::Events(parser) => parser.finish().data().for_each(|data| state.chunk(&data, sink)),
-            Frames::Whole(held) => state.whole(&std::mem::take(held), sink),
+            Frames::Whole(body) => state.whole(&body.take().unwrap_or_default(), sink),
             Frames::Unknown => {}
         }
         state.close(sink);

@@ -5,37 +5,35 @@ use super::provider_error;
 use crate::api::chat::{Decoder, Event, EventSink, ProviderError};
 use crate::api::sse::{self, SseParser};
 use crate::json::Json;
+use crate::provider::bounded_body::BoundedBody;
 
-/// The largest whole response held, in bytes; some contain images and sound.
-const MAX_WHOLE: usize = 64 << 20;
 /// The most that is kept of a stream before its first event, in bytes: it may be an HTML page.
 const MAX_PREFIX: usize = 64 << 10;
 
 /// Decodes one whole response.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
-    held: Vec<u8>,
+    body: BoundedBody,
     done: bool,
 }
 
 impl Decoder for Whole {
     fn push(&mut self, bytes: &[u8], sink: EventSink<'_>) {
-        if self.done {
-            return;
-        }
-        if self.held.len() + bytes.len() > MAX_WHOLE {
+        if !self.done
+            && let Err(error) = self.body.push(bytes)
+        {
             self.done = true;
-            self.held = Vec::new();
-            return sink(Event::Error(&ProviderError::unreadable("it is over 64 MiB")));
+            sink(Event::Error(&error));
         }
-        self.held.extend_from_slice(bytes);
     }
 
     fn finish(&mut self, sink: EventSink<'_>) {
         if std::mem::replace(&mut self.done, true) {
             return;
         }
-        emit_whole(&std::mem::take(&mut self.held), sink);
+        if let Some(body) = self.body.take() {
+            emit_whole(&body, sink);
+        }
     }
 }
 

@@ -7,9 +7,7 @@ mod whole;
 
 use super::frames::Frames;
 use crate::api::chat::{Decoder, Event, EventSink, Finish, ProviderError};
-
-/// The largest whole response held, bytes.
-const MAX_HELD: usize = 64 << 20;
+use crate::provider::bounded_body::BoundedBody;
 
 /// Decodes one response. The first byte decides between JSON and event stream, not the content type: a frame
 /// begins with its length, which is at most 25 MiB, so its first byte is 0 or 1.
@@ -24,7 +22,7 @@ pub struct ConverseDecoder {
 #[derive(Debug)]
 enum Form {
     Unknown,
-    Whole(Vec<u8>),
+    Whole(BoundedBody),
     Stream { frames: Frames, stream: stream::Stream },
 }
 
@@ -41,18 +39,12 @@ impl Decoder for ConverseDecoder {
             let is_text = *first == b'{' || *first == b'<' || first.is_ascii_whitespace();
             self.form = match *first < 2 || (self.streamed && !is_text) {
                 true => Form::Stream { frames: Frames::default(), stream: stream::Stream::default() },
-                false => Form::Whole(Vec::new()),
+                false => Form::Whole(BoundedBody::default()),
             };
         }
         let outcome = match &mut self.form {
             Form::Unknown => Ok(()),
-            Form::Whole(held) if held.len() + bytes.len() > MAX_HELD => {
-                Err(ProviderError::unreadable("it is over 64 MiB"))
-            }
-            Form::Whole(held) => {
-                held.extend_from_slice(bytes);
-                Ok(())
-            }
+            Form::Whole(body) => body.push(bytes),
             Form::Stream { frames, stream } => {
                 let mut error = None;
                 let framing = frames.push(bytes, &mut |frame| {
@@ -71,10 +63,10 @@ impl Decoder for ConverseDecoder {
         if self.failed {
             return;
         }
-        let outcome = match &self.form {
+        let outcome = match &mut self.form {
             Form::Unknown if self.streamed => Ok(()),
             Form::Unknown => Err(ProviderError::unreadable("it is empty")),
-            Form::Whole(held) => whole::emit(held, sink),
+            Form::Whole(body) => whole::emit(&body.take().unwrap_or_default(), sink),
             Form::Stream { frames, .. } => frames.finish().map_err(ProviderError::unreadable),
         };
         self.settle(outcome, sink);
