@@ -4,6 +4,7 @@
 //! a DOM: values are read only on demand.
 
 use crate::json::outline::Outline;
+use crate::json::proof::{self, MemberSpan};
 use crate::json::splice;
 use crate::json::string::unquote;
 use crate::json::write::Name;
@@ -47,31 +48,22 @@ impl Body {
     /// # Errors
     /// What is wrong with the text and where: serde_json's message, which quotes no content.
     pub fn parse(bytes: Bytes) -> Result<Self, serde_json::Error> {
-        // Proven to be text once, as a whole: from bytes, each member would be proven again.
-        let outline: Outline<'_> = match std::str::from_utf8(&bytes) {
-            Ok(text) => serde_json::from_str(text)?,
-            Err(_) => serde_json::from_slice(&bytes)?,
-        };
-        let base = bytes.as_ptr() as usize;
-        let mut members = Vec::with_capacity(outline.0.len());
+        let mut members = Vec::with_capacity(8);
         let mut name_filter = 0;
-        for (name, value) in outline.0 {
-            name_filter |= name_bit(&name);
-            let start = value.get().as_ptr() as usize - base;
-            let value = start..start + value.get().len();
-            members.push(match name {
-                Cow::Borrowed(name) => {
-                    let start = name.as_ptr() as usize - base;
-                    Member { unescaped: None, name: start..start + name.len(), value }
-                }
-                // An escaped name is found through the value that follows it.
-                Cow::Owned(name) => {
-                    let after = members.last().map_or(0, |last: &Member| last.value.end);
-                    Member { unescaped: Some(name.into()), name: name_range(&bytes, after), value }
-                }
-            });
+        let proven = proof::outline(&bytes, |MemberSpan { name, value, name_has_escapes }| {
+            let unescaped: Option<Box<str>> = match name_has_escapes {
+                true => Some(unquote(bytes.get(name.start - 1..name.end + 1)?)?.into()),
+                false => None,
+            };
+            let plain = unescaped.as_deref().map_or(bytes.get(name.clone())?, str::as_bytes);
+            name_filter |= name_bit(plain);
+            members.push(Member { unescaped, name, value });
+            Some(())
+        });
+        match proven {
+            Some(()) => Ok(Self { bytes, members, name_filter, is_object: true }),
+            None => Err(parse_error(&bytes)),
         }
-        Ok(Self { bytes, members, name_filter, is_object: true })
     }
 
     /// A body that is no JSON object (a list, or text whose error the provider shall report): it has no members, and
@@ -153,7 +145,7 @@ impl Body {
     }
 
     fn find(&self, name: &str) -> Option<&Member> {
-        if self.name_filter & name_bit(name) == 0 {
+        if self.name_filter & name_bit(name.as_bytes()) == 0 {
             return None;
         }
         let named = |member: &&Member| match &member.unescaped {
@@ -171,7 +163,8 @@ impl Body {
     }
 
     fn text_at(&self, range: &Range<usize>) -> &str {
-        self.bytes.get(range.clone()).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+        let text = self.bytes.get(range.clone());
+        text.and_then(|text| simdutf8::basic::from_utf8(text).ok()).unwrap_or_default()
     }
 
     fn slice(&self, range: Range<usize>) -> &[u8] {
@@ -205,24 +198,16 @@ impl Edit<'_> {
     }
 }
 
-/// Where the next member name stands between its quotes, looking from `from` (only for escaped names).
-fn name_range(bytes: &Bytes, from: usize) -> Range<usize> {
-    let rest = bytes.get(from..).unwrap_or_default();
-    let open = rest.iter().position(|&byte| byte == b'"').map_or(from, |at| from + at + 1);
-    let mut end = open;
-    while let Some(&byte) = bytes.get(end) {
-        match byte {
-            b'"' => break,
-            b'\\' => end += 2,
-            _ => end += 1,
-        }
-    }
-    open..end
+/// What is wrong with a body that is not a JSON object. It is read again for that, which only a refused body costs.
+#[cold]
+fn parse_error(bytes: &[u8]) -> serde_json::Error {
+    let read = serde_json::from_slice::<Outline<'_>>(bytes);
+    read.err().unwrap_or_else(|| serde::de::Error::custom("not valid JSON"))
 }
 
 /// One of 64 bits, chosen by the name's length and last byte.
-fn name_bit(name: &str) -> u64 {
-    let last = name.bytes().last().unwrap_or_default();
+fn name_bit(name: &[u8]) -> u64 {
+    let last = name.last().copied().unwrap_or_default();
     1 << ((name.len() ^ usize::from(last) << 2) & 63)
 }
 
@@ -272,6 +257,15 @@ mod tests {
             let out = edited(text, &edits);
             let value: serde_json::Value = serde_json::from_str(&out).expect(&out);
             assert_eq!(value.as_object().unwrap().len(), 3 - names.len(), "{out}");
+        }
+    }
+
+    #[test]
+    fn a_refused_body_is_described_by_serde_json() {
+        for text in ["", "[]", "{\"a\":01}", "{\"a\":\"\u{1}\"}", "{\"\\ud800\":1}", "{\"a\":[1,}"] {
+            let error = Body::parse(Bytes::copy_from_slice(text.as_bytes())).unwrap_err();
+            let expected = serde_json::from_str::<Outline<'_>>(text).err().unwrap();
+            assert_eq!(error.to_string(), expected.to_string());
         }
     }
 

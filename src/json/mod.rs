@@ -5,6 +5,8 @@
 //! | [`value`] | a value that keeps its text, to be deserialized or passed on |
 //! | [`string`] | a string that borrows |
 //! | [`outline`] | the members of an object, unread |
+//! | [`proof`] | proof that a text is an object, and its members, in one pass |
+//! | `word` | eight bytes at a time, for the proof |
 //! | [`walk`] | members and items of text that was proven valid |
 //! | [`scan`] | a few members of a text of any length, as it streams by |
 //! | [`splice`] | nested members changed in place |
@@ -14,12 +16,14 @@
 //! Pure. It knows no API: which members a body has is defined in `api` and `provider`.
 
 pub mod outline;
+pub mod proof;
 pub mod scan;
 pub mod similarity;
 pub mod splice;
 pub mod string;
 pub mod value;
 pub mod walk;
+mod word;
 pub mod write;
 
 pub use string::JsonStr;

@@ -55,10 +55,10 @@ impl OpenAiChat {
 
     /// The changed messages; `None` if none of them changes.
     fn messages(&self, body: &Body, schema: Option<&str>, notes: &mut TranslationNotes) -> Option<String> {
-        let text = body.raw("messages")?;
-        if schema.is_none() && !self.may_change(text) {
+        if schema.is_none() && !self.may_change(body.value("messages")?) {
             return None;
         }
+        let text = body.raw("messages")?;
         let list: Vec<Json<'_>> = serde_json::from_str(text).ok()?;
         let mut splice = Splice::new(text);
         let mut last = None;
@@ -80,8 +80,8 @@ impl OpenAiChat {
     }
 
     /// A quick check: most conversations contain nothing that needs a change.
-    fn may_change(&self, text: &str) -> bool {
-        let has = |needle: &str| memchr::memmem::find(text.as_bytes(), needle.as_bytes()).is_some();
+    fn may_change(&self, text: &[u8]) -> bool {
+        let has = |needle: &str| memchr::memmem::find(text, needle.as_bytes()).is_some();
         (!self.developer && has("developer"))
             || (self.reasoning_field != ReasoningField::Nowhere && has("reasoning"))
             || (self.short_ids && (has("tool_call_id") || has("tool_calls")))
