@@ -27,6 +27,24 @@ pub fn members(text: &[u8]) -> Option<Members<'_>> {
     text.starts_with(b"{").then_some(Members { text, at: 1 })
 }
 
+impl<'a> Items<'a> {
+    /// Steps to the next item and hands over its members: a caller who wants them all passes over each item once, and
+    /// not once for its end and once more for its members. `Some(false)` when the item is no object.
+    pub fn next_members(&mut self, mut each: impl FnMut(&'a [u8], &'a [u8])) -> Option<bool> {
+        let start = next_token(self.text, self.at)?;
+        if self.text.get(start) != Some(&b'{') {
+            return self.next().map(|_| false);
+        }
+        let mut members = Members { text: self.text, at: start + 1 };
+        for (name, value) in &mut members {
+            each(name, value);
+        }
+        let end = next_token(self.text, members.at)?;
+        self.at = end + 1;
+        (self.text.get(end) == Some(&b'}')).then_some(true)
+    }
+}
+
 impl<'a> Iterator for Items<'a> {
     type Item = &'a [u8];
 
@@ -142,6 +160,21 @@ mod tests {
         })
     }
 
+    type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+    /// Items and members in one walk, as [`Items::next_members`] gives them.
+    fn rebuilt_once(text: &[u8]) -> Option<Vec<Option<Pairs>>> {
+        let mut items = items(text)?;
+        let mut all = Vec::new();
+        loop {
+            let mut members = Vec::new();
+            match items.next_members(|name, value| members.push((name.to_vec(), value.to_vec()))) {
+                Some(is_object) => all.push(is_object.then_some(members)),
+                None => return Some(all),
+            }
+        }
+    }
+
     fn rebuilt(text: &[u8]) -> Value {
         if let Some(items) = items(text) {
             return items.map(rebuilt).collect();
@@ -158,13 +191,20 @@ mod tests {
         #[test]
         fn a_walk_finds_what_a_parser_finds(value in value(), pretty in any::<bool>()) {
             let text = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) };
-            prop_assert_eq!(rebuilt(&text.unwrap()), value);
+            let text = text.unwrap();
+            let twice = items(&text).map(|items| {
+                let pair = |(name, value): (&[u8], &[u8])| (name.to_vec(), value.to_vec());
+                items.map(|item| members(item).map(|members| members.map(pair).collect())).collect()
+            });
+            prop_assert_eq!(rebuilt_once(&text), twice);
+            prop_assert_eq!(rebuilt(&text), value);
         }
 
         #[test]
         fn nonsense_ends(text in prop::collection::vec(prop::sample::select(&b"[]{}\",:\\ 1a"[..]), 0..40)) {
             let most = text.len() + 1;
             prop_assert!(items(&text).map_or(0, Iterator::count) <= most);
+            prop_assert!(rebuilt_once(&text).map_or(0, |items| items.len()) <= most);
             prop_assert!(members(&text).map_or(0, Iterator::count) <= most);
         }
     }

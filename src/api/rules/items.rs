@@ -28,26 +28,24 @@ impl<'a> Items<'a> {
     /// Reads a list in a body that was parsed; `None` if the JSON text is no list.
     pub(super) fn read(value: &'a [u8]) -> Option<Self> {
         let mut items = Self::default();
-        for item in walk::items(value)? {
-            match walk::members(item) {
-                Some(members) => items.roles.push(Role::from_members(members)),
-                None => {
+        let mut list = walk::items(value)?;
+        loop {
+            let mut role = Role::Absent;
+            // If `role` occurs twice, the last one counts, as in most JSON parsers.
+            let is_object = list.next_members(|name, value| {
+                if is_role(name) {
+                    role = unquote(value).map_or(Role::NotString, Role::Named);
+                }
+            });
+            match is_object {
+                None => return Some(items),
+                Some(true) => items.roles.push(role),
+                Some(false) => {
                     items.first_non_object.get_or_insert(items.count);
                 }
             }
             items.count += 1;
         }
-        Some(items)
-    }
-}
-
-impl<'a> Role<'a> {
-    /// If `role` occurs twice, the last one counts, as in most JSON parsers.
-    fn from_members(members: walk::Members<'a>) -> Self {
-        members.fold(Role::Absent, |role, (name, value)| match is_role(name) {
-            true => unquote(value).map_or(Role::NotString, Role::Named),
-            false => role,
-        })
     }
 }
 
