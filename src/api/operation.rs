@@ -257,6 +257,13 @@ impl Operation {
 }
 
 fn path_matches(pattern: &str, path: &str) -> bool {
+    // Most paths are written out in the table.
+    if pattern == path {
+        return true;
+    }
+    if !pattern.as_bytes().contains(&b'*') {
+        return false;
+    }
     let mut wanted = pattern.split('/');
     let mut given = path.split('/');
     loop {

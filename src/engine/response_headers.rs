@@ -167,7 +167,32 @@ pub fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Requ
     }
 }
 
+/// Whether a `Content-Type` is this media type, whatever its parameters are.
 pub fn is_media(value: &str, wanted: &str) -> bool {
-    let essence = value.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case(wanted)
+    let Some((essence, rest)) = value.trim_start().split_at_checked(wanted.len()) else { return false };
+    essence.eq_ignore_ascii_case(wanted) && matches!(rest.trim_start().as_bytes().first(), None | Some(b';'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_media_type_is_compared_without_its_parameters() {
+        for value in ["text/plain", "TEXT/Plain", " text/plain ;charset=utf-8", "text/plain;", "text/plain "]
+        {
+            assert!(is_media(value, "text/plain"), "{value:?}");
+        }
+        for value in [
+            "",
+            "text/plai",
+            "text/plainx",
+            "text/plain x",
+            "text/plain,a",
+            "a;text/plain",
+            "\u{e9}text/plain",
+        ] {
+            assert!(!is_media(value, "text/plain"), "{value:?}");
+        }
+    }
 }
