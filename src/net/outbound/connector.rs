@@ -6,8 +6,8 @@
 use super::connection::UpstreamConnection;
 use super::idle_pool::IdlePool;
 use super::write_coalescing::CoalescedWrite;
+use pingora_core::connectors::ConnectorOptions;
 use pingora_core::connectors::http::v2::Connector as Http2;
-use pingora_core::connectors::{ConnectorOptions, TransportConnector};
 use pingora_core::protocols::http::client::HttpSession;
 use pingora_core::protocols::http::v1::client::HttpSession as Http1Session;
 use pingora_core::protocols::{ALPN, Stream};
@@ -23,8 +23,9 @@ const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The upstream connections of one service. A connection stays on the runtime that opened it, so services do not
 /// share one.
 pub struct Connector {
-    h1: TransportConnector,
-    h2: Http2,
+    /// Opens connections of both versions. A second one for HTTP/1.1 would load the system's certificate authorities
+    /// once more, and keep two more copies of them.
+    connector: Http2,
     idle_pool: Arc<IdlePool>,
 }
 
@@ -33,7 +34,7 @@ impl Connector {
     pub fn new(conf: &ServerConf) -> Self {
         let options = ConnectorOptions::from_server_conf(conf);
         let idle_pool = IdlePool::new(options.keepalive_pool_size);
-        Self { h1: TransportConnector::new(Some(options.clone())), h2: Http2::new(Some(options)), idle_pool }
+        Self { connector: Http2::new(Some(options)), idle_pool }
     }
 
     /// A connection to `peer`, and whether it is a reused one. `body`: how many bytes of the body will be sent
@@ -43,7 +44,7 @@ impl Connector {
     /// Pingora's errors: connecting failed, TLS was not trusted, or it took too long.
     pub async fn get(&self, peer: &HttpPeer, body: usize) -> Result<(UpstreamConnection, bool)> {
         let may_be_h2 = peer.options.alpn.get_max_http_version() == 2;
-        if may_be_h2 && let Some(session) = self.h2.reused_http_session(peer).await? {
+        if may_be_h2 && let Some(session) = self.connector.reused_http_session(peer).await? {
             return Ok((UpstreamConnection::h2(session, peer), true));
         }
         if let Some(stream) = self.idle_pool.take(peer.reuse_hash(), Instant::now()) {
@@ -51,17 +52,14 @@ impl Connector {
         }
         // Boxed because this path is rare and the handshake futures are large: inline, they would enlarge the
         // future of every exchange.
-        let connection = Box::pin(self.connect(peer, body, may_be_h2)).await?;
+        let connection = Box::pin(self.connect(peer, body)).await?;
         Ok((connection, false))
     }
 
-    async fn connect(&self, peer: &HttpPeer, body: usize, may_be_h2: bool) -> Result<UpstreamConnection> {
-        if !may_be_h2 {
-            return Ok(h1(self.h1.new_stream(peer).await?, peer, body));
-        }
-        match self.h2.new_http_session::<HttpPeer, ()>(peer).await? {
+    async fn connect(&self, peer: &HttpPeer, body: usize) -> Result<UpstreamConnection> {
+        match self.connector.new_http_session::<HttpPeer, ()>(peer).await? {
             HttpSession::H2(session) => Ok(UpstreamConnection::h2(session, peer)),
-            // The provider negotiated HTTP/1.1.
+            // The peer is not offered HTTP/2, or the provider negotiated HTTP/1.1.
             HttpSession::H1(session) => Ok(h1(session.into_inner(), peer, body)),
             HttpSession::Custom(()) => {
                 Err(Error::explain(ErrorType::InternalError, "an unexpected protocol"))
@@ -81,7 +79,7 @@ impl Connector {
                 self.idle_pool.put(peer.reuse_hash(), stream.into_inner(), until, now);
             }
             UpstreamConnection::H2(session) => {
-                self.h2.release_http_session(*session, peer, peer.idle_timeout());
+                self.connector.release_http_session(*session, peer, peer.idle_timeout());
             }
         }
     }
@@ -89,7 +87,7 @@ impl Connector {
     /// Stops offering HTTP/2 to `peer`, because its HTTP/2 does not work.
     pub fn prefer_h1(&self, peer: &HttpPeer) {
         if peer.get_alpn().is_none_or(|alpn| *alpn != ALPN::H2) {
-            self.h2.prefer_h1(peer);
+            self.connector.prefer_h1(peer);
         }
     }
 }
