@@ -6,14 +6,14 @@
 use super::cases::{Case, Figures, Memory, Path};
 use std::fmt::Write;
 
-/// The highest accepted ratio of the gateway's CPU to the plain proxy's.
-const CPU_LIMIT: f64 = 1.35;
+/// The highest accepted ratio of the gateway's CPU to the plain proxy's, by case.
+const CPU_LIMITS: [(&str, f64); 3] = [("small_chat", 1.2), ("megabyte", 1.35), ("stream", 0.85)];
 /// The highest accepted ratio of the CPU with a healthy fallback to the CPU with a single target.
 const FALLBACK_LIMIT: f64 = 1.15;
 /// The highest accepted idle memory, in MiB.
-const IDLE_LIMIT: f64 = 20.0;
+const IDLE_LIMIT: f64 = 17.0;
 /// The highest accepted memory per open stream, in KiB.
-const STREAM_LIMIT: f64 = 160.0;
+const STREAM_LIMIT: f64 = 110.0;
 
 /// The results of all rounds.
 #[derive(Default)]
@@ -147,9 +147,9 @@ impl Results {
                 ));
             }
         }
-        let judged = matches!(case.name, "small_chat" | "stream");
-        if let Some(row) = rows.last_mut().filter(|_| judged) {
-            row.limit = row.ratio.map(|ratio| (ratio, CPU_LIMIT));
+        let limit = CPU_LIMITS.iter().find(|(name, _)| *name == case.name);
+        if let (Some(row), Some((_, limit))) = (rows.last_mut(), limit) {
+            row.limit = row.ratio.map(|ratio| (ratio, *limit));
         }
     }
 
