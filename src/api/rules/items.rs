@@ -31,7 +31,7 @@ impl<'a> Items<'a> {
         let mut list = walk::items(value)?;
         loop {
             let mut role = Role::Absent;
-            // The last one counts where it stands twice, as JSON parsers have it.
+            // If `role` occurs twice, the last one counts, as in most JSON parsers.
             let is_object = list.next_members(|name, value| {
                 if is_role(name) {
                     role = unquote(value).map_or(Role::NotString, Role::Named);

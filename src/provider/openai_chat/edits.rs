@@ -44,10 +44,10 @@ impl OpenAiChat {
         notes: &mut TranslationNotes,
         edits: &mut Vec<Edit<'static>>,
     ) {
-        for (name, value) in body.members() {
+        for name in body.names() {
             let Some(foreign) = self.foreign(name, account) else { continue };
             edits.push(Edit::Remove(foreign));
-            if value != "null" {
+            if body.value(name) != Some(b"null") {
                 notes.drop_param(name, "this provider");
             }
         }
