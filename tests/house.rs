@@ -286,16 +286,15 @@ fn without_strings(text: &str) -> String {
             here[1..].find(&end).map_or(here.len(), |length| 1 + length + end.len())
         } else if here.starts_with('"') {
             let mut escaped = false;
-            let end = here[1..].find(|c| {
+            let inside = here.strip_prefix('"').unwrap();
+            let end = inside.find(|c| {
                 let is_end = c == '"' && !escaped;
                 escaped = c == '\\' && !escaped;
                 is_end
             });
             end.map_or(here.len(), |length| length + 2)
-        } else if here.starts_with("'\\") {
-            here[2..]
-                .find('\'')
-                .map_or(here.len(), |length| length + 3 + usize::from(here.starts_with("'\\''")))
+        } else if let Some(inside) = here.strip_prefix("'\\") {
+            inside.find('\'').map_or(here.len(), |length| length + 3 + usize::from(here.starts_with("'\\''")))
         } else if here.starts_with('\'') && here.chars().nth(2) == Some('\'') {
             here.char_indices().nth(3).map_or(here.len(), |(end, _)| end)
         } else {

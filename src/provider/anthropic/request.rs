@@ -87,13 +87,8 @@ pub(super) fn write(
     if let Some(effort) = effort.filter(|_| output_config.get("effort").is_none()) {
         output_config.set("effort", Json::from_value(&effort));
     }
-    match format::decide(request.response_format, generation, provider, notes) {
-        Format::Any => {}
-        Format::Schema(format) => output_config.set("format", format),
-        Format::Instruction(text) => {
-            turns.system.push(blocks::Block::Text { text: Cow::Owned(text), cache_control: None });
-        }
-    }
+    let format = format::decide(request.response_format, generation, provider, notes);
+    apply_format(format, &mut output_config, &mut turns);
 
     let mut betas = requested_betas(&mut params)?;
     demanded_betas(uses_files, params.iter().chain(output_config.iter()), &tools, &mut betas);
@@ -117,6 +112,17 @@ pub(super) fn write(
         rest: notes.filter_params(params, provider, &VendorMembers::ANTHROPIC)?,
     };
     serde_json::to_vec(&body).map_err(|error| Error::internal(format!("a body cannot be written: {error}")))
+}
+
+/// Puts the format of the response where this model takes it: into `output_config`, or as an instruction.
+fn apply_format(format: Format, output_config: &mut Params<'_>, turns: &mut Turns<'_>) {
+    match format {
+        Format::Any => {}
+        Format::Schema(format) => output_config.set("format", format),
+        Format::Instruction(text) => {
+            turns.system.push(blocks::Block::Text { text: Cow::Owned(text), cache_control: None });
+        }
+    }
 }
 
 impl Serialize for Body<'_> {
