@@ -39,7 +39,7 @@ const fn row(
     Route { path, scope, on_data_port, handler }
 }
 
-const ROUTES: [Route; 7] = [
+const ROUTES: &[Route] = &[
     row("/livez", Scope::Public, true, || get(health::livez)),
     row("/readyz", Scope::Public, true, || get(health::readyz)),
     row("/metrics", Scope::Operator, false, || get(metrics::show)),
@@ -72,7 +72,7 @@ impl Scope {
 /// All control routes.
 pub fn router(shared: Arc<Shared>) -> Router {
     let mut router = Router::new();
-    for route in &ROUTES {
+    for route in ROUTES {
         router = router.route(route.path, route.scope.guard((route.handler)()));
     }
     router
