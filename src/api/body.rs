@@ -144,10 +144,15 @@ impl Body {
         Bytes::from(splice::apply(&self.bytes, &changes))
     }
 
+    #[inline]
     fn find(&self, name: &str) -> Option<&Member> {
         if self.name_filter & name_bit(name.as_bytes()) == 0 {
             return None;
         }
+        self.find_last(name)
+    }
+
+    fn find_last(&self, name: &str) -> Option<&Member> {
         let named = |member: &&Member| match &member.unescaped {
             Some(unescaped) => **unescaped == *name,
             None => member.name.len() == name.len() && self.slice(member.name.clone()) == name.as_bytes(),

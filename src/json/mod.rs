@@ -6,7 +6,7 @@
 //! | [`string`] | a string that borrows |
 //! | [`outline`] | the members of an object, unread |
 //! | [`proof`] | proof that a text is an object, and its members, in one pass |
-//! | `word` | eight bytes at a time, for the proof |
+//! | `word` | eight bytes of a text at a time, for `proof` and `write` |
 //! | [`walk`] | members and items of text that was proven valid |
 //! | [`scan`] | a few members of a text of any length, as it streams by |
 //! | [`splice`] | nested members changed in place |

@@ -9,7 +9,7 @@
 //! Functions take a position and return the one behind what they have proven: it stays in a register that way, and
 //! lists of numbers take half the time.
 
-use super::word::{HIGH_BITS, bytes_below, equal_bytes, word_at};
+use super::word::{HIGH_BITS, stops_in, word_at};
 use std::ops::Range;
 
 /// Where a top-level member stands in the text.
@@ -222,13 +222,6 @@ fn last_plain_end(text: &[u8], at: usize, is_ascii: &mut bool) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     *is_ascii &= rest.is_ascii();
     at + rest.iter().position(|&byte| byte < b' ' || byte == b'"' || byte == b'\\').unwrap_or(rest.len())
-}
-
-/// The high bit of every byte that ends a run of plain text; above the lowest such byte bits may be set that mean
-/// nothing.
-#[inline(always)]
-fn stops_in(word: u64) -> u64 {
-    bytes_below(word, b' ') | equal_bytes(word, b'"') | equal_bytes(word, b'\\')
 }
 
 /// Whether no byte of a block ends the run. No early exit and no branch: this is what becomes vector instructions.

@@ -16,14 +16,20 @@ pub(super) fn word_at(text: &[u8], at: usize) -> Option<u64> {
 
 /// The high bits of the bytes below `limit`, which is at most 128.
 #[inline(always)]
-pub(super) fn bytes_below(word: u64, limit: u8) -> u64 {
+fn bytes_below(word: u64, limit: u8) -> u64 {
     word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGH_BITS
 }
 
 /// The high bits of the bytes that are `byte`.
 #[inline(always)]
-pub(super) fn equal_bytes(word: u64, byte: u8) -> u64 {
+fn equal_bytes(word: u64, byte: u8) -> u64 {
     bytes_below(word ^ (ONES * u64::from(byte)), 1)
+}
+
+/// The high bits of the bytes that a JSON string cannot hold as they are: quotes, backslashes and control characters.
+#[inline(always)]
+pub(super) fn stops_in(word: u64) -> u64 {
+    bytes_below(word, b' ') | equal_bytes(word, b'"') | equal_bytes(word, b'\\')
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! line.close();                               // }
 //! ```
 
+use super::word::stops_in;
 use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -148,9 +149,7 @@ impl<'a> ObjectWriter<'a> {
 
 /// Writes a JSON string.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
-    let plain = |byte: u8| (byte >= 0x20) & (byte != b'"') & (byte != b'\\');
-    // Without an early exit the compiler checks many bytes at once.
-    if text.bytes().fold(true, |all, byte| all & plain(byte)) {
+    if is_plain(text.as_bytes()) {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
@@ -158,6 +157,19 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
         // Writing a string into a Vec cannot fail.
         let _ = serde_json::to_writer(&mut *out, text);
     }
+}
+
+/// Whether a JSON string holds this text as it stands.
+fn is_plain(text: &[u8]) -> bool {
+    let (words, _) = text.as_chunks::<8>();
+    // The last word may overlap the one before it.
+    let Some(last) = text.last_chunk::<8>() else {
+        return text.iter().all(|&byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+    };
+    let stops = words
+        .iter()
+        .fold(stops_in(u64::from_le_bytes(*last)), |stops, word| stops | stops_in(u64::from_le_bytes(*word)));
+    stops == 0
 }
 
 fn write_number(out: &mut Vec<u8>, number: u64) {
@@ -179,6 +191,26 @@ fn write_number(out: &mut Vec<u8>, number: u64) {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+
+    #[test]
+    fn strings_of_every_length_are_written_as_serde_writes_them() {
+        for length in 0..40 {
+            let plain = "x".repeat(length);
+            let one_other = (0..length).flat_map(|at| {
+                let plain = &plain;
+                ["\"", "\\", "\n", "\u{1f}", "\u{7f}", "\u{e9}"].map(move |other| {
+                    let mut text = plain.clone();
+                    text.replace_range(at..=at, other);
+                    text
+                })
+            });
+            for text in one_other.chain([plain.clone()]) {
+                let mut out = Vec::new();
+                write_string(&mut out, &text);
+                assert_eq!(out, serde_json::to_vec(&text).unwrap(), "{text:?}");
+            }
+        }
+    }
 
     #[test]
     fn written_objects_are_valid_json() {
