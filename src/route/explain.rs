@@ -1,8 +1,9 @@
-//! What would become of a request, told without sending it: problems, the compiled config, the first choice and
-//! why, and what would follow each sort of failure.
+//! Explains what would happen to a request without sending it: the config's problems, the compiled config,
+//! the first target and why it is chosen, and which attempts would follow each kind of failure.
 //!
-//! Pure, as all of this room. Asks the same plan, attempt and limits as the driver, so that it cannot tell
-//! another story. Never a key, a header's value or text of the body. Not how the question is asked (`control`).
+//! Pure: no I/O, like the rest of `route`. It uses the same plan, attempt and limits as the code that sends
+//! requests, so the two cannot disagree. The explanation never contains a key, a header value or text of the
+//! body. Not here: the HTTP endpoint (`control`).
 
 mod probability;
 mod view;
@@ -29,16 +30,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use view::{NodeView, ViewBuilder};
 
-/// Steps told of one walk at most.
+/// The most attempts listed for one kind of failure.
 const MAX_STEPS: usize = 100;
 
-/// The whole story; `docs/control.md` says what the fields are.
+/// The whole explanation; `docs/control.md` describes the fields.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
-    /// What the caller would be refused for; empty where nothing is wrong.
+    /// Why the request would be rejected; empty if nothing is wrong.
     pub problems: Vec<Rejection>,
     pub operation: &'static str,
-    /// What the config is called in metrics and on the control port.
+    /// The name of the config in metrics and on the control port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,73 +48,73 @@ pub struct Explanation {
     pub first: Option<FirstChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<AttemptView>,
-    /// What follows when every attempt ends in the same way.
+    /// Which attempts follow if every attempt has the same outcome.
     pub then: Vec<FailurePath>,
 }
 
-/// Something the caller would be refused for.
+/// One reason why the request would be rejected.
 #[derive(Debug, Serialize)]
 pub struct Rejection {
-    /// HTTP status of the answer.
+    /// HTTP status of the response.
     pub status: u16,
-    /// Path in the config, field of the body, or header; empty where none is to blame.
+    /// Path in the config, field of the body, or header; empty if none is at fault.
     pub path: String,
     pub message: String,
 }
 
-/// The first choice.
+/// The first target and why it is chosen.
 #[derive(Debug, Serialize)]
 pub struct FirstChoice {
     pub index: String,
     pub why: &'static str,
-    /// A sentence for each group on the way down.
+    /// One sentence for each group from the root to the target.
     pub because: Vec<String>,
 }
 
-/// What the first target would be sent.
+/// What would be sent to the first target.
 #[derive(Debug, Serialize)]
 pub struct AttemptView {
     pub index: String,
-    /// Path and query, without the values of the caller's own query.
+    /// Path and query, without the values of the client's own query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The answer is put into the caller's words.
+    /// The response is translated to the client's format.
     pub translated: bool,
     /// `as_written`, `changed`, or `none`.
     pub body: &'static str,
-    /// A token or a signature must be had first.
+    /// Credentials must be obtained first: a token or a signature.
     pub signed: bool,
-    /// `direct`, `orchestrated`, or `local` where nobody need be asked.
+    /// `direct`, `orchestrated`, or `local` if no upstream is needed.
     pub way: &'static str,
     pub warnings: Vec<String>,
-    /// Why it cannot be made.
+    /// Why the attempt cannot be made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Rejection>,
 }
 
-/// One sort of failure, again and again.
+/// The attempts that follow if every attempt fails in the same way.
 #[derive(Debug, Serialize)]
 pub struct FailurePath {
     pub when: &'static str,
-    /// The tries after the first one. After the last the caller gets what is at hand.
+    /// The attempts after the first one. After the last one the client gets its result.
     pub tries: Vec<FurtherAttempt>,
-    /// There are more than are told.
+    /// There are more attempts than are listed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
 
-/// One further try.
+/// One further attempt.
 #[derive(Debug, Serialize)]
 pub struct FurtherAttempt {
     pub index: String,
     pub why: &'static str,
-    /// Least and most, milliseconds; absent where there is no wait.
+    /// Shortest and longest wait in milliseconds; absent if there is no wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<(u64, u64)>,
 }
 
 impl Explanation {
-    /// A request that goes nowhere.
+    /// An explanation in which only the operation is known.
     pub fn empty(operation: Operation) -> Self {
         Self {
             problems: Vec::new(),
@@ -128,7 +129,7 @@ impl Explanation {
 }
 
 impl Rejection {
-    /// What an error tells: each problem of a config by itself.
+    /// One entry for each problem of a config, or one for the error as a whole.
     pub fn from_error(error: &Error) -> Vec<Self> {
         let status = error.status();
         if error.problems.is_empty() {
@@ -144,7 +145,7 @@ impl Rejection {
     }
 }
 
-/// A world in which chance falls in the middle, and which nothing is written to.
+/// An environment in which every random number is 0.5, and which remembers no choices.
 struct FixedChanceEnv<'w>(&'w dyn RoutingEnv);
 
 const MIDDLE: f64 = 0.5;
@@ -173,7 +174,7 @@ impl RoutingEnv for FixedChanceEnv<'_> {
     fn remember_choice(&self, _: &TargetGroup, _: &Sticky, _: usize) {}
 }
 
-/// Tells what would become of `request`. Where chance decides it falls in the middle.
+/// Explains what would happen to `request`. Every random number is taken as 0.5.
 pub fn explain(sources: &Sources<'_>, request: &Request, env: &dyn RoutingEnv) -> Explanation {
     let mut explained = Explanation::empty(request.operation);
     let config = match compile(sources) {
@@ -211,7 +212,7 @@ pub fn explain(sources: &Sources<'_>, request: &Request, env: &dyn RoutingEnv) -
     explained
 }
 
-/// The sorts of failure that are told of.
+/// The kinds of failure that are explained.
 fn outcomes(unsupported: Option<u16>) -> Vec<(&'static str, Outcome)> {
     let with_class = |class| Outcome::Response { status: 400, class, retry_after: None };
     let mut outcomes = vec![
@@ -228,7 +229,8 @@ fn outcomes(unsupported: Option<u16>) -> Vec<(&'static str, Outcome)> {
     outcomes
 }
 
-/// A fresh plan, and what it does when every attempt comes to `outcome`. `None`: that cannot happen here.
+/// Runs a fresh plan in which every attempt has this `outcome`. `None`: the outcome cannot occur for this
+/// request.
 fn failure_path(
     when: &'static str,
     outcome: Outcome,
@@ -259,7 +261,7 @@ fn failure_path(
     }
 }
 
-/// The least and the most a retry would wait, milliseconds.
+/// The shortest and the longest wait before a retry, in milliseconds.
 fn wait_range(plan: &Plan, target: &Target, outcome: &Outcome, env: &dyn RoutingEnv) -> Option<(u64, u64)> {
     let state = plan.retry_state(env);
     let millis = |wait: Duration| wait.as_millis() as u64;
@@ -268,13 +270,13 @@ fn wait_range(plan: &Plan, target: &Target, outcome: &Outcome, env: &dyn Routing
     };
     let max_wait = match target.policies.retry().decide(outcome, state, 1.0) {
         RetryDecision::RetryAfter(wait) => wait,
-        // Longer ones are not made.
+        // A wait beyond the budget is never made.
         _ => target.policies.retry().budget.saturating_sub(state.waited),
     };
     Some((millis(min_wait), millis(max_wait)))
 }
 
-/// What the first attempt would be.
+/// Describes the first attempt.
 fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request) -> AttemptView {
     let index = target.path.clone();
     let attempt = match Attempt::new(Arc::clone(target), request) {
@@ -297,7 +299,7 @@ fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request
         (Some(_), true) => "changed",
         (Some(_), false) => "as_written",
     };
-    // A websocket has no other way.
+    // A websocket without translation is always sent directly.
     let upgrades = request.operation.body_kind() == BodyKind::Upgrade && attempt.translation.is_none();
     let transport = match upgrades || config.is_single_attempt() && attempt.goes_native(false) {
         _ if attempt.local_response.is_some() => "local",
@@ -316,7 +318,8 @@ fn attempt_view(target: &Arc<Target>, config: &CompiledConfig, request: &Request
     }
 }
 
-/// A path whose query keeps its names, and the values the caller did not write: theirs may be keys.
+/// Replaces the values of the client's own query parameters by `...`, since they may be keys. All names, and
+/// the values that the gateway added, are kept.
 fn without_values(path: &str, client_query: Option<&str>) -> String {
     let Some((path, query)) = path.split_once('?') else { return path.to_owned() };
     let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
@@ -328,7 +331,7 @@ fn without_values(path: &str, client_query: Option<&str>) -> String {
     format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
 }
 
-/// Why a group chose this child, in a sentence.
+/// One sentence that says why a group chose this member.
 fn reason_text(
     group: &TargetGroup,
     member: usize,
@@ -367,7 +370,7 @@ fn reason_text(
     format!("{}: {}: {sentence}", group.path, at(member))
 }
 
-/// The two that were drawn, and what was measured of them.
+/// Names the two members that were drawn and their measured latencies.
 fn latency(group: &TargetGroup, member: usize, plan: &Plan, env: &dyn RoutingEnv) -> String {
     let measured = |member: usize| {
         let node = group.members.get(member).map(|member| &member.node);
@@ -391,7 +394,7 @@ fn latency(group: &TargetGroup, member: usize, plan: &Plan, env: &dyn RoutingEnv
 }
 
 impl Node {
-    /// Where it stands in the config.
+    /// Its path in the config.
     fn path(&self) -> &str {
         match self {
             Node::Target(target) => &target.path,

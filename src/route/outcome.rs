@@ -1,6 +1,6 @@
-//! What an attempt came to, as far as the next one depends on it.
+//! The outcome of an attempt, as far as the next attempt depends on it.
 //!
-//! Not the answer itself, and not what the caller is told.
+//! Not the response itself, and not the error that the client gets.
 
 use crate::config::policies::BreakerPolicy;
 use crate::state::targets::BreakerSignal;
@@ -8,35 +8,38 @@ use std::time::Duration;
 
 pub use crate::provider::error_class::ErrorClass;
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The provider answered with this status; a good one only if the answer is whole, or has begun well.
+    /// The provider responded with this status. 2xx only if the response is complete or its stream began
+    /// well.
     Response { status: u16, class: ErrorClass, retry_after: Option<Duration> },
-    /// No answer in time.
+    /// No response before the timeout.
     TimedOut,
-    /// No answer: refused, reset, cut before its first content, not what was asked for.
+    /// No usable response: connection refused or reset, cut before the first content, or not the requested
+    /// kind.
     Failed,
-    /// It broke after the caller had got a part of it.
+    /// The response broke off after the client had received a part of it.
     Interrupted,
-    /// A request that was to resume a broken stream was refused for its prefill.
+    /// A request that was to resume a broken stream was refused because of its prefill.
     PrefillRefused,
-    /// The call cannot be made at this target: the gateway's own error has this status.
+    /// This target does not support the call. The gateway's own error has this status.
     Unsupported(u16),
 }
 
 impl Outcome {
-    /// A provider's answer that needs no explaining.
+    /// The outcome of a response without a special error class.
     pub fn from_status(status: u16) -> Self {
         Self::Response { status, class: ErrorClass::Other, retry_after: None }
     }
 
-    /// Whether this is what the caller asked for.
+    /// Whether the client gets the result it requested.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Response { status: 200..=299, .. })
     }
 
-    /// What it says about the target to a circuit breaker: not what the client did wrong, not our own limits.
+    /// What a circuit breaker learns about the target. Errors of the client and the gateway's own limits are
+    /// ignored.
     pub fn breaker_signal(&self, policy: Option<&BreakerPolicy>) -> BreakerSignal {
         match self {
             _ if self.is_success() => BreakerSignal::Success,

@@ -1,27 +1,27 @@
-//! Picks one of several targets: by weight, the better of two, the cheapest, the one a caller sticks to.
+//! Picks one of several targets: by weight, by latency, by price, or by a sticky key.
 //!
-//! Pure: chance is an argument, drawn evenly from 0 to below 1. Not here: which targets are usable, and what
-//! is known of their latency.
+//! Pure: random numbers are arguments, uniform in [0, 1). Not here: which targets are usable, and what their
+//! latency is.
 
 use crate::config::query::{Fact, Facts};
 use ring::digest::{Context, SHA256};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The weight of a target that has none (reference 4.1).
+/// The weight of a target without a `weight` (reference 4.1).
 pub const DEFAULT_WEIGHT: f64 = 1.0;
 
-/// One of the usable targets, each with a chance in proportion to its weight (reference 4.1). `weights` are
-/// finite and at least 0; weight 0 is never picked. `None`: there is nothing to pick.
+/// Picks one of the usable targets, each with a probability proportional to its weight (reference 4.1).
+/// `weights` are finite and at least 0; weight 0 is never picked. `None`: no target can be picked.
 pub fn weighted(weights: &[f64], usable: &dyn Fn(usize) -> bool, random: f64) -> Option<usize> {
     let heaviest = candidates(weights, usable).map(|(_, weight)| weight).fold(0.0, f64::max);
-    // Relative to the heaviest: the sum of the largest numbers is no number.
+    // Weights are divided by the heaviest, since the sum of very large weights would overflow to infinity.
     let shares = || candidates(weights, usable).map(|(index, weight)| (index, weight / heaviest));
     let point = random * shares().map(|(_, share)| share).sum::<f64>();
     let mut reached = 0.0;
     let mut picked = None;
     for (index, share) in shares().filter(|(_, share)| *share > 0.0) {
-        // The last one stays picked where rounding leaves the point beyond the sum.
+        // If rounding leaves the point beyond the sum, the last one stays picked.
         picked = Some(index);
         reached += share;
         if point < reached {
@@ -39,8 +39,9 @@ fn candidates<'a>(
     all.filter(move |(index, weight)| *weight > 0.0 && usable(*index))
 }
 
-/// Two different ones drawn by weight, for the better of the two to be taken (power of two choices: it avoids
-/// the slow without sending everybody to the fastest). `None`: nothing to pick; no second: only one is left.
+/// Draws two different targets by weight, of which the better is to be taken (power of two choices: this
+/// avoids slow targets without sending every request to the fastest). `None`: no target can be picked. The
+/// second is `None` if only one can.
 pub fn power_of_two(
     weights: &[f64],
     usable: &dyn Fn(usize) -> bool,
@@ -52,7 +53,8 @@ pub fn power_of_two(
     Some((first, second))
 }
 
-/// The usable one of the lowest price; among equals each has the same chance. `None`: there is none.
+/// Picks the usable target with the lowest price; equal prices have equal probability. `None`: none is
+/// usable.
 pub fn cheapest(prices: &[f64], usable: &dyn Fn(usize) -> bool, random: f64) -> Option<usize> {
     let left = || prices.iter().copied().enumerate().filter(|(index, _)| usable(*index));
     let lowest = left().map(|(_, price)| price).min_by(f64::total_cmp)?;
@@ -62,12 +64,12 @@ pub fn cheapest(prices: &[f64], usable: &dyn Fn(usize) -> bool, random: f64) -> 
     equals().nth(nth).map(|(index, _)| index)
 }
 
-/// Who a caller is for sticky balancing: SHA-256 over the service key and those of `hash_fields` that are
-/// there (`metadata.x.y`, `params.x.y`, `headers.x`; reference 4.1). The same for the same caller on every
-/// instance. Not told apart here: configs and their strategies.
+/// Identifies a client for sticky balancing: SHA-256 over the service key and those of `hash_fields` that are
+/// present (`metadata.x.y`, `params.x.y`, `headers.x`; reference 4.1). It is the same for the same client on
+/// every instance. It does not distinguish configs or their groups.
 pub fn sticky_key(service_key: &str, hash_fields: &[String], facts: &dyn Facts) -> [u8; 32] {
     let mut hash = Context::new(&SHA256);
-    // With lengths, so that no value can pass for a key and another field.
+    // Lengths are hashed too, so that no value can imitate a key and another field.
     let mut add = |part: &str| {
         hash.update(&(part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
@@ -99,14 +101,14 @@ fn field_text<'a>(field: &str, facts: &'a dyn Facts) -> Option<Cow<'a, str>> {
     };
     match (fact, rest) {
         (Fact::Compound(text), Some(rest)) => member(text, rest).map(Cow::Owned),
-        // Not `[object Object]`, which would be the same for all.
+        // The JSON text, not `[object Object]`, which would be the same for all objects.
         (Fact::Compound(text), None) => Some(Cow::Borrowed(text)),
         (_, Some(_)) => None,
         (fact, None) => Some(Cow::Owned(fact.text().into_owned())),
     }
 }
 
-/// What stands in a JSON text under a path of names joined by dots.
+/// The value in a JSON text at a path of names joined by dots.
 fn member(json: &str, path: &str) -> Option<String> {
     let value: Value = serde_json::from_str(json).ok()?;
     let found = path.split('.').try_fold(&value, |value, name| value.get(name))?;
@@ -203,13 +205,13 @@ mod tests {
         ] {
             assert_ne!(one, other);
         }
-        // Whole objects count as they were written, and what may not be seen does not.
+        // Objects are compared by their JSON text, and fields that configs cannot read are ignored.
         assert_ne!(
             key("k", &["metadata.a"], r#"{"a":{"b":1}}"#, "{}"),
             key("k", &["metadata.a"], r#"{"a":{"b":2}}"#, "{}")
         );
         assert_eq!(key("k", &["headers.authorization"], "{}", "{}"), key("k", &[], "{}", "{}"));
-        // A value cannot pass for another field.
+        // A value cannot imitate another field.
         assert_ne!(
             key("k", &["metadata.a", "metadata.b"], r#"{"a":"1|metadata.b:2"}"#, "{}"),
             key("k", &["metadata.a", "metadata.b"], r#"{"a":"1","b":"2"}"#, "{}"),
@@ -221,7 +223,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plain words: usable, of a weight, and none only where there is none.
+        /// Checks the rule itself: a pick is usable and has a weight, and there is no pick only if no target
+        /// qualifies.
         #[test]
         fn only_usable_weighted_targets_are_picked(weights in weights(), barred in any::<u8>(), random in 0.0..1.0, random2 in 0.0..1.0) {
             let usable = |index: usize| barred >> index & 1 == 0;

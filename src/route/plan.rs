@@ -1,8 +1,13 @@
-//! Who gets the next try, given what happened so far: the only place that knows fallback, balance,
-//! conditions and breakers.
+//! Chooses the next attempt from the outcomes so far. The only place that knows fallback, load balancing,
+//! conditions and circuit breakers.
 //!
-//! Pure: outcomes come in, targets come out; what is known of the world is asked of a [`World`]. The driver
-//! obeys. How often one target is asked is `retry`'s to say.
+//! Pure: outcomes come in, targets come out. Everything else (random numbers, circuits, latencies,
+//! conditions) is read from a [`RoutingEnv`]. The code that sends requests follows the decisions. How often
+//! one target is retried is decided in `retry`.
+//!
+//! Example: a fallback over targets 0 and 1 with one retry each. `first` gives 0. After a 503, `next` gives 0
+//! again (`Reason::Retry`); after another 503 it gives 1 (`Reason::Next`); after a 200 it gives
+//! `Decision::Return`.
 
 use super::compiled::{CompiledConfig, GroupStrategy, Node, TargetGroup};
 use super::env::RoutingEnv;
@@ -15,78 +20,78 @@ use crate::state::targets::CircuitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What to do now.
+/// What to do after an attempt.
 #[derive(Debug, Clone)]
 pub enum Decision {
-    /// Try this target, after a wait.
+    /// Send the request to this target, after a wait.
     Attempt { target: Arc<Target>, wait: Duration, reason: Reason },
-    /// What is at hand goes to the caller, whether answer or failure.
+    /// Return the last result to the client, whether response or failure.
     Return,
 }
 
-/// Why a target was chosen: told in the access line and by `explain`.
+/// Why a target was chosen, for the access log and for `explain`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reason {
-    /// There is no other.
+    /// There is no other target.
     #[default]
     Only,
-    /// The first in order.
+    /// It is the first in order.
     First,
-    /// The one before failed.
+    /// The previous target failed.
     Next,
-    /// Drawn by weight.
+    /// It was drawn by weight.
     Weight,
-    /// The quicker of two drawn by weight.
+    /// It is the quicker of two drawn by weight.
     Latency,
     Price,
-    /// The same caller had it before.
+    /// The same client had this target before.
     Sticky,
-    /// Its condition, counted from 0, holds.
+    /// The condition with this number, counted from 0, holds.
     Condition(usize),
     /// No condition holds.
     Default,
-    /// All circuits are open; this is the least bad.
+    /// All circuits are open; this one has been open longest.
     LeastBad,
-    /// The same again.
+    /// The same target once more.
     Retry,
-    /// The first attempt is slow.
+    /// A hedge: the first attempt is slow.
     Hedge,
-    /// It goes on in a stream that broke.
+    /// It resumes a stream that broke off.
     Rescue,
 }
 
-/// The order of tries for one request.
+/// The order of attempts for one request.
 #[derive(Debug)]
 pub struct Plan {
     config: Arc<CompiledConfig>,
-    /// The groups on the way down to the target at hand.
+    /// The groups from the root to the current target.
     path: Vec<Frame>,
     current: Option<Arc<Target>>,
-    /// Tries beyond the first of the target at hand.
+    /// Attempts at the current target beyond the first.
     retries: u32,
     exhausted: bool,
     waited: Duration,
-    /// Every circuit was open when the request came.
+    /// Every circuit was open when the request arrived.
     all_circuits_open: bool,
-    /// Models the request is too long for.
+    /// Models for which the request is too long.
     too_small_models: Vec<Option<String>>,
-    /// The model the caller names.
+    /// The model named by the client.
     client_model: Option<String>,
-    /// Nothing may follow the attempt at hand.
+    /// Nothing may follow the current attempt.
     is_last: bool,
 }
 
-/// One group under way.
+/// A group on the path to the current target.
 #[derive(Debug, Default)]
 struct Frame {
     member: usize,
     tried: Vec<usize>,
-    /// Why this group chose it first.
+    /// Why this group made its first choice.
     reason: Reason,
 }
 
 impl Reason {
-    /// For the log.
+    /// The name in the access log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Only => "only",
@@ -107,7 +112,7 @@ impl Reason {
 }
 
 impl Plan {
-    /// `asked_model`: what the caller names, for targets that do not set one.
+    /// `client_model`: the model named by the client, for targets that do not set one.
     pub fn new(config: Arc<CompiledConfig>, client_model: Option<String>) -> Self {
         Self {
             config,
@@ -123,7 +128,7 @@ impl Plan {
         }
     }
 
-    /// The first target. `None` only of a tree without any, which `compile` does not make.
+    /// The first target. `None` only if the config has no target, which `compile` rules out.
     pub fn first(&mut self, env: &mut dyn RoutingEnv) -> Option<(Arc<Target>, Reason)> {
         let config = Arc::clone(&self.config);
         if let Node::Target(target) = config.root() {
@@ -136,16 +141,17 @@ impl Plan {
         Some((target, reason))
     }
 
-    /// What comes after `outcome` of the target at hand.
+    /// What follows after `outcome` of the current target.
     pub fn next(&mut self, outcome: &Outcome, env: &mut dyn RoutingEnv) -> Decision {
         let Some(target) = self.current.clone().filter(|_| !self.is_last) else { return Decision::Return };
         if *outcome == Outcome::PrefillRefused {
-            // The same once more, without the prefill: no retry of the config's.
+            // The same target once more, without the prefill. This does not count as one of the config's
+            // retries.
             return Decision::Attempt { target, wait: Duration::ZERO, reason: Reason::Retry };
         }
         let has_other = self.can_fall_back(env, &|group, member| falls_back_on(group, member, outcome));
         let state = RetryState { has_other, ..self.retry_state(env) };
-        // Its circuit may have opened with this very failure.
+        // This failure may have opened the target's circuit.
         let is_available = !has_other || !matches!(env.circuit(&target), CircuitStatus::Open { .. });
         if is_available && (!outcome.is_success() || target.policies.retry().statuses.is_some()) {
             match target.policies.retry().decide(outcome, state, env.random()) {
@@ -172,7 +178,7 @@ impl Plan {
         }
     }
 
-    /// Another target for a hedge, beside the one at hand, which stays at hand. `None` where there is none.
+    /// Another target for a hedge; the current target stays current. `None` if there is none.
     pub fn hedge_target(&mut self, env: &mut dyn RoutingEnv) -> Option<Arc<Target>> {
         let (member, depth) = self.sibling(env)?;
         let config = Arc::clone(&self.config);
@@ -191,13 +197,13 @@ impl Plan {
         self.sibling(env).is_some()
     }
 
-    /// After a hedge won: what is at hand now.
+    /// Makes the target of a hedge that won the current one.
     pub fn set_current(&mut self, target: &Arc<Target>) {
         self.current = Some(Arc::clone(target));
         self.retries = 0;
     }
 
-    /// Nothing may follow the attempt at hand: its body comes from the client, once.
+    /// Rules out further attempts, because the body is streamed from the client and can be sent only once.
     pub fn set_last(&mut self) {
         self.is_last = true;
     }
@@ -206,7 +212,7 @@ impl Plan {
         self.is_last
     }
 
-    /// Whether another target is left to go to from the one at hand.
+    /// Whether the plan could fall back from the current target to another one.
     pub fn has_other(&self, env: &dyn RoutingEnv) -> bool {
         !self.is_last
             && self.can_fall_back(env, &|group, member| {
@@ -214,7 +220,7 @@ impl Plan {
             })
     }
 
-    /// Whether a fallback that goes on has somewhere to go.
+    /// Whether a group that falls back has an untried, usable member.
     fn can_fall_back(&self, env: &dyn RoutingEnv, falls_back: &dyn Fn(&TargetGroup, usize) -> bool) -> bool {
         self.groups().any(|(group, frame)| {
             matches!(group.strategy, GroupStrategy::Fallback)
@@ -223,50 +229,50 @@ impl Plan {
         })
     }
 
-    /// Whether any further try could follow a failure of the one at hand.
+    /// Whether any attempt could follow if the current one fails.
     pub fn may_continue(&self, env: &dyn RoutingEnv) -> bool {
         let has_retries = |target: &Arc<Target>| self.retries < target.policies.retry().attempts;
         let may_retry = !self.is_last && self.current.as_ref().is_some_and(has_retries);
         may_retry || self.has_other(env)
     }
 
-    /// `hedge` of the nearest group that has one.
+    /// The `hedge` setting of the innermost group that has one.
     pub fn hedge(&self) -> Option<crate::config::hedge::Hedge> {
         self.groups().filter_map(|(group, _)| group.hedge).last()
     }
 
-    /// Retries of the target at hand (`x-gateway-retry-attempt-count`); -1 when they were used up, or could
-    /// not be made.
+    /// Retries of the current target (`x-gateway-retry-attempt-count`); -1 if the retries were used up, or
+    /// could not be made.
     pub fn retry_count(&self) -> i32 {
         if self.exhausted { -1 } else { i32::try_from(self.retries).unwrap_or(i32::MAX) }
     }
 
-    /// Whether the config has more than one attempt in it, made already or not.
+    /// Whether the config allows more than one attempt, already made or not.
     pub fn may_repeat(&self) -> bool {
         self.config.may_repeat()
     }
 
-    /// Whether one target and one attempt is all the config allows.
+    /// Whether the config allows only one target and one attempt.
     pub fn is_single_attempt(&self) -> bool {
         self.config.is_single_attempt()
     }
 
-    /// Whether every circuit was open when the request came.
+    /// Whether every circuit was open when the request arrived.
     pub fn all_circuits_open(&self) -> bool {
         self.all_circuits_open
     }
 
-    /// What was done so far, for the target at hand.
+    /// The retries and waits so far, for the current target.
     pub(super) fn retry_state(&self, env: &dyn RoutingEnv) -> RetryState {
         RetryState { retries: self.retries, waited: self.waited, has_other: self.has_other(env) }
     }
 
-    /// The groups on the way down to the target at hand, outermost first, each with the child it chose and why.
+    /// The groups from the root to the current target, each with the member it chose and why.
     pub(super) fn choices(&self) -> impl Iterator<Item = (&TargetGroup, usize, Reason)> {
         self.groups().map(|(group, frame)| (group, frame.member, frame.reason))
     }
 
-    /// The groups under way, outermost first.
+    /// The groups from the root to the current target.
     fn groups(&self) -> impl Iterator<Item = (&TargetGroup, &Frame)> {
         self.path.iter().enumerate().filter_map(|(depth, frame)| {
             let path = self.path.iter().take(depth).map(|frame| frame.member);
@@ -274,7 +280,7 @@ impl Plan {
         })
     }
 
-    /// The next target of the innermost group that goes on at `outcome`.
+    /// The next target of the innermost group that falls back on `outcome`.
     fn next_fallback(
         &mut self,
         outcome: &Outcome,
@@ -299,7 +305,7 @@ impl Plan {
         None
     }
 
-    /// The child a hedge goes to, and the depth of its group.
+    /// The member to which a hedge goes, and the depth of its group.
     fn sibling(&self, env: &dyn RoutingEnv) -> Option<(usize, usize)> {
         let mut found = None;
         for (depth, (group, frame)) in self.groups().enumerate() {
@@ -316,7 +322,7 @@ impl Plan {
         found
     }
 
-    /// Goes down to a target, choosing in every group on the way.
+    /// Goes down from `node` to a target, choosing a member in every group on the way.
     fn descend(
         &mut self,
         node: &Node,
@@ -372,7 +378,7 @@ impl Plan {
         }
     }
 
-    /// The next untried child in order; of circuits that are all open the least bad.
+    /// The next untried member in order. If all circuits are open: the one that has been open longest.
     fn next_in_order(&self, group: &TargetGroup, frame: &Frame, env: &dyn RoutingEnv) -> Option<usize> {
         let mut untried = self.untried(group, frame, env);
         if !self.all_circuits_open {
@@ -419,7 +425,7 @@ impl Plan {
                 })
             }
         };
-        // Nothing usable: the circuits below are open, and this group was chosen all the same.
+        // No member is usable: their circuits are open, and this group was chosen nevertheless.
         choice.unwrap_or_else(|| {
             let weighted = group.members.iter().enumerate().filter(|(_, member)| member.weight > 0.0);
             let longest_open = weighted.min_by_key(|(_, member)| open_since(&member.node, env));
@@ -427,7 +433,7 @@ impl Plan {
         })
     }
 
-    /// Whether a target below may be asked at all.
+    /// Whether a request may be sent to any target below `node`.
     pub(super) fn is_usable(&self, node: &Node, env: &dyn RoutingEnv) -> bool {
         match node {
             Node::Target(target) => {
@@ -437,7 +443,7 @@ impl Plan {
                     && (self.too_small_models.is_empty()
                         || !self.too_small_models.contains(&self.effective_model(target)))
             }
-            // Only what would be chosen counts.
+            // Of a conditional group, only the member that the conditions choose counts.
             Node::Group(group) => match &group.strategy {
                 GroupStrategy::Conditional { rules, default } => {
                     let matched = rules.iter().find(|(query, _)| env.matches(query));
@@ -454,26 +460,28 @@ impl Plan {
     }
 }
 
-/// The list that decides about a child: the strategy's, or else the child's own, or else the group's.
+/// The status list that applies to a member: the strategy's, or else the member's own, or else the group's.
+/// `None`: there is none.
 pub(super) fn fallback_statuses(group: &TargetGroup, member: usize) -> Option<&[u16]> {
     let own = || group.members.get(member).and_then(|member| member.on_status_codes.as_deref());
     group.on_status_codes.as_deref().or_else(own)
 }
 
-/// Whether a fallback goes on after `outcome` of a child.
+/// Whether a group falls back after `outcome` of a member.
 fn falls_back_on(group: &TargetGroup, member: usize, outcome: &Outcome) -> bool {
     match (fallback_statuses(group, member), outcome) {
         (Some(list), Outcome::Response { status, .. } | Outcome::Unsupported(status)) => {
             list.contains(status)
         }
-        // A list is of statuses; where there was none, only the empty one forbids to go on.
+        // A list contains only statuses. After an outcome without a status, only the empty list prevents a
+        // fallback.
         (Some(list), _) => !list.is_empty(),
         (None, Outcome::Response { class: ErrorClass::ContentFiltered, .. }) => false,
         (None, outcome) => !outcome.is_success(),
     }
 }
 
-/// Since when the circuits below are open; the longest comes first. `None` where one is not.
+/// Since when all circuits below are open: the earliest time. `None` if one is not open.
 fn open_since(node: &Node, env: &dyn RoutingEnv) -> Option<Instant> {
     match node {
         Node::Target(target) => match env.circuit(target) {
@@ -486,7 +494,8 @@ fn open_since(node: &Node, env: &dyn RoutingEnv) -> Option<Instant> {
     }
 }
 
-/// The quickest first token below; what was never asked counts as quick, so that it is.
+/// The shortest time to the first token below. A target without a measurement counts as zero, so that it gets
+/// requests and is measured.
 pub(super) fn latency(node: &Node, env: &dyn RoutingEnv) -> Duration {
     match node {
         Node::Target(target) => env.latency(target).unwrap_or_default(),

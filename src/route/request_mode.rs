@@ -5,7 +5,7 @@
 
 use crate::api::operation::Operation;
 
-/// What the gateway makes of a request's content.
+/// How the gateway treats a request's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestMode {
     /// A call of the spec's list: its body is checked, translated where the provider needs it, and its response
@@ -17,7 +17,7 @@ pub enum RequestMode {
 }
 
 impl RequestMode {
-    /// The mode of a request for `operation`. `by_proxy_path`: it came by `/v1/proxy/`.
+    /// The mode of a request for `operation`. `by_proxy_path`: its path is below `/v1/proxy/`.
     pub fn new(operation: Operation, by_proxy_path: bool) -> Self {
         match by_proxy_path || operation == Operation::Passthrough {
             true => Self::Passthrough,

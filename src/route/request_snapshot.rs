@@ -1,6 +1,6 @@
-//! What conditions and sticky choices go by, kept apart from the session it came with.
+//! The parts of a request that conditions and sticky choices read, independent of its session.
 //!
-//! Not what is remembered of earlier choices (`state::sticky`), and not the choosing (`plan`).
+//! Not here: the memory of earlier choices (`state::sticky`), and the choosing itself (`plan`).
 
 use super::compiled::{Node, TargetGroup};
 use super::facts::RequestFacts;
@@ -11,7 +11,7 @@ use crate::state::snapshot::SettingsSnapshot;
 use http::HeaderMap;
 use std::sync::Arc;
 
-/// See the module.
+/// The parts of a request that conditions and sticky choices read.
 pub struct RequestSnapshot {
     pub headers: HeaderMap,
     /// The text of a JSON object.
@@ -33,14 +33,14 @@ impl RequestSnapshot {
         )
     }
 
-    /// Who the caller is to this group. `name`: that of its service key.
+    /// Identifies the client to this group. `name`: the name of its service key.
     pub fn sticky_key(&self, name: Option<&str>, group: &TargetGroup, sticky: &Sticky) -> [u8; 32] {
         let first = group.members.first().map(|child| &child.node);
         let config = first.and_then(|branch| match branch {
             Node::Target(target) => Some(target.id.hash),
             Node::Group(_) => None,
         });
-        // The same fields under another config, or in another group of it, are another choice.
+        // The same fields under another config, or in another group, give another key.
         let owner = format!("{}|{}|{config:?}", name.unwrap_or_default(), group.path);
         pick::sticky_key(&owner, &sticky.hash_fields, &self.facts())
     }

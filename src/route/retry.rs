@@ -1,39 +1,39 @@
-//! Whether a target is asked once more, and after how long a wait.
+//! Decides whether a target is retried, and after how long a wait.
 //!
-//! Pure: chance and what was waited already are arguments. Not which target comes next (`plan`).
+//! Pure: the random number and the waits so far are arguments. Not here: which target comes next (`plan`).
 
 use super::outcome::{ErrorClass, Outcome};
 use crate::config::policies::{DEFAULT_STATUSES, RetryPolicy};
 use std::time::Duration;
 
-/// A wait the provider asks for is kept up to this length even where `use_retry_after_headers` is off: asking
-/// sooner would only be refused again.
+/// A `retry-after` up to this length is respected even if `use_retry_after_headers` is off, since an earlier
+/// attempt would only be refused again.
 const MAX_IMPLICIT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// What retrying came to.
+/// Whether to retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// Once more, after a wait.
+    /// Retry after this wait.
     RetryAfter(Duration),
-    /// It would be worth another try, but no more are allowed (`x-gateway-retry-attempt-count: -1`).
+    /// A retry could help, but no more are allowed (`x-gateway-retry-attempt-count: -1`).
     Exhausted,
-    /// Trying again would change nothing.
+    /// A retry would not change the outcome.
     NotRetryable,
 }
 
-/// What was done so far, for the target at hand.
+/// The retries and waits so far, for the current target.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RetryState {
-    /// Tries beyond the first.
+    /// Attempts beyond the first.
     pub retries: u32,
-    /// Waits of the whole request.
+    /// The sum of all waits of the request.
     pub waited: Duration,
-    /// Another target is left to go to.
+    /// There is another target to fall back to.
     pub has_other: bool,
 }
 
 impl RetryPolicy {
-    /// Decides. `draw`: chance, at least 0 and below 1.
+    /// Decides whether to retry after `outcome`. `random`: at least 0 and below 1.
     pub fn decide(&self, outcome: &Outcome, state: RetryState, random: f64) -> RetryDecision {
         if !self.is_retryable(outcome, state) {
             return RetryDecision::NotRetryable;
@@ -48,7 +48,7 @@ impl RetryPolicy {
         let wait = match hint {
             Some(hint) if self.honours_retry_after => hint,
             Some(hint) if hint <= MAX_IMPLICIT_RETRY_AFTER => hint.max(self.backoff(state.retries, random)),
-            // Sooner than told would only be refused again.
+            // An attempt before the requested time would only be refused again.
             Some(_) => return RetryDecision::Exhausted,
             None => self.backoff(state.retries, random),
         };
@@ -60,7 +60,7 @@ impl RetryPolicy {
 
     fn is_retryable(&self, outcome: &Outcome, state: RetryState) -> bool {
         match outcome {
-            // The same model would find it too long again.
+            // The request would be too long for the same model again.
             Outcome::Response { class: ErrorClass::ContextTooLong, .. } => false,
             Outcome::Response { status, class: ErrorClass::ContentFiltered, .. } => {
                 self.statuses.as_ref().is_some_and(|listed| listed.contains(status))
@@ -69,19 +69,20 @@ impl RetryPolicy {
                 Some(listed) => listed.contains(status),
                 None => DEFAULT_STATUSES.contains(status),
             },
-            // Asking a silent one again doubles the caller's wait.
+            // Retrying a target that does not respond doubles the client's wait.
             Outcome::TimedOut => {
                 !state.has_other && self.statuses.as_ref().is_some_and(|listed| listed.contains(&408))
             }
-            // Reference section 5: whatever the list says.
+            // Retried whatever the status list contains (reference section 5).
             Outcome::Failed => true,
-            // The caller waits in mid-answer: another target first, without a pause.
+            // The client is waiting in the middle of a response, so another target comes first, without a
+            // wait.
             Outcome::Interrupted => !state.has_other,
             Outcome::PrefillRefused | Outcome::Unsupported(_) => false,
         }
     }
 
-    /// Full jitter: anything up to the doubled wait, so that callers that failed together do not come back
+    /// Full jitter: a random wait up to the doubled one, so that clients that failed together do not retry
     /// together.
     fn backoff(&self, retries: u32, random: f64) -> Duration {
         let doubled = self.backoff.saturating_mul(1_u32.checked_shl(retries).unwrap_or(u32::MAX));

@@ -1,4 +1,4 @@
-//! The plan held against tables and against a slow, obvious model of the rules.
+//! Tests of the plan, by tables and against a slow, obvious model of the rules.
 
 mod model;
 mod retries;
@@ -22,11 +22,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A world made up for a test.
+/// A routing environment for tests.
 pub(super) struct TestEnv {
-    /// Chance, used up in order; then a half.
+    /// Random numbers, used in order; after the last one 0.5.
     randoms: Vec<f64>,
-    /// Targets whose circuit is open, by index path, and for how many seconds.
+    /// Targets with an open circuit, by index path, and for how many seconds it has been open.
     open: HashMap<String, u64>,
     latency: HashMap<String, u64>,
     sticky_choice: Option<usize>,
@@ -48,7 +48,7 @@ impl Default for TestEnv {
 }
 
 impl TestEnv {
-    /// A target whose circuit has been open for so many seconds.
+    /// Opens the circuit of a target, so many seconds ago.
     pub(super) fn opened(mut self, index: &str, ago: u64) -> Self {
         self.open.insert(index.to_owned(), ago);
         self
@@ -59,7 +59,7 @@ impl TestEnv {
         self
     }
 
-    /// Every condition holds.
+    /// Makes every condition hold.
     pub(super) fn matching(mut self) -> Self {
         self.matches = true;
         self
@@ -112,13 +112,14 @@ pub(super) fn compiled(json: &str) -> Arc<CompiledConfig> {
     Arc::new(compile(&sources).unwrap())
 }
 
-/// A target in short: a provider with a key and what else is said of it.
+/// A target in short form: a provider, a key and the given further fields.
 pub(super) fn target(members: &str) -> String {
     let comma = if members.is_empty() { "" } else { "," };
     format!(r#"{{"provider":"openai","api_key":"k"{comma}{members}}}"#)
 }
 
-/// Walks a plan: each outcome in turn, and what was tried, as index paths; `!` where the plan kept the last.
+/// Runs a plan with these outcomes in turn. Gives the attempted targets as index paths; `!` means that the
+/// plan returned the last result.
 pub(super) fn run_plan(json: &str, outcomes: &[Outcome], env: &mut TestEnv) -> (Vec<String>, i32) {
     let mut plan = Plan::new(compiled(json), Some("asked".to_owned()));
     let (target, _) = plan.first(env).unwrap();
@@ -135,7 +136,7 @@ pub(super) fn run_plan(json: &str, outcomes: &[Outcome], env: &mut TestEnv) -> (
     (tried, plan.retry_count())
 }
 
-/// `config.targets[0].targets[1]` as `0.1`, for tables one can read.
+/// Shortens `config.targets[0].targets[1]` to `0.1`, for readable tables.
 pub(super) fn short(paths: &[String]) -> String {
     let one = |path: &String| {
         path.replace("config", "")

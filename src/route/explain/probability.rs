@@ -1,6 +1,6 @@
-//! How likely each child of a balanced group is, exactly, as the picks of `pick` have it.
+//! The exact probability of each member of a load-balanced group, by the rules of `pick`.
 //!
-//! Not the picking: no chance is drawn here, it is added up.
+//! Not the picking itself: nothing is drawn here, probabilities are added up.
 
 use super::MIDDLE;
 use crate::config::balance::BalanceBy;
@@ -10,10 +10,11 @@ use crate::route::pick;
 use crate::route::plan::{self, Plan};
 use std::time::Duration;
 
-/// Above so many targets the pairs of `least_latency` are not added up.
+/// For groups with more members than this, the pairs of `least_latency` are not added up.
 const MAX_PAIRED: usize = 100;
 
-/// The chance of each child, 0 to 1; empty where it is not told. What sticks is not counted in.
+/// The probability of each member, 0 to 1; empty if it is not computed. Sticky choices are not taken into
+/// account.
 pub(super) fn probabilities(
     group: &TargetGroup,
     by: BalanceBy,
@@ -50,7 +51,7 @@ pub(super) fn probabilities(
     }
 }
 
-/// The two that a draw in the middle gives.
+/// The two members that are drawn if every random number is 0.5.
 pub(super) fn pair(group: &TargetGroup, plan: &Plan, env: &dyn RoutingEnv) -> Option<(usize, Option<usize>)> {
     let usable = usable_members(group, plan, env);
     let weights: Vec<f64> = group.members.iter().map(|member| member.weight).collect();
@@ -58,12 +59,12 @@ pub(super) fn pair(group: &TargetGroup, plan: &Plan, env: &dyn RoutingEnv) -> Op
     pick::power_of_two(&weights, &eligible, MIDDLE, MIDDLE)
 }
 
-/// To three digits after the point.
+/// Rounds to three decimal places.
 pub(super) fn rounded(chance: f64) -> f64 {
     (chance * 1000.0).round() / 1000.0
 }
 
-/// Each is drawn first, then each other one, and the quicker is taken.
+/// Adds up all pairs: each member is drawn first, then each other one, and the quicker of the two is taken.
 fn paired(first: &[f64], quick: &[Duration], shares: &dyn Fn(Option<usize>) -> Vec<f64>) -> Vec<f64> {
     let mut probabilities = vec![0.0; first.len()];
     for (one, chance) in first.iter().enumerate().filter(|(_, chance)| **chance > 0.0) {
@@ -86,13 +87,13 @@ fn usable_members(group: &TargetGroup, plan: &Plan, env: &dyn RoutingEnv) -> Vec
     group.members.iter().map(|member| plan.is_usable(&member.node, env)).collect()
 }
 
-/// Parts of one; all zero where there is nothing to share.
+/// Scales the weights to a sum of 1; all stay zero if all are zero.
 fn normalized(weights: Vec<f64>) -> Vec<f64> {
     let heaviest = weights.iter().copied().fold(0.0, f64::max);
     if heaviest == 0.0 {
         return weights;
     }
-    // Relative to the heaviest: the sum of the largest numbers is no number.
+    // Weights are divided by the heaviest, since the sum of very large weights would overflow to infinity.
     let sum: f64 = weights.iter().map(|weight| weight / heaviest).sum();
     weights.iter().map(|weight| weight / heaviest / sum).collect()
 }

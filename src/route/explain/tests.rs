@@ -1,4 +1,4 @@
-//! What is told of configs, as tables.
+//! Tests of explanations, as tables.
 
 use super::{Explanation, explain, without_values};
 use crate::api::body::Body;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const BODY: &str = r#"{"model":"gpt-4o","messages":[{"role":"user","content":"canary"}]}"#;
 const STREAM: &str = r#"{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"canary"}]}"#;
 
-/// The explanation of a chat with this config, as JSON.
+/// The explanation of a chat request with this config, as JSON.
 fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
     let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
     let sources = crate::settings::SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
@@ -41,7 +41,7 @@ fn explained(config: &str, body: &str, env: &TestEnv) -> Value {
     serde_json::to_value(explained).unwrap()
 }
 
-/// What follows one sort of failure, in short: `0 retry 0-1000, 1 next`.
+/// The attempts after one kind of failure, in short: `0 retry 0-1000, 1 next`.
 fn failure_path(explanation: &Value, when: &str) -> String {
     let paths = explanation["then"].as_array().unwrap();
     let Some(path) = paths.iter().find(|path| path["when"] == when) else { return "-".to_owned() };
@@ -74,7 +74,7 @@ fn each_failure_path_is_listed_with_its_waits() {
         (&fallback, "timeout", "1 next".to_owned()),
         (&fallback, "reset", format!("0 {twice}")),
         (&fallback, "cut", "1 next, 1 retry 0-1000, 1 retry 0-2000".to_owned()),
-        // Both ask for the same model.
+        // Both targets use the same model.
         (&fallback, "too_long", String::new()),
         (&fallback, "refused", String::new()),
         (&fallback, "cannot_be_made", "-".to_owned()),
@@ -87,7 +87,7 @@ fn each_failure_path_is_listed_with_its_waits() {
             "{when} {config}"
         );
     }
-    // Nothing that is not streamed is cut after its first token; and a rescue may be off.
+    // A response that is not streamed cannot break off after its first token, and stream rescue may be off.
     assert_eq!(failure_path(&explained(&fallback, BODY, &TestEnv::default()), "cut"), "-");
     let off = fallback.replacen('{', r#"{"stream_rescue":"off","#, 1);
     assert_eq!(failure_path(&explained(&off, STREAM, &TestEnv::default()), "cut"), "");
@@ -176,7 +176,7 @@ fn probabilities_add_up() {
     for (config, env, wanted) in [
         (group("loadbalance", "", &["", "", r#""weight":2"#]), TestEnv::default(), [0.25, 0.25, 0.5]),
         (group("loadbalance", "", &["", r#""weight":0"#, ""]), TestEnv::default(), [0.5, 0.0, 0.5]),
-        // The third was never measured, and counts as quick; of the first two the second wins.
+        // The third was never measured, and counts as quick. Of the first two the second is quicker.
         (least_latency(&[1, 1, 1]), quick(), [0.0, 0.333, 0.667]),
         (least_latency(&[1, 1, 0]), quick(), [0.0, 1.0, 0.0]),
     ] {
@@ -266,7 +266,7 @@ fn the_request_is_shown_without_its_content() {
 
 #[test]
 fn invalid_requests_are_problems() {
-    // What the first target cannot do: the attempt cannot be made, and the next one is asked.
+    // The first target does not support the call, so its attempt cannot be made and the next target follows.
     let fallback = r#"{"strategy":{"mode":"fallback"},"targets":[{"provider":"anthropic","api_key":"k"},{"provider":"openai","api_key":"k"}]}"#;
     let two = BODY.replacen('{', r#"{"n":2,"#, 1);
     let unsupported = explained(fallback, &two, &TestEnv::default());

@@ -1,6 +1,6 @@
-//! The compiled config as it is told: what is in force at each target, and nothing that is secret.
+//! The compiled config as an explanation shows it: the policies in force at each target, and nothing secret.
 //!
-//! Not the walk through it (`explain`).
+//! Not here: the attempts that would be made (`explain`).
 
 use super::probability;
 use crate::config::balance::BalanceBy;
@@ -26,19 +26,19 @@ pub struct NodeView {
     what: NodeDetail,
 }
 
-/// What it is to the group above it.
+/// What a group's config says about one of its members.
 #[derive(Debug, Serialize)]
 struct MemberView {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     weight: Option<f64>,
-    /// US dollars per million tokens, in and out.
+    /// US dollars per million tokens, input and output.
     #[serde(skip_serializing_if = "Option::is_none")]
     price: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     chance: Option<f64>,
-    /// What a fallback goes on at: a list, or `not_2xx`.
+    /// The statuses on which a group falls back: a list, or `not_2xx`.
     #[serde(skip_serializing_if = "Option::is_none")]
     on_status_codes: Option<StatusCodes>,
 }
@@ -94,14 +94,14 @@ struct TargetDetail {
     provider: &'static str,
     slug: Option<String>,
     model: Option<String>,
-    /// `None`: the operator's own.
+    /// `None`: the operator's own host.
     host: Option<String>,
     #[serde(flatten)]
     policies: PoliciesView,
     latency_ms: Option<u64>,
 }
 
-/// The policies in force, by their names in an explanation.
+/// The policies in force, by their names in the explanation.
 #[derive(Debug)]
 struct PoliciesView(Vec<(&'static str, Value)>);
 
@@ -111,12 +111,12 @@ impl Serialize for PoliciesView {
     }
 }
 
-/// What a tree is told with.
+/// Builds the view of a compiled config.
 pub(super) struct ViewBuilder<'a> {
-    /// After its first choice.
+    /// A plan that has made its first choice.
     pub plan: &'a Plan,
     pub env: &'a dyn RoutingEnv,
-    /// The settings' limit for a connection.
+    /// The connect timeout of the settings.
     pub connect_timeout: Duration,
 }
 

@@ -1,7 +1,8 @@
-//! A slow, obvious model of fallback, nesting, retries and breakers, and several hundred walks against it.
+//! A slow, obvious model of fallback, nesting, retries and circuit breakers, and several hundred plans
+//! checked against it.
 //!
-//! The model does not walk: it writes down the whole order of tries for a tree and crosses out what outcomes
-//! forbid. Load balancing and conditions are left out: they only choose.
+//! The model does not work step by step: it writes down the whole order of attempts for a config and removes
+//! those that the outcomes rule out. Load balancing and conditions are left out, since they only choose.
 
 use super::{TestEnv, run_plan, target};
 use crate::route::outcome::{ErrorClass, Outcome};
@@ -33,17 +34,17 @@ impl ConfigShape {
     }
 }
 
-/// What a branch came to: `None` when the outcomes ran out inside it.
+/// The result of a node: `None` if the outcomes ran out inside it.
 type NodeOutcome = Option<Outcome>;
 
-/// The obvious reading of the rules, recursively: a branch is tried to its end, then its parent judges.
+/// The obvious reading of the rules, recursively: a node is tried to its end, then its parent decides.
 struct Model<'a> {
     outcomes: std::slice::Iter<'a, Outcome>,
     tried: Vec<String>,
 }
 
 impl Model<'_> {
-    /// `others`: whether a sibling is left to go to, here or further up.
+    /// `others`: whether there is a sibling to fall back to, here or further up.
     fn node(&mut self, shape: &ConfigShape, path: &str, others: bool) -> NodeOutcome {
         match shape {
             ConfigShape::Target { attempts, statuses } => {
@@ -90,7 +91,7 @@ impl Model<'_> {
     }
 }
 
-/// Whether a fallback goes on.
+/// Whether a group falls back.
 fn falls_back(list: Option<&[u16]>, outcome: Outcome) -> bool {
     match (list, outcome) {
         (Some(list), Outcome::Response { status, .. } | Outcome::Unsupported(status)) => {
@@ -122,7 +123,7 @@ fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
     let class = prop_oneof![8 => Just(ErrorClass::Other), 1 => Just(ErrorClass::ContentFiltered)];
     let response = (status, class).prop_map(|(status, class)| Outcome::Response {
         status,
-        // A good answer says nothing of the sort.
+        // Only an error response can have this class.
         class: if status == 400 { class } else { ErrorClass::Other },
         retry_after: None,
     });

@@ -1,4 +1,4 @@
-//! How often, and after how long a wait.
+//! Tests of how often a target is retried, and after how long a wait.
 
 use crate::config::policies::RetryPolicy;
 use crate::route::outcome::{ErrorClass, Outcome};
@@ -42,10 +42,11 @@ fn retry_after_is_honoured_as_configured() {
     let rows = [
         (&honouring, response(429, Some(200)), alone, Some(200)),
         (&honouring, response(429, Some(40_000)), alone, Some(40_000)),
-        // Longer than the budget, or than what is left of it.
+        // The wait is longer than the budget, or than what is left of it.
         (&honouring, response(429, Some(60_000)), alone, None),
         (&honouring, response(429, Some(40_000)), waited, None),
-        // Not asked to keep it: a short one is kept all the same, a long one sends elsewhere.
+        // `use_retry_after_headers` is off: a short wait is respected nevertheless, a long one rules out a
+        // retry.
         (&default, response(429, Some(2000)), alone, Some(2000)),
         (&default, response(429, Some(30_000)), other, None),
         (&default, response(429, Some(30_000)), alone, None),
@@ -72,7 +73,7 @@ fn which_outcomes_are_retried() {
         (&default, Outcome::TimedOut, false),
         (&default, Outcome::Unsupported(400), false),
         (&none, response(503, None), false),
-        // Reference section 5: whatever the list says.
+        // Retried whatever the status list contains (reference section 5).
         (&none, Outcome::Failed, true),
         (&own, response(401, None), true),
         (&own, response(503, None), false),

@@ -1,4 +1,4 @@
-//! Outcomes in, targets out: one row per rule.
+//! Tests of the plan, one row per rule: outcomes in, targets out.
 
 use super::{TestEnv, compiled, run_plan, short, target};
 use crate::config::policies::BreakerPolicy;
@@ -16,7 +16,7 @@ fn response(status: u16, class: ErrorClass) -> Outcome {
     Outcome::Response { status, class, retry_after: None }
 }
 
-/// A fallback over three targets; `more` stands in the config.
+/// A fallback over three targets; `more` is added to the config.
 fn fallback(strategy: &str, more: &str) -> String {
     let model = |name: &str| target(&format!(r#""override_params":{{"model":"{name}"}}"#));
     format!(
@@ -39,13 +39,13 @@ fn fallback_follows_its_rules() {
         (&plain, vec![status(200)], "0 !", 0),
         (&plain, vec![status(204)], "0 !", 0),
         (&plain, vec![status(500), status(200)], "0 1 !", 0),
-        // By default every status that is not 2xx (reference 4.1).
+        // By default a group falls back on every status that is not 2xx (reference 4.1).
         (&plain, vec![status(401), status(302), status(446)], "0 1 2 !", 0),
         (&plain, vec![TimedOut, Failed, Unsupported(400)], "0 1 2 !", 0),
         (&plain, vec![status(246)], "0 !", 0),
         (&listed, vec![status(401)], "0 !", 0),
         (&listed, vec![status(429), status(503), status(429)], "0 1 2 !", 0),
-        // A list is of statuses: what has none goes on.
+        // A list contains only statuses; an outcome without a status falls back.
         (&listed, vec![Failed, TimedOut, Failed], "0 1 2 !", 0),
         (&listed, vec![Unsupported(400)], "0 !", 0),
         (&never, vec![status(500)], "0 !", 0),
@@ -55,12 +55,13 @@ fn fallback_follows_its_rules() {
         (&repeated, vec![status(503), status(200)], "0 0 !", 1),
         (&repeated, vec![status(400), status(200)], "0 1 !", 0),
         (&repeated, vec![Failed, Failed, Failed, Failed], "0 0 0 1 1", 1),
-        // A silent target is not asked twice when there is another; nor is one that broke in mid-answer.
+        // A target that timed out is not retried if there is another one; nor is one whose response broke
+        // off.
         (&repeated, vec![TimedOut, status(200)], "0 1 !", 0),
         (&repeated, vec![Interrupted, Interrupted, Interrupted, Interrupted], "0 1 2 2 2", 2),
-        // Too long for one model: never the same again, the next.
+        // Too long for one model: the same target is never retried, the next one follows.
         (&repeated, vec![response(400, ErrorClass::ContextTooLong), status(200)], "0 1 !", 0),
-        // A refusal is propagated, unless the config names its status.
+        // A content-filter refusal is returned to the client, unless the config lists its status.
         (&plain, vec![response(400, ErrorClass::ContentFiltered)], "0 !", 0),
         (&repeated, vec![response(400, ErrorClass::ContentFiltered)], "0 !", 0),
     ];
@@ -82,7 +83,7 @@ fn a_too_long_request_skips_targets_of_the_same_model() {
     let (tried, _) =
         run_plan(&config, &[response(400, ErrorClass::ContextTooLong), status(200)], &mut TestEnv::default());
     assert_eq!(short(&tried), "0 2 !");
-    // Nothing but the same model is left: the provider's answer stands.
+    // Only targets of the same model are left: the provider's response is returned.
     let config = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{one},{one}]}}"#);
     let (tried, _) = run_plan(&config, &[response(400, ErrorClass::ContextTooLong)], &mut TestEnv::default());
     assert_eq!(short(&tried), "0 !");
@@ -110,7 +111,7 @@ fn nested_groups_each_use_their_own_rule() {
     let config = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{inner},{}]}}"#, target(""));
     let rows = [
         (vec![status(429), status(429), status(200)], "0.0 0.1 1 !"),
-        // Inside it stops; outside it goes on.
+        // The inner group does not fall back, the outer one does.
         (vec![status(500), status(200)], "0.0 1 !"),
         (vec![status(429), status(500), status(500)], "0.0 0.1 1 !"),
     ];
@@ -173,7 +174,7 @@ fn balancing_uses_weight_latency_price_and_stickiness() {
     let sticky = by(r#","sticky":{"enabled":true}"#, "", "");
     let env = TestEnv { sticky_choice: Some(1), randoms: vec![0.0], ..TestEnv::default() };
     assert_eq!(choose(&sticky, env), ("1".to_owned(), Reason::Sticky));
-    // What it stuck to is open: another one.
+    // The circuit of the sticky target is open: another one is chosen.
     let open = [("config.targets[1]".to_owned(), 1)].into();
     let env = TestEnv { sticky_choice: Some(1), randoms: vec![0.9], open, ..TestEnv::default() };
     assert_eq!(choose(&sticky, env), ("0".to_owned(), Reason::Weight));
