@@ -144,7 +144,7 @@ impl Attempt {
             base => [base, &ready.path].concat(),
         };
         let auth = target.auth(&upstream_call)?;
-        let token_exchange = target.token_exchange(&upstream_call)?;
+        let token_exchange = target.token_exchange()?;
         let body_changed = edited.is_some() || ready.body.is_some();
         let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
         let TranslationNotes { headers, warnings } = notes;
@@ -173,7 +173,7 @@ impl Attempt {
         is_plain && (is_upgrade || (self.body.is_none() && !self.needs_credentials()))
     }
 
-    /// Whether a token or a signature must be had before it goes out.
+    /// Whether a token must be fetched for it, or it must be signed, before it is sent.
     pub fn needs_credentials(&self) -> bool {
         self.token_exchange.is_some() || self.target.provider.signs(&self.target.account)
     }

@@ -115,7 +115,7 @@ fn the_account_decides_how_calls_are_authorized() {
         let got = match Bedrock.authorize(&call, &account, &mut headers) {
             Err(error) => error.status().to_string(),
             Ok(()) => {
-                match (Bedrock.token_exchange(&call, &account).unwrap().is_some(), Bedrock.signs(&account)) {
+                match (Bedrock.token_exchange(&account).unwrap().is_some(), Bedrock.signs(&account)) {
                     (true, true) => "grant".to_owned(),
                     (false, true) => "keys".to_owned(),
                     _ if headers.get("authorization").is_some_and(|value| value == "Bearer key") => {
