@@ -33,6 +33,7 @@ mod house;
 mod http2;
 mod limits;
 mod max_connections;
+mod memory_engine;
 mod messages;
 mod metrics;
 mod observability;
