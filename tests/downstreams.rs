@@ -3,7 +3,7 @@
 //!
 //! Not how a request is admitted: the door does that, and memory has none.
 
-use crate::memory_engine::{MemoryEngine, Observed, PATH, observed};
+use crate::memory_engine::{MemoryEngine, Observed, observed};
 use crate::support::client::client;
 use crate::support::gateway::Gateway;
 use crate::support::provider::Provider;
@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use turnpike::engine::stages::STAGES;
 
+const PATH: &str = "/v1/chat/completions";
 const CHAT: &str = r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}"#;
 const MESSAGE: &str = r#"{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hello"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":2}}"#;
 const HELLO: &str = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"hello\"},\"finish_reason\":null}]}\n\n";
@@ -91,7 +93,7 @@ async fn a_session_and_memory_get_the_same_response_record_and_metrics() {
         json!({"strategy": {"mode": "fallback"}, "targets": targets})
     };
     let body = |stream: bool| json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, "stream": stream});
-    let (gateway, memory) = (Gateway::start(STANDARD), MemoryEngine::new());
+    let (gateway, memory) = (Gateway::start(STANDARD), MemoryEngine::new(STAGES));
     for (name, config, streamed, status) in [
         ("whole", target("whole", "openai"), false, 200),
         ("streamed", target("stream", "openai"), true, 200),
@@ -106,7 +108,7 @@ async fn a_session_and_memory_get_the_same_response_record_and_metrics() {
     ] {
         let trace_id = format!("downstreams-{}", name.replace([' ', ','], "-"));
         let of_session = send_to_gateway(&gateway, &config, &body(streamed), &trace_id).await;
-        let of_memory = memory.send(&config, &body(streamed), &trace_id).await;
+        let of_memory = memory.send(PATH, &config, &body(streamed), &trace_id).await;
         assert_eq!(of_session.status, status, "{name}: {of_session:?}");
         assert_eq!(of_session, of_memory, "{name}");
         assert!(!of_session.body.is_empty(), "{name}");

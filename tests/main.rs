@@ -53,6 +53,7 @@ mod service_keys;
 mod settings;
 mod slow_clients;
 mod smoke;
+mod stages;
 mod stale_connections;
 mod starting;
 mod stopping;

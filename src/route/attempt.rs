@@ -96,6 +96,9 @@ impl Request {
 #[derive(Debug)]
 pub struct Attempt {
     pub target: Arc<Target>,
+    /// The client's.
+    pub operation: Operation,
+    pub mode: RequestMode,
     /// Path and query at the upstream.
     pub path: String,
     /// The body to send; `None` when the caller's body streams through as it comes.
@@ -153,6 +156,8 @@ impl Attempt {
         let local_response = ready.local_response.map(Bytes::from);
         Ok(Self {
             target,
+            operation: request.operation,
+            mode: request.mode,
             path,
             body,
             body_changed,
@@ -171,6 +176,35 @@ impl Attempt {
     pub fn goes_native(&self, is_upgrade: bool) -> bool {
         let is_plain = self.translation.is_none() && self.local_response.is_none();
         is_plain && (is_upgrade || (self.body.is_none() && !self.needs_credentials()))
+    }
+
+    /// Has the response decoded as a chat, so that its text can be filtered; one in the client's dialect is encoded again.
+    /// `is_local`: the response is the gateway's own, in the client's dialect whatever the provider's is.
+    ///
+    /// # Errors
+    /// 501 where responses of the operation cannot be decoded.
+    pub fn decode_response(&mut self, request: &Request, is_local: bool) -> Result<(), Error> {
+        if !is_local && self.translation.as_ref().is_some_and(Translation::is_chat) {
+            return Ok(());
+        }
+        let provider = self.target.provider.id();
+        // A body in the client's dialect is the one that is sent, edits included.
+        let sent = self.body.as_ref().filter(|_| !is_local && self.body_changed);
+        let sent = sent.and_then(|bytes| Body::parse(bytes.clone()).ok());
+        let body = sent.as_ref().or(request.body.as_ref());
+        let model = self.model.as_deref().unwrap_or_default();
+        let own =
+            Translation::own_dialect(self.operation, provider, model, self.target.policies.is_strict(), body);
+        let translation = own.ok_or_else(|| {
+            let operation = self.operation.label();
+            let message = format!(
+                "The config filters the text of responses, and responses of the operation {operation} cannot be read \
+                 at {provider}. Use chat completions or messages, or a target without such a filter."
+            );
+            Error::not_implemented(message).with_provider(provider)
+        })?;
+        self.translation = Some(translation);
+        Ok(())
     }
 
     /// Whether a token must be fetched for it, or it must be signed, before it is sent.
