@@ -3,38 +3,16 @@
 //!
 //! Not how a request is admitted: the door does that, and memory has none.
 
-use crate::support::client::{client, install_ring};
+use crate::memory_engine::{MemoryEngine, Observed, observed};
+use crate::support::client::client;
 use crate::support::gateway::Gateway;
 use crate::support::provider::Provider;
 use crate::support::settings::{KEY, STANDARD};
-use bytes::Bytes;
-use http::{HeaderMap, Method, Request as HttpRequest};
-use pingora::http::RequestHeader;
-use pingora_core::server::configuration::ServerConf;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use turnpike::api::body::Body;
-use turnpike::config::Checks;
-use turnpike::config::headers::GatewayHeaders;
-use turnpike::engine::Engine;
-use turnpike::engine::memory_downstream::MemoryDownstream;
-use turnpike::engine::orchestrator::Admitted;
-use turnpike::engine::request_context::RequestContext;
-use turnpike::engine::request_env::RequestEnv;
-use turnpike::net::outbound::connector::Connector;
-use turnpike::route::admission::Endpoint;
-use turnpike::route::attempt::Request;
-use turnpike::route::compile::{Sources, compile};
-use turnpike::route::plan::Plan;
-use turnpike::settings::{AccessLog as Output, SecretSources, Settings};
-use turnpike::state::Shared;
-use turnpike::state::access_log::AccessLog;
-use turnpike::state::metrics::Metrics;
-use turnpike::state::snapshot::SettingsSnapshot;
+use turnpike::engine::stages::STAGES;
 
 const PATH: &str = "/v1/chat/completions";
 const CHAT: &str = r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}"#;
@@ -81,102 +59,6 @@ async fn breaking_provider() -> u16 {
     port
 }
 
-/// What a client got of a request, and what was recorded of it.
-#[derive(Debug, PartialEq)]
-struct Observed {
-    status: u16,
-    headers: BTreeMap<String, String>,
-    body: String,
-    line: Value,
-}
-
-/// The headers and members that must be equal: times and what the client is are not.
-fn observed(status: u16, headers: &HeaderMap, body: Vec<u8>, mut line: Value) -> Observed {
-    let kept = |name: &str| name.starts_with("x-gateway-") || name == "content-type";
-    let without_times = |text: &str| {
-        let attempts =
-            text.split(", ").map(|attempt| attempt.rsplit_once(':').map_or(attempt, |(before, _)| before));
-        attempts.collect::<Vec<_>>().join(", ")
-    };
-    let headers = headers.iter().filter(|(name, _)| kept(name.as_str())).map(|(name, value)| {
-        let text = value.to_str().unwrap();
-        let text = if name == "x-gateway-attempts" { without_times(text) } else { text.to_owned() };
-        (name.to_string(), text)
-    });
-    let headers = headers.collect();
-    let members = line.as_object_mut().unwrap();
-    for name in ["ts", "key", "caller", "ttfb_ms", "ttft_ms", "total_ms", "overhead_ms"] {
-        members.remove(name);
-    }
-    for attempt in line["attempts"].as_array_mut().unwrap() {
-        attempt.as_object_mut().unwrap().remove("ms");
-    }
-    Observed { status, headers, body: String::from_utf8(body).unwrap(), line }
-}
-
-/// The engine in this process, with memory of its own.
-struct InMemory {
-    engine: Arc<Engine>,
-    log: tempfile::NamedTempFile,
-}
-
-impl InMemory {
-    fn new() -> Self {
-        install_ring();
-        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
-        let sources = SecretSources { env: &|_| None, credential: &|_| Err(String::new()) };
-        let settings = Settings::parse("custom_hosts: {allow_private: true}", &sources, &checks).unwrap();
-        let log = tempfile::NamedTempFile::new().unwrap();
-        let access_log = AccessLog::open(&Output::File(log.path().to_owned())).unwrap();
-        let shared = Shared::new(SettingsSnapshot::new(settings, 0), Metrics::new().unwrap(), access_log);
-        let engine = Engine::new(Arc::new(shared), Connector::new(&ServerConf::default()));
-        Self { engine: Arc::new(engine), log }
-    }
-
-    async fn send(&self, config: &Value, body: &Value, trace_id: &str) -> Observed {
-        let request = HttpRequest::post(PATH).header("x-gateway-config", config.to_string());
-        let (parts, ()) = request.header("content-type", "application/json").body(()).unwrap().into_parts();
-        let header = RequestHeader::from(parts);
-        let mut ctx = RequestContext::new(&self.engine.shared);
-        ctx.trace_id = trace_id.into();
-        let endpoint = Endpoint::find(&Method::POST, PATH);
-        (ctx.operation, ctx.mode) = (endpoint.operation, endpoint.mode);
-        let bytes = Bytes::from(body.to_string());
-        ctx.record.bytes_in = bytes.len() as u64;
-        let admitted = self.admitted(&header, &ctx, bytes);
-        let mut downstream = MemoryDownstream::new(header, None);
-        self.engine.run(&mut downstream, &mut ctx, admitted).await.unwrap();
-        self.engine.record(&downstream, &mut ctx);
-        self.engine.shared.access_log.flush().unwrap();
-        let log = std::fs::read_to_string(self.log.path()).unwrap();
-        let line = log.lines().find(|line| line.contains(trace_id)).unwrap();
-        let (header, body, complete) = downstream.into_response().unwrap();
-        assert!(complete, "{header:?}");
-        observed(header.status.as_u16(), &header.headers, body.concat(), serde_json::from_str(line).unwrap())
-    }
-
-    fn admitted(&self, header: &RequestHeader, ctx: &RequestContext, body: Bytes) -> Admitted {
-        let settings = &ctx.snapshot.settings;
-        let gateway_headers = GatewayHeaders::read(&header.headers, &settings.header_prefixes).unwrap();
-        let sources = Sources {
-            settings,
-            hosts: &ctx.snapshot.hosts,
-            gateway_headers: &gateway_headers,
-            bearer: None,
-            model_slug: None,
-        };
-        let config = Arc::new(compile(&sources).unwrap());
-        let body = Some(Body::parse(body).unwrap());
-        let endpoint = Endpoint::find(&Method::POST, PATH);
-        let request = Request::new(endpoint, Method::POST, header.uri.clone(), body);
-        let shared = Arc::clone(&self.engine.shared);
-        let mut env = RequestEnv { shared, key_name: None, request: None };
-        let mut plan = Plan::new(config, request.model.clone());
-        let first = plan.first(&mut env).unwrap();
-        Admitted { plan, request, env, first, prepared: None }
-    }
-}
-
 async fn send_to_gateway(gateway: &Gateway, config: &Value, body: &Value, trace_id: &str) -> Observed {
     let call = client().post(format!("{}{PATH}", gateway.data_url())).header("x-gateway-api-key", KEY);
     let call = call.header("x-gateway-trace-id", trace_id).header("x-gateway-config", config.to_string());
@@ -211,7 +93,7 @@ async fn a_session_and_memory_get_the_same_response_record_and_metrics() {
         json!({"strategy": {"mode": "fallback"}, "targets": targets})
     };
     let body = |stream: bool| json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, "stream": stream});
-    let (gateway, memory) = (Gateway::start(STANDARD), InMemory::new());
+    let (gateway, memory) = (Gateway::start(STANDARD), MemoryEngine::new(STAGES));
     for (name, config, streamed, status) in [
         ("whole", target("whole", "openai"), false, 200),
         ("streamed", target("stream", "openai"), true, 200),
@@ -226,7 +108,7 @@ async fn a_session_and_memory_get_the_same_response_record_and_metrics() {
     ] {
         let trace_id = format!("downstreams-{}", name.replace([' ', ','], "-"));
         let of_session = send_to_gateway(&gateway, &config, &body(streamed), &trace_id).await;
-        let of_memory = memory.send(&config, &body(streamed), &trace_id).await;
+        let of_memory = memory.send(PATH, &config, &body(streamed), &trace_id).await;
         assert_eq!(of_session.status, status, "{name}: {of_session:?}");
         assert_eq!(of_session, of_memory, "{name}");
         assert!(!of_session.body.is_empty(), "{name}");

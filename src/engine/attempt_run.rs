@@ -16,7 +16,7 @@ use crate::api::retry_after;
 use crate::config::policies::StreamRescue;
 use crate::error::Error;
 use crate::provider::error_class::ErrorClass;
-use crate::provider::rewriter::Rewriter;
+use crate::provider::rewriter::{Rewriter, TextFilters};
 use crate::route::attempt::Attempt;
 use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
@@ -58,6 +58,8 @@ pub(super) struct AttemptRun {
     trace_id: Arc<str>,
     /// Its response is in the client's shape already.
     is_local: bool,
+    /// Filters of the response's text.
+    filters: Option<Box<TextFilters>>,
     /// Its response continues the one this has written so far.
     resumes: Option<Rewriter>,
 }
@@ -93,6 +95,8 @@ pub(super) enum FinalResponse {
     },
     /// The provider's error inside a successful response.
     ProviderError(Box<ResponseHeader>, ProviderError),
+    /// A filter denied the provider's response; no earlier attempt's response is sent in its place.
+    Denied(Error),
     Error(Error),
 }
 
@@ -106,13 +110,23 @@ pub(super) struct RunSettings {
     pub trace_id: Arc<str>,
     /// The response is of the gateway's own, in the client's shape.
     pub is_local: bool,
+    pub filters: Option<Box<TextFilters>>,
     pub resumes: Option<Rewriter>,
 }
 
 impl AttemptRun {
     pub fn new(attempt: Arc<Attempt>, stream: UpstreamStream, settings: RunSettings) -> Box<Self> {
-        let RunSettings { reason, permit, deadlines, policy, request_started, trace_id, is_local, resumes } =
-            settings;
+        let RunSettings {
+            reason,
+            permit,
+            deadlines,
+            policy,
+            request_started,
+            trace_id,
+            is_local,
+            filters,
+            resumes,
+        } = settings;
         let now = Instant::now();
         Box::new(Self {
             attempt,
@@ -128,6 +142,7 @@ impl AttemptRun {
             policy,
             trace_id,
             is_local,
+            filters,
             resumes,
         })
     }
@@ -230,10 +245,15 @@ impl AttemptRun {
             self.phase = Phase::ErrorBody(ErrorResponse { header, body: BytesMut::new(), complete: end });
             return;
         }
-        let translation = self.attempt.translation.as_ref().filter(|_| !self.is_local);
+        let filters = self.filters.take();
+        // A response of the gateway's own is translated for its filters only.
+        let translation = self.attempt.translation.as_ref().filter(|_| !self.is_local || filters.is_some());
         let mut body = Box::new(match self.resumes.take() {
-            Some(rewriter) => ResponseBody::resumed(&header, rewriter, self.policy),
-            None => ResponseBody::new(&header, translation, self.policy, &self.trace_id),
+            Some(mut rewriter) => {
+                rewriter.set_filters(filters);
+                ResponseBody::resumed(&header, rewriter, self.policy)
+            }
+            None => ResponseBody::new(&header, translation, self.policy, &self.trace_id, filters),
         });
         match end {
             true => body.accept(HttpTask::Done),
@@ -336,6 +356,10 @@ impl AttemptRun {
                 let error = self.with_provider(Error::invalid_response(message, *cause));
                 Readiness::Failed(Outcome::Failed, FinalResponse::Error(error))
             }
+            BodyError::Denied(error) => {
+                let error = (**error).clone();
+                Readiness::Failed(Outcome::from_status(error.status()), FinalResponse::Denied(error))
+            }
             BodyError::Truncated | BodyError::Mismatch => {
                 Readiness::Failed(Outcome::Failed, FinalResponse::Error(self.truncated()))
             }
@@ -395,7 +419,9 @@ impl FinalResponse {
     /// For an error event in a stream that was begun.
     pub fn into_error(self) -> (ProviderError, Error) {
         match self {
-            FinalResponse::Error(error) => (ProviderError::from(&error), error),
+            FinalResponse::Error(error) | FinalResponse::Denied(error) => {
+                (ProviderError::from(&error), error)
+            }
             FinalResponse::ProviderError(_, provider_error) => {
                 let error = late_error(&provider_error);
                 (provider_error, error)

@@ -117,7 +117,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             permit.finish(BreakerSignal::Success, Instant::now());
         }
         let status = run.stream.state().status.unwrap_or_default();
-        self.end_stages(&run.attempt, &Outcome::from_status(status));
+        self.engine.end_stages(&run.attempt, &Outcome::from_status(status));
         if !body.has_ended() {
             run.stream.drain();
         }
@@ -189,7 +189,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 self.send(std::mem::take(&mut parts)).await?;
             }
             if let Some(error) = error {
-                return Ok(ForwardEnd::Broken(explain(&error, &forwarding.run)));
+                return Ok(forward_end(error, &forwarding.run));
             }
             if done {
                 return Ok(ForwardEnd::Complete);
@@ -267,7 +267,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let signal = Outcome::Interrupted.breaker_signal(attempt.target.policies.breaker.as_ref());
             permit.finish(signal, Instant::now());
         }
-        self.end_stages(&attempt, &Outcome::Interrupted);
+        self.engine.end_stages(&attempt, &Outcome::Interrupted);
         self.ctx.record.response_broke(&error);
         let streamed = self.ctx.record.streamed;
         let mismatch = matches!(body.error(), Some(BodyError::Mismatch));
@@ -348,15 +348,16 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 }
 
-/// Ours for what is wrong with a response that was begun.
-fn explain(error: &BodyError, run: &AttemptRun) -> Error {
+/// How a response that was begun ends because of what is wrong with it.
+fn forward_end(error: BodyError, run: &AttemptRun) -> ForwardEnd {
     let error = match error {
+        BodyError::Denied(error) => return ForwardEnd::Stopped(*error),
         BodyError::Provider(provider_error, _) => {
             let message = format!("The provider broke its answer off: {}", provider_error.message);
             Error::invalid_response(message, "error event")
         }
         BodyError::Malformed(cause) => {
-            Error::invalid_response("The provider's stream cannot be read any further. Try again.", *cause)
+            Error::invalid_response("The provider's stream cannot be read any further. Try again.", cause)
         }
         BodyError::Truncated => Error::invalid_response(
             "The provider closed the stream before the answer was complete. Try again.",
@@ -367,5 +368,5 @@ fn explain(error: &BodyError, run: &AttemptRun) -> Error {
             "the second answer does not fit the first",
         ),
     };
-    run.with_provider(error)
+    ForwardEnd::Broken(run.with_provider(error))
 }

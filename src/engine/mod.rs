@@ -40,6 +40,7 @@ use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error as PingoraError, ErrorType};
 use request_context::RequestContext;
 use sinks::RecordSink;
+use stages::Compile;
 use std::sync::Arc;
 
 /// What every request needs: the process's state, its upstream connections, and the sinks of request records.
@@ -47,12 +48,18 @@ pub struct Engine {
     pub shared: Arc<Shared>,
     connector: Arc<Connector>,
     sinks: Vec<Box<dyn RecordSink>>,
+    stages: &'static [Compile],
 }
 
 impl Engine {
     pub fn new(shared: Arc<Shared>, connector: Connector) -> Self {
+        Self::with_stages(shared, connector, stages::STAGES)
+    }
+
+    /// An engine with other stages than the product's, in the order an attempt passes them.
+    pub fn with_stages(shared: Arc<Shared>, connector: Connector, stages: &'static [Compile]) -> Self {
         let sinks = sinks::all(&shared);
-        Self { shared, connector: Arc::new(connector), sinks }
+        Self { shared, connector: Arc::new(connector), sinks, stages }
     }
 
     /// Hands the record of a finished request to all sinks. `client`: the downstream of its response.

@@ -15,12 +15,13 @@ use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
 use super::response_body::ResponsePolicy;
 use super::resume::Resume;
-use super::stages::{self, Flow, StageCall};
+use super::stages::{Flow, LocalResponse, StageCall};
 use super::upstream_headers::UpstreamHeaders;
 use super::upstream_stream::UpstreamStream;
 use super::{Engine, error_response, response_headers};
 use crate::config::policies::StreamRescue;
 use crate::error::Error;
+use crate::provider::rewriter::TextFilters;
 use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::{Attempt, Request};
 use crate::route::deadlines::{Deadlines, TimeoutKind};
@@ -95,12 +96,25 @@ pub(super) enum Started {
     Failed(Outcome, FinalResponse),
 }
 
+/// What came of leading an attempt through its stages.
+struct StagesPassed {
+    flow: Flow,
+    credentials: Option<Credentials>,
+    filters: Option<Box<TextFilters>>,
+}
+
 /// A provider's response, kept in case that all attempts after it fail without one.
 struct LastResponse {
     response: FinalResponse,
     attempt: Option<Arc<Attempt>>,
     state: AttemptState,
     retries: i32,
+}
+
+impl StagesPassed {
+    fn new(flow: Flow) -> Self {
+        Self { flow, credentials: None, filters: None }
+    }
 }
 
 impl Engine {
@@ -228,10 +242,17 @@ impl<D: Downstream> Orchestrator<'_, D> {
             }
         };
         let mut state = AttemptState::default();
-        let (mut flow, mut credentials) = (Flow::Continue, None);
-        if stages::of(&next.target).iter().any(|stage| stage.applies(&attempt)) {
-            (flow, credentials) = Box::pin(self.pass_stages(&mut attempt, &mut state)).await;
-        }
+        let passed = match attempt.local_response.clone() {
+            // The gateway itself has the response: the target is not called.
+            Some(body) => {
+                StagesPassed::new(Flow::Respond(LocalResponse { content_type: "application/json", body }))
+            }
+            None if self.engine.has_stages(&attempt) => {
+                Box::pin(self.pass_stages(&mut attempt, &mut state)).await
+            }
+            None => StagesPassed::new(Flow::Continue),
+        };
+        let StagesPassed { flow, credentials, filters } = passed;
         let attempt = Arc::new(attempt);
         self.ctx.attempt = Some(Arc::clone(&attempt));
         self.ctx.attempt_state = state;
@@ -254,46 +275,27 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 return Started::Failed(outcome, FinalResponse::Error(error));
             }
         };
-        let settings = RunSettings { is_local, ..self.run_settings(next, permit) };
+        let settings = RunSettings { is_local, filters, ..self.run_settings(next, permit) };
         Started::Running(AttemptRun::new(attempt, stream, settings), watch)
     }
 
-    /// Leads an attempt through the stages that apply to it.
-    async fn pass_stages(
-        &self,
-        attempt: &mut Attempt,
-        state: &mut AttemptState,
-    ) -> (Flow, Option<Credentials>) {
-        let target = Arc::clone(&attempt.target);
-        let total = Deadlines::total(&target, self.ctx.started);
-        let limit = target.policies.request_timeout.map(|limit| Instant::now() + limit);
+    /// Leads an attempt through its stages.
+    async fn pass_stages(&self, attempt: &mut Attempt, state: &mut AttemptState) -> StagesPassed {
+        let total = Deadlines::total(&attempt.target, self.ctx.started);
+        let limit = attempt.target.policies.request_timeout.map(|limit| Instant::now() + limit);
         let mut call = StageCall {
             shared: &self.engine.shared,
             ctx: self.ctx,
+            request: &self.request,
             headers: &self.downstream.request().headers,
             attempt,
             state,
             deadline: limit.into_iter().chain(total).min(),
             credentials: None,
+            filters: None,
         };
-        for stage in stages::of(&target) {
-            if stage.applies(call.attempt) {
-                match stage.before(&mut call).await {
-                    Flow::Continue => {}
-                    flow => return (flow, call.credentials),
-                }
-            }
-        }
-        (Flow::Continue, call.credentials)
-    }
-
-    /// Tells the stages of an attempt what it came to.
-    pub fn end_stages(&self, attempt: &Attempt, outcome: &Outcome) {
-        for stage in stages::of(&attempt.target) {
-            if stage.applies(attempt) {
-                stage.after(&self.engine.shared, attempt, outcome);
-            }
-        }
+        let flow = self.engine.pass_stages(&mut call).await;
+        StagesPassed { flow, credentials: call.credentials, filters: call.filters }
     }
 
     fn open_stream(
@@ -381,6 +383,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             request_started: self.ctx.started,
             trace_id: Arc::clone(&self.ctx.trace_id),
             is_local: false,
+            filters: None,
             resumes: self.resume.as_mut().and_then(|resume| resume.take_rewriter()),
         }
     }
@@ -429,7 +432,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     pub fn note_failure(&mut self, run: &mut AttemptRun, outcome: &Outcome, response: &FinalResponse) {
         let target = &run.attempt.target;
         let error = match response {
-            FinalResponse::Error(error) => Some(error),
+            FinalResponse::Error(error) | FinalResponse::Denied(error) => Some(error),
             _ => None,
         };
         let state = run.stream.state();
@@ -438,10 +441,12 @@ impl<D: Downstream> Orchestrator<'_, D> {
             self.ctx.record.error_in_success(error.status);
         }
         let now = Instant::now();
-        if let (Some(memory), false) = (target.state.get(), outcome.is_success()) {
+        // A denied response says nothing about its target.
+        let counts = !outcome.is_success() && !matches!(response, FinalResponse::Denied(_));
+        if let Some(memory) = target.state.get().filter(|_| counts) {
             memory.attempt_failed(now.saturating_duration_since(run.started()), now);
         }
-        self.end_stages(&run.attempt, outcome);
+        self.engine.end_stages(&run.attempt, outcome);
         if let Some(permit) = run.permit.take() {
             permit.finish(outcome.breaker_signal(target.policies.breaker.as_ref()), now);
         }
@@ -524,7 +529,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
             return self.end_stream(&provider_error, error).await;
         }
         match response {
-            FinalResponse::Error(error) => error_response::send(self.downstream, self.ctx, error).await,
+            FinalResponse::Error(error) | FinalResponse::Denied(error) => {
+                error_response::send(self.downstream, self.ctx, error).await
+            }
             FinalResponse::Provider { mut header, body } => {
                 // It may have been given up before its end.
                 header.remove_header(&TRANSFER_ENCODING);

@@ -9,8 +9,9 @@ use crate::api::chat::ProviderError;
 use crate::api::operation::{Operation, ResponseKind};
 use crate::api::sse::{Event, Run, SseParser};
 use crate::api::tap::Tap;
+use crate::error::Error;
 use crate::json::similarity::SimilarJson;
-use crate::provider::rewriter::Rewriter;
+use crate::provider::rewriter::{Rewriter, TextFilters};
 use crate::provider::translation::Translation;
 use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
@@ -43,6 +44,8 @@ pub(super) enum BodyError {
     Truncated,
     /// It does not continue what the client was sent.
     Mismatch,
+    /// A filter denied its text.
+    Denied(Box<Error>),
 }
 
 /// How a response is validated.
@@ -116,6 +119,7 @@ impl ResponseBody {
         translation: Option<&Translation>,
         policy: ResponsePolicy,
         trace_id: &str,
+        filters: Option<Box<TextFilters>>,
     ) -> Self {
         let kind = ContentKind::of(header);
         let length = header.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -124,11 +128,14 @@ impl ResponseBody {
             .filter(|_| kind != ContentKind::Other || header.headers.get(CONTENT_ENCODING).is_none())
             .map(|translation| (translation, translation.rewriter(events, trace_id, unix_seconds())));
         let tap = || Tap::new(policy.operation, events, kind == ContentKind::Json, length);
+        // Its translation decodes it; only where it cannot be read at all there is none.
+        let unread = filters.is_some() && rewriter.is_none();
         let mode = match rewriter {
             Some((translation, rewriter)) if translation.is_patch() => {
                 Mode::Passthrough { patch: Some(rewriter), tap: tap(), parser: SseParser::default() }
             }
             Some((_, mut rewriter)) => {
+                rewriter.set_filters(filters);
                 if policy.retains_sent {
                     rewriter.keep_transcript();
                     rewriter.hold_errors();
@@ -152,6 +159,9 @@ impl ResponseBody {
             resumes: false,
         };
         body.check_header(header);
+        if unread {
+            body.error = Some(BodyError::Malformed("a compressed answer cannot be filtered"));
+        }
         body
     }
 
@@ -298,7 +308,9 @@ impl ResponseBody {
         if self.error.is_some() {
             return;
         }
-        if rewriter.is_mismatch() {
+        if let Some(error) = rewriter.denial() {
+            self.error = Some(BodyError::Denied(Box::new(error.clone())));
+        } else if rewriter.is_mismatch() {
             self.error = Some(BodyError::Mismatch);
         } else if let Some(provider_error) = rewriter.error() {
             self.error = Some(BodyError::Provider(provider_error.clone(), None));

@@ -136,11 +136,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// 400 when the account's settings for it are incomplete.
-    fn token_exchange(
-        &self,
-        _call: &Call<'_>,
-        _account: &Account,
-    ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
+    fn token_exchange(&self, _account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         Ok(None)
     }
 
@@ -224,15 +220,7 @@ pub fn ids() -> impl Iterator<Item = &'static str> {
 /// As [`Provider::token_exchange`].
 pub fn check_account(name: &str, account: &Account) -> Result<(), Error> {
     let Some(provider) = find(name) else { return Ok(()) };
-    let call = Call {
-        operation: Operation::ChatCompletions,
-        method: &Method::POST,
-        path: "chat/completions",
-        query: None,
-        model: None,
-        streamed: false,
-    };
-    provider.token_exchange(&call, account).map(drop)
+    provider.token_exchange(account).map(drop)
 }
 
 /// The error text for an unknown provider name.

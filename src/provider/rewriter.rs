@@ -6,8 +6,10 @@
 
 mod error_response;
 mod response_state;
+mod text_filters;
 
 pub use error_response::ErrorResponseTranslation;
+pub use text_filters::TextFilters;
 
 use super::adapter::{JsonAdapter, ResponsePatch};
 use super::bounded_body::BoundedBody;
@@ -17,6 +19,7 @@ use super::tool_names::ToolNames;
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, Encoder, ProviderError};
 use crate::api::tap::ResponseSummary;
+use crate::error::Error;
 use error_response::{MAX_ERROR_BODY, is_in_dialect};
 use response_state::State;
 use std::sync::Arc;
@@ -189,9 +192,20 @@ impl Rewriter {
         self.state.holds_errors = true;
     }
 
+    /// Filters the text of the response from now on. Has no effect on responses that are not decoded as a chat.
+    pub fn set_filters(&mut self, filters: Option<Box<TextFilters>>) {
+        self.state.set_filters(filters);
+    }
+
+    /// Why a filter denied the response. Nothing more of it is written; [`Rewriter::fail`] writes the error.
+    pub fn denial(&self) -> Option<&Error> {
+        self.state.denial.as_deref()
+    }
+
     /// Continues the stream with another response, decoded by `decoder`. Text that repeats what the client
-    /// already got is left out (see `rescue`). Errors are held from then on. May be called again when that
-    /// response breaks as well. Has no effect once the response is complete.
+    /// already got is left out (see `rescue`). The filters of the response before it are dropped. Errors are
+    /// held from then on. May be called again when that response breaks as well. Has no effect once the
+    /// response is complete.
     pub fn resume(&mut self, decoder: Box<dyn Decoder>, mode: ResumeMode) {
         if let Work::Chat { decoder: current, .. } = &mut self.work
             && !self.state.closed

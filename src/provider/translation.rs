@@ -199,6 +199,39 @@ fn check_stored_responses(provider: &dyn Provider, call: &Call<'_>, account: &Ac
 }
 
 impl Translation {
+    /// Decodes a response in the client's own dialect and encodes it again, for text filters. `body`: the request's.
+    /// `None` for operations whose responses cannot be decoded in their own dialect.
+    pub fn own_dialect(
+        operation: Operation,
+        provider: &'static str,
+        model: &str,
+        strict: bool,
+        body: Option<&Body>,
+    ) -> Option<Self> {
+        #[derive(serde::Deserialize)]
+        struct StreamOptions {
+            #[serde(default)]
+            include_usage: bool,
+        }
+        let options = body.and_then(|body| body.read::<StreamOptions>("stream_options"));
+        Some(Self {
+            work: Work::Chat(rescue::dialect_adapter(operation)?, operation.translator()?),
+            operation,
+            provider,
+            model: model.to_owned(),
+            strict,
+            streamed: body.is_some_and(|body| body.is_true("stream")),
+            include_usage: options.is_some_and(|options| options.include_usage),
+            request: body.cloned(),
+            tool_names: None,
+        })
+    }
+
+    /// Whether responses are decoded as a chat, so that their text can be filtered.
+    pub fn is_chat(&self) -> bool {
+        matches!(self.work, Work::Chat(..))
+    }
+
     /// Whether the client gets a stream of events, if the call succeeds.
     pub fn streams(&self) -> bool {
         self.streamed

@@ -103,9 +103,11 @@ async fn dispatch(
     mut admitted: Admitted,
 ) -> Result<bool> {
     let is_upgrade = session.is_upgrade_req();
-    if let Some(attempt) = admitted.prepared.take_if(|attempt| attempt.goes_native(is_upgrade)) {
+    if let Some(attempt) =
+        admitted.prepared.take_if(|attempt| gateway.engine.goes_native(attempt, is_upgrade))
+    {
         ctx.request.record.is_single_attempt = admitted.plan.is_single_attempt();
-        let started = native::start(&gateway.engine, session, ctx, *attempt).await;
+        let started = native::start(&gateway.engine, session, ctx, *attempt, &admitted.request).await;
         return started.map(|()| false).map_err(|error| native::fail_request(&mut ctx.request, error));
     }
     let mut downstream = PingoraDownstream::new(session);

@@ -7,11 +7,12 @@ use super::downstream::PingoraDownstream;
 use crate::engine::header_edit::{HeaderCase, edit_request_headers};
 use crate::engine::peer_selection::PeerSelection;
 use crate::engine::request_context::RequestContext;
+use crate::engine::stages::{Flow, StageCall};
 use crate::engine::upstream_headers::UpstreamHeaders;
-use crate::engine::{Engine, error_response, failure, stages};
+use crate::engine::{Engine, error_response, failure};
 use crate::error::Error;
 use crate::provider::token_exchange::Credentials;
-use crate::route::attempt::Attempt;
+use crate::route::attempt::{Attempt, Request};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
@@ -50,12 +51,13 @@ pub(super) fn stopped() -> Box<PingoraError> {
 /// Prepares Pingora to proxy `attempt`.
 ///
 /// # Errors
-/// Its credentials are not available.
+/// A stage refused it: for example, its credentials are not available.
 pub(super) async fn start(
     engine: &Engine,
     session: &mut Session,
     ctx: &mut Ctx,
-    attempt: Attempt,
+    mut attempt: Attempt,
+    client_request: &Request,
 ) -> std::result::Result<(), Error> {
     let is_upgrade = session.is_upgrade_req();
     let request = &mut ctx.request;
@@ -64,16 +66,39 @@ pub(super) async fn start(
     if case == HeaderCase::Lower && session.req_header().raw_path().starts_with(b"/") {
         edit_request_headers(session.req_header_mut(), case, |_| {});
     }
-    let attempt = Arc::new(attempt);
-    request.attempt = Some(Arc::clone(&attempt));
-    // Only for upgrades: any other attempt that needs credentials goes through the engine.
-    if attempt.needs_credentials() {
-        request.attempt_state.sent_at = Some(Instant::now());
-        let headers = &session.req_header().headers;
-        let acquired = stages::acquire(&engine.shared, request, headers, &attempt, None);
-        ctx.credentials = Box::pin(acquired).await?;
+    let mut passed = Ok(None);
+    // Only for upgrades: any other attempt that passes a stage goes through the engine.
+    if engine.has_stages(&attempt) {
+        let mut state = request.attempt_state;
+        let call = StageCall {
+            shared: &engine.shared,
+            ctx: request,
+            request: client_request,
+            headers: &session.req_header().headers,
+            attempt: &mut attempt,
+            state: &mut state,
+            deadline: None,
+            credentials: None,
+            filters: None,
+        };
+        passed = Box::pin(pass_stages(engine, call)).await;
+        request.attempt_state = state;
     }
+    request.attempt = Some(Arc::new(attempt));
+    ctx.credentials = passed?;
     Ok(())
+}
+
+/// Leads an attempt through its stages. Its response cannot be read: a filter refuses it.
+async fn pass_stages(
+    engine: &Engine,
+    mut call: StageCall<'_>,
+) -> std::result::Result<Option<Credentials>, Error> {
+    match engine.pass_stages(&mut call).await {
+        Flow::Continue => Ok(call.credentials),
+        Flow::Refuse(_, error) => Err(error),
+        Flow::Respond(_) => Err(Error::not_implemented("The gateway cannot respond to an upgrade itself.")),
+    }
 }
 
 pub(super) async fn upstream_peer(

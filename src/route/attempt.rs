@@ -96,6 +96,9 @@ impl Request {
 #[derive(Debug)]
 pub struct Attempt {
     pub target: Arc<Target>,
+    /// The client's.
+    pub operation: Operation,
+    pub mode: RequestMode,
     /// Path and query at the upstream.
     pub path: String,
     /// The body to send; `None` when the caller's body streams through as it comes.
@@ -144,7 +147,7 @@ impl Attempt {
             base => [base, &ready.path].concat(),
         };
         let auth = target.auth(&upstream_call)?;
-        let token_exchange = target.token_exchange(&upstream_call)?;
+        let token_exchange = target.token_exchange()?;
         let body_changed = edited.is_some() || ready.body.is_some();
         let body = ready.body.map(Bytes::from).or_else(|| body.map(|body| body.bytes().clone()));
         let TranslationNotes { headers, warnings } = notes;
@@ -153,6 +156,8 @@ impl Attempt {
         let local_response = ready.local_response.map(Bytes::from);
         Ok(Self {
             target,
+            operation: request.operation,
+            mode: request.mode,
             path,
             body,
             body_changed,
@@ -173,7 +178,36 @@ impl Attempt {
         is_plain && (is_upgrade || (self.body.is_none() && !self.needs_credentials()))
     }
 
-    /// Whether a token or a signature must be had before it goes out.
+    /// Has the response decoded as a chat, so that its text can be filtered; one in the client's dialect is encoded again.
+    /// `is_local`: the response is the gateway's own, in the client's dialect whatever the provider's is.
+    ///
+    /// # Errors
+    /// 501 where responses of the operation cannot be decoded.
+    pub fn decode_response(&mut self, request: &Request, is_local: bool) -> Result<(), Error> {
+        if !is_local && self.translation.as_ref().is_some_and(Translation::is_chat) {
+            return Ok(());
+        }
+        let provider = self.target.provider.id();
+        // A body in the client's dialect is the one that is sent, edits included.
+        let sent = self.body.as_ref().filter(|_| !is_local && self.body_changed);
+        let sent = sent.and_then(|bytes| Body::parse(bytes.clone()).ok());
+        let body = sent.as_ref().or(request.body.as_ref());
+        let model = self.model.as_deref().unwrap_or_default();
+        let own =
+            Translation::own_dialect(self.operation, provider, model, self.target.policies.is_strict(), body);
+        let translation = own.ok_or_else(|| {
+            let operation = self.operation.label();
+            let message = format!(
+                "The config filters the text of responses, and responses of the operation {operation} cannot be read \
+                 at {provider}. Use chat completions or messages, or a target without such a filter."
+            );
+            Error::not_implemented(message).with_provider(provider)
+        })?;
+        self.translation = Some(translation);
+        Ok(())
+    }
+
+    /// Whether a token must be fetched for it, or it must be signed, before it is sent.
     pub fn needs_credentials(&self) -> bool {
         self.token_exchange.is_some() || self.target.provider.signs(&self.target.account)
     }

@@ -35,8 +35,8 @@ pub struct Target {
     pub stages: OnceLock<Box<dyn Any + Send + Sync>>,
     /// The auth headers of the first operation asked for; a target is nearly always used for one.
     pub(super) auth: OnceLock<(Operation, Arc<HeaderMap>)>,
-    /// What must be fetched for it, likewise.
-    pub(super) token_exchange: OnceLock<(Operation, Option<Arc<dyn TokenExchange>>)>,
+    /// The token exchange its calls need, looked up once.
+    pub(super) token_exchange: OnceLock<Option<Arc<dyn TokenExchange>>>,
 }
 
 impl Target {
@@ -67,22 +67,21 @@ impl Target {
         Ok(auth)
     }
 
-    /// What must be fetched before the call can be authorized.
+    /// The token exchange that is needed before calls can be authorized.
     ///
     /// # Errors
-    /// As [`Provider::grant`].
-    pub fn token_exchange(&self, call: &Call<'_>) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
-        match self.token_exchange.get() {
-            Some((operation, token_exchange))
-                if *operation == call.operation && call.operation != Operation::Passthrough =>
-            {
-                return Ok(token_exchange.clone());
-            }
-            _ => {}
+    /// As [`Provider::token_exchange`].
+    pub fn token_exchange(&self) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
+        if let Some(token_exchange) = self.token_exchange.get() {
+            return Ok(token_exchange.clone());
         }
-        let token_exchange = self.provider.token_exchange(call, &self.account)?;
-        let _ = self.token_exchange.set((call.operation, token_exchange.clone()));
-        Ok(token_exchange)
+        let token_exchange = self.provider.token_exchange(&self.account)?;
+        Ok(self.token_exchange.get_or_init(|| token_exchange).clone())
+    }
+
+    /// Whether attempts at it need a fetched token or a signature.
+    pub fn needs_credentials(&self) -> bool {
+        self.provider.signs(&self.account) || !matches!(self.token_exchange(), Ok(None))
     }
 
     /// What to call the provider in a message to the caller. An operator's address is not told.

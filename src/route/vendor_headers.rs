@@ -37,6 +37,11 @@ impl VendorHeaders {
         Ok(Self { content, account })
     }
 
+    /// Sets a header at the provider, whatever the client sent; a list of betas is joined with the others.
+    pub fn set(&mut self, name: HeaderName, value: HeaderValue) {
+        self.content.insert(name, value);
+    }
+
     /// The headers to set at the provider, given what the caller sent. Lists of betas are joined, the
     /// caller's first; of anything else the body's word goes before the caller's header and that before
     /// the account's. Where the caller's header is all there is, it stays as it came.

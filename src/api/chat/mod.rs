@@ -17,6 +17,7 @@ pub mod provider_error;
 pub(in crate::api) mod read;
 pub mod request;
 pub mod response;
+pub mod text_filter;
 pub mod tool;
 
 pub use decoder::{Decoder, EventSink};
@@ -27,4 +28,5 @@ pub use params::Params;
 pub use provider_error::ProviderError;
 pub use request::{ChatRequest, Reasoning, ResponseFormat};
 pub use response::ChatResponse;
+pub use text_filter::{FilterFlow, TextFilter};
 pub use tool::{Tool, ToolChoice};

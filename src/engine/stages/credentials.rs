@@ -1,7 +1,8 @@
-//! What an attempt needs before it may be sent: a token fetched, a signature made.
+//! Credentials that a provider needs beyond a fixed key: a token fetched before the attempt is sent, or a signature written
+//! when its header is otherwise complete.
 //!
-//! How both come about is the provider's to describe (`Provider::token_exchange`, `Provider::sign`) and
-//! `state::credentials` to carry out. Fetched before the attempt is sent; written when its header is otherwise complete.
+//! The provider describes both (`Provider::token_exchange`, `Provider::sign`), `state::credentials` carries the exchange
+//! out and caches tokens.
 
 use super::{Flow, Stage, StageCall};
 use crate::engine::request_context::RequestContext;
@@ -22,10 +23,8 @@ use tokio::time::timeout_at;
 
 struct CredentialsStage;
 
-#[expect(clippy::unnecessary_wraps, reason = "the list of stages asks each whether a target has it")]
-pub(super) fn compile(_: &Target) -> Option<Box<dyn Stage>> {
-    // Which operations of a provider need credentials only an attempt shows.
-    Some(Box::new(CredentialsStage))
+pub(super) fn compile(target: &Target) -> Option<Box<dyn Stage>> {
+    target.needs_credentials().then(|| Box::new(CredentialsStage) as Box<dyn Stage>)
 }
 
 impl Stage for CredentialsStage {
@@ -53,7 +52,7 @@ impl Stage for CredentialsStage {
         })
     }
 
-    /// The provider responded with 401 or 403: its credentials may be void.
+    /// Drops a cached token that the provider refused with 401 or 403: it may have been revoked.
     fn after(&self, shared: &Shared, attempt: &Attempt, outcome: &Outcome) {
         if let (Some(token_exchange), Outcome::Response { status: 401 | 403, .. }) =
             (&attempt.token_exchange, outcome)
@@ -64,12 +63,12 @@ impl Stage for CredentialsStage {
     }
 }
 
-/// Fetches what an attempt needs that [needs credentials](Attempt::needs_credentials). `client_headers`: the request's;
-/// `deadline`: when the attempt's response must have begun.
+/// Fetches what an attempt needs to be authorized. `client_headers`: the request's; `deadline`: when the attempt's
+/// response must have begun.
 ///
 /// # Errors
-/// Why the provider cannot be called: 400 and 401 for the account, 408, 502 for the token server.
-pub async fn acquire(
+/// 400 and 401 where the account is at fault, 408 at the deadline, 502 where the token server failed.
+async fn acquire(
     shared: &Arc<Shared>,
     ctx: &RequestContext,
     client_headers: &HeaderMap,
@@ -99,7 +98,7 @@ pub async fn acquire(
 /// Writes the credentials, or a signature, into a header that is otherwise complete.
 ///
 /// # Errors
-/// What the provider says about the account.
+/// As [`crate::provider::Provider::sign`].
 pub fn sign(
     method: &Method,
     headers: &mut HeaderMap,
@@ -120,7 +119,7 @@ pub fn sign(
     target.provider.sign(&signing, &target.account, credentials, headers)
 }
 
-/// From memory, or fetched. What nears its end is refreshed behind the request's back.
+/// From the cache, or fetched. A token that expires soon is used and refreshed in the background.
 async fn cached_or_fetched(
     shared: &Arc<Shared>,
     snapshot: &Arc<SettingsSnapshot>,

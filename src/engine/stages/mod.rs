@@ -1,59 +1,79 @@
-//! Steps around an attempt at a target: what must happen before it is sent, may respond in the provider's place or refuse
-//! the target, and what must happen when it ended.
+//! Stages: what happens around an attempt at a target. A stage may change the attempt before it is sent, respond in the
+//! provider's place, refuse the target, filter the text of the response, and act when the attempt ended.
 //!
-//! A stage is one file here and one line in [`STAGES`]. Which of them a target has is decided once, when it is first
-//! used; a target without one pays nothing for it. Not steps of every request: those are `proxy::admit`'s.
+//! A stage is one file here and one line in [`STAGES`]. Which stages a target has is decided once, when it is first
+//! used; a target without stages pays nothing for them. Steps that belong to the request and not to a target are
+//! `proxy::admit`'s.
+//!
+//! ```text
+//! before, in the order of the list ──> sent ──> decoder ──> filters, in the same order ──> encoder ──> after
+//!    └─ Respond: not sent; the response passes the filters of the stages before this one
+//!    └─ Refuse: not sent; the plan decides what is next
+//! ```
 
 mod credentials;
-mod local_response;
 
-pub use credentials::{acquire, sign};
+pub use credentials::sign;
 
+use super::Engine;
 use super::attempt_state::AttemptState;
 use super::request_context::RequestContext;
+use crate::api::chat::TextFilter;
 use crate::error::Error;
+use crate::provider::rewriter::TextFilters;
 use crate::provider::token_exchange::Credentials;
-use crate::route::attempt::Attempt;
+use crate::route::attempt::{Attempt, Request};
 use crate::route::outcome::Outcome;
 use crate::route::target::Target;
 use crate::state::Shared;
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use http::HeaderMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// A step around attempts at one target.
-pub(super) trait Stage: Send + Sync {
-    /// Whether it has anything to do for this attempt: a look, and no future where it has not.
+pub trait Stage: Send + Sync {
+    /// Whether it has anything to do for this attempt. Must be cheap: it runs for every attempt at a target that has the
+    /// stage.
     fn applies(&self, attempt: &Attempt) -> bool;
 
-    /// Before the attempt is sent; it may change it.
-    fn before<'a>(&'a self, call: &'a mut StageCall<'_>) -> BoxFuture<'a, Flow>;
+    /// Runs before the attempt is sent, and may change it.
+    fn before<'a>(&'a self, _call: &'a mut StageCall<'_>) -> BoxFuture<'a, Flow> {
+        Box::pin(ready(Flow::Continue))
+    }
 
-    /// When the attempt ended.
+    /// A filter over the text of the attempt's response. A response that would pass unchanged is then decoded and encoded
+    /// again; where that is not possible, the attempt is refused before it is sent.
+    fn filter(&self, _attempt: &Attempt) -> Option<Box<dyn TextFilter>> {
+        None
+    }
+
+    /// Runs when the attempt ended. Not for websockets and other requests that are proxied natively.
     fn after(&self, _shared: &Shared, _attempt: &Attempt, _outcome: &Outcome) {}
 }
 
 /// What follows a stage.
-pub(super) enum Flow {
+pub enum Flow {
     Continue,
     /// The target is not called: this is its response. It takes the same way to the client as a provider's.
     Respond(LocalResponse),
-    /// The target cannot be called; the plan sees the outcome.
+    /// The target cannot be called; the plan gets the outcome.
     Refuse(Outcome, Error),
 }
 
-/// A response of the gateway's own, in the client's shape.
-pub(super) struct LocalResponse {
+/// A response of the gateway's own, in the client's dialect.
+pub struct LocalResponse {
+    /// `application/json`, or `text/event-stream` for events.
     pub content_type: &'static str,
     pub body: Bytes,
 }
 
-/// An attempt on its way to be sent.
-pub(super) struct StageCall<'a> {
+/// An attempt that is about to be sent.
+pub struct StageCall<'a> {
     pub shared: &'a Arc<Shared>,
     pub ctx: &'a RequestContext,
+    pub request: &'a Request,
     /// Of the client's request.
     pub headers: &'a HeaderMap,
     pub attempt: &'a mut Attempt,
@@ -62,21 +82,70 @@ pub(super) struct StageCall<'a> {
     pub deadline: Option<Instant>,
     /// What authorizes it, for its header.
     pub credentials: Option<Credentials>,
+    /// The filters of its response, boxed because few responses have any.
+    pub filters: Option<Box<TextFilters>>,
 }
 
 /// Makes a stage for targets that have it.
-type Compile = fn(&Target) -> Option<Box<dyn Stage>>;
+pub type Compile = fn(&Target) -> Option<Box<dyn Stage>>;
 
-/// All stages, in the order they are passed.
-const STAGES: [Compile; 2] = [local_response::compile, credentials::compile];
+/// All stages of the product, in the order an attempt passes them.
+pub const STAGES: &[Compile] = &[credentials::compile];
 
-/// The stages of one target, kept beside it.
+/// The stages of one target, kept with it.
 struct TargetStages(Vec<Box<dyn Stage>>);
 
-/// The stages of a target.
-pub(super) fn of(target: &Target) -> &[Box<dyn Stage>] {
-    let kept = target.stages.get_or_init(|| {
-        Box::new(TargetStages(STAGES.iter().filter_map(|compile| compile(target)).collect()))
-    });
-    kept.downcast_ref::<TargetStages>().map_or(&[], |stages| &stages.0)
+impl Engine {
+    /// The stages of a target.
+    pub(super) fn stages_of<'t>(&self, target: &'t Target) -> &'t [Box<dyn Stage>] {
+        let kept = target.stages.get_or_init(|| {
+            Box::new(TargetStages(self.stages.iter().filter_map(|compile| compile(target)).collect()))
+        });
+        kept.downcast_ref::<TargetStages>().map_or(&[], |stages| &stages.0)
+    }
+
+    /// Whether an attempt passes any stage.
+    pub fn has_stages(&self, attempt: &Attempt) -> bool {
+        self.stages_of(&attempt.target).iter().any(|stage| stage.applies(attempt))
+    }
+
+    /// Whether Pingora may proxy an attempt natively. An upgraded connection has no other way, so its stages are run
+    /// there too; all others keep the engine where they pass a stage.
+    pub fn goes_native(&self, attempt: &Attempt, is_upgrade: bool) -> bool {
+        attempt.goes_native(is_upgrade) && (is_upgrade || !self.has_stages(attempt))
+    }
+
+    /// Leads an attempt through the stages that apply to it.
+    pub async fn pass_stages(&self, call: &mut StageCall<'_>) -> Flow {
+        let target = Arc::clone(&call.attempt.target);
+        let mut flow = Flow::Continue;
+        for stage in self.stages_of(&target) {
+            if !stage.applies(call.attempt) {
+                continue;
+            }
+            flow = stage.before(call).await;
+            if !matches!(flow, Flow::Continue) {
+                break;
+            }
+            if let Some(filter) = stage.filter(call.attempt) {
+                call.filters.get_or_insert_default().add(filter);
+            }
+        }
+        if call.filters.is_some() && !matches!(flow, Flow::Refuse(..)) {
+            let is_local = matches!(flow, Flow::Respond(_));
+            if let Err(error) = call.attempt.decode_response(call.request, is_local) {
+                return Flow::Refuse(Outcome::Unsupported(error.status()), error);
+            }
+        }
+        flow
+    }
+
+    /// Has the stages of an attempt act on how it ended.
+    pub(super) fn end_stages(&self, attempt: &Attempt, outcome: &Outcome) {
+        for stage in self.stages_of(&attempt.target) {
+            if stage.applies(attempt) {
+                stage.after(&self.shared, attempt, outcome);
+            }
+        }
+    }
 }

@@ -271,11 +271,7 @@ impl Provider for AzureAi {
         Ok(chat_adapter(call.model, target.account).edits(body, target.account, notes))
     }
 
-    fn token_exchange(
-        &self,
-        _call: &Call<'_>,
-        account: &Account,
-    ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
+    fn token_exchange(&self, account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         auth::token_exchange(account, SPEC.id)
     }
 

@@ -239,11 +239,7 @@ impl Provider for AzureOpenAi {
         Ok(edits)
     }
 
-    fn token_exchange(
-        &self,
-        _call: &Call<'_>,
-        account: &Account,
-    ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
+    fn token_exchange(&self, account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         auth::token_exchange(account, SPEC.id)
     }
 

@@ -248,7 +248,7 @@ fn a_tenant_is_one_segment() {
 fn the_account_selects_the_token_exchange() {
     let exchange_for = |cloud_c| {
         let account = Account { cloud_c, api_key: Some(Secret::new("k")), ..Account::default() };
-        AzureOpenAi.token_exchange(&call(Operation::ChatCompletions, "m"), &account)
+        AzureOpenAi.token_exchange(&account)
     };
     let complete = CloudC {
         entra_tenant_id: Some("t".into()),

@@ -160,11 +160,7 @@ impl Provider for Bedrock {
         }
     }
 
-    fn token_exchange(
-        &self,
-        _call: &Call<'_>,
-        account: &Account,
-    ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
+    fn token_exchange(&self, account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         match Auth::from_account(account)? {
             Auth::Temporary => credentials::token_exchange(account).map(Some),
             Auth::Keys | Auth::ApiKey | Auth::Unauthenticated => Ok(None),

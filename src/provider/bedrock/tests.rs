@@ -114,16 +114,14 @@ fn the_account_decides_how_calls_are_authorized() {
         headers.insert("authorization", HeaderValue::from_static("Bearer stale"));
         let got = match Bedrock.authorize(&call, &account, &mut headers) {
             Err(error) => error.status().to_string(),
-            Ok(()) => {
-                match (Bedrock.token_exchange(&call, &account).unwrap().is_some(), Bedrock.signs(&account)) {
-                    (true, true) => "grant".to_owned(),
-                    (false, true) => "keys".to_owned(),
-                    _ if headers.get("authorization").is_some_and(|value| value == "Bearer key") => {
-                        "bearer".to_owned()
-                    }
-                    other => format!("{other:?} {headers:?}"),
+            Ok(()) => match (Bedrock.token_exchange(&account).unwrap().is_some(), Bedrock.signs(&account)) {
+                (true, true) => "grant".to_owned(),
+                (false, true) => "keys".to_owned(),
+                _ if headers.get("authorization").is_some_and(|value| value == "Bearer key") => {
+                    "bearer".to_owned()
                 }
-            }
+                other => format!("{other:?} {headers:?}"),
+            },
         };
         assert_eq!(got, wanted, "{account:?}");
         assert!(got == "bearer" || got == "401" || headers.is_empty(), "{headers:?}");

@@ -26,9 +26,14 @@ use bytes::Bytes;
 
 /// A decoder for responses in the client's dialect; `None` for dialects that have none.
 pub fn decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>> {
+    dialect_adapter(operation).map(|adapter| adapter.decoder(streamed))
+}
+
+/// The adapter whose decoder reads responses in the client's dialect; `None` for dialects that have none.
+pub(super) fn dialect_adapter(operation: Operation) -> Option<&'static dyn ChatAdapter> {
     Some(match operation.stream_shape()? {
-        StreamShape::Chat => OPENAI_CHAT.decoder(streamed),
-        StreamShape::Messages => AnthropicChat::OWN.decoder(streamed),
+        StreamShape::Chat => &OPENAI_CHAT,
+        StreamShape::Messages => &AnthropicChat::OWN,
     })
 }
 

@@ -4,8 +4,10 @@
 
 use super::super::rescue::{Aligner, Alignment, ResumeMode, Transcript};
 use super::super::tool_names::ToolNames;
+use super::text_filters::TextFilters;
 use crate::api::chat::{Encoder, Event, Finish, ProviderError};
 use crate::api::tap::ResponseSummary;
+use crate::error::Error;
 use std::sync::Arc;
 
 /// What is known of the response so far.
@@ -28,6 +30,10 @@ pub(super) struct State {
     /// The tools whose names were changed for the provider.
     pub tool_names: Option<Arc<ToolNames>>,
     aligner: Option<Box<Aligner>>,
+    /// Boxed for the same reason.
+    filters: Option<Box<TextFilters>>,
+    /// Why a filter denied the response.
+    pub denial: Option<Box<Error>>,
 }
 
 /// The tool calls of one choice.
@@ -56,12 +62,18 @@ impl State {
         self.closed || self.broken
     }
 
-    /// Continues with another response. Model, usage and finish are reset to come from it; the counts of what
+    pub fn set_filters(&mut self, filters: Option<Box<TextFilters>>) {
+        self.filters = filters;
+    }
+
+    /// Continues with another response, which has no filters yet. Model, usage and finish are reset to come from it; the counts of what
     /// was already written are kept.
     pub fn resume(&mut self, mode: ResumeMode) {
         let ResponseSummary { events, content, .. } = self.summary;
         self.summary = ResponseSummary { events, content, ..ResponseSummary::default() };
         self.error = None;
+        self.denial = None;
+        self.filters = None;
         self.holds_errors = true;
         // Without a complete transcript no response can be compared with what the client got.
         self.mismatch = !self.transcript().is_some_and(Transcript::can_resume);
@@ -69,7 +81,22 @@ impl State {
         self.aligner = self.transcript().map(|transcript| Box::new(Aligner::new(transcript, mode)));
     }
 
+    /// Takes an event of the decoder.
     pub fn take(&mut self, event: Event<'_>, encoder: &mut dyn Encoder, out: &mut Vec<u8>) {
+        if self.is_done() {
+            return;
+        }
+        let Some(mut filters) = self.filters.take() else { return self.accept(event, encoder, out) };
+        let taken = filters.take(event, &mut |event| self.accept(event, encoder, out));
+        self.filters = Some(filters);
+        if let Err(error) = taken {
+            self.broken = true;
+            self.denial = Some(Box::new(error));
+        }
+    }
+
+    /// Takes an event that has passed the filters.
+    fn accept(&mut self, event: Event<'_>, encoder: &mut dyn Encoder, out: &mut Vec<u8>) {
         if self.is_done() {
             return;
         }
@@ -88,7 +115,7 @@ impl State {
             }
             Event::ToolCall { name: "", .. } => {
                 let error = ProviderError::unreadable("a tool call has no name");
-                return self.take(Event::Error(&error), encoder, out);
+                return self.accept(Event::Error(&error), encoder, out);
             }
             Event::Start(start) if self.summary.model.is_none() => {
                 self.summary.model = start.model.map(str::to_owned);

@@ -156,11 +156,7 @@ impl Provider for Vertex {
         }
     }
 
-    fn token_exchange(
-        &self,
-        _call: &Call<'_>,
-        account: &Account,
-    ) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
+    fn token_exchange(&self, account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {
         Ok(match credential_source(account) {
             CredentialSource::Key | CredentialSource::Unauthenticated => None,
             CredentialSource::ServiceAccount => {

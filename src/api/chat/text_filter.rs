@@ -1,0 +1,36 @@
+//! Filters over the decoded text of a response, on its way from a decoder to an encoder.
+//!
+//! A filter sees the text alone, the same whether the response is whole or streamed and whatever its dialect is. It
+//! sees neither reasoning nor tool calls.
+//!
+//! Example: a filter that replaces a word must see all of it, and a stream may cut it anywhere.
+//!
+//! | text of the response | sent on | because |
+//! |---|---|---|
+//! | "the se" | "the " | "se" may be the beginning of "secret": it is held back |
+//! | "cret is 7" | "*** is 7" | the word is complete |
+//! | (a tool call, or the end) | what is still held back | [`TextFilter::finish`] |
+
+use crate::error::Error;
+use std::fmt::Debug;
+
+/// One filter over the text of one response.
+pub trait TextFilter: Send + Sync + Debug {
+    /// Takes the next text of a choice, which is never empty, and appends to `out` what goes on to the client. What it
+    /// does not append is held back or left out.
+    fn text(&mut self, choice: u32, text: &str, out: &mut String) -> FilterFlow;
+
+    /// The text of a choice is interrupted (by a tool call, reasoning, an image) or ends: appends what was held back.
+    /// More text of the same choice may follow. Not called when a response breaks: held text is then lost, as if
+    /// the provider had not sent it.
+    fn finish(&mut self, choice: u32, out: &mut String) -> FilterFlow;
+}
+
+/// What follows a filter.
+#[derive(Debug)]
+pub enum FilterFlow {
+    Continue,
+    /// The client gets no more of the response, and this error. What the filter appended to `out` in the same call is
+    /// not sent.
+    Deny(Error),
+}
