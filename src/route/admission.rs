@@ -1,12 +1,13 @@
-//! Whether a request may pass, judged step by step: who sent it, what it asks for, how its body must be read, and
-//! which config it goes by. Every refusal of a request that is well-formed HTTP is made here.
+//! Decides step by step whether a request is admitted: who sent it, what it requests, how its body must be read, and
+//! which config applies. Every rejection of a request that is well-formed HTTP is made here.
 //!
-//! Pure, and used twice: by the door of the data port, which reads bodies from a connection, and by `explain`, which
-//! has them in its question; so both refuse the same requests in the same words. The steps, in the order they must be
+//! Pure, and used twice: by the data port, which reads bodies from a connection, and by `explain`, whose own request
+//! contains them; so both reject the same requests with the same messages. The steps, in the order they must be
 //! taken: [`RequestHead::new`], [`RequestHead::client`], [`RequestHead::plane`], [`BodyReading::parse`],
-//! [`GatewayHeaders::read`], [`compile`] or the cache of what it made, [`Request::check`].
+//! [`GatewayHeaders::read`], [`compile`] or the config cache, [`Request::check`].
 //!
-//! Not the choice of a target (`plan`), and nothing that needs a connection: limits of the head and of time.
+//! Not here: the choice of a target (`plan`), and what needs a connection, such as the limits on the size of the head
+//! and on time.
 
 mod body_reading;
 mod endpoint;
@@ -28,7 +29,7 @@ use super::{attempt::Request, compile::compile};
 #[cfg(doc)]
 use crate::config::headers::GatewayHeaders;
 
-/// A request without its body, and what it is judged by.
+/// A request without its body, and the settings it is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
     pub method: &'a Method,
@@ -39,11 +40,11 @@ pub struct RequestHead<'a> {
     control_paths: &'a ControlPaths,
 }
 
-/// Which plane responds to a request.
+/// The plane that handles a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plane {
     Control,
-    /// `body`: how it must be read; `None` where it streams through unread.
+    /// `body`: how the body must be read; `None` if it streams through unread.
     Data {
         body: Option<BodyReading>,
     },
@@ -61,7 +62,7 @@ impl<'a> RequestHead<'a> {
         Self { method, uri, headers, endpoint, snapshot, control_paths }
     }
 
-    /// Who sent it. The open paths of the control plane ask for no key.
+    /// The client that sent the request. The open paths of the control plane need no key.
     ///
     /// # Errors
     /// 401 when keys are configured and the request has none of them.
@@ -72,11 +73,11 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    /// Which plane responds, and how the body must be read there. Only for clients that are let in.
+    /// The plane that handles the request, and how the body must be read. Call it only for authenticated clients.
     ///
     /// # Errors
-    /// 404 and 405 for what no plane takes, 400 for a `Connection` that names what it must not; what is wrong
-    /// with the body is refused as soon as the headers show it.
+    /// 404 and 405 for paths and methods that no plane handles, 400 for a `Connection` header that names a forbidden
+    /// header, and the errors of the body that the headers already show.
     pub fn plane(&self) -> Result<Plane, Error> {
         let path = self.uri.path();
         let below_version = path.strip_prefix("/v1/").unwrap_or_default();

@@ -1,6 +1,6 @@
-//! One try at a target: everything the driver needs to send it, ready made.
+//! One attempt at a target, with everything the engine needs to send it.
 //!
-//! Not the sending itself (`engine` does that) and not the choice of the target (`plan` does that).
+//! Does not send the attempt (`engine` does) and does not choose the target (`plan` does).
 
 use super::admission::Endpoint;
 use super::compile::split_slug;
@@ -21,27 +21,27 @@ use http::{HeaderMap, Method, Uri};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The caller's request, as far as an attempt is made from it.
+/// The parts of the client's request that an attempt is made from.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub operation: Operation,
-    /// Of a request that is only passed on, the content is the provider's to judge.
+    /// In passthrough mode the content is neither checked nor translated; the provider judges it.
     pub mode: RequestMode,
     pub method: Method,
-    /// As the caller wrote it.
+    /// The URI as the client sent it.
     pub uri: Uri,
-    /// Where the path below the version segment begins in it.
+    /// Byte offset in the URI's path at which the part below the version segment begins.
     pub path_offset: usize,
-    /// The body, when it was read; `None` when it streams through unread.
+    /// The body, if it was read; `None` when it streams through unread.
     pub body: Option<Body>,
-    /// The model the caller names, without a `@slug/` before it.
+    /// The model the client names, without a leading `@slug/`.
     pub model: Option<String>,
-    /// The slug that stood before the model.
+    /// The slug of a leading `@slug/` in the model.
     pub slug: Option<String>,
 }
 
 impl Request {
-    /// `body`: `None` when it streams through unread.
+    /// Makes the request; `body` is `None` when it streams through unread.
     pub fn new(endpoint: Endpoint, method: Method, uri: Uri, body: Option<Body>) -> Self {
         let Endpoint { operation, mode, path_offset } = endpoint;
         let full_model = body.as_ref().and_then(|body| body.text("model")).map(Cow::into_owned);
@@ -52,10 +52,10 @@ impl Request {
         Self { operation, mode, method, uri, path_offset, body, model, slug }
     }
 
-    /// Checks it against the rules of its operation; what is only passed on is the provider's to judge.
+    /// Checks the request against the rules of its operation. In passthrough mode nothing is checked.
     ///
     /// # Errors
-    /// 400 that names the first field at fault.
+    /// 400 that names the first invalid field.
     pub fn check(&self, config: &CompiledConfig) -> Result<(), Error> {
         if self.mode == RequestMode::Passthrough {
             return Ok(());
@@ -66,18 +66,18 @@ impl Request {
         rules::check_query(self.operation, self.uri.query())
     }
 
-    /// Whether a stream is asked for.
+    /// Whether the client requests a streamed response.
     pub fn is_streamed(&self) -> bool {
         self.body.as_ref().is_some_and(|body| body.is_true("stream"))
     }
 
-    /// Relative to the version segment, without a leading slash.
+    /// The path below the version segment, without a leading slash.
     pub fn path(&self) -> &str {
         self.uri.path().get(self.path_offset..).unwrap_or_default()
     }
 
-    /// Whether the slug before the model is this target's own: only then is it an address and not a part of
-    /// the model's name.
+    /// Whether the slug before the model is this target's own. Only then does it name the provider; otherwise
+    /// it is part of the model's name.
     fn slug_is(&self, target: &Target) -> bool {
         self.slug.is_some() && self.slug == target.slug
     }
@@ -92,32 +92,32 @@ impl Request {
     }
 }
 
-/// One try: where it goes and what it carries.
+/// One attempt: its target and what is sent there.
 #[derive(Debug)]
 pub struct Attempt {
     pub target: Arc<Target>,
     /// The client's.
     pub operation: Operation,
     pub mode: RequestMode,
-    /// Path and query at the upstream.
+    /// Path and query of the upstream request.
     pub path: String,
-    /// The body to send; `None` when the caller's body streams through as it comes.
+    /// The body to send; `None` when the client's body streams through unchanged.
     pub body: Option<Bytes>,
-    /// Whether `body` differs from what the caller sent.
+    /// Whether `body` differs from the body the client sent.
     pub body_changed: bool,
-    /// The model asked for.
+    /// The requested model.
     pub model: Option<String>,
     /// The provider's auth headers for this call.
     pub auth: Arc<HeaderMap>,
-    /// What must be fetched before it can go out.
+    /// The token exchange that must be done before the attempt is sent.
     pub token_exchange: Option<Arc<dyn TokenExchange>>,
-    /// Headers that are asked for beside the caller's own.
+    /// Vendor headers to send in addition to the client's own.
     pub vendor_headers: VendorHeaders,
-    /// What was left out or changed on the way into the provider's words.
+    /// What was left out or changed when the request was translated for the provider.
     pub warnings: Vec<String>,
-    /// What the answer needs to become the caller's; `None` when it passes as it comes.
+    /// How the response is translated for the client; `None` when it passes through unchanged.
     pub translation: Option<Translation>,
-    /// The answer, where nobody need be asked: a JSON body.
+    /// The JSON body of the response, when the gateway responds itself and calls no upstream.
     pub local_response: Option<Bytes>,
 }
 
@@ -125,7 +125,7 @@ impl Attempt {
     /// Makes the attempt for one target.
     ///
     /// # Errors
-    /// What the provider says about an incomplete account or call (400, 401), or what it cannot do (400).
+    /// The provider's 400 or 401 for an incomplete account or call, and 400 for what it does not support.
     pub fn new(target: Arc<Target>, request: &Request) -> Result<Self, Error> {
         let model = target.model().map(str::to_owned).or_else(|| request.model_for(&target));
         let call = Call {
@@ -171,8 +171,9 @@ impl Attempt {
         })
     }
 
-    /// Whether Pingora may proxy it natively: nothing need be held, translated or, but for an upgrade, which has no
-    /// other way, fetched for it.
+    /// Whether Pingora may proxy it natively: no translation, no local response, no body held in memory and no
+    /// credentials to get first. An upgrade may have a body or need credentials, because there is no other way
+    /// to send it.
     pub fn goes_native(&self, is_upgrade: bool) -> bool {
         let is_plain = self.translation.is_none() && self.local_response.is_none();
         is_plain && (is_upgrade || (self.body.is_none() && !self.needs_credentials()))
@@ -213,7 +214,7 @@ impl Attempt {
     }
 }
 
-/// What is only passed on is the provider's to judge: nothing is translated.
+/// Prepares the upstream request. In passthrough mode nothing is translated.
 fn prepare(
     target: &Target,
     call: &Call<'_>,
@@ -234,8 +235,8 @@ fn prepare(
     translation::prepare(target.provider, call, &target.account, body, target.policies.is_strict(), notes)
 }
 
-/// The caller's body with `override_params` merged in and the slug taken off the model; `None` when that
-/// changes nothing.
+/// The client's body with `override_params` merged in and the target's slug removed from the model; `None` when
+/// there is nothing to edit.
 fn edited_body(target: &Target, request: &Request) -> Option<Body> {
     let body = request.body.as_ref()?;
     let mut edits: Vec<Edit<'_>> = target
@@ -253,6 +254,6 @@ fn edited_body(target: &Target, request: &Request) -> Option<Body> {
         return None;
     }
     let bytes = body.edit(&edits);
-    // An edit of JSON by JSON is JSON; a body that is none is not edited.
+    // Editing JSON with JSON values yields JSON. A body that is not JSON is returned unedited, as opaque bytes.
     Some(Body::parse(bytes.clone()).unwrap_or_else(|_| Body::opaque(bytes)))
 }

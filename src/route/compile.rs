@@ -1,7 +1,7 @@
-//! From what a request asks for to a tree of callable targets.
+//! Compiles the config of a request into callable targets.
 //!
-//! Decides which provider, whose account and which address each target means (reference 2.5 and 4.2), and
-//! refuses what must not be: a caller's host with an operator's key.
+//! Decides the provider, the account and the address of each target (reference 2.5 and 4.2), and rejects a client's
+//! host combined with an operator's key, because the key would be sent to that host.
 
 use super::attempt::Request;
 use super::compiled::{CompiledConfig, GroupStrategy, Member, Node, TargetGroup};
@@ -25,20 +25,20 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// What a request is compiled against.
+/// Everything a config is compiled from.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
     pub settings: &'a Settings,
     pub hosts: &'a HostRules,
     pub gateway_headers: &'a GatewayHeaders<'a>,
-    /// The provider key the caller shows, when the bearer is not a service key.
+    /// The client's bearer token, if it is a provider key and not a service key.
     pub bearer: Option<&'a str>,
     /// The `@slug` of the body's model.
     pub model_slug: Option<&'a str>,
 }
 
 impl<'a> Sources<'a> {
-    /// The sources of `request`, sent by `client` with `gateway_headers`.
+    /// The sources of `request`, which `client` sent with `gateway_headers`.
     pub fn new(
         snapshot: &'a SettingsSnapshot,
         gateway_headers: &'a GatewayHeaders<'a>,
@@ -54,8 +54,8 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The key a compiled tree is remembered by: every word it is made from. `None` when cloud credentials
-    /// come in headers; such requests are compiled anew.
+    /// The cache key of the compiled config: every value it is compiled from. `None` when cloud credentials come
+    /// in headers; the config of such a request is compiled every time.
     pub fn key(&self, generation: u64) -> Option<String> {
         let gateway_headers = self.gateway_headers;
         if gateway_headers.account.is_some() {
@@ -72,7 +72,7 @@ impl<'a> Sources<'a> {
         let length: usize = parts.iter().flatten().map(|part| part.len()).sum();
         let mut key = String::with_capacity(length + 64);
         for part in parts {
-            // Absent and empty differ; no header value holds a line feed.
+            // Absent and empty values differ. A line feed separates them, because no header value contains one.
             key.push_str(if part.is_some() { "+" } else { "-" });
             key.push_str(part.unwrap_or_default());
             key.push('\n');
@@ -97,17 +97,17 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// A config and who wrote it: the operator's hosts and keys are treated differently from a caller's.
+/// A config and who wrote it: the operator's hosts and keys are treated differently from a client's.
 struct ConfigSource<'a> {
     config: Cow<'a, Config>,
     by_operator: bool,
 }
 
-/// Compiles what the request asks for.
+/// Compiles the config of a request.
 ///
 /// # Errors
-/// 400 with all problems of an inline config; 400 for unknown slugs, ids and providers; 501 for what is
-/// not built yet.
+/// 400 with all problems of an inline config; 400 for unknown slugs, ids and providers; 501 for features that
+/// are not implemented.
 pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
     let source = config_source(sources)?;
     reject_unsupported(&source.config)?;
@@ -122,7 +122,7 @@ pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
     Ok(CompiledConfig::new(root))
 }
 
-/// A number over what a config is compiled from: memory of its targets is kept under it.
+/// A hash of the values a config is compiled from; the state of its targets is stored under it.
 fn fingerprint(sources: &Sources<'_>) -> u64 {
     let gateway_headers = sources.gateway_headers;
     let mut hasher = DefaultHasher::new();
@@ -141,7 +141,7 @@ fn fingerprint(sources: &Sources<'_>) -> u64 {
 struct Compiler<'a> {
     sources: &'a Sources<'a>,
     by_operator: bool,
-    /// What the config is called in metrics and on the control port.
+    /// The config's name in metrics and on the control port.
     config_name: String,
     hash: u64,
 }
@@ -171,7 +171,7 @@ impl Compiler<'_> {
         path: String,
     ) -> Result<TargetGroup, Error> {
         let mut members = Vec::with_capacity(config.targets.len());
-        // `single` asks the first target only: the others need not even be there.
+        // `single` uses only the first target, so the others are not compiled and may be invalid.
         let used_count = if strategy.mode == Mode::Single { 1 } else { config.targets.len() };
         for (number, target) in config.targets.iter().take(used_count).enumerate() {
             let price = target.price.map_or(f64::INFINITY, |price| price.input + price.output);
@@ -190,7 +190,7 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
-    /// Who the target is, for the process's memory of it.
+    /// The id under which the process keeps the target's state.
     fn target_id(
         &self,
         provider: &'static str,
@@ -228,7 +228,7 @@ fn group_strategy(strategy: &Strategy, members: &[Member]) -> Result<GroupStrate
     })
 }
 
-/// The child of that name. Validation has seen to it that there is one.
+/// The index of the member of that name. Validation ensures that there is one.
 fn member_by_name(members: &[Member], name: Option<&str>) -> Result<usize, Error> {
     let found = members.iter().position(|member| name.is_some() && member.name.as_deref() == name);
     found.ok_or_else(|| {
@@ -238,7 +238,7 @@ fn member_by_name(members: &[Member], name: Option<&str>) -> Result<usize, Error
     })
 }
 
-/// The config a request brings or names; an empty one when headers say it all.
+/// The config a request contains or names, or else the default config; an empty one when headers name the provider.
 fn config_source<'a>(sources: &Sources<'a>) -> Result<ConfigSource<'a>, Error> {
     let gateway_headers = sources.gateway_headers;
     let Some(text) = gateway_headers.config else {
@@ -283,7 +283,7 @@ fn saved<'a>(settings: &'a Settings, id: &str) -> Result<ConfigSource<'a>, Error
     })
 }
 
-/// Whether a config may name this provider; the text says what it may name.
+/// Whether a config may name this provider; the error text explains what is wrong.
 pub fn check_provider(settings: &Settings, name: &str) -> Result<(), String> {
     if let Some(slug) = name.strip_prefix('@') {
         let slug = slug.split('/').next().unwrap_or(slug);
@@ -298,8 +298,8 @@ pub fn check_provider(settings: &Settings, name: &str) -> Result<(), String> {
     }
 }
 
-/// What a config asks for and nobody would notice missing: a guardrail that is not there must not pass for
-/// one that found nothing.
+/// Rejects features that are not implemented and whose absence would go unnoticed: a missing guardrail must not
+/// look like one that found nothing.
 fn reject_unsupported(config: &Config) -> Result<(), Error> {
     fn is_requested<T>(list: &Option<Vec<T>>) -> bool {
         list.as_ref().is_some_and(|list| !list.is_empty())
@@ -318,7 +318,7 @@ fn reject_unsupported(config: &Config) -> Result<(), Error> {
     config.targets.iter().try_for_each(reject_unsupported)
 }
 
-/// Makes the target callable.
+/// Compiles one target: resolves its provider, account, address and policies.
 fn compile_target(
     compiler: &Compiler<'_>,
     config: &Config,
@@ -331,7 +331,7 @@ fn compile_target(
         ProviderRef::Slug(slug) => {
             stored(sources, &slug, &mut policies).map_err(|error| match path.as_str() {
                 "config" => error,
-                // A target has a place; the header may not even have been sent.
+                // A nested target is named by its path, because the provider header may not have been sent.
                 path => error.with_param(format!("{path}.provider")),
             })?
         }
@@ -345,7 +345,8 @@ fn compile_target(
         true => None,
         false => policies.custom_host.as_deref(),
     });
-    // Who lends a machine's identity: a config that leaves the provider to a header leaves the account, too.
+    // Only an operator's account may use the machine's identity. A saved config that leaves the provider to a header
+    // leaves the account to it as well, so that account is not the operator's.
     let operators_account = slug.is_some() || (by_operator && config.provider.is_some());
     let by_operator_alone = operators_account && client_host.is_none();
     let operator_key = slug.is_some() || (by_operator && config.account.holds_secret());
@@ -422,7 +423,7 @@ fn provider_ref(
     }
 }
 
-/// `override_params.model` may be `@slug/model` too; the slug is taken off.
+/// The slug of an `override_params.model` written as `@slug/model`; it is removed from the model.
 fn slug_in_override(override_params: &mut [(String, Box<str>)]) -> Option<String> {
     let (_, value) = override_params.iter_mut().find(|(name, _)| name == "model")?;
     let text: String = serde_json::from_str(value).ok()?;
@@ -432,7 +433,7 @@ fn slug_in_override(override_params: &mut [(String, Box<str>)]) -> Option<String
     Some(slug)
 }
 
-/// `@slug/model` as slug and model. `@cf/…` and `@hf/…` are Workers AI's own names (reference 2.5).
+/// Splits `@slug/model` into slug and model. `@cf/…` and `@hf/…` are Workers AI's own model names (reference 2.5).
 pub fn split_slug(model: &str) -> Option<(&str, &str)> {
     let (slug, rest) = model.strip_prefix('@')?.split_once('/')?;
     (!matches!(slug, "cf" | "hf") && !slug.is_empty() && !rest.is_empty()).then_some((slug, rest))
@@ -440,7 +441,7 @@ pub fn split_slug(model: &str) -> Option<(&str, &str)> {
 
 type ResolvedProvider = (&'static dyn Provider, Account, Option<String>);
 
-/// A stored provider: its account, and its own settings under those of the config.
+/// Resolves a stored provider and its account. Its policies apply where the config sets none.
 fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<ResolvedProvider, Error> {
     let stored = sources.settings.providers.get(slug).ok_or_else(|| {
         Error::bad_request(format!(
@@ -454,7 +455,8 @@ fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<
     Ok((provider, stored.account.clone(), Some(slug.to_owned())))
 }
 
-/// A plain provider: the config's account, filled up with the caller's key and cloud headers.
+/// Resolves a plain provider. Its account is the config's, or that of the cloud headers if the config names no
+/// provider; the client's key is used if it has no key.
 fn unstored(sources: &Sources<'_>, config: &Config, name: &str) -> Result<ResolvedProvider, Error> {
     let provider = find_provider(name)?;
     let mut account = match (&sources.gateway_headers.account, config.provider.is_some()) {
@@ -474,7 +476,7 @@ fn find_provider(name: &str) -> Result<&'static dyn Provider, Error> {
     })
 }
 
-/// A host the caller named: judged now by name, and again by its addresses when they are known.
+/// The origin of a host the client named: checked here by name, and again by its addresses once they are resolved.
 fn client_origin(sources: &Sources<'_>, host: &str) -> Result<Origin, Error> {
     let origin = Origin::parse(host, false);
     let checked = origin.and_then(|origin| sources.hosts.check_name(&origin).map(|()| origin));
@@ -484,7 +486,7 @@ fn client_origin(sources: &Sources<'_>, host: &str) -> Result<Origin, Error> {
     })
 }
 
-/// The provider's own address, or the one the operator stored.
+/// The origin of the provider: the address the operator stored, or else the provider's own.
 fn provider_origin(
     provider: &'static dyn Provider,
     account: &mut Account,

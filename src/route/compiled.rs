@@ -1,6 +1,7 @@
-//! A compiled config: targets and the groups that choose among them. `compile` makes it, a plan walks it.
+//! A compiled config: targets and the groups that choose among them. `compile` makes it, `plan` traverses it.
 //!
-//! Nothing behind it sees an `Option<String>` that should be a provider. Holds no state of a request.
+//! Providers are resolved here, so later code never handles a provider as an `Option<String>`. Holds no state of a
+//! request.
 
 use super::target::Target;
 use crate::config::balance::{BalanceBy, Sticky};
@@ -8,31 +9,31 @@ use crate::config::hedge::Hedge;
 use crate::config::query::Query;
 use std::sync::Arc;
 
-/// A config, compiled.
+/// A compiled config: the root node and an index of its targets.
 #[derive(Debug)]
 pub struct CompiledConfig {
     root: Node,
-    /// Every target, in reading order.
+    /// All targets, in the order of the config's text.
     targets: Vec<Arc<Target>>,
-    /// A strategy asks for facts of the request.
+    /// Whether a strategy reads facts of the request.
     uses_facts: bool,
 }
 
-/// A target, or a group of them.
+/// A target, or a group of nodes.
 #[derive(Debug)]
 pub enum Node {
     Target(Arc<Target>),
     Group(Box<TargetGroup>),
 }
 
-/// A config with targets.
+/// A group of members and the strategy that chooses among them.
 #[derive(Debug)]
 pub struct TargetGroup {
-    /// Where it stands: `config`, `config.targets[1]`.
+    /// Its place in the config, for example `config` or `config.targets[1]`.
     pub path: String,
     pub strategy: GroupStrategy,
     pub members: Vec<Member>,
-    /// `strategy.on_status_codes`: what it goes on at, whatever a child says.
+    /// `strategy.on_status_codes`: the status codes after which the next member is tried; overrides the members'.
     pub on_status_codes: Option<Vec<u16>>,
     pub hedge: Option<Hedge>,
 }
@@ -41,25 +42,25 @@ pub struct TargetGroup {
 #[derive(Debug)]
 pub struct Member {
     pub node: Node,
-    /// `name`, which conditions call it by.
+    /// `name`, by which conditions refer to it.
     pub name: Option<String>,
     pub weight: f64,
     /// US dollars per million tokens, input and output together.
     pub price: f64,
-    /// Its own `on_status_codes`, or else the group's.
+    /// Its own `on_status_codes`, or else those of the group's config.
     pub on_status_codes: Option<Vec<u16>>,
 }
 
-/// How a group chooses.
+/// How a group chooses a member.
 #[derive(Debug)]
 pub enum GroupStrategy {
-    /// `single`: the first, and no other.
+    /// `single`: the first member only.
     Single,
-    /// `fallback`: one after the other.
+    /// `fallback`: the members in order, until one succeeds.
     Fallback,
-    /// `loadbalance`: one of them, and no other.
+    /// `loadbalance`: one member only.
     LoadBalance { by: BalanceBy, sticky: Option<Sticky> },
-    /// `conditional`: the one whose query holds first, or else the default.
+    /// `conditional`: the member of the first query that matches, or else the default.
     Conditional { rules: Vec<(Query, usize)>, default: usize },
 }
 
@@ -75,7 +76,7 @@ impl CompiledConfig {
         &self.root
     }
 
-    /// Whether one target and one try is all there is: nothing could change our mind.
+    /// Whether the config is one target without retries, limits or breaker, so that no outcome changes the route.
     pub fn is_single_attempt(&self) -> bool {
         match &self.root {
             Node::Target(target) => target.has_no_policies(),
@@ -83,12 +84,12 @@ impl CompiledConfig {
         }
     }
 
-    /// Every target, in reading order.
+    /// All targets, in the order of the config's text.
     pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets
     }
 
-    /// Whether every target sets this member of the body.
+    /// Whether the `override_params` of every target set this member of the body.
     pub fn all_set(&self, name: &str) -> bool {
         let sets = |target: &Arc<Target>| target.policies.override_params.iter().any(|(key, _)| key == name);
         self.targets.iter().all(sets)
@@ -99,17 +100,17 @@ impl CompiledConfig {
         self.targets.len() > 1 || self.targets.iter().any(|target| target.policies.retry().attempts > 0)
     }
 
-    /// Bytes its conditions' patterns take at most.
+    /// Upper bound of the memory its conditions' patterns take, in bytes.
     pub fn pattern_bytes(&self) -> usize {
         self.root.pattern_bytes()
     }
 
-    /// Whether a strategy asks for the request's headers, metadata or parameters.
+    /// Whether a strategy reads the request's headers, metadata or parameters.
     pub fn uses_facts(&self) -> bool {
         self.uses_facts
     }
 
-    /// The group at the end of `path`, the children chosen on the way down.
+    /// The group reached from the root by these member indexes, one per level.
     pub fn group(&self, indexes: impl Iterator<Item = usize>) -> Option<&TargetGroup> {
         let mut node = &self.root;
         for member in indexes {

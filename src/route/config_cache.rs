@@ -1,7 +1,7 @@
-//! Compiled configs of the last requests, so that a hot request parses nothing.
+//! A cache of compiled configs, so that repeated requests do not parse their config again.
 //!
-//! Keyed by every word of the request that a config is made from, and by the settings it was made under.
-//! Bounded by weight; what nobody uses for ten minutes goes. Holds credentials as long as that.
+//! The key is every value of the request that a config is compiled from, and the generation of the settings.
+//! Bounded by weight; an entry unused for ten minutes is dropped. Entries hold credentials for as long as they live.
 
 use super::compile::{Sources, compile};
 use super::compiled::CompiledConfig;
@@ -10,13 +10,13 @@ use moka::sync::Cache;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most bytes of keys kept (an inline config is its own key).
+/// Capacity in bytes, by the estimate of the weigher below; an inline config is part of its key.
 const MAX_BYTES: u64 = 16 << 20;
-/// What a target weighs beside the key, roughly.
+/// Approximate bytes of one target, in addition to the key.
 const TARGET_BYTES: usize = 2048;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The memory of compiled configs.
+/// The cache of compiled configs.
 #[derive(Debug, Clone)]
 pub struct ConfigCache {
     cache: Cache<String, Arc<CompiledConfig>>,
@@ -37,11 +37,11 @@ impl Default for ConfigCache {
 }
 
 impl ConfigCache {
-    /// What `sources` compile to, from memory where they were compiled before. `generation`: that of the settings
-    /// among them.
+    /// The compiled config of `sources`, from the cache if it is there. `generation` is that of the settings in
+    /// `sources`.
     ///
     /// # Errors
-    /// As [`compile`]. Failures are not remembered.
+    /// As [`compile`]. Failures are not cached.
     pub fn find_or_compile(
         &self,
         sources: &Sources<'_>,

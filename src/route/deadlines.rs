@@ -1,6 +1,6 @@
-//! How long one attempt may keep us waiting: what its target's config says, or else what is of use.
+//! The timeouts of one attempt: those of its target's config, or else defaults.
 //!
-//! Where another target is left to go to, the defaults are short; where none is, they only bound a hang.
+//! The defaults are short when another target is left to try; otherwise they only bound a hang.
 
 use super::target::Target;
 use crate::config::policies::StreamRescue;
@@ -8,25 +8,25 @@ use crate::config::policies::time_limits::Timeouts;
 use crate::error::Error;
 use std::time::{Duration, Instant};
 
-/// The limits of one attempt.
+/// The timeouts and deadlines of one attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
     /// `request_timeout`, or else `first_byte_ms`.
     pub header_timeout: Option<Duration>,
     pub first_token_timeout: Option<Duration>,
     pub idle_timeout: Option<Duration>,
-    /// When the whole request must be over.
+    /// When the whole request, all attempts together, must be finished.
     pub total_deadline: Option<Instant>,
     pub heartbeat: Option<Duration>,
     pub early_heartbeat: bool,
     pub rescue: StreamRescue,
-    /// The caller asked for a stream.
+    /// Whether the client requested a stream.
     streamed: bool,
-    /// `first_token_ms` is written: it holds from the attempt's beginning, whatever is asked for.
+    /// Whether `first_token_ms` is configured: it then counts from the start of the attempt, streamed or not.
     is_configured: bool,
 }
 
-/// What was waited for in vain.
+/// Which timeout expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeoutKind {
     Header,
@@ -36,7 +36,7 @@ pub enum TimeoutKind {
 }
 
 impl Deadlines {
-    /// `started`: the request; `has_other`: another target is left to go to.
+    /// `started`: when the request began; `has_other`: whether another target is left to try.
     pub fn new(target: &Target, started: Instant, has_other: bool, streamed: bool) -> Self {
         let policies = &target.policies;
         let Timeouts { header, first_token, idle, total, heartbeat } = policies.timeouts(has_other);
@@ -53,12 +53,13 @@ impl Deadlines {
         }
     }
 
-    /// When a request that began at `started` must be over.
+    /// When a request that began at `started` must be finished.
     pub fn total(target: &Target, started: Instant) -> Option<Instant> {
         target.policies.total_timeout().map(|limit| started + limit)
     }
 
-    /// When the head must be there. No token of a stream comes before its head.
+    /// When the response's head must have arrived. The first-token timeout bounds it as well, because no token of a
+    /// stream comes before its head.
     pub fn header_deadline(&self, started: Instant) -> (Option<Instant>, TimeoutKind) {
         let token = self.first_token_timeout.filter(|_| self.streamed || self.is_configured);
         let (limit, kind) = match (self.header_timeout, token) {
@@ -69,8 +70,8 @@ impl Deadlines {
         self.bounded_by_total(limit.map(|limit| started + limit), kind)
     }
 
-    /// When the first content must be there: of a stream counted from the attempt's beginning, of anything
-    /// else from its head. `last`: when something was heard.
+    /// When the first content must have arrived. Counts from the start of the attempt for a stream or a configured
+    /// `first_token_ms`, otherwise from the response's head. `last_read`: when bytes last arrived.
     pub fn first_token_deadline(
         &self,
         started: Instant,
@@ -87,7 +88,7 @@ impl Deadlines {
         }
     }
 
-    /// When the next piece must be there.
+    /// When the next piece of the response must have arrived.
     pub fn idle_deadline(&self, last_read: Instant) -> (Option<Instant>, TimeoutKind) {
         self.bounded_by_total(self.idle_timeout.map(|limit| last_read + limit), TimeoutKind::Idle)
     }
@@ -100,7 +101,7 @@ impl Deadlines {
         }
     }
 
-    /// The failure to tell.
+    /// The error the client gets for an expired timeout.
     pub fn timeout_error(&self, kind: TimeoutKind, target: &Target, started: Instant) -> Error {
         let ms = |limit: Option<Duration>| limit.unwrap_or_default().as_millis();
         let provider = target.display_name();

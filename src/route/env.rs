@@ -1,6 +1,6 @@
-//! What a plan may ask about the world: chance, breakers, latency, the request's own facts.
+//! The inputs of a plan: random numbers, breakers, latency and the facts of the request.
 //!
-//! A trait, so that a plan is tested with a world made up for it. The real one is `engine::request_env`'s.
+//! A trait, so that tests can give a plan made-up inputs. The real implementation is in `engine::request_env`.
 
 use super::compiled::TargetGroup;
 use super::target::Target;
@@ -9,17 +9,17 @@ use crate::config::query::Query;
 use crate::state::targets::CircuitStatus;
 use std::time::Duration;
 
-/// The world, as a plan sees it.
+/// The inputs a plan decides by.
 pub trait RoutingEnv {
-    /// Chance: at least 0 and below 1.
+    /// A random number, at least 0 and below 1.
     fn random(&mut self) -> f64;
     fn circuit(&self, target: &Target) -> CircuitStatus;
-    /// The moving average of its time to the first token; `None` where it was not asked of late.
+    /// The moving average of the target's time to the first token; `None` if it had no recent requests.
     fn latency(&self, target: &Target) -> Option<Duration>;
-    /// Whether a condition holds for this request.
+    /// Whether a condition matches this request.
     fn matches(&self, query: &Query) -> bool;
-    /// The child this caller had before.
+    /// The member of the group that was chosen for this client before.
     fn sticky_choice(&self, group: &TargetGroup, sticky: &Sticky) -> Option<usize>;
-    /// Remembers the child this caller has now.
+    /// Remembers the member that is now chosen for this client.
     fn remember_choice(&self, group: &TargetGroup, sticky: &Sticky, child: usize);
 }

@@ -1,7 +1,7 @@
-//! What conditions and sticky balancing see of a request: metadata, body, headers and path.
+//! The facts of a request that conditions and sticky balancing read: metadata, body, headers and path.
 //!
-//! Nothing is read before it is asked for, and text stays in the request's own bytes. Not here: what is made
-//! of it (`config::query`, `pick`).
+//! Facts are parsed only when they are requested, and text is borrowed from the request's own bytes. How facts are
+//! used is not here (`config::query`, `pick`).
 
 use crate::api::body::Body;
 use crate::config::headers::{is_credential, is_gateway_header};
@@ -12,23 +12,23 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-/// A request, as far as routing may look at it.
+/// The parts of a request that routing may read.
 #[derive(Debug)]
 pub struct RequestFacts<'a> {
-    /// The body as the caller sent it; `None` where none was read or it is no JSON.
+    /// The body as the client sent it; `None` if it was not read or is not JSON.
     body: Option<&'a Body>,
     headers: &'a HeaderMap,
-    /// Those whose headers are the gateway's own.
+    /// Prefixes of the gateway's own headers, which conditions cannot read.
     prefixes: &'a [String],
-    /// The text of a JSON object.
+    /// The metadata header's text, a JSON object.
     metadata: Option<&'a str>,
     pathname: &'a str,
-    /// Its members, once one was asked for. As many as a header holds.
+    /// The members of `metadata`, parsed at first use. A header's size bounds their number.
     members: OnceCell<HashMap<String, &'a RawValue>>,
 }
 
 impl<'a> RequestFacts<'a> {
-    /// `metadata` is the header's JSON text, `prefixes` the settings' `header_prefixes`.
+    /// `metadata` is the JSON text of the metadata header, `prefixes` the settings' `header_prefixes`.
     pub fn new(
         body: Option<&'a Body>,
         headers: &'a HeaderMap,
@@ -59,7 +59,7 @@ impl Facts for RequestFacts<'_> {
         let mut lines = self.headers.get_all(&name).iter();
         let first = std::str::from_utf8(lines.next()?.as_bytes()).ok()?;
         let Some(second) = lines.next() else { return Some(first.into()) };
-        // Several lines are one value (RFC 9110, 5.3).
+        // Several header lines form one value, joined by commas (RFC 9110, 5.3).
         let mut joined = first.to_owned();
         for line in std::iter::once(second).chain(lines) {
             joined.push_str(", ");

@@ -1,6 +1,6 @@
-//! Who gets the next try: configs compiled to trees, trees walked by a plan, attempts made from targets.
+//! Routing: compiles configs, plans which target is tried next, and prepares the attempt for that target.
 //!
-//! Pure: time, chance and what is known of the world are arguments. Nothing here sends a byte.
+//! Pure: time, random numbers and the state of the targets are arguments. Nothing here does network I/O.
 
 pub mod admission;
 pub mod attempt;

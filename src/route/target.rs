@@ -1,6 +1,6 @@
-//! A target ready to be called: provider, account and address decided, nothing optional left open.
+//! A target ready to be called: its provider, account and address are resolved.
 //!
-//! Made once per config by `tree`, used by every attempt at it.
+//! Made by `compile` once per config and used by every attempt at it.
 
 use crate::api::operation::Operation;
 use crate::config::account::Account;
@@ -17,30 +17,31 @@ use std::sync::{Arc, OnceLock};
 /// One callable target.
 #[derive(Debug)]
 pub struct Target {
-    /// Where it stands in the config: `config`, `config.targets[1]` (reference 4.3).
+    /// Its place in the config, for example `config` or `config.targets[1]` (reference 4.3).
     pub path: String,
     pub provider: &'static dyn Provider,
-    /// The stored provider it was named by, without the `@`.
+    /// The slug of the stored provider it names, without the `@`.
     pub slug: Option<String>,
     pub account: Account,
     pub origin: Origin,
-    /// Its own and inherited policies; those of the stored provider, the settings and the request headers included.
+    /// Its own and inherited policies, including those of the stored provider, the settings and the request headers.
     pub policies: Policies,
     pub id: TargetId,
-    /// What the process remembers of it, looked up once.
+    /// The process's state of this target, looked up once.
     pub state: OnceLock<Arc<TargetState>>,
-    /// The operator wrote the account, and no caller named its host: it may use the machine's own identity.
+    /// Whether the operator wrote the account and no client named its host: only then may it use the machine's own
+    /// identity.
     pub operator_account: bool,
-    /// What the engine does around attempts at it, looked up once; its own matter.
+    /// The engine's stages around attempts at this target, looked up once; opaque to routing.
     pub stages: OnceLock<Box<dyn Any + Send + Sync>>,
-    /// The auth headers of the first operation asked for; a target is nearly always used for one.
+    /// The auth headers of the first operation requested; a target is nearly always used for one operation.
     pub(super) auth: OnceLock<(Operation, Arc<HeaderMap>)>,
     /// The token exchange its calls need, looked up once.
     pub(super) token_exchange: OnceLock<Option<Arc<dyn TokenExchange>>>,
 }
 
 impl Target {
-    /// Whether one try at it, and no watching, is all its config asks for.
+    /// Whether its config has no retries, timeouts or breaker: one attempt is made, and it is not watched.
     pub fn has_no_policies(&self) -> bool {
         self.policies.retry().attempts == 0
             && self.policies.request_timeout.is_none()
@@ -84,7 +85,7 @@ impl Target {
         self.provider.signs(&self.account) || !matches!(self.token_exchange(), Ok(None))
     }
 
-    /// What to call the provider in a message to the caller. An operator's address is not told.
+    /// The provider's name in a message to the client. The address of a stored provider is not disclosed.
     pub fn display_name(&self) -> String {
         match &self.slug {
             Some(slug) => format!("@{slug}"),
@@ -92,7 +93,7 @@ impl Target {
         }
     }
 
-    /// The model `override_params` asks for, when it is a plain string.
+    /// The model `override_params` sets, if it is a string without escapes.
     pub fn model(&self) -> Option<&str> {
         let (_, value) = self.policies.override_params.iter().find(|(name, _)| name == "model")?;
         value.strip_prefix('"')?.strip_suffix('"').filter(|text| !text.contains('\\'))

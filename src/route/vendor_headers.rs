@@ -1,24 +1,24 @@
-//! Vendor headers that a request's content or its target's account asks for, beside those the caller sent.
+//! Vendor headers that a request's content or its target's account needs, in addition to those the client sent.
 //!
-//! Not a provider's auth headers: those are `provider`'s to make and `engine::upstream_headers`'s to write.
+//! Not a provider's auth headers: `provider` makes those and `engine::upstream_headers` writes them.
 
 use crate::config::account::Account;
 use crate::error::Error;
 use crate::provider::anthropic::betas;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// What is asked for beside the caller's own headers.
+/// Vendor headers to send in addition to the client's own.
 #[derive(Debug, Default)]
 pub struct VendorHeaders {
-    /// By the body, as its translation found it.
+    /// Headers the body needs, as its translation found.
     content: HeaderMap,
-    /// By the account: a config, a stored provider or a header under a prefix of ours.
+    /// Headers the account sets: in a config, a stored provider or a header under one of the gateway's prefixes.
     account: HeaderMap,
 }
 
 impl VendorHeaders {
     /// # Errors
-    /// 400 where the account holds text that cannot stand in a header.
+    /// 400 if the account has text that is not valid in a header.
     pub fn new(content: HeaderMap, account: &Account) -> Result<Self, Error> {
         let fields = [
             ("openai-beta", "openai_beta", &account.openai_beta),
@@ -42,9 +42,9 @@ impl VendorHeaders {
         self.content.insert(name, value);
     }
 
-    /// The headers to set at the provider, given what the caller sent. Lists of betas are joined, the
-    /// caller's first; of anything else the body's word goes before the caller's header and that before
-    /// the account's. Where the caller's header is all there is, it stays as it came.
+    /// The headers to set in the upstream request, given the client's headers. Lists of betas are joined, the
+    /// client's first. For any other header the body's value has precedence over the client's, and the client's
+    /// over the account's. A header that only the client sent stays unchanged.
     pub fn merge_over(&self, client_headers: &HeaderMap) -> HeaderMap {
         let mut set = HeaderMap::new();
         for name in self.account.keys().chain(self.content.keys()) {
@@ -71,8 +71,8 @@ fn same_feature(one: &[u8], other: &[u8]) -> bool {
     feature(one).is_some() && feature(one) == feature(other)
 }
 
-/// The items of these lists in their order, none twice. A list adds no other date of a beta that a list before it has:
-/// the client has chosen its version.
+/// The items of these lists in their order, without duplicates. A list does not add another date of a beta that an
+/// earlier list has: the client has chosen its version.
 fn joined(name: &HeaderName, lists: [&HeaderMap; 3]) -> Option<HeaderValue> {
     let mut items: Vec<&[u8]> = Vec::new();
     for list in lists {

@@ -1,6 +1,6 @@
-//! How the body of a request must be read before a target can be chosen, and what is refused about it.
+//! How the body of a request must be read before a target can be chosen, and which bodies are rejected.
 //!
-//! Not the reading itself: the door reads from a connection, `explain` has the body in its question.
+//! Does not read the body: the data port reads it from a connection, and `explain` gets it in its own request.
 
 use super::RequestHead;
 use crate::api::body::Body;
@@ -10,29 +10,29 @@ use crate::route::request_mode::RequestMode;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 
-/// A body that must be read.
+/// How to read a body that must be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyReading {
-    /// The most bytes that are read.
+    /// The maximum size of the body in bytes.
     pub limit: usize,
-    /// `Content-Length`; `None` for a chunked body.
+    /// `Content-Length` in bytes; `None` for a chunked body.
     pub length: Option<usize>,
     pub content: BodyContent,
 }
 
-/// What a body that is read may hold.
+/// What a body may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyContent {
     /// A JSON object and nothing else.
     JsonObject,
-    /// A JSON object where it is one; everything else is the provider's to judge.
+    /// Parsed if it is a JSON object; anything else is passed on for the provider to judge.
     AnyJson,
     /// Bytes that are kept only because they may have to be sent twice.
     Opaque,
 }
 
 impl BodyReading {
-    /// How to read the body of a request; `None`: it streams through unread. An operation's JSON body is always
+    /// How to read the body of a request; `None` if it streams through unread. An operation's JSON body is always
     /// read, because `model` may choose the target. On other paths a JSON body is read so that `@slug/model` and
     /// `override_params` work there too; one that is too long to read, or of unknown length, streams through.
     ///
@@ -59,15 +59,15 @@ impl BodyReading {
         Ok(Some(reading))
     }
 
-    /// How to hold an upload that may have to be sent twice; `None` for one that is too long, or of unknown
-    /// length: such an upload streams through and is sent once only.
+    /// How to hold an upload that may have to be sent twice; `None` for one that is empty, too long or of unknown
+    /// length: such an upload streams through and is sent only once.
     pub fn upload(headers: &HeaderMap, limit: usize) -> Option<Self> {
         let length = content_length(headers).filter(|length| *length > 0 && *length <= limit)?;
         Some(Self { limit, length: Some(length), content: BodyContent::Opaque })
     }
 
     /// # Errors
-    /// 413 when `size` bytes are more than may be read.
+    /// 413 when `size`, in bytes, is over the limit.
     pub fn check_size(&self, size: usize) -> Result<(), Error> {
         match size > self.limit {
             true => Err(Error::body_too_large(self.limit as u64)),
@@ -75,10 +75,10 @@ impl BodyReading {
         }
     }
 
-    /// The body, once all its bytes are there.
+    /// Parses the complete body.
     ///
     /// # Errors
-    /// 413 when it is over the limit; 400 when it must be a JSON object and is none.
+    /// 413 when it is over the limit; 400 when it must be a JSON object and is not.
     pub fn parse(&self, bytes: Bytes) -> Result<Body, Error> {
         self.check_size(bytes.len())?;
         match self.content {

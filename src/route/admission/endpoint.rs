@@ -1,6 +1,6 @@
-//! What the method and path of a request say by themselves.
+//! Finds the operation of a request by its method and path alone.
 //!
-//! Nothing is refused here: whatever is refused later is written in the dialect of the operation found here.
+//! Nothing is rejected here: the errors of later steps are written in the API format of the operation found here.
 
 use crate::api::operation::Operation;
 use crate::route::request_mode::RequestMode;
@@ -11,7 +11,7 @@ use http::Method;
 pub struct Endpoint {
     pub operation: Operation,
     pub mode: RequestMode,
-    /// Where the path below `/v1/`, or below `/v1/proxy/`, begins; the end of the path where nothing is there.
+    /// Byte offset of the path below `/v1/` or `/v1/proxy/`; the length of the path if there is nothing below it.
     pub path_offset: usize,
 }
 

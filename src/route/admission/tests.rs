@@ -1,4 +1,4 @@
-//! How a body is read and what is refused about a request, as tables.
+//! Table tests of how a body is read and which requests are rejected.
 
 use super::{BodyContent, BodyReading, Plane, RequestHead};
 use crate::config::Checks;
@@ -33,7 +33,7 @@ fn headers(text: &str) -> HeaderMap {
     headers
 }
 
-/// What becomes of a request with the service key, and of one with other credentials.
+/// The results for a request with the service key and for one with other credentials.
 fn judged(request: &str, header_lines: &str) -> Result<Plane, Error> {
     let (method, path) = request.split_once(' ').unwrap();
     let (method, uri): (Method, Uri) = (method.parse().unwrap(), path.parse().unwrap());
