@@ -161,14 +161,14 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
 
 /// Whether a JSON string holds this text as it stands.
 fn is_plain(text: &[u8]) -> bool {
-    let (words, _) = text.as_chunks::<8>();
+    let (chunks, _) = text.as_chunks::<8>();
     // The last word may overlap the one before it.
     let Some(last) = text.last_chunk::<8>() else {
         return text.iter().all(|&byte| byte >= b' ' && byte != b'"' && byte != b'\\');
     };
-    let stops = words
-        .iter()
-        .fold(stops_in(u64::from_le_bytes(*last)), |stops, word| stops | stops_in(u64::from_le_bytes(*word)));
+    let stops = chunks.iter().fold(stops_in(u64::from_le_bytes(*last)), |stops, chunk| {
+        stops | stops_in(u64::from_le_bytes(*chunk))
+    });
     stops == 0
 }
 

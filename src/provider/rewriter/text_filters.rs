@@ -233,7 +233,7 @@ mod tests {
         fn text(&mut self, _choice: u32, text: &str, out: &mut String) -> FilterFlow {
             self.0.push_str(text);
             self.0 = self.0.replace("secret", "***");
-            let is_beginning = |at: &usize| "secret".starts_with(&self.0[*at..]);
+            let is_beginning = |at: &usize| self.0.get(*at..).is_some_and(|rest| "secret".starts_with(rest));
             let held = (0..self.0.len()).filter(|at| self.0.is_char_boundary(*at)).find(is_beginning);
             let rest = self.0.split_off(held.unwrap_or(self.0.len()));
             out.push_str(&std::mem::replace(&mut self.0, rest));
