@@ -1,7 +1,8 @@
-//! One attempt from its start to its last byte: its exchange, its deadlines, its permit, its response as far as it came.
+//! One attempt from its start to its last byte: its exchange, its deadlines, its permit, and its response as far as it was
+//! read.
 //!
-//! It waits for the provider only: whoever owns it watches the client meanwhile, and may have two of them under way.
-//! Sends nothing to the client, and does not decide what follows a failure (`route::plan`).
+//! It waits for the provider only: its owner watches the client, and may run two attempts in parallel. It sends nothing to
+//! the client, and does not decide what follows a failure (`route::plan`).
 //!
 //! ```text
 //! start ─> header awaited ─> 2xx ─> body read until it may be committed ─> forwarded ─> complete
@@ -28,39 +29,39 @@ use pingora_core::protocols::http::HttpTask;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The most of an error response that is read, bytes.
+/// The largest error response that is read, in bytes.
 const MAX_ERROR_BODY: usize = 4 << 20;
 /// How long an error response's body may take.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most of a response that passes unchanged is held, bytes: a larger one is committed as it comes.
+/// The most bytes held of a response that passes unchanged; a larger one is committed before it is complete.
 const MAX_VALIDATED: usize = 16 << 20;
-/// The most of a successful response that is held before the client gets any of it, bytes.
+/// The most bytes held of a successful response before it is committed.
 const MAX_HELD: usize = 64 << 20;
 
-/// See the module.
+/// One attempt that was started.
 pub(super) struct AttemptRun {
     pub attempt: Arc<Attempt>,
-    /// Why its target was picked.
+    /// Why the plan picked its target.
     pub reason: Reason,
-    /// The breaker's, where the target has one.
+    /// The circuit breaker's permit, if the target has a breaker.
     pub permit: Option<Permit>,
     pub deadlines: Deadlines,
     pub stream: UpstreamStream,
-    /// Where it is in its life.
+    /// Which part of the response it waits for.
     phase: Phase,
     started: Instant,
     header_at: Instant,
     last_read: Instant,
-    /// When the request came.
+    /// When the client's request arrived.
     request_started: Instant,
     policy: ResponsePolicy,
-    /// The request's.
+    /// The request's trace id.
     trace_id: Arc<str>,
-    /// Its response is in the client's shape already.
+    /// Its response is made by the gateway, in the client's dialect.
     is_local: bool,
-    /// Filters of the response's text.
+    /// Filters over the text of its response.
     filters: Option<Box<TextFilters>>,
-    /// Its response continues the one this has written so far.
+    /// Its response continues the stream that this rewriter has written so far.
     resumes: Option<Rewriter>,
 }
 
@@ -70,37 +71,37 @@ enum Phase {
     Body(Box<ResponseHeader>, Box<ResponseBody>),
 }
 
-/// A response with another status than 2xx, as far as it was read.
+/// A response with a status other than 2xx, as far as it was read.
 struct ErrorResponse {
     header: Box<ResponseHeader>,
     body: BytesMut,
     complete: bool,
 }
 
-/// What waiting for a response came to.
+/// The result of waiting for a response.
 pub(super) enum Readiness {
-    /// It may be sent to the client.
+    /// The response may be sent to the client.
     Committable,
     Failed(Outcome, FinalResponse),
-    /// The whole request took too long: nothing more may be tried.
+    /// The request's total deadline passed: no other attempt may be made.
     Stopped(Error),
 }
 
-/// What is left of a failed attempt: what the client gets when none follows.
+/// What the client gets if no attempt follows a failed one.
 pub(super) enum FinalResponse {
     /// The provider's response.
     Provider {
         header: Box<ResponseHeader>,
         body: Bytes,
     },
-    /// The provider's error inside a successful response.
+    /// The provider's error, sent inside a response with a success status.
     ProviderError(Box<ResponseHeader>, ProviderError),
-    /// A filter denied the provider's response; no earlier attempt's response is sent in its place.
+    /// A filter denied the response. The response of an earlier attempt is not sent in its place.
     Denied(Error),
     Error(Error),
 }
 
-/// What an attempt is run with, beside its exchange.
+/// What an attempt is run with, apart from its exchange.
 pub(super) struct RunSettings {
     pub reason: Reason,
     pub permit: Option<Permit>,
@@ -108,7 +109,7 @@ pub(super) struct RunSettings {
     pub policy: ResponsePolicy,
     pub request_started: Instant,
     pub trace_id: Arc<str>,
-    /// The response is of the gateway's own, in the client's shape.
+    /// The response is made by the gateway, in the client's dialect.
     pub is_local: bool,
     pub filters: Option<Box<TextFilters>>,
     pub resumes: Option<Rewriter>,
@@ -147,18 +148,18 @@ impl AttemptRun {
         })
     }
 
-    /// When it was sent.
+    /// When the attempt was sent.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// Whether its response is the gateway's own.
+    /// Whether the gateway made the response itself.
     pub fn is_local(&self) -> bool {
         self.is_local
     }
 
-    /// Waits until the response may be committed: its first content, or all of it where it is no stream. May be dropped
-    /// while it waits, and called again.
+    /// Waits until the response may be committed: for the first content of a stream, for all of any other response. May be
+    /// dropped while it waits, and called again.
     pub async fn until_committable(&mut self) -> Readiness {
         loop {
             let event = match &mut self.phase {
@@ -171,7 +172,7 @@ impl AttemptRun {
                     let deadline = Some(self.header_at + ERROR_BODY_TIMEOUT);
                     match self.stream.next(deadline).await {
                         StreamEvent::Task(task) => (StreamEvent::Task(task), TimeoutKind::Idle),
-                        // The status is what counts; the body is as far as it came.
+                        // The status decides; the body is used as far as it was read.
                         _ => return self.error_response(),
                     }
                 }
@@ -203,12 +204,12 @@ impl AttemptRun {
         }
     }
 
-    /// Accepts one part of the response. `Some`: it cannot be used.
+    /// Accepts one part of the response. `Some`: the response cannot be used.
     fn accept(&mut self, task: HttpTask) -> Option<Readiness> {
         self.last_read = Instant::now();
         match &mut self.phase {
             Phase::Header => match task {
-                // 100 and 103 are between the provider and us.
+                // 100 and 103 are not passed on.
                 HttpTask::Header(header, _) if header.status.is_informational() => {}
                 HttpTask::Header(header, end) => self.accept_header(header, end),
                 _ => {
@@ -246,7 +247,7 @@ impl AttemptRun {
             return;
         }
         let filters = self.filters.take();
-        // A response of the gateway's own is translated for its filters only.
+        // A response made by the gateway is decoded only to be filtered.
         let translation = self.attempt.translation.as_ref().filter(|_| !self.is_local || filters.is_some());
         let mut body = Box::new(match self.resumes.take() {
             Some(mut rewriter) => {
@@ -257,7 +258,7 @@ impl AttemptRun {
         });
         match end {
             true => body.accept(HttpTask::Done),
-            // Most small responses come at once: header and body leave with one write, too.
+            // Header and body of most small responses arrive together, so they are also sent with one write.
             false => self.stream.gather(|task| body.accept(task)),
         }
         self.phase = Phase::Body(header, body);
@@ -267,12 +268,12 @@ impl AttemptRun {
         matches!(&self.phase, Phase::Body(_, body) if body.has_content())
     }
 
-    /// `None`: more of it is needed.
+    /// `None`: more of the response is needed.
     fn readiness(&self) -> Option<Readiness> {
         let Phase::Body(_, body) = &self.phase else { return None };
         if let Some(error) = body.error().cloned() {
             // A resumed stream may carry new text before its error. Send that text first; otherwise the next attempt
-            // would continue after bytes the client never got. The same holds for events that pass as they come.
+            // would continue after bytes the client never got. The same holds for events that are forwarded unchecked.
             if body.has_resumed() || self.passes_events(body) {
                 return Some(Readiness::Committable);
             }
@@ -291,7 +292,7 @@ impl AttemptRun {
         None
     }
 
-    /// Whether there is enough of the response to commit it.
+    /// Whether enough of the response has arrived to commit it.
     fn is_committable(&self, body: &ResponseBody) -> bool {
         let finished = body.is_finished();
         if finished || self.deadlines.rescue == StreamRescue::Buffer {
@@ -301,7 +302,7 @@ impl AttemptRun {
             return body.has_content() || (!self.policy.validates && !body.is_translated());
         }
         match (body.is_translated(), self.policy.validates) {
-            // One document: there is nothing to send before it is complete.
+            // A translated document is encoded only when it is complete.
             (true, _) => false,
             (false, true) => match body.kind {
                 ContentKind::Json => body.received > MAX_VALIDATED,
@@ -311,7 +312,7 @@ impl AttemptRun {
         }
     }
 
-    /// Whether events are forwarded as they come: nothing could be done about what is wrong with them.
+    /// Whether events are forwarded unchecked, because no other attempt could replace an invalid one.
     fn passes_events(&self, body: &ResponseBody) -> bool {
         let validates = self.policy.validates || self.deadlines.rescue == StreamRescue::Buffer;
         body.kind == ContentKind::Events && !validates && !body.is_translated()
@@ -324,7 +325,7 @@ impl AttemptRun {
             || self.resumes.is_some()
     }
 
-    /// What an error response means.
+    /// Classifies an error response.
     fn error_response(&mut self) -> Readiness {
         let Phase::ErrorBody(response) = std::mem::replace(&mut self.phase, Phase::Header) else {
             return Readiness::Failed(Outcome::Failed, FinalResponse::Error(self.truncated()));
@@ -389,7 +390,7 @@ impl AttemptRun {
         error.with_provider(self.attempt.target.provider.id())
     }
 
-    /// What writes the client's stream, of an attempt to resume it.
+    /// The rewriter of the client's stream, from an attempt that was to resume it.
     pub fn into_rewriter(self) -> Option<Rewriter> {
         let of_body = match self.phase {
             Phase::Body(_, body) => match body.into_resume_source() {
@@ -401,12 +402,12 @@ impl AttemptRun {
         self.resumes.or(of_body)
     }
 
-    /// What is left of it when its response broke; its exchange stops.
+    /// What is needed after the response broke. Drops the exchange, which stops it.
     pub fn into_rest(self) -> (Arc<Attempt>, Deadlines, Option<Permit>) {
         (self.attempt, self.deadlines, self.permit)
     }
 
-    /// The response, to be forwarded. `None` before [`AttemptRun::until_committable`].
+    /// Takes the response, to forward it. `None` before [`AttemptRun::until_committable`].
     pub fn take_response(&mut self) -> Option<(Box<ResponseHeader>, Box<ResponseBody>)> {
         match std::mem::replace(&mut self.phase, Phase::Header) {
             Phase::Body(header, body) => Some((header, body)),
@@ -416,7 +417,7 @@ impl AttemptRun {
 }
 
 impl FinalResponse {
-    /// For an error event in a stream that was begun.
+    /// The error for an error event in a stream that was already started.
     pub fn into_error(self) -> (ProviderError, Error) {
         match self {
             FinalResponse::Error(error) | FinalResponse::Denied(error) => {
@@ -435,7 +436,7 @@ impl FinalResponse {
     }
 }
 
-/// For the log: a provider's error that came when the client had a response header already.
+/// The error for the log, if a provider failed after the response header was sent.
 fn late_error(error: &ProviderError) -> Error {
     let message = format!("The provider answered {}: {}", error.status, error.message);
     Error::invalid_response(message, "after the answer was begun")

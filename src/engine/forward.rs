@@ -1,7 +1,7 @@
-//! Commits an attempt's response and forwards it to the client as it comes, to its end.
+//! Commits an attempt's response and forwards it to the client as it arrives.
 //!
-//! A stream that breaks never passes for a complete one: another attempt continues it (`resume`) or an error event ends
-//! it. Whether one does is the plan's to decide.
+//! A stream that breaks is never presented as complete: either another attempt continues it (`resume`), or it ends with an
+//! error event. The plan decides which.
 
 use super::attempt_run::AttemptRun;
 use super::downstream::{Aborted, Downstream};
@@ -29,27 +29,27 @@ use pingora_core::protocols::http::HttpTask;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the end of a stream may take to come after its finish reason.
+/// How long the end of a stream may take after its finish reason.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A response that is being forwarded.
 struct Forwarding {
     run: Box<AttemptRun>,
     body: Box<ResponseBody>,
-    /// When something was read of the provider, and sent to the client.
+    /// When bytes were last read from the provider, and last sent to the client.
     last_read: Instant,
     last_write: Instant,
 }
 
-/// How the provider's side ended.
+/// How forwarding ended.
 enum ForwardEnd {
     Complete,
     Broken(Error),
-    /// Not the provider's doing: our own limits.
+    /// The gateway stopped it: the total deadline, shutdown or a filter.
     Stopped(Error),
 }
 
-/// A response that broke after the client had got a part of it, and that may be resumed.
+/// A response that broke after a part of it was sent to the client, and that may be resumed.
 pub(super) struct Interrupted {
     body: Box<ResponseBody>,
     attempt: Arc<Attempt>,
@@ -75,7 +75,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             parts.push(HttpTask::Header(header, false));
             self.response_started = true;
         } else if self.resume.is_none() && forwarding.body.kind != ContentKind::Events {
-            // The client has been promised events, by a comment.
+            // An early comment already made this response a stream.
             let error = Error::invalid_response("The provider answered with no stream.", "no events");
             return Box::pin(self.end_stream(&ProviderError::from(&error), error))
                 .await
@@ -97,20 +97,20 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Notes whose response the client gets.
+    /// Records whose response the client gets.
     fn commit(&mut self, run: &AttemptRun) {
         let state = run.stream.state();
         self.ctx.attempt = Some(Arc::clone(&run.attempt));
         self.ctx.attempt_state = state;
         self.ctx.record.attempt_finished(&run.attempt.target, state, run.reason, None);
-        // A response of the gateway's own says nothing about how fast its target is.
+        // A response made by the gateway says nothing about the target's latency.
         if let Some(memory) = run.attempt.target.state.get().filter(|_| !run.is_local()) {
             let now = Instant::now();
             memory.first_token(now.saturating_duration_since(run.started()), now);
         }
     }
 
-    /// The client has all of the response.
+    /// Finishes a response that was sent completely.
     fn forwarded(&mut self, forwarding: Forwarding) {
         let Forwarding { mut run, body, .. } = forwarding;
         if let Some(permit) = run.permit.take() {
@@ -127,7 +127,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// The header the client gets.
+    /// Makes the client's response header from the provider's.
     fn client_header(
         &mut self,
         mut header: Box<ResponseHeader>,
@@ -162,7 +162,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         header
     }
 
-    /// Sends what is there and what comes, until the provider's side ends.
+    /// Sends what is ready and everything that follows, until the response ends.
     async fn send_all(
         &mut self,
         forwarding: &mut Forwarding,
@@ -211,7 +211,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             let (deadline, kind) = run.deadlines.idle_deadline(*last_read);
             let finished = body.has_finish_reason();
             let deadline = if finished { Some(*last_read + FINISH_TIMEOUT) } else { deadline };
-            // What is only passed on gets nothing added.
+            // Nothing is added to responses of the generic endpoint.
             let comments = self.ctx.record.streamed && self.ctx.mode == RequestMode::Api;
             let heartbeat = run.deadlines.heartbeat.filter(|_| comments).map(|every| *last_write + every);
             let is_heartbeat = heartbeat.is_some_and(|beat| deadline.is_none_or(|deadline| beat < deadline));
@@ -237,7 +237,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                     *last_write = Instant::now();
                     self.send(vec![HttpTask::Body(Some(HEARTBEAT_COMMENT), false)]).await?;
                 }
-                // All was sent but the end: what is missing is added.
+                // Only the end marker is missing: the gateway adds it.
                 StreamEvent::TimedOut | StreamEvent::Failed(_) if finished => {
                     body.close();
                     return Ok(None);
@@ -254,7 +254,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// The response broke after it began. `by_provider`: not by our own limits.
+    /// Handles a response that broke after it was started. `by_provider`: the gateway did not stop it.
     async fn broken(
         &mut self,
         forwarding: Forwarding,
@@ -277,13 +277,14 @@ impl<D: Downstream> Orchestrator<'_, D> {
             return Ok(AttemptResult::Interrupted(Box::new(interrupted)));
         }
         if !streamed {
-            // Nothing can be sent any more: the connection breaks, so that a part does not pass for the whole.
+            // No error can be sent in the middle of a document: the connection is closed, so that the part is not taken for
+            // the whole.
             return Err(self.abort(interrupted.error));
         }
         self.end_interrupted(interrupted).await.map(|()| AttemptResult::Complete)
     }
 
-    /// Continues a broken stream with another attempt, where the plan has one; or else ends it.
+    /// Continues a broken stream with another attempt if the plan has one; otherwise ends it.
     pub(super) async fn resume_from(
         &mut self,
         interrupted: Interrupted,
@@ -304,7 +305,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Ends a stream that no attempt continues with an error event.
+    /// Ends a broken stream with an error event, because no attempt continues it.
     async fn end_interrupted(&mut self, interrupted: Interrupted) -> Result<(), Aborted> {
         let Interrupted { mut body, attempt, error } = interrupted;
         if self.resume.is_some() {
@@ -317,7 +318,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         self.send_last_event(event, error).await
     }
 
-    /// Ends a stream that was begun with an error event.
+    /// Ends a stream that was already started with an error event.
     pub(super) async fn end_stream(
         &mut self,
         provider_error: &ProviderError,
@@ -348,7 +349,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 }
 
-/// How a response that was begun ends because of what is wrong with it.
+/// How a started response ends because of an error in it.
 fn forward_end(error: BodyError, run: &AttemptRun) -> ForwardEnd {
     let error = match error {
         BodyError::Denied(error) => return ForwardEnd::Stopped(*error),

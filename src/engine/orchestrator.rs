@@ -1,8 +1,8 @@
 //! Runs attempts until a response is committed, and forwards it to its end.
 //!
-//! The plan picks the targets (`route::plan`); this decides only *when* to commit: as soon as an attempt's response is
-//! committable, or when no attempt is left. Forwarding is `forward`'s, continuing a broken stream `resume`'s, a second
-//! attempt beside a slow one `hedge`'s.
+//! The plan picks the targets (`route::plan`); this file decides only *when* to commit: as soon as an attempt's response is
+//! committable, or when no attempt is left. `forward` sends the response to the client, `resume` continues a broken
+//! stream, `hedge` runs a second attempt in parallel with a slow one.
 
 use super::attempt_run::{AttemptRun, FinalResponse, Readiness, RunSettings};
 use super::attempt_state::AttemptState;
@@ -36,20 +36,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{Instant as Clock, sleep, sleep_until};
 
-/// A comment that keeps a silent stream's connection alive.
+/// An SSE comment that keeps the connection of a silent stream alive.
 pub(super) const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
-/// A request that may go to a provider, and where to first.
+/// An admitted request and its first target.
 pub struct Admitted {
     pub plan: Plan,
     pub request: Request,
     pub env: RequestEnv,
     pub first: (Arc<Target>, Reason),
-    /// The first attempt, where it was made already.
+    /// The first attempt, if it was already made at admission.
     pub prepared: Option<Box<Attempt>>,
 }
 
-/// One request under way.
+/// Runs one request.
 pub(super) struct Orchestrator<'a, D> {
     pub engine: &'a Arc<Engine>,
     pub downstream: &'a mut D,
@@ -57,16 +57,16 @@ pub(super) struct Orchestrator<'a, D> {
     pub plan: Plan,
     pub env: RequestEnv,
     request: Request,
-    /// The client asked for a stream.
+    /// The client requested a stream.
     streamed: bool,
-    /// `n`: how many choices it asked for.
+    /// `n`: the number of choices that the client requested.
     n: u64,
     prepared: Option<Box<Attempt>>,
-    /// The client has the header of its response.
+    /// The response header was sent to the client.
     pub response_started: bool,
-    /// The stream that must be continued.
+    /// The broken stream that the next attempt must continue.
     pub resume: Option<Box<Resume>>,
-    /// A dead connection was met, and replaced free of charge: not again for this request.
+    /// A dead pooled connection was already replaced once, without counting as a retry; it is not done twice per request.
     stale_connection_met: bool,
 }
 
@@ -78,32 +78,32 @@ pub(super) struct NextAttempt {
     pub reason: Reason,
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 pub(super) enum AttemptResult {
-    /// The client has its response.
+    /// The client has received its whole response.
     Complete,
-    /// No response, or none that may be sent.
+    /// There is no response, or none that may be sent.
     Failed(Outcome, FinalResponse),
-    /// It broke after the client had got a part of it.
+    /// The response broke after a part of it was sent to the client.
     Interrupted(Box<Interrupted>),
-    /// Nothing more may be tried.
+    /// No other attempt may be made.
     Final(FinalResponse),
 }
 
-/// What starting an attempt came to.
+/// The result of starting an attempt.
 pub(super) enum Started {
     Running(Box<AttemptRun>, DownstreamWatch),
     Failed(Outcome, FinalResponse),
 }
 
-/// What came of leading an attempt through its stages.
+/// The result of passing an attempt through its stages.
 struct StagesPassed {
     flow: Flow,
     credentials: Option<Credentials>,
     filters: Option<Box<TextFilters>>,
 }
 
-/// A provider's response, kept in case that all attempts after it fail without one.
+/// The latest response, kept in case all later attempts fail without one.
 struct LastResponse {
     response: FinalResponse,
     attempt: Option<Arc<Attempt>>,
@@ -118,10 +118,10 @@ impl StagesPassed {
 }
 
 impl Engine {
-    /// Makes attempts until one is committed or none is left, and sends the client its response.
+    /// Makes attempts until one is committed or none is left, and sends the response to the client.
     ///
     /// # Errors
-    /// The client's connection can carry no other request: it is gone, or has only a part of its response.
+    /// The client's connection cannot be reused: it is closed, or it carries an incomplete response.
     pub async fn run<D: Downstream>(
         self: &Arc<Self>,
         downstream: &mut D,
@@ -184,7 +184,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Waits before an attempt, while the client does. `Some`: why nothing more may be tried.
+    /// Waits before an attempt, unless the client leaves. `Some`: the reason why no other attempt may be made.
     async fn wait(&mut self, next: &NextAttempt) -> Result<Option<Error>, Aborted> {
         let started = self.ctx.started;
         let total = Deadlines::total(&next.target, started);
@@ -208,7 +208,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// One attempt at a target, and its response on the way to the client when it may be committed.
+    /// Makes one attempt at a target, and forwards its response if it is committable.
     async fn attempt(&mut self, next: &NextAttempt) -> Result<AttemptResult, Aborted> {
         let (mut run, mut watch) = match self.start(next).await {
             Started::Running(run, watch) => (run, watch),
@@ -233,7 +233,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Makes the attempt, leads it through its target's stages, and sends it.
+    /// Makes the attempt, passes it through its target's stages, and sends it.
     pub async fn start(&mut self, next: &NextAttempt) -> Started {
         let mut attempt = match self.make_attempt(next) {
             Ok(attempt) => attempt,
@@ -243,7 +243,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         };
         let mut state = AttemptState::default();
         let passed = match attempt.local_response.clone() {
-            // The gateway itself has the response: the target is not called.
+            // The gateway makes this response itself, without calling the target.
             Some(body) => {
                 StagesPassed::new(Flow::Respond(LocalResponse { content_type: "application/json", body }))
             }
@@ -279,7 +279,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         Started::Running(AttemptRun::new(attempt, stream, settings), watch)
     }
 
-    /// Leads an attempt through its stages.
+    /// Passes an attempt through its stages.
     async fn pass_stages(&self, attempt: &mut Attempt, state: &mut AttemptState) -> StagesPassed {
         let total = Deadlines::total(&attempt.target, self.ctx.started);
         let limit = attempt.target.policies.request_timeout.map(|limit| Instant::now() + limit);
@@ -309,7 +309,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let body = match attempt.body.clone() {
             Some(body) => RequestBody::Whole(body),
             None if streams_body => {
-                // The client sends it once.
+                // A streamed upload cannot be sent again.
                 self.plan.set_last();
                 let (watching, chunks) = DownstreamWatch::with_body();
                 (watch, upload) = (watching, Some(chunks));
@@ -339,7 +339,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         (UpstreamStream::new(Box::new(opener), upload, state), watch)
     }
 
-    /// Makes the attempt from the request.
+    /// Makes the attempt from the request, or takes the one made at admission.
     fn make_attempt(&mut self, next: &NextAttempt) -> Result<Attempt, Error> {
         let made = match (&mut self.resume, self.prepared.take()) {
             (Some(resume), _) => resume.attempt(&next.target, &self.request),
@@ -354,7 +354,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 }
                 Ok(attempt)
             }
-            // What the client is sent is why its stream broke, not that no attempt could continue it.
+            // The client gets the error that broke its stream, not the reason why it could not be continued.
             (Err(_), Some(resume)) => Err(resume.error()),
             (Err(error), None) => {
                 self.ctx.record.attempt_unsupported(&next.target, next.reason, &error);
@@ -388,7 +388,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Waits for one attempt, and watches the client meanwhile.
+    /// Waits for one attempt, and stops if the client leaves.
     pub async fn wait_for(
         &mut self,
         run: &mut AttemptRun,
@@ -428,7 +428,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// Notes a failed attempt for the record, the target's memory and its breaker.
+    /// Records a failed attempt: in the request's record, in the target's latency, at its circuit breaker and for its stages.
     pub fn note_failure(&mut self, run: &mut AttemptRun, outcome: &Outcome, response: &FinalResponse) {
         let target = &run.attempt.target;
         let error = match response {
@@ -441,7 +441,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             self.ctx.record.error_in_success(error.status);
         }
         let now = Instant::now();
-        // A denied response says nothing about its target.
+        // A filter's denial says nothing about the target's latency.
         let counts = !outcome.is_success() && !matches!(response, FinalResponse::Denied(_));
         if let Some(memory) = target.state.get().filter(|_| counts) {
             memory.attempt_failed(now.saturating_duration_since(run.started()), now);
@@ -468,14 +468,14 @@ impl<D: Downstream> Orchestrator<'_, D> {
         AttemptResult::Failed(outcome, response)
     }
 
-    /// An attempt that could not resume a stream returns what writes it, for the next one.
+    /// Takes the rewriter of the client's stream back from an attempt that could not resume it, for the next attempt.
     fn return_rewriter(&mut self, run: AttemptRun) {
         if let Some(resume) = &mut self.resume {
             resume.return_rewriter(run.into_rewriter());
         }
     }
 
-    /// Begins the response with a comment, before its provider responded: the config asks for it.
+    /// Starts the response with an SSE comment before the provider has responded, if the config requests that.
     async fn send_early_heartbeat(&mut self) -> Result<(), Aborted> {
         let mut parts = Vec::with_capacity(2);
         if !self.response_started {
@@ -488,7 +488,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         self.send(parts).await
     }
 
-    /// Sends parts to the client.
+    /// Sends a batch of response parts to the client.
     pub async fn send(&mut self, parts: Vec<HttpTask>) -> Result<(), Aborted> {
         for part in &parts {
             if let HttpTask::Body(Some(chunk), _) = part {
@@ -500,13 +500,13 @@ impl<D: Downstream> Orchestrator<'_, D> {
         sent.map_err(|error| self.abort(error))
     }
 
-    /// Notes why the client's connection can be used no more.
+    /// Records why the client's connection cannot be used any more.
     pub fn abort(&mut self, error: Error) -> Aborted {
         self.ctx.failure = Some(error);
         Aborted
     }
 
-    /// The last response is a provider's, where one of them sent any.
+    /// Sends the response of the last attempt. If that attempt got none, sends the latest response a provider gave before.
     async fn send_last(
         &mut self,
         response: FinalResponse,
@@ -522,7 +522,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    /// No attempt is left: the client gets what there is.
+    /// Sends the final response when no attempt is left.
     async fn send_final(&mut self, response: FinalResponse) -> Result<(), Aborted> {
         if self.response_started {
             let (provider_error, error) = response.into_error();
@@ -533,9 +533,9 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 error_response::send(self.downstream, self.ctx, error).await
             }
             FinalResponse::Provider { mut header, body } => {
-                // It may have been given up before its end.
+                // The body may have been read only in part.
                 header.remove_header(&TRANSFER_ENCODING);
-                // A number stands in a header.
+                // A number is always a valid header value.
                 let _ = header.insert_header(CONTENT_LENGTH, body.len());
                 response_headers::response_filter(&mut header, self.ctx);
                 let mut body = Some(body);
@@ -552,20 +552,20 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 }
 
-/// The clock of comments before the response.
+/// The timer of SSE comments before the response.
 struct Heartbeat {
     interval: Option<Duration>,
     at: Instant,
 }
 
 impl Heartbeat {
-    /// `streamed`: the client asked for a stream, no other can be sent comments; `started`: it has got some of it.
+    /// `streamed`: the client requested a stream; only a stream can carry comments. `started`: its header was sent.
     fn new(deadlines: &Deadlines, streamed: bool, started: bool) -> Self {
         let interval = deadlines.heartbeat.filter(|_| streamed && (started || deadlines.early_heartbeat));
         Self { interval, at: Instant::now() + interval.unwrap_or_default() }
     }
 
-    /// Waits for the next one; forever where there are none.
+    /// Waits until the next comment is due; forever if there are none.
     async fn next(&mut self) {
         let Some(interval) = self.interval else { return std::future::pending().await };
         sleep_until(Clock::from_std(self.at)).await;

@@ -1,7 +1,7 @@
-//! A provider's successful response as it comes in: put into the client's shape, observed, and validated.
+//! A provider's successful response as it arrives: translated into the client's dialect, observed and validated.
 //!
-//! Knows when there is enough of it to commit, when it is complete, and what is wrong with it. Sends nothing and waits
-//! for nothing.
+//! It knows when enough has arrived to commit the response, when the response is complete, and what is wrong with it. It
+//! sends nothing and waits for nothing.
 
 use super::response_headers::is_media;
 use crate::api::Dialect;
@@ -21,28 +21,28 @@ use pingora_core::protocols::http::HttpTask;
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The most of a response that is retained for resuming it where it broke, bytes.
+/// The most bytes of a response that are retained in order to resume it.
 const MAX_RETAINED: usize = 4 << 20;
 
-/// What a response is, by its header.
+/// What a response is, judged by its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContentKind {
     Events,
     Json,
-    /// Audio, files, what cannot be read.
+    /// Audio, files, or anything that cannot be read.
     Other,
 }
 
 /// What is wrong with a response.
 #[derive(Debug, Clone)]
 pub(super) enum BodyError {
-    /// It holds an error of the provider's. The event with it, where it is in the client's shape.
+    /// It contains an error of the provider; with the event that holds it, if that is in the client's dialect.
     Provider(ProviderError, Option<Bytes>),
-    /// It cannot be what was asked for: the text is the cause.
+    /// It cannot be a response to the request; the text is the cause for the log.
     Malformed(&'static str),
     /// It ended before it was complete.
     Truncated,
-    /// It does not continue what the client was sent.
+    /// It was to resume a stream, and does not continue what the client got.
     Mismatch,
     /// A filter denied its text.
     Denied(Box<Error>),
@@ -52,32 +52,32 @@ pub(super) enum BodyError {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResponsePolicy {
     pub operation: Operation,
-    /// A passthrough response is not validated.
+    /// Responses of the generic endpoint are not validated.
     pub mode: RequestMode,
-    /// The config has more than one attempt in it: what is broken is held back instead of forwarded.
+    /// Another attempt may be made, so an invalid part is held back instead of forwarded.
     pub validates: bool,
-    /// `n`: how many choices were asked for.
+    /// `n`: the number of requested choices.
     pub n: u64,
-    /// A broken stream may be resumed: what was sent is retained.
+    /// The stream may be resumed if it breaks, so what was sent is retained.
     pub retains_sent: bool,
 }
 
-/// One response under way.
+/// One response, as far as it was read.
 pub(super) struct ResponseBody {
     pub kind: ContentKind,
     policy: ResponsePolicy,
     mode: Mode,
-    /// Validates the events.
+    /// Checks that events are JSON.
     similar: SimilarJson,
     out: Vec<Bytes>,
     ended: bool,
     error: Option<BodyError>,
-    /// What the client was sent, to resume from; `None` when there is too much of it, or no need.
+    /// The events that were sent to the client; `None` if they are not needed, or too many to retain.
     sent: Option<Vec<Bytes>>,
     sent_bytes: usize,
     /// Bytes received from the provider.
     pub received: usize,
-    /// It continues a stream that broke: what was observed before is not its own.
+    /// It resumes a broken stream, so its rewriter has also observed another response.
     resumes: bool,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct ResponseBody {
     reason = "the variants differ little, and a box would be an allocation per response"
 )]
 enum Mode {
-    /// It keeps the provider's shape.
+    /// In the client's dialect already; `patch` corrects it in places.
     Passthrough {
         patch: Option<Rewriter>,
         tap: Tap,
@@ -97,7 +97,7 @@ enum Mode {
 
 impl ContentKind {
     fn of(header: &ResponseHeader) -> Self {
-        // A compressed response cannot be read.
+        // Compressed responses are not read.
         if header.headers.contains_key(CONTENT_ENCODING) {
             return Self::Other;
         }
@@ -113,7 +113,7 @@ impl ContentKind {
 }
 
 impl ResponseBody {
-    /// `trace_id`: unique, for ids the provider does not send.
+    /// `trace_id`: unique, used for ids that the provider does not send.
     pub fn new(
         header: &ResponseHeader,
         translation: Option<&Translation>,
@@ -128,7 +128,7 @@ impl ResponseBody {
             .filter(|_| kind != ContentKind::Other || header.headers.get(CONTENT_ENCODING).is_none())
             .map(|translation| (translation, translation.rewriter(events, trace_id, unix_seconds())));
         let tap = || Tap::new(policy.operation, events, kind == ContentKind::Json, length);
-        // Its translation decodes it; only where it cannot be read at all there is none.
+        // The translation of a filtered attempt always decodes, unless the response is compressed.
         let unread = filters.is_some() && rewriter.is_none();
         let mode = match rewriter {
             Some((translation, rewriter)) if translation.is_patch() => {
@@ -165,7 +165,7 @@ impl ResponseBody {
         body
     }
 
-    /// Continues a response that broke. The rewriter has been made to resume.
+    /// A response that resumes a broken one. `rewriter` was prepared with [`Rewriter::resume`].
     pub fn resumed(header: &ResponseHeader, rewriter: Rewriter, policy: ResponsePolicy) -> Self {
         Self {
             kind: ContentKind::of(header),
@@ -182,7 +182,7 @@ impl ResponseBody {
         }
     }
 
-    /// A page of HTML from some proxy in between is no response of a provider.
+    /// Rejects a page of HTML, which some proxy in between sent in place of the provider.
     fn check_header(&mut self, header: &ResponseHeader) {
         let media =
             header.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -195,13 +195,13 @@ impl ResponseBody {
         }
     }
 
-    /// Whether the answer is a document of a model, so that an error in it is one of the call and not of the
-    /// thing that was asked for (a job that failed).
+    /// Whether the response is a model's output, so that an `error` in it is a failure of the request. In other documents it
+    /// may be a property of what was requested, for example of a failed job.
     fn wants_json(&self) -> bool {
         self.policy.operation.response_kind() == ResponseKind::Model
     }
 
-    /// Accepts one part.
+    /// Accepts one part of the response.
     pub fn accept(&mut self, task: HttpTask) {
         let end = task.is_end();
         if let HttpTask::Body(Some(chunk), _) = task {
@@ -228,7 +228,7 @@ impl ResponseBody {
         }
     }
 
-    /// Takes bytes in the client's shape.
+    /// Takes bytes in the client's dialect.
     fn push_passthrough(&mut self, chunk: &Bytes) {
         let validated = self.is_validated();
         let Mode::Passthrough { tap, parser, .. } = &mut self.mode else { return };
@@ -246,13 +246,13 @@ impl ResponseBody {
         }
     }
 
-    /// Checks the events of a run, up to the first that must not be forwarded.
+    /// Checks the events of a run; returns the place of the first one that must not be forwarded.
     fn first_bad_event(&mut self, run: &Run<'_>) -> Option<Range<usize>> {
         let bad = run.events().find(|event| !self.check_event(event))?;
         Some(bad.start..bad.end())
     }
 
-    /// Forwards events together, as they came, up to the one that must not be forwarded.
+    /// Forwards the bytes of a run unchanged, up to the event that must not be forwarded.
     fn forward(&mut self, bytes: Bytes, bad: Option<Range<usize>>) {
         let good = match bad {
             None => bytes,
@@ -269,7 +269,7 @@ impl ResponseBody {
         }
     }
 
-    /// Checks one whole event in the client's shape; false when it must not be forwarded. Comments pass.
+    /// Checks one event in the client's dialect; false if it must not be forwarded. SSE comments are always forwarded.
     fn check_event(&mut self, event: &Event<'_>) -> bool {
         let Mode::Passthrough { tap, .. } = &mut self.mode else { return false };
         let Some(data) = &event.data else { return true };
@@ -283,7 +283,7 @@ impl ResponseBody {
         if !failed && summary.error.is_some() && self.policy.validates {
             self.error = Some(BodyError::Provider(ProviderError::read(502, data), None));
         } else if summary.ended && !summary.is_complete_for(self.policy.operation) {
-            // The end of a response that did not finish: not to be forwarded.
+            // An end marker without a finish reason: forwarding it would make the response look complete.
             self.error = Some(BodyError::Truncated);
         }
         self.error.is_none()
@@ -299,7 +299,7 @@ impl ResponseBody {
         }
     }
 
-    /// What a rewriter wrote.
+    /// Takes the output of the rewriter, and notes what is wrong with the response.
     fn note(&mut self, out: Vec<u8>) {
         if !out.is_empty() {
             self.out.push(Bytes::from(out));
@@ -317,7 +317,7 @@ impl ResponseBody {
         }
     }
 
-    /// The provider's bytes are over.
+    /// Handles the end of the provider's body.
     fn end(&mut self) {
         if std::mem::replace(&mut self.ended, true) {
             return;
@@ -342,7 +342,7 @@ impl ResponseBody {
         if !out.is_empty() {
             self.push_passthrough(&Bytes::from(out));
         }
-        // Only now: what the patch held back went through the parser, too.
+        // Not earlier: the parser must also have seen what the patch held back.
         if let Mode::Passthrough { parser, .. } = &mut self.mode {
             let tail = parser.finish();
             self.finish_tail(tail);
@@ -365,7 +365,7 @@ impl ResponseBody {
         }
     }
 
-    /// Takes what followed the last blank line: an event whose blank line is missing, or half of one.
+    /// Handles what follows the last blank line: an event without its blank line, or a part of one.
     fn finish_tail(&mut self, tail: Run<'static>) {
         if tail.bytes().trim_ascii().is_empty() {
             self.out.extend(Some(tail.into_bytes(&Bytes::new())).filter(|rest| !rest.is_empty()));
@@ -381,12 +381,12 @@ impl ResponseBody {
         let bad = self.first_bad_event(&tail);
         let end: &[u8] = if tail.bytes().ends_with(b"\n") { b"\n" } else { b"\n\n" };
         let whole = Bytes::from([tail.bytes(), end].concat());
-        // The invalid event is the last one: only empty blocks can precede it.
+        // The invalid event is the last one, because only empty events can precede it.
         let bad = bad.map(|bad| bad.start..whole.len());
         self.forward(whole, bad);
     }
 
-    /// A stream that finished but forgot to say so.
+    /// Appends the end marker to a finished stream that lacks it.
     fn append_terminator(&mut self) {
         let Mode::Passthrough { tap, .. } = &self.mode else { return };
         let Some(end) = self.policy.operation.terminator().event() else { return };
@@ -396,7 +396,7 @@ impl ResponseBody {
         }
     }
 
-    /// Whether it is validated: what passes unread is not.
+    /// Whether the response is validated; those of the generic endpoint are not.
     fn is_validated(&self) -> bool {
         self.policy.mode == RequestMode::Api
     }
@@ -405,8 +405,8 @@ impl ResponseBody {
         self.error.as_ref()
     }
 
-    /// The provider's bytes are over, or nothing more is wanted of them: some keep a stream open behind
-    /// its end.
+    /// Whether the provider's body has ended, or nothing more is needed of it: some providers keep the connection open after
+    /// the end of a stream.
     pub fn is_finished(&self) -> bool {
         self.ended
             || match &self.mode {
@@ -414,15 +414,14 @@ impl ResponseBody {
                 Mode::Passthrough { tap, .. } => {
                     let summary = tap.summary();
                     let events = self.kind == ContentKind::Events && self.is_validated();
-                    // Some send `[DONE]` behind the last event of a response.
+                    // After a final event that is not a terminator, some providers send `[DONE]`.
                     let last = self.policy.operation.terminator().is_last();
                     events && last && summary.ended && summary.is_complete_for(self.policy.operation)
                 }
             }
     }
 
-    /// Whether an answer that breaks off here is whole all the same: nothing but usage and the end itself
-    /// can follow.
+    /// Whether a response that breaks here counts as complete, because only usage and the end marker can follow.
     pub fn has_finish_reason(&self) -> bool {
         let has_finish = match &self.mode {
             Mode::Translated(rewriter) => rewriter.has_finish_reason(),
@@ -430,31 +429,31 @@ impl ResponseBody {
                 self.is_validated() && tap.summary().is_complete_for(self.policy.operation)
             }
         };
-        // Of several answers one may have finished and another not.
+        // Of several choices one may have finished and another not.
         self.kind == ContentKind::Events && self.error.is_none() && has_finish && self.policy.n <= 1
     }
 
-    /// The provider will not end it: the gateway does.
+    /// Ends the response in place of the provider, which does not.
     pub fn close(&mut self) {
         self.end();
     }
 
-    /// Whether the provider's last byte is there.
+    /// Whether the end of the provider's body was read.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether it came to its proper end.
+    /// Whether the response is complete.
     pub fn is_complete_response(&self) -> bool {
         match &self.mode {
             Mode::Translated(rewriter) => rewriter.is_complete() && rewriter.error().is_none(),
             Mode::Passthrough { .. } if !self.is_finished() => false,
             Mode::Passthrough { tap, .. } => match self.kind {
                 _ if !self.is_validated() => true,
-                // An error that was sent is an end, too.
+                // An error event that was forwarded also ends the stream.
                 ContentKind::Events => {
                     let summary = tap.summary();
-                    // Of several answers one may have finished and another not: the end must be marked.
+                    // Of several choices one may have finished and another not, so the end marker is required.
                     let all = self.policy.n <= 1 || summary.ended;
                     (summary.is_complete_for(self.policy.operation) && all) || summary.error.is_some()
                 }
@@ -464,7 +463,7 @@ impl ResponseBody {
         }
     }
 
-    /// Whether there is something a user would see.
+    /// Whether anything arrived that a user would see.
     pub fn has_content(&self) -> bool {
         match (&self.mode, self.kind) {
             _ if self.resumes => self.received > 0,
@@ -478,27 +477,27 @@ impl ResponseBody {
         }
     }
 
-    /// Whether the caller's bytes differ from the provider's in length.
+    /// Whether the client's bytes may differ from the provider's in length.
     pub fn is_rewritten(&self) -> bool {
         matches!(self.mode, Mode::Translated(_) | Mode::Passthrough { patch: Some(_), .. })
     }
 
-    /// Whether the caller gets JSON of the gateway's writing, or events.
+    /// Whether the response is encoded by the gateway.
     pub fn is_translated(&self) -> bool {
         matches!(self.mode, Mode::Translated(_))
     }
 
-    /// Bytes that are ready for the caller.
+    /// The number of bytes that are ready for the client.
     pub fn ready_bytes(&self) -> usize {
         self.out.iter().map(Bytes::len).sum()
     }
 
-    /// Whether words were added to a stream that broke, which wait to be handed on.
+    /// Whether it resumed a broken stream with text that was not sent yet.
     pub fn has_resumed(&self) -> bool {
         self.resumes && !self.out.is_empty()
     }
 
-    /// Whether what the caller got of a stream is known well enough to go on from it.
+    /// Whether what the client got is retained completely, so that the stream can be resumed.
     pub fn can_resume(&self) -> bool {
         match &self.mode {
             Mode::Translated(rewriter) => rewriter.transcript().is_some_and(|summary| summary.can_resume()),
@@ -506,12 +505,12 @@ impl ResponseBody {
         }
     }
 
-    /// What is ready for the caller.
+    /// Takes what is ready for the client.
     pub fn ready(&mut self) -> Vec<Bytes> {
         std::mem::take(&mut self.out)
     }
 
-    /// Ends a broken stream with an error event in the caller's words.
+    /// Ends a broken stream: returns an error event in the client's dialect.
     pub fn fail(
         &mut self,
         provider_error: &ProviderError,
@@ -520,7 +519,7 @@ impl ResponseBody {
     ) -> Bytes {
         let mut out = Vec::new();
         match (&mut self.mode, self.error.take()) {
-            // The provider's own words, in the caller's dialect already.
+            // The provider's own error event is in the client's dialect already.
             (Mode::Passthrough { .. }, Some(BodyError::Provider(_, Some(event)))) => return event,
             (Mode::Translated(rewriter), _) => rewriter.fail(provider_error, &mut out),
             (Mode::Passthrough { tap, .. }, _) => {
@@ -530,7 +529,7 @@ impl ResponseBody {
         Bytes::from(out)
     }
 
-    /// What is needed to go on in this stream: the rewriter, or the bytes the caller got.
+    /// What is needed to resume this stream.
     pub fn into_resume_source(self) -> ResumeSource {
         match self.mode {
             Mode::Translated(rewriter) => ResumeSource::Rewriter(Box::new(rewriter)),
@@ -538,7 +537,7 @@ impl ResponseBody {
         }
     }
 
-    /// For the record: what watched the answer.
+    /// What has observed the response, for the record.
     pub fn into_observers(self) -> (Option<Tap>, Option<Rewriter>) {
         match self.mode {
             Mode::Translated(rewriter) => (None, Some(rewriter)),
@@ -547,10 +546,10 @@ impl ResponseBody {
     }
 }
 
-/// A stream that broke, as far as it can be gone on from.
+/// What is needed to resume a broken stream.
 pub(super) enum ResumeSource {
     Rewriter(Box<Rewriter>),
-    /// The events the caller got, when they were kept.
+    /// The events that were sent to the client, if they were retained.
     Sent(Option<Vec<Bytes>>),
 }
 
@@ -560,7 +559,7 @@ fn is_valid_data(data: &[u8], similar: &mut SimilarJson) -> bool {
     data == b"[DONE]" || similar.is_valid(data)
 }
 
-/// Now, for responses that carry the time they were made at.
+/// The current time, for responses that carry their creation time.
 pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

@@ -89,7 +89,7 @@ pub(super) async fn start(
     Ok(())
 }
 
-/// Leads an attempt through its stages. Its response cannot be read: a filter refuses it.
+/// Passes an attempt through its stages. A filter refuses it, because its response is not read.
 async fn pass_stages(
     engine: &Engine,
     mut call: StageCall<'_>,

@@ -6,8 +6,8 @@
 //! `proxy::admit`'s.
 //!
 //! ```text
-//! before, in the order of the list ──> sent ──> decoder ──> filters, in the same order ──> encoder ──> after
-//!    └─ Respond: not sent; the response passes the filters of the stages before this one
+//! before (in list order) ──> sent ──> decoder ──> filters (in list order) ──> encoder ──> after
+//!    ├─ Respond: not sent; the response passes the filters of the stages before this one
 //!    └─ Refuse: not sent; the plan decides what is next
 //! ```
 
@@ -34,8 +34,8 @@ use std::time::Instant;
 
 /// A step around attempts at one target.
 pub trait Stage: Send + Sync {
-    /// Whether it has anything to do for this attempt. Must be cheap: it runs for every attempt at a target that has the
-    /// stage.
+    /// Whether it has anything to do for this attempt. Must be cheap: it is called for every attempt at a target that has
+    /// the stage.
     fn applies(&self, attempt: &Attempt) -> bool;
 
     /// Runs before the attempt is sent, and may change it.
@@ -109,13 +109,13 @@ impl Engine {
         self.stages_of(&attempt.target).iter().any(|stage| stage.applies(attempt))
     }
 
-    /// Whether Pingora may proxy an attempt natively. An upgraded connection has no other way, so its stages are run
-    /// there too; all others keep the engine where they pass a stage.
+    /// Whether Pingora may proxy an attempt natively: it must not pass any stage. Upgrades have no other way, so
+    /// `proxy::native` runs their stages.
     pub fn goes_native(&self, attempt: &Attempt, is_upgrade: bool) -> bool {
         attempt.goes_native(is_upgrade) && (is_upgrade || !self.has_stages(attempt))
     }
 
-    /// Leads an attempt through the stages that apply to it.
+    /// Passes an attempt through the stages that apply to it.
     pub async fn pass_stages(&self, call: &mut StageCall<'_>) -> Flow {
         let target = Arc::clone(&call.attempt.target);
         let mut flow = Flow::Continue;
