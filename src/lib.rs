@@ -5,14 +5,14 @@
 //!
 //! - Words, without I/O: [`error`] what can go wrong, [`json`] JSON as text, [`api`] the shapes clients speak,
 //!   [`config`] the routing object a request carries, [`settings`] the process's own YAML.
-//! - Knowledge: [`provider`] what each vendor wants, [`net`] how we reach out.
+//! - Knowledge: [`provider`] what each vendor wants, [`net`] connections to providers and from clients.
 //! - Memory: [`auth`] who may call, [`state`] what the process remembers while it runs.
 //! - Judgment: [`route`] who gets the next try.
 //! - Motion: [`engine`] carries a request out.
 //! - Doors: [`control`] the control plane, [`proxy`] the data plane, [`emulator`] the built-in provider.
 //!
 //! Invariants, mostly of absence: `provider` never opens a socket; nothing below the doors knows what a
-//! session is; no lock is held across an await; one byte sent to the caller ends all retries.
+//! session is; no lock is held across an await; one byte sent to the client ends all retries.
 
 pub mod error;
 

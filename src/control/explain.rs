@@ -104,10 +104,10 @@ struct ParsedRequest {
 }
 
 impl ExplainContext<'_> {
-    /// Answers the question in `text`.
+    /// Explains the request that `text` describes.
     ///
     /// # Errors
-    /// 400 when it is no question; what is wrong with the request it asks about is in the answer.
+    /// 400 if `text` does not describe a request. Why the described request would be refused is in the response.
     pub fn explain(&self, text: &[u8]) -> Result<ExplainResponse, Error> {
         let parsed = ParsedRequest::read(text)?;
         let ParsedRequest { method, uri, headers, .. } = &parsed;

@@ -1,7 +1,7 @@
 //! The members of each vendor's chat requests, as its published types list them.
 //!
 //! A member that belongs to one vendor's API must not reach another: there it is refused, or means something
-//! else. A member that is in nobody's list passes, because vendors add members faster than lists grow. Data and
+//! else. A member that is in no list passes, because vendors add members faster than lists grow. Data and
 //! one question; what happens to a foreign member is decided by whoever asks.
 
 /// A list of member names.

@@ -100,7 +100,7 @@ impl Calls {
         (!self.0.get(same).is_some_and(other)).then_some(same)
     }
 
-    /// Whether a call has an id or arguments but no name, so that nobody could carry it out.
+    /// Whether a call has an id or arguments but no name, so that no client could execute it.
     pub fn has_nameless(&self) -> bool {
         let is_empty = |call: &Call| call.id.is_empty() && call.held.is_empty();
         self.0.iter().any(|call| !call.emitted && !is_empty(call))

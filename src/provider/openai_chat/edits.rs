@@ -178,7 +178,7 @@ impl OpenAiChat {
     }
 }
 
-/// Members of messages whose loss a client must be told of.
+/// Members of messages whose removal needs a warning.
 const LOSSES: [&str; 5] = ["audio", "content_blocks", "executed_tools", "function_call", "reasoning_details"];
 
 /// Whether a last message is the start of a text that the model is to continue.
