@@ -8,8 +8,11 @@ mod chat;
 mod completions;
 mod fine_tuning;
 mod items;
+mod lists;
 mod others;
 mod query;
+mod tool_kinds;
+mod tools;
 mod value;
 
 use super::body::Body;
@@ -22,6 +25,7 @@ pub(super) use fine_tuning::TABLE as FINE_TUNING;
 pub(super) use others::{COUNT_TOKENS, EMBEDDINGS, IMAGES, MESSAGES, MODERATIONS, RERANK, RESPONSES, SPEECH};
 pub(super) use query::QueryRule;
 pub use query::check_query;
+pub use value::{MAX_METADATA_KEY, MAX_METADATA_PAIRS, MAX_METADATA_VALUE};
 
 /// One field of a request body.
 struct Row {
@@ -46,11 +50,12 @@ enum Rule {
     Text,
     Flag,
     Object,
-    TextOrObject,
-    /// One text, or a list of at most `max` items.
-    TextOrList {
+    /// One text, or a list of at most `max` texts.
+    TextOrTexts {
         max: usize,
     },
+    /// A text, a list of texts, a list of tokens, or a list of lists of tokens.
+    Prompt,
     /// A list of objects.
     List {
         min: usize,
@@ -69,6 +74,20 @@ enum Rule {
     Messages {
         roles: &'static [&'static str],
     },
+    /// A list of tools of known kinds, functions with a name: nested in `function`, or beside the kind.
+    Tools {
+        max: usize,
+        nested: bool,
+    },
+    /// One of these texts, or an object that names a function.
+    ToolChoice(&'static [&'static str]),
+    /// A list of functions with a name.
+    Functions {
+        min: usize,
+        max: usize,
+    },
+    /// `none`, `auto`, or an object that names a function.
+    FunctionCall,
     /// An object of token id to bias, from -100 to 100.
     Biases,
     /// An object of texts with the spec's limits for metadata.
@@ -81,7 +100,7 @@ const PENALTY: Rule = Rule::Number { min: -2.0, max: 2.0 };
 const TEMPERATURE: Rule = Rule::Number { min: 0.0, max: 2.0 };
 const TOP_P: Rule = Rule::Number { min: 0.0, max: 1.0 };
 const CHOICES: Rule = Rule::Integer { min: 1, max: 128 };
-const STOP: Rule = Rule::TextOrList { max: 4 };
+const STOP: Rule = Rule::TextOrTexts { max: 4 };
 
 /// The fields of one operation, and what one field requires of another.
 pub(super) struct Table {

@@ -1,6 +1,6 @@
 //! Rules of POST /chat/completions (spec "Endpoints" and "Limits").
 //!
-//! `tool_choice` is not limited to the spec's three values: providers have more (`any`).
+//! Beyond the spec's values: `any` as a tool choice, which is Mistral's `required`, and the kinds of `tool_kinds`.
 
 use super::{
     CHOICES, Fields, INTEGER, PENALTY, Row, Rule, STOP, TEMPERATURE, TOP_P, Table, optional, required,
@@ -28,12 +28,12 @@ const ROWS: &[Row] = &[
     optional("thinking", Rule::Object),
     optional("temperature", TEMPERATURE),
     optional("top_p", TOP_P),
-    optional("tools", Rule::List { min: 0, max: 128 }),
-    optional("tool_choice", Rule::TextOrObject),
+    optional("tools", Rule::Tools { max: 128, nested: true }),
+    optional("tool_choice", Rule::ToolChoice(&["none", "auto", "required", "any"])),
     optional("parallel_tool_calls", Rule::Flag),
     optional("user", Rule::Text),
-    optional("function_call", Rule::TextOrObject),
-    optional("functions", Rule::List { min: 1, max: 128 }),
+    optional("function_call", Rule::FunctionCall),
+    optional("functions", Rule::Functions { min: 1, max: 128 }),
 ];
 
 pub(in crate::api) const TABLE: Table = Table { rows: ROWS, across };

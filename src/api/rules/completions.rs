@@ -9,7 +9,7 @@ use crate::error::Error;
 
 const ROWS: &[Row] = &[
     required("model", Rule::Text),
-    required("prompt", Rule::TextOrList { max: usize::MAX }),
+    required("prompt", Rule::Prompt),
     optional("best_of", Rule::Integer { min: 0, max: 20 }),
     optional("echo", Rule::Flag),
     optional("frequency_penalty", PENALTY),

@@ -33,7 +33,7 @@ impl<'a> Items<'a> {
             let mut role = Role::Absent;
             // If `role` occurs twice, the last one counts, as in most JSON parsers.
             let is_object = list.next_members(|name, value| {
-                if is_role(name) {
+                if is_named(name, "role") {
                     role = unquote(value).map_or(Role::NotString, Role::Named);
                 }
             });
@@ -49,8 +49,9 @@ impl<'a> Items<'a> {
     }
 }
 
-/// Whether a name, its escapes not resolved, is `role`.
-fn is_role(raw: &[u8]) -> bool {
-    raw == b"role"
-        || raw.contains(&b'\\') && unquote(&[b"\"", raw, b"\""].concat()).is_some_and(|name| name == "role")
+/// Whether a member's name, its escapes not resolved, is `name`.
+pub(super) fn is_named(raw: &[u8], name: &str) -> bool {
+    raw == name.as_bytes()
+        || raw.contains(&b'\\')
+            && unquote(&[b"\"", raw, b"\""].concat()).is_some_and(|unescaped| unescaped == name)
 }

@@ -1,5 +1,5 @@
 //! Rules of the operations for which the spec has no table of fields: the fields that the vendors' own references
-//! require, and for responses the ranges that the spec has for the response object.
+//! require, and for responses what the spec has for the same members of the response object.
 //!
 //! Ranges that vendors set themselves (Anthropic's temperature ends at 1) are not checked here.
 
@@ -38,6 +38,16 @@ const RESPONSES_ROWS: &[Row] = &[
     optional("top_p", TOP_P),
     optional("top_logprobs", Rule::Integer { min: 0, max: 20 }),
     optional("stream", Rule::Flag),
+    optional("instructions", Rule::Text),
+    optional("user", Rule::Text),
+    optional("previous_response_id", Rule::Text),
+    optional("reasoning", Rule::Object),
+    optional("text", Rule::Object),
+    optional("max_output_tokens", super::INTEGER),
+    optional("truncation", Rule::OneOf(&["auto", "disabled"])),
+    optional("parallel_tool_calls", Rule::Flag),
+    optional("tools", Rule::Tools { max: usize::MAX, nested: false }),
+    optional("tool_choice", Rule::ToolChoice(&["none", "auto", "required"])),
 ];
 
 pub(in crate::api) const RESPONSES: Table = Table { rows: RESPONSES_ROWS, across: model_or_prompt };

@@ -93,7 +93,17 @@ fn allowed_and_unknown_fields_pass() {
         json!({"logprobs": true, "top_logprobs": 20, "stop": ["a", "b", "c", "d"]}),
         json!({"stop": "a", "stream": true, "stream_options": {"include_usage": true}}),
         json!({"logit_bias": {"50256": -100, "1": 100.0}, "tool_choice": "any", "function_call": {"name": "f"}}),
-        json!({"tools": vec![json!({"type": "who_knows"}); 128], "functions": [{}], "user": "u"}),
+        json!({"tools": vec![json!({"type": "web_search_20991231"}); 128], "functions": [{"name": "f"}], "user": "u"}),
+        json!({"tools": [
+            {"type": "function", "function": {"description": "d", "name": "f", "parameters": {"name": 1}}},
+            {"function": {"name": "f"}}, {"codeExecution": {}}, {"type": "custom", "custom": {"name": "c"}},
+            {"type": "openrouter:web_search"}, {"type": "retrieval", "retrieval": {}}, {"type": "mcp"},
+        ]}),
+        json!({"tool_choice": {"type": "function", "function": {"name": "f"}}, "function_call": "auto"}),
+        json!({"tool_choice": {"type": "function", "name": "f"}, "stop": []}),
+        json!({"tool_choice": {"function": {"name": "f"}}, "parallel_tool_calls": false}),
+        json!({"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}}),
+        json!({"tool_choice": {"type": "custom", "custom": {"name": "c"}}}),
         json!({"metadata": {"nested": {"is": "theirs"}}, "unheard_of": [1], "reasoning_effort": "max"}),
         json!({"messages": [
             {"role": "system"}, {"role": "developer"}, {"role": "user", "content": [{"type": "hologram"}]},
@@ -108,12 +118,20 @@ fn allowed_and_unknown_fields_pass() {
         (Operation::Completions, json!({"prompt": [[1, 2], [3]], "best_of": 3, "n": 2, "logprobs": 5})),
         (Operation::Completions, json!({"prompt": [1, 2, 3], "best_of": 0, "max_tokens": 0, "suffix": null})),
         (Operation::Completions, json!({"best_of": 1, "stream": true, "stop": null})),
-        (
-            Operation::BatchesCreate,
-            json!({"completion_window": "immediate", "metadata": {"k": "ü".repeat(512)}}),
-        ),
+        (Operation::Completions, json!({"prompt": ["a", "b"], "stop": ["x"]})),
+        (Operation::Completions, json!({"prompt": [], "stop": []})),
+        (Operation::BatchesCreate, json!({"metadata": {"k": "ü".repeat(512)}})),
         (Operation::Messages, json!({"temperature": 5, "messages": [{"role": "robot"}]})),
         (Operation::Responses, json!({"tools": [{"type": "computer_use"}], "input": "hi", "temperature": 2})),
+        (
+            Operation::Responses,
+            json!({"tools": [{"type": "function", "name": "f"}], "truncation": "disabled"}),
+        ),
+        (
+            Operation::Responses,
+            json!({"tool_choice": {"type": "mcp", "server_label": "s"}, "truncation": "auto"}),
+        ),
+        (Operation::Responses, json!({"tool_choice": {"type": "file_search"}, "parallel_tool_calls": true})),
     ];
     for (operation, fields) in others {
         let body = with(operation, fields);
@@ -186,7 +204,39 @@ const CHAT: &[Refused] = &[
     (r#"{"stream": false, "stream_options": {}}"#, "stream_options", "only allowed when"),
     (r#"{"tools": {}}"#, "tools", "expected an array, but got an object"),
     (r#"{"tools": [{}, "x"]}"#, "tools[1]", "expected an object"),
+    (r#"{"tools": [{}]}"#, "tools[0].type", "Missing required parameter: 'tools[0].type'."),
+    (r#"{"tools": [{"type": 1}]}"#, "tools[0].type", "expected a string, but got an integer"),
+    (r#"{"tools": [{"type": "function"}]}"#, "tools[0].function", "Missing required"),
+    (r#"{"tools": [{"type": "function", "function": "f"}]}"#, "tools[0].function", "expected an object"),
+    (r#"{"tools": [{"type": "function", "function": {}}]}"#, "tools[0].function.name", "Missing required"),
+    (r#"{"tools": [{"function": {"name": 1}}]}"#, "tools[0].function.name", "expected a string"),
+    (
+        r#"{"tools": [{"codeExecution": {}}, {"type": "who_knows"}]}"#,
+        "tools[1].type",
+        "Invalid value: 'who_knows'.",
+    ),
     (r#"{"tool_choice": 1}"#, "tool_choice", "expected a string or an object"),
+    (
+        r#"{"tool_choice": "sometimes"}"#,
+        "tool_choice",
+        "Invalid value: 'sometimes'. Supported values are: 'none', 'auto', 'required', and 'any'.",
+    ),
+    (r#"{"tool_choice": {}}"#, "tool_choice.type", "Missing required"),
+    (r#"{"tool_choice": {"type": "who_knows"}}"#, "tool_choice.type", "Invalid value: 'who_knows'."),
+    (r#"{"tool_choice": {"type": "function"}}"#, "tool_choice.function", "Missing required"),
+    (
+        r#"{"tool_choice": {"type": "function", "function": {}}}"#,
+        "tool_choice.function.name",
+        "Missing required",
+    ),
+    (r#"{"tool_choice": {"type": "function", "name": 1}}"#, "tool_choice.name", "expected a string"),
+    (r#"{"parallel_tool_calls": "no"}"#, "parallel_tool_calls", "expected a boolean"),
+    (r#"{"function_call": "required"}"#, "function_call", "Supported values are: 'none' and 'auto'."),
+    (r#"{"function_call": {}}"#, "function_call.name", "Missing required"),
+    (r#"{"function_call": ["f"]}"#, "function_call", "expected a string or an object, but got an array"),
+    (r#"{"functions": [{"name": "f"}, {}]}"#, "functions[1].name", "Missing required"),
+    (r#"{"stop": ["a", 5]}"#, "stop[1]", "Invalid type for 'stop[1]': expected a string, but got an integer"),
+    (r#"{"stop": [null]}"#, "stop[0]", "expected a string, but got null"),
     (r#"{"functions": []}"#, "functions", "empty array. Expected an array with minimum length 1"),
     (r#"{"response_format": "json"}"#, "response_format", "expected an object, but got a string"),
     (r#"{"model": 4}"#, "model", "expected a string, but got an integer"),
@@ -210,6 +260,14 @@ const COMPLETIONS: &[Refused] = &[
     (r#"{"logprobs": 6}"#, "logprobs", "<= 5"),
     (r#"{"max_tokens": -1}"#, "max_tokens", ">= 0"),
     (r#"{"prompt": {}}"#, "prompt", "expected a string or an array"),
+    (r#"{"prompt": ["a", 1]}"#, "prompt[1]", "expected a string, but got an integer"),
+    (r#"{"prompt": [1, "a"]}"#, "prompt[1]", "expected an integer, but got a string"),
+    (r#"{"prompt": [1.5]}"#, "prompt[0]", "expected an integer, but got a decimal number"),
+    (r#"{"prompt": [{"text": "a"}]}"#, "prompt[0]", "expected an integer, but got an object"),
+    (r#"{"prompt": [[1], 2]}"#, "prompt[1]", "expected an array, but got an integer"),
+    (r#"{"prompt": [[1], [2, "a"]]}"#, "prompt[1][1]", "expected an integer, but got a string"),
+    (r#"{"stop": {"a": 1}}"#, "stop", "expected a string or an array"),
+    (r#"{"stop": ["a", true]}"#, "stop[1]", "expected a string, but got a boolean"),
     (r#"{"stream_options": {}}"#, "stream_options", "only allowed when"),
 ];
 
@@ -220,9 +278,28 @@ const BATCHES: &[Refused] = &[
         "'/v1/chat/completions', '/v1/completions', and '/v1/embeddings'.",
     ),
     (r#"{"completion_window": "1h"}"#, "completion_window", "Supported values are: 'immediate' and '24h'."),
+    (
+        r#"{"completion_window": "immediate"}"#,
+        "completion_window",
+        "for batches that the gateway runs itself",
+    ),
     (r#"{"completion_window": 24}"#, "completion_window", "expected a string, but got an integer"),
     (r#"{"metadata": {"k": 1}}"#, "metadata.k", "expected a string, but got an integer"),
     (r#"{"metadata": "x"}"#, "metadata", "expected an object, but got a string"),
+];
+
+const RESPONSES_CASES: &[Refused] = &[
+    (r#"{"temperature": 3}"#, "temperature", "<= 2"),
+    (r#"{"truncation": "always"}"#, "truncation", "Supported values are: 'auto' and 'disabled'."),
+    (r#"{"parallel_tool_calls": 1}"#, "parallel_tool_calls", "expected a boolean"),
+    (r#"{"tool_choice": "any"}"#, "tool_choice", "Supported values are: 'none', 'auto', and 'required'."),
+    (r#"{"tool_choice": {"type": "who_knows"}}"#, "tool_choice.type", "Invalid value"),
+    (r#"{"tools": [{"type": "who_knows"}]}"#, "tools[0].type", "Invalid value"),
+    (r#"{"tools": [{"type": "function"}]}"#, "tools[0].name", "Missing required"),
+    (r#"{"tools": "web_search"}"#, "tools", "expected an array, but got a string"),
+    (r#"{"max_output_tokens": "5"}"#, "max_output_tokens", "expected an integer"),
+    (r#"{"instructions": 5}"#, "instructions", "expected a string"),
+    (r#"{"previous_response_id": 5}"#, "previous_response_id", "expected a string"),
 ];
 
 #[test]
@@ -238,12 +315,13 @@ fn forbidden_values_are_rejected_by_name() {
             (r#"{"max_tokens": "x"}"#, "max_tokens", "expected an integer"),
         ],
     );
-    refuses(Operation::Responses, &[(r#"{"temperature": 3}"#, "temperature", "<= 2")]);
+    refuses(Operation::Responses, RESPONSES_CASES);
 }
 
 #[test]
 fn excessive_counts_are_rejected_by_name() {
-    let many = |count: usize| vec![json!({"type": "function"}); count];
+    let many =
+        |count: usize| vec![json!({"type": "function", "function": {"name": "f"}, "name": "f"}); count];
     let pairs: serde_json::Map<_, _> = (0..17).map(|n| (n.to_string(), json!("x"))).collect();
     let (chat, batches) = (Operation::ChatCompletions, Operation::BatchesCreate);
     let cases = [
@@ -268,6 +346,7 @@ fn fields_set_by_the_config_are_not_checked() {
         (Operation::ChatCompletions, json!({"messages": []}), "messages"),
         (Operation::ChatCompletions, json!({"top_logprobs": 3}), "logprobs"),
         (Operation::ChatCompletions, json!({"stream_options": {}}), "stream"),
+        (Operation::BatchesCreate, json!({"completion_window": "immediate"}), "completion_window"),
         (Operation::Completions, json!({"best_of": 1, "n": 1}), "n"),
     ];
     for (operation, fields, name) in cases {

@@ -3,7 +3,7 @@
 //! Values are valid JSON text. Of lists and objects only the members that a rule concerns are read.
 
 use super::items::{Items, Role};
-use super::{Rule, missing};
+use super::{Rule, lists, missing, tools};
 use crate::error::Error;
 use crate::json::JsonStr;
 use crate::json::outline::Outline;
@@ -12,9 +12,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 // Limits of metadata objects (spec "Limits"). Lengths are in characters.
-const METADATA_PAIRS: usize = 16;
-const METADATA_KEY: usize = 64;
-const METADATA_VALUE: usize = 512;
+pub const MAX_METADATA_PAIRS: usize = 16;
+pub const MAX_METADATA_KEY: usize = 64;
+pub const MAX_METADATA_VALUE: usize = 512;
 
 const BIAS: Rule = Rule::Number { min: -100.0, max: 100.0 };
 
@@ -27,17 +27,12 @@ impl Rule {
             Rule::Text => expect(kind == JsonKind::Text, name, "a string", value),
             Rule::Flag => expect(kind == JsonKind::Flag, name, "a boolean", value),
             Rule::Object => expect(kind == JsonKind::Object, name, "an object", value),
-            Rule::TextOrObject => expect(
-                matches!(kind, JsonKind::Text | JsonKind::Object),
-                name,
-                "a string or an object",
-                value,
-            ),
-            Rule::TextOrList { max } => match kind {
-                JsonKind::Text => Ok(()),
-                JsonKind::List => length(name, Items::read(value).map_or(0, |items| items.count), 0, max),
-                _ => wrong_type(name, "a string or an array", value),
-            },
+            Rule::TextOrTexts { max } => lists::text_or_texts(name, value, max),
+            Rule::Prompt => lists::prompt(name, value),
+            Rule::Tools { max, nested } => tools::tools(name, value, max, nested),
+            Rule::ToolChoice(values) => tools::tool_choice(name, value, values),
+            Rule::Functions { min, max } => tools::functions(name, value, min, max),
+            Rule::FunctionCall => tools::function_call(name, value),
             Rule::List { min, max } => list(name, value, min, max),
             Rule::Number { min, max } => number(name, value, min, max),
             Rule::Integer { min, max } => integer_within(name, value, min, max),
@@ -54,7 +49,7 @@ impl Rule {
 
 /// The kind of a JSON text, by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum JsonKind {
+pub(super) enum JsonKind {
     Text,
     Flag,
     Object,
@@ -65,7 +60,7 @@ enum JsonKind {
 }
 
 impl JsonKind {
-    fn from_json(value: &[u8]) -> Self {
+    pub(super) fn from_json(value: &[u8]) -> Self {
         match value.first() {
             Some(b'"') => JsonKind::Text,
             Some(b't' | b'f') => JsonKind::Flag,
@@ -77,7 +72,7 @@ impl JsonKind {
         }
     }
 
-    fn phrase(self) -> &'static str {
+    pub(super) fn phrase(self) -> &'static str {
         match self {
             JsonKind::Text => "a string",
             JsonKind::Flag => "a boolean",
@@ -94,7 +89,7 @@ fn invalid(name: &str, message: impl fmt::Display) -> Result<(), Error> {
     Err(Error::invalid_request(name, format!("Invalid '{name}': {message}")))
 }
 
-fn wrong_type(name: &str, wanted: &str, value: &[u8]) -> Result<(), Error> {
+pub(super) fn wrong_type(name: &str, wanted: &str, value: &[u8]) -> Result<(), Error> {
     let got = JsonKind::from_json(value).phrase();
     let message = format!("Invalid type for '{name}': expected {wanted}, but got {got} instead.");
     Err(Error::invalid_request(name, message))
@@ -123,7 +118,12 @@ pub(super) fn one_of(name: &str, text: &str, allowed: &[&str]) -> Result<(), Err
         Some((last, rest)) if rest.len() > 1 => format!("{}, and {last}", rest.join(", ")),
         _ => list.join(" and "),
     };
-    let message = format!("Invalid value: '{}'. Supported values are: {list}.", truncated(text));
+    invalid_value(name, text, &list)
+}
+
+/// The error for a value that is not one of `supported`.
+pub(super) fn invalid_value(name: &str, text: &str, supported: &str) -> Result<(), Error> {
+    let message = format!("Invalid value: '{}'. Supported values are: {supported}.", truncated(text));
     Err(Error::invalid_request(name, message))
 }
 
@@ -183,7 +183,7 @@ fn integer_within(name: &str, value: &[u8], min: i64, max: i64) -> Result<(), Er
     }
 }
 
-fn length(name: &str, count: usize, min: usize, max: usize) -> Result<(), Error> {
+pub(super) fn length(name: &str, count: usize, min: usize, max: usize) -> Result<(), Error> {
     if count > max {
         let rule = "array too long. Expected an array with maximum length";
         invalid(name, format_args!("{rule} {max}, but got an array with length {count} instead."))
@@ -204,7 +204,7 @@ fn list(name: &str, value: &[u8], min: usize, max: usize) -> Result<(), Error> {
     }
 }
 
-fn not_an_object(name: &str, index: usize) -> Result<(), Error> {
+pub(super) fn not_an_object(name: &str, index: usize) -> Result<(), Error> {
     let name = format!("{name}[{index}]");
     let message = format!("Invalid type for '{name}': expected an object.");
     Err(Error::invalid_request(name, message))
@@ -245,25 +245,26 @@ fn metadata(name: &str, value: &[u8]) -> Result<(), Error> {
     let Ok(Outline::<&RawValue>(pairs)) = serde_json::from_slice(value) else {
         return wrong_type(name, "an object", value);
     };
-    if pairs.len() > METADATA_PAIRS {
+    if pairs.len() > MAX_METADATA_PAIRS {
         let rule = "too many properties. Expected an object with at most";
         let count = pairs.len();
-        let got = format_args!("{rule} {METADATA_PAIRS} properties, but got {count} instead.");
+        let got = format_args!("{rule} {MAX_METADATA_PAIRS} properties, but got {count} instead.");
         return invalid(name, got);
     }
     for (key, value) in pairs {
-        if key.chars().count() > METADATA_KEY {
+        if key.chars().count() > MAX_METADATA_KEY {
             let rule = "key too long. Expected keys with maximum length";
-            return invalid(name, format_args!("{rule} {METADATA_KEY}, but got '{}'.", truncated(&key)));
+            return invalid(name, format_args!("{rule} {MAX_METADATA_KEY}, but got '{}'.", truncated(&key)));
         }
         let name = format!("{name}.{key}");
         let Ok(JsonStr(text)) = serde_json::from_str(value.get()) else {
             return wrong_type(&name, "a string", value.get().as_bytes());
         };
         let count = text.chars().count();
-        if count > METADATA_VALUE {
+        if count > MAX_METADATA_VALUE {
             let rule = "string too long. Expected a string with maximum length";
-            let got = format_args!("{rule} {METADATA_VALUE}, but got a string with length {count} instead.");
+            let got =
+                format_args!("{rule} {MAX_METADATA_VALUE}, but got a string with length {count} instead.");
             return invalid(&name, got);
         }
     }
