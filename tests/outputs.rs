@@ -99,7 +99,8 @@ async fn an_output_that_hangs_holds_up_neither_requests_nor_the_end() {
     });
     drop(writer);
     // Lines of over 4 KiB: 8 MiB of them are buffered, the rest is dropped.
-    let metadata = format!(r#"{{"m":"{}"}}"#, "x".repeat(4_000));
+    let members: serde_json::Map<_, _> = (0..8).map(|n| (n.to_string(), "x".repeat(500).into())).collect();
+    let metadata = serde_json::Value::Object(members).to_string();
     let clients = (0..8).map(|_| async {
         let client = client();
         for _ in 0..300 {

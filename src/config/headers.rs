@@ -8,15 +8,18 @@
 //! both belong to the slot `provider`; `a` is used, because its prefix is earlier in the list. Sending
 //! `x-gateway-provider` twice is an error.
 
+mod metadata;
 mod raw;
 
 use super::account::names::CUSTOM_HOST;
 use super::account::{Account, AccountSource};
 use super::values::MAX_MS;
 use crate::error::Error;
+use crate::json::JsonStr;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
 use raw::{RawAccountHeaders, RawGatewayHeaders, RawHeader};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Maximum bytes of an id or name that is logged and echoed.
@@ -41,7 +44,7 @@ pub struct GatewayHeaders<'a> {
     pub span_id: Option<&'a str>,
     pub parent_span_id: Option<&'a str>,
     pub span_name: Option<&'a str>,
-    /// The text of a JSON object.
+    /// The text of a JSON object within the spec's limits.
     pub metadata: Option<&'a str>,
     pub cache_namespace: Option<&'a str>,
     pub cache_force_refresh: bool,
@@ -84,7 +87,7 @@ impl<'a> GatewayHeaders<'a> {
             span_id: id(raw.span_id)?,
             parent_span_id: id(raw.parent_span_id)?,
             span_name: id(raw.span_name)?,
-            metadata: raw.metadata.map(RawHeader::json_object).transpose()?,
+            metadata: raw.metadata.map(metadata::read).transpose()?,
             cache_namespace: text(raw.cache_namespace)?,
             cache_force_refresh: text(raw.cache_force_refresh)?
                 .is_some_and(|text| text.eq_ignore_ascii_case("true")),
@@ -189,12 +192,20 @@ fn flag(header: RawHeader<'_>) -> Result<bool, Error> {
     }
 }
 
-/// A comma-separated list of header names, in one or several header lines.
+/// A list of header names, separated by commas or as a JSON array of texts, in one or several header lines.
 fn names(header: RawHeader<'_>, headers: &HeaderMap) -> Result<Vec<HeaderName>, Error> {
     let mut names = Vec::new();
     for value in headers.get_all(header.name) {
-        let text = RawHeader { value, ..header }.text()?;
-        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let text = RawHeader { value, ..header }.text()?.trim();
+        let listed: Vec<Cow<'_, str>> = match text.starts_with('[') {
+            true => {
+                let list: Result<Vec<JsonStr<'_>>, _> = serde_json::from_str(text);
+                let list = list.map_err(|_| header.error("must be header names, or a JSON array of them"))?;
+                list.into_iter().map(|name| name.0).collect()
+            }
+            false => text.split(',').map(Cow::Borrowed).collect(),
+        };
+        for name in listed.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
             let name =
                 forwardable(name).map_err(|what| header.error(&format!("names a header that {what}")))?;
             names.push(name);

@@ -233,6 +233,9 @@ fn unreadable_headers_are_refused_by_name() {
         ("x-gateway-strict-std-compliance", "canary", "must be true or false"),
         ("x-gateway-forward-headers", "x-a, not a name", "must be a header name"),
         ("x-gateway-forward-headers", "X-Gateway-Forward-Headers", "must not be the header that lists"),
+        ("x-gateway-forward-headers", r#"["x-a", "not a name"]"#, "must be a header name"),
+        ("x-gateway-forward-headers", r#"["x-a", 1]"#, "a JSON array of them"),
+        ("x-gateway-forward-headers", r#"["x-a""#, "a JSON array of them"),
         ("x-gateway-cloud-c-deployment-type", "canary", "must be one of: serverless, managed"),
         ("x-gateway-vertex-service-account-json", "canary", "must be a JSON object"),
         ("x-gateway-api-key", "canary-ü", "must be plain ASCII text"),
@@ -253,6 +256,47 @@ fn unreadable_headers_are_refused_by_name() {
     latin.insert("x-gateway-config", HeaderValue::from_bytes(b"{\"a\":\"\xfc\"}").unwrap());
     let error = GatewayHeaders::read(&latin, &OURS).unwrap_err();
     assert!(error.message.contains("must be UTF-8 text"), "{}", error.message);
+}
+
+#[test]
+fn forwarded_names_come_as_a_list_or_as_json() {
+    for (lines, wanted) in [
+        (&["X-A, x-b"][..], &["x-a", "x-b"][..]),
+        (&[r#" ["X-A", " x-b ", ""] "#], &["x-a", "x-b"]),
+        (&[r#"["x-a"]"#, "x-b,x-c"], &["x-a", "x-b", "x-c"]),
+        (&["[]"], &[]),
+    ] {
+        let lines: Vec<_> = lines.iter().map(|line| ("x-gateway-forward-headers", *line)).collect();
+        let names = GatewayHeaders::read(&headers(&lines), &OURS).unwrap().forward_headers.unwrap();
+        assert_eq!(names, wanted, "{lines:?}");
+    }
+}
+
+#[test]
+fn metadata_is_held_to_the_limits_of_the_spec() {
+    let pairs = |count: usize, key: usize, value: &str| {
+        let pair = |n| format!("\"{n:0>key$}\":{value}");
+        format!("{{{}}}", (0..count).map(pair).collect::<Vec<_>>().join(","))
+    };
+    let text = |chars: usize| format!("\"{}\"", "ü".repeat(chars));
+    for accepted in [
+        pairs(16, 64, &text(512)),
+        pairs(1, 1, r#"{"nested": [1, true]}"#),
+        pairs(1, 1, &format!("\"{}\"", r"\u00fc".repeat(512))),
+        "{}".to_owned(),
+    ] {
+        let headers = headers(&[("x-gateway-metadata", &accepted)]);
+        assert_eq!(GatewayHeaders::read(&headers, &OURS).unwrap().metadata, Some(accepted.as_str()));
+    }
+    for (value, what) in [
+        (pairs(17, 2, "1"), "has 17 members; at most 16 are allowed"),
+        (pairs(1, 65, "1"), "has a key of more than 64 characters"),
+        (pairs(1, 1, &text(513)), "has a value of more than 512 characters"),
+        (pairs(1, 1, &format!("[{}]", text(511))), "has a value of more than 512 characters"),
+        (pairs(1, 1, &format!("\"{}\"", r"\u00fc".repeat(513))), "has a value of more than 512 characters"),
+    ] {
+        refused(&[("x-gateway-metadata", &value)], "x-gateway-metadata", what);
+    }
 }
 
 #[test]
