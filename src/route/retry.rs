@@ -7,7 +7,7 @@ use crate::config::policies::{DEFAULT_STATUSES, RetryPolicy};
 use std::time::Duration;
 
 /// A `retry-after` up to this length is respected even if `use_retry_after_headers` is off, since an earlier
-/// attempt would only be refused again.
+/// attempt would only be refused again. A longer one is then ignored: the config asks for its retries.
 const MAX_IMPLICIT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Whether to retry.
@@ -45,14 +45,14 @@ impl RetryPolicy {
             Outcome::Response { retry_after, .. } => *retry_after,
             _ => None,
         };
+        let fits = |wait: Duration| state.waited.saturating_add(wait) < self.budget;
+        let backoff = self.backoff(state.retries, random);
         let wait = match hint {
             Some(hint) if self.honours_retry_after => hint,
-            Some(hint) if hint <= MAX_IMPLICIT_RETRY_AFTER => hint.max(self.backoff(state.retries, random)),
-            // An attempt before the requested time would only be refused again.
-            Some(_) => return RetryDecision::Exhausted,
-            None => self.backoff(state.retries, random),
+            Some(hint) if hint <= MAX_IMPLICIT_RETRY_AFTER && fits(hint) => hint.max(backoff),
+            _ => backoff,
         };
-        if state.waited.saturating_add(wait) >= self.budget {
+        if !fits(wait) {
             return RetryDecision::Exhausted;
         }
         RetryDecision::RetryAfter(wait)

@@ -39,17 +39,20 @@ fn retry_after_is_honoured_as_configured() {
     let alone = RetryState::default();
     let other = RetryState { has_other: true, ..RetryState::default() };
     let waited = RetryState { waited: Duration::from_secs(40), ..RetryState::default() };
+    let nearly_spent = RetryState { waited: Duration::from_secs(58), ..RetryState::default() };
     let rows = [
         (&honouring, response(429, Some(200)), alone, Some(200)),
         (&honouring, response(429, Some(40_000)), alone, Some(40_000)),
         // The wait is longer than the budget, or than what is left of it.
         (&honouring, response(429, Some(60_000)), alone, None),
         (&honouring, response(429, Some(40_000)), waited, None),
-        // `use_retry_after_headers` is off: a short wait is respected nevertheless, a long one rules out a
-        // retry.
+        // `use_retry_after_headers` is off: a short wait is respected nevertheless, a long one or one beyond the budget
+        // cancels no retry.
         (&default, response(429, Some(2000)), alone, Some(2000)),
-        (&default, response(429, Some(30_000)), other, None),
-        (&default, response(429, Some(30_000)), alone, None),
+        (&default, response(429, Some(30_000)), other, Some(500)),
+        (&default, response(429, Some(30_000)), alone, Some(500)),
+        (&default, response(429, Some(u64::MAX / 2)), alone, Some(500)),
+        (&default, response(429, Some(4000)), nearly_spent, Some(500)),
         (&default, response(429, None), alone, Some(500)),
     ];
     for (policy, outcome, state, wanted) in rows {
@@ -111,7 +114,8 @@ proptest! {
         let mut state = RetryState::default();
         for (hint, random) in hints.iter().zip(&randoms) {
             let RetryDecision::RetryAfter(wait) = policy.decide(&response(429, *hint), state, *random) else { break };
-            if let Some(hint) = hint.filter(|hint| honours || *hint <= 5000) {
+            let has_room = |hint: u64| hint <= 5000 && state.waited + Duration::from_millis(hint) < Duration::from_millis(budget);
+            if let Some(hint) = hint.filter(|hint| honours || has_room(*hint)) {
                 prop_assert!(wait >= Duration::from_millis(hint));
             }
             state.waited += wait;
