@@ -86,17 +86,67 @@ async fn assert_times_out(gateway: &Gateway, dialect: Dialect, kind: RequestKind
     assert_eq!(line["error_code"], "request_timeout", "{line}");
 }
 
+/// Scripts whose response begins before the timeout of 300 ms, the kind of request, and whether it times out.
+const LATE: [(&str, RequestKind, bool); 6] = [
+    ("ttft=900&tokens=3", RequestKind::Plain, true),
+    ("fault=slow_body&gap=100", RequestKind::Plain, true),
+    ("fault=slow_body&gap=100&status=500", RequestKind::Plain, true),
+    ("ttft=900&tokens=3", RequestKind::Streamed, true),
+    // A stream may go on for longer once it has content.
+    ("gap=100&tokens=8", RequestKind::Streamed, false),
+    ("tokens=3", RequestKind::Plain, false),
+];
+
 #[tokio::test]
-async fn the_request_timeout_covers_response_headers_only() {
+async fn the_request_timeout_bounds_whole_responses_and_the_first_token_of_streams() {
     let gateway = gateway();
-    for kind in [RequestKind::Plain, RequestKind::Streamed] {
-        let call = chat_request(&gateway, Dialect::OpenAi, kind, "ttft=600&tokens=3");
-        let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-request-timeout", "300");
-        let response = call.send().await.unwrap();
-        assert_eq!(response.status(), 200, "{kind:?}");
-        let text = response.text().await.unwrap();
-        assert!(text.contains("finish_reason"), "{kind:?} {text}");
+    join_all(LATE.map(|(script, kind, expires)| assert_bounded(&gateway, script, kind, expires))).await;
+}
+
+async fn assert_bounded(gateway: &Gateway, script: &str, kind: RequestKind, expires: bool) {
+    let trace = new_trace();
+    let call = chat_request(gateway, Dialect::OpenAi, kind, script).header("x-gateway-trace-id", &trace);
+    let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-request-timeout", "300");
+    let response = call.send().await.unwrap();
+    if expires {
+        let message = assert_gateway_error(response, Dialect::OpenAi, &trace, 408, "request_timeout").await;
+        assert_eq!(message, "Request exceeded the timeout sent in the request: 300ms", "{script}");
+        return;
     }
+    assert_eq!(response.status(), 200, "{script} {kind:?}");
+    let text = response.text().await.unwrap();
+    assert!(text.contains("finish_reason") && !text.contains("\"error\""), "{script} {kind:?} {text}");
+}
+
+#[tokio::test]
+async fn a_response_that_is_neither_json_nor_events_is_bounded_as_well() {
+    let gateway = gateway();
+    for (script, status) in [("fault=slow_body&gap=200", 408), ("", 200)] {
+        let call = client().post(format!("{}/audio/speech", gateway.base_url()));
+        let call = call.header("x-gateway-api-key", KEY).header("x-gateway-provider", "@emulator");
+        let call = call.header("x-gateway-request-timeout", "400").header("x-emulator-script", script);
+        let body = serde_json::json!({"model": "m", "input": "hello", "voice": "alloy"});
+        let response = call.json(&body).send().await.unwrap();
+        assert_eq!(response.status(), status, "{script}");
+        assert!(!response.bytes().await.unwrap().is_empty(), "{script}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_timeout_is_each_attempts_own_so_that_a_fallback_follows() {
+    let gateway = gateway();
+    let target = |script: &str| serde_json::json!({"provider": "@emulator", "override_params": {"model": format!("m?{script}")}});
+    let config = serde_json::json!({
+        "strategy": {"mode": "fallback", "on_status_codes": [408]},
+        "request_timeout": 400,
+        "targets": [target("ttft=5000"), target("latency=200&tokens=3")],
+    });
+    let call = chat_request(&gateway, Dialect::OpenAi, RequestKind::Plain, "");
+    let started = Instant::now();
+    let response = call.header("x-gateway-config", config.to_string()).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["x-gateway-last-used-option-index"], "config.targets[1]");
+    assert!(started.elapsed() >= Duration::from_millis(600), "{:?}", started.elapsed());
 }
 
 #[tokio::test]

@@ -169,19 +169,22 @@ impl AttemptRun {
                 }
                 Phase::ErrorBody(response) if response.complete => return self.error_response(),
                 Phase::ErrorBody(_) => {
-                    let deadline = Some(self.header_at + ERROR_BODY_TIMEOUT);
+                    let until = self.header_at + ERROR_BODY_TIMEOUT;
+                    let (deadline, kind) = self.deadlines.error_body_deadline(until);
                     match self.stream.next(deadline).await {
-                        StreamEvent::Task(task) => (StreamEvent::Task(task), TimeoutKind::Idle),
+                        StreamEvent::Task(task) => (StreamEvent::Task(task), kind),
+                        StreamEvent::TimedOut if kind != TimeoutKind::Idle => return self.timed_out(kind),
                         // The status decides; the body is used as far as it was read.
                         _ => return self.error_response(),
                     }
                 }
-                Phase::Body(..) => {
+                Phase::Body(_, body) => {
+                    let (has_content, is_stream) = (body.has_content(), body.kind == ContentKind::Events);
                     if let Some(readiness) = self.readiness() {
                         return readiness;
                     }
-                    let (deadline, kind) = match self.has_content() {
-                        true => self.deadlines.idle_deadline(self.last_read),
+                    let (deadline, kind) = match has_content {
+                        true => self.deadlines.idle_deadline(self.last_read, is_stream),
                         false => {
                             self.deadlines.first_token_deadline(self.started, self.header_at, self.last_read)
                         }
@@ -264,10 +267,6 @@ impl AttemptRun {
         self.phase = Phase::Body(header, body);
     }
 
-    fn has_content(&self) -> bool {
-        matches!(&self.phase, Phase::Body(_, body) if body.has_content())
-    }
-
     /// `None`: more of the response is needed.
     fn readiness(&self) -> Option<Readiness> {
         let Phase::Body(_, body) = &self.phase else { return None };
@@ -306,6 +305,10 @@ impl AttemptRun {
             (true, _) => false,
             (false, true) => match body.kind {
                 ContentKind::Json => body.received > MAX_VALIDATED,
+                // `request_timeout` bounds the whole of it, and a failure can only be sent before its first byte.
+                ContentKind::Other if self.deadlines.request_deadline.is_some() => {
+                    body.received > MAX_VALIDATED
+                }
                 _ => body.has_content(),
             },
             (false, false) => true,

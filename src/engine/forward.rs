@@ -208,7 +208,8 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> Result<Option<ForwardEnd>, Aborted> {
         loop {
             let Forwarding { run, body, last_read, last_write } = &mut *forwarding;
-            let (deadline, kind) = run.deadlines.idle_deadline(*last_read);
+            let is_stream = body.kind == ContentKind::Events;
+            let (deadline, kind) = run.deadlines.idle_deadline(*last_read, is_stream);
             let finished = body.has_finish_reason();
             let deadline = if finished { Some(*last_read + FINISH_TIMEOUT) } else { deadline };
             // Nothing is added to responses of the generic endpoint.

@@ -189,7 +189,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let started = self.ctx.started;
         let total = Deadlines::total(&next.target, started);
         if total.is_some_and(|total| Instant::now() + next.wait >= total) {
-            let deadlines = Deadlines::new(&next.target, started, false, false);
+            let deadlines = Deadlines::new(&next.target, started, started, false, false);
             return Ok(Some(deadlines.timeout_error(TimeoutKind::Total, &next.target, started)));
         }
         if next.wait.is_zero() {
@@ -235,6 +235,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
 
     /// Makes the attempt, passes it through its target's stages, and sends it.
     pub async fn start(&mut self, next: &NextAttempt) -> Started {
+        let started = Instant::now();
         let mut attempt = match self.make_attempt(next) {
             Ok(attempt) => attempt,
             Err(error) => {
@@ -248,7 +249,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 StagesPassed::new(Flow::Respond(LocalResponse { content_type: "application/json", body }))
             }
             None if self.engine.has_stages(&attempt) => {
-                Box::pin(self.pass_stages(&mut attempt, &mut state)).await
+                Box::pin(self.pass_stages(&mut attempt, &mut state, started)).await
             }
             None => StagesPassed::new(Flow::Continue),
         };
@@ -275,14 +276,19 @@ impl<D: Downstream> Orchestrator<'_, D> {
                 return Started::Failed(outcome, FinalResponse::Error(error));
             }
         };
-        let settings = RunSettings { is_local, filters, ..self.run_settings(next, permit) };
+        let settings = RunSettings { is_local, filters, ..self.run_settings(next, permit, started) };
         Started::Running(AttemptRun::new(attempt, stream, settings), watch)
     }
 
-    /// Passes an attempt through its stages.
-    async fn pass_stages(&self, attempt: &mut Attempt, state: &mut AttemptState) -> StagesPassed {
+    /// Passes an attempt that was `started` at this time through its stages.
+    async fn pass_stages(
+        &self,
+        attempt: &mut Attempt,
+        state: &mut AttemptState,
+        started: Instant,
+    ) -> StagesPassed {
         let total = Deadlines::total(&attempt.target, self.ctx.started);
-        let limit = attempt.target.policies.request_timeout.map(|limit| Instant::now() + limit);
+        let limit = attempt.target.policies.request_timeout.map(|limit| started + limit);
         let mut call = StageCall {
             shared: &self.engine.shared,
             ctx: self.ctx,
@@ -364,14 +370,16 @@ impl<D: Downstream> Orchestrator<'_, D> {
         }
     }
 
-    fn run_settings(&mut self, next: &NextAttempt, permit: Option<Permit>) -> RunSettings {
+    fn run_settings(&mut self, next: &NextAttempt, permit: Option<Permit>, started: Instant) -> RunSettings {
         let has_other = self.plan.has_other(&self.env);
-        let deadlines = Deadlines::new(&next.target, self.ctx.started, has_other, self.streamed);
+        let deadlines = Deadlines::new(&next.target, self.ctx.started, started, has_other, self.streamed);
         let may_resume = self.streamed && deadlines.rescue == StreamRescue::Resume;
         let policy = ResponsePolicy {
             operation: self.ctx.operation,
             mode: self.ctx.mode,
-            validates: self.plan.may_repeat() || next.target.policies.time_limits.first_token.is_some(),
+            validates: self.plan.may_repeat()
+                || next.target.policies.time_limits.first_token.is_some()
+                || deadlines.request_deadline.is_some(),
             n: self.n,
             retains_sent: may_resume && self.plan.may_continue(&self.env),
         };

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 /// The timeouts and deadlines of one attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
-    /// `request_timeout`, or else `first_byte_ms`.
+    /// `request_timeout`, counted from the start of the attempt: when a whole response must be complete, or a stream have
+    /// its first content.
+    pub request_deadline: Option<Instant>,
     pub header_timeout: Option<Duration>,
     pub first_token_timeout: Option<Duration>,
     pub idle_timeout: Option<Duration>,
@@ -29,18 +31,40 @@ pub struct Deadlines {
 /// Which timeout expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeoutKind {
+    /// `request_timeout`.
+    Request,
     Header,
     FirstToken,
     Idle,
     Total,
 }
 
+/// When a timeout expires, if it does, and which one it is.
+type Deadline = (Option<Instant>, TimeoutKind);
+
+/// The earlier of two deadlines; of equal ones the first.
+fn earlier(one: Deadline, other: Deadline) -> Deadline {
+    match (one.0, other.0) {
+        (Some(at), Some(before)) if before < at => other,
+        (None, _) => other,
+        _ => one,
+    }
+}
+
 impl Deadlines {
-    /// `started`: when the request began; `has_other`: whether another target is left to try.
-    pub fn new(target: &Target, started: Instant, has_other: bool, streamed: bool) -> Self {
+    /// `started`: when the request began, and `attempt_started` the attempt, before its credentials were fetched;
+    /// `has_other`: whether another target is left to try.
+    pub fn new(
+        target: &Target,
+        started: Instant,
+        attempt_started: Instant,
+        has_other: bool,
+        streamed: bool,
+    ) -> Self {
         let policies = &target.policies;
-        let Timeouts { header, first_token, idle, total, heartbeat } = policies.timeouts(has_other);
+        let Timeouts { request, header, first_token, idle, total, heartbeat } = policies.timeouts(has_other);
         Self {
+            request_deadline: request.map(|limit| attempt_started + limit),
             header_timeout: header,
             is_configured: policies.time_limits.first_token.is_some(),
             first_token_timeout: first_token,
@@ -60,45 +84,42 @@ impl Deadlines {
 
     /// When the response's head must have arrived. The first-token timeout bounds it as well, because no token of a
     /// stream comes before its head.
-    pub fn header_deadline(&self, started: Instant) -> (Option<Instant>, TimeoutKind) {
+    pub fn header_deadline(&self, started: Instant) -> Deadline {
         let token = self.first_token_timeout.filter(|_| self.streamed || self.is_configured);
         let (limit, kind) = match (self.header_timeout, token) {
             (Some(byte), Some(token)) if token < byte => (Some(token), TimeoutKind::FirstToken),
             (None, Some(token)) => (Some(token), TimeoutKind::FirstToken),
             (byte, _) => (byte, TimeoutKind::Header),
         };
-        self.bounded_by_total(limit.map(|limit| started + limit), kind)
+        self.bounded((limit.map(|limit| started + limit), kind), true)
     }
 
     /// When the first content must have arrived. Counts from the start of the attempt for a stream or a configured
     /// `first_token_ms`, otherwise from the response's head. `last_read`: when bytes last arrived.
-    pub fn first_token_deadline(
-        &self,
-        started: Instant,
-        header_at: Instant,
-        last_read: Instant,
-    ) -> (Option<Instant>, TimeoutKind) {
+    pub fn first_token_deadline(&self, started: Instant, header_at: Instant, last_read: Instant) -> Deadline {
         let from = if self.streamed || self.is_configured { started } else { header_at };
         let token = self.first_token_timeout.map(|limit| from + limit);
         let gap = self.idle_timeout.map(|limit| last_read + limit);
-        match (token, gap) {
-            (Some(token), Some(gap)) if gap < token => self.bounded_by_total(Some(gap), TimeoutKind::Idle),
-            (None, gap) => self.bounded_by_total(gap, TimeoutKind::Idle),
-            (token, _) => self.bounded_by_total(token, TimeoutKind::FirstToken),
-        }
+        let content = earlier((token, TimeoutKind::FirstToken), (gap, TimeoutKind::Idle));
+        self.bounded(content, true)
     }
 
-    /// When the next piece of the response must have arrived.
-    pub fn idle_deadline(&self, last_read: Instant) -> (Option<Instant>, TimeoutKind) {
-        self.bounded_by_total(self.idle_timeout.map(|limit| last_read + limit), TimeoutKind::Idle)
+    /// When the next piece of the response must have arrived. `is_stream`: it is a stream that has content already, so that
+    /// `request_timeout` no longer bounds it.
+    pub fn idle_deadline(&self, last_read: Instant, is_stream: bool) -> Deadline {
+        let idle = self.idle_timeout.map(|limit| last_read + limit);
+        self.bounded((idle, TimeoutKind::Idle), !is_stream && !self.streamed)
     }
 
-    fn bounded_by_total(&self, at: Option<Instant>, kind: TimeoutKind) -> (Option<Instant>, TimeoutKind) {
-        match (at, self.total_deadline) {
-            (Some(at), Some(total)) if total < at => (Some(total), TimeoutKind::Total),
-            (None, Some(total)) => (Some(total), TimeoutKind::Total),
-            (at, _) => (at, kind),
-        }
+    /// When the body of a failing response must be complete; `at`: how long it is awaited at most.
+    pub fn error_body_deadline(&self, at: Instant) -> Deadline {
+        self.bounded((Some(at), TimeoutKind::Idle), true)
+    }
+
+    /// The earliest of a deadline, that of the whole request, and, if it `counts`, `request_timeout`.
+    fn bounded(&self, deadline: Deadline, counts: bool) -> Deadline {
+        let request = (self.request_deadline.filter(|_| counts), TimeoutKind::Request);
+        earlier((self.total_deadline, TimeoutKind::Total), earlier(request, deadline))
     }
 
     /// The error the client gets for an expired timeout.
@@ -106,9 +127,7 @@ impl Deadlines {
         let ms = |limit: Option<Duration>| limit.unwrap_or_default().as_millis();
         let provider = target.display_name();
         let error = match kind {
-            TimeoutKind::Header if target.policies.request_timeout.is_some() => {
-                Error::request_timed_out(ms(self.header_timeout) as u64)
-            }
+            TimeoutKind::Request => Error::request_timed_out(ms(target.policies.request_timeout) as u64),
             TimeoutKind::Header => Error::deadline_exceeded(format!(
                 "The provider {provider} did not begin to answer within {} ms (time_limits.first_byte_ms). Try again or \
                  another provider.",

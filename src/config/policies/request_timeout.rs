@@ -1,6 +1,7 @@
-//! `request_timeout`: the time until the response header, in milliseconds.
+//! `request_timeout`: the time for one attempt, in milliseconds: until a whole response is complete, or until the first
+//! content of a stream.
 //!
-//! Not the finer `time_limits`, of which it takes precedence over one.
+//! Not the finer `time_limits`. Per attempt, because a target may have its own, and a fallback needs time of its own.
 
 use super::{Policies, PolicyKey, inherit_value};
 use crate::config::headers::GatewayHeaders;

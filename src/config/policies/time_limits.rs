@@ -28,8 +28,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 pub struct TimeLimits {
     /// For a connection, its TLS handshake included.
     pub connect: Option<u64>,
-    /// Until the response header. `request_timeout` is the spec's name of the same limit and takes
-    /// precedence.
+    /// Until the response header.
     pub first_byte: Option<u64>,
     /// Until the first content of a stream, or the first byte of any other body.
     pub first_token: Option<u64>,
@@ -92,7 +91,9 @@ impl TimeLimits {
 /// The timeouts of one attempt, defaults filled in. `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// `request_timeout`, or else `first_byte_ms`.
+    /// `request_timeout`: for a whole response, or until the first content of a stream.
+    pub request: Option<Duration>,
+    /// `first_byte_ms`, at most `request_timeout`, which also replaces the default.
     pub header: Option<Duration>,
     pub first_token: Option<Duration>,
     pub idle: Option<Duration>,
@@ -111,8 +112,15 @@ impl Policies {
             None => Some(default),
         };
         let short = |default: Duration| if has_other { default } else { HANG_TIMEOUT };
+        let header = match (self.request_timeout, limits.first_byte) {
+            (Some(request), None) => Some(request),
+            (request, first_byte) => {
+                limit(first_byte, short(HEADER_TIMEOUT)).into_iter().chain(request).min()
+            }
+        };
         Timeouts {
-            header: self.request_timeout.or(limit(limits.first_byte, short(HEADER_TIMEOUT))),
+            request: self.request_timeout,
+            header,
             first_token: limit(limits.first_token, short(FIRST_TOKEN_TIMEOUT)),
             idle: limit(limits.gap, short(IDLE_TIMEOUT)),
             total: self.total_timeout(),
@@ -142,7 +150,7 @@ fn inherit(policies: &mut Policies, above: &Policies) {
 
 fn describe(policies: &Policies, context: &DescribeContext) -> (&'static str, Value) {
     let timeouts = |has_other| {
-        let Timeouts { header, first_token, idle, total, heartbeat } = policies.timeouts(has_other);
+        let Timeouts { header, first_token, idle, total, heartbeat, .. } = policies.timeouts(has_other);
         json!({
             "connect_ms": millis(policies.connect_timeout(context.connect_timeout)),
             "first_byte_ms": header.map(millis),
