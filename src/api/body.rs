@@ -92,7 +92,16 @@ impl Body {
         self.find(name).map(|member| self.text_at(&member.value))
     }
 
+    /// The names as the body has them, without the cost of checking them for UTF-8 again.
+    pub fn raw_names(&self) -> impl Iterator<Item = &[u8]> {
+        self.members.iter().map(|member| match &member.unescaped {
+            Some(name) => name.as_bytes(),
+            None => self.slice(member.name.clone()),
+        })
+    }
+
     /// As [`Body::raw`], without the cost of checking a long text for UTF-8 again.
+    #[inline]
     pub fn value(&self, name: &str) -> Option<&[u8]> {
         self.find(name).map(|member| self.slice(member.value.clone()))
     }
@@ -211,6 +220,7 @@ fn parse_error(bytes: &[u8]) -> serde_json::Error {
 }
 
 /// One of 64 bits, chosen by the name's length and last byte.
+#[inline]
 fn name_bit(name: &[u8]) -> u64 {
     let last = name.last().copied().unwrap_or_default();
     1 << ((name.len() ^ usize::from(last) << 2) & 63)

@@ -212,6 +212,10 @@ struct Count(Option<u64>);
 impl Count {
     /// Reads any JSON text; what is no number counts as absent.
     fn read(json: &[u8]) -> Self {
+        // Nearly every count is a few digits.
+        if json.len() < 19 && !json.is_empty() && json.iter().all(u8::is_ascii_digit) {
+            return Self(Some(json.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))));
+        }
         let text = std::str::from_utf8(json).unwrap_or_default();
         let whole = text.parse().ok();
         // `as` saturates.

@@ -4,7 +4,7 @@
 //! The one place where a provider's auth headers are written, for the engine's attempts and for requests that Pingora
 //! proxies natively. Does not choose the peer (`peer_selection`).
 
-use super::header_edit::{self, HeaderCase, edit_request_headers};
+use super::header_edit::{HeaderCase, edit_request_headers};
 use super::request_context::RequestContext;
 use super::stages;
 use crate::api::connection_header;
@@ -206,7 +206,7 @@ impl<'a> UpstreamHeaders<'a> {
     /// Adds the provider's headers, which replace the client's.
     fn complete(&self, method: &Method, headers: &mut HeaderMap) -> Result<(), Error> {
         let attempt = self.attempt;
-        header_edit::insert_str(headers, header::HOST, attempt.target.origin.authority());
+        headers.insert(header::HOST, attempt.target.origin.host_header().clone());
         if !self.takes_anthropic_version {
             headers.remove(ANTHROPIC_VERSION);
         }

@@ -96,7 +96,7 @@ impl TranslationNotes {
                         format!("{provider} cannot do {name}. Leave it out, or choose another provider.");
                     return Err(Error::invalid_request(name.into_owned(), message));
                 }
-                _ if members.foreign(&name).is_some() => self.drop_param(&name, provider),
+                _ if members.foreign(name.as_bytes()).is_some() => self.drop_param(&name, provider),
                 _ => passes.set(name, value),
             }
         }

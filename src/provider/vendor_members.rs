@@ -371,9 +371,9 @@ impl VendorMembers {
     pub const ANY: VendorMembers = VendorMembers { own: &[], others: &[] };
 
     /// Whether a member belongs to another vendor's API and not to this one's; then its name as listed.
-    pub fn foreign(&self, name: &str) -> Option<&'static str> {
-        let find =
-            |lists: &[Names]| lists.iter().find_map(|list| list.iter().find(|own| **own == name).copied());
+    pub fn foreign(&self, name: &[u8]) -> Option<&'static str> {
+        let is_named = |own: &&&'static str| own.as_bytes() == name;
+        let find = |lists: &[Names]| lists.iter().find_map(|list| list.iter().find(is_named).copied());
         match find(self.own) {
             Some(_) => None,
             None => find(self.others),
@@ -431,7 +431,7 @@ mod tests {
             (VendorMembers::ANY, "container", false),
         ];
         for (members, name, foreign) in cases {
-            assert_eq!(members.foreign(name).is_some(), foreign, "{members:?} {name}");
+            assert_eq!(members.foreign(name.as_bytes()).is_some(), foreign, "{members:?} {name}");
         }
     }
 

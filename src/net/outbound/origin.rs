@@ -4,6 +4,7 @@
 //! is [`super::dns`]. Unusual spellings of IPv4 (decimal, octal, hex, shortened) become the address they mean,
 //! because the WHATWG parser normalises them: `http://2130706433` has the host `127.0.0.1`.
 
+use http::HeaderValue;
 use std::net::IpAddr;
 use url::Url;
 
@@ -32,6 +33,7 @@ pub struct Origin {
     /// Written by the operator (settings, built-in table), not by a client: its addresses are not checked.
     pub trusted: bool,
     authority: Box<str>,
+    host_header: HeaderValue,
     name: Box<str>,
 }
 
@@ -74,12 +76,20 @@ impl Origin {
             Host::Ip(ip) => ip.to_string().into(),
         };
         let authority = written_authority(&host, &name, port, tls);
-        Ok(Self { tls, host, port, base_path, trusted, authority, name })
+        let Ok(host_header) = HeaderValue::from_str(&authority) else {
+            return Err("has a host that cannot stand in a request".to_owned());
+        };
+        Ok(Self { tls, host, port, base_path, trusted, authority, host_header, name })
     }
 
-    /// The value of the `Host` header: without the scheme's default port, and with an IPv6 address in brackets.
+    /// Host and port: without the scheme's default port, and with an IPv6 address in brackets.
     pub fn authority(&self) -> &str {
         &self.authority
+    }
+
+    /// The value of the `Host` header.
+    pub fn host_header(&self) -> &HeaderValue {
+        &self.host_header
     }
 
     /// The name the certificate must be valid for: the host name, or the address as text without brackets.

@@ -44,11 +44,11 @@ impl OpenAiChat {
         notes: &mut TranslationNotes,
         edits: &mut Vec<Edit<'static>>,
     ) {
-        for name in body.names() {
+        for name in body.raw_names() {
             let Some(foreign) = self.foreign(name, account) else { continue };
             edits.push(Edit::Remove(foreign));
-            if body.value(name) != Some(b"null") {
-                notes.drop_param(name, "this provider");
+            if body.value(foreign) != Some(b"null") {
+                notes.drop_param(foreign, "this provider");
             }
         }
     }

@@ -149,7 +149,7 @@ impl OpenAiChat {
 impl OpenAiChat {
     /// Whether a member belongs to another vendor's API; then its name as listed. A custom host of OpenAI's shape
     /// may run any engine.
-    fn foreign(&self, name: &str, account: &Account) -> Option<&'static str> {
+    fn foreign(&self, name: &[u8], account: &Account) -> Option<&'static str> {
         let members = match account.custom_host {
             Some(_) if self.developer => &VendorMembers::CUSTOM_HOST,
             _ => &self.members,

@@ -327,7 +327,7 @@ fn params(params: Params<'_>, account: &Account, members: &mut Members<'_>) -> R
             _ if OPENAI_ONLY.contains(&name.as_ref()) && !members.chat.accepts_all_openai_members() => {
                 members.notes.drop_param(&name, "this provider");
             }
-            _ if members.chat.foreign(&name, account).is_some() => {
+            _ if members.chat.foreign(name.as_bytes(), account).is_some() => {
                 members.notes.drop_param(&name, "this provider");
             }
             _ => members.add(&name, &value),
