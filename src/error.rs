@@ -44,6 +44,7 @@ pub enum Kind {
     CredentialsUnavailable,
     Draining,
     TooManyConnections,
+    MemoryLimit,
     UpstreamTimeout,
     Internal,
 }
@@ -90,6 +91,7 @@ impl Kind {
             Kind::InvalidResponse => row(502, "upstream_error", "api_error", "upstream_invalid_answer"),
             Kind::CredentialsUnavailable => row(502, "upstream_error", "api_error", "upstream_grant_failed"),
             Kind::TooManyConnections => row(503, "server_error", "overloaded_error", "too_many_connections"),
+            Kind::MemoryLimit => row(503, "server_error", "overloaded_error", "memory_limit"),
             Kind::UpstreamTimeout => row(504, "upstream_error", "timeout_error", "upstream_timeout"),
             Kind::Draining => row(503, "server_error", "overloaded_error", "draining"),
         }
@@ -235,6 +237,15 @@ impl Error {
         Self::new(Kind::TooManyConnections, message)
     }
 
+    /// 503: the bodies and responses of all requests together would take more than `limit` bytes of memory.
+    pub fn memory_limit(limit: usize) -> Self {
+        let message = format!(
+            "This gateway holds as much as it may of other requests and responses ({limit} bytes). Try again in a \
+             moment, send less, or ask the operator to raise limits.max_held_bytes."
+        );
+        Self::new(Kind::MemoryLimit, message)
+    }
+
     /// 504: the provider sent nothing for longer than the operator lets a connection idle.
     pub fn upstream_timeout(message: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(Kind::UpstreamTimeout, message) }
@@ -263,6 +274,14 @@ impl Error {
     pub const fn with_provider(mut self, provider: &'static str) -> Self {
         self.provider = Some(provider);
         self
+    }
+
+    /// When the same request may succeed, in seconds, for `Retry-After`; `None` where waiting does not help.
+    pub const fn retry_after(&self) -> Option<u32> {
+        match self.kind {
+            Kind::TooManyConnections | Kind::MemoryLimit | Kind::Draining => Some(1),
+            _ => None,
+        }
     }
 
     /// HTTP status of this error.

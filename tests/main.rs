@@ -28,6 +28,7 @@ mod downstreams;
 mod explain;
 mod failures;
 mod faults;
+mod held_memory;
 mod hostile_input;
 mod house;
 mod http2;

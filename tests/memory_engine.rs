@@ -117,7 +117,12 @@ impl MemoryEngine {
         self.engine.has_stages(&attempt)
     }
 
-    fn admit(&self, path: &str, config: &Value, body: &Value) -> (RequestHeader, RequestContext, Admitted) {
+    fn admit(
+        &self,
+        path: &str,
+        config: &Value,
+        body: &Value,
+    ) -> (RequestHeader, RequestContext, Box<Admitted>) {
         let request = HttpRequest::post(path).header("x-gateway-config", config.to_string());
         let (parts, ()) = request.header("content-type", "application/json").body(()).unwrap().into_parts();
         let header = RequestHeader::from(parts);
@@ -130,7 +135,7 @@ impl MemoryEngine {
         (header, ctx, admitted)
     }
 
-    fn admitted(&self, header: &RequestHeader, ctx: &RequestContext, body: Bytes) -> Admitted {
+    fn admitted(&self, header: &RequestHeader, ctx: &RequestContext, body: Bytes) -> Box<Admitted> {
         let settings = &ctx.snapshot.settings;
         let gateway_headers = GatewayHeaders::read(&header.headers, &settings.header_prefixes).unwrap();
         let sources = Sources {
@@ -148,6 +153,6 @@ impl MemoryEngine {
         let mut env = RequestEnv { shared, key_name: None, request: None };
         let mut plan = Plan::new(config, request.model.clone());
         let first = plan.first(&mut env).unwrap();
-        Admitted { plan, request, env, first, prepared: None }
+        Box::new(Admitted { plan, request, env, first, prepared: None })
     }
 }

@@ -22,6 +22,7 @@ use crate::route::attempt::Attempt;
 use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
 use crate::route::plan::Reason;
+use crate::state::held_bytes::Hold;
 use crate::state::targets::Permit;
 use bytes::{Bytes, BytesMut};
 use pingora::http::ResponseHeader;
@@ -57,6 +58,8 @@ pub(super) struct AttemptRun {
     policy: ResponsePolicy,
     /// The request's trace id.
     trace_id: Arc<str>,
+    /// Counts what is held of its response.
+    pub held: Hold,
     /// Its response is made by the gateway, in the client's dialect.
     is_local: bool,
     /// Filters over the text of its response.
@@ -109,6 +112,7 @@ pub(super) struct RunSettings {
     pub policy: ResponsePolicy,
     pub request_started: Instant,
     pub trace_id: Arc<str>,
+    pub held: Hold,
     /// The response is made by the gateway, in the client's dialect.
     pub is_local: bool,
     pub filters: Option<Box<TextFilters>>,
@@ -124,6 +128,7 @@ impl AttemptRun {
             policy,
             request_started,
             trace_id,
+            held,
             is_local,
             filters,
             resumes,
@@ -142,6 +147,7 @@ impl AttemptRun {
             request_started,
             policy,
             trace_id,
+            held,
             is_local,
             filters,
             resumes,
@@ -197,6 +203,9 @@ impl AttemptRun {
                     if let Some(failed) = self.accept(task) {
                         return failed;
                     }
+                    if let Err(error) = self.held.set(self.held_bytes()) {
+                        return Readiness::Stopped(error);
+                    }
                 }
                 (StreamEvent::TimedOut, kind) => return self.timed_out(kind),
                 (StreamEvent::Failed(failure), _) => {
@@ -241,6 +250,15 @@ impl AttemptRun {
             }
         }
         None
+    }
+
+    /// How many bytes are held of the response.
+    fn held_bytes(&self) -> usize {
+        match &self.phase {
+            Phase::Header => 0,
+            Phase::ErrorBody(response) => response.body.len(),
+            Phase::Body(_, body) => body.held_bytes(),
+        }
     }
 
     fn accept_header(&mut self, header: Box<ResponseHeader>, end: bool) {

@@ -60,6 +60,9 @@ fn parts(error: &Error, ctx: &RequestContext, body: Bytes) -> Result<Vec<HttpTas
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CONTENT_LENGTH, body.len().into());
         response_headers::add_trace_id(headers, ctx);
+        if let Some(seconds) = error.retry_after() {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
         if let Some(attempt) = &ctx.attempt {
             header_edit::insert_str(headers, header_edit::PROVIDER, attempt.target.provider.id());
             header_edit::insert_str(headers, header_edit::OPTION_INDEX, &attempt.target.path);

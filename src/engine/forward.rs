@@ -170,6 +170,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         mut parts: Vec<HttpTask>,
     ) -> Result<ForwardEnd, Aborted> {
         loop {
+            let held = forwarding.body.held_bytes();
             let ready = forwarding.body.ready();
             let error = forwarding.body.error().cloned();
             let done = forwarding.body.is_finished() && error.is_none();
@@ -186,7 +187,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
                     self.ctx.record.first_byte.get_or_insert(forwarding.last_write);
                     self.ctx.record.first_token.get_or_insert(forwarding.last_write);
                 }
+                // These bytes are held until the client has taken them.
+                forwarding.run.held.set_anyway(held);
                 self.send(std::mem::take(&mut parts)).await?;
+                forwarding.run.held.set_anyway(forwarding.body.held_bytes());
             }
             if let Some(error) = error {
                 return Ok(forward_end(error, &forwarding.run));

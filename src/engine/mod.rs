@@ -16,6 +16,8 @@ pub mod memory_downstream;
 mod opener;
 pub mod orchestrator;
 pub mod peer_selection;
+mod prepare;
+mod ready_parts;
 pub mod record;
 mod record_builder;
 pub mod request_context;

@@ -28,6 +28,7 @@ use crate::route::deadlines::{Deadlines, TimeoutKind};
 use crate::route::outcome::Outcome;
 use crate::route::plan::{Decision, Plan, Reason};
 use crate::route::target::Target;
+use crate::state::large_work::run_here;
 use crate::state::targets::Permit;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -126,12 +127,12 @@ impl Engine {
         self: &Arc<Self>,
         downstream: &mut D,
         ctx: &mut RequestContext,
-        admitted: Admitted,
+        admitted: Box<Admitted>,
     ) -> Result<(), Aborted> {
-        let Admitted { plan, request, env, first: (target, reason), prepared } = admitted;
+        let Admitted { plan, request, env, first: (target, reason), prepared } = *admitted;
         ctx.record.is_single_attempt = plan.is_single_attempt();
         let body = request.body.as_ref();
-        let orchestrator = Orchestrator {
+        let mut orchestrator = Orchestrator {
             engine: self,
             downstream,
             ctx,
@@ -150,7 +151,7 @@ impl Engine {
 }
 
 impl<D: Downstream> Orchestrator<'_, D> {
-    async fn run(mut self, first: NextAttempt) -> Result<(), Aborted> {
+    async fn run(&mut self, first: NextAttempt) -> Result<(), Aborted> {
         let mut next = first;
         let mut last_response = None;
         loop {
@@ -236,7 +237,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
     /// Makes the attempt, passes it through its target's stages, and sends it.
     pub async fn start(&mut self, next: &NextAttempt) -> Started {
         let started = Instant::now();
-        let mut attempt = match self.make_attempt(next) {
+        let mut attempt = match self.make_attempt(next).await {
             Ok(attempt) => attempt,
             Err(error) => {
                 return Started::Failed(Outcome::Unsupported(error.status()), FinalResponse::Error(error));
@@ -346,11 +347,14 @@ impl<D: Downstream> Orchestrator<'_, D> {
     }
 
     /// Makes the attempt from the request, or takes the one made at admission.
-    fn make_attempt(&mut self, next: &NextAttempt) -> Result<Attempt, Error> {
+    async fn make_attempt(&mut self, next: &NextAttempt) -> Result<Attempt, Error> {
         let made = match (&mut self.resume, self.prepared.take()) {
-            (Some(resume), _) => resume.attempt(&next.target, &self.request),
+            (Some(resume), _) => {
+                let size = self.request.body.as_ref().map_or(0, |body| body.bytes().len());
+                run_here(size, || resume.attempt(&next.target, &self.request))
+            }
             (None, Some(prepared)) => Ok(*prepared),
-            (None, None) => Attempt::new(Arc::clone(&next.target), &self.request),
+            (None, None) => self.engine.prepare(&next.target, &self.request, &mut self.ctx.held).await,
         };
         match (made, &self.resume) {
             (Ok(mut attempt), _) => {
@@ -390,6 +394,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             policy,
             request_started: self.ctx.started,
             trace_id: Arc::clone(&self.ctx.trace_id),
+            held: self.engine.shared.held_bytes.holder(),
             is_local: false,
             filters: None,
             resumes: self.resume.as_mut().and_then(|resume| resume.take_rewriter()),

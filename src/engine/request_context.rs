@@ -12,6 +12,7 @@ use crate::provider::rewriter::Rewriter;
 use crate::route::attempt::Attempt;
 use crate::route::request_mode::RequestMode;
 use crate::state::Shared;
+use crate::state::held_bytes::Hold;
 use crate::state::lifecycle::InFlightGuard;
 use crate::state::snapshot::SettingsSnapshot;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub struct RequestContext {
     pub record: RecordBuilder,
     /// The error the client gets or got.
     pub failure: Option<Error>,
+    /// Counts the request's body, and what attempts send in its place.
+    pub held: Hold,
     /// Counts the request as in flight until it is recorded.
     pub in_flight: Option<InFlightGuard>,
 }
@@ -62,6 +65,7 @@ impl RequestContext {
             rewriter: None,
             record: RecordBuilder::default(),
             failure: None,
+            held: shared.held_bytes.holder(),
             in_flight: Some(shared.lifecycle.enter()),
         }
     }
@@ -74,6 +78,6 @@ impl RequestContext {
 }
 
 /// A trace id for a request without one: unique, and ordered by time.
-pub fn new_trace_id() -> String {
-    Uuid::now_v7().to_string()
+pub fn new_trace_id() -> Arc<str> {
+    Arc::from(&*Uuid::now_v7().as_hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }

@@ -3,6 +3,7 @@
 //! It knows when enough has arrived to commit the response, when the response is complete, and what is wrong with it. It
 //! sends nothing and waits for nothing.
 
+use super::ready_parts::ReadyParts;
 use super::response_headers::is_media;
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
@@ -14,6 +15,7 @@ use crate::json::similarity::SimilarJson;
 use crate::provider::rewriter::{Rewriter, TextFilters};
 use crate::provider::translation::Translation;
 use crate::route::request_mode::RequestMode;
+use crate::state::large_work::run_here;
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use pingora::http::ResponseHeader;
@@ -69,7 +71,7 @@ pub(super) struct ResponseBody {
     mode: Mode,
     /// Checks that events are JSON.
     similar: SimilarJson,
-    out: Vec<Bytes>,
+    out: ReadyParts,
     ended: bool,
     error: Option<BodyError>,
     /// The events that were sent to the client; `None` if they are not needed, or too many to retain.
@@ -150,7 +152,7 @@ impl ResponseBody {
             policy,
             mode,
             similar: SimilarJson::default(),
-            out: Vec::new(),
+            out: ReadyParts::default(),
             ended: false,
             error: None,
             sent: retains.then(Vec::new),
@@ -172,7 +174,7 @@ impl ResponseBody {
             policy,
             mode: Mode::Translated(rewriter),
             similar: SimilarJson::default(),
-            out: Vec::new(),
+            out: ReadyParts::default(),
             ended: false,
             error: None,
             sent: None,
@@ -234,9 +236,7 @@ impl ResponseBody {
         let Mode::Passthrough { tap, parser, .. } = &mut self.mode else { return };
         if self.kind != ContentKind::Events || !validated {
             tap.push(chunk);
-            if !chunk.is_empty() {
-                self.out.push(chunk.clone());
-            }
+            self.out.push(chunk.clone());
             return;
         }
         let run = parser.push(chunk);
@@ -301,9 +301,7 @@ impl ResponseBody {
 
     /// Takes the output of the rewriter, and notes what is wrong with the response.
     fn note(&mut self, out: Vec<u8>) {
-        if !out.is_empty() {
-            self.out.push(Bytes::from(out));
-        }
+        self.out.push(Bytes::from(out));
         let Mode::Translated(rewriter) = &self.mode else { return };
         if self.error.is_some() {
             return;
@@ -326,7 +324,7 @@ impl ResponseBody {
         let mut out = Vec::new();
         match &mut self.mode {
             Mode::Translated(rewriter) => {
-                rewriter.finish(&mut out);
+                run_here(self.received, || rewriter.finish(&mut out));
                 self.note(out);
                 if self.error.is_none() && !self.is_complete_response() {
                     self.error = Some(BodyError::Truncated);
@@ -356,8 +354,7 @@ impl ResponseBody {
         let failed = summary.error.is_some() && summary.finish.is_none();
         let judges = self.policy.validates && self.wants_json();
         if self.kind == ContentKind::Json && failed && judges {
-            let body: Vec<u8> = self.out.iter().flatten().copied().collect();
-            self.error = Some(BodyError::Provider(ProviderError::read(502, &body), None));
+            self.error = Some(BodyError::Provider(ProviderError::read(502, &self.out.concat()), None));
         } else if !self.is_complete_response() {
             self.error = Some(BodyError::Truncated);
         } else {
@@ -368,7 +365,7 @@ impl ResponseBody {
     /// Handles what follows the last blank line: an event without its blank line, or a part of one.
     fn finish_tail(&mut self, tail: Run<'static>) {
         if tail.bytes().trim_ascii().is_empty() {
-            self.out.extend(Some(tail.into_bytes(&Bytes::new())).filter(|rest| !rest.is_empty()));
+            self.out.push(tail.into_bytes(&Bytes::new()));
             return;
         }
         if self.error.is_some() {
@@ -489,7 +486,17 @@ impl ResponseBody {
 
     /// The number of bytes that are ready for the client.
     pub fn ready_bytes(&self) -> usize {
-        self.out.iter().map(Bytes::len).sum()
+        self.out.len()
+    }
+
+    /// How many bytes of it are held in memory: what is not sent yet, what is not decoded yet, and what is retained to
+    /// resume it.
+    pub fn held_bytes(&self) -> usize {
+        let retained = self.sent.as_ref().map_or(0, |_| self.sent_bytes);
+        // A document is decoded or patched when it is complete.
+        let is_collected = self.is_rewritten() && self.kind != ContentKind::Events && !self.ended;
+        let undecoded = if is_collected { self.received } else { 0 };
+        self.out.held_bytes() + undecoded + retained
     }
 
     /// Whether it resumed a broken stream with text that was not sent yet.
@@ -507,7 +514,7 @@ impl ResponseBody {
 
     /// Takes what is ready for the client.
     pub fn ready(&mut self) -> Vec<Bytes> {
-        std::mem::take(&mut self.out)
+        self.out.take()
     }
 
     /// Ends a broken stream: returns an error event in the client's dialect.

@@ -15,6 +15,7 @@
 //!
 //! Pure. It knows no API: which members a body has is defined in `api` and `provider`.
 
+pub mod objects;
 pub mod outline;
 pub mod proof;
 pub mod scan;

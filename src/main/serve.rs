@@ -35,6 +35,7 @@ use turnpike::state::Shared;
 use turnpike::state::access_log::AccessLog;
 use turnpike::state::metrics::Metrics;
 use turnpike::state::snapshot::SettingsSnapshot;
+use turnpike::state::system_limits::raise_descriptor_limit;
 
 /// Serves until a signal stops the process.
 pub fn run(file: &Path, upgrade: bool) -> ExitCode {
@@ -45,6 +46,7 @@ pub fn run(file: &Path, upgrade: bool) -> ExitCode {
         }
     };
     let log = logging::start(&settings.log);
+    raise_descriptor_limit();
     match build(file, settings, upgrade, &log) {
         Ok((server, shared)) => {
             server.run(RunArgs { shutdown_signal: Box::new(ShutdownSignals { shared, log }) });

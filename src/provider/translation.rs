@@ -16,7 +16,12 @@ use crate::api::messages;
 use crate::api::operation::{ChatTranslator, Operation};
 use crate::config::account::Account;
 use crate::error::Error;
+use crate::json::objects;
 use std::sync::Arc;
+
+/// The most JSON objects in a request that is translated. Each takes some hundred bytes of memory while it is, however
+/// short it is. Anthropic's own limit is 100,000 messages.
+const MAX_OBJECTS: usize = 100_000;
 
 /// How the response must be translated.
 #[derive(Debug, Clone)]
@@ -139,6 +144,14 @@ impl Preparation<'_> {
             let message = format!("{} cannot serve {}.", self.provider.id(), operation.label());
             return Err(Error::not_implemented(message).with_provider(self.provider.id()));
         };
+        if objects::more_than(body.bytes(), MAX_OBJECTS) {
+            let message = format!(
+                "The request has more than {MAX_OBJECTS} JSON objects (messages, parts, tools and their schemas), the most \
+                 that is translated for {}. Send fewer.",
+                self.provider.id()
+            );
+            return Err(Error::invalid_request("messages", message));
+        }
         let mut request = (translator.read)(body)?;
         notes.warnings.append(&mut request.warnings);
         conversation::repair(&mut request.messages, notes);
@@ -281,6 +294,30 @@ mod tests {
     use super::*;
     use crate::provider::find;
     use http::Method;
+
+    #[test]
+    fn a_request_of_too_many_objects_is_refused() {
+        let prepared = |messages: usize, content: &str| {
+            let messages = vec![format!(r#"{{"role":"user","content":"{content}"}}"#); messages].join(",");
+            let body = Body::parse(format!(r#"{{"model":"m","messages":[{messages}]}}"#).into()).unwrap();
+            let call = Call {
+                operation: Operation::ChatCompletions,
+                method: &Method::POST,
+                path: "chat/completions",
+                query: None,
+                model: Some("m"),
+                streamed: false,
+            };
+            let provider = find("anthropic").unwrap();
+            let mut notes = TranslationNotes::default();
+            prepare(provider, &call, &Account::default(), Some(&body), true, &mut notes)
+        };
+        // Braces in texts do not count.
+        assert!(prepared(1, &"{".repeat(MAX_OBJECTS * 2)).is_ok());
+        assert!(prepared(MAX_OBJECTS - 1, "").is_ok());
+        let error = prepared(MAX_OBJECTS, "").unwrap_err();
+        assert_eq!((error.status(), error.param.as_deref()), (400, Some("messages")));
+    }
 
     #[test]
     fn a_long_tool_name_is_sent_short_and_comes_back() {

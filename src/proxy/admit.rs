@@ -14,13 +14,16 @@ use crate::engine::downstream::Downstream;
 use crate::engine::orchestrator::Admitted;
 use crate::engine::request_context::{RequestContext, new_trace_id};
 use crate::engine::request_env::RequestEnv;
+use crate::engine::reusable_timer::ReusableTimer;
 use crate::error::{Error, Kind};
 use crate::route::admission::{BodyReading, Plane, RequestHead};
-use crate::route::attempt::{Attempt, Request};
+use crate::route::attempt::Request;
 use crate::route::compile::Sources;
 use crate::route::compiled::CompiledConfig;
 use crate::route::plan::Plan;
 use crate::route::request_snapshot::RequestSnapshot;
+use crate::settings::Limits;
+use crate::state::held_bytes::Hold;
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -28,7 +31,7 @@ use pingora_core::Result;
 use pingora_proxy::Session;
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The longest `x-gateway-metadata` that is written to the access line, bytes.
 const MAX_METADATA_BYTES: usize = 4096;
@@ -53,7 +56,7 @@ async fn admit_request(
     gateway: &Gateway,
     session: &mut Session,
     ctx: &mut RequestContext,
-) -> std::result::Result<Option<Admitted>, Error> {
+) -> std::result::Result<Option<Box<Admitted>>, Error> {
     let snapshot = start(gateway, session, ctx);
     let header = session.req_header();
     let control_paths = &gateway.control_routes.paths;
@@ -66,18 +69,19 @@ async fn admit_request(
     ctx.bearer_is_service_key = client.by_bearer;
     let Plane::Data { body: reading } = head.plane()? else { return Ok(None) };
     let body = match reading {
-        Some(reading) => Some(read_body(session, ctx, reading).await?),
+        Some(reading) => Some(read_body(gateway, session, ctx, reading).await?),
         None => None,
     };
     let header = session.req_header();
     let mut request = Request::new(endpoint, header.method.clone(), header.uri.clone(), body);
     let config = find_config(gateway, &header.headers, ctx, &client, &request)?;
-    request.check(&config)?;
+    let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
+    gateway.engine.shared.large_work.run(size, || request.check(&config)).await?;
     if request.body.is_none() && config.may_repeat() && !session.is_upgrade_req() {
         // An upload that may have to be sent twice is read into memory; one that streams through can be sent only once.
         let limit = snapshot.settings.limits.max_body_bytes;
         if let Some(reading) = BodyReading::upload(&session.req_header().headers, limit) {
-            request.body = Some(read_body(session, ctx, reading).await?);
+            request.body = Some(read_body(gateway, session, ctx, reading).await?);
         }
     }
     if request.body.is_none() && !session.is_body_done() {
@@ -88,10 +92,11 @@ async fn admit_request(
     let first = plan.first(&mut env).ok_or_else(|| Error::internal("a config without a target"))?;
     // An attempt that may be proxied natively is made here, so that its errors are refusals like any other.
     let prepared = match config.is_single_attempt() || session.is_upgrade_req() {
-        true => Some(Box::new(Attempt::new(Arc::clone(&first.0), &request)?)),
+        true => Some(Box::new(gateway.engine.prepare(&first.0, &request, &mut ctx.held).await?)),
         false => None,
     };
-    Ok(Some(Admitted { plan, request, env, first, prepared }))
+    // Boxed because it is moved several times.
+    Ok(Some(Box::new(Admitted { plan, request, env, first, prepared })))
 }
 
 /// A request that was read goes through the engine. One that was not read, and may be sent only once, is proxied
@@ -100,7 +105,7 @@ async fn dispatch(
     gateway: &Gateway,
     session: &mut Session,
     ctx: &mut Ctx,
-    mut admitted: Admitted,
+    mut admitted: Box<Admitted>,
 ) -> Result<bool> {
     let is_upgrade = session.is_upgrade_req();
     if let Some(attempt) =
@@ -144,7 +149,7 @@ fn routing_env(
 fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> Arc<SettingsSnapshot> {
     let snapshot = Arc::clone(&ctx.snapshot);
     let header = session.req_header();
-    ctx.trace_id = trace_id(&header.headers, &snapshot).into();
+    ctx.trace_id = trace_id(&header.headers, &snapshot);
     ctx.is_http10 = header.version == http::Version::HTTP_10;
     if gateway.engine.shared.lifecycle.is_draining() {
         session.set_keepalive(None);
@@ -156,37 +161,85 @@ fn start(gateway: &Gateway, session: &mut Session, ctx: &mut RequestContext) -> 
 }
 
 /// The client's trace id, or the one in its `traceparent`, or a new one.
-fn trace_id(headers: &HeaderMap, snapshot: &SettingsSnapshot) -> String {
+fn trace_id(headers: &HeaderMap, snapshot: &SettingsSnapshot) -> Arc<str> {
     let given = snapshot.trace_headers.iter().find_map(|name| headers.get(name)?.to_str().ok());
     if let Some(id) = given.filter(|id| !id.is_empty() && id.len() <= 256) {
-        return id.to_owned();
+        return id.into();
     }
     let parent = headers.get("traceparent").and_then(|value| TraceParent::parse(value.to_str().ok()?));
-    parent.map_or_else(new_trace_id, |parent| parent.trace_id())
+    parent.map_or_else(new_trace_id, |parent| parent.trace_id().into())
 }
 
 /// Reads the whole body.
 async fn read_body(
+    gateway: &Gateway,
     session: &mut Session,
     ctx: &mut RequestContext,
     reading: BodyReading,
 ) -> std::result::Result<Body, Error> {
     let waiting = Instant::now();
-    let bytes = collect(session, &reading).await?;
+    let pace = Pace::new(waiting, &ctx.snapshot.settings.limits);
+    let bytes = collect(session, &reading, &pace, &mut ctx.held).await?;
     ctx.record.body_wait = waiting.elapsed();
     ctx.record.bytes_in = bytes.len() as u64;
-    reading.parse(bytes)
+    gateway.engine.shared.large_work.run(bytes.len(), || reading.parse(bytes)).await
+}
+
+/// How fast a body must arrive. Without a least rate, a client could have its part of a body held for ever by sending a
+/// byte now and then.
+struct Pace {
+    started: Instant,
+    /// Not counted.
+    grace: Duration,
+    /// Bytes per second.
+    min_rate: usize,
+}
+
+impl Pace {
+    fn new(started: Instant, limits: &Limits) -> Self {
+        Self { started, grace: limits.body_timeout, min_rate: limits.min_body_rate }
+    }
+
+    /// When more than `size` bytes must have arrived.
+    fn deadline(&self, size: usize) -> Instant {
+        let needed = Duration::from_secs_f64(size as f64 / self.min_rate.max(1) as f64);
+        // A client that sends nothing is refused by the connection's own timeout.
+        self.started + self.grace + needed.max(Duration::from_secs(1))
+    }
+
+    fn error(&self) -> Error {
+        Error::slow_client(format!(
+            "The request body arrives too slowly: after {} ms it must come at {} bytes a second or more. Send it \
+             faster, or ask the operator to lower limits.min_body_rate.",
+            self.grace.as_millis(),
+            self.min_rate
+        ))
+    }
 }
 
 /// The bytes of the body. A single chunk is used as it is; several are copied into one buffer.
-async fn collect(session: &mut Session, reading: &BodyReading) -> std::result::Result<Bytes, Error> {
+async fn collect(
+    session: &mut Session,
+    reading: &BodyReading,
+    pace: &Pace,
+    held: &mut Hold,
+) -> std::result::Result<Bytes, Error> {
     let mut downstream = PingoraDownstream::new(session);
     downstream.send_continue().await?;
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
+    let mut timer = ReusableTimer::default();
+    let mut size = 0;
     loop {
-        let Some(chunk) = downstream.next_chunk().await? else { break };
-        reading.check_size(whole.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len())?;
+        let left = pace.deadline(size).saturating_duration_since(Instant::now());
+        let chunk = timer.timeout(left, downstream.next_chunk()).await.unwrap_or_else(|| {
+            downstream.close_after_response();
+            Err(pace.error())
+        });
+        let Some(chunk) = chunk? else { break };
+        size += chunk.len();
+        reading.check_size(size)?;
+        held.set(size)?;
         match first.take() {
             None if whole.is_empty() => first = Some(chunk),
             None => whole.extend_from_slice(&chunk),

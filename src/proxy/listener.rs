@@ -11,6 +11,7 @@ use crate::api::error_body::ErrorView;
 use crate::engine::reusable_timer::ReusableTimer;
 use crate::error::Error;
 use crate::state::Shared;
+use crate::state::connection_count::ConnectionGuard;
 use async_trait::async_trait;
 use bytes::BytesMut;
 use pingora_core::apps::{HttpServerApp, ServerApp};
@@ -20,7 +21,6 @@ use pingora_core::protocols::{ALPN, Stream};
 use pingora_core::server::ShutdownWatch;
 use pingora_proxy::{HttpProxy, Session};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -28,6 +28,8 @@ use tokio::time::timeout;
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Initial buffer size for a head, bytes. Most heads fit; for larger ones it grows up to the limit.
 const FIRST_READ: usize = 4096;
+/// The most connections beyond the limit that get a response at a time.
+const MAX_REFUSALS: usize = 64;
 /// How long a refused client may take to read the error.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -39,16 +41,6 @@ pub struct DownstreamApp {
     shared: Arc<Shared>,
     /// Whether this listener accepts HTTP/2 without TLS (h2c with prior knowledge).
     h2c: bool,
-    open_connections: Arc<AtomicUsize>,
-}
-
-/// Counts one open connection until it is dropped.
-struct ConnectionGuard(Arc<AtomicUsize>);
-
-impl Drop for ConnectionGuard {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// The result of waiting for a request head.
@@ -67,18 +59,22 @@ impl DownstreamApp {
     /// `gateway`: the one that `proxy` was made from.
     pub fn new(proxy: Arc<HttpProxy<Gateway>>, gateway: Gateway, h2c: bool) -> Self {
         let shared = Arc::clone(&gateway.engine.shared);
-        Self { proxy, gateway, shared, h2c, open_connections: Arc::default() }
+        Self { proxy, gateway, shared, h2c }
     }
 
     /// Counts the connection, or refuses it if there are too many.
     fn admit_connection(&self) -> Result<ConnectionGuard, Error> {
-        let guard = ConnectionGuard(Arc::clone(&self.open_connections));
-        let count = self.open_connections.fetch_add(1, Ordering::AcqRel) + 1;
-        match self.shared.settings().settings.limits.max_connections {
-            Some(max_connections) if count > max_connections => {
-                Err(Error::too_many_connections(max_connections))
-            }
-            _ => Ok(guard),
+        let max_connections = self.shared.max_connections();
+        let guard = self.shared.connections.enter(max_connections);
+        guard.ok_or_else(|| Error::too_many_connections(max_connections))
+    }
+
+    /// Refuses a connection beyond the limit. Only some of them are told why at a time: a response takes a descriptor
+    /// and time, and these are what is short.
+    async fn refuse_connection(&self, stream: Stream, error: &Error) {
+        match self.shared.refused_connections.enter(MAX_REFUSALS) {
+            Some(_guard) => self.refuse(stream, error).await,
+            None => self.shared.metrics.record_error(error.kind),
         }
     }
 
@@ -157,10 +153,12 @@ impl DownstreamApp {
         self.shared.metrics.record_error(error.kind);
         let body = ErrorView::from(error).body(Dialect::OpenAi);
         let status = http::StatusCode::from_u16(error.status()).unwrap_or(http::StatusCode::BAD_REQUEST);
+        let retry_after = error.retry_after().map(|seconds| format!("retry-after: {seconds}\r\n"));
         let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{}\
              x-gateway-trace-id: {trace_id}\r\nconnection: close\r\n\r\n",
-            body.len()
+            body.len(),
+            retry_after.unwrap_or_default()
         );
         log::info!(target: "turnpike", "refused a connection before its request: {} trace_id={trace_id}", error.kind.row().code);
         let _ = timeout(REFUSAL_TIMEOUT, async {
@@ -183,7 +181,7 @@ impl ServerApp for DownstreamApp {
         let _guard = match self.admit_connection() {
             Ok(guard) => guard,
             Err(error) => {
-                self.refuse(stream, &error).await;
+                self.refuse_connection(stream, &error).await;
                 return None;
             }
         };

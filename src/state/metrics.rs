@@ -137,6 +137,12 @@ impl Metrics {
         self.traffic.in_flight.set(i64::try_from(requests).unwrap_or(i64::MAX));
     }
 
+    /// The bytes of bodies and responses that are held now, and the most that may be.
+    pub fn set_held_bytes(&self, held: usize, limit: usize) {
+        self.traffic.held_bytes.set(i64::try_from(held).unwrap_or(i64::MAX));
+        self.traffic.held_bytes_limit.set(i64::try_from(limit).unwrap_or(i64::MAX));
+    }
+
     pub fn record_dropped_process_log_lines(&self, lines: u64) {
         self.traffic.process_log_dropped.inc_by(lines);
     }

@@ -4,27 +4,35 @@
 //! statics. Nothing here outlives the process.
 
 pub mod access_log;
+pub mod connection_count;
 pub mod credentials;
 pub mod hedge_budget;
+pub mod held_bytes;
 pub mod label_limit;
+pub mod large_work;
 pub mod lifecycle;
 pub mod metrics;
 mod process;
 pub mod snapshot;
 pub mod sticky_sessions;
+pub mod system_limits;
 pub mod targets;
 
 use crate::net::outbound::dns::Dns;
 use crate::net::outbound::peer_limit::PeerLimit;
 use access_log::AccessLog;
 use arc_swap::{ArcSwap, Guard};
+use connection_count::ConnectionCount;
 use credentials::CredentialCache;
 use hedge_budget::HedgeBudget;
+use held_bytes::HeldBytes;
+use large_work::LargeWork;
 use lifecycle::Lifecycle;
 use metrics::Metrics;
 use snapshot::SettingsSnapshot;
 use std::sync::Arc;
 use sticky_sessions::StickySessions;
+use system_limits::SystemLimits;
 use targets::TargetRegistry;
 
 /// The state that the data plane, the control plane and the background tasks share.
@@ -39,12 +47,23 @@ pub struct Shared {
     pub targets: TargetRegistry,
     pub sticky_sessions: StickySessions,
     pub hedge_budget: HedgeBudget,
+    pub held_bytes: HeldBytes,
+    pub large_work: LargeWork,
+    /// The connections of clients, on all data listeners.
+    pub connections: ConnectionCount,
+    /// Connections beyond the limit, as long as they are refused.
+    pub refused_connections: ConnectionCount,
+    /// As at the start of the process.
+    system: SystemLimits,
 }
 
 impl Shared {
     pub fn new(snapshot: SettingsSnapshot, metrics: Metrics, access_log: AccessLog) -> Self {
         metrics.settings_loaded(&snapshot.settings.hash);
         let targets = TargetRegistry::with_counter(metrics.breaker_transitions());
+        let system = SystemLimits::read();
+        let held_bytes = HeldBytes::default();
+        held_bytes.set_limit(max_held_bytes(&snapshot, &system));
         let credentials = CredentialCache::new(snapshot.settings.tls.ca_file.clone());
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -57,6 +76,11 @@ impl Shared {
             targets,
             sticky_sessions: StickySessions::default(),
             hedge_budget: HedgeBudget::default(),
+            held_bytes,
+            large_work: LargeWork::default(),
+            connections: ConnectionCount::default(),
+            refused_connections: ConnectionCount::default(),
+            system,
         }
     }
 
@@ -70,9 +94,21 @@ impl Shared {
         self.snapshot.load_full()
     }
 
+    /// The most downstream connections at a time: `limits.max_connections`, or its default.
+    pub fn max_connections(&self) -> usize {
+        let configured = self.settings().settings.limits.max_connections;
+        configured.unwrap_or_else(|| self.system.max_connections())
+    }
+
     /// Puts new settings in force.
     pub fn install(&self, snapshot: SettingsSnapshot) {
         self.metrics.settings_loaded(&snapshot.settings.hash);
+        self.held_bytes.set_limit(max_held_bytes(&snapshot, &self.system));
         self.snapshot.store(Arc::new(snapshot));
     }
+}
+
+/// `limits.max_held_bytes`, or its default.
+fn max_held_bytes(snapshot: &SettingsSnapshot, system: &SystemLimits) -> usize {
+    snapshot.settings.limits.max_held_bytes.unwrap_or_else(|| system.max_held_bytes())
 }

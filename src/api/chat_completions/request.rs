@@ -240,6 +240,8 @@ fn parts<'a>(content: &Json<'a>, at: &str, into: &mut Vec<Part<'a>>) -> Result<(
     let Some(text) = content.source().filter(|_| !content.is_null()) else { return Ok(()) };
     if let Some(text) = parse_string(text) {
         if !text.is_empty() {
+            // Most messages have one part. Without this the list would have room for four, which are large.
+            into.reserve_exact(1);
             into.push(Part::text(text));
         }
         return Ok(());

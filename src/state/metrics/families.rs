@@ -41,6 +41,8 @@ pub(super) struct Traffic {
     pub bytes_out: IntCounter,
     pub log_dropped: IntCounter,
     pub process_log_dropped: IntCounter,
+    pub held_bytes: IntGauge,
+    pub held_bytes_limit: IntGauge,
     pub token_exchanges: IntCounterVec,
 }
 
@@ -89,6 +91,14 @@ impl Traffic {
                     "turnpike_log_lines_dropped_total",
                     "Lines of the process's log that were dropped because its output was too slow.",
                 )?,
+            )?,
+            held_bytes: add(
+                r,
+                IntGauge::new("turnpike_held_bytes", "Bytes of bodies and responses held in memory.")?,
+            )?,
+            held_bytes_limit: add(
+                r,
+                IntGauge::new("turnpike_held_bytes_limit", "limits.max_held_bytes, or its default.")?,
             )?,
             token_exchanges: counters(
                 r,

@@ -1,0 +1,42 @@
+//! Makes an attempt from a request: counts the memory it takes, and keeps large translations from blocking a worker.
+//!
+//! What the attempt sends is decided in `route::attempt`.
+
+use super::Engine;
+use crate::error::Error;
+use crate::route::attempt::{Attempt, Request};
+use crate::route::target::Target;
+use crate::state::held_bytes::Hold;
+use crate::state::large_work::LargeWork;
+use std::sync::Arc;
+
+/// How much memory translating takes beside the body and the result, in sizes of the body.
+const WORKING_MEMORY: usize = 3;
+
+impl Engine {
+    /// Makes the attempt for one target. `held` counts the request's body and what is sent in its place.
+    ///
+    /// # Errors
+    /// As [`Attempt::new`]; 503 if there is not enough memory for it.
+    pub async fn prepare(
+        &self,
+        target: &Arc<Target>,
+        request: &Request,
+        held: &mut Hold,
+    ) -> Result<Attempt, Error> {
+        let size = request.body.as_ref().map_or(0, |body| body.bytes().len());
+        if !LargeWork::is_large(size) {
+            return Attempt::new(Arc::clone(target), request);
+        }
+        let mut working = self.shared.held_bytes.holder();
+        let prepare = || {
+            working.set(size * WORKING_MEMORY)?;
+            Attempt::new(Arc::clone(target), request)
+        };
+        let attempt = self.shared.large_work.run(size, prepare).await?;
+        drop(working);
+        let sent = attempt.body.as_ref().filter(|_| attempt.body_changed).map_or(0, |body| body.len());
+        held.set(size + sent)?;
+        Ok(attempt)
+    }
+}
