@@ -9,6 +9,7 @@ use std::hint::black_box;
 use timer::Timer;
 use turnpike::api::operation::Operation;
 use turnpike::config::node::Node;
+use turnpike::config::pattern::{Excerpt, Pattern, PatternBudget};
 use turnpike::config::read::{Cursor, Problems};
 
 const ONE_TARGET: &str = r#"{"provider":"@up"}"#;
@@ -30,5 +31,29 @@ fn main() {
             let problems = Problems::default();
             Cursor::root(black_box(&node), &problems).entries().map(|entries| entries.len())
         });
+    }
+    patterns(&timer);
+}
+
+/// The patterns that take longest to compile or to match, of thousands that were tried.
+fn patterns(timer: &Timer) {
+    let all: String = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
+    let each = |part: &dyn Fn(char) -> String| all.chars().map(part).collect::<Vec<_>>().join("|");
+    let text: String = std::iter::repeat_with(fastrand::alphanumeric).take(Excerpt::MAX_BYTES).collect();
+    let text = Excerpt::of(text);
+    let compile = |pattern: &str| Pattern::compile(pattern, &PatternBudget::default());
+    for (name, pattern) in [
+        ("500 times .*", ".*".repeat(500)),
+        ("250 times .*, then !", format!("{}!", ".*".repeat(250))),
+        ("a choice of parts", each(&|c| format!(r"{c}\w{{2}}!"))),
+        ("a choice of long parts", each(&|c| format!(r"{c}\w{{5}}!"))),
+        ("options", format!("(?:{}){{10}}!", all.chars().map(|c| format!("{c}?")).collect::<String>())),
+        ("a gap", "[ab].{20}!".to_owned()),
+        ("a short gap", "[ab].{8}!".to_owned()),
+        ("letters of all scripts", r"\pL{2}!".to_owned()),
+    ] {
+        timer.row(&format!("pattern: {name}, compiled or refused"), || compile(black_box(&pattern)).is_ok());
+        let Ok(compiled) = compile(&pattern) else { continue };
+        timer.row(&format!("pattern: {name}, 16 KiB"), || compiled.is_match(black_box(&text)));
     }
 }

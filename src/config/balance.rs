@@ -42,6 +42,9 @@ pub struct Price {
 /// Seconds a choice is kept when the config gives no `ttl` (reference 4.1).
 const DEFAULT_STICKY_TTL: u64 = 300;
 
+/// Maximum number of `hash_fields`: each may be a walk through the whole body.
+const MAX_HASH_FIELDS: usize = 16;
+
 impl Sticky {
     /// Reads `sticky`. `Some(None)`: present but not enabled.
     pub fn read(at: &Cursor<'_>) -> Option<Option<Self>> {
@@ -73,7 +76,12 @@ fn hash_fields(at: &Cursor<'_>) -> Option<Vec<String>> {
         }
         Some(name.to_owned())
     };
-    Some(at.list()?.iter().filter_map(field).collect())
+    let items = at.list()?;
+    if items.len() > MAX_HASH_FIELDS {
+        at.problem(format!("must hold at most {MAX_HASH_FIELDS} fields"));
+        return None;
+    }
+    Some(items.iter().filter_map(field).collect())
 }
 
 impl Price {

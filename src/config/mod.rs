@@ -13,6 +13,7 @@ pub mod headers;
 pub mod hedge;
 pub mod hooks;
 pub mod node;
+pub mod pattern;
 pub mod policies;
 pub mod query;
 pub mod read;
@@ -28,8 +29,8 @@ use account::{Account, names};
 use balance::Price;
 use hedge::Hedge;
 use node::Node;
+use pattern::PatternBudget;
 use policies::Policies;
-use query::Patterns;
 use read::{Cursor, ObjectReader, Problems};
 use std::cell::Cell;
 use std::fmt;
@@ -107,7 +108,7 @@ impl Config {
     /// Reads a config from a tree. Returns `None` when there are problems, which are then recorded in `at`.
     pub fn read(at: &Cursor<'_>, checks: &Checks<'_>) -> Option<Self> {
         let before = at.problem_count();
-        let config = ConfigReader { checks, target_count: Cell::new(0), patterns: Patterns::default() }
+        let config = ConfigReader { checks, target_count: Cell::new(0), patterns: PatternBudget::default() }
             .read_level(at, 0)?;
         (at.problem_count() == before).then_some(config)
     }
@@ -132,7 +133,7 @@ struct ConfigReader<'a> {
     checks: &'a Checks<'a>,
     /// Targets counted so far in the whole tree.
     target_count: Cell<usize>,
-    patterns: Patterns,
+    patterns: PatternBudget,
 }
 
 impl ConfigReader<'_> {

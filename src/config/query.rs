@@ -17,23 +17,15 @@ pub use fact::{Fact, Facts};
 
 use super::headers;
 use super::node::{Kind, Node};
+use super::pattern::{Excerpt, Pattern, PatternBudget};
 use super::read::Cursor;
-use regex::{Regex, RegexBuilder};
-use std::cell::Cell;
 use std::fmt;
 
 /// Maximum nesting of `$and` and `$or`.
 const MAX_DEPTH: usize = 16;
 
-/// Size limits, in bytes, with which a pattern is compiled, smallest first. A compiled pattern does not
-/// report its size, so it is counted with the first limit under which it compiles.
-const PATTERN_BYTES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
-
-/// Maximum bytes of all patterns of a config together: they stay in memory as long as the config is cached.
-const ALL_PATTERNS_BYTES: usize = 2 << 20;
-
-/// Maximum bytes of a pattern's DFA cache during matching.
-const CACHE_BYTES: usize = 256 << 10;
+/// Maximum bytes of a text to compare with: of a longer value only so much is looked at.
+const MAX_OPERAND: usize = Excerpt::MAX_BYTES;
 
 /// A compiled query: all its parts must hold. An empty query always holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,23 +75,11 @@ enum Scalar {
     Text(Box<str>),
 }
 
-/// A regular expression: unanchored, matched in time linear in the text's length.
-#[derive(Clone)]
-struct Pattern {
-    regex: Regex,
-    /// Upper bound of its size in memory.
-    bytes: usize,
-}
-
-/// Bytes counted so far for the patterns of one config.
-#[derive(Debug, Default)]
-pub struct Patterns(Cell<usize>);
-
 const OPERATORS: [&str; 9] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$regex"];
 
 impl Query {
     /// Reads a query. Returns `None` when there are problems, which are then recorded in `at`.
-    pub fn read(at: &Cursor<'_>, patterns: &Patterns) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>, patterns: &PatternBudget) -> Option<Self> {
         let before = at.problem_count();
         let query = query(at, patterns, 0)?;
         (at.problem_count() == before).then_some(query)
@@ -110,10 +90,10 @@ impl Query {
         self.parts.iter().all(|part| part.holds(facts))
     }
 
-    /// Upper bound of the bytes its patterns use, for the cache of compiled configs.
+    /// The bytes its patterns use, for the cache of compiled configs.
     pub fn pattern_bytes(&self) -> usize {
         let test_bytes = |test: &Test| match test {
-            Test::Matches(pattern) => pattern.bytes,
+            Test::Matches(pattern) => pattern.bytes(),
             _ => 0,
         };
         let part_bytes = |part: &Part| match part {
@@ -163,10 +143,10 @@ impl Test {
             Self::Below(bound) => number() < *bound,
             Self::AtMost(bound) => number() <= *bound,
             Self::Matches(pattern) => match value {
-                Some(value) => pattern.regex.is_match(&value.text()),
+                Some(value) => pattern.is_match(&value.excerpt()),
                 // The reference converts a missing value to this text, as JavaScript does; existing
                 // conditions rely on it.
-                None => pattern.regex.is_match("undefined"),
+                None => pattern.is_match(&Excerpt::of("undefined")),
             },
         }
     }
@@ -178,7 +158,7 @@ impl Scalar {
             (Self::Null, Fact::Null) => true,
             (Self::Bool(wanted), Fact::Bool(flag)) => wanted == flag,
             (Self::Number(wanted), Fact::Number(number)) => wanted == number,
-            (Self::Text(wanted), Fact::Text(text)) => **wanted == **text,
+            (Self::Text(wanted), value) => value.is_text(wanted),
             _ => false,
         }
     }
@@ -188,6 +168,10 @@ impl Scalar {
             Kind::Null => Self::Null,
             Kind::Bool(flag) => Self::Bool(*flag),
             Kind::Number(number) => Self::Number(number.as_f64()?),
+            Kind::Text(text) if text.len() > MAX_OPERAND => {
+                at.problem(format!("must be at most {MAX_OPERAND} bytes"));
+                return None;
+            }
             Kind::Text(text) => Self::Text(text.as_str().into()),
             Kind::List(_) | Kind::Map(_) => {
                 at.problem(format!(
@@ -204,42 +188,11 @@ impl Scalar {
     }
 }
 
-impl Pattern {
-    fn read(at: &Cursor<'_>, patterns: &Patterns) -> Option<Self> {
-        let text = at.text()?;
-        for bytes in PATTERN_BYTES {
-            if patterns.0.get() + bytes > ALL_PATTERNS_BYTES {
-                at.problem("is too much: the patterns of the whole config take too many bytes");
-                return None;
-            }
-            let outcome = RegexBuilder::new(text).size_limit(bytes).dfa_size_limit(CACHE_BYTES).build();
-            if !matches!(outcome, Err(regex::Error::CompiledTooBig(_))) {
-                patterns.0.set(patterns.0.get() + bytes);
-                return outcome
-                    .map(|regex| Self { regex, bytes })
-                    .map_err(|error| at.problem(error_message(&error)))
-                    .ok();
-            }
-        }
-        at.problem("is too large a pattern");
-        None
-    }
+fn pattern(at: &Cursor<'_>, budget: &PatternBudget) -> Option<Pattern> {
+    Pattern::compile(at.text()?, budget).map_err(|message| at.problem(message)).ok()
 }
 
-/// The message for an invalid pattern. It does not repeat the pattern, which may hold a secret.
-fn error_message(error: &regex::Error) -> String {
-    // The last line names the mistake; the lines before it show the pattern.
-    let full = error.to_string();
-    match full.lines().filter_map(|line| line.strip_prefix("error: ")).next_back() {
-        Some(what) if what.contains("look-around") || what.contains("backreferences") => {
-            format!("is a pattern we do not take: {what}; patterns take time linear in the text")
-        }
-        Some(what) => format!("is no pattern we can read: {what}"),
-        None => "is no pattern we can read".to_owned(),
-    }
-}
-
-fn query(at: &Cursor<'_>, patterns: &Patterns, depth: usize) -> Option<Query> {
+fn query(at: &Cursor<'_>, patterns: &PatternBudget, depth: usize) -> Option<Query> {
     if depth > MAX_DEPTH {
         at.problem(format!("stands too deep; $and and $or may nest {MAX_DEPTH} levels"));
         return None;
@@ -258,7 +211,7 @@ fn query(at: &Cursor<'_>, patterns: &Patterns, depth: usize) -> Option<Query> {
     Some(Query { parts: entries.filter_map(part).collect() })
 }
 
-fn queries(at: &Cursor<'_>, patterns: &Patterns, depth: usize) -> Option<Vec<Query>> {
+fn queries(at: &Cursor<'_>, patterns: &PatternBudget, depth: usize) -> Option<Vec<Query>> {
     Some(at.list()?.iter().filter_map(|item| query(item, patterns, depth)).collect())
 }
 
@@ -294,7 +247,7 @@ fn field(name: &str, at: &Cursor<'_>) -> Option<Field> {
 }
 
 /// Reads the tests for a value: the operators of an object; anything else is an equality test.
-fn tests(at: &Cursor<'_>, patterns: &Patterns) -> Option<Vec<Test>> {
+fn tests(at: &Cursor<'_>, patterns: &PatternBudget) -> Option<Vec<Test>> {
     if !at.node.is_object() {
         return Some(vec![Test::Is(Scalar::read(at)?)]);
     }
@@ -302,7 +255,7 @@ fn tests(at: &Cursor<'_>, patterns: &Patterns) -> Option<Vec<Test>> {
     Some(entries.iter().filter_map(|(entry, at)| test(&entry.name, at, patterns)).collect())
 }
 
-fn test(operator: &str, at: &Cursor<'_>, patterns: &Patterns) -> Option<Test> {
+fn test(operator: &str, at: &Cursor<'_>, patterns: &PatternBudget) -> Option<Test> {
     Some(match operator {
         "$eq" => Test::Is(Scalar::read(at)?),
         "$ne" => Test::IsNot(Scalar::read(at)?),
@@ -312,7 +265,7 @@ fn test(operator: &str, at: &Cursor<'_>, patterns: &Patterns) -> Option<Test> {
         "$gte" => Test::AtLeast(bound(at)?),
         "$lt" => Test::Below(bound(at)?),
         "$lte" => Test::AtMost(bound(at)?),
-        "$regex" => Test::Matches(Pattern::read(at, patterns)?),
+        "$regex" => Test::Matches(pattern(at, patterns)?),
         _ => {
             // No "did you mean" here: names this short all resemble each other.
             at.problem(format!("is no operator of a key; there are {}", OPERATORS.join(", ")));
@@ -339,12 +292,6 @@ fn number(node: &Node) -> Option<f64> {
     (!number.is_nan()).then_some(number)
 }
 
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.regex.as_str() == other.regex.as_str()
-    }
-}
-
 /// Shows no strings: any of them may be a secret.
 impl fmt::Debug for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -354,11 +301,5 @@ impl fmt::Debug for Scalar {
             Self::Number(number) => write!(f, "{number}"),
             Self::Text(_) => f.write_str("***"),
         }
-    }
-}
-
-impl fmt::Debug for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
     }
 }

@@ -5,7 +5,8 @@
 
 use super::MAX_TARGETS;
 use super::balance::{BalanceBy, Sticky};
-use super::query::{Patterns, Query};
+use super::pattern::PatternBudget;
+use super::query::Query;
 use super::read::{Cursor, ObjectReader};
 use super::values::status_codes;
 
@@ -65,7 +66,7 @@ impl Mode {
 impl Strategy {
     /// Reads `strategy`. `targets` is the `targets` field of the same level, if present: conditions refer to
     /// its names. `patterns` counts the patterns of the whole config.
-    pub fn read(at: &Cursor<'_>, targets: Option<&Cursor<'_>>, patterns: &Patterns) -> Option<Self> {
+    pub fn read(at: &Cursor<'_>, targets: Option<&Cursor<'_>>, patterns: &PatternBudget) -> Option<Self> {
         let mut fields = at.fields()?;
         let mode = fields.required(&["mode"]).and_then(|at| at.one_of(&Mode::VARIANTS));
         let names = match mode {
@@ -125,11 +126,11 @@ fn refuse_balance(fields: &ObjectReader<'_>) {
     }
 }
 
-fn conditions(at: &Cursor<'_>, names: Option<&[&str]>, patterns: &Patterns) -> Vec<Condition> {
+fn conditions(at: &Cursor<'_>, names: Option<&[&str]>, patterns: &PatternBudget) -> Vec<Condition> {
     at.list().unwrap_or_default().iter().filter_map(|item| condition(item, names, patterns)).collect()
 }
 
-fn condition(at: &Cursor<'_>, names: Option<&[&str]>, patterns: &Patterns) -> Option<Condition> {
+fn condition(at: &Cursor<'_>, names: Option<&[&str]>, patterns: &PatternBudget) -> Option<Condition> {
     let mut fields = at.fields()?;
     let query = fields.required(&["query"]).and_then(|at| Query::read(&at, patterns));
     let then = fields.required(&["then"]).and_then(|at| target_name(&at, names));

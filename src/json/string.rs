@@ -53,3 +53,56 @@ pub fn unquote(raw: &[u8]) -> Option<Cow<'_, str>> {
     }
     serde_json::from_slice(raw).ok().map(|JsonStr(text)| text)
 }
+
+/// The beginning of the text of a JSON string, at most `max` bytes, and whether that is all of it. `raw` begins with the
+/// string's quote and may go on behind its end. Reads no more than it returns; a text that is no valid string has an
+/// empty beginning.
+pub fn beginning(raw: &[u8], max: usize) -> (Cow<'_, str>, bool) {
+    let rest = raw.get(1..).unwrap_or_default();
+    let Some((end, whole)) = cut(rest, max) else { return ("".into(), false) };
+    let inside = rest.get(..end).unwrap_or_default();
+    if memchr::memchr(b'\\', inside).is_none() {
+        return std::str::from_utf8(inside).map_or(("".into(), false), |text| (text.into(), whole));
+    }
+    let quoted = [b"\"", inside, b"\""].concat();
+    let Ok(mut text) = serde_json::from_slice::<String>(&quoted) else { return ("".into(), false) };
+    let end = text.floor_char_boundary(max);
+    let whole = whole && end == text.len();
+    text.truncate(end);
+    (text.into(), whole)
+}
+
+/// Where to cut a string of which at most `max` bytes are wanted, and whether that is its end. Each escape is counted as
+/// one byte, so the cut is late rather than early.
+fn cut(rest: &[u8], max: usize) -> Option<(usize, bool)> {
+    let (mut at, mut len) = (0, 0);
+    loop {
+        // One byte more, since the quote may follow.
+        let behind = rest.len().min(at + (max - len) + 1);
+        let Some(found) = memchr::memchr2(b'"', b'\\', rest.get(at..behind)?) else {
+            let end = at + (max - len);
+            // Not between the bytes of a character.
+            let inner =
+                rest.get(..=end)?.iter().rev().take_while(|byte| (0x80..0xc0).contains(*byte)).count();
+            return Some((end - inner, false));
+        };
+        (at, len) = (at + found, len + found);
+        if rest.get(at) == Some(&b'"') {
+            return Some((at, true));
+        }
+        if len >= max {
+            return Some((at, false));
+        }
+        // The first of two escapes that form one character together.
+        let is_high = matches!(
+            rest.get(at + 1..at + 4),
+            Some([b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B'])
+        );
+        at += match rest.get(at + 1)? {
+            b'u' if is_high => 12,
+            b'u' => 6,
+            _ => 2,
+        };
+        len += 1;
+    }
+}

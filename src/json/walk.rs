@@ -78,7 +78,8 @@ fn next_token(text: &[u8], at: usize) -> Option<usize> {
     text.get(at..)?.iter().position(|byte| !between(byte)).map(|skipped| at + skipped)
 }
 
-fn value_end(text: &[u8], at: usize) -> Option<usize> {
+/// Behind the value that begins at `at`; `None` if the text ends before.
+pub fn value_end(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => string_end(text, at),
         b'{' | b'[' => nested_end(text, at),

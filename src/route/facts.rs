@@ -44,11 +44,11 @@ impl Facts for RequestFacts<'_> {
     fn metadata(&self, name: &str) -> Option<Fact<'_>> {
         let text = self.metadata?;
         let members = self.members.get_or_init(|| serde_json::from_str(text).unwrap_or_default());
-        Fact::from_json(members.get(name)?.get())
+        Fact::from_json(members.get(name)?.get().as_bytes())
     }
 
     fn param(&self, name: &str) -> Option<Fact<'_>> {
-        Fact::from_json(self.body?.raw(name)?)
+        Fact::from_json(self.body?.value(name)?)
     }
 
     fn header(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -104,14 +104,14 @@ mod tests {
         let prefixes = ["x-gateway-".to_owned(), "x-other-".to_owned()];
         let metadata = Some(r#"{"plan":"free","plan":"paid","\u0061ge":"11","list":[1]}"#);
         let facts = RequestFacts::new(Some(&body), &headers, &prefixes, metadata, "/v1/chat/completions");
-        assert_eq!(facts.param("model"), Some(Fact::Text("m".into())));
+        assert_eq!(facts.param("model"), Some(Fact::String(br#""m""#)));
         assert_eq!(facts.param("n"), Some(Fact::Number(1.0)));
-        assert_eq!(facts.param("x"), Some(Fact::Compound(r#"{"y":null}"#)));
+        assert_eq!(facts.param("x"), Some(Fact::Compound(br#"{"y":null}"#)));
         assert_eq!(facts.param("z"), Some(Fact::Null));
         assert_eq!(facts.param("plan"), None);
-        assert_eq!(facts.metadata("plan"), Some(Fact::Text("paid".into())), "as JSON parsers have it");
-        assert_eq!(facts.metadata("age"), Some(Fact::Text("11".into())));
-        assert_eq!(facts.metadata("list"), Some(Fact::Compound("[1]")));
+        assert_eq!(facts.metadata("plan"), Some(Fact::String(br#""paid""#)), "as JSON parsers have it");
+        assert_eq!(facts.metadata("age"), Some(Fact::String(br#""11""#)));
+        assert_eq!(facts.metadata("list"), Some(Fact::Compound(b"[1]")));
         assert_eq!(facts.metadata("model"), None);
         assert_eq!(facts.header("x-tier").as_deref(), Some("gold"));
         assert_eq!(facts.header("X-Tier").as_deref(), Some("gold"));

@@ -4,6 +4,8 @@
 //! latency is.
 
 use crate::config::query::{Fact, Facts};
+use crate::json::string::unquote;
+use crate::json::walk;
 use ring::digest::{Context, SHA256};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -100,22 +102,32 @@ fn field_text<'a>(field: &str, facts: &'a dyn Facts) -> Option<Cow<'a, str>> {
         _ => return None,
     };
     match (fact, rest) {
-        (Fact::Compound(text), Some(rest)) => member(text, rest).map(Cow::Owned),
-        // The JSON text, not `[object Object]`, which would be the same for all objects.
-        (Fact::Compound(text), None) => Some(Cow::Borrowed(text)),
+        (Fact::Compound(json), Some(rest)) => member(json, rest),
         (_, Some(_)) => None,
-        (fact, None) => Some(Cow::Owned(fact.text().into_owned())),
+        // The JSON text, not `[object Object]`, which would be the same for all objects.
+        (Fact::Compound(json), None) => std::str::from_utf8(json).ok().map(Cow::Borrowed),
+        (Fact::String(quoted), None) => unquote(quoted),
+        (fact, None) => Some(Cow::Owned(fact.excerpt().text().to_owned())),
     }
 }
 
-/// The value in a JSON text at a path of names joined by dots.
-fn member(json: &str, path: &str) -> Option<String> {
-    let value: Value = serde_json::from_str(json).ok()?;
-    let found = path.split('.').try_fold(&value, |value, name| value.get(name))?;
-    Some(match found {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    })
+/// The text of a value in a JSON text at a path of names joined by dots.
+fn member<'a>(json: &'a [u8], path: &str) -> Option<Cow<'a, str>> {
+    let named = |json: &'a [u8], name: &str| {
+        let is_named = |raw: &[u8]| match memchr::memchr(b'\\', raw) {
+            None => raw == name.as_bytes(),
+            Some(_) => unquote(&[b"\"", raw, b"\""].concat()).is_some_and(|text| text == name),
+        };
+        // Parsers take the last of several members of one name.
+        walk::members(json)?.filter(|(raw, _)| is_named(raw)).last().map(|(_, value)| value)
+    };
+    let found = path.split('.').try_fold(json, named)?;
+    if found.starts_with(b"\"") {
+        return unquote(found);
+    }
+    // In one spelling, whatever the white space.
+    let value: Value = serde_json::from_slice(found).ok()?;
+    Some(Cow::Owned(value.to_string()))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! Not here: converting values to numbers and texts (`fact`).
 
 use super::super::node::Node;
+use super::super::pattern::MAX_PATTERNS;
 use super::super::read::Problems;
 use super::*;
 use crate::error::Problem;
@@ -26,7 +27,7 @@ impl TestFacts {
     }
 
     fn fact(&self, part: &str, name: &str) -> Option<Fact<'_>> {
-        Fact::from_json(self.0.get(part)?.get(name)?.as_str()?)
+        Fact::from_json(self.0.get(part)?.get(name)?.as_str()?.as_bytes())
     }
 }
 
@@ -51,7 +52,7 @@ impl Facts for TestFacts {
 fn read(text: &str) -> Result<Query, Vec<String>> {
     let node = Node::from_json(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"));
     let problems = Problems::default();
-    let query = Query::read(&Cursor::root(&node, &problems), &Patterns::default());
+    let query = Query::read(&Cursor::root(&node, &problems), &PatternBudget::default());
     let problems = problems.into_vec();
     assert_eq!(query.is_some(), problems.is_empty(), "{text}");
     query.ok_or_else(|| problems.iter().map(Problem::to_string).collect())
@@ -186,7 +187,7 @@ fn mistakes(scalar: impl Fn(&str, &str) -> String) -> Vec<(&'static str, String)
             r#"{"params.a":{"$regex":"(a)\\1"}}"#,
             "params.a.$regex: is a pattern we do not take: back".to_owned(),
         ),
-        (r#"{"params.a":{"$regex":"\\w{900}"}}"#, "params.a.$regex: is too large a pattern".to_owned()),
+        (r#"{"params.a":{"$regex":"\\pL{900}"}}"#, "params.a.$regex: is too large a pattern".to_owned()),
         (r#"{"plan":1}"#, "plan: is no value of a request; there are metadata.*, ".to_owned()),
         (r#"{"":1}"#, "is no value of a request".to_owned()),
         (r#"{"body.model":1}"#, "body.model: is no value of a request".to_owned()),
@@ -242,12 +243,14 @@ fn depth_and_patterns_are_bounded() {
         let parts: Vec<_> = (0..count).map(|n| format!(r#""params.p{n}":{{"$regex":"^{n}"}}"#)).collect();
         format!("{{{}}}", parts.join(","))
     };
-    let max_count = ALL_PATTERNS_BYTES / PATTERN_BYTES[0];
-    assert_eq!(read(&many(max_count)).unwrap().pattern_bytes(), ALL_PATTERNS_BYTES);
-    let found = read(&many(max_count + 2)).unwrap_err();
+    assert!(read(&many(MAX_PATTERNS)).unwrap().pattern_bytes() > MAX_PATTERNS * 256);
+    let found = read(&many(MAX_PATTERNS + 2)).unwrap_err();
     assert!(found.len() == 2 && found[0].contains("is too much"), "{found:?}");
-    let large = read(r#"{"$or":[{"params.a":{"$regex":"\\w{9}","$ne":1}}]}"#).unwrap();
-    assert!(large.pattern_bytes() > PATTERN_BYTES[1]);
+
+    let operand = |len: usize| format!(r#"{{"params.a":{{"$in":["{}"]}}}}"#, "x".repeat(len));
+    assert!(read(&operand(MAX_OPERAND)).is_ok());
+    let found = read(&operand(MAX_OPERAND + 1)).unwrap_err();
+    assert!(found.len() == 1 && found[0].contains("$in[0]: must be at most 16384 bytes"), "{found:?}");
 }
 
 #[test]

@@ -1,0 +1,156 @@
+//! Regular expressions from configs: what a pattern may cost is bounded when the config is read.
+//!
+//! A pattern becomes a table (an automaton without choices), so that each byte of a text costs one look into it,
+//! whatever the pattern and the text are. What could grow without bound is the making of the table; it is counted in
+//! steps, and a pattern that needs too many is refused. Not here: where patterns may stand (`query`), and what their
+//! texts are (`query::fact`).
+//!
+//! Engines that decide at run time (lazily built tables, simulation of all states) were used before: patterns of a few
+//! bytes made them take 30 µs a byte.
+
+mod automaton;
+mod excerpt;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+pub use excerpt::Excerpt;
+
+use automaton::Automaton;
+use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
+use regex_syntax::hir::Hir;
+use std::cell::Cell;
+use std::fmt;
+
+/// Maximum bytes of a pattern.
+const MAX_LEN: usize = 8 << 10;
+
+/// Maximum steps for making the table of one pattern. A step takes 2 to 10 ns.
+const MAX_STEPS: usize = 1_000_000;
+
+/// Maximum steps for all patterns of a config together. It also bounds their tables, whose every entry is a step.
+const MAX_STEPS_OF_CONFIG: usize = 2_000_000;
+
+/// Maximum number of patterns in a config: together they look at most at this many times [`Excerpt::MAX_BYTES`].
+pub const MAX_PATTERNS: usize = 128;
+
+/// Maximum bytes of the intermediate form from which the table is made, with choices and without a table.
+const MAX_NFA_BYTES: usize = 128 << 10;
+
+/// A regular expression: unanchored, matched in time linear in the text's length.
+#[derive(Clone)]
+pub struct Pattern {
+    text: Box<str>,
+    automaton: Automaton,
+}
+
+/// What the patterns of one config have used.
+#[derive(Debug, Default)]
+pub struct PatternBudget {
+    steps: Cell<usize>,
+    count: Cell<usize>,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// What is wrong with it, to be put behind its path. The message does not repeat the pattern, which may hold a
+    /// secret.
+    pub fn compile(text: &str, budget: &PatternBudget) -> Result<Self, String> {
+        budget.count.set(budget.count.get() + 1);
+        if budget.count.get() > MAX_PATTERNS {
+            return Err(format!("is too much: a config may hold {MAX_PATTERNS} patterns"));
+        }
+        if text.len() > MAX_LEN {
+            return Err(format!("is too large a pattern: at most {MAX_LEN} bytes"));
+        }
+        let rest = MAX_STEPS_OF_CONFIG.saturating_sub(budget.steps.get());
+        if rest == 0 {
+            return Err("is too much: the patterns of the whole config take too many steps".to_owned());
+        }
+        let mut fuel = Fuel(rest.min(MAX_STEPS));
+        let before = fuel.0;
+        let outcome = automaton(text, &mut fuel);
+        // What was refused has cost its steps as well.
+        budget.steps.set(budget.steps.get() + before - fuel.0);
+        match outcome {
+            Ok(automaton) => Ok(Self { text: text.into(), automaton }),
+            Err(Refusal::Mistake(message)) => Err(message),
+            Err(Refusal::TooLarge) if rest < MAX_STEPS => {
+                Err("is too much: the patterns of the whole config take too many steps".to_owned())
+            }
+            Err(Refusal::TooLarge) => Err("is too large a pattern: its table of states would grow too much. Counted \
+                 repetitions such as .{0,40} behind a part that may begin anywhere are the usual cause; .* takes \
+                 few states"
+                .to_owned()),
+        }
+    }
+
+    /// Whether there is a match anywhere in the text.
+    pub fn is_match(&self, text: &Excerpt<'_>) -> bool {
+        self.automaton.is_match(text)
+    }
+
+    /// Its size in memory, without the fixed part.
+    pub fn bytes(&self) -> usize {
+        self.text.len() + self.automaton.bytes()
+    }
+}
+
+/// Why there is no table.
+enum Refusal {
+    Mistake(String),
+    TooLarge,
+}
+
+/// Steps that may still be made.
+#[derive(Debug)]
+struct Fuel(usize);
+
+impl Fuel {
+    fn burn(&mut self, steps: usize) -> Result<(), Refusal> {
+        let rest = self.0.checked_sub(steps);
+        self.0 = rest.unwrap_or(0);
+        rest.map(|_| ()).ok_or(Refusal::TooLarge)
+    }
+}
+
+/// The table of a pattern that reads texts forwards or, where that one is too large, backwards: `4[0-9]{12}` has many
+/// states forwards, since a 4 may begin anywhere in a row of digits, and few backwards.
+fn automaton(text: &str, fuel: &mut Fuel) -> Result<Automaton, Refusal> {
+    let hir = syntax::parse(text, fuel)?;
+    let mut forwards = Fuel(fuel.0 / 2);
+    fuel.0 -= forwards.0;
+    let outcome = nfa(&hir, false, &mut forwards).and_then(|nfa| Automaton::build(&nfa, &mut forwards));
+    fuel.0 += forwards.0;
+    match outcome {
+        Err(Refusal::TooLarge) => nfa(&hir, true, fuel).and_then(|nfa| Automaton::build(&nfa, fuel)),
+        outcome => outcome,
+    }
+}
+
+fn nfa(hir: &Hir, backwards: bool, fuel: &mut Fuel) -> Result<NFA, Refusal> {
+    let config = thompson::Config::new()
+        .utf8(false)
+        .reverse(backwards)
+        .which_captures(WhichCaptures::None)
+        .nfa_size_limit(Some(MAX_NFA_BYTES));
+    match thompson::Compiler::new().configure(config).build_from_hir(hir) {
+        Ok(nfa) => fuel.burn(nfa.memory_usage()).map(|()| nfa),
+        Err(_) => fuel.burn(MAX_NFA_BYTES).and(Err(Refusal::TooLarge)),
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+/// Does not show the pattern, which may hold a secret.
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
