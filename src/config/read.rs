@@ -292,9 +292,10 @@ impl<'a> ObjectReader<'a> {
     /// The entries not read so far, for objects that allow free keys. A duplicate name is reported and
     /// returned once.
     pub fn rest(&mut self) -> Vec<(&'a Entry, Cursor<'a>)> {
+        let consumed: HashSet<&str> = self.consumed.iter().copied().collect();
         let mut names = HashSet::new();
         let mut rest = Vec::new();
-        for entry in self.entries.iter().filter(|entry| !self.consumed.contains(&entry.name.as_str())) {
+        for entry in self.entries.iter().filter(|entry| !consumed.contains(entry.name.as_str())) {
             if names.insert(entry.name.as_str()) {
                 rest.push((entry, self.at.child(entry)));
             } else {

@@ -5,7 +5,8 @@
 use super::values::{address, non_empty};
 use crate::config::node::Kind;
 use crate::config::read::{Cursor, ObjectReader};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// `listen`: the data plane's listeners (at least one) and the control plane's single listener.
@@ -46,24 +47,28 @@ pub struct Emulator {
 
 /// The addresses in use so far, each with the key that gives it. No two listeners may share an address.
 #[derive(Default)]
-pub(super) struct UsedAddresses(Vec<(SocketAddr, String)>);
+pub(super) struct UsedAddresses(HashMap<u16, Vec<(IpAddr, String)>>);
 
 impl UsedAddresses {
     /// The key that already uses `wanted`. A wildcard address uses its port on all addresses of its family.
     fn holder(&self, wanted: SocketAddr) -> Option<&str> {
-        let clash = |held: SocketAddr| {
-            let wildcard = held.ip().is_unspecified() || wanted.ip().is_unspecified();
-            let same = held.ip() == wanted.ip() || (wildcard && held.is_ipv4() == wanted.is_ipv4());
-            wanted.port() != 0 && held.port() == wanted.port() && same
+        let clash = |held: IpAddr| {
+            let wildcard = held.is_unspecified() || wanted.ip().is_unspecified();
+            held == wanted.ip() || (wildcard && held.is_ipv4() == wanted.is_ipv4())
         };
-        self.0.iter().find(|(held, _)| clash(*held)).map(|(_, key)| key.as_str())
+        let held = self.0.get(&wanted.port()).filter(|_| wanted.port() != 0)?;
+        held.iter().find(|(held, _)| clash(*held)).map(|(_, key)| key.as_str())
+    }
+
+    fn insert(&mut self, address: SocketAddr, key: String) {
+        self.0.entry(address.port()).or_default().push((address.ip(), key));
     }
 
     fn read(&mut self, at: &Cursor<'_>) -> Option<SocketAddr> {
         let wanted = address(at)?;
         match self.holder(wanted) {
             Some(key) => at.problem(format!("clashes with {key}")),
-            None => self.0.push((wanted, at.path.clone())),
+            None => self.insert(wanted, at.path.clone()),
         }
         Some(wanted)
     }
@@ -74,7 +79,7 @@ impl UsedAddresses {
             (Some(holder), Some(fields)) => {
                 fields.missing(key, format!("is not given, and {holder} takes its default {wanted}"));
             }
-            _ => self.0.push((wanted, format!("listen.{key}, which is {wanted} when not given"))),
+            _ => self.insert(wanted, format!("listen.{key}, which is {wanted} when not given")),
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::config::{Checks, Config};
 use crate::error::Problem;
 use http::HeaderName;
 use listen::UsedAddresses;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use values::{base_url, is_id, non_empty};
 
@@ -178,10 +178,10 @@ fn section<'a>(fields: &mut ObjectReader<'a>, name: &str) -> Option<ObjectReader
 
 /// The names in a section of free names, including entries that have problems: a reference to one of those is
 /// not a second mistake.
-fn names(fields: &ObjectReader<'_>, name: &str) -> Vec<String> {
+fn names(fields: &ObjectReader<'_>, name: &str) -> HashSet<String> {
     match fields.peek(&[name]).map(|at| &at.node.kind) {
         Some(Kind::Map(entries)) => entries.iter().map(|entry| entry.name.clone()).collect(),
-        _ => Vec::new(),
+        _ => HashSet::new(),
     }
 }
 
@@ -190,7 +190,11 @@ fn providers(fields: &mut ObjectReader<'_>, checks: &Checks<'_>) -> BTreeMap<Str
     entries.iter().filter_map(|(entry, at)| StoredProvider::read(&entry.name, at, checks)).collect()
 }
 
-fn configs(fields: &mut ObjectReader<'_>, slugs: &[String], checks: &Checks<'_>) -> BTreeMap<String, Config> {
+fn configs(
+    fields: &mut ObjectReader<'_>,
+    slugs: &HashSet<String>,
+    checks: &Checks<'_>,
+) -> BTreeMap<String, Config> {
     let checks = Checks { provider: checks.provider, account: checks.account, custom_host: &base_url };
     let mut configs = BTreeMap::new();
     for (entry, at) in fields.get(&["configs"]).and_then(|at| at.entries()).unwrap_or_default() {
@@ -207,7 +211,7 @@ fn configs(fields: &mut ObjectReader<'_>, slugs: &[String], checks: &Checks<'_>)
 
 /// Checks the slugs that a saved config and its targets name. The config of a request may name a slug that a
 /// later reload adds, but a saved config is in the same file as its slugs, so a missing slug is a mistake.
-fn check_slugs(at: &Cursor<'_>, slugs: &[String]) {
+fn check_slugs(at: &Cursor<'_>, slugs: &HashSet<String>) {
     let Some(fields) = at.node.is_object().then(|| at.fields()).flatten() else { return };
     let provider = fields.peek(&["provider"]);
     let named = provider.as_ref().and_then(|at| Some((at, at.node.as_text()?.strip_prefix('@')?)));
@@ -224,14 +228,18 @@ fn check_slugs(at: &Cursor<'_>, slugs: &[String]) {
     }
 }
 
-fn check_slug(slug: &str, slugs: &[String]) -> Result<(), String> {
-    if slugs.iter().any(|stored| stored == slug) {
+fn check_slug(slug: &str, slugs: &HashSet<String>) -> Result<(), String> {
+    if slugs.contains(slug) {
         return Ok(());
     }
     Err(format!("names the stored provider @{slug}, but there is no providers.{slug}"))
 }
 
-fn default_config(fields: &mut ObjectReader<'_>, slugs: &[String], ids: &[String]) -> Option<DefaultConfig> {
+fn default_config(
+    fields: &mut ObjectReader<'_>,
+    slugs: &HashSet<String>,
+    ids: &HashSet<String>,
+) -> Option<DefaultConfig> {
     let at = fields.get(&["default_config"])?;
     let name = non_empty(&at)?;
     if let Some(slug) = name.strip_prefix('@') {
@@ -240,7 +248,7 @@ fn default_config(fields: &mut ObjectReader<'_>, slugs: &[String], ids: &[String
         }
         return Some(DefaultConfig::Slug(slug.to_owned()));
     }
-    if !ids.iter().any(|id| id == name) {
+    if !ids.contains(name) {
         at.problem(format!("names the saved config {name}, but there is no configs.{name}"));
     }
     Some(DefaultConfig::Saved(name.to_owned()))
@@ -252,7 +260,8 @@ fn header_prefixes(fields: &mut ObjectReader<'_>) -> Vec<String> {
     if items.is_empty() && matches!(at.node.kind, Kind::List(_)) {
         at.problem("must list at least one prefix");
     }
-    let mut prefixes: Vec<String> = Vec::with_capacity(items.len());
+    let mut prefixes = Vec::with_capacity(items.len());
+    let mut before = HashSet::new();
     for item in items {
         let Some(prefix) = item.text() else { continue };
         let stem = prefix.strip_suffix('-').unwrap_or_default();
@@ -261,7 +270,7 @@ fn header_prefixes(fields: &mut ObjectReader<'_>) -> Vec<String> {
             item.problem(
                 "must be the lower-case beginning of header names, ending in a dash, such as x-gateway-",
             );
-        } else if prefixes.iter().any(|other| other == prefix) {
+        } else if !before.insert(prefix) {
             item.problem("stands twice");
         }
         prefixes.push(prefix.to_owned());

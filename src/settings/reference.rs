@@ -11,6 +11,7 @@
 use crate::config::account::names::B_SERVICE_ACCOUNT;
 use crate::config::node::{Kind, Node};
 use crate::error::Problem;
+use std::collections::HashSet;
 
 /// Looks up references. `main` passes in the process's environment and credentials directory; this module
 /// does no I/O.
@@ -31,6 +32,9 @@ const MIN_MASKED_LEN: usize = 4;
 #[derive(Default)]
 pub(super) struct Resolved {
     pub(super) problems: Vec<Problem>,
+    /// The paths of the problems.
+    failed: HashSet<String>,
+    /// The resolved values, longest first.
     values: Vec<String>,
 }
 
@@ -47,15 +51,23 @@ pub(super) fn resolve(node: &mut Node, sources: &SecretSources<'_>) -> Resolved 
 impl Resolved {
     /// Returns `text` with every resolved value replaced by `***`.
     pub(super) fn mask(&self, text: &str) -> String {
-        self.values.iter().fold(text.to_owned(), |text, value| {
-            let escaped = value.escape_debug().to_string();
-            text.replace(value.as_str(), "***").replace(&escaped, "***")
-        })
+        let mut text = text.to_owned();
+        for value in &self.values {
+            if text.contains(value.as_str()) {
+                text = text.replace(value.as_str(), "***");
+            }
+            // As `{:?}` writes it, where that differs.
+            let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\'' | '\\');
+            if !value.chars().all(plain) {
+                text = text.replace(&value.escape_debug().to_string(), "***");
+            }
+        }
+        text
     }
 
     /// Whether the reference at `path` could not be resolved; other problems at that path follow from it.
     pub(super) fn failed_at(&self, path: &str) -> bool {
-        self.problems.iter().any(|problem| problem.path == path)
+        self.failed.contains(path)
     }
 }
 
@@ -65,6 +77,7 @@ fn resolve_node(node: &mut Node, path: &str, sources: &SecretSources<'_>, resolv
             Ok(None) => {}
             Ok(Some(value)) => *text = value,
             Err(message) => {
+                resolved.failed.insert(path.to_owned());
                 resolved.problems.push(Problem { path: path.to_owned(), message, place: node.place });
             }
         },

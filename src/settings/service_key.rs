@@ -5,6 +5,7 @@
 use super::values::non_empty;
 use crate::config::read::{Cursor, ObjectReader};
 use crate::config::secret::Secret;
+use std::collections::HashSet;
 
 const MIN_CHARACTERS: usize = 8;
 
@@ -19,35 +20,34 @@ impl ServiceKey {
     /// Reads `auth`. Without any key, clients need none.
     pub(super) fn read_all(mut fields: ObjectReader<'_>) -> Vec<Self> {
         let items = fields.get(&["keys"]).and_then(|at| at.list()).unwrap_or_default();
-        let mut keys: Vec<Self> = Vec::with_capacity(items.len());
-        for at in &items {
-            keys.extend(Self::read(at, &keys));
-        }
+        let (mut names, mut texts) = (HashSet::new(), HashSet::new());
+        let keys = items.iter().filter_map(|at| Self::read(at, &mut names, &mut texts)).collect();
         fields.reject_unknown(&["keys"]);
         keys
     }
 
-    fn read(at: &Cursor<'_>, before: &[Self]) -> Option<Self> {
+    /// `names` and `texts`: those of the keys before.
+    fn read<'a>(at: &Cursor<'a>, names: &mut HashSet<&'a str>, texts: &mut HashSet<&'a str>) -> Option<Self> {
         let mut fields = at.fields()?;
-        let name = fields.required(&["name"]).and_then(|at| Self::name(&at, before));
-        let key = fields.required(&["key"]).and_then(|at| Self::key(&at, before));
+        let name = fields.required(&["name"]).and_then(|at| Self::name(&at, names));
+        let key = fields.required(&["key"]).and_then(|at| Self::key(&at, texts));
         fields.reject_unknown(&["name", "key"]);
         Some(Self { name: name?, key: key? })
     }
 
-    fn name(at: &Cursor<'_>, before: &[Self]) -> Option<String> {
+    fn name<'a>(at: &Cursor<'a>, before: &mut HashSet<&'a str>) -> Option<String> {
         let name = non_empty(at)?;
         if name.chars().count() > 64 || name.chars().any(char::is_control) {
             at.problem("must be at most 64 characters in one line");
             return None;
         }
-        if before.iter().any(|other| other.name == name) {
+        if !before.insert(name) {
             at.problem("is the name of another key; names must differ");
         }
         Some(name.to_owned())
     }
 
-    fn key(at: &Cursor<'_>, before: &[Self]) -> Option<Secret> {
+    fn key<'a>(at: &Cursor<'a>, before: &mut HashSet<&'a str>) -> Option<Secret> {
         let key = at.text()?;
         if key.chars().count() < MIN_CHARACTERS {
             at.problem(format!("must have at least {MIN_CHARACTERS} characters"));
@@ -57,10 +57,9 @@ impl ServiceKey {
             at.problem("must be visible ASCII characters without spaces: it travels in a header");
             return None;
         }
-        let key = Secret::new(key);
-        if before.iter().any(|other| other.key == key) {
+        if !before.insert(key) {
             at.problem("is the same as another key; keys must differ");
         }
-        Some(key)
+        Some(Secret::new(key))
     }
 }

@@ -247,6 +247,58 @@ fn every_mistake_is_reported_with_its_place_and_path() {
     }
 }
 
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect()
+}
+
+/// A quadratic search for duplicates made a file of 30,000 service keys take half a minute.
+#[test]
+fn very_many_service_keys_are_read() {
+    let count = 30_000;
+    let keys = lines(count, |n| format!("    - {{name: n{n}, key: key-number-{n}}}\n"));
+    let text = format!("auth:\n  keys:\n{keys}");
+    assert_eq!(good(&text).service_keys.len(), count);
+    let last = count - 1;
+    let twice =
+        text.replace(&format!("name: n{last}, key: key-number-{last}"), "name: n0, key: key-number-1");
+    let found: Vec<String> = parse(&twice).unwrap_err().iter().map(Problem::to_string).collect();
+    let wanted = [
+        format!("auth.keys[{last}].name: is the name of another key; names must differ"),
+        format!("auth.keys[{last}].key: is the same as another key; keys must differ"),
+    ];
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn very_many_entries_are_read() {
+    let count = 15_000;
+    let text = format!(
+        "providers:\n{}configs:\n{}header_prefixes:\n{}",
+        lines(count, |n| format!("  p{n}: {{provider: openai, api_key: k}}\n")),
+        lines(count, |n| format!("  c{n}: {{provider: \"@p{n}\"}}\n")),
+        lines(count, |n| format!("  - x-p{n}-\n")),
+    );
+    let settings = good(&text);
+    assert_eq!((settings.providers.len(), settings.configs.len()), (count, count));
+    assert_eq!(settings.header_prefixes.len(), count);
+
+    let last = count - 1;
+    let wrong =
+        text.replace(&format!("- x-p{last}-"), "- x-p0-").replace(&format!("@p{last}\""), "@absent\"");
+    let found: Vec<String> = parse(&wrong).unwrap_err().iter().map(Problem::to_string).collect();
+    let wanted = [
+        format!(
+            "configs.c{last}.provider: names the stored provider @absent, but there is no providers.absent"
+        ),
+        format!("header_prefixes[{last}]: stands twice"),
+    ];
+    assert_eq!(found, wanted);
+
+    let unset = |n| format!("  p{n}: {{provider: openai, api_key: \"${{NO_{n}}}\", wrong: 1}}\n");
+    let problems = parse(&format!("providers:\n{}", lines(count, unset))).unwrap_err();
+    assert!(problems.len() > count, "{}", problems.len());
+}
+
 #[test]
 fn no_secret_is_shown_by_debug() {
     let settings = good(concat!(

@@ -4,6 +4,7 @@
 
 use super::{Policies, PolicyKey};
 use crate::config::read::ObjectReader;
+use std::collections::HashSet;
 
 pub(super) const KEY: PolicyKey = PolicyKey {
     names: &["override_params"],
@@ -21,8 +22,8 @@ pub fn members(fields: &mut ObjectReader<'_>) -> Vec<(String, Box<str>)> {
 
 fn inherit(policies: &mut Policies, above: &Policies) {
     let own = std::mem::take(&mut policies.override_params);
-    let is_overridden = |name: &str| own.iter().any(|(key, _)| key == name);
-    let inherited = above.override_params.iter().filter(|(name, _)| !is_overridden(name)).cloned();
+    let names: HashSet<&str> = own.iter().map(|(name, _)| name.as_str()).collect();
+    let inherited = above.override_params.iter().filter(|(name, _)| !names.contains(name.as_str())).cloned();
     policies.override_params = inherited.collect();
     policies.override_params.extend(own);
 }
