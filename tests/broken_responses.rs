@@ -3,11 +3,11 @@
 //! Not failures before the first byte (`failures`).
 
 use crate::support::client::{client, new_trace};
-use crate::support::conversation::{DIALECTS, Dialect, RequestKind, chat_request};
+use crate::support::conversation::{DIALECTS, Dialect, RequestKind, assert_gateway_error, chat_request};
 use crate::support::gateway::Gateway;
 use crate::support::settings::{KEY, STANDARD};
 use crate::support::upstream::Upstream;
-use crate::support::{gateway, sse};
+use crate::support::{conversation, gateway, sse};
 use futures_util::future::join_all;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ const IMPATIENT: &str = "limits: {upstream_read_timeout_ms: 250}\n";
 
 #[tokio::test]
 async fn a_truncated_response_never_looks_complete() {
-    let gateway = Gateway::start(&format!("{STANDARD}{IMPATIENT}"));
+    let gateway = Gateway::start(&format!("{STANDARD}limits: {{upstream_read_timeout_ms: 1000}}\n"));
     let mut calls = Vec::new();
     for fault in ["cut", "stall", "truncate"] {
         for dialect in DIALECTS {
@@ -28,27 +28,29 @@ async fn a_truncated_response_never_looks_complete() {
     join_all(calls).await;
 }
 
+/// A small document, and any under a request timeout, is held until it is complete, so that its failure gets a status;
+/// another is sent as it arrives.
 async fn looks_broken(gateway: &Gateway, fault: &str, dialect: Dialect, kind: RequestKind) {
-    let trace = new_trace();
-    let call = chat_request(gateway, dialect, kind, &format!("fault={fault}"));
-    let call = call.header("x-gateway-provider", dialect.slug());
-    let response = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
-    let status = response.status().as_u16();
-    let read = response.bytes().await;
-    // Under a request timeout a whole response is held until it is complete, so that there is still a status to send.
-    match kind {
-        RequestKind::Timed => {
-            assert_eq!(
-                (status, read.is_ok()),
-                (if fault == "stall" { 504 } else { 502 }, true),
-                "{fault} {read:?}"
-            );
-        }
-        _ => assert_eq!((status, read.is_err()), (200, true), "{fault} {dialect:?} {kind:?}: {read:?}"),
-    }
-    let line = gateway.access_line(&trace).await;
     let code = if fault == "stall" { "upstream_timeout" } else { "upstream_unreachable" };
-    assert_eq!(line["error_code"], code, "{fault} {kind:?} {line}");
+    for (tokens, is_small) in [(48, true), (36_000, false)] {
+        let trace = new_trace();
+        let script = format!("fault={fault}&tokens={tokens}");
+        let mut body = conversation::body(dialect, kind, &script);
+        body["max_tokens"] = tokens.into();
+        let call = chat_request(gateway, dialect, kind, &script).json(&body);
+        let call = call.header("x-gateway-provider", dialect.slug());
+        let response = call.header("x-gateway-trace-id", &trace).send().await.unwrap();
+        if is_small || kind == RequestKind::Timed {
+            let status = if fault == "stall" { 504 } else { 502 };
+            assert_gateway_error(response, dialect, &trace, status, code).await;
+        } else {
+            assert_eq!(response.status(), 200, "{fault} {dialect:?} {kind:?}");
+            let read = response.bytes().await;
+            assert!(read.is_err(), "{fault} {dialect:?} {kind:?}: {read:?}");
+        }
+        let line = gateway.access_line(&trace).await;
+        assert_eq!(line["error_code"], code, "{fault} {kind:?} {line}");
+    }
 }
 
 #[tokio::test]

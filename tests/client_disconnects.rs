@@ -69,11 +69,12 @@ async fn a_disconnect_before_the_response_cancels_the_provider() {
 async fn a_disconnect_during_the_response_cancels_the_provider() {
     let gateway = gateway();
     for h2 in [false, true] {
-        for kind in REQUEST_KINDS {
+        // A document under a request timeout is held, so its client leaves before the response.
+        for kind in REQUEST_KINDS.into_iter().filter(|kind| *kind != RequestKind::Timed) {
             let (tag, trace) = (new_trace(), new_trace());
             // The provider stalls after the first events or the first half: the disconnect must be noticed
-            // without a write.
-            let script = format!("fault=stall&tokens=2000&tag={tag}");
+            // without a write. Half of a shorter document would be held.
+            let script = format!("fault=stall&tokens=60000&tag={tag}");
             let call = chat_request(&gateway, Dialect::OpenAi, kind, &script);
             let call = call.header("x-gateway-provider", "@emulator").header("x-gateway-trace-id", &trace);
             let mut response = through(speaking(h2), call).send().await.unwrap();

@@ -66,3 +66,4 @@ mod transfer;
 mod translations;
 mod trust;
 mod which_config;
+mod wrong_answers;

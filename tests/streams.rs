@@ -170,7 +170,10 @@ async fn no_byte_of_a_stream_is_changed_and_its_end_is_reported() {
         let body = r#"{"model":"m","stream":true,"max_tokens":9,"input":"a","messages":[{"role":"user","content":"a"}]}"#;
         let call = with_host(call(&gateway, &trace, path, body), &provider);
         let response = client().execute(call).await.unwrap();
+        // It is known before anything was sent that nothing follows.
+        let is_failure = stream.is_empty() && response.status() == 502;
         let got = response.text().await.unwrap();
+        let got = if is_failure { format!("data: {got}\n\n") } else { got };
         let expected = match end {
             End::Instead(claimed) => stream.strip_suffix(claimed).unwrap(),
             _ => &*stream,

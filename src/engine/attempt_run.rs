@@ -10,7 +10,8 @@
 //!                       └─> other ─> error body read ─> failed
 //! ```
 
-use super::response_body::{BodyError, ContentKind, ResponseBody, ResponsePolicy, ResumeSource};
+use super::content_kind::ContentKind;
+use super::response_body::{BodyError, ResponseBody, ResponsePolicy, ResumeSource};
 use super::upstream_stream::{StreamEvent, UpstreamStream};
 use crate::api::chat::ProviderError;
 use crate::api::retry_after;
@@ -329,14 +330,14 @@ impl AttemptRun {
                 }
                 _ => body.has_content(),
             },
-            (false, false) => true,
+            (false, false) => !body.is_unclear(),
         }
     }
 
     /// Whether events are forwarded unchecked, because no other attempt could replace an invalid one.
     fn passes_events(&self, body: &ResponseBody) -> bool {
         let validates = self.policy.validates || self.deadlines.rescue == StreamRescue::Buffer;
-        body.kind == ContentKind::Events && !validates && !body.is_translated()
+        body.kind == ContentKind::Events && !validates && !body.is_translated() && body.received > 0
     }
 
     /// Whether the client gets events.

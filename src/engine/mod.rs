@@ -5,6 +5,7 @@
 
 mod attempt_run;
 pub mod attempt_state;
+mod content_kind;
 pub mod downstream;
 mod downstream_watch;
 pub mod error_response;

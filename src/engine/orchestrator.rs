@@ -384,6 +384,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             validates: self.plan.may_repeat()
                 || next.target.policies.time_limits.first_token.is_some()
                 || deadlines.request_deadline.is_some(),
+            streamed: self.streamed,
             n: self.n,
             retains_sent: may_resume && self.plan.may_continue(&self.env),
         };

@@ -3,8 +3,8 @@
 //! It knows when enough has arrived to commit the response, when the response is complete, and what is wrong with it. It
 //! sends nothing and waits for nothing.
 
+use super::content_kind::{ContentCheck, ContentKind};
 use super::ready_parts::ReadyParts;
-use super::response_headers::is_media;
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
 use crate::api::operation::{Operation, ResponseKind};
@@ -13,11 +13,12 @@ use crate::api::tap::Tap;
 use crate::error::Error;
 use crate::json::similarity::SimilarJson;
 use crate::provider::rewriter::{Rewriter, TextFilters};
+use crate::provider::success_error;
 use crate::provider::translation::Translation;
 use crate::route::request_mode::RequestMode;
 use crate::state::large_work::run_here;
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::ops::Range;
@@ -25,15 +26,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The most bytes of a response that are retained in order to resume it.
 const MAX_RETAINED: usize = 4 << 20;
-
-/// What a response is, judged by its header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ContentKind {
-    Events,
-    Json,
-    /// Audio, files, or anything that cannot be read.
-    Other,
-}
 
 /// What is wrong with a response.
 #[derive(Debug, Clone)]
@@ -58,6 +50,8 @@ pub(super) struct ResponsePolicy {
     pub mode: RequestMode,
     /// Another attempt may be made, so an invalid part is held back instead of forwarded.
     pub validates: bool,
+    /// The client requested a stream.
+    pub streamed: bool,
     /// `n`: the number of requested choices.
     pub n: u64,
     /// The stream may be resumed if it breaks, so what was sent is retained.
@@ -69,6 +63,7 @@ pub(super) struct ResponseBody {
     pub kind: ContentKind,
     policy: ResponsePolicy,
     mode: Mode,
+    check: ContentCheck,
     /// Checks that events are JSON.
     similar: SimilarJson,
     out: ReadyParts,
@@ -77,6 +72,8 @@ pub(super) struct ResponseBody {
     /// The events that were sent to the client; `None` if they are not needed, or too many to retain.
     sent: Option<Vec<Bytes>>,
     sent_bytes: usize,
+    /// A part of the response was taken, to be sent.
+    taken: bool,
     /// Bytes received from the provider.
     pub received: usize,
     /// It resumes a broken stream, so its rewriter has also observed another response.
@@ -97,20 +94,15 @@ enum Mode {
     Translated(Rewriter),
 }
 
-impl ContentKind {
-    fn of(header: &ResponseHeader) -> Self {
-        // Compressed responses are not read.
-        if header.headers.contains_key(CONTENT_ENCODING) {
-            return Self::Other;
-        }
-        let media =
-            header.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        match media {
-            _ if is_media(media, "text/event-stream") => Self::Events,
-            _ if is_media(media, "application/vnd.amazon.eventstream") => Self::Events,
-            _ if is_media(media, "application/json") => Self::Json,
-            _ => Self::Other,
-        }
+impl ResponsePolicy {
+    /// Whether the response is a model's output, so that an `error` in it is a failure of the request. In other documents it
+    /// may be a property of what was requested, for example of a failed job.
+    fn expects_model(&self) -> bool {
+        self.mode == RequestMode::Api && self.operation.response_kind() == ResponseKind::Model
+    }
+
+    fn error_in(&self, body: &[u8]) -> ProviderError {
+        success_error::read(self.operation.dialect(), body)
     }
 }
 
@@ -127,7 +119,7 @@ impl ResponseBody {
         let length = header.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let events = kind == ContentKind::Events;
         let rewriter = translation
-            .filter(|_| kind != ContentKind::Other || header.headers.get(CONTENT_ENCODING).is_none())
+            .filter(|_| kind != ContentKind::Compressed)
             .map(|translation| (translation, translation.rewriter(events, trace_id, unix_seconds())));
         let tap = || Tap::new(policy.operation, events, kind == ContentKind::Json, length);
         // The translation of a filtered attempt always decodes, unless the response is compressed.
@@ -146,17 +138,21 @@ impl ResponseBody {
             }
             None => Mode::Passthrough { patch: None, tap: tap(), parser: SseParser::default() },
         };
-        let retains = policy.retains_sent && events && matches!(mode, Mode::Passthrough { .. });
+        let passes = matches!(mode, Mode::Passthrough { .. });
+        let check = ContentCheck::new(kind, passes && policy.expects_model(), policy.streamed);
+        let retains = policy.retains_sent && events && passes;
         let mut body = Self {
             kind,
             policy,
             mode,
+            check,
             similar: SimilarJson::default(),
             out: ReadyParts::default(),
             ended: false,
             error: None,
             sent: retains.then(Vec::new),
             sent_bytes: 0,
+            taken: false,
             received: 0,
             resumes: false,
         };
@@ -173,12 +169,14 @@ impl ResponseBody {
             kind: ContentKind::of(header),
             policy,
             mode: Mode::Translated(rewriter),
+            check: ContentCheck::new(ContentKind::of(header), false, policy.streamed),
             similar: SimilarJson::default(),
             out: ReadyParts::default(),
             ended: false,
             error: None,
             sent: None,
             sent_bytes: 0,
+            taken: false,
             received: 0,
             resumes: true,
         }
@@ -189,18 +187,12 @@ impl ResponseBody {
         let media =
             header.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if self.policy.validates
-            && self.wants_json()
-            && self.kind == ContentKind::Other
+            && self.policy.expects_model()
+            && matches!(self.kind, ContentKind::Other | ContentKind::Compressed)
             && media.starts_with("text/")
         {
             self.error = Some(BodyError::Malformed("the answer is neither JSON nor events"));
         }
-    }
-
-    /// Whether the response is a model's output, so that an `error` in it is a failure of the request. In other documents it
-    /// may be a property of what was requested, for example of a failed job.
-    fn wants_json(&self) -> bool {
-        self.policy.operation.response_kind() == ResponseKind::Model
     }
 
     /// Accepts one part of the response.
@@ -235,6 +227,12 @@ impl ResponseBody {
         let validated = self.is_validated();
         let Mode::Passthrough { tap, parser, .. } = &mut self.mode else { return };
         if self.kind != ContentKind::Events || !validated {
+            if let Some(cause) = self.check.take(chunk) {
+                self.error = Some(BodyError::Malformed(cause));
+            }
+            if self.error.is_some() {
+                return;
+            }
             tap.push(chunk);
             self.out.push(chunk.clone());
             return;
@@ -281,7 +279,7 @@ impl ResponseBody {
         tap.event(event);
         let summary = tap.summary();
         if !failed && summary.error.is_some() && self.policy.validates {
-            self.error = Some(BodyError::Provider(ProviderError::read(502, data), None));
+            self.error = Some(BodyError::Provider(self.policy.error_in(data), None));
         } else if summary.ended && !summary.is_complete_for(self.policy.operation) {
             // An end marker without a finish reason: forwarding it would make the response look complete.
             self.error = Some(BodyError::Truncated);
@@ -345,6 +343,9 @@ impl ResponseBody {
             let tail = parser.finish();
             self.finish_tail(tail);
         }
+        if let Some(cause) = self.check.finish() {
+            self.error.get_or_insert(BodyError::Malformed(cause));
+        }
         if !validated || self.error.is_some() {
             return;
         }
@@ -352,9 +353,10 @@ impl ResponseBody {
         tap.finish();
         let summary = tap.summary();
         let failed = summary.error.is_some() && summary.finish.is_none();
-        let judges = self.policy.validates && self.wants_json();
+        // What was sent already is not taken back.
+        let judges = self.policy.expects_model() && (self.policy.validates || !self.taken);
         if self.kind == ContentKind::Json && failed && judges {
-            self.error = Some(BodyError::Provider(ProviderError::read(502, &self.out.concat()), None));
+            self.error = Some(BodyError::Provider(self.policy.error_in(&self.out.concat()), None));
         } else if !self.is_complete_response() {
             self.error = Some(BodyError::Truncated);
         } else {
@@ -455,9 +457,14 @@ impl ResponseBody {
                     (summary.is_complete_for(self.policy.operation) && all) || summary.error.is_some()
                 }
                 ContentKind::Json => tap.summary().ended,
-                ContentKind::Other => true,
+                ContentKind::Other | ContentKind::Compressed => true,
             },
         }
+    }
+
+    /// Whether more of it must arrive to see whether it is a model's output, whoever could replace it.
+    pub fn is_unclear(&self) -> bool {
+        self.error.is_none() && self.check.is_open(self.received)
     }
 
     /// Whether anything arrived that a user would see.
@@ -514,6 +521,7 @@ impl ResponseBody {
 
     /// Takes what is ready for the client.
     pub fn ready(&mut self) -> Vec<Bytes> {
+        self.taken = true;
         self.out.take()
     }
 

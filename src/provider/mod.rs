@@ -37,6 +37,7 @@ pub mod rescue;
 pub mod rewriter;
 mod self_hosted;
 pub mod spec;
+pub mod success_error;
 pub mod token_exchange;
 pub mod tool_names;
 pub mod translation;

@@ -254,7 +254,7 @@ fn reason(native: &str) -> Finish {
 }
 
 /// An error that came with status 200: `{"type":"error","error":{"type":...,"message":...}}`.
-pub(super) fn provider_error(json: &str) -> ProviderError {
+pub(in crate::provider) fn provider_error(json: &str) -> ProviderError {
     let mut error = ProviderError::read(500, json.as_bytes());
     // <https://platform.claude.com/docs/en/api/errors>
     error.status = match error.kind.as_deref() {

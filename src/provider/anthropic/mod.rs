@@ -20,6 +20,7 @@ mod turns;
 pub mod whole;
 
 pub use chat::AnthropicChat;
+pub(super) use event_emitter::provider_error as error_in_success;
 pub use stream::Events;
 
 use super::adapter::Adapter;

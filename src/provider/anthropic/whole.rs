@@ -41,7 +41,8 @@ fn read(bytes: &[u8], sink: EventSink<'_>) -> Result<(), ProviderError> {
     }
     let message = serde_json::from_str::<Message<'_>>(text).ok().filter(Message::is_message);
     let Some(message) = message else {
-        if serde_json::from_str::<Failed>(text).is_ok() {
+        // A list would be read member by member.
+        if text.trim_start().starts_with('{') && serde_json::from_str::<Failed>(text).is_ok() {
             return Err(provider_error(text));
         }
         // Usually a proxy's page, whose text helps more than a message of ours.

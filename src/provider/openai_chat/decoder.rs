@@ -56,7 +56,10 @@ fn emit_whole(body: &[u8], sink: EventSink<'_>) {
 /// The error for a body that is no response: an error of unknown shape, a page, nothing.
 fn not_a_response(text: &str) -> ProviderError {
     match Json::parse(text) {
-        Some(_) => provider_error::read_error(text, None),
+        Some(json) => match json.text() {
+            Some(text) => ProviderError::unreadable(&format!("it is only the text \"{text}\"")),
+            None => provider_error::read_error(text, None),
+        },
         None if text.is_empty() => ProviderError::unreadable("it is empty"),
         None => {
             let message = ProviderError::read(502, text.as_bytes()).message;

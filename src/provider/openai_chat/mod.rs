@@ -28,6 +28,7 @@ mod transcript;
 mod write;
 
 pub use patch::CHAT_PATCH;
+pub(super) use provider_error::error_in_success;
 
 /// How one vendor deviates from OpenAI's chat completions.
 #[derive(Debug)]

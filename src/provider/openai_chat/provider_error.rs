@@ -105,6 +105,11 @@ pub(super) fn untyped_error(text: &str) -> Option<ProviderError> {
     members.iter().any(|(name, value)| is_message(name) && !value.is_null()).then(|| read_error(text, None))
 }
 
+/// Reads a response with a success status that is known to be an error.
+pub(in crate::provider) fn error_in_success(text: &str) -> ProviderError {
+    read_error(text, None)
+}
+
 /// Reads `text`, which is known to be an error: an error event, or a body that is no response.
 pub(super) fn read_error(text: &str, error: Option<&Json<'_>>) -> ProviderError {
     let mut failure = ProviderError::read(502, text.as_bytes());

@@ -1,0 +1,179 @@
+//! Responses with a good status that are not what was requested: no model's output at all, or an error.
+//!
+//! Not responses that break off (`broken_responses`).
+
+use crate::memory_engine::MemoryEngine;
+use crate::support::provider::Provider;
+use serde_json::{Value, json};
+
+const CHAT: &str = "/v1/chat/completions";
+const MESSAGES: &str = "/v1/messages";
+const RESPONSES: &str = "/v1/responses";
+const COMPLETIONS: &str = "/v1/completions";
+const EMBEDDINGS: &str = "/v1/embeddings";
+
+/// Every operation whose response is a model's output, in the provider's own dialect, and the chats once more translated.
+const CALLS: [(&str, &str); 7] = [
+    (CHAT, "openai"),
+    (CHAT, "anthropic"),
+    (MESSAGES, "anthropic"),
+    (MESSAGES, "openai"),
+    (RESPONSES, "openai"),
+    (COMPLETIONS, "openai"),
+    (EMBEDDINGS, "openai"),
+];
+
+/// A response with a body, if it has a media type.
+fn response(status: &str, media: &str, body: &str) -> Vec<u8> {
+    let media = if media.is_empty() { String::new() } else { format!("content-type: {media}\r\n") };
+    let length =
+        if status.starts_with("204") { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+    format!("HTTP/1.1 {status}\r\n{media}{length}\r\n{body}").into_bytes()
+}
+
+async fn provider(response: Vec<u8>) -> Provider {
+    Provider::start(move |_| response.clone()).await
+}
+
+fn target(provider_id: &str, port: u16) -> Value {
+    json!({"provider": provider_id, "api_key": "k", "custom_host": format!("http://127.0.0.1:{port}/v1")})
+}
+
+fn request(path: &str, stream: bool) -> Value {
+    let mut body = match path {
+        CHAT | MESSAGES => json!({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9}),
+        COMPLETIONS => json!({"prompt": "hi"}),
+        _ => json!({"input": "hi"}),
+    };
+    body["model"] = "m".into();
+    if stream {
+        body["stream"] = true.into();
+    }
+    body
+}
+
+/// The error in a body, which must be in the dialect of the path.
+fn error_in<'b>(path: &str, body: &'b Value) -> &'b Value {
+    if path == MESSAGES {
+        assert_eq!(body["type"], "error", "{body}");
+    }
+    &body["error"]
+}
+
+#[tokio::test]
+async fn what_is_no_models_output_is_a_failure_the_plan_sees() {
+    let wrong = [
+        ("an empty list", response("200 OK", "application/json", "[]")),
+        ("a list", response("200 OK", "application/json", "[{\"choices\": []}]")),
+        ("null", response("200 OK", "application/json", "null")),
+        ("a text", response("200 OK", "application/json; charset=utf-8", "\"hello\"")),
+        ("an empty document", response("200 OK", "application/json", "")),
+        ("white space", response("200 OK", "application/json", " \n")),
+        ("nothing", response("200 OK", "", "")),
+        ("no content", response("204 No Content", "", "")),
+        ("no events", response("200 OK", "text/event-stream", "")),
+        ("a page", response("200 OK", "text/html", "<!doctype html><title>Welcome</title>")),
+        ("a page called JSON", response("200 OK", "application/json", "\n<html></html>")),
+        ("plain text", response("200 OK", "text/plain", "OK")),
+        ("unlabelled text", response("200 OK", "", "It works!")),
+        ("half an object", response("200 OK", "application/json", "{\"id\":\"x\",\"choices\":[{\"index\":0")),
+    ];
+    let engine = MemoryEngine::new(&[]);
+    for (name, bytes) in wrong {
+        let bad = provider(bytes).await;
+        for (path, id) in CALLS {
+            for stream in [false, true] {
+                if stream && path == EMBEDDINGS {
+                    continue;
+                }
+                let what = format!("{name} {path} {id} {stream};");
+                let single = engine.send(path, &target(id, bad.port), &request(path, stream), &what).await;
+                assert_eq!(single.status, 502, "{what}: {single:?}");
+                assert_eq!(single.headers["content-type"], "application/json", "{what}");
+                let body: Value = serde_json::from_str(&single.body).expect(&what);
+                let message = error_in(path, &body)["message"].as_str().unwrap_or_default();
+                assert!(message.starts_with("The provider"), "{what}: {body}");
+                assert_eq!(single.line["status"], 502, "{what}: {}", single.line);
+                let before = bad.received().len();
+                let config = json!({"strategy": {"mode": "fallback"}, "targets": [target(id, bad.port), target(id, bad.port)]});
+                let all = engine.send(path, &config, &request(path, stream), &format!("{what} all")).await;
+                assert_eq!((all.status, bad.received().len()), (502, before + 2), "{what}: {all:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_good_response_of_the_next_target_replaces_it() {
+    let whole = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}]});
+    let good = provider(response("200 OK", "application/json", &whole.to_string())).await;
+    let bad = provider(response("200 OK", "application/json", "[]")).await;
+    let targets = [target("openai", bad.port), target("openai", good.port)];
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": targets});
+    let observed = MemoryEngine::new(&[]).send(CHAT, &config, &request(CHAT, false), "wrong-next").await;
+    assert_eq!((observed.status, observed.body), (200, whole.to_string()));
+    assert_eq!(observed.line["attempts"][0]["error"], "upstream_invalid_answer", "{}", observed.line);
+}
+
+#[tokio::test]
+async fn an_error_inside_a_good_status_gets_the_status_it_means() {
+    let engine = MemoryEngine::new(&[]);
+    for (path, id) in [
+        (CHAT, "openai"),
+        (CHAT, "groq"),
+        (COMPLETIONS, "openai"),
+        (EMBEDDINGS, "openai"),
+        (MESSAGES, "anthropic"),
+    ] {
+        for (error, status) in [
+            (json!({"message": "Slow down.", "type": "rate_limit_error", "code": 429}), 429),
+            (json!({"message": "Slow down.", "type": "unknown"}), if path == MESSAGES { 500 } else { 502 }),
+        ] {
+            let body = json!({"error": error}).to_string();
+            let provider = provider(response("200 OK", "application/json", &body)).await;
+            let what = format!("{path} {id} {status}");
+            let observed = engine.send(path, &target(id, provider.port), &request(path, false), &what).await;
+            assert_eq!(observed.status, status, "{what}: {observed:?}");
+            let body: Value = serde_json::from_str(&observed.body).unwrap();
+            assert!(
+                error_in(path, &body)["message"].as_str().unwrap().contains("Slow down."),
+                "{what}: {body}"
+            );
+        }
+    }
+}
+
+/// What is no model's output is its provider's own matter.
+#[tokio::test]
+async fn other_operations_and_the_generic_endpoint_pass_whatever_comes() {
+    let engine = MemoryEngine::new(&[]);
+    for (path, body) in [
+        ("/v1/proxy/chat/completions", request(CHAT, false)),
+        ("/v1/images/generations", json!({"model": "m", "prompt": "x"})),
+        ("/v1/audio/speech", json!({"model": "m", "input": "x", "voice": "alloy"})),
+        ("/v1/batches", json!({"input_file_id": "f", "endpoint": CHAT, "completion_window": "24h"})),
+        ("/v1/weather", json!({"model": "m"})),
+    ] {
+        for (media, text) in [
+            ("application/json", "[]"),
+            ("text/html", "<p>"),
+            ("application/json", "{\"error\":{\"message\":\"x\"}}"),
+        ] {
+            let provider = provider(response("200 OK", media, text)).await;
+            let observed = engine
+                .send(
+                    path,
+                    &target("openai", provider.port),
+                    &body,
+                    &format!("other {path} {media} {};", text.len()),
+                )
+                .await;
+            assert_eq!((observed.status, observed.body.as_str()), (200, text), "{path}");
+        }
+        let provider = provider(response("204 No Content", "", "")).await;
+        let observed =
+            engine.send(path, &target("openai", provider.port), &body, &format!("other {path} none;")).await;
+        assert_eq!(observed.status, 204, "{path}");
+    }
+}
