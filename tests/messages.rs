@@ -252,6 +252,7 @@ fn translated(decoder: Box<dyn Decoder>, response: &[u8], to_stream: bool) -> Ve
         model: "asked".to_owned(),
         provider: "anthropic",
         strict: false,
+        is_own_dialect: false,
         include_usage: true,
         request: None,
     };

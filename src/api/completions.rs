@@ -87,7 +87,8 @@ struct CompletionOut<'a> {
     object: &'static str,
     created: u64,
     model: &'a str,
-    provider: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'a str>,
     choices: Vec<ChoiceOut<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<UsageOut>,
@@ -121,9 +122,9 @@ fn body<'a>(
         object: "text_completion",
         created: start.created.unwrap_or(context.created),
         model: start.model.as_deref().unwrap_or(&context.model),
-        provider: context.provider,
+        provider: Some(context.provider).filter(|_| !context.is_bare()),
         choices,
-        usage: usage.map(UsageOut::from),
+        usage: usage.map(|usage| UsageOut::new(usage, context.is_bare())),
     };
     // Strings and numbers always serialize.
     serde_json::to_vec(&body).unwrap_or_default()
@@ -245,6 +246,7 @@ mod tests {
             model: "m".into(),
             provider: "cohere",
             strict: true,
+            is_own_dialect: false,
             include_usage,
             request: None,
         };

@@ -51,6 +51,7 @@ impl Resume {
                     model: attempt.model.clone().unwrap_or_default(),
                     provider: attempt.target.provider.id(),
                     strict: attempt.target.policies.is_strict(),
+                    is_own_dialect: true,
                     include_usage: includes_usage(attempt),
                     request: None,
                 };

@@ -31,6 +31,8 @@ pub struct Translation {
     provider: &'static str,
     model: String,
     strict: bool,
+    /// The provider's dialect is the client's.
+    is_own_dialect: bool,
     /// The client requested a stream of events.
     streamed: bool,
     include_usage: bool,
@@ -103,6 +105,7 @@ impl Preparation<'_> {
             provider: self.provider.id(),
             model: self.target.model.to_owned(),
             strict: self.strict,
+            is_own_dialect: false,
             streamed: false,
             include_usage: false,
             request: request.cloned(),
@@ -154,6 +157,13 @@ impl Preparation<'_> {
         }
         let mut request = (translator.read)(body)?;
         notes.warnings.append(&mut request.warnings);
+        // Spec "POST /chat/completions": it requires `strict_std_compliance` false.
+        if self.strict
+            && operation == Operation::ChatCompletions
+            && request.reasoning.thinking.take().is_some()
+        {
+            notes.warn("thinking", "dropped, it requires strict_std_compliance false");
+        }
         conversation::repair(&mut request.messages, notes);
         let mut translation = self.translation(Work::Chat(chat, translator), Some(body));
         translation.streamed = request.stream;
@@ -233,6 +243,7 @@ impl Translation {
             provider,
             model: model.to_owned(),
             strict,
+            is_own_dialect: true,
             streamed: body.is_some_and(|body| body.is_true("stream")),
             include_usage: options.is_some_and(|options| options.include_usage),
             request: body.cloned(),
@@ -277,6 +288,7 @@ impl Translation {
                     model: self.model.clone(),
                     provider: self.provider,
                     strict: self.strict,
+                    is_own_dialect: self.is_own_dialect,
                     include_usage: self.include_usage,
                     request: self.request.clone(),
                 };
@@ -317,6 +329,37 @@ mod tests {
         assert!(prepared(MAX_OBJECTS - 1, "").is_ok());
         let error = prepared(MAX_OBJECTS, "").unwrap_err();
         assert_eq!((error.status(), error.param.as_deref()), (400, Some("messages")));
+    }
+
+    #[test]
+    fn a_strict_chat_is_sent_without_thinking() {
+        let body = {
+            let body = serde_json::json!({"model": "claude-sonnet-4-5", "max_tokens": 2000, "thinking": {"type": "enabled",
+                "budget_tokens": 1024}, "messages": [{"role": "user", "content": "x"}]});
+            Body::parse(body.to_string().into()).unwrap()
+        };
+        let rows = [
+            (Operation::ChatCompletions, "bedrock", true, true),
+            (Operation::ChatCompletions, "bedrock", false, false),
+            (Operation::ChatCompletions, "anthropic", true, true),
+            // Its own bytes, and a dialect that has thinking, stay as they are.
+            (Operation::ChatCompletions, "z-ai", true, false),
+            (Operation::Messages, "bedrock", true, false),
+        ];
+        for (operation, provider, strict, dropped) in rows {
+            let path = if operation == Operation::Messages { "messages" } else { "chat/completions" };
+            let model = Some("claude-sonnet-4-5");
+            let call = Call { operation, method: &Method::POST, path, query: None, model, streamed: false };
+            let mut account = Account::default();
+            account.cloud_a.region = Some("us-east-1".into());
+            let mut notes = TranslationNotes::default();
+            let provider = find(provider).unwrap();
+            let prepared = prepare(provider, &call, &account, Some(&body), strict, &mut notes).unwrap();
+            let sent = prepared.body.unwrap_or_default();
+            let has_budget = sent.is_empty() || String::from_utf8_lossy(&sent).contains("1024");
+            let warned = notes.warnings.iter().any(|warning| warning.contains("strict_std_compliance"));
+            assert_eq!((!has_budget, warned), (dropped, dropped), "{operation:?} {} {strict}", provider.id());
+        }
     }
 
     #[test]

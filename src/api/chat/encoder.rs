@@ -18,10 +18,20 @@ pub struct EncodeContext {
     pub provider: &'static str,
     /// `strict_std_compliance`: only write members the standard has.
     pub strict: bool,
+    /// The response is in the client's dialect already, and encoded again only to be continued or filtered: what
+    /// providers of this dialect add to it (reasoning, images) stays, even if `strict`.
+    pub is_own_dialect: bool,
     /// The client requested a separate usage chunk.
     pub include_usage: bool,
     /// The client's request, for dialects whose responses repeat parts of it.
     pub request: Option<Body>,
+}
+
+impl EncodeContext {
+    /// Whether reasoning, images and other members that the standard lacks, but many providers have, are left out.
+    pub fn is_bare(&self) -> bool {
+        self.strict && !self.is_own_dialect
+    }
 }
 
 /// Encodes one response.

@@ -1,9 +1,8 @@
 //! OpenAI's chat completions, the dialect most clients use: parsed into [`super::chat`] and encoded from it.
 //!
-//! Always written in addition to the standard: `provider`, and `reasoning_content` and `images` (the
-//! standard has no member for either, and omitting them would lose content). If `strict_std_compliance` is
-//! `false` also `content_blocks` (reasoning with its signature, in order), `native_finish_reason`, the
-//! signatures of tool calls and the provider's own members.
+//! Written in addition to the standard if `strict_std_compliance` is `false`: `provider`, `reasoning_content`, `images`,
+//! `content_blocks` (reasoning with its signature, in order), `native_finish_reason`, the signatures of tool calls,
+//! and the provider's own members. Otherwise a text says that an image was left out.
 
 mod request;
 mod stream;
@@ -21,6 +20,15 @@ pub fn encoder(streamed: bool, context: EncodeContext) -> Box<dyn Encoder> {
         true => Box::new(stream::Stream::new(context)),
         false => Box::new(whole::Whole::new(context)),
     }
+}
+
+/// The text in place of an image that the standard has no member for. `base64`: the length of its data.
+fn omission_note(media_type: &str, base64: usize) -> String {
+    format!(
+        "[{media_type}, {} bytes: left out, a chat completion has no member for it. \
+         Set strict_std_compliance to false to get it.]",
+        base64 / 4 * 3
+    )
 }
 
 /// Whether a further member of a response belongs to the standard.

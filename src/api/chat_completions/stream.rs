@@ -3,8 +3,8 @@
 //! The finish chunk is held back until `close`: some providers send their usage only after the finish
 //! reason, and a finish that was already sent could not be withdrawn if the stream broke.
 
-use super::is_standard;
 use super::usage::UsageOut;
+use super::{is_standard, omission_note};
 use crate::api::Dialect;
 use crate::api::chat::{EncodeContext, Encoder, Event, Finish, ProviderError};
 use crate::api::usage::Usage;
@@ -54,7 +54,8 @@ struct ChunkHeader<'a> {
     object: &'static str,
     created: u64,
     model: &'a str,
-    provider: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'a str>,
 }
 
 impl Stream {
@@ -80,7 +81,7 @@ impl Stream {
             object: "chat.completion.chunk",
             created: created.unwrap_or(self.context.created),
             model: model.filter(|model| !model.is_empty()).unwrap_or(&self.context.model),
-            provider: self.context.provider,
+            provider: Some(self.context.provider).filter(|_| !self.context.is_bare()),
         };
         self.chunk_prefix.extend_from_slice(b"data: ");
         json(&mut self.chunk_prefix, &header);
@@ -206,7 +207,7 @@ impl Stream {
         out.extend_from_slice(b"}]");
         if let Some(usage) = usage {
             out.extend_from_slice(br#","usage":"#);
-            json(out, &UsageOut::from(usage));
+            json(out, &UsageOut::new(usage, self.context.is_bare()));
         }
         for (name, value) in std::mem::take(&mut self.members) {
             out.push(b',');
@@ -223,6 +224,8 @@ impl Encoder for Stream {
         match *event {
             Event::Start(start) => self.ensure_prefix(start.id, start.model, start.created),
             Event::Text { choice, text } => self.text_delta(choice, "content", text, OpenBlock::Text, out),
+            // The role is sent, so that the client sees the stream begin.
+            Event::Reasoning { choice, .. } if self.context.is_bare() => self.open_choice(choice, out),
             Event::Reasoning { choice, text } => {
                 self.text_delta(choice, "reasoning_content", text, OpenBlock::Thinking, out);
             }
@@ -245,6 +248,12 @@ impl Encoder for Stream {
                 member(out, "arguments", fragment);
                 out.extend_from_slice(b"}}]");
             }),
+            Event::Media { choice, media_type, data }
+                if self.context.is_bare() && !media_type.starts_with("audio/") =>
+            {
+                let note = omission_note(media_type, data.len());
+                self.text_delta(choice, "content", &note, OpenBlock::Text, out);
+            }
             Event::Media { choice, media_type, data } => {
                 self.chunk(choice, out, |out| media(out, media_type, data));
             }
@@ -287,7 +296,7 @@ impl Encoder for Stream {
         if let (true, Some(usage)) = (self.context.include_usage, self.usage) {
             out.extend_from_slice(&self.chunk_prefix);
             out.extend_from_slice(br#"],"usage":"#);
-            json(out, &UsageOut::from(usage));
+            json(out, &UsageOut::new(usage, self.context.is_bare()));
             out.extend_from_slice(b"}\n\n");
         }
         out.extend_from_slice(b"data: [DONE]\n\n");

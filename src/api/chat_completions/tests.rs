@@ -14,6 +14,7 @@ fn context(strict: bool, include_usage: bool) -> EncodeContext {
         model: "requested".into(),
         provider: "anthropic",
         strict,
+        is_own_dialect: false,
         include_usage,
         request: None,
     }
@@ -59,7 +60,6 @@ fn a_strict_stream_has_the_standards_chunks_and_ends_with_done() {
         json!(deltas),
         json!([
             {"role": "assistant", "content": ""},
-            {"reasoning_content": "hm"},
             {"content": "Hi \"you\""},
             {"tool_calls": [{"index": 0, "id": "t1", "type": "function", "function": {"name": "look", "arguments": ""}}]},
             {"tool_calls": [{"index": 0, "function": {"arguments": "{\"a\":"}}]},
@@ -97,9 +97,9 @@ fn extensions_are_written_only_when_not_strict() {
     assert_eq!(
         strict,
         json!({
-            "id": "msg_1", "object": "chat.completion", "created": 5, "model": "claude", "provider": "anthropic",
+            "id": "msg_1", "object": "chat.completion", "created": 5, "model": "claude",
             "choices": [{"index": 0, "logprobs": null, "finish_reason": "tool_calls", "message": {
-                "role": "assistant", "content": "Hi \"you\"", "refusal": null, "reasoning_content": "hm",
+                "role": "assistant", "content": "Hi \"you\"", "refusal": null,
                 "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "look", "arguments": "{\"a\":1}"}}],
             }}],
             "usage": {
@@ -107,16 +107,39 @@ fn extensions_are_written_only_when_not_strict() {
                 "prompt_tokens_details": {"cached_tokens": 2, "audio_tokens": 0},
                 "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0,
                     "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0},
-                "cache_read_input_tokens": 2,
             },
         })
     );
+    assert_eq!((&message["reasoning_content"], &whole["provider"]), (&json!("hm"), &json!("anthropic")));
+    assert_eq!(whole["usage"]["cache_read_input_tokens"], 2);
+    let own = EncodeContext { is_own_dialect: true, ..context(true, false) };
+    let own: Value = serde_json::from_str(&encode(false, own)).unwrap();
+    let message = &own["choices"][0]["message"];
+    assert_eq!((&message["reasoning_content"], message.get("content_blocks")), (&json!("hm"), None));
     let streamed = encode(true, context(false, false));
     assert!(streamed.contains(r#""content_blocks":[{"index":0,"delta":{"signature":"sig"}}]"#), "{streamed}");
     assert!(
         streamed.contains(r#""content_blocks":[{"index":1,"delta":{"text":"Hi \"you\""}}]"#),
         "{streamed}"
     );
+}
+
+#[test]
+fn a_strict_response_has_a_note_in_place_of_an_image() {
+    let write = |streamed, strict| {
+        let mut encoder = encoder(streamed, context(strict, false));
+        let mut out = Vec::new();
+        encoder.write(&Event::Text { choice: 0, text: "Look:" }, &mut out);
+        encoder.write(&Event::Media { choice: 0, media_type: "image/png", data: "AAAA" }, &mut out);
+        encoder.write(&Event::Finish { choice: 0, reason: Finish::Stop, native: "" }, &mut out);
+        encoder.close(&mut out);
+        String::from_utf8(out).unwrap()
+    };
+    for streamed in [false, true] {
+        let (strict, loose) = (write(streamed, true), write(streamed, false));
+        assert!(strict.contains("image/png, 3 bytes: left out") && !strict.contains("images"), "{strict}");
+        assert!(loose.contains(r#""images":[{"type":"image_url""#) && !loose.contains("left out"), "{loose}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub(in crate::api) struct UsageOut {
     prompt_tokens_details: PromptDetails,
     completion_tokens_details: CompletionDetails,
     /// The two cache counts again under Anthropic's names, as the reference gateway writes them; omitted
-    /// when zero.
+    /// when zero, and from responses that hold only what the standard has.
     #[serde(skip_serializing_if = "is_zero")]
     cache_read_input_tokens: u64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -22,7 +22,6 @@ pub(in crate::api) struct UsageOut {
 #[derive(Debug, Serialize)]
 struct PromptDetails {
     cached_tokens: u64,
-    /// OpenRouter's name; OpenAI has no such member.
     #[serde(skip_serializing_if = "is_zero")]
     cache_write_tokens: u64,
     audio_tokens: u64,
@@ -41,8 +40,10 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl From<Usage> for UsageOut {
-    fn from(usage: Usage) -> Self {
+impl UsageOut {
+    /// `is_bare`: with the standard's members only.
+    pub fn new(usage: Usage, is_bare: bool) -> Self {
+        let (read, written) = if is_bare { (0, 0) } else { (usage.cached, usage.cache_write) };
         Self {
             prompt_tokens: usage.input,
             completion_tokens: usage.output,
@@ -58,8 +59,8 @@ impl From<Usage> for UsageOut {
                 accepted_prediction_tokens: 0,
                 rejected_prediction_tokens: 0,
             },
-            cache_read_input_tokens: usage.cached,
-            cache_creation_input_tokens: usage.cache_write,
+            cache_read_input_tokens: read,
+            cache_creation_input_tokens: written,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A whole chat completion: collects the events and writes one JSON body at the end.
 
-use super::is_standard;
 use super::usage::UsageOut;
+use super::{is_standard, omission_note};
 use crate::api::Dialect;
 use crate::api::chat::response::{Choice, ContentPart};
 use crate::api::chat::{ChatResponse, EncodeContext, Encoder, Event, Finish, ProviderError};
@@ -58,17 +58,19 @@ impl Serialize for Body<'_> {
         map.serialize_entry("created", &response.created.unwrap_or(context.created))?;
         let model = response.model.as_deref().filter(|model| !model.is_empty());
         map.serialize_entry("model", model.unwrap_or(&context.model))?;
-        map.serialize_entry("provider", context.provider)?;
-        let strict = context.strict;
+        let (strict, is_bare) = (context.strict, context.is_bare());
+        if !is_bare {
+            map.serialize_entry("provider", context.provider)?;
+        }
         let choices: Vec<ChoiceOut<'_>> = response
             .choices
             .iter()
             .enumerate()
-            .map(|(index, choice)| ChoiceOut::new(index, choice, strict))
+            .map(|(index, choice)| ChoiceOut::new(index, choice, strict, is_bare))
             .collect();
         map.serialize_entry("choices", &choices)?;
         if let Some(usage) = response.usage {
-            map.serialize_entry("usage", &UsageOut::from(usage))?;
+            map.serialize_entry("usage", &UsageOut::new(usage, is_bare))?;
         }
         for (name, json) in &response.members {
             if let (true, Some(json)) = (!strict || is_standard(name, json), Json::parse(json)) {
@@ -169,14 +171,14 @@ enum BlockOut<'a> {
 }
 
 impl<'a> ChoiceOut<'a> {
-    fn new(index: usize, choice: &'a Choice, strict: bool) -> Self {
+    fn new(index: usize, choice: &'a Choice, strict: bool, is_bare: bool) -> Self {
         let (reason, native) = match &choice.finish {
             Some((reason, native)) => (*reason, native.as_str()),
             None => (Finish::Stop, ""),
         };
         Self {
             index,
-            message: MessageOut::new(choice, strict),
+            message: MessageOut::new(choice, strict, is_bare),
             logprobs: logprobs(&choice.logprobs),
             finish_reason: reason.as_str(),
             native_finish_reason: Some(native).filter(|native| !strict && !native.is_empty()),
@@ -185,19 +187,24 @@ impl<'a> ChoiceOut<'a> {
 }
 
 impl<'a> MessageOut<'a> {
-    fn new(choice: &'a Choice, strict: bool) -> Self {
+    fn new(choice: &'a Choice, strict: bool, is_bare: bool) -> Self {
         let tool_calls: Vec<CallOut<'a>> =
             choice.parts.iter().filter_map(|part| CallOut::from_part(part, strict)).collect();
         let refusal = choice.refusal();
         let nothing_else = tool_calls.is_empty() && refusal.is_none();
+        let images = || choice.parts.iter().filter_map(ImageOut::from_part);
+        let text = match is_bare {
+            true => with_notes(choice),
+            false => choice.text(),
+        };
         Self {
             role: "assistant",
-            content: choice.text().or_else(|| nothing_else.then(String::new)),
+            content: text.or_else(|| nothing_else.then(String::new)),
             refusal,
-            reasoning_content: choice.reasoning(),
+            reasoning_content: choice.reasoning().filter(|_| !is_bare),
             tool_calls,
             annotations: choice.annotations.iter().filter_map(|json| Json::parse(json)).collect(),
-            images: choice.parts.iter().filter_map(ImageOut::from_part).collect(),
+            images: if is_bare { Vec::new() } else { images().collect() },
             audio: choice.parts.iter().find_map(AudioOut::from_part),
             content_blocks: match strict {
                 true => Vec::new(),
@@ -245,6 +252,18 @@ impl<'a> BlockOut<'a> {
             }
         }))
     }
+}
+
+/// The text of a choice, with a note in place of each image.
+fn with_notes(choice: &Choice) -> Option<String> {
+    let notes = choice.parts.iter().filter_map(|part| match part {
+        ContentPart::Media { media_type, data } if !media_type.starts_with("audio/") => {
+            Some(omission_note(media_type, data.len()))
+        }
+        _ => None,
+    });
+    let text = choice.text().into_iter().chain(notes).collect::<Vec<_>>();
+    (!text.is_empty()).then(|| text.join("\n"))
 }
 
 /// A single object unchanged, or several merged into one.

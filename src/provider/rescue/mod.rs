@@ -50,8 +50,9 @@ pub fn from_sent_events(operation: Operation, context: EncodeContext, sent: &[By
     let id = context.id.clone();
     let (replay_encoder, resumed_encoder): (Box<dyn Encoder>, _) = match operation.stream_shape()? {
         StreamShape::Chat => {
-            // The chunks that passed had none of the gateway's extensions.
-            (chat_completions::encoder(true, EncodeContext { strict: true, ..context }), None)
+            // The chunks that passed had none of the gateway's extensions, but perhaps reasoning.
+            let context = EncodeContext { strict: true, is_own_dialect: true, ..context };
+            (chat_completions::encoder(true, context), None)
         }
         StreamShape::Messages => (Box::new(NullEncoder), Some(messages::resumed_encoder(context, sent)?)),
     };

@@ -14,6 +14,7 @@ fn context(strict: bool) -> EncodeContext {
         model: "asked-for".to_owned(),
         provider: "test",
         strict,
+        is_own_dialect: false,
         include_usage: true,
         request: None,
     }

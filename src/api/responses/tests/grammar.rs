@@ -16,6 +16,7 @@ pub(super) fn context(request: &str) -> EncodeContext {
         model: "requested".to_owned(),
         provider: "anthropic",
         strict: false,
+        is_own_dialect: false,
         include_usage: false,
         request: Some(Body::parse(request.to_owned().into()).unwrap()),
     }

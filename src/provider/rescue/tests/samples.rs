@@ -171,6 +171,7 @@ impl Client {
             model: "asked".into(),
             provider: "openai",
             strict: self.strict,
+            is_own_dialect: false,
             include_usage: false,
             request: None,
         }
