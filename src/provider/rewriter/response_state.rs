@@ -181,7 +181,10 @@ impl State {
         if let Some(transcript) = &mut self.transcript {
             transcript.take(event);
         }
-        encoder.write(event, out);
+        match raw_json(event).filter(|json| json.contains(LINE_BREAKS)) {
+            Some(json) => encoder.write(&with_json(event.clone(), &json.replace(LINE_BREAKS, " ")), out),
+            None => encoder.write(event, out),
+        }
     }
 
     fn choice_state(&mut self, choice: u32) -> &mut ChoiceState {
@@ -233,6 +236,30 @@ impl State {
     }
 }
 
+/// White space in JSON that a provider indented. In a stream each event is one line.
+const LINE_BREAKS: [char; 2] = ['\n', '\r'];
+
+/// The provider's JSON that an event carries unchanged.
+fn raw_json<'e>(event: &Event<'e>) -> Option<&'e str> {
+    match event {
+        Event::Annotation { json, .. }
+        | Event::Logprobs { json, .. }
+        | Event::Block { json, .. }
+        | Event::Member { json, .. } => Some(json),
+        _ => None,
+    }
+}
+
+fn with_json<'e>(event: Event<'e>, json: &'e str) -> Event<'e> {
+    match event {
+        Event::Annotation { choice, .. } => Event::Annotation { choice, json },
+        Event::Logprobs { choice, .. } => Event::Logprobs { choice, json },
+        Event::Block { choice, .. } => Event::Block { choice, json },
+        Event::Member { name, .. } => Event::Member { name, json },
+        event => event,
+    }
+}
+
 fn is_content(event: &Event<'_>) -> bool {
     match event {
         Event::Text { text, .. } | Event::Refusal { text, .. } | Event::Reasoning { text, .. } => {
@@ -240,5 +267,44 @@ fn is_content(event: &Event<'_>) -> bool {
         }
         Event::Arguments { .. } | Event::Media { .. } | Event::Block { .. } | Event::Redacted { .. } => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::chat::EncodeContext;
+    use crate::api::{chat_completions, messages, responses};
+
+    #[test]
+    fn indented_json_of_a_provider_stays_on_one_line_of_a_stream() {
+        let context = || EncodeContext {
+            id: "1".into(),
+            created: 0,
+            model: "m".into(),
+            provider: "p",
+            strict: false,
+            include_usage: false,
+            request: None,
+        };
+        for encoder in [chat_completions::encoder, messages::encoder, responses::encoder] {
+            let mut encoder = encoder(true, context());
+            let (mut state, mut out) = (State::new("1"), Vec::new());
+            let text = Event::Text { choice: 0, text: "Hi" };
+            let member = Event::Member { name: "trace", json: "{\r\n  \"a\": \"b\\n\"\n}" };
+            let annotation =
+                Event::Annotation { choice: 0, json: "{\n\"type\": \"url_citation\", \"url_citation\": {}}" };
+            let finish = Event::Finish { choice: 0, reason: Finish::Stop, native: "" };
+            for event in [text, annotation, member, finish, Event::End] {
+                state.take(event, encoder.as_mut(), &mut out);
+            }
+            let out = String::from_utf8(out).unwrap();
+            assert!(out.contains(r#""trace":{    "a": "b\n" }"#), "{out}");
+            for line in
+                out.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|line| *line != "[DONE]")
+            {
+                serde_json::from_str::<serde_json::Value>(line).unwrap();
+            }
+        }
     }
 }
