@@ -34,6 +34,11 @@ struct ChoiceState {
     /// Number of content blocks started, for clients that allow more than the standard.
     blocks: u32,
     open: OpenBlock,
+    /// Annotations that are held back, separated by commas. OpenAI sends all of them in one delta, and its SDK cannot
+    /// join lists of several deltas whose members have no `index`.
+    annotations: String,
+    /// Number of images written, which are members with an `index`.
+    images: u32,
 }
 
 /// The kind of the current content block.
@@ -47,6 +52,8 @@ enum OpenBlock {
 
 /// More choices than any request has.
 const MAX_CHOICES: usize = 128;
+/// The maximum of annotations held back for a choice, in bytes. Beyond it they are written before the end.
+const MAX_ANNOTATIONS: usize = 256 << 10;
 
 #[derive(Serialize)]
 struct ChunkHeader<'a> {
@@ -193,8 +200,38 @@ impl Stream {
         });
     }
 
+    fn annotation(&mut self, choice: u32, json: &str, out: &mut Vec<u8>) {
+        let held = &mut self.choice_state(choice).annotations;
+        if !held.is_empty() {
+            held.push(',');
+        }
+        held.push_str(json);
+        if held.len() > MAX_ANNOTATIONS {
+            self.write_annotations(choice, out);
+        }
+    }
+
+    fn write_annotations(&mut self, choice: u32, out: &mut Vec<u8>) {
+        let held = std::mem::take(&mut self.choice_state(choice).annotations);
+        if !held.is_empty() {
+            self.chunk(choice, out, |out| {
+                let _ = write!(out, r#""annotations":[{held}]"#);
+            });
+        }
+    }
+
+    /// The index of the next image; audio has none.
+    fn image_index(&mut self, choice: u32, media_type: &str) -> u32 {
+        let images = &mut self.choice_state(choice).images;
+        if !media_type.starts_with("audio/") {
+            *images += 1;
+        }
+        images.saturating_sub(1)
+    }
+
     fn finish_choice(&mut self, choice: u32, out: &mut Vec<u8>, usage: Option<Usage>) {
         self.open_choice(choice, out);
+        self.write_annotations(choice, out);
         let Some((reason, native)) = self.choice_state(choice).finish.take() else { return };
         self.events += 1;
         out.extend_from_slice(&self.chunk_prefix);
@@ -255,11 +292,10 @@ impl Encoder for Stream {
                 self.text_delta(choice, "content", &note, OpenBlock::Text, out);
             }
             Event::Media { choice, media_type, data } => {
-                self.chunk(choice, out, |out| media(out, media_type, data));
+                let index = self.image_index(choice, media_type);
+                self.chunk(choice, out, |out| media(out, media_type, data, index));
             }
-            Event::Annotation { choice, json } => self.chunk(choice, out, |out| {
-                let _ = write!(out, r#""annotations":[{json}]"#);
-            }),
+            Event::Annotation { choice, json } => self.annotation(choice, json, out),
             Event::Logprobs { choice, json } => {
                 self.open_choice(choice, out);
                 self.events += 1;
@@ -325,14 +361,14 @@ fn object(out: &mut Vec<u8>, name: &str, text: &str) {
 }
 
 /// An image as OpenRouter and LiteLLM send it; audio as OpenAI does.
-fn media(out: &mut Vec<u8>, media_type: &str, data: &str) {
+fn media(out: &mut Vec<u8>, media_type: &str, data: &str, index: u32) {
     if media_type.starts_with("audio/") {
         out.extend_from_slice(br#""audio":{"#);
         member(out, "data", data);
         out.push(b'}');
         return;
     }
-    out.extend_from_slice(br#""images":[{"type":"image_url","image_url":{"url":""#);
+    let _ = write!(out, r#""images":[{{"index":{index},"type":"image_url","image_url":{{"url":""#);
     // Valid base64 and media types need no escapes, but a provider may send something else.
     let plain = |text: &str| !text.bytes().any(|byte| byte == b'"' || byte == b'\\' || byte < 0x20);
     if plain(media_type) && plain(data) {

@@ -222,3 +222,32 @@ fn errors_name_the_param() {
         assert_eq!(read(&body).unwrap_err().param.as_deref(), Some(param), "{text}");
     }
 }
+
+/// OpenAI's SDK joins the lists of several deltas by the `index` of their members, and fails where there is none.
+#[test]
+fn annotations_are_one_delta_and_images_have_an_index() {
+    let mut encoder = encoder(true, context(true, false));
+    let mut out = Vec::new();
+    for event in [
+        Event::Annotation { choice: 0, json: r#"{"a":1}"# },
+        Event::Media { choice: 0, media_type: "image/png", data: "AAAA" },
+        Event::Text { choice: 0, text: "Hi" },
+        Event::Media { choice: 0, media_type: "image/png", data: "BBBB" },
+        Event::Annotation { choice: 0, json: r#"{"a":2}"# },
+        Event::Finish { choice: 0, reason: Finish::Stop, native: "" },
+    ] {
+        encoder.write(&event, &mut out);
+    }
+    encoder.close(&mut out);
+    let chunks = chunks(std::str::from_utf8(&out).unwrap());
+    let deltas = |name: &str| -> Vec<Value> {
+        let of_chunk = |chunk: &Value| chunk["choices"][0]["delta"].get(name).cloned();
+        chunks.iter().filter_map(of_chunk).collect()
+    };
+    assert_eq!(deltas("annotations"), [json!([{"a": 1}, {"a": 2}])]);
+    let indexes: Vec<Value> = deltas("images").iter().map(|images| images[0]["index"].clone()).collect();
+    assert_eq!(indexes, [0, 1]);
+    let end = &chunks[chunks.len() - 2..];
+    assert!(end[0]["choices"][0]["delta"]["annotations"].is_array(), "{end:?}");
+    assert_eq!(end[1]["choices"][0]["finish_reason"], "stop");
+}
