@@ -7,7 +7,7 @@ use super::calls::Calls;
 use super::chunk::{AudioIn, ChoiceIn, MessageIn, PartIn, UrlIn, non_empty_text};
 use super::provider_error::{self, Ending};
 use super::thinking;
-use super::transcript::Transcript;
+use super::transcript::{TextSource, Transcript};
 use crate::api::chat::{Event, EventSink, Finish, ProviderError, Source, Start};
 use crate::api::usage::Usage;
 use crate::json::Json;
@@ -232,9 +232,9 @@ fn emit_message(
 ) {
     thinking::emit_thinking(choice, message, sink);
     let audio = message.audio.as_ref().and_then(Json::read::<AudioIn<'_>>);
-    if let Some(content) =
-        message.content.as_ref().filter(|content| !state.transcript.is_repeated_by(content))
-    {
+    if let Some(text) = non_empty_text(&message.content) {
+        emit_text(choice, &state.transcript.new_part(text, TextSource::Content), sink);
+    } else if let Some(content) = &message.content {
         emit_content(choice, content, sink);
     }
     if let Some(text) = non_empty_text(&message.refusal) {
@@ -244,8 +244,8 @@ fn emit_message(
         emit_content(choice, &image, sink);
     }
     if let Some(audio) = audio {
-        if let Some(text) = state.transcript.take(&audio, message.content.as_ref()) {
-            sink(Event::Text { choice, text: &text });
+        if let Some(text) = non_empty_text(&audio.transcript) {
+            emit_text(choice, &state.transcript.new_part(text, TextSource::Transcript), sink);
         }
         emit_audio(choice, &audio, sink);
     }
@@ -260,6 +260,12 @@ fn emit_message(
     }
     if let Some(executed) = message.executed_tools.as_ref().filter(|json| json.get() != "[]") {
         sink(Event::Member { name: "executed_tools", json: executed.get() });
+    }
+}
+
+fn emit_text(choice: u32, text: &str, sink: EventSink<'_>) {
+    if !text.is_empty() {
+        sink(Event::Text { choice, text });
     }
 }
 
