@@ -49,6 +49,7 @@ mod response_passthrough;
 mod responses;
 mod routing;
 mod sdk;
+mod sdk_types;
 mod secrecy;
 mod service_keys;
 mod settings;

@@ -54,11 +54,16 @@ fn the_vercel_ai_sdk_works() {
 }
 
 fn python(script: &str, gateway: &Gateway) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(script);
-    let Some(python) = ready(script, venv()) else { return };
-    let mut command = Command::new(python);
-    command.arg("-B").arg(path);
+    let Some(mut command) = python_command(script) else { return };
     run(script, &mut command, gateway);
+}
+
+/// Runs a script of tests/sdk with the SDKs installed; `None` where that is not possible.
+pub(crate) fn python_command(script: &str) -> Option<Command> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(script);
+    let mut command = Command::new(ready(script, venv())?);
+    command.arg("-B").arg(path);
+    Some(command)
 }
 
 fn node(script: &str) {
