@@ -14,10 +14,14 @@ mod log_queue;
 mod logging;
 #[path = "main/read.rs"]
 mod read;
+#[path = "main/repeats.rs"]
+mod repeats;
 #[path = "main/serve.rs"]
 mod serve;
 #[path = "main/stop.rs"]
 mod stop;
+#[path = "main/summing_logger.rs"]
+mod summing_logger;
 
 use clap::{Parser, Subcommand};
 use std::net::SocketAddr;

@@ -6,6 +6,7 @@ use crate::support::client::client;
 use crate::support::settings::STANDARD;
 use crate::support::wait::until;
 use crate::support::{Gateway, raw};
+use std::time::Instant;
 
 #[tokio::test]
 async fn excess_connections_are_refused_and_operators_get_through() {
@@ -37,4 +38,29 @@ async fn excess_connections_are_refused_and_operators_get_through() {
             .map(|count| count >= 1.0),
         Some(true)
     );
+}
+
+#[tokio::test]
+async fn refused_connections_are_summed_up_in_the_log() {
+    let limited = Gateway::start(&format!("{STANDARD}limits: {{max_connections: 1}}\n"));
+    let mut held = raw::Raw::connect(limited.ports.data).await;
+    held.write(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    held.read_some().await;
+    let (started, mut refused) = (Instant::now(), 0);
+    for _ in 0..200 {
+        let mut connection = raw::Raw::connect(limited.ports.data).await;
+        refused += usize::from(connection.read_some().await.starts_with(b"HTTP/1.1 503"));
+    }
+    assert!(refused > 190, "{refused}");
+    let lines = || limited.stderr.lines_with("refused a connection before its request: too_many_connections");
+    let counted = |line: &String| -> Option<usize> {
+        line.split_once(" more in the last second)")?.0.rsplit_once('(')?.1.parse().ok()
+    };
+    until("all refusals to be in the log", async || {
+        let counted: usize = lines().iter().map(|line| counted(line).unwrap_or(1)).sum();
+        (counted >= refused).then_some(())
+    })
+    .await;
+    let seconds = started.elapsed().as_secs() as usize + 1;
+    assert!(lines().len() <= 1 + seconds, "{} lines in {seconds} s: {:?}", lines().len(), lines());
 }

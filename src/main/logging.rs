@@ -1,6 +1,7 @@
 //! The process's own log, on stderr: events of the process, not of requests (those have access lines).
 
 use super::log_queue::{LineWriter, LogQueue};
+use super::summing_logger::SummingLogger;
 use env_logger::Target;
 use env_logger::fmt::Formatter;
 use log::{LevelFilter, Record};
@@ -23,15 +24,10 @@ const CONTENT_LOGGING_LIBRARIES: [&str; 9] = [
     "hyper",
     "tower",
 ];
-/// Libraries that log every failed connection as an error. The access line has what matters of it.
-const NOISY_LIBRARIES: [&str; 6] = [
-    "pingora_proxy",
-    "pingora_core::connectors",
-    "pingora_core::apps",
-    "pingora_core::services::listening",
-    "hickory_resolver",
-    "hickory_proto",
-];
+/// Libraries that log every failed connection as an error. The access line has what matters of it. Of Pingora's listener,
+/// `summing_logger` passes on what matters.
+const NOISY_LIBRARIES: [&str; 5] =
+    ["pingora_proxy", "pingora_core::connectors", "pingora_core::apps", "hickory_resolver", "hickory_proto"];
 
 /// One log line in JSON.
 #[derive(Serialize)]
@@ -61,7 +57,11 @@ pub fn start(log: &Log) -> Arc<LogQueue> {
         LogFormat::Text => builder.format(text),
     };
     builder.target(Target::Pipe(Box::new(LineWriter(Arc::clone(&queue)))));
-    let _ = builder.try_init();
+    let logger = builder.build();
+    let level = logger.filter();
+    if log::set_boxed_logger(Box::new(SummingLogger::new(logger))).is_ok() {
+        log::set_max_level(level);
+    }
     queue
 }
 

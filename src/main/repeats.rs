@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_after_the_second_says_how_many_were_counted() {
+    fn a_line_after_the_second_has_the_count_of_the_repeats() {
         let (start, mut repeats) = (Instant::now(), Repeats::default());
         let later = start + WINDOW;
         for (text, now, wanted) in [

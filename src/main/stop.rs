@@ -125,6 +125,7 @@ impl BackgroundService for Drain {
         }
         flush_access_log(&self.shared).await;
         log::info!(target: "turnpike", "stopped");
+        log::logger().flush();
         self.log.flush(FINAL_FLUSH_TIMEOUT);
         std::process::exit(0);
     }

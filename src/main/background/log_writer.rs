@@ -1,4 +1,4 @@
-//! Writes the process's log in the background, and reports how many of its lines were dropped.
+//! Writes the process's log in the background, sums up its repeated lines, and reports how many were dropped.
 //!
 //! The queue is `log_queue`'s.
 
@@ -27,6 +27,7 @@ impl BackgroundService for LogWriter {
         }
         // Continues after the shutdown began: the drain logs too, and ends the process.
         loop {
+            log::logger().flush();
             self.shared.metrics.record_dropped_process_log_lines(self.queue.take_dropped());
             sleep(REPORT_INTERVAL).await;
         }
