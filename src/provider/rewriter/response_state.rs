@@ -284,6 +284,7 @@ mod tests {
             model: "m".into(),
             provider: "p",
             strict: false,
+            is_own_dialect: false,
             include_usage: false,
             request: None,
         };
