@@ -64,8 +64,8 @@ fn parts(error: &Error, ctx: &RequestContext, body: Bytes) -> Result<Vec<HttpTas
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         if let Some(attempt) = &ctx.attempt {
-            header_edit::insert_str(headers, header_edit::PROVIDER, attempt.target.provider.id());
-            header_edit::insert_str(headers, header_edit::OPTION_INDEX, &attempt.target.path);
+            headers.insert(header_edit::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
+            headers.insert(header_edit::OPTION_INDEX, attempt.target.index_header());
             headers.insert(header_edit::RETRIES, ctx.record.retries_text());
             if ctx.record.shows_attempts() {
                 header_edit::insert_str(headers, header_edit::ATTEMPTS, &ctx.record.attempts_text());

@@ -7,10 +7,10 @@ use super::downstream::Downstream;
 use super::record::{AttemptRecord, RequestRecord};
 use super::request_context::RequestContext;
 use crate::error::{Error, Kind};
+use crate::json::write::push_number;
 use crate::provider::rewriter::Rewriter;
 use crate::route::plan::Reason;
 use crate::route::target::Target;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -136,13 +136,15 @@ impl RecordBuilder {
             if !text.is_empty() {
                 text.push_str(", ");
             }
-            let ms = attempt.spent.as_millis();
-            // Writing into a String cannot fail.
-            let _ = match (attempt.error, attempt.status) {
-                (Some(error), _) => write!(text, "{}:{error}:{ms}", attempt.target.path),
-                (None, Some(status)) => write!(text, "{}:{status}:{ms}", attempt.target.path),
-                (None, None) => write!(text, "{}:-:{ms}", attempt.target.path),
-            };
+            text.push_str(&attempt.target.path);
+            text.push(':');
+            match (attempt.error, attempt.status) {
+                (Some(error), _) => text.push_str(error),
+                (None, Some(status)) => push_number(&mut text, status.into()),
+                (None, None) => text.push('-'),
+            }
+            text.push(':');
+            push_number(&mut text, u64::try_from(attempt.spent.as_millis()).unwrap_or(u64::MAX));
         }
         text
     }

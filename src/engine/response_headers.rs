@@ -71,7 +71,7 @@ fn rewriter(
 pub fn add_gateway_headers(headers: &mut HeaderMap, ctx: &RequestContext) {
     if let Some(attempt) = &ctx.attempt {
         headers.insert(header_edit::PROVIDER, HeaderValue::from_static(attempt.target.provider.id()));
-        header_edit::insert_str(headers, header_edit::OPTION_INDEX, &attempt.target.path);
+        headers.insert(header_edit::OPTION_INDEX, attempt.target.index_header());
         headers.insert(header_edit::RETRIES, ctx.record.retries_text());
         headers.insert(header_edit::CACHE_STATUS, HeaderValue::from_static("DISABLED"));
         if ctx.record.shows_attempts() {

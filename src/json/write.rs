@@ -172,6 +172,14 @@ fn is_plain(text: &[u8]) -> bool {
     stops == 0
 }
 
+/// Adds a number to a text, without the cost of a formatter.
+pub fn push_number(text: &mut String, number: u64) {
+    if number > 9 {
+        push_number(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
+}
+
 fn write_number(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0u8; 20];
     let mut left = number;

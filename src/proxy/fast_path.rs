@@ -24,8 +24,10 @@ pub(super) fn applies_to(head: &[u8]) -> bool {
 
 /// Whether one of the lines after the first is an `Upgrade` header.
 fn is_upgrade(head: &[u8]) -> bool {
-    let lines = memchr::memchr_iter(b'\n', head).filter_map(|end| head.get(end + 1..end + 8));
-    lines.into_iter().any(|name| name.eq_ignore_ascii_case(b"upgrade"))
+    memchr::memchr_iter(b'\n', head).any(|end| {
+        matches!(head.get(end + 1), Some(b'u' | b'U'))
+            && head.get(end + 1..end + 8).is_some_and(|name| name.eq_ignore_ascii_case(b"upgrade"))
+    })
 }
 
 /// Calls the hooks for one request. Returns its connection if that can carry another request.

@@ -14,6 +14,7 @@ use crate::config::secret::Secret;
 use crate::config::strategy::{Condition, Mode, Strategy};
 use crate::config::{Checks, Config};
 use crate::error::Error;
+use crate::json::write::push_number;
 use crate::net::outbound::custom_host::HostRules;
 use crate::net::outbound::origin::Origin;
 use crate::provider::{self, Provider};
@@ -92,7 +93,7 @@ impl<'a> Sources<'a> {
             let _ = write!(key, "{timeout}");
         }
         key.push('\n');
-        let _ = write!(key, "{generation}");
+        push_number(&mut key, generation);
         Some(key)
     }
 }
@@ -377,6 +378,7 @@ fn compile_target(
         origin,
         account,
         operator_account: by_operator_alone,
+        index_header: OnceLock::new(),
         auth: OnceLock::new(),
         token_exchange: OnceLock::new(),
     })

@@ -10,7 +10,7 @@ use crate::net::outbound::origin::Origin;
 use crate::provider::token_exchange::TokenExchange;
 use crate::provider::{Call, Provider};
 use crate::state::targets::{TargetId, TargetState};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
@@ -34,6 +34,8 @@ pub struct Target {
     pub operator_account: bool,
     /// The engine's stages around attempts at this target, looked up once; opaque to routing.
     pub stages: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// [`Target::path`] as a header value.
+    pub(super) index_header: OnceLock<HeaderValue>,
     /// The auth headers of the first operation requested; a target is nearly always used for one operation.
     pub(super) auth: OnceLock<(Operation, Arc<HeaderMap>)>,
     /// The token exchange its calls need, looked up once.
@@ -83,6 +85,13 @@ impl Target {
     /// Whether attempts at it need a fetched token or a signature.
     pub fn needs_credentials(&self) -> bool {
         self.provider.signs(&self.account) || !matches!(self.token_exchange(), Ok(None))
+    }
+
+    /// Its place in the config as a header value. Names of keys and indexes are always valid there.
+    pub fn index_header(&self) -> HeaderValue {
+        let make =
+            || HeaderValue::from_str(&self.path).unwrap_or_else(|_| HeaderValue::from_static("config"));
+        self.index_header.get_or_init(make).clone()
     }
 
     /// The provider's name in a message to the client. The address of a stored provider is not disclosed.

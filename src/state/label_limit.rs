@@ -3,13 +3,13 @@
 //! Without it, a client could create any number of time series and exhaust the memory.
 
 use parking_lot::RwLock;
-use std::collections::HashSet;
 
 /// The label values in use, up to a maximum number.
 #[derive(Debug)]
 pub struct LabelLimit {
     max_values: usize,
-    values: RwLock<HashSet<Box<str>>>,
+    /// Sorted: for the few values there are, a search costs less than a hash.
+    values: RwLock<Vec<Box<str>>>,
 }
 
 /// The label of all values beyond the limit.
@@ -24,16 +24,22 @@ impl LabelLimit {
 
     /// `value` itself while there is room, [`OTHER`] after that.
     pub fn bounded<'a>(&self, value: &'a str) -> &'a str {
-        if self.values.read().contains(value) {
+        if find(&self.values.read(), value).is_ok() {
             return value;
         }
         let mut values = self.values.write();
+        // Another thread may have added it.
+        let Err(place) = find(&values, value) else { return value };
         if value.len() > MAX_LENGTH || values.len() >= self.max_values {
             return OTHER;
         }
-        values.insert(value.into());
+        values.insert(place, value.into());
         value
     }
+}
+
+fn find(values: &[Box<str>], value: &str) -> Result<usize, usize> {
+    values.binary_search_by(|kept| (**kept).cmp(value))
 }
 
 #[cfg(test)]
