@@ -87,6 +87,38 @@ async fn requests_without_a_provider_are_refused_with_advice() {
 }
 
 #[tokio::test]
+async fn keys_without_effect_are_warned_of() {
+    let gateway = gateway();
+    let target = json!({"provider": "@emulator"});
+    for (config, warning) in [
+        (
+            json!({"provider": "@emulator", "targets": [target]}),
+            Some("targets: no effect, there is no strategy"),
+        ),
+        (
+            json!({"provider": "@emulator", "strategy": {"mode": "single"}}),
+            Some("strategy: no effect, there are no targets"),
+        ),
+        (
+            json!({"strategy": {"mode": "fallback"}, "targets": [{"provider": "@emulator", "weight": 1}]}),
+            Some("targets[0].weight: no effect, it is for loadbalance mode"),
+        ),
+        (json!({"strategy": {"mode": "single"}, "targets": [target]}), None),
+    ] {
+        let call = post(&gateway, &hello(false)).header("x-gateway-config", config.to_string());
+        let response = call.send().await.unwrap();
+        let got = response.headers().get("x-gateway-warnings").map(|value| value.to_str().unwrap());
+        assert_eq!((response.status().as_u16(), got), (200, warning), "{config}");
+    }
+    // Neither is one of the combinations of which a config needs one.
+    for config in [json!({"targets": [target]}), json!({"strategy": {"mode": "single"}})] {
+        let (status, body) =
+            problem(post(&gateway, &hello(false)).header("x-gateway-config", config.to_string())).await;
+        assert_eq!((status, &body["error"]["code"]), (400, &json!("invalid_config")), "{body}");
+    }
+}
+
+#[tokio::test]
 async fn all_problems_of_a_config_are_reported_with_their_paths() {
     let gateway = gateway();
     let config = json!({

@@ -23,6 +23,7 @@ pub mod strategy;
 mod target_rules;
 #[cfg(test)]
 mod tests;
+pub mod unused_keys;
 pub mod values;
 
 use account::{Account, names};

@@ -113,7 +113,7 @@ pub struct Attempt {
     pub token_exchange: Option<Arc<dyn TokenExchange>>,
     /// Vendor headers to send in addition to the client's own.
     pub vendor_headers: VendorHeaders,
-    /// What was left out or changed when the request was translated for the provider.
+    /// What was left out or changed when the request was translated for the provider, and what has no effect in the config.
     pub warnings: Vec<String>,
     /// How the response is translated for the client; `None` when it passes through unchanged.
     pub translation: Option<Translation>,
@@ -138,7 +138,8 @@ impl Attempt {
         };
         let edited = edited_body(&target, request);
         let body = edited.as_ref().or(request.body.as_ref());
-        let mut notes = TranslationNotes::default();
+        let mut notes =
+            TranslationNotes { warnings: target.config_warnings.to_vec(), ..TranslationNotes::default() };
         let ready = prepare(&target, &call, request, body, &mut notes)?;
         let upstream_call = Call { operation: ready.operation, ..call };
         let path = match target.provider.base_path(&upstream_call, &target.account, &target.origin.base_path)

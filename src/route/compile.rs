@@ -12,6 +12,7 @@ use crate::config::headers::GatewayHeaders;
 use crate::config::policies::Policies;
 use crate::config::secret::Secret;
 use crate::config::strategy::{Condition, Mode, Strategy};
+use crate::config::unused_keys;
 use crate::config::{Checks, Config};
 use crate::error::Error;
 use crate::json::write::push_number;
@@ -118,7 +119,9 @@ pub fn compile(sources: &Sources<'_>) -> Result<CompiledConfig, Error> {
         Some(id) => id.to_owned(),
         None => format!("inline-{:08x}", hash as u32),
     };
-    let compiler = Compiler { sources, by_operator: source.by_operator, config_name, hash };
+    let config_warnings = unused_keys::find(&source.config).into();
+    let by_operator = source.by_operator;
+    let compiler = Compiler { sources, by_operator, config_name, hash, config_warnings };
     let root = compiler.node(&source.config, &Policies::default(), "config".to_owned())?;
     Ok(CompiledConfig::new(root))
 }
@@ -145,6 +148,7 @@ struct Compiler<'a> {
     /// The config's name in metrics and on the control port.
     config_name: String,
     hash: u64,
+    config_warnings: Arc<[String]>,
 }
 
 impl Compiler<'_> {
@@ -368,6 +372,7 @@ fn compile_target(
     };
     policies.inherit(&sources.settings.policies());
     Ok(Target {
+        config_warnings: Arc::clone(&compiler.config_warnings),
         id: compiler.target_id(provider.id(), &path, slug.as_deref(), &policies),
         state: OnceLock::new(),
         stages: OnceLock::new(),

@@ -27,6 +27,8 @@ pub struct Target {
     /// Its own and inherited policies, including those of the stored provider, the settings and the request headers.
     pub policies: Policies,
     pub id: TargetId,
+    /// Warnings about its config: the same for all of its targets.
+    pub config_warnings: Arc<[String]>,
     /// The process's state of this target, looked up once.
     pub state: OnceLock<Arc<TargetState>>,
     /// Whether the operator wrote the account and no client named its host: only then may it use the machine's own

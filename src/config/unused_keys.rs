@@ -1,0 +1,135 @@
+//! Keys of a config that are valid where they stand and have no effect there: the client is warned of them.
+//!
+//! The spec allows them ("no properties other than those listed"), so they are no problems. Keys that would change what
+//! happens if they were read, such as `strategy.sticky` outside load balancing, are refused by the reader.
+
+use super::Config;
+use super::strategy::{Mode, Strategy};
+
+/// The most warnings of one config: the header has room for some about the request, too.
+const MAX_WARNINGS: usize = 8;
+
+/// One warning for each key without effect, with its path: `targets[1].weight: no effect, it is for loadbalance mode`.
+pub fn find(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    find_below(config, "", None, &mut warnings);
+    warnings.truncate(MAX_WARNINGS);
+    warnings
+}
+
+/// `group`: the mode of the group the config is a target of.
+fn find_below(config: &Config, path: &str, group: Option<Mode>, warnings: &mut Vec<String>) {
+    if warnings.len() >= MAX_WARNINGS {
+        return;
+    }
+    let mut warn = |key: &str, why: &str| warnings.push(format!("{path}{key}: no effect, {why}"));
+    let strategy = config.strategy.as_ref();
+    let is_group = strategy.is_some() && !config.targets.is_empty();
+    if config.weight.is_some() && group != Some(Mode::LoadBalance) {
+        warn("weight", "it is for loadbalance mode");
+    }
+    let in_fallback =
+        group == Some(Mode::Fallback) || strategy.is_some_and(|strategy| strategy.mode == Mode::Fallback);
+    if config.on_status_codes.is_some() && !in_fallback {
+        warn("on_status_codes", "it is for fallback mode");
+    }
+    if !config.targets.is_empty() && strategy.is_none() {
+        warn("targets", "there is no strategy");
+    }
+    if is_group && (config.provider.is_some() || config.virtual_key.is_some()) {
+        warn("provider", "the targets are used");
+    }
+    let Some(strategy) = strategy else { return };
+    if config.targets.is_empty() {
+        warn("strategy", "there are no targets");
+        return;
+    }
+    if strategy.mode == Mode::Single && config.targets.len() > 1 {
+        warn("targets", "single mode uses the first one only");
+    }
+    if config.hedge.is_some() && matches!(strategy.mode, Mode::Single | Mode::Conditional) {
+        warn("hedge", "it is for fallback and loadbalance mode");
+    }
+    find_in_strategy(strategy, &mut warn);
+    let used = if strategy.mode == Mode::Single { 1 } else { config.targets.len() };
+    for (index, target) in config.targets.iter().take(used).enumerate() {
+        find_below(target, &format!("{path}targets[{index}]."), Some(strategy.mode), warnings);
+    }
+}
+
+fn find_in_strategy(strategy: &Strategy, warn: &mut impl FnMut(&str, &str)) {
+    let is_conditional = strategy.mode == Mode::Conditional;
+    if !strategy.conditions.is_empty() && !is_conditional {
+        warn("strategy.conditions", "it is for conditional mode");
+    }
+    if strategy.default.is_some() && !is_conditional {
+        warn("strategy.default", "it is for conditional mode");
+    }
+    if strategy.on_status_codes.is_some() && strategy.mode != Mode::Fallback {
+        warn("strategy.on_status_codes", "it is for fallback mode");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Checks;
+
+    fn warnings(text: &str) -> Vec<String> {
+        let checks = Checks { provider: &|_| Ok(()), account: &|_, _| Ok(()), custom_host: &|_| Ok(()) };
+        find(&Config::from_json(text.as_bytes(), &checks).unwrap())
+    }
+
+    #[test]
+    fn keys_without_effect_are_found_with_their_paths() {
+        for (config, wanted) in [
+            (
+                r#"{"virtual_key":"v","targets":[{"virtual_key":"w","weight":1}]}"#,
+                &["targets: no effect, there is"][..],
+            ),
+            (
+                r#"{"virtual_key":"v","strategy":{"mode":"single"}}"#,
+                &["strategy: no effect, there are no targets"],
+            ),
+            (r#"{"virtual_key":"v","strategy":{"mode":"single"},"targets":[]}"#, &["strategy: no effect"]),
+            (
+                r#"{"strategy":{"mode":"single"},"targets":[{"virtual_key":"v"},{"virtual_key":"w"}]}"#,
+                &["targets: no effect, single mode uses the first one only"],
+            ),
+            (
+                r#"{"virtual_key":"v","weight":2,"on_status_codes":[500]}"#,
+                &["weight: no", "on_status_codes: no"],
+            ),
+            (
+                r#"{"strategy":{"mode":"loadbalance","on_status_codes":[429],"default":"a"},"provider":"@x",
+                    "targets":[{"virtual_key":"v","weight":2},
+                               {"strategy":{"mode":"fallback"},"targets":[{"virtual_key":"v","weight":1}]}]}"#,
+                &[
+                    "provider: no effect, the targets are used",
+                    "strategy.default: no effect",
+                    "strategy.on_status_codes: no effect",
+                    "targets[1].targets[0].weight: no effect, it is for loadbalance mode",
+                ],
+            ),
+            (
+                r#"{"strategy":{"mode":"fallback","on_status_codes":[429]},"on_status_codes":[500],
+                    "targets":[{"virtual_key":"v","on_status_codes":[503]},{"virtual_key":"w"}]}"#,
+                &[],
+            ),
+            (r#"{"virtual_key":"v","retry":{"attempts":1}}"#, &[]),
+        ] {
+            let found = warnings(config);
+            assert_eq!(found.len(), wanted.len(), "{config} {found:?}");
+            for (found, wanted) in found.iter().zip(wanted) {
+                assert!(found.starts_with(wanted), "{found}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_warnings_are_bounded() {
+        let targets = vec![r#"{"virtual_key":"v","weight":1}"#; 100].join(",");
+        let config = format!(r#"{{"strategy":{{"mode":"fallback"}},"targets":[{targets}]}}"#);
+        assert_eq!(warnings(&config).len(), MAX_WARNINGS);
+    }
+}
