@@ -41,6 +41,7 @@ mod observability;
 mod operations;
 mod outputs;
 mod outside_names;
+mod own_dialects;
 mod passing_headers;
 mod realtime;
 mod recordings;

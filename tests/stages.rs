@@ -4,6 +4,7 @@
 //! Not the stages of the product; those have tests of their own.
 
 use crate::memory_engine::MemoryEngine;
+use crate::own_dialects::{COMPLETION_EVENTS, WHOLE_COMPLETION, response_events, response_object};
 use crate::support::provider::Provider;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
@@ -28,6 +29,8 @@ use turnpike::route::outcome::Outcome;
 
 const CHAT: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
+pub(crate) const RESPONSES: &str = "/v1/responses";
+pub(crate) const COMPLETIONS: &str = "/v1/completions";
 
 const WHOLE_CHAT: &str = r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello world"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}"#;
 const WHOLE_MESSAGE: &str = r#"{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hello world"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":2}}"#;
@@ -64,12 +67,12 @@ fn response(status: &str, body: &str) -> Vec<u8> {
 }
 
 /// A provider that always responds with `body`.
-async fn provider(body: &str) -> Provider {
+pub(crate) async fn provider(body: &str) -> Provider {
     let bytes = response("200 OK", body);
     Provider::start(move |_| bytes.clone()).await
 }
 
-fn target(provider_id: &str, port: u16) -> Value {
+pub(crate) fn target(provider_id: &str, port: u16) -> Value {
     json!({"provider": provider_id, "api_key": "k", "custom_host": format!("http://127.0.0.1:{port}/v1")})
 }
 
@@ -77,17 +80,31 @@ fn fallback(targets: &[Value]) -> Value {
     json!({"strategy": {"mode": "fallback"}, "targets": targets})
 }
 
-fn body(stream: bool) -> Value {
-    json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, "stream": stream})
+pub(crate) fn body(stream: bool) -> Value {
+    json!({
+        "model": "m", "messages": [{"role": "user", "content": "hi"}], "input": "hi", "prompt": "hi", "max_tokens": 9,
+        "stream": stream,
+    })
 }
 
 /// The text of a response in either dialect, whole or streamed.
 fn text_of(body: &str) -> String {
     let data = body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
     let documents: Vec<&str> = if body.starts_with('{') { vec![body] } else { data.collect() };
-    let places = ["/choices/0/message/content", "/choices/0/delta/content", "/content/0/text", "/delta/text"];
+    let places = [
+        "/choices/0/message/content",
+        "/choices/0/delta/content",
+        "/choices/0/text",
+        "/content/0/text",
+        "/delta/text",
+        "/delta",
+        "/output/2/content/0/text",
+    ];
     let texts = documents.into_iter().map(|document| {
         let value: Value = serde_json::from_str(document).unwrap();
+        if value["type"] == "response.unheard_of_call.world" {
+            return String::new();
+        }
         places.iter().find_map(|place| value.pointer(place)?.as_str().map(str::to_owned)).unwrap_or_default()
     });
     texts.collect()
@@ -168,8 +185,8 @@ impl TextFilter for Hold {
     }
 }
 
-const UPPER_CASE: Compile = |_| Some(Box::new(Filtering(|| Box::new(UpperCase))));
-const HOLD: Compile = |_| Some(Box::new(Filtering(|| Box::<Hold>::default())));
+pub(crate) const UPPER_CASE: Compile = |_| Some(Box::new(Filtering(|| Box::new(UpperCase))));
+pub(crate) const HOLD: Compile = |_| Some(Box::new(Filtering(|| Box::<Hold>::default())));
 const DENY: Compile = |_| Some(Box::new(Filtering(|| Box::new(Deny))));
 
 #[tokio::test]
@@ -303,6 +320,11 @@ async fn a_filter_changes_the_text_of_any_response_mode() {
         ("messages, translated", MESSAGES, "openai", false, WHOLE_CHAT),
         ("messages, translated and streamed", MESSAGES, "openai", true, &streamed_chat),
         ("proxied, streamed", "/v1/proxy/chat/completions", "openai", true, &streamed_chat),
+        ("responses, whole", RESPONSES, "openai", false, &response_object().to_string()),
+        ("responses, streamed", RESPONSES, "openai", true, &response_events()),
+        ("responses, proxied", "/v1/proxy/responses", "openai", true, &response_events()),
+        ("completions, whole", COMPLETIONS, "openai", false, WHOLE_COMPLETION),
+        ("completions, streamed", COMPLETIONS, "openai", true, COMPLETION_EVENTS),
     ] {
         let provider = provider(upstream).await;
         let config = target(provider_id, provider.port);
@@ -319,7 +341,7 @@ async fn a_filter_changes_the_text_of_any_response_mode() {
                 |line: &Value| [&line["model"], &line["tokens"], &line["finish_reason"]].map(Value::clone);
             assert_eq!(recorded(&observed.line), recorded(&plain.line), "{name}");
             let last = |body: &str| body.lines().rfind(|line| !line.is_empty()).map(str::to_owned);
-            if stream {
+            if stream && path != RESPONSES && !path.ends_with("proxy/responses") {
                 assert_eq!(last(&observed.body), last(&plain.body), "{name}");
             }
         }
@@ -330,14 +352,24 @@ async fn a_filter_changes_the_text_of_any_response_mode() {
 async fn a_denied_response_is_an_outcome_the_plan_sees() {
     let streamed = chat_events(&["world"]);
     let (good_stream, good) = (chat_events(&["fine"]), WHOLE_CHAT.replace(" world", ""));
-    for (stream, bad, good) in [(false, WHOLE_CHAT, &good), (true, &streamed, &good_stream)] {
+    let response = response_object().to_string();
+    let fine = [&response, &response_events(), WHOLE_COMPLETION, COMPLETION_EVENTS]
+        .map(|text| text.replace("hello world", "fine").replace("\" world\"", "\"\""));
+    for (path, stream, bad, good) in [
+        (CHAT, false, WHOLE_CHAT, &good),
+        (CHAT, true, &streamed, &good_stream),
+        (RESPONSES, false, &response, &fine[0]),
+        (RESPONSES, true, &response_events().replace("\"hello\"", "\"hello world\""), &fine[1]),
+        (COMPLETIONS, false, WHOLE_COMPLETION, &fine[2]),
+        (COMPLETIONS, true, &COMPLETION_EVENTS.replace("\"hello\"", "\"hello world\""), &fine[3]),
+    ] {
         let (bad, good) = (provider(bad).await, provider(good).await);
         let engine = MemoryEngine::new(const { &[DENY] });
         let config = fallback(&[target("openai", bad.port), target("openai", good.port)]);
-        let fell_back = engine.send(CHAT, &config, &body(stream), "stage-denied-first").await;
+        let fell_back = engine.send(path, &config, &body(stream), "stage-denied-first").await;
         assert_eq!((fell_back.status, good.received().len()), (200, 1), "{fell_back:?}");
         let all = fallback(&[target("openai", good.port + 1), target("openai", bad.port)]);
-        let denied = engine.send(CHAT, &all, &body(stream), "stage-denied-last").await;
+        let denied = engine.send(path, &all, &body(stream), "stage-denied-last").await;
         assert_eq!(denied.status, 400, "{denied:?}");
         assert!(denied.body.contains("That word may not be used."), "{denied:?}");
         assert!(!denied.body.contains("world"), "{denied:?}");
@@ -433,9 +465,14 @@ impl Downstream for Signalling {
 
 #[tokio::test]
 async fn a_stream_denied_in_its_middle_ends_with_an_error_event_and_its_provider_stops() {
-    for (name, path) in [("chat", CHAT), ("messages", MESSAGES)] {
-        let events =
-            ["hello", " world"].map(|text| chat_event(&json!({"content": text}).to_string(), "null"));
+    for (name, path) in [("chat", CHAT), ("messages", MESSAGES), ("responses", RESPONSES)] {
+        let events = ["hello", " world"].map(|text| match path {
+            RESPONSES => {
+                let event = json!({"type": "response.output_text.delta", "item_id": "m", "delta": text});
+                format!("event: response.output_text.delta\ndata: {event}\n\n")
+            }
+            _ => chat_event(&json!({"content": text}).to_string(), "null"),
+        });
         let (signal, proceed) = oneshot::channel();
         let (port, closing) = open_ended_provider(events, proceed).await;
         let other = provider(&chat_events(&["hello", " there"])).await;
@@ -449,7 +486,8 @@ async fn a_stream_denied_in_its_middle_ends_with_an_error_event_and_its_provider
         assert!(observed.body.contains("hello") && !observed.body.contains("world"), "{name}: {observed:?}");
         let last = observed.body.trim_end().rsplit("data: ").next().unwrap();
         let error: Value = serde_json::from_str(last).expect(&observed.body);
-        assert_eq!(error["error"]["message"], "That word may not be used.", "{name}");
+        let message = error.pointer("/error/message").unwrap_or(&error["message"]);
+        assert_eq!(message, "That word may not be used.", "{name}: {}", observed.body);
         assert_eq!(observed.line["error_code"], "invalid_request", "{name}: {}", observed.line);
         assert_eq!(closing.await.unwrap(), 0, "{name}: the provider's connection is closed");
         assert!(other.received().is_empty(), "{name}");
@@ -477,9 +515,8 @@ async fn what_cannot_be_read_is_refused_instead_of_not_filtered() {
     let provider = provider(WHOLE_CHAT).await;
     let (engine, config) = (MemoryEngine::new(const { &[UPPER_CASE] }), target("openai", provider.port));
     for (path, body) in [
-        ("/v1/responses", json!({"model": "m", "input": "hi"})),
-        ("/v1/completions", json!({"model": "m", "prompt": "hi"})),
         ("/v1/embeddings", json!({"model": "m", "input": "hi"})),
+        ("/v1/images/generations", json!({"model": "m", "prompt": "hi"})),
     ] {
         let refused = engine.send(path, &config, &body, "stage-unreadable").await;
         assert_eq!(refused.status, 501, "{path}: {refused:?}");

@@ -88,13 +88,17 @@ pub enum SummaryShape {
     ResponseObject,
 }
 
-/// Which decoder reads an operation's stream in the client's own dialect.
+/// The shape of an operation's responses in the client's own dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamShape {
     /// Chunks of OpenAI's chat completions.
     Chat,
     /// Events of Anthropic's messages.
     Messages,
+    /// Chunks of OpenAI's legacy completions.
+    Completions,
+    /// Typed events of OpenAI's Responses API.
+    Responses,
 }
 
 /// Which hooks an operation supports.
@@ -205,7 +209,7 @@ impl Operation {
         self.row().summary
     }
 
-    /// Which decoder reads a stream in the client's dialect; `None` where there is none.
+    /// The shape of its responses in the client's dialect; `None` where the operation is no chat.
     pub fn stream_shape(self) -> Option<StreamShape> {
         self.row().stream
     }
@@ -322,7 +326,7 @@ mod tests {
             assert_eq!(chat, row.hooks == HookSupport::BeforeAndAfter, "{name}");
             assert!(!chat || row.response == ResponseKind::Model, "{name}");
             assert_eq!(chat, row.terminator != Terminator::None, "{name}");
-            assert!(row.stream.is_none() || chat, "{name}");
+            assert_eq!(row.stream.is_some(), chat, "{name}");
         }
     }
 

@@ -317,10 +317,10 @@ impl AttemptRun {
             return finished;
         }
         if body.kind == ContentKind::Events && self.streams() {
-            return body.has_content() || (!self.policy.validates && !body.is_translated());
+            return body.has_content() || (!self.policy.validates && !body.is_processed());
         }
-        match (body.is_translated(), self.policy.validates) {
-            // A translated document is encoded only when it is complete.
+        match (body.is_processed(), self.policy.validates) {
+            // A document is translated or filtered only when it is complete.
             (true, _) => false,
             (false, true) => match body.kind {
                 ContentKind::Json => body.received > MAX_VALIDATED,
@@ -337,7 +337,7 @@ impl AttemptRun {
     /// Whether events are forwarded unchecked, because no other attempt could replace an invalid one.
     fn passes_events(&self, body: &ResponseBody) -> bool {
         let validates = self.policy.validates || self.deadlines.rescue == StreamRescue::Buffer;
-        body.kind == ContentKind::Events && !validates && !body.is_translated() && body.received > 0
+        body.kind == ContentKind::Events && !validates && !body.is_processed() && body.received > 0
     }
 
     /// Whether the client gets events.

@@ -72,6 +72,8 @@ pub(super) struct ResponseBody {
     /// The events that were sent to the client; `None` if they are not needed, or too many to retain.
     sent: Option<Vec<Bytes>>,
     sent_bytes: usize,
+    /// Its text is filtered in its own dialect.
+    filtered: bool,
     /// A part of the response was taken, to be sent.
     taken: bool,
     /// Bytes received from the provider.
@@ -124,8 +126,10 @@ impl ResponseBody {
         let tap = || Tap::new(policy.operation, events, kind == ContentKind::Json, length);
         // The translation of a filtered attempt always decodes, unless the response is compressed.
         let unread = filters.is_some() && rewriter.is_none();
+        let filtered = filters.is_some();
         let mode = match rewriter {
-            Some((translation, rewriter)) if translation.is_patch() => {
+            Some((translation, mut rewriter)) if translation.is_patch() => {
+                rewriter.set_filters(filters);
                 Mode::Passthrough { patch: Some(rewriter), tap: tap(), parser: SseParser::default() }
             }
             Some((_, mut rewriter)) => {
@@ -152,6 +156,7 @@ impl ResponseBody {
             error: None,
             sent: retains.then(Vec::new),
             sent_bytes: 0,
+            filtered,
             taken: false,
             received: 0,
             resumes: false,
@@ -176,6 +181,7 @@ impl ResponseBody {
             error: None,
             sent: None,
             sent_bytes: 0,
+            filtered: false,
             taken: false,
             received: 0,
             resumes: true,
@@ -217,6 +223,7 @@ impl ResponseBody {
             Mode::Passthrough { patch: Some(rewriter), .. } => {
                 rewriter.push(chunk, &mut out);
                 self.push_passthrough(&Bytes::from(out));
+                self.note_rewriter();
             }
             Mode::Passthrough { .. } => self.push_passthrough(chunk),
         }
@@ -300,7 +307,14 @@ impl ResponseBody {
     /// Takes the output of the rewriter, and notes what is wrong with the response.
     fn note(&mut self, out: Vec<u8>) {
         self.out.push(Bytes::from(out));
-        let Mode::Translated(rewriter) = &self.mode else { return };
+        self.note_rewriter();
+    }
+
+    fn note_rewriter(&mut self) {
+        let rewriter = match &self.mode {
+            Mode::Translated(rewriter) | Mode::Passthrough { patch: Some(rewriter), .. } => rewriter,
+            Mode::Passthrough { .. } => return,
+        };
         if self.error.is_some() {
             return;
         }
@@ -338,6 +352,7 @@ impl ResponseBody {
         if !out.is_empty() {
             self.push_passthrough(&Bytes::from(out));
         }
+        self.note_rewriter();
         // Not earlier: the parser must also have seen what the patch held back.
         if let Mode::Passthrough { parser, .. } = &mut self.mode {
             let tail = parser.finish();
@@ -489,6 +504,11 @@ impl ResponseBody {
     /// Whether the response is encoded by the gateway.
     pub fn is_translated(&self) -> bool {
         matches!(self.mode, Mode::Translated(_))
+    }
+
+    /// Whether what the client gets depends on what the gateway makes of the content: nothing of it may be sent before.
+    pub fn is_processed(&self) -> bool {
+        self.is_translated() || self.filtered
     }
 
     /// The number of bytes that are ready for the client.

@@ -5,10 +5,12 @@
 //! gets `{}`, a call without an id gets one, and a response that stops without a finish is not complete.
 
 mod error_response;
+mod own_dialect;
 mod response_state;
 mod text_filters;
 
 pub use error_response::ErrorResponseTranslation;
+pub use own_dialect::OwnShape;
 pub use text_filters::TextFilters;
 
 use super::adapter::{JsonAdapter, ResponsePatch};
@@ -21,6 +23,7 @@ use crate::api::chat::{Decoder, Encoder, ProviderError};
 use crate::api::tap::ResponseSummary;
 use crate::error::Error;
 use error_response::{MAX_ERROR_BODY, is_in_dialect};
+use own_dialect::OwnDialect;
 use response_state::State;
 use std::sync::Arc;
 
@@ -46,6 +49,8 @@ enum Work {
         now: u64,
     },
     Patch(Patcher),
+    /// Boxed because few responses are filtered in their own shape.
+    OwnDialect(Box<OwnDialect>),
     ErrorResponse {
         translation: ErrorResponseTranslation,
         held: Vec<u8>,
@@ -67,6 +72,11 @@ impl Rewriter {
 
     pub fn patch(patch: &'static dyn ResponsePatch, streamed: bool) -> Self {
         Self { work: Work::Patch(Patcher::new(patch, streamed)), state: State::default() }
+    }
+
+    /// A response that keeps its provider's shape, and whose text is filtered. `streamed`: it is a stream of events.
+    pub fn own_dialect(shape: OwnShape, streamed: bool) -> Self {
+        Self { work: Work::OwnDialect(Box::new(OwnDialect::new(shape, streamed))), state: State::default() }
     }
 
     pub fn error_response(translation: ErrorResponseTranslation) -> Self {
@@ -94,6 +104,7 @@ impl Rewriter {
                 }
             }
             Work::Patch(patcher) => patcher.push(bytes, out),
+            Work::OwnDialect(own) => state.filter(|filters| own.push(bytes, filters, out)),
             Work::ErrorResponse { held, .. } => {
                 let room = MAX_ERROR_BODY.saturating_sub(held.len()).min(bytes.len());
                 held.extend_from_slice(bytes.get(..room).unwrap_or_default());
@@ -128,6 +139,10 @@ impl Rewriter {
             }
             Work::Patch(patcher) => {
                 patcher.finish(out);
+                state.closed = true;
+            }
+            Work::OwnDialect(own) => {
+                state.filter(|filters| own.finish(filters, out));
                 state.closed = true;
             }
             Work::ErrorResponse { translation, held } => {
@@ -192,7 +207,8 @@ impl Rewriter {
         self.state.holds_errors = true;
     }
 
-    /// Filters the text of the response from now on. Has no effect on responses that are not decoded as a chat.
+    /// Filters the text of the response from now on. Has no effect on responses that are neither decoded as a chat nor read in
+    /// their own dialect.
     pub fn set_filters(&mut self, filters: Option<Box<TextFilters>>) {
         self.state.set_filters(filters);
     }
@@ -241,7 +257,7 @@ impl Rewriter {
     pub fn summary(&self) -> Option<&ResponseSummary> {
         match self.work {
             Work::Chat { .. } | Work::ErrorResponse { .. } => Some(&self.state.summary),
-            Work::Json { .. } | Work::Patch(_) => None,
+            Work::Json { .. } | Work::Patch(_) | Work::OwnDialect(_) => None,
         }
     }
 
@@ -249,7 +265,7 @@ impl Rewriter {
     pub fn into_summary(self) -> Option<ResponseSummary> {
         match self.work {
             Work::Chat { .. } | Work::ErrorResponse { .. } => Some(self.state.summary),
-            Work::Json { .. } | Work::Patch(_) => None,
+            Work::Json { .. } | Work::Patch(_) | Work::OwnDialect(_) => None,
         }
     }
 }

@@ -6,14 +6,14 @@
 use super::adapter::{Adapter, CallTarget, ChatAdapter, JsonAdapter, ResponsePatch};
 use super::conversation;
 use super::rescue;
-use super::rewriter::Rewriter;
+use super::rewriter::{OwnShape, Rewriter};
 use super::tool_names::ToolNames;
 use super::translation_notes::TranslationNotes;
 use super::{Call, Provider};
 use crate::api::body::Body;
 use crate::api::chat::{Decoder, EncodeContext};
 use crate::api::messages;
-use crate::api::operation::{ChatTranslator, Operation};
+use crate::api::operation::{ChatTranslator, Operation, StreamShape};
 use crate::config::account::Account;
 use crate::error::Error;
 use crate::json::objects;
@@ -46,6 +46,7 @@ enum Work {
     Chat(&'static dyn ChatAdapter, ChatTranslator),
     Json(&'static dyn JsonAdapter),
     Patch(&'static dyn ResponsePatch),
+    OwnDialect(OwnShape),
 }
 
 /// A call prepared for its provider.
@@ -222,8 +223,8 @@ fn check_stored_responses(provider: &dyn Provider, call: &Call<'_>, account: &Ac
 }
 
 impl Translation {
-    /// Decodes a response in the client's own dialect and encodes it again, for text filters. `body`: the request's.
-    /// `None` for operations whose responses cannot be decoded in their own dialect.
+    /// Reads a response in the client's own dialect, for text filters: it is decoded and encoded again, or keeps its shape
+    /// (`own_dialect`). `body`: the request's. `None` for operations that are no chat.
     pub fn own_dialect(
         operation: Operation,
         provider: &'static str,
@@ -236,9 +237,16 @@ impl Translation {
             #[serde(default)]
             include_usage: bool,
         }
+        let work = match operation.stream_shape()? {
+            StreamShape::Chat | StreamShape::Messages => {
+                Work::Chat(rescue::dialect_adapter(operation)?, operation.translator()?)
+            }
+            StreamShape::Completions => Work::OwnDialect(OwnShape::Completions),
+            StreamShape::Responses => Work::OwnDialect(OwnShape::Responses),
+        };
         let options = body.and_then(|body| body.read::<StreamOptions>("stream_options"));
         Some(Self {
-            work: Work::Chat(rescue::dialect_adapter(operation)?, operation.translator()?),
+            work,
             operation,
             provider,
             model: model.to_owned(),
@@ -263,7 +271,7 @@ impl Translation {
 
     /// Whether the response keeps the provider's shape and is only corrected in places.
     pub fn is_patch(&self) -> bool {
-        matches!(self.work, Work::Patch(_))
+        matches!(self.work, Work::Patch(_) | Work::OwnDialect(_))
     }
 
     /// A new decoder for a response that continues a stream started by another attempt
@@ -273,7 +281,7 @@ impl Translation {
             Work::Chat(chat, _) => Some(chat.decoder(streamed)),
             // The client's own dialect: its decoder understands every deviation that is patched.
             Work::Patch(_) => rescue::decoder(self.operation, streamed),
-            Work::Json(_) => None,
+            Work::Json(_) | Work::OwnDialect(_) => None,
         }
     }
 
@@ -297,6 +305,7 @@ impl Translation {
             }
             Work::Json(adapter) => Rewriter::json(adapter, self.request.clone(), self.model.clone(), created),
             Work::Patch(patch) => Rewriter::patch(patch, streamed),
+            Work::OwnDialect(shape) => Rewriter::own_dialect(shape, streamed),
         }
     }
 }

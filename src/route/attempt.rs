@@ -180,11 +180,11 @@ impl Attempt {
         is_plain && (is_upgrade || (self.body.is_none() && !self.needs_credentials()))
     }
 
-    /// Has the response decoded as a chat, so that its text can be filtered; one in the client's dialect is encoded again.
+    /// Has the response read, so that its text can be filtered; one in the client's dialect is encoded again, or keeps its shape.
     /// `is_local`: the response is the gateway's own, in the client's dialect whatever the provider's is.
     ///
     /// # Errors
-    /// 501 where responses of the operation cannot be decoded.
+    /// 501 where the operation is no chat.
     pub fn decode_response(&mut self, request: &Request, is_local: bool) -> Result<(), Error> {
         if !is_local && self.translation.as_ref().is_some_and(Translation::is_chat) {
             return Ok(());
@@ -200,8 +200,8 @@ impl Attempt {
         let translation = own.ok_or_else(|| {
             let operation = self.operation.label();
             let message = format!(
-                "The config filters the text of responses, and responses of the operation {operation} cannot be read \
-                 at {provider}. Use chat completions or messages, or a target without such a filter."
+                "The config filters the text of responses, and responses of the operation {operation} have no text that \
+                 could be filtered. Use a chat, or a target without such a filter."
             );
             Error::not_implemented(message).with_provider(provider)
         })?;

@@ -31,10 +31,11 @@ pub fn decoder(operation: Operation, streamed: bool) -> Option<Box<dyn Decoder>>
 
 /// The adapter whose decoder reads responses in the client's dialect; `None` for dialects that have none.
 pub(super) fn dialect_adapter(operation: Operation) -> Option<&'static dyn ChatAdapter> {
-    Some(match operation.stream_shape()? {
-        StreamShape::Chat => &OPENAI_CHAT,
-        StreamShape::Messages => &AnthropicChat::OWN,
-    })
+    match operation.stream_shape()? {
+        StreamShape::Chat => Some(&OPENAI_CHAT),
+        StreamShape::Messages => Some(&AnthropicChat::OWN),
+        StreamShape::Completions | StreamShape::Responses => None,
+    }
 }
 
 /// A rewriter that resumes a stream that was passed through unchanged: ids, model, roles and open blocks continue
@@ -55,6 +56,7 @@ pub fn from_sent_events(operation: Operation, context: EncodeContext, sent: &[By
             (chat_completions::encoder(true, context), None)
         }
         StreamShape::Messages => (Box::new(NullEncoder), Some(messages::resumed_encoder(context, sent)?)),
+        StreamShape::Completions | StreamShape::Responses => return None,
     };
     let mut rewriter = Rewriter::chat(decoder(operation, true)?, replay_encoder, &id);
     rewriter.keep_transcript();

@@ -4,6 +4,7 @@
 
 use super::super::rescue::{Aligner, Alignment, ResumeMode, Transcript};
 use super::super::tool_names::ToolNames;
+use super::own_dialect::Refusal;
 use super::text_filters::TextFilters;
 use crate::api::chat::{Encoder, Event, Finish, ProviderError};
 use crate::api::tap::ResponseSummary;
@@ -64,6 +65,21 @@ impl State {
 
     pub fn set_filters(&mut self, filters: Option<Box<TextFilters>>) {
         self.filters = filters;
+    }
+
+    /// Filters a response in its own dialect.
+    pub fn filter(&mut self, work: impl FnOnce(&mut TextFilters) -> Result<(), Refusal>) {
+        match work(self.filters.get_or_insert_default()) {
+            Ok(()) => {}
+            Err(Refusal::Denied(error)) => {
+                self.broken = true;
+                self.denial = Some(error);
+            }
+            Err(Refusal::Unreadable(error)) => {
+                self.broken = true;
+                self.note_error(&error);
+            }
+        }
     }
 
     /// Continues with another response, which has no filters yet. Model, usage and finish are reset to come from it; the counts of what

@@ -71,6 +71,30 @@ impl TextFilters {
         }
     }
 
+    /// Filters a text that stays where it stands: what is left of it is appended to `out`.
+    ///
+    /// # Errors
+    /// The response is denied.
+    pub(super) fn pass_text(&mut self, choice: u32, text: &str, out: &mut String) -> Result<(), Error> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.text(choice, text, &mut |event| push_text(&event, out))
+    }
+
+    /// Appends what is held back of a choice to `out`: its text is interrupted or ends.
+    ///
+    /// # Errors
+    /// The response is denied.
+    pub(super) fn pass_rest(&mut self, choice: u32, out: &mut String) -> Result<(), Error> {
+        self.finish(choice, &mut |event| push_text(&event, out))
+    }
+
+    /// Whether not all of the text of a choice was passed on as it came.
+    pub(super) fn has_changed(&mut self, choice: u32) -> bool {
+        self.choice(choice).changed
+    }
+
     fn text(&mut self, choice: u32, text: &str, next: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
         self.passed.clear();
         self.passed.push_str(text);
@@ -121,6 +145,12 @@ impl TextFilters {
         }
         #[expect(clippy::indexing_slicing, reason = "made just above")]
         &mut self.choices[at]
+    }
+}
+
+fn push_text(event: &Event<'_>, out: &mut String) {
+    if let Event::Text { text, .. } = event {
+        out.push_str(text);
     }
 }
 
@@ -262,42 +292,100 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    /// A stream with these texts, whose whole text some of its last events have once more.
+    fn stream_of(operation: Operation, texts: &[String]) -> String {
+        let all = texts.concat();
+        let place = json!({"item_id": "m", "output_index": 0, "content_index": 0});
+        let event = |mut value: serde_json::Value| {
+            if operation == Operation::Responses {
+                value.as_object_mut().unwrap().extend(place.as_object().unwrap().clone());
+            }
+            format!("data: {value}\n\n")
+        };
+        let text_event = |text: &String| match operation {
+            Operation::ChatCompletions => {
+                let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": null});
+                event(json!({"id": "c", "model": "m", "choices": [choice]}))
+            }
+            Operation::Completions => {
+                let choice = json!({"index": 0, "text": text, "logprobs": null, "finish_reason": null});
+                event(json!({"id": "c", "model": "m", "choices": [choice]}))
+            }
+            Operation::Responses => event(json!({"type": "response.output_text.delta", "delta": text})),
+            _ => {
+                let delta = json!({"type": "text_delta", "text": text});
+                event(json!({"type": "content_block_delta", "index": 0, "delta": delta}))
+            }
+        };
+        let (start, end) = match operation {
+            Operation::ChatCompletions => {
+                (vec![], vec![json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})])
+            }
+            Operation::Completions => {
+                (vec![], vec![json!({"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]})])
+            }
+            Operation::Responses => {
+                let part = json!({"type": "output_text", "text": all});
+                let item = json!({"id": "m", "type": "message", "content": [part]});
+                let end = vec![
+                    json!({"type": "response.output_text.done", "text": all}),
+                    json!({"type": "response.content_part.done", "part": part}),
+                    json!({"type": "response.output_item.done", "item": item}),
+                    json!({"type": "response.completed", "response": {"output": [item], "output_text": all}}),
+                ];
+                (vec![], end)
+            }
+            _ => (
+                vec![
+                    json!({"type": "message_start", "message": {"id": "m", "model": "m", "usage": {}}}),
+                    json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+                ],
+                vec![
+                    json!({"type": "content_block_stop", "index": 0}),
+                    json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}}),
+                    json!({"type": "message_stop"}),
+                ],
+            ),
+        };
+        let events = |list: Vec<serde_json::Value>| list.into_iter().map(event).collect::<String>();
+        [events(start), texts.iter().map(text_event).collect(), events(end)].concat()
+    }
+
     #[test]
     fn a_word_is_found_wherever_texts_and_chunks_cut_it() {
-        let chat = |text: &str| {
-            let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": null});
-            format!("data: {}\n\n", json!({"id": "c", "model": "m", "choices": [choice]}))
-        };
-        let message = |text: &str| {
-            let delta = json!({"type": "text_delta", "text": text});
-            format!("data: {}\n\n", json!({"type": "content_block_delta", "index": 0, "delta": delta}))
-        };
-        let chat_end =
-            "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
-        let message_start = "data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"m\",\"usage\":{}}}\n\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n";
-        let message_end = "data: {\"type\":\"content_block_stop\",\"index\":0}\n\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{}}\n\ndata: {\"type\":\"message_stop\"}\n\n";
         let text = "The sécrets: secret, secse";
         let texts_in = |out: &str, place: &str| -> String {
             let data = out.lines().filter_map(|line| line.strip_prefix("data: "));
             let values = data.filter_map(|data| serde_json::from_str::<serde_json::Value>(data).ok());
             values.filter_map(|value| value.pointer(place)?.as_str().map(str::to_owned)).collect()
         };
-        for length in 1..8 {
-            let letters: Vec<char> = text.chars().collect();
-            let texts: Vec<String> = letters.chunks(length).map(|part| part.iter().collect()).collect();
-            let texts_of =
-                |event: &dyn Fn(&str) -> String| texts.iter().map(|text| event(text)).collect::<String>();
-            let chat = [&texts_of(&chat), chat_end].concat();
-            let message = [message_start, &texts_of(&message), message_end].concat();
-            let (whole_chat, whole_message) = (
-                redacted(Operation::ChatCompletions, &chat, chat.len()),
-                redacted(Operation::Messages, &message, message.len()),
-            );
-            assert_eq!(texts_in(&whole_chat, "/choices/0/delta/content"), "The sécrets: ***, secse");
-            assert_eq!(texts_in(&whole_message, "/delta/text"), "The sécrets: ***, secse");
-            for size in [1, 2, 3, 7, 64, 101] {
-                assert_eq!(redacted(Operation::ChatCompletions, &chat, size), whole_chat, "{length} {size}");
-                assert_eq!(redacted(Operation::Messages, &message, size), whole_message, "{length} {size}");
+        for (operation, places) in [
+            (Operation::ChatCompletions, &["/choices/0/delta/content"][..]),
+            (Operation::Messages, &["/delta/text"]),
+            (Operation::Completions, &["/choices/0/text"]),
+            (
+                Operation::Responses,
+                &[
+                    "/delta",
+                    "/text",
+                    "/part/text",
+                    "/item/content/0/text",
+                    "/response/output/0/content/0/text",
+                    "/response/output_text",
+                ],
+            ),
+        ] {
+            for length in 1..8 {
+                let letters: Vec<char> = text.chars().collect();
+                let texts: Vec<String> = letters.chunks(length).map(|part| part.iter().collect()).collect();
+                let stream = stream_of(operation, &texts);
+                let at_once = redacted(operation, &stream, stream.len());
+                for place in places {
+                    assert_eq!(texts_in(&at_once, place), "The sécrets: ***, secse", "{operation:?} {place}");
+                }
+                for size in [1, 2, 3, 7, 64, 101] {
+                    assert_eq!(redacted(operation, &stream, size), at_once, "{operation:?} {length} {size}");
+                }
             }
         }
     }
