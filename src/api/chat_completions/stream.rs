@@ -368,13 +368,13 @@ fn media(out: &mut Vec<u8>, media_type: &str, data: &str, index: u32) {
         out.push(b'}');
         return;
     }
-    let _ = write!(out, r#""images":[{{"index":{index},"type":"image_url","image_url":{{"url":""#);
+    out.extend_from_slice(br#""images":[{"type":"image_url","image_url":{"url":""#);
     // Valid base64 and media types need no escapes, but a provider may send something else.
     let plain = |text: &str| !text.bytes().any(|byte| byte == b'"' || byte == b'\\' || byte < 0x20);
     if plain(media_type) && plain(data) {
         let _ = write!(out, "data:{media_type};base64,{data}");
     }
-    out.extend_from_slice(br#""}}]"#);
+    let _ = write!(out, r#""}},"index":{index}}}]"#);
 }
 
 fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
