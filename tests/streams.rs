@@ -89,6 +89,8 @@ enum End {
     Error,
     /// An error event instead of the end that the provider sent.
     Instead(&'static str),
+    /// Nothing, and this end of what the provider sent is dropped.
+    Before(&'static str),
 }
 
 const FINISH: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
@@ -148,6 +150,17 @@ fn canned() -> Vec<(&'static str, String, End)> {
         ("messages", START.to_owned(), End::Error),
         ("responses", [CREATED, COMPLETED].concat(), End::AsItIs),
         ("responses", CREATED.to_owned(), End::Error),
+        // What follows the end is dropped: clients that read on would take it for a part of the response.
+        (chat, [DELTA, FINISH, DONE, DELTA].concat(), End::Before(DELTA)),
+        (
+            chat,
+            [DELTA, FINISH, DONE, "data: {\"cost\":1}\n\n", ": bye\n\n"].concat(),
+            End::Before("data: {\"cost\":1}\n\n: bye\n\n"),
+        ),
+        (chat, [DELTA, FINISH, DONE, "data: tail"].concat(), End::Before("data: tail")),
+        ("messages", [START, STOPPED, STOP, START].concat(), End::Before(START)),
+        ("responses", [CREATED, COMPLETED, DONE].concat(), End::AsItIs),
+        ("responses", [CREATED, COMPLETED, DONE, DELTA].concat(), End::Before(DELTA)),
         // On an unknown path the end of a stream is unknown.
         ("anything", [DELTA, DELTA].concat(), End::AsItIs),
     ]
@@ -175,7 +188,7 @@ async fn no_byte_of_a_stream_is_changed_and_its_end_is_reported() {
         let got = response.text().await.unwrap();
         let got = if is_failure { format!("data: {got}\n\n") } else { got };
         let expected = match end {
-            End::Instead(claimed) => stream.strip_suffix(claimed).unwrap(),
+            End::Instead(end) | End::Before(end) => stream.strip_suffix(end).unwrap(),
             _ => &*stream,
         };
         let tail = got.strip_prefix(expected).unwrap_or_else(|| panic!("{path}: {stream:?} became {got:?}"));
@@ -184,7 +197,9 @@ async fn no_byte_of_a_stream_is_changed_and_its_end_is_reported() {
         let payloads: Vec<Value> = parsed.collect();
         let line = gateway.access_line(&trace).await;
         match end {
-            End::AsItIs => assert_eq!((tail, &line["error_code"]), ("", &Value::Null), "{path}: {stream:?}"),
+            End::AsItIs | End::Before(_) => {
+                assert_eq!((tail, &line["error_code"]), ("", &Value::Null), "{path}: {stream:?}");
+            }
             End::Supplied(missing) => {
                 assert_eq!((tail, &line["error_code"]), (missing, &Value::Null), "{path}: {stream:?}");
             }

@@ -68,6 +68,8 @@ pub(super) struct ResponseBody {
     similar: SimilarJson,
     out: ReadyParts,
     ended: bool,
+    /// An event that nothing may follow has passed: what follows it all the same is dropped.
+    is_over: bool,
     error: Option<BodyError>,
     /// The events that were sent to the client; `None` if they are not needed, or too many to retain.
     sent: Option<Vec<Bytes>>,
@@ -153,6 +155,7 @@ impl ResponseBody {
             similar: SimilarJson::default(),
             out: ReadyParts::default(),
             ended: false,
+            is_over: false,
             error: None,
             sent: retains.then(Vec::new),
             sent_bytes: 0,
@@ -178,6 +181,7 @@ impl ResponseBody {
             similar: SimilarJson::default(),
             out: ReadyParts::default(),
             ended: false,
+            is_over: false,
             error: None,
             sent: None,
             sent_bytes: 0,
@@ -244,24 +248,30 @@ impl ResponseBody {
             self.out.push(chunk.clone());
             return;
         }
+        if self.is_over {
+            return;
+        }
         let run = parser.push(chunk);
         if self.error.is_none() {
-            let bad = self.first_bad_event(&run);
-            self.forward(run.into_bytes(chunk), bad);
+            let stop = self.first_stop(&run);
+            self.forward(run.into_bytes(chunk), stop);
         }
     }
 
-    /// Checks the events of a run; returns the place of the first one that must not be forwarded.
-    fn first_bad_event(&mut self, run: &Run<'_>) -> Option<Range<usize>> {
-        let bad = run.events().find(|event| !self.check_event(event))?;
-        Some(bad.start..bad.end())
+    /// Checks the events of a run; returns the first one that must not be forwarded, or behind which nothing may be.
+    fn first_stop(&mut self, run: &Run<'_>) -> Option<Stop> {
+        run.events().find_map(|event| match self.check_event(&event) {
+            false => Some(Stop::At(event.start..event.end())),
+            true => self.is_over.then(|| Stop::Behind(event.end())),
+        })
     }
 
-    /// Forwards the bytes of a run unchanged, up to the event that must not be forwarded.
-    fn forward(&mut self, bytes: Bytes, bad: Option<Range<usize>>) {
-        let good = match bad {
+    /// Forwards the bytes of a run unchanged, up to where it stops.
+    fn forward(&mut self, bytes: Bytes, stop: Option<Stop>) {
+        let good = match stop {
             None => bytes,
-            Some(bad) => {
+            Some(Stop::Behind(end)) => bytes.slice(..end.min(bytes.len())),
+            Some(Stop::At(bad)) => {
                 if let Some(BodyError::Provider(_, event)) = &mut self.error {
                     *event = Some(bytes.slice(bad.clone()));
                 }
@@ -291,6 +301,9 @@ impl ResponseBody {
             // An end marker without a finish reason: forwarding it would make the response look complete.
             self.error = Some(BodyError::Truncated);
         }
+        // A final event that is not a terminator may be followed by `[DONE]`, which is one everywhere.
+        let is_last = self.policy.operation.terminator().is_last();
+        self.is_over = self.error.is_none() && summary.ended && (is_last || data.trim_ascii() == b"[DONE]");
         self.error.is_none()
     }
 
@@ -381,6 +394,9 @@ impl ResponseBody {
 
     /// Handles what follows the last blank line: an event without its blank line, or a part of one.
     fn finish_tail(&mut self, tail: Run<'static>) {
+        if self.is_over {
+            return;
+        }
         if tail.bytes().trim_ascii().is_empty() {
             self.out.push(tail.into_bytes(&Bytes::new()));
             return;
@@ -392,12 +408,15 @@ impl ResponseBody {
             self.error = Some(BodyError::Truncated);
             return;
         }
-        let bad = self.first_bad_event(&tail);
+        let stop = self.first_stop(&tail);
         let end: &[u8] = if tail.bytes().ends_with(b"\n") { b"\n" } else { b"\n\n" };
         let whole = Bytes::from([tail.bytes(), end].concat());
         // The invalid event is the last one, because only empty events can precede it.
-        let bad = bad.map(|bad| bad.start..whole.len());
-        self.forward(whole, bad);
+        let stop = stop.map(|stop| match stop {
+            Stop::At(bad) => Stop::At(bad.start..whole.len()),
+            Stop::Behind(_) => Stop::Behind(whole.len()),
+        });
+        self.forward(whole, stop);
     }
 
     /// Appends the end marker to a finished stream that lacks it.
@@ -586,6 +605,14 @@ pub(super) enum ResumeSource {
     Rewriter(Box<Rewriter>),
     /// The events that were sent to the client, if they were retained.
     Sent(Option<Vec<Bytes>>),
+}
+
+/// Where the forwarding of a run stops.
+enum Stop {
+    /// At an event that must not be forwarded.
+    At(Range<usize>),
+    /// Behind the last event of the response.
+    Behind(usize),
 }
 
 /// Whether an event's data is JSON or `[DONE]`.
