@@ -46,7 +46,7 @@ fn a_start_failure_is_reported_and_ends_the_process() {
         ),
         (
             format!("{listen}access_log: {{output: file, path: /no/such/folder/a.log}}\n"),
-            &["access_log", "No such file"],
+            &["access_log: /no/such/folder/a.log: there is no folder /no/such/folder"],
         ),
         (
             format!("{listen}server: {{pid_file: /no/such/folder/pid}}\n"),

@@ -344,6 +344,9 @@ fn base_model(model: Option<&str>) -> Option<&str> {
     model.and_then(|model| model.split(':').next())
 }
 
+/// How often a path may be percent-encoded.
+const MAX_ENCODED: usize = 4;
+
 /// Whether a path or value has a `.` or `..` segment in any spelling. Upstreams and the proxies before
 /// them resolve these, so a stored provider's key could be used outside the base it is meant for.
 pub(super) fn has_dot_segment(path: &str) -> bool {
@@ -351,10 +354,23 @@ pub(super) fn has_dot_segment(path: &str) -> bool {
     if memchr::memchr2(b'.', b'%', path.as_bytes()).is_none() {
         return false;
     }
-    // Decoded twice: some proxies decode once before resolving, and the server behind them decodes again.
-    let once = percent_decode_str(path).decode_utf8_lossy();
-    let twice = percent_decode_str(&once).decode_utf8_lossy();
-    twice.contains('.') && twice.split(['/', '\\']).any(|segment| matches!(segment, "." | ".."))
+    // Each server on the way may decode once more before it resolves. No honest path is encoded this often.
+    let mut decoded = Cow::Borrowed(path);
+    let mut levels = 0;
+    while decoded.contains('%') {
+        let next = percent_decode_str(&decoded).decode_utf8_lossy().into_owned();
+        if next == *decoded {
+            break;
+        }
+        levels += 1;
+        if levels > MAX_ENCODED {
+            return true;
+        }
+        decoded = Cow::Owned(next);
+    }
+    // Java's servers resolve a segment without the parameters behind its semicolon.
+    let name = |segment: &str| segment.split(';').next().is_some_and(|name| matches!(name, "." | ".."));
+    decoded.contains('.') && decoded.split(['/', '\\']).any(name)
 }
 
 /// Whether the path of a custom host ends in a version segment: `/v1`, `/api/v3`, `/v1beta/`.
@@ -401,10 +417,39 @@ mod tests {
 
     #[test]
     fn dot_segments_are_recognized_in_every_spelling() {
-        for path in ["..", "a/../b", "a/.", "%2e%2e/x", "a%2F..%2fb", "a\\..\\b", "%252e%252e", "./a"] {
+        for path in [
+            "..",
+            "a/../b",
+            "a/.",
+            "%2e%2e/x",
+            "a%2F..%2fb",
+            "a\\..\\b",
+            "%252e%252e",
+            "./a",
+            "a/..;/b",
+            "..;x=y/b",
+            "%2e%2e;/b",
+            "a/.;",
+            "..%3bx/b",
+            "%25252e%25252525%32e",
+            "%2525252e%2525252e/x",
+            "x%252525252525252f",
+        ] {
             assert!(has_dot_segment(path), "{path}");
         }
-        for path in ["", "a.b/c..d", "...", "files/a%2Fb", "models/gpt-4.1", ".well-known"] {
+        for path in [
+            "",
+            "a.b/c..d",
+            "...",
+            "files/a%2Fb",
+            "models/gpt-4.1",
+            ".well-known",
+            "a;b/..c;d",
+            "a;..",
+            "100%",
+            "%zz.%",
+            "a%252Fb.c",
+        ] {
             assert!(!has_dot_segment(path), "{path}");
         }
     }

@@ -7,6 +7,7 @@ use crate::settings::AccessLog as Output;
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -156,8 +157,21 @@ fn sink(output: &Output) -> io::Result<Sink> {
             systemd_journal_logger::JournalLog::new()?;
             Sink::Journal
         }
-        Output::File(path) => Sink::File(OpenOptions::new().create(true).append(true).open(path)?),
+        Output::File(path) => {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            Sink::File(file.map_err(|why| named(path, &why))?)
+        }
     })
+}
+
+/// The error with the path that it is about, and with the folder if that is what is missing.
+fn named(path: &Path, why: &io::Error) -> io::Error {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    let text = match folder {
+        Some(folder) => format!("{}: there is no folder {}", path.display(), folder.display()),
+        None => format!("{}: {why}", path.display()),
+    };
+    io::Error::new(why.kind(), text)
 }
 
 fn journal(lines: &[u8]) -> io::Result<()> {
@@ -177,6 +191,19 @@ fn journal(lines: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("missing");
+        let path = folder.join("access.log");
+        let error = AccessLog::open(&Output::File(path.clone())).unwrap_err().to_string();
+        assert_eq!(error, format!("{}: there is no folder {}", path.display(), folder.display()));
+        let error = AccessLog::open(&Output::File(dir.path().into())).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: ", dir.path().display())), "{error}");
+        let log = AccessLog::open(&Output::Off).unwrap();
+        assert!(log.reopen(&Output::File(path)).unwrap_err().to_string().contains("there is no folder"));
+    }
 
     #[test]
     fn lines_reach_the_file_and_a_moved_file_is_reopened() {
