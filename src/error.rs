@@ -3,6 +3,7 @@
 //! Not here: how an error is written (`api::error_body`, in the client's dialect) and when it is logged (once,
 //! with the request's record). Constructors are named as outcomes and never log.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// One mistake in a config, a settings file or a request, and where it is.
@@ -111,11 +112,25 @@ pub struct Error {
     pub provider: Option<&'static str>,
     /// Details for the operator only.
     pub cause: Option<String>,
+    /// Where in `message` a name is that the client made up, from byte to byte. It may be a key in the wrong header, so
+    /// logs have its beginning only.
+    pub unknown_name: (u16, u16),
 }
+
+/// How much of a name that the client made up is logged, characters.
+const LOGGED_CHARACTERS: usize = 8;
 
 impl Error {
     fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), param: None, problems: Vec::new(), provider: None, cause: None }
+        Self {
+            kind,
+            message: message.into(),
+            param: None,
+            problems: Vec::new(),
+            provider: None,
+            cause: None,
+            unknown_name: (0, 0),
+        }
     }
 
     /// 400: a field of the request is wrong; `param` names it as OpenAI does (`messages`, `tools[0].type`).
@@ -128,6 +143,11 @@ impl Error {
         let message = "The request is not proper HTTP: its headers or the marks of its chunked body cannot be read. \
                        Look at what made it.";
         Self { cause: Some(cause.into()), ..Self::new(Kind::MalformedHttp, message) }
+    }
+
+    /// 400: a header that frames the request is missing or ambiguous; the text says which.
+    pub fn bad_framing(message: impl Into<String>) -> Self {
+        Self::new(Kind::MalformedHttp, message)
     }
 
     /// 400: something is wrong with the request that belongs to no single field.
@@ -203,6 +223,13 @@ impl Error {
         Self::new(Kind::HeadersTooLarge, message)
     }
 
+    /// 431: the request has more than `limit` headers.
+    pub fn too_many_headers(limit: usize) -> Self {
+        let message =
+            format!("The request has more than {limit} headers, the most this gateway reads. Send fewer.");
+        Self::new(Kind::HeadersTooLarge, message)
+    }
+
     /// 499: the client has closed the connection, so this is only for the log and the metrics.
     pub fn client_closed() -> Self {
         Self::new(Kind::ClientClosed, "The caller closed the connection before the answer was complete.")
@@ -269,6 +296,34 @@ impl Error {
         self
     }
 
+    /// Marks a name in the message as one that the client made up.
+    #[must_use]
+    pub fn with_unknown_name(mut self, name: &str) -> Self {
+        // Or as `{:?}` writes it.
+        let escaped = name.escape_debug().to_string();
+        let found =
+            [name, &escaped].into_iter().find_map(|name| Some((self.message.find(name)?, name.len())));
+        let (at, len) = found.unwrap_or_default();
+        let place = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
+        self.unknown_name = (place(at), place(at + len));
+        self
+    }
+
+    /// The message as it may be logged.
+    fn logged_message(&self) -> Cow<'_, str> {
+        let (start, end) = (usize::from(self.unknown_name.0), self.unknown_name.1);
+        // A name that does not fit is cut with all that follows.
+        let end = if end == u16::MAX { self.message.len() } else { usize::from(end) };
+        let name = self.message.get(start..end).unwrap_or_default();
+        match (name.char_indices().nth(LOGGED_CHARACTERS), self.message.get(end..)) {
+            (Some((kept, _)), Some(rest)) => {
+                let begin = self.message.get(..start + kept).unwrap_or_default();
+                Cow::Owned(format!("{begin}...{rest}"))
+            }
+            _ => Cow::Borrowed(&self.message),
+        }
+    }
+
     /// Names the provider the attempt went to.
     #[must_use]
     pub const fn with_provider(mut self, provider: &'static str) -> Self {
@@ -290,9 +345,10 @@ impl Error {
     }
 }
 
+/// For logs, not for the client.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
+        f.write_str(&self.logged_message())?;
         match &self.cause {
             Some(cause) => write!(f, " ({cause})"),
             None => Ok(()),
@@ -301,3 +357,28 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_unknown_name_the_log_has_the_beginning() {
+        for (name, logged) in [
+            ("short", "no short here."),
+            ("12345678", "no 12345678 here."),
+            ("sk-proj-0123456789", "no sk-proj-... here."),
+            ("äöüäöüäöü", "no äöüäöüäö... here."),
+        ] {
+            let error = Error::bad_request(format!("no {name} here.")).with_unknown_name(name);
+            assert_eq!((error.message.as_str(), &*error.to_string()), (&*format!("no {name} here."), logged));
+        }
+        let name = "a\"b-0123456789";
+        let error = Error::bad_request(format!("no {name:?} here.")).with_unknown_name(name);
+        assert_eq!(error.to_string(), r#"no "a\"b-012..." here."#);
+        let long = "x".repeat(100_000);
+        let error = Error::bad_request(format!("no {long} here.")).with_unknown_name(&long);
+        assert_eq!(error.to_string(), "no xxxxxxxx...");
+        assert_eq!(Error::bad_request("plain").to_string(), "plain");
+    }
+}

@@ -121,6 +121,60 @@ async fn the_service_key_never_reaches_a_provider_even_when_configured() {
     }
 }
 
+/// Wherever the client puts it: in cookies, as a user's password, in a header of its own.
+#[tokio::test]
+async fn a_service_key_hidden_in_another_header_is_not_forwarded() {
+    use base64::Engine as _;
+    let basic = base64::engine::general_purpose::STANDARD.encode(format!("user:{OTHER_KEY}"));
+    let encoded = KEY.replace('-', "%2D");
+    let hiding = [
+        ("cookie", format!("session=1; key={KEY}; x=y")),
+        ("cookie", format!("key=\"{OTHER_KEY}\"")),
+        ("cookie", format!("key={encoded}")),
+        ("authorization", format!("Basic {basic}")),
+        ("x-own", format!("before {KEY} after")),
+        ("x-unlisted", KEY.to_owned()),
+    ];
+    for kind in REQUEST_KINDS {
+        for (name, value) in &hiding {
+            let tag = new_trace();
+            let call = post(Dialect::OpenAi, kind, &tag).header("x-gateway-api-key", KEY);
+            let call = call.header("x-gateway-provider", Dialect::OpenAi.slug()).header(*name, value);
+            let call = call
+                .header("x-gateway-forward-headers", "cookie, authorization, x-own")
+                .header("x-own", "kept");
+            let response = call.send().await.unwrap();
+            assert_eq!(response.status(), 200, "{kind:?} {name}");
+            let received_headers = received(&tag).await;
+            assert_no_gateway_headers(&received_headers);
+            let shown = format!("{received_headers:?}");
+            assert!(!shown.contains(&**value) && !shown.contains(KEY), "{name}: {shown}");
+            let is_kept = received_headers.iter().any(|(name, value)| name == "x-own" && value == "kept");
+            assert_eq!(is_kept, *name != "x-own", "{name}: {shown}");
+        }
+    }
+}
+
+/// A key in the wrong header is no id, and must not get into the log as one.
+#[tokio::test]
+async fn of_an_unknown_id_the_access_line_has_eight_characters() {
+    for (name, value) in [
+        ("x-gateway-config", "sk-canary-0123456789"),
+        ("x-gateway-provider", "sk-canary-0123456789"),
+        ("x-gateway-provider", "@sk-canary-0123456789"),
+        ("x-gateway-virtual-key", "sk-canary-0123456789"),
+    ] {
+        let trace = new_trace();
+        let call = post(Dialect::OpenAi, RequestKind::Plain, &trace).header("x-gateway-api-key", KEY);
+        let response = call.header("x-gateway-trace-id", &trace).header(name, value).send().await.unwrap();
+        assert_eq!(response.status(), 400, "{name}");
+        let text = response.text().await.unwrap();
+        assert!(text.contains("sk-canary-0123456789"), "the client has all of it: {text}");
+        let line = gateway().access_line(&trace).await.to_string();
+        assert!(line.contains("sk-canar...") && !line.contains("sk-canary"), "{name}: {line}");
+    }
+}
+
 /// Two `Authorization` headers: a careless gateway reads only the first.
 #[tokio::test]
 async fn a_service_key_hidden_behind_another_bearer_is_found() {

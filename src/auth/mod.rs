@@ -2,11 +2,13 @@
 //!
 //! Uses the headers only, before any byte of the body is read. What a key may do is not decided here.
 
+mod key_search;
 mod service_keys;
 
 use crate::error::Error;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+pub use key_search::KeySearch;
 pub use service_keys::ServiceKeys;
 use std::sync::Arc;
 

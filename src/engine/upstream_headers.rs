@@ -9,6 +9,7 @@ use super::request_context::RequestContext;
 use super::stages;
 use crate::api::connection_header;
 use crate::api::operation::BodyKind;
+use crate::auth::KeySearch;
 use crate::config::headers::is_gateway_header;
 use crate::error::Error;
 use crate::provider::token_exchange::Credentials;
@@ -178,6 +179,7 @@ impl<'a> UpstreamHeaders<'a> {
     fn passed_on(&self, client: &HeaderMap) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(client.len() + 4);
         let has_connection = client.contains_key(header::CONNECTION);
+        let search = KeySearch::new(client, &self.snapshot.service_keys);
         let mut last = None;
         for (name, value) in client {
             // The map yields all values of one name in a row.
@@ -192,6 +194,7 @@ impl<'a> UpstreamHeaders<'a> {
                             name,
                             self.attempt.target.policies.forward_headers(),
                             self.snapshot,
+                            search,
                         ))
                 }
             };
@@ -252,26 +255,30 @@ fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
 
 /// Removes the gateway's own headers and those that are not forwarded.
 fn strip(headers: &mut HeaderMap, forwarded: &[HeaderName], snapshot: &SettingsSnapshot) {
-    let removed: Vec<HeaderName> =
-        headers.keys().filter(|name| is_stripped(headers, name, forwarded, snapshot)).cloned().collect();
+    let search = KeySearch::new(headers, &snapshot.service_keys);
+    let is_removed = |name: &&HeaderName| is_stripped(headers, name, forwarded, snapshot, search);
+    let removed: Vec<HeaderName> = headers.keys().filter(is_removed).cloned().collect();
     for name in removed {
         headers.remove(name);
     }
 }
 
-/// Whether a header is not forwarded. Headers that `forward_headers` names are, unless they contain a service key.
+/// Whether a header is not forwarded. None is that contains a service key, whether `forward_headers` names it or not.
 fn is_stripped(
     headers: &HeaderMap,
     name: &HeaderName,
     forwarded: &[HeaderName],
     snapshot: &SettingsSnapshot,
+    search: KeySearch<'_>,
 ) -> bool {
     if is_gateway_header(name, &snapshot.settings.header_prefixes) {
         return true;
     }
-    let shows_key =
-        || headers.get_all(name).iter().any(|value| snapshot.service_keys.name_in(value).is_some());
-    STRIPPED.contains(&name.as_str()) && (!forwarded.contains(name) || shows_key())
+    let mut values = headers.get_all(name).iter();
+    match STRIPPED.contains(&name.as_str()) {
+        true => !forwarded.contains(name) || values.any(|value| search.is_in_credentials(value)),
+        false => values.any(|value| search.is_in(value)),
+    }
 }
 
 #[cfg(test)]

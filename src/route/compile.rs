@@ -284,7 +284,7 @@ fn saved<'a>(settings: &'a Settings, id: &str) -> Result<ConfigSource<'a>, Error
             "Invalid config id passed: there is no saved config {id:?}. Send a JSON object, or an id from \
              the settings' `configs`."
         );
-        Error::bad_request(message).with_param("x-gateway-config")
+        Error::bad_request(message).with_param("x-gateway-config").with_unknown_name(id)
     })
 }
 
@@ -456,6 +456,7 @@ fn stored(sources: &Sources<'_>, slug: &str, policies: &mut Policies) -> Result<
              `providers`."
         ))
         .with_param("x-gateway-provider")
+        .with_unknown_name(slug)
     })?;
     let provider = find_provider(&stored.provider)?;
     policies.inherit(&stored.policies);
@@ -479,7 +480,7 @@ fn unstored(sources: &Sources<'_>, config: &Config, name: &str) -> Result<Resolv
 fn find_provider(name: &str) -> Result<&'static dyn Provider, Error> {
     provider::find(name).ok_or_else(|| {
         let message = format!("Invalid provider passed: {name:?} {}", provider::unknown(name));
-        Error::bad_request(message).with_param("x-gateway-provider")
+        Error::bad_request(message).with_param("x-gateway-provider").with_unknown_name(name)
     })
 }
 
