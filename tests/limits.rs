@@ -201,20 +201,87 @@ async fn an_http_1_0_client_gets_an_http_1_0_response() {
     }
 }
 
-/// Pipelining is not supported: the first request is answered completely, the others are not processed at
-/// all.
+/// Requests that a client sends without waiting for responses are answered one by one, in their order.
 #[tokio::test]
-async fn only_the_first_pipelined_request_is_answered() {
+async fn pipelined_requests_are_answered_in_order() {
     let gateway = gateway();
     for stream in [false, true] {
         let body = hello(stream).to_string();
-        let one = format!("{}{body}", head(KEY, &format!("content-length: {}\r\n", body.len())));
-        let responses = raw::send(gateway.ports.data, format!("{one}{one}{one}").as_bytes()).await;
+        let chat = format!("{}{body}", head(KEY, &format!("content-length: {}\r\n", body.len())));
+        let models = format!("GET /v1/models HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\n\r\n");
+        let health = "GET /livez HTTP/1.1\r\nhost: t\r\n\r\n";
+        let last = chat.replacen("\r\n", "\r\nconnection: close\r\n", 1);
+        let requests = [&chat, health, &chat, &models, health, &last].map(str::to_owned).concat();
+        let responses = raw::send(gateway.ports.data, requests.as_bytes()).await;
+        let responses = String::from_utf8_lossy(&responses);
+        assert_eq!(responses.matches("HTTP/1.1 ").count(), 6, "{responses}");
+        let order = ["chat.completion", "\nok", "chat.completion", "HTTP/1.1 ", "\nok", "chat.completion"];
+        let mut rest = &*responses;
+        for wanted in order {
+            let at = rest.find(wanted).unwrap_or_else(|| panic!("{wanted} is missing in {responses}"));
+            rest = &rest[at + wanted.len()..];
+        }
+    }
+}
+
+/// Behind an upload the next request is not read; the client learns that it must send it again.
+#[tokio::test]
+async fn an_upload_with_a_request_behind_it_is_the_last_one() {
+    let gateway = gateway();
+    let upload = format!(
+        "POST /v1/files HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {KEY}\r\ncontent-length: 3\r\n\r\nabc"
+    );
+    let responses = raw::send(gateway.ports.data, format!("{upload}{upload}").as_bytes()).await;
+    let responses = String::from_utf8_lossy(&responses).to_lowercase();
+    assert_eq!(responses.matches("http/1.1 ").count(), 1, "{responses}");
+    assert!(responses.contains("\r\nconnection: close\r\n"), "{responses}");
+}
+
+/// HTTP/1.1 demands a Host, and two lengths are one too many even where they are equal.
+#[tokio::test]
+async fn requests_with_bad_framing_are_refused_and_the_connection_closed() {
+    let gateway = gateway();
+    let body = hello(false).to_string();
+    let length = format!("content-length: {}\r\n", body.len());
+    let good = format!("{}{body}", head(KEY, &length));
+    let twice = format!("{}{body}", head(KEY, &format!("{length}{length}")));
+    let list = format!("{}{body}", head(KEY, &format!("content-length: {0}, {0}\r\n", body.len())));
+    let host = good.lines().find(|line| line.to_lowercase().starts_with("host:")).unwrap().to_owned();
+    let no_host = good.replace(&format!("{host}\r\n"), "");
+    let get = "GET /v1/models HTTP/1.1\r\n\r\n".to_owned();
+    for (request, wanted) in [
+        (no_host, "no Host header"),
+        (get, "no Host header"),
+        (twice, "Content-Length"),
+        (list, "Content-Length"),
+    ] {
+        // What follows on the connection must not be taken for a request.
+        let responses = raw::send(gateway.ports.data, format!("{request}{good}").as_bytes()).await;
         let responses = String::from_utf8_lossy(&responses);
         assert!(
-            responses.starts_with("HTTP/1.1 200") && responses.contains("chat.completion"),
-            "{responses}"
+            responses.starts_with("HTTP/1.1 400") && responses.contains(wanted),
+            "{request}: {responses}"
         );
-        assert_eq!(responses.matches("HTTP/1.1").count(), 1, "{responses}");
+        assert_eq!(responses.matches("HTTP/1.1 2").count(), 0, "{request}: {responses}");
+    }
+    // HTTP/1.0 has no such rule.
+    let old = "GET /livez HTTP/1.0\r\n\r\n";
+    let responses = raw::send(gateway.ports.data, old.as_bytes()).await;
+    assert!(responses.starts_with(b"HTTP/1."), "{}", String::from_utf8_lossy(&responses));
+    assert!(responses[8..].starts_with(b" 200"), "{}", String::from_utf8_lossy(&responses));
+}
+
+#[tokio::test]
+async fn too_many_headers_are_431() {
+    let gateway = gateway();
+    let request = |count: usize| {
+        let headers: String = (0..count - 2).map(|n| format!("x-{n}: y\r\n")).collect();
+        format!("GET /livez HTTP/1.1\r\nhost: t\r\nconnection: close\r\n{headers}\r\n")
+    };
+    for (count, status) in [(256, "200"), (257, "431"), (5000, "431")] {
+        let responses = raw::send(gateway.ports.data, request(count).as_bytes()).await;
+        let responses = String::from_utf8_lossy(&responses);
+        assert!(responses.starts_with(&format!("HTTP/1.1 {status} ")), "{count}: {responses}");
+        assert!(status == "200" || responses.contains("head_too_large"), "{responses}");
     }
 }

@@ -26,7 +26,9 @@ use crate::settings::Limits;
 use crate::state::held_bytes::Hold;
 use crate::state::snapshot::SettingsSnapshot;
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, HOST};
+use http::{HeaderMap, HeaderValue, Version};
+use pingora::http::RequestHeader;
 use pingora_core::Result;
 use pingora_proxy::Session;
 use serde_json::value::RawValue;
@@ -64,6 +66,7 @@ async fn admit_request(
     let endpoint = head.endpoint;
     // Set first: every refusal is written in the operation's dialect.
     (ctx.operation, ctx.mode) = (endpoint.operation, endpoint.mode);
+    check_framing(header)?;
     let client = head.client()?;
     ctx.record.key.clone_from(&client.name);
     ctx.bearer_is_service_key = client.by_bearer;
@@ -97,6 +100,23 @@ async fn admit_request(
     };
     // Boxed because it is moved several times.
     Ok(Some(Box::new(Admitted { plan, request, env, first, prepared })))
+}
+
+/// Refuses what only malformed or malicious requests have: HTTP/1.1 demands a `Host` (RFC 9112, 3.2), and of two lengths,
+/// even equal ones, the next server might see only one (RFC 9110, 8.6).
+fn check_framing(header: &RequestHeader) -> std::result::Result<(), Error> {
+    if header.version == Version::HTTP_11 && !header.headers.contains_key(HOST) {
+        return Err(
+            Error::bad_framing("The request has no Host header. HTTP/1.1 demands one.").with_param("host")
+        );
+    }
+    let mut lengths = header.headers.get_all(CONTENT_LENGTH).iter();
+    let is_list = |value: &HeaderValue| value.as_bytes().contains(&b',');
+    if lengths.next().is_some_and(is_list) || lengths.next().is_some() {
+        let message = "The request has more than one Content-Length. Send one.";
+        return Err(Error::bad_framing(message).with_param("content-length"));
+    }
+    Ok(())
 }
 
 /// A request that was read goes through the engine. One that was not read, and may be sent only once, is proxied

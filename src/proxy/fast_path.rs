@@ -9,6 +9,7 @@ use super::Gateway;
 use super::native;
 use crate::api::operation::{BodyKind, Operation};
 use crate::error::Error;
+use bytes::BytesMut;
 use http::Method;
 use pingora_core::ErrorType;
 use pingora_core::protocols::Stream;
@@ -30,8 +31,9 @@ fn is_upgrade(head: &[u8]) -> bool {
     })
 }
 
-/// Calls the hooks for one request. Returns its connection if that can carry another request.
-pub(super) async fn serve(gateway: &Gateway, mut session: Session) -> Option<Stream> {
+/// Calls the hooks for one request. Returns its connection if that can carry another request, and what was read of that
+/// one.
+pub(super) async fn serve(gateway: &Gateway, mut session: Session) -> Option<(Stream, Option<BytesMut>)> {
     match session.downstream_session.read_request().await {
         Ok(true) => {}
         Ok(false) => return None,
@@ -60,8 +62,7 @@ pub(super) async fn serve(gateway: &Gateway, mut session: Session) -> Option<Str
     if !may_reuse {
         return None;
     }
-    let (stream, _) = session.downstream_session.finish().await.ok()??.into_parts();
-    Some(stream)
+    Some(session.downstream_session.finish().await.ok()??.into_parts())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! holds a connection forever; and it peeks for 24 bytes, so a shorter request hangs. Here the whole head has one
 //! deadline and one size limit. HTTP/2 is passed to Pingora when its preface is read. Does not parse the head.
 
-use super::{Gateway, fast_path};
+use super::{Gateway, fast_path, raw_head};
 use crate::api::Dialect;
 use crate::api::error_body::ErrorView;
 use crate::engine::reusable_timer::ReusableTimer;
@@ -28,6 +28,8 @@ use tokio::time::timeout;
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Initial buffer size for a head, bytes. Most heads fit; for larger ones it grows up to the limit.
 const FIRST_READ: usize = 4096;
+/// The most headers that Pingora's parser reads.
+const MAX_HEADERS: usize = 256;
 /// The most connections beyond the limit that get a response at a time.
 const MAX_REFUSALS: usize = 64;
 /// How long a refused client may take to read the error.
@@ -78,19 +80,31 @@ impl DownstreamApp {
         }
     }
 
-    /// Waits for the next head: for its first byte at most the idle time, for the rest until the header deadline.
-    async fn read_head(&self, stream: &mut Stream, timer: &mut ReusableTimer) -> ReadHead {
+    /// Waits for the next head: for its first byte at most the idle time, for the rest until the header deadline. `begun`:
+    /// what was read of it together with the request before.
+    async fn read_head(
+        &self,
+        stream: &mut Stream,
+        timer: &mut ReusableTimer,
+        begun: Option<BytesMut>,
+    ) -> ReadHead {
         let (idle, deadline, limit) = {
             let limits = &self.shared.settings().settings.limits;
             (limits.idle_timeout, limits.header_timeout, limits.max_header_bytes)
         };
-        let mut head = BytesMut::with_capacity(FIRST_READ);
-        if !matches!(timer.timeout(idle, stream.read_buf(&mut head)).await, Some(Ok(read)) if read > 0) {
+        let is_first = begun.is_none();
+        let mut head = begun.unwrap_or_else(|| BytesMut::with_capacity(FIRST_READ));
+        if is_first
+            && !matches!(timer.timeout(idle, stream.read_buf(&mut head)).await, Some(Ok(read)) if read > 0)
+        {
             return ReadHead::Gone;
         }
         // Nearly always the first read has the whole head; then the header deadline needs no timer.
-        if head.len() <= limit && !head.starts_with(b"PRI") && head_end(&head).is_some() {
-            return ReadHead::Whole(head);
+        if head.len() <= limit
+            && !head.starts_with(b"PRI")
+            && let Some(end) = raw_head::end(&head)
+        {
+            return whole_head(head, end);
         }
         let rest = self.rest_of_head(stream, head, limit);
         timeout(deadline, rest).await.unwrap_or_else(|_| {
@@ -108,12 +122,12 @@ impl DownstreamApp {
             if may_be_h2 && head.len() >= H2_PREFACE.len() {
                 return ReadHead::Http2(head);
             }
-            let end = if may_be_h2 { None } else { head_end(&head) };
+            let end = if may_be_h2 { None } else { raw_head::end(&head) };
             if end.unwrap_or(head.len()) > limit {
                 return ReadHead::Refused(Error::headers_too_large(limit as u64));
             }
-            if end.is_some() {
-                return ReadHead::Whole(head);
+            if let Some(end) = end {
+                return whole_head(head, end);
             }
             match stream.read_buf(&mut head).await {
                 Ok(read) if read > 0 => {}
@@ -122,17 +136,39 @@ impl DownstreamApp {
         }
     }
 
-    /// Serves one request on an HTTP/1 connection. Returns the connection if it can carry another request.
-    async fn serve_one(&self, stream: Stream, head: BytesMut, shutdown: &ShutdownWatch) -> Option<Stream> {
+    /// Serves one request on an HTTP/1 connection. Returns the connection if it can carry another request, and what was
+    /// read of that one: clients may send requests without waiting for responses (RFC 9112, 9.3.2).
+    async fn serve_one(
+        &self,
+        stream: Stream,
+        mut head: BytesMut,
+        shutdown: &ShutdownWatch,
+    ) -> Option<(Stream, Option<BytesMut>)> {
         if fast_path::applies_to(&head) {
             let mut session = Session::new_h1(stream);
             self.prepare(&mut session.downstream_session, head, shutdown);
+            session.downstream_session.set_pipelining_enabled(true);
             return fast_path::serve(&self.gateway, session).await;
+        }
+        // Pingora's loop does not hand over what it has read of the next request. A request without a body is given to it
+        // without what follows; behind a body the connection is closed, and the response says so.
+        let (mut next, mut is_last) = (None, false);
+        if let Some(end) = raw_head::end(&head).filter(|end| *end < head.len()) {
+            let own = head.get(..end).unwrap_or_default();
+            match raw_head::may_have_body(own) {
+                false => next = Some(head.split_off(end)),
+                true => {
+                    is_last = raw_head::content_length(own).is_some_and(|length| head.len() - end > length);
+                }
+            }
         }
         let mut session = ServerSession::new_http1(stream);
         self.prepare(&mut session, head, shutdown);
+        if is_last {
+            session.set_keepalive(None);
+        }
         let (stream, _) = self.proxy.process_new_http(session, shutdown).await?.consume();
-        Some(stream)
+        Some((stream, next))
     }
 
     /// Sets the session's timeouts, and gives it the head that was read.
@@ -189,9 +225,10 @@ impl ServerApp for DownstreamApp {
             return self.proxy.process_new(stream, shutdown).await;
         }
         let mut timer = ReusableTimer::default();
+        let mut begun = None;
         loop {
-            match self.read_head(&mut stream, &mut timer).await {
-                ReadHead::Whole(head) => stream = self.serve_one(stream, head, shutdown).await?,
+            match self.read_head(&mut stream, &mut timer, begun.take()).await {
+                ReadHead::Whole(head) => (stream, begun) = self.serve_one(stream, head, shutdown).await?,
                 ReadHead::Http2(read) => {
                     // Pingora reads the preface itself, so the bytes are put back on the socket.
                     let mut socket = stream.into_any().downcast::<Socket>().ok()?;
@@ -212,11 +249,10 @@ impl ServerApp for DownstreamApp {
     }
 }
 
-/// The index behind a head and its blank line. Accepts bare line feeds, as the parser does.
-fn head_end(bytes: &[u8]) -> Option<usize> {
-    memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes.get(at + 1..)? {
-        [b'\n', ..] => Some(at + 2),
-        [b'\r', b'\n', ..] => Some(at + 3),
-        _ => None,
-    })
+/// A head that ends at `end`, unless it has too many headers for the parser.
+fn whole_head(head: BytesMut, end: usize) -> ReadHead {
+    match raw_head::header_count(head.get(..end).unwrap_or_default()) > MAX_HEADERS {
+        true => ReadHead::Refused(Error::too_many_headers(MAX_HEADERS)),
+        false => ReadHead::Whole(head),
+    }
 }

@@ -9,6 +9,7 @@ mod downstream;
 mod fast_path;
 mod listener;
 mod native;
+mod raw_head;
 
 pub use control_plane::ControlRoutes;
 pub use listener::DownstreamApp;

@@ -1,0 +1,87 @@
+//! What must be known of a raw request head before it is parsed: where it ends, how many headers it has, and whether a
+//! body follows.
+//!
+//! Does not parse it. Where it is not sure it says what is safe: that a body follows.
+
+/// The index behind a head and its blank line. Accepts bare line feeds, as the parser does.
+pub(super) fn end(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes.get(at + 1..)? {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
+}
+
+/// The number of headers of a whole head.
+pub(super) fn header_count(head: &[u8]) -> usize {
+    // Two of the lines are the request line and the blank one.
+    memchr::memchr_iter(b'\n', head).count().saturating_sub(2)
+}
+
+/// Whether the bytes behind a head may belong to its request. `head`: up to its end.
+pub(super) fn may_have_body(head: &[u8]) -> bool {
+    // The parser skips blank lines in front of a head, so what looks like its end may be its beginning.
+    let is_whole = head.first().is_some_and(u8::is_ascii_uppercase);
+    let named = |line: &[u8]| {
+        ["content-length", "transfer-encoding", "upgrade"].iter().any(|name| contains(line, name.as_bytes()))
+    };
+    !is_whole || head.split(|byte| *byte == b'\n').any(named)
+}
+
+/// The declared length of the body, if there is one.
+pub(super) fn content_length(head: &[u8]) -> Option<usize> {
+    let mut lines = head.split(|byte| *byte == b'\n');
+    lines.find_map(|line| {
+        let (name, value) = line.split_at_checked(line.iter().position(|byte| *byte == b':')?)?;
+        let value = std::str::from_utf8(value.get(1..)?).ok()?;
+        name.eq_ignore_ascii_case(b"content-length").then(|| value.trim().parse().ok())?
+    })
+}
+
+fn contains(line: &[u8], name: &[u8]) -> bool {
+    line.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_head_is_its_blank_line() {
+        for (head, rest) in [
+            ("GET / HTTP/1.1\r\n\r\n", ""),
+            ("GET / HTTP/1.1\r\na: b\r\n\r\n", "GET"),
+            ("GET / HTTP/1.1\na: b\n\n", "\n"),
+            ("GET / HTTP/1.1\na: b\n\r\n", "x"),
+        ] {
+            assert_eq!(end(format!("{head}{rest}").as_bytes()), Some(head.len()), "{head}");
+        }
+        assert_eq!(end(b"GET / HTTP/1.1\r\na: b\r\n"), None);
+    }
+
+    #[test]
+    fn headers_are_counted() {
+        assert_eq!(header_count(b"GET / HTTP/1.1\r\n\r\n"), 0);
+        assert_eq!(header_count(b"GET / HTTP/1.1\r\na: b\r\nc: d\r\n\r\n"), 2);
+        assert_eq!(header_count(b""), 0);
+    }
+
+    #[test]
+    fn a_body_is_expected_where_one_may_follow() {
+        for head in ["GET / HTTP/1.1\r\nhost: a\r\n\r\n", "DELETE /v1/files/a HTTP/1.0\n\n"] {
+            assert!(!may_have_body(head.as_bytes()), "{head}");
+        }
+        for head in [
+            "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n",
+            "POST / HTTP/1.1\r\nx: y\r\n CONTENT-LENGTH : 5\r\n\r\n",
+            "POST / HTTP/1.1\nTransfer-encoding: chunked\n\n",
+            "GET / HTTP/1.1\r\nupgrade: websocket\r\n\r\n",
+            "\r\n\r\n",
+            "",
+        ] {
+            assert!(may_have_body(head.as_bytes()), "{head}");
+        }
+        assert_eq!(content_length(b"POST / HTTP/1.1\r\na: b\r\nContent-Length: 57 \r\n\r\n"), Some(57));
+        assert_eq!(content_length(b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n"), None);
+    }
+}
