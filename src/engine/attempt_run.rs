@@ -11,7 +11,8 @@
 //! ```
 
 use super::content_kind::ContentKind;
-use super::response_body::{BodyError, ResponseBody, ResponsePolicy, ResumeSource};
+use super::response_body::{BodyError, ResponseBody, ResumeSource};
+use super::response_policy::ResponsePolicy;
 use super::upstream_stream::{StreamEvent, UpstreamStream};
 use crate::api::chat::ProviderError;
 use crate::api::retry_after;

@@ -25,6 +25,7 @@ pub mod request_context;
 pub mod request_env;
 mod response_body;
 pub mod response_headers;
+mod response_policy;
 mod resume;
 pub mod reusable_timer;
 pub mod sinks;

@@ -13,7 +13,7 @@ use super::opener::{Opener, RequestBody};
 use super::peer_selection::PeerSelection;
 use super::request_context::RequestContext;
 use super::request_env::RequestEnv;
-use super::response_body::ResponsePolicy;
+use super::response_policy::ResponsePolicy;
 use super::resume::Resume;
 use super::stages::{Flow, LocalResponse, StageCall};
 use super::upstream_headers::UpstreamHeaders;

@@ -5,9 +5,10 @@
 
 use super::content_kind::{ContentCheck, ContentKind};
 use super::ready_parts::ReadyParts;
+use super::response_policy::ResponsePolicy;
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
-use crate::api::operation::{Operation, ResponseKind};
+use crate::api::operation::ResponseKind;
 use crate::api::sse::{Event, Run, SseParser};
 use crate::api::tap::Tap;
 use crate::error::Error;
@@ -40,22 +41,6 @@ pub(super) enum BodyError {
     Mismatch,
     /// A filter denied its text.
     Denied(Box<Error>),
-}
-
-/// How a response is validated.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ResponsePolicy {
-    pub operation: Operation,
-    /// Responses of the generic endpoint are not validated.
-    pub mode: RequestMode,
-    /// Another attempt may be made, so an invalid part is held back instead of forwarded.
-    pub validates: bool,
-    /// The client requested a stream.
-    pub streamed: bool,
-    /// `n`: the number of requested choices.
-    pub n: u64,
-    /// The stream may be resumed if it breaks, so what was sent is retained.
-    pub retains_sent: bool,
 }
 
 /// One response, as far as it was read.
