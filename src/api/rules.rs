@@ -92,6 +92,8 @@ enum Rule {
     Biases,
     /// An object of texts with the spec's limits for metadata.
     Metadata,
+    /// A list of at most 5 objects with a `type`, and `wandb` an object (spec "Fine-tuning job").
+    Integrations,
 }
 
 /// Any whole number that fits where the spec sets no range.

@@ -10,7 +10,7 @@ const ROWS: &[Row] = &[
     required("suffix", Rule::Text),
     required("method", Rule::Object),
     optional("validation_file", Rule::Text),
-    optional("integrations", Rule::List { min: 0, max: 5 }),
+    optional("integrations", Rule::Integrations),
     optional("seed", INTEGER),
     optional("metadata", Rule::Metadata),
 ];

@@ -55,3 +55,12 @@ pub(super) fn is_named(raw: &[u8], name: &str) -> bool {
         || raw.contains(&b'\\')
             && unquote(&[b"\"", raw, b"\""].concat()).is_some_and(|unescaped| unescaped == name)
 }
+
+/// The value of the first member of that name; `None` if it is absent or null.
+pub(super) fn member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut members = walk::members(object)?;
+    members
+        .find(|(member, _)| is_named(member, name))
+        .map(|(_, value)| value)
+        .filter(|value| *value != b"null")
+}

@@ -307,7 +307,19 @@ fn forbidden_values_are_rejected_by_name() {
     refuses(Operation::ChatCompletions, CHAT);
     refuses(Operation::Completions, COMPLETIONS);
     refuses(Operation::BatchesCreate, BATCHES);
-    refuses(Operation::FineTuningCreate, &[(r#"{"method": "dpo"}"#, "method", "expected an object")]);
+    refuses(
+        Operation::FineTuningCreate,
+        &[
+            (r#"{"method": "dpo"}"#, "method", "expected an object"),
+            (r#"{"integrations": [{"type": "wandb"}, {}]}"#, "integrations[1].type", "Missing required"),
+            (r#"{"integrations": [{"type": 1}]}"#, "integrations[0].type", "expected a string"),
+            (
+                r#"{"integrations": [{"type": "wandb", "wandb": "p"}]}"#,
+                "integrations[0].wandb",
+                "expected an object",
+            ),
+        ],
+    );
     refuses(
         Operation::Messages,
         &[

@@ -2,7 +2,7 @@
 //!
 //! Only what the public schemas require of every item. Schemas of parameters and vendors' own members pass unread.
 
-use super::items::is_named;
+use super::items::{is_named, member};
 use super::value::{JsonKind, invalid_value, length, not_an_object, one_of, wrong_type};
 use super::{missing, tool_kinds};
 use crate::error::Error;
@@ -158,14 +158,6 @@ fn read(value: &[u8]) -> Option<Tool<'_>> {
     let mut tool = Tool::new();
     walk::members(value)?.for_each(|(member, value)| tool.take(member, value));
     Some(tool)
-}
-
-fn member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let mut members = walk::members(object)?;
-    members
-        .find(|(member, _)| is_named(member, name))
-        .map(|(_, value)| value)
-        .filter(|value| *value != b"null")
 }
 
 fn check_name(name: Option<&[u8]>, at: &dyn Fn() -> String) -> Result<(), Error> {

@@ -2,11 +2,12 @@
 //!
 //! Values are valid JSON text. Of lists and objects only the members that a rule concerns are read.
 
-use super::items::{Items, Role};
+use super::items::{self, Items, Role};
 use super::{Rule, lists, missing, tools};
 use crate::error::Error;
 use crate::json::JsonStr;
 use crate::json::outline::Outline;
+use crate::json::walk;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -43,6 +44,7 @@ impl Rule {
             Rule::Messages { roles } => messages(name, value, roles),
             Rule::Biases => biases(name, value),
             Rule::Metadata => metadata(name, value),
+            Rule::Integrations => integrations(name, value),
         }
     }
 }
@@ -266,6 +268,21 @@ fn metadata(name: &str, value: &[u8]) -> Result<(), Error> {
             let got =
                 format_args!("{rule} {MAX_METADATA_VALUE}, but got a string with length {count} instead.");
             return invalid(&name, got);
+        }
+    }
+    Ok(())
+}
+
+fn integrations(name: &str, value: &[u8]) -> Result<(), Error> {
+    list(name, value, 0, 5)?;
+    for (index, item) in walk::items(value).into_iter().flatten().enumerate() {
+        let at = |member: &str| format!("{name}[{index}].{member}");
+        match items::member(item, "type") {
+            None => return Err(missing(&at("type"))),
+            Some(kind) => Rule::Text.check(&at("type"), kind)?,
+        }
+        if let Some(wandb) = items::member(item, "wandb") {
+            Rule::Object.check(&at("wandb"), wandb)?;
         }
     }
     Ok(())
