@@ -5,8 +5,9 @@
 use crate::support::client::new_trace;
 use crate::support::conversation::{Dialect, RequestKind, body, chat_request};
 use crate::support::gateway;
+use crate::support::gateway::Gateway;
 use crate::support::raw::Raw;
-use crate::support::settings::KEY;
+use crate::support::settings::{KEY, STANDARD};
 use serde_json::{Value, json};
 
 const STOPPED: [&str; 8] = [
@@ -188,4 +189,24 @@ async fn metadata_appears_only_in_the_access_line() {
     let response = call.header("x-gateway-metadata", "team=red").send().await.unwrap();
     let body: Value = response.json().await.unwrap();
     assert_eq!(body["error"]["param"], "x-gateway-metadata", "{body}");
+}
+
+#[tokio::test]
+async fn a_neutral_name_reaches_the_vendor_as_its_own() {
+    let row = "providers:\n  vertex-emulator: {provider: vertex-ai, api_key: ya29.token, cloud_b_region: us-central1,\n    \
+               cloud_b_project_id: p, custom_host: 'http://127.0.0.1:EMULATOR_PORT/v1'}\n";
+    let gateway = Gateway::start(&STANDARD.replacen("providers:\n", row, 1));
+    for (provider, wanted) in [
+        ("@vertex-emulator", ("x-vertex-ai-llm-request-type", "x-cloud-b-llm-request-type")),
+        ("@emulator", ("x-cloud-b-llm-request-type", "x-vertex-ai-llm-request-type")),
+    ] {
+        let tag = new_trace();
+        let call = chat_request(&gateway, Dialect::OpenAi, RequestKind::Plain, "");
+        let call = call.header("x-gateway-provider", provider).header("x-emulator-tag", &tag);
+        let response = call.header("X-Cloud-B-LLM-Request-Type", "dedicated").send().await.unwrap();
+        assert_eq!(response.status(), 200, "{provider}");
+        let headers = gateway.emulator_requests(&tag).await[0]["headers"].to_string();
+        assert!(headers.contains(&format!(r#"["{}","dedicated"]"#, wanted.0)), "{headers}");
+        assert!(!headers.contains(wanted.1), "{headers}");
+    }
 }

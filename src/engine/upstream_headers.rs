@@ -213,6 +213,11 @@ impl<'a> UpstreamHeaders<'a> {
         if !self.takes_anthropic_version {
             headers.remove(ANTHROPIC_VERSION);
         }
+        for (neutral, own) in attempt.target.provider.neutral_headers() {
+            if let Some(value) = headers.remove(*neutral) {
+                headers.entry(HeaderName::from_static(own)).or_insert(value);
+            }
+        }
         // Merged before the provider's defaults are added: only what the client sent counts.
         let vendor_headers = attempt.vendor_headers.merge_over(headers);
         for (name, value) in attempt.auth.iter() {

@@ -166,6 +166,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         operation == Operation::Passthrough
     }
 
+    /// Headers that clients may send under a neutral name (spec "Authentication" 4): that name and the vendor's own.
+    fn neutral_headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// Whether auth headers depend on the requested model: then they are made for each call, not once.
     fn auth_varies(&self) -> bool {
         false

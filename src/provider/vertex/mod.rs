@@ -84,6 +84,10 @@ impl Provider for Vertex {
         ID
     }
 
+    fn neutral_headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("x-cloud-b-llm-request-type", "x-vertex-ai-llm-request-type")]
+    }
+
     fn base_url(&self, account: &Account) -> Result<Cow<'static, str>, Error> {
         address::base(account).map(Cow::Owned)
     }
