@@ -5,6 +5,7 @@
 //! slug or config. That providers get the right key is tested elsewhere.
 
 use crate::support::client::{client, hello, new_trace};
+use crate::support::provider::Provider;
 use crate::support::wait::until;
 use crate::support::{Gateway, ports};
 use reqwest::{Method, RequestBuilder};
@@ -149,4 +150,83 @@ async fn no_secret_is_written() {
 #[tokio::test]
 async fn no_secret_is_written_when_everything_is_logged() {
     assert_no_secret_at("trace").await;
+}
+
+const KEY: &str = "canary-stored-key-0001";
+
+/// Responds with its request in a failing response, an error event, or an error inside a 200, by the path.
+async fn echoing_provider() -> Provider {
+    Provider::start(|request| {
+        let echoed = format!("{:?}", request).replace(['"', '\\'], "'");
+        let body = json!({"error": {"message": echoed, "type": "x", "code": KEY}}).to_string();
+        let model = String::from_utf8_lossy(&request.body).into_owned();
+        let (status, media, body) = match () {
+            () if model.contains("whole-error") => ("200 OK", "application/json", body),
+            () if model.contains("event") => {
+                let start = r#"{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"a"}}]}"#;
+                ("200 OK", "text/event-stream", format!("data: {start}\n\ndata: {body}\n\n"))
+            }
+            () => ("401 Unauthorized", "application/json", body),
+        };
+        let length = body.len();
+        // The headers of a stream are sent before it fails.
+        let echo = if media.contains("json") { format!("x-echo: {KEY}\r\n") } else { String::new() };
+        format!("HTTP/1.1 {status}\r\ncontent-type: {media}\r\n{echo}content-length: {length}\r\n\r\n{body}")
+            .into_bytes()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_provider_that_echoes_its_request_gives_no_key_away() {
+    let provider = echoing_provider().await;
+    let settings = format!(
+        "auth:\n  keys: [{{name: caller, key: service-key-0001}}]\nproviders:\n\
+         \x20 openai: {{provider: openai, api_key: {KEY}, custom_host: '{url}'}}\n\
+         \x20 anthropic: {{provider: anthropic, api_key: {KEY}, custom_host: '{url}'}}\n",
+        url = provider.base_url()
+    );
+    let gateway = Gateway::start(&settings);
+    let post = |path: &str, slug: &str, body: Vec<u8>, media: &str| {
+        client()
+            .post(format!("{}/{path}", gateway.base_url()))
+            .header("x-gateway-api-key", "service-key-0001")
+            .header("x-gateway-provider", slug)
+            .header("content-type", media)
+            .body(body)
+            .send()
+    };
+    let chat = |model: &str, stream: bool| {
+        let messages = json!([{"role": "user", "content": "x"}]);
+        json!({"model": model, "stream": stream, "max_tokens": 9, "messages": messages})
+            .to_string()
+            .into_bytes()
+    };
+    let upload = || b"--b\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nx\r\n--b--\r\n".to_vec();
+    for slug in ["@openai", "@anthropic"] {
+        for (what, path, body, media) in [
+            ("refused", "chat/completions", chat("m", false), "application/json"),
+            ("refused messages", "messages", chat("m", false), "application/json"),
+            ("error in a 200", "chat/completions", chat("whole-error", false), "application/json"),
+            ("error event", "chat/completions", chat("event", true), "application/json"),
+            ("upload", "files", upload(), "multipart/form-data; boundary=b"),
+            ("other path", "anything/else", chat("m", false), "application/json"),
+            ("other path, unread", "anything/else", upload(), "text/plain"),
+        ] {
+            let response = post(path, slug, body, media).await.unwrap();
+            let headers = format!("{:?}", response.headers());
+            let status = response.status();
+            let text = response.text().await.unwrap();
+            assert!(
+                !text.contains(KEY) && !headers.contains(KEY),
+                "{slug} {what}: {status} {headers} {text}"
+            );
+            assert!(status != 200 || what == "error event", "{slug} {what}: {status} {text}");
+            // What is not a credential stays.
+            assert!(text.contains("***") || slug == "@anthropic", "{slug} {what}: {status} {text}");
+        }
+    }
+    assert!(provider.received().iter().any(|request| format!("{:?}", request).contains(KEY)));
+    let log = gateway.log();
+    assert!(!log.contains(KEY), "{log}");
 }

@@ -11,6 +11,7 @@
 //! ```
 
 use super::content_kind::ContentKind;
+use super::header_edit::mask_headers;
 use super::response_body::{BodyError, ResponseBody, ResumeSource};
 use super::response_policy::ResponsePolicy;
 use super::upstream_stream::{StreamEvent, UpstreamStream};
@@ -353,13 +354,30 @@ impl AttemptRun {
         let Phase::ErrorBody(response) = std::mem::replace(&mut self.phase, Phase::Header) else {
             return Readiness::Failed(Outcome::Failed, FinalResponse::Error(self.truncated()));
         };
-        let ErrorResponse { header, body, .. } = response;
+        let ErrorResponse { mut header, body, .. } = response;
         let status = header.status.as_u16();
-        let body = body.freeze();
+        let mask = self.attempt.credential_mask();
+        mask_headers(&mut header, &mask);
+        let body = mask.bytes(body.freeze());
         let class = ErrorClass::classify(status, &body);
         let retry_after = retry_after::retry_delay(&header.headers, status == 429, SystemTime::now());
         let outcome = Outcome::Response { status, class, retry_after };
         Readiness::Failed(outcome, FinalResponse::Provider { header, body })
+    }
+
+    /// Parts of a failing response without the gateway's credentials, in one piece.
+    pub fn mask(&self, parts: &[Bytes]) -> Vec<Bytes> {
+        let whole = self.attempt.credential_mask().bytes(parts.concat().into());
+        vec![whole].into_iter().filter(|whole| !whole.is_empty()).collect()
+    }
+
+    /// A provider's error without the gateway's credentials.
+    pub fn masked(&self, mut error: ProviderError) -> ProviderError {
+        let mask = self.attempt.credential_mask();
+        let others = [&mut error.kind, &mut error.code, &mut error.param];
+        others.into_iter().flatten().for_each(|text| mask.text(text));
+        mask.text(&mut error.message);
+        error
     }
 
     fn body_failed(&self, error: &BodyError) -> Readiness {
@@ -372,8 +390,10 @@ impl AttemptRun {
                 let Phase::Body(header, _) = &self.phase else {
                     return Readiness::Failed(outcome, FinalResponse::Error(self.truncated()));
                 };
-                let error = ProviderError { status, ..error.clone() };
-                Readiness::Failed(outcome, FinalResponse::ProviderError(header.clone(), error))
+                let error = ProviderError { status, ..self.masked(error.clone()) };
+                let mut header = header.clone();
+                mask_headers(&mut header, &self.attempt.credential_mask());
+                Readiness::Failed(outcome, FinalResponse::ProviderError(header, error))
             }
             BodyError::Malformed(cause) => {
                 let message = "The provider's answer is not what was asked for. Try again.";

@@ -172,7 +172,10 @@ impl<D: Downstream> Orchestrator<'_, D> {
     ) -> Result<ForwardEnd, Aborted> {
         loop {
             let held = forwarding.body.held_bytes();
-            let ready = forwarding.body.ready();
+            let ready = match forwarding.body.has_provider_error() {
+                true => forwarding.run.mask(&forwarding.body.ready()),
+                false => forwarding.body.ready(),
+            };
             let error = forwarding.body.error().cloned();
             let done = forwarding.body.is_finished() && error.is_none();
             let chunks = ready.len();
@@ -320,6 +323,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
         let dialect = self.ctx.operation.dialect();
         let provider = attempt.target.provider.id();
         let event = body.fail(&ProviderError::from(&error), dialect, provider);
+        let event = attempt.credential_mask().bytes(event);
         (self.ctx.tap, self.ctx.rewriter) = body.into_observers();
         self.send_last_event(event, error).await
     }
@@ -360,7 +364,8 @@ fn forward_end(error: BodyError, run: &AttemptRun) -> ForwardEnd {
     let error = match error {
         BodyError::Denied(error) => return ForwardEnd::Stopped(*error),
         BodyError::Provider(provider_error, _) => {
-            let message = format!("The provider broke its answer off: {}", provider_error.message);
+            let message =
+                format!("The provider broke its answer off: {}", run.masked(provider_error).message);
             Error::invalid_response(message, "error event")
         }
         BodyError::Malformed(cause) => {

@@ -5,6 +5,7 @@
 //! Only how headers are edited; `response_headers` and `upstream_headers` decide what they contain.
 
 use super::request_context::RequestContext;
+use crate::provider::credential_mask::CredentialMask;
 use crate::route::request_mode::RequestMode;
 use crate::route::target::Target;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request, response};
@@ -104,6 +105,15 @@ pub fn edit_request_headers(
 fn changed(before: &HeaderMap, after: &HeaderMap) -> Vec<HeaderName> {
     let same = |name: &HeaderName| before.get_all(name) == after.get_all(name);
     before.keys().chain(after.keys()).filter(|name| !same(name)).cloned().collect()
+}
+
+/// Removes headers of a failing response that echo the gateway's credentials.
+pub fn mask_headers(response: &mut ResponseHeader, mask: &CredentialMask) {
+    let mut headers = response.headers.clone();
+    mask.headers(&mut headers);
+    for name in changed(&response.headers, &headers) {
+        response.remove_header(&name);
+    }
 }
 
 /// Inserts a text as a header; does nothing if it contains characters that no header value may have.

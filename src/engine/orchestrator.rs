@@ -255,6 +255,7 @@ impl<D: Downstream> Orchestrator<'_, D> {
             None => StagesPassed::new(Flow::Continue),
         };
         let StagesPassed { flow, credentials, filters } = passed;
+        attempt.fetched = credentials.clone().map(Box::new);
         let attempt = Arc::new(attempt);
         self.ctx.attempt = Some(Arc::clone(&attempt));
         self.ctx.attempt_state = state;

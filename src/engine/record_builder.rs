@@ -192,6 +192,10 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
         tap.finish();
         Some(tap.into_summary())
     });
+    let mut response = response.unwrap_or_default();
+    if let (Some(provider_error), Some(attempt)) = (&mut response.error, &attempt) {
+        attempt.credential_mask().text(provider_error);
+    }
     let request = client.request();
     RequestRecord {
         trace_id: Arc::clone(&ctx.trace_id),
@@ -207,7 +211,7 @@ pub(super) fn finish<D: Downstream>(client: &D, ctx: &mut RequestContext) -> Req
         streamed: noted.streamed,
         bytes_in: noted.bytes_in,
         bytes_out: noted.bytes_out,
-        response: response.unwrap_or_default(),
+        response,
         time_to_first_byte,
         time_to_first_token,
         total,

@@ -419,6 +419,14 @@ impl ResponseBody {
         self.policy.mode == RequestMode::Api
     }
 
+    /// Whether the provider reported an error in it, forwarded or not.
+    pub fn has_provider_error(&self) -> bool {
+        match &self.mode {
+            Mode::Translated(rewriter) => rewriter.error().is_some(),
+            Mode::Passthrough { tap, .. } => tap.summary().error.is_some(),
+        }
+    }
+
     pub fn error(&self) -> Option<&BodyError> {
         self.error.as_ref()
     }

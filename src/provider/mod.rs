@@ -24,6 +24,7 @@ pub mod bedrock;
 mod bounded_body;
 pub mod cohere;
 mod conversation;
+pub mod credential_mask;
 pub mod embeddings;
 pub mod error_class;
 pub mod gemini;

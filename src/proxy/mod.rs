@@ -14,7 +14,7 @@ mod raw_head;
 pub use control_plane::ControlRoutes;
 pub use listener::DownstreamApp;
 
-use crate::engine::{Engine, response_headers};
+use crate::engine::Engine;
 use crate::net::outbound::connector::Connector;
 use crate::route::config_cache::ConfigCache;
 use crate::state::Shared;
@@ -113,7 +113,7 @@ impl ProxyHttp for Gateway {
         response: &mut ResponseHeader,
         ctx: &mut Self::CTX,
     ) -> Result<()> {
-        response_headers::response_filter(response, &mut ctx.request);
+        native::response_filter(response, ctx);
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl ProxyHttp for Gateway {
         end: bool,
         ctx: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
-        response_headers::response_body_filter(body, end, &mut ctx.request);
+        native::response_body_filter(body, end, ctx);
         Ok(None)
     }
 

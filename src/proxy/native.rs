@@ -4,15 +4,18 @@
 //! here.
 
 use super::downstream::PingoraDownstream;
+use crate::engine::header_edit::mask_headers;
 use crate::engine::header_edit::{HeaderCase, edit_request_headers};
 use crate::engine::peer_selection::PeerSelection;
 use crate::engine::request_context::RequestContext;
 use crate::engine::stages::{Flow, StageCall};
 use crate::engine::upstream_headers::UpstreamHeaders;
-use crate::engine::{Engine, error_response, failure};
+use crate::engine::{Engine, error_response, failure, response_headers};
 use crate::error::Error;
+use crate::provider::credential_mask::MaskedBody;
 use crate::provider::token_exchange::Credentials;
 use crate::route::attempt::{Attempt, Request};
+use bytes::Bytes;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error as PingoraError, ErrorType, Result};
@@ -27,13 +30,14 @@ const GATEWAY_ERROR: ErrorType = ErrorType::new("GatewayError");
 pub struct Ctx {
     pub(super) request: RequestContext,
     peers: PeerSelection,
-    credentials: Option<Credentials>,
+    /// Masks the gateway's credentials in a failing response.
+    masked: Option<Box<MaskedBody>>,
 }
 
 impl Ctx {
     pub(super) fn new(engine: &Engine) -> Self {
         let request = RequestContext::new(&engine.shared);
-        Self { request, peers: PeerSelection::default(), credentials: None }
+        Self { request, peers: PeerSelection::default(), masked: None }
     }
 }
 
@@ -84,9 +88,9 @@ pub(super) async fn start(
         passed = Box::pin(pass_stages(engine, call)).await;
         request.attempt_state = state;
     }
+    let credentials = passed.map(|credentials| attempt.fetched = credentials.map(Box::new));
     request.attempt = Some(Arc::new(attempt));
-    ctx.credentials = passed?;
-    Ok(())
+    credentials
 }
 
 /// Passes an attempt through its stages. A filter refuses it, because its response is not read.
@@ -122,13 +126,33 @@ pub(super) fn upstream_request_filter(
     header: &mut RequestHeader,
     ctx: &mut Ctx,
 ) -> Result<()> {
-    let Ctx { request, credentials, .. } = ctx;
+    let request = &mut ctx.request;
     let Some(attempt) = request.attempt.clone() else {
         return Err(fail_request(request, Error::internal("no attempt to make")));
     };
-    let headers = UpstreamHeaders::native(request, &attempt, credentials.as_ref(), session.is_upgrade_req());
+    let headers =
+        UpstreamHeaders::native(request, &attempt, attempt.fetched.as_deref(), session.is_upgrade_req());
     let applied = headers.apply(header);
     applied.map_err(|error| fail_request(request, error))
+}
+
+/// Adds the gateway's headers to the provider's response.
+pub(super) fn response_filter(response: &mut ResponseHeader, ctx: &mut Ctx) {
+    let failed = response.status.as_u16() >= 400;
+    if let Some(attempt) = ctx.request.attempt.as_ref().filter(|_| failed) {
+        let mask = attempt.credential_mask();
+        mask_headers(response, &mask);
+        ctx.masked = Some(Box::new(MaskedBody::new(mask)));
+    }
+    response_headers::response_filter(response, &mut ctx.request);
+}
+
+/// Observes a chunk of the response on its way to the client.
+pub(super) fn response_body_filter(chunk: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
+    if let Some(masked) = &mut ctx.masked {
+        *chunk = Some(masked.push(chunk.as_deref().unwrap_or_default(), end));
+    }
+    response_headers::response_body_filter(chunk, end, &mut ctx.request);
 }
 
 pub(super) fn upstream_response_filter(response: &ResponseHeader, ctx: &mut Ctx) {

@@ -13,7 +13,8 @@ use crate::api::operation::Operation;
 use crate::api::rules;
 use crate::error::Error;
 use crate::provider::Call;
-use crate::provider::token_exchange::TokenExchange;
+use crate::provider::credential_mask::CredentialMask;
+use crate::provider::token_exchange::{Credentials, TokenExchange};
 use crate::provider::translation::{self, PreparedRequest, Translation};
 use crate::provider::translation_notes::TranslationNotes;
 use bytes::Bytes;
@@ -109,6 +110,8 @@ pub struct Attempt {
     pub model: Option<String>,
     /// The provider's auth headers for this call.
     pub auth: Arc<HeaderMap>,
+    /// The token or temporary credentials it is sent with, once they are fetched. Boxed because few attempts have them.
+    pub fetched: Option<Box<Credentials>>,
     /// The token exchange that must be done before the attempt is sent.
     pub token_exchange: Option<Arc<dyn TokenExchange>>,
     /// Vendor headers to send in addition to the client's own.
@@ -164,6 +167,7 @@ impl Attempt {
             body_changed,
             model,
             auth,
+            fetched: None,
             token_exchange,
             vendor_headers,
             warnings,
@@ -207,6 +211,11 @@ impl Attempt {
         })?;
         self.translation = Some(translation);
         Ok(())
+    }
+
+    /// What masks its credentials in a failing response.
+    pub fn credential_mask(&self) -> CredentialMask {
+        CredentialMask::new(&self.target.account, &self.auth, self.fetched.as_deref())
     }
 
     /// Whether a token must be fetched for it, or it must be signed, before it is sent.

@@ -68,6 +68,10 @@ impl<'a> Iterator for Events<'a> {
             self.at_stream_start = false;
             return Some(self.event(length, None, Some(Cow::Borrowed(data))));
         }
+        if let Some(length) = blank_lines(self.rest, self.limit) {
+            self.at_stream_start = false;
+            return Some(self.event(length, None, None));
+        }
         let mut text = self.rest;
         if std::mem::take(&mut self.at_stream_start) {
             text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
@@ -102,6 +106,14 @@ fn single_line(text: &[u8]) -> Option<(usize, &[u8])> {
     let length = memchr2(b'\n', b'\r', line)?;
     line.get(length..)?.starts_with(b"\n\n").then_some(())?;
     Some((b"data: ".len() + length + 2, line.get(..length)?))
+}
+
+/// The length of the blank lines at the start of a text, at most `limit`; `None` if there are none. Together they are one
+/// empty event: as an event each, a stream of line ends would cost many times what other bytes cost.
+fn blank_lines(text: &[u8], limit: usize) -> Option<usize> {
+    let text = text.get(..limit).unwrap_or(text);
+    let length = text.iter().position(|byte| !matches!(byte, b'\n' | b'\r')).unwrap_or(text.len());
+    (length > 0).then_some(length)
 }
 
 /// The value of a line that holds the field `name`.

@@ -32,6 +32,18 @@ fn split(chunks: &[&[u8]], limit: usize) -> (Vec<Owned>, bool) {
     (events, too_long)
 }
 
+#[test]
+fn blank_lines_are_one_event_however_many_they_are() {
+    let mut parser = SseParser::default();
+    let blank = b"\n".repeat(64 << 10);
+    let run = parser.push(&blank);
+    assert_eq!((run.events().count(), run.is_oversized()), (1, false));
+    let run = parser.push(b"\r\n\n\rdata: a\n\n\n\n\ndata: b\n\n");
+    let data: Vec<_> = run.data().collect();
+    assert_eq!(data, [&b"a"[..], b"b"]);
+    assert_eq!(run.events().count(), 4);
+}
+
 /// The standard read literally: no chunks, no borrowing.
 fn naive(text: &[u8]) -> Vec<Owned> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);

@@ -1,0 +1,189 @@
+//! Masks our own credentials in what a provider sends back: a provider (or a proxy before it) that echoes a request in its
+//! error would hand the operator's key to the client.
+//!
+//! Only for failing responses and error events. A credential is replaced by as many asterisks, so that the length of the
+//! response stays what its header says.
+
+use super::token_exchange::Credentials;
+use crate::config::account::Account;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue};
+use memchr::memmem;
+
+/// A shorter credential is not masked: it would be found in ordinary words.
+const MIN_LENGTH: usize = 8;
+
+/// The credentials of one attempt.
+#[derive(Debug, Default)]
+pub struct CredentialMask {
+    /// Longest first: one may contain another.
+    secrets: Vec<Vec<u8>>,
+}
+
+impl CredentialMask {
+    /// `auth`: the headers that authorize the attempt; `fetched`: the token or temporary credentials it was sent with.
+    pub fn new(account: &Account, auth: &HeaderMap, fetched: Option<&Credentials>) -> Self {
+        let mut mask = Self::default();
+        let sent = auth.values().filter(|value| value.is_sensitive());
+        // Without the scheme: `Bearer `.
+        sent.filter_map(|value| value.as_bytes().rsplit(|byte| *byte == b' ').next())
+            .for_each(|secret| mask.add(secret));
+        let kept = [
+            &account.api_key,
+            &account.cloud_a.access_key_id,
+            &account.cloud_a.secret_access_key,
+            &account.cloud_a.session_token,
+            &account.cloud_c.ad_token,
+            &account.cloud_c.entra_client_secret,
+        ];
+        kept.into_iter().flatten().for_each(|secret| mask.add(secret.expose().as_bytes()));
+        match fetched {
+            Some(Credentials::Bearer(token)) => mask.add(token.expose().as_bytes()),
+            Some(Credentials::Aws { access_key_id, secret_access_key, session_token }) => {
+                let secrets = [Some(access_key_id), Some(secret_access_key), session_token.as_ref()];
+                secrets.into_iter().flatten().for_each(|secret| mask.add(secret.expose().as_bytes()));
+            }
+            None => {}
+        }
+        mask.secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        mask.secrets.dedup();
+        mask
+    }
+
+    fn add(&mut self, secret: &[u8]) {
+        if secret.len() < MIN_LENGTH {
+            return;
+        }
+        self.secrets.push(secret.to_vec());
+        // As it stands in a JSON string, where that differs.
+        let quoted = std::str::from_utf8(secret).ok().and_then(|text| serde_json::to_vec(text).ok());
+        let inside = quoted.as_deref().and_then(|json| json.strip_prefix(b"\"")?.strip_suffix(b"\""));
+        if let Some(inside) = inside.filter(|inside| *inside != secret) {
+            self.secrets.push(inside.to_vec());
+        }
+    }
+
+    /// The text with all credentials masked. Copied only if it contains one.
+    pub fn bytes(&self, text: Bytes) -> Bytes {
+        if !self.is_in(&text) {
+            return text;
+        }
+        let mut masked = BytesMut::from(&*text);
+        self.in_place(&mut masked);
+        masked.freeze()
+    }
+
+    /// As [`CredentialMask::bytes`], for a string.
+    pub fn text(&self, text: &mut String) {
+        for secret in self.secrets.iter().filter_map(|secret| std::str::from_utf8(secret).ok()) {
+            if text.contains(secret) {
+                *text = text.replace(secret, &"*".repeat(secret.len()));
+            }
+        }
+    }
+
+    /// Removes response headers that contain a credential.
+    pub fn headers(&self, headers: &mut HeaderMap) {
+        let leaks = |value: &HeaderValue| self.is_in(value.as_bytes());
+        let names: Vec<_> =
+            headers.iter().filter(|(_, value)| leaks(value)).map(|(name, _)| name.clone()).collect();
+        for name in names {
+            headers.remove(&name);
+        }
+    }
+
+    fn is_in(&self, text: &[u8]) -> bool {
+        self.secrets.iter().any(|secret| memmem::find(text, secret).is_some())
+    }
+
+    fn in_place(&self, text: &mut [u8]) {
+        for secret in &self.secrets {
+            let mut from = 0;
+            while let Some(at) = text.get(from..).and_then(|rest| memmem::find(rest, secret)) {
+                let end = from + at + secret.len();
+                if let Some(found) = text.get_mut(from + at..end) {
+                    found.fill(b'*');
+                }
+                from = end;
+            }
+        }
+    }
+}
+
+/// Masks a body that arrives in chunks: what may be the beginning of a credential is held until the next chunk.
+#[derive(Debug)]
+pub struct MaskedBody {
+    mask: CredentialMask,
+    held: BytesMut,
+}
+
+impl MaskedBody {
+    pub fn new(mask: CredentialMask) -> Self {
+        Self { mask, held: BytesMut::new() }
+    }
+
+    /// The part of the body that can be sent. `end`: no other chunk follows.
+    pub fn push(&mut self, chunk: &[u8], end: bool) -> Bytes {
+        self.held.extend_from_slice(chunk);
+        self.mask.in_place(&mut self.held);
+        let longest = self.mask.secrets.first().map_or(0, Vec::len);
+        let keep = if end { 0 } else { longest.saturating_sub(1).min(self.held.len()) };
+        self.held.split_to(self.held.len() - keep).freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::secret::Secret;
+
+    fn mask() -> CredentialMask {
+        let account = Account { api_key: Some(Secret::new("sk-\"stored\"-1")), ..Account::default() };
+        let mut auth = HeaderMap::new();
+        let mut value = HeaderValue::from_static("Bearer sk-sent-12345");
+        value.set_sensitive(true);
+        auth.insert("authorization", value);
+        auth.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        CredentialMask::new(&account, &auth, Some(&Credentials::Bearer(Secret::new("fetched-token"))))
+    }
+
+    #[test]
+    fn credentials_are_masked_and_everything_else_stays() {
+        let cases = [
+            ("bad key sk-sent-12345, sk-sent-12345!", "bad key *************, *************!"),
+            (r#"{"key":"sk-\"stored\"-1"}"#, r#"{"key":"***************"}"#),
+            ("Bearer fetched-token, version 2023-06-01", "Bearer *************, version 2023-06-01"),
+            ("nothing", "nothing"),
+        ];
+        for (text, wanted) in cases {
+            let mask = mask();
+            assert_eq!(mask.bytes(Bytes::from(text)), wanted);
+            let mut string = text.to_owned();
+            mask.text(&mut string);
+            assert_eq!(string, wanted);
+            for size in 1..text.len() {
+                let mut body = MaskedBody::new(super::tests::mask());
+                let mut out: Vec<u8> =
+                    text.as_bytes().chunks(size).flat_map(|chunk| body.push(chunk, false)).collect();
+                out.extend(body.push(b"", true));
+                assert_eq!(String::from_utf8(out).unwrap(), wanted, "{size}");
+            }
+        }
+    }
+
+    #[test]
+    fn headers_that_echo_a_credential_are_removed() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-echo", HeaderValue::from_static("Bearer sk-sent-12345"));
+        headers.insert("x-other", HeaderValue::from_static("1"));
+        mask().headers(&mut headers);
+        assert!(!headers.contains_key("x-echo") && headers.contains_key("x-other"));
+    }
+
+    #[test]
+    fn a_short_credential_is_not_masked() {
+        let account = Account { api_key: Some(Secret::new("test")), ..Account::default() };
+        let mask = CredentialMask::new(&account, &HeaderMap::new(), None);
+        assert_eq!(mask.bytes(Bytes::from("a test")), "a test");
+    }
+}
