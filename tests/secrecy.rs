@@ -157,7 +157,7 @@ const KEY: &str = "canary-stored-key-0001";
 /// Responds with its request in a failing response, an error event, or an error inside a 200, by the path.
 async fn echoing_provider() -> Provider {
     Provider::start(|request| {
-        let echoed = format!("{:?}", request).replace(['"', '\\'], "'");
+        let echoed = format!("{request:?}").replace(['"', '\\'], "'");
         let body = json!({"error": {"message": echoed, "type": "x", "code": KEY}}).to_string();
         let model = String::from_utf8_lossy(&request.body).into_owned();
         let (status, media, body) = match () {
@@ -226,7 +226,7 @@ async fn a_provider_that_echoes_its_request_gives_no_key_away() {
             assert!(text.contains("***") || slug == "@anthropic", "{slug} {what}: {status} {text}");
         }
     }
-    assert!(provider.received().iter().any(|request| format!("{:?}", request).contains(KEY)));
+    assert!(provider.received().iter().any(|request| format!("{request:?}").contains(KEY)));
     let log = gateway.log();
     assert!(!log.contains(KEY), "{log}");
 }

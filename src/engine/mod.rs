@@ -27,6 +27,7 @@ mod response_body;
 pub mod response_headers;
 mod response_policy;
 mod resume;
+mod retained_events;
 pub mod reusable_timer;
 pub mod sinks;
 pub mod stages;

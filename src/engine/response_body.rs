@@ -6,6 +6,7 @@
 use super::content_kind::{ContentCheck, ContentKind};
 use super::ready_parts::ReadyParts;
 use super::response_policy::ResponsePolicy;
+use super::retained_events::RetainedEvents;
 use crate::api::Dialect;
 use crate::api::chat::ProviderError;
 use crate::api::operation::ResponseKind;
@@ -24,9 +25,6 @@ use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// The most bytes of a response that are retained in order to resume it.
-const MAX_RETAINED: usize = 4 << 20;
 
 /// What is wrong with a response.
 #[derive(Debug, Clone)]
@@ -56,9 +54,8 @@ pub(super) struct ResponseBody {
     /// An event that nothing may follow has passed: what follows it all the same is dropped.
     is_over: bool,
     error: Option<BodyError>,
-    /// The events that were sent to the client; `None` if they are not needed, or too many to retain.
-    sent: Option<Vec<Bytes>>,
-    sent_bytes: usize,
+    /// The events that were sent to the client.
+    sent: RetainedEvents,
     /// Its text is filtered in its own dialect.
     filtered: bool,
     /// A part of the response was taken, to be sent.
@@ -142,8 +139,7 @@ impl ResponseBody {
             ended: false,
             is_over: false,
             error: None,
-            sent: retains.then(Vec::new),
-            sent_bytes: 0,
+            sent: RetainedEvents::new(retains),
             filtered,
             taken: false,
             received: 0,
@@ -168,8 +164,7 @@ impl ResponseBody {
             ended: false,
             is_over: false,
             error: None,
-            sent: None,
-            sent_bytes: 0,
+            sent: RetainedEvents::new(false),
             filtered: false,
             taken: false,
             received: 0,
@@ -264,7 +259,7 @@ impl ResponseBody {
             }
         };
         if !good.is_empty() {
-            self.retain(&good);
+            self.sent.add(&good);
             self.out.push(good);
         }
     }
@@ -290,16 +285,6 @@ impl ResponseBody {
         let is_last = self.policy.operation.terminator().is_last();
         self.is_over = self.error.is_none() && summary.ended && (is_last || data.trim_ascii() == b"[DONE]");
         self.error.is_none()
-    }
-
-    fn retain(&mut self, event: &Bytes) {
-        self.sent_bytes += event.len();
-        if self.sent_bytes > MAX_RETAINED {
-            self.sent = None;
-        }
-        if let Some(sent) = &mut self.sent {
-            sent.push(event.clone());
-        }
     }
 
     /// Takes the output of the rewriter, and notes what is wrong with the response.
@@ -531,11 +516,10 @@ impl ResponseBody {
     /// How many bytes of it are held in memory: what is not sent yet, what is not decoded yet, and what is retained to
     /// resume it.
     pub fn held_bytes(&self) -> usize {
-        let retained = self.sent.as_ref().map_or(0, |_| self.sent_bytes);
         // A document is decoded or patched when it is complete.
         let is_collected = self.is_rewritten() && self.kind != ContentKind::Events && !self.ended;
         let undecoded = if is_collected { self.received } else { 0 };
-        self.out.held_bytes() + undecoded + retained
+        self.out.held_bytes() + undecoded + self.sent.held_bytes()
     }
 
     /// Whether it resumed a broken stream with text that was not sent yet.
@@ -547,7 +531,7 @@ impl ResponseBody {
     pub fn can_resume(&self) -> bool {
         match &self.mode {
             Mode::Translated(rewriter) => rewriter.transcript().is_some_and(|summary| summary.can_resume()),
-            Mode::Passthrough { .. } => self.sent.is_some(),
+            Mode::Passthrough { .. } => self.sent.is_complete(),
         }
     }
 
@@ -580,7 +564,7 @@ impl ResponseBody {
     pub fn into_resume_source(self) -> ResumeSource {
         match self.mode {
             Mode::Translated(rewriter) => ResumeSource::Rewriter(Box::new(rewriter)),
-            Mode::Passthrough { .. } => ResumeSource::Sent(self.sent),
+            Mode::Passthrough { .. } => ResumeSource::Sent(self.sent.into_events()),
         }
     }
 
