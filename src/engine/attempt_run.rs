@@ -10,9 +10,10 @@
 //!                       └─> other ─> error body read ─> failed
 //! ```
 
+use super::body_error::BodyError;
 use super::content_kind::ContentKind;
 use super::header_edit::mask_headers;
-use super::response_body::{BodyError, ResponseBody, ResumeSource};
+use super::response_body::{ResponseBody, ResumeSource};
 use super::response_policy::ResponsePolicy;
 use super::upstream_stream::{StreamEvent, UpstreamStream};
 use crate::api::chat::ProviderError;

@@ -4,12 +4,13 @@
 //! error event. The plan decides which.
 
 use super::attempt_run::AttemptRun;
+use super::body_error::BodyError;
 use super::content_kind::ContentKind;
 use super::downstream::{Aborted, Downstream};
 use super::downstream_watch::DownstreamWatch;
 use super::header_edit::{HeaderCase, edit_response_headers};
 use super::orchestrator::{AttemptResult, HEARTBEAT_COMMENT, NextAttempt, Orchestrator};
-use super::response_body::{BodyError, ResponseBody};
+use super::response_body::ResponseBody;
 use super::response_headers;
 use super::resume::Resume;
 use super::upstream_stream::StreamEvent;

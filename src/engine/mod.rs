@@ -5,6 +5,7 @@
 
 mod attempt_run;
 pub mod attempt_state;
+mod body_error;
 mod content_kind;
 pub mod downstream;
 mod downstream_watch;

@@ -3,6 +3,7 @@
 //! It knows when enough has arrived to commit the response, when the response is complete, and what is wrong with it. It
 //! sends nothing and waits for nothing.
 
+use super::body_error::BodyError;
 use super::content_kind::{ContentCheck, ContentKind};
 use super::ready_parts::ReadyParts;
 use super::response_policy::ResponsePolicy;
@@ -12,7 +13,6 @@ use crate::api::chat::ProviderError;
 use crate::api::operation::ResponseKind;
 use crate::api::sse::{Event, Run, SseParser};
 use crate::api::tap::Tap;
-use crate::error::Error;
 use crate::json::similarity::SimilarJson;
 use crate::provider::rewriter::{Rewriter, TextFilters};
 use crate::provider::success_error;
@@ -25,21 +25,6 @@ use pingora::http::ResponseHeader;
 use pingora_core::protocols::http::HttpTask;
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// What is wrong with a response.
-#[derive(Debug, Clone)]
-pub(super) enum BodyError {
-    /// It contains an error of the provider; with the event that holds it, if that is in the client's dialect.
-    Provider(ProviderError, Option<Bytes>),
-    /// It cannot be a response to the request; the text is the cause for the log.
-    Malformed(&'static str),
-    /// It ended before it was complete.
-    Truncated,
-    /// It was to resume a stream, and does not continue what the client got.
-    Mismatch,
-    /// A filter denied its text.
-    Denied(Box<Error>),
-}
 
 /// One response, as far as it was read.
 pub(super) struct ResponseBody {

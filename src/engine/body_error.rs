@@ -1,0 +1,20 @@
+//! What makes a successful response of a provider unusable. What follows from it is decided by the attempt and the plan.
+
+use crate::api::chat::ProviderError;
+use crate::error::Error;
+use bytes::Bytes;
+
+/// What is wrong with a response.
+#[derive(Debug, Clone)]
+pub(super) enum BodyError {
+    /// It contains an error of the provider; with the event that holds it, if that is in the client's dialect.
+    Provider(ProviderError, Option<Bytes>),
+    /// It cannot be a response to the request; the text is the cause for the log.
+    Malformed(&'static str),
+    /// It ended before it was complete.
+    Truncated,
+    /// It was to resume a stream, and does not continue what the client got.
+    Mismatch,
+    /// A filter denied its text.
+    Denied(Box<Error>),
+}
