@@ -8,7 +8,7 @@ use crate::support::client::{client, new_trace};
 use crate::support::gateway;
 use crate::support::settings::KEY;
 use reqwest::{Method, StatusCode};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const USER: &str = r#"[{"role":"user","content":"a"}]"#;
 
@@ -216,5 +216,35 @@ async fn fields_set_by_the_config_are_not_required_in_the_body() {
         let call = call.header("x-gateway-config", config).header("content-type", "application/json");
         let response = call.body(body.replace("USER", USER)).send().await.unwrap();
         assert_eq!(response.status(), 200, "{config} {body}: {}", response.text().await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn functions_are_served_by_vendors_that_have_only_tools() {
+    let gateway = gateway();
+    let send = async |provider: &str, messages: &Value, streamed: bool| {
+        let call = client()
+            .post(format!("{}/chat/completions", gateway.base_url()))
+            .header("x-gateway-api-key", KEY);
+        let function = json!({"name": "look_up", "parameters": {"type": "object", "properties": {"x": {"type": "string"}}}});
+        let body = json!({"model": "m", "functions": [function], "messages": messages, "stream": streamed});
+        let response = call.header("x-gateway-provider", provider).json(&body).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{provider}");
+        response.text().await.unwrap()
+    };
+    for provider in ["@anthropic-emulator", "@google-emulator", "@bedrock-emulator", "@cohere-emulator"] {
+        let mut messages = json!([{"role": "user", "content": "Call the tool look_up."}]);
+        let whole: Value = serde_json::from_str(&send(provider, &messages, false).await).unwrap();
+        let choice = &whole["choices"][0];
+        assert_eq!(choice["finish_reason"], "function_call", "{provider} {whole}");
+        assert_eq!(choice["message"]["function_call"]["name"], "look_up", "{provider} {whole}");
+        let streamed = send(provider, &messages, true).await;
+        assert!(streamed.contains(r#""function_call":{"name":"look_up""#), "{provider} {streamed}");
+        assert!(streamed.contains(r#""finish_reason":"function_call""#), "{provider} {streamed}");
+        let turn = messages.as_array_mut().unwrap();
+        turn.push(choice["message"].clone());
+        turn.push(json!({"role": "function", "name": "look_up", "content": "42"}));
+        let last: Value = serde_json::from_str(&send(provider, &messages, false).await).unwrap();
+        assert_eq!(last["choices"][0]["finish_reason"], "stop", "{provider} {last}");
     }
 }

@@ -150,7 +150,7 @@ mod tests {
             {"role": "user", "content": "and?"},
         ]);
         let (messages, warnings) = repaired(conversation, false);
-        let wanted = ["User x", "Assistant one", "Assistant two call_0()", "Tool call_0=1", "User and?"];
+        let wanted = ["User x", "Assistant one", "Assistant two call_3()", "Tool call_3=1", "User and?"];
         assert_eq!((messages, warnings), (wanted.map(str::to_owned).to_vec(), 0));
     }
 }

@@ -91,7 +91,7 @@ impl TranslationNotes {
                 "top_logprobs" if value.get() == "0" => {}
                 "modalities" if value.get().replace(' ', "") == r#"["text"]"# => {}
                 "n" | "logprobs" | "top_logprobs" | "modalities" | "audio" | "web_search_options"
-                | "functions" | "function_call" | "best_of" | "echo" | "suffix" => {
+                | "best_of" | "echo" | "suffix" => {
                     let message =
                         format!("{provider} cannot do {name}. Leave it out, or choose another provider.");
                     return Err(Error::invalid_request(name.into_owned(), message));

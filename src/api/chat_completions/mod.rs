@@ -4,6 +4,7 @@
 //! `content_blocks` (reasoning with its signature, in order), `native_finish_reason`, the signatures of tool calls,
 //! and the provider's own members. Otherwise a text says that an image was left out.
 
+mod functions;
 mod request;
 mod stream;
 mod usage;

@@ -3,6 +3,7 @@
 //! Accepts the standard's members and the extensions this gateway's clients use: `cache_control` on parts
 //! and tools, `thinking`, `content_blocks`, `reasoning_content` and thought signatures of earlier turns.
 
+use super::functions;
 use crate::api::body::Body;
 use crate::api::chat::read::{self, missing, parse, parse_string, stop};
 use crate::api::chat::{
@@ -19,12 +20,14 @@ use std::borrow::Cow;
 /// 400 that names the `param`.
 pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
     let mut request = ChatRequest::default();
-    let mut old_limit = None;
+    let (mut old_limit, mut function_call) = (None, None);
     for (name, text) in body.members() {
         let Some(value) = Json::parse(text).filter(|value| !value.is_null()) else { continue };
         match name {
             "messages" => request.messages = messages(text)?,
-            "tools" => request.tools = tools(text)?,
+            "tools" => request.tools.append(&mut tools(text)?),
+            "functions" => functions::read(text, &mut request)?,
+            "function_call" => function_call = Some(functions::choice(text)?),
             "tool_choice" => request.tool_choice = Some(tool_choice(text)?),
             "parallel_tool_calls" => request.parallel_tool_calls = Some(value.is_true()),
             "response_format" => request.response_format = Some(response_format(text)?),
@@ -40,6 +43,7 @@ pub fn read(body: &Body) -> Result<ChatRequest<'_>, Error> {
         }
     }
     request.max_tokens = request.max_tokens.or(old_limit);
+    request.tool_choice = request.tool_choice.or(function_call);
     Ok(request)
 }
 
@@ -71,11 +75,12 @@ struct MessageIn<'a> {
 fn messages(text: &str) -> Result<Vec<Message<'_>>, Error> {
     let list: Vec<&serde_json::value::RawValue> = parse(text, "messages", "a list of messages")?;
     let each = list.into_iter().enumerate();
-    each.map(|(index, raw)| message(raw.get(), &format!("messages[{index}]"))).collect()
+    each.map(|(index, raw)| message(raw.get(), index)).collect()
 }
 
-fn message<'a>(text: &'a str, at: &str) -> Result<Message<'a>, Error> {
-    let input: MessageIn<'a> = parse(text, at, "a message: an object with role and content")?;
+fn message(text: &str, index: usize) -> Result<Message<'_>, Error> {
+    let at = &*format!("messages[{index}]");
+    let input: MessageIn<'_> = parse(text, at, "a message: an object with role and content")?;
     let role = match input.role.as_deref() {
         Some("system") => Role::System,
         Some("developer") => Role::Developer,
@@ -101,8 +106,9 @@ fn message<'a>(text: &'a str, at: &str) -> Result<Message<'a>, Error> {
     if let Some(calls) = input.tool_calls.filter(|calls| !calls.is_null()) {
         tool_calls(&calls, at, &mut message.content)?;
     } else if let Some(call) = input.function_call.filter(|call| !call.is_null()) {
-        let function: FunctionIn<'a> = reread(&call, &format!("{at}.function_call"))?;
-        let id = input.name.clone().map_or(Cow::Borrowed("call_0"), |name| name.0);
+        let function: FunctionIn<'_> = reread(&call, &format!("{at}.function_call"))?;
+        // The place makes the id unique; the result names the function (`conversation`).
+        let id = Cow::Owned(format!("call_{index}"));
         message.content.push(Part::ToolCall(function.call(id, None, None)));
     }
     message.tool_call_id = input.tool_call_id.map(|id| id.0);
@@ -332,9 +338,9 @@ struct CallIn<'a> {
 }
 
 #[derive(Deserialize)]
-struct FunctionIn<'a> {
+pub(super) struct FunctionIn<'a> {
     #[serde(borrow)]
-    name: Option<JsonStr<'a>>,
+    pub name: Option<JsonStr<'a>>,
     arguments: Option<Json<'a>>,
     thought_signature: Option<JsonStr<'a>>,
 }
@@ -447,7 +453,7 @@ fn tool<'a>(json: Json<'a>, at: &str) -> Result<Tool<'a>, Error> {
 }
 
 /// The members of a JSON object, in order.
-fn members<'a>(json: &Json<'a>, at: &str) -> Result<Vec<(Cow<'a, str>, Json<'a>)>, Error> {
+pub(super) fn members<'a>(json: &Json<'a>, at: &str) -> Result<Vec<(Cow<'a, str>, Json<'a>)>, Error> {
     let text = json.source().ok_or_else(|| Error::internal("a request's JSON is borrowed from it"))?;
     Json::members(text).ok_or_else(|| Error::invalid_request(at, format!("{at} must be an object.")))
 }

@@ -4,7 +4,7 @@
 //! reason, and a finish that was already sent could not be withdrawn if the stream broke.
 
 use super::usage::UsageOut;
-use super::{is_standard, omission_note};
+use super::{functions, is_standard, omission_note};
 use crate::api::Dialect;
 use crate::api::chat::{EncodeContext, Encoder, Event, Finish, ProviderError};
 use crate::api::usage::Usage;
@@ -16,6 +16,8 @@ use std::io::Write;
 #[derive(Debug)]
 pub(super) struct Stream {
     context: EncodeContext,
+    /// A call is a `function_call`.
+    uses_functions: bool,
     /// The part of each chunk before the choice's index, the same in every chunk: `data:
     /// {"id":..,"choices":[`.
     chunk_prefix: Vec<u8>,
@@ -68,6 +70,7 @@ struct ChunkHeader<'a> {
 impl Stream {
     pub fn new(context: EncodeContext) -> Self {
         Self {
+            uses_functions: functions::are_used(&context),
             context,
             chunk_prefix: Vec::new(),
             choices: Vec::new(),
@@ -186,6 +189,16 @@ impl Stream {
     ) {
         let signature = signature.filter(|_| !self.context.strict);
         self.choice_state(choice).open = OpenBlock::None;
+        if self.uses_functions {
+            if index == 0 {
+                self.chunk(choice, out, |out| {
+                    out.extend_from_slice(br#""function_call":{"#);
+                    member(out, "name", name);
+                    out.extend_from_slice(br#","arguments":""}"#);
+                });
+            }
+            return;
+        }
         self.chunk(choice, out, |out| {
             let _ = write!(out, r#""tool_calls":[{{"index":{index},"#);
             member(out, "id", id);
@@ -197,6 +210,23 @@ impl Stream {
                 member(out, "thought_signature", signature);
             }
             out.extend_from_slice(b"}}]");
+        });
+    }
+
+    fn arguments(&mut self, (choice, index): (u32, u32), fragment: &str, out: &mut Vec<u8>) {
+        let is_function = self.uses_functions;
+        if is_function && index > 0 {
+            return;
+        }
+        self.chunk(choice, out, |out| {
+            match is_function {
+                true => out.extend_from_slice(br#""function_call":{"#),
+                false => {
+                    let _ = write!(out, r#""tool_calls":[{{"index":{index},"function":{{"#);
+                }
+            }
+            member(out, "arguments", fragment);
+            out.extend_from_slice(if is_function { b"}" } else { b"}}]" });
         });
     }
 
@@ -236,7 +266,8 @@ impl Stream {
         self.events += 1;
         out.extend_from_slice(&self.chunk_prefix);
         index(out, choice);
-        let _ = write!(out, r#","delta":{{}},"finish_reason":"{}""#, reason.as_str());
+        let reason = functions::finish_reason(reason, self.uses_functions);
+        let _ = write!(out, r#","delta":{{}},"finish_reason":"{reason}""#);
         if !self.context.strict && !native.is_empty() {
             out.push(b',');
             member(out, "native_finish_reason", &native);
@@ -280,11 +311,9 @@ impl Encoder for Stream {
             Event::ToolCall { choice, index, id, name, signature } => {
                 self.tool_call((choice, index), id, name, signature, out);
             }
-            Event::Arguments { choice, index, fragment } => self.chunk(choice, out, |out| {
-                let _ = write!(out, r#""tool_calls":[{{"index":{index},"function":{{"#);
-                member(out, "arguments", fragment);
-                out.extend_from_slice(b"}}]");
-            }),
+            Event::Arguments { choice, index, fragment } => {
+                self.arguments((choice, index), fragment, out);
+            }
             Event::Media { choice, media_type, data }
                 if self.context.is_bare() && !media_type.starts_with("audio/") =>
             {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::body::Body;
-use crate::api::chat::{Event, Finish, Part, Role, Source, Start};
+use crate::api::chat::{Event, Finish, Part, Role, Source, Start, Tool, ToolChoice};
 use crate::api::usage::Usage;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -250,4 +250,57 @@ fn annotations_are_one_delta_and_images_have_an_index() {
     let end = &chunks[chunks.len() - 2..];
     assert!(end[0]["choices"][0]["delta"]["annotations"].is_array(), "{end:?}");
     assert_eq!(end[1]["choices"][0]["finish_reason"], "stop");
+}
+
+#[test]
+fn functions_are_tools_and_their_calls_come_back_as_function_calls() {
+    let body = |members: Value| {
+        let mut body = json!({"model": "m", "functions": [{"name": "look", "parameters": {"type": "object"}}],
+        "function_call": {"name": "look"}, "messages": [
+            {"role": "assistant", "content": null, "function_call": {"name": "look", "arguments": "{}"}},
+            {"role": "function", "name": "look", "content": "1"},
+        ]});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        Body::parse(Bytes::from(body.to_string())).unwrap()
+    };
+    let functions = body(json!({}));
+    let request = read(&functions).unwrap();
+    assert!(
+        matches!(&request.tools[..], [Tool::Function { name, parameters: Some(_), .. }] if name == "look")
+    );
+    assert!(matches!(&request.tool_choice, Some(ToolChoice::Function(name)) if name == "look"));
+    assert_eq!(request.parallel_tool_calls, Some(false));
+    assert!(matches!(&request.messages[0].content[..], [Part::ToolCall(call)] if call.id == "call_0"));
+    for (members, param) in [
+        (json!({"functions": [{}]}), "functions[0].name"),
+        (json!({"functions": {}}), "functions"),
+        (json!({"function_call": {}}), "function_call.name"),
+    ] {
+        assert_eq!(read(&body(members)).unwrap_err().param.as_deref(), Some(param));
+    }
+
+    let with = |body: &Body| EncodeContext { request: Some(body.clone()), ..context(true, false) };
+    let whole: Value = serde_json::from_str(&encode(false, with(&functions))).unwrap();
+    let choice = &whole["choices"][0];
+    assert_eq!(choice["message"]["function_call"], json!({"name": "look", "arguments": "{\"a\":1}"}));
+    assert_eq!(
+        (&choice["finish_reason"], choice["message"].get("tool_calls")),
+        (&json!("function_call"), None)
+    );
+    let text = encode(true, with(&functions));
+    let chunks = chunks(&text);
+    let deltas = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"].get("function_call").cloned());
+    assert_eq!(
+        deltas.collect::<Vec<_>>(),
+        [
+            json!({"name": "look", "arguments": ""}),
+            json!({"arguments": "{\"a\":"}),
+            json!({"arguments": "1}"})
+        ]
+    );
+    assert_eq!(chunks.last().unwrap()["choices"][0]["finish_reason"], "function_call");
+    assert!(!text.contains("tool_calls"), "{text}");
+    // Whoever offers tools as well gets calls of tools.
+    let both = body(json!({"tools": [{"type": "function", "function": {"name": "look"}}]}));
+    assert!(encode(true, with(&both)).contains(r#""tool_calls":[{"#));
 }

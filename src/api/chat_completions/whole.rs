@@ -1,7 +1,7 @@
 //! A whole chat completion: collects the events and writes one JSON body at the end.
 
 use super::usage::UsageOut;
-use super::{is_standard, omission_note};
+use super::{functions, is_standard, omission_note};
 use crate::api::Dialect;
 use crate::api::chat::response::{Choice, ContentPart};
 use crate::api::chat::{ChatResponse, EncodeContext, Encoder, Event, Finish, ProviderError};
@@ -41,6 +41,15 @@ impl Encoder for Whole {
     }
 }
 
+/// Which members a response has.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    strict: bool,
+    is_bare: bool,
+    /// A call is a `function_call`.
+    uses_functions: bool,
+}
+
 struct Body<'a> {
     context: &'a EncodeContext,
     response: &'a ChatResponse,
@@ -58,7 +67,12 @@ impl Serialize for Body<'_> {
         map.serialize_entry("created", &response.created.unwrap_or(context.created))?;
         let model = response.model.as_deref().filter(|model| !model.is_empty());
         map.serialize_entry("model", model.unwrap_or(&context.model))?;
-        let (strict, is_bare) = (context.strict, context.is_bare());
+        let form = Form {
+            strict: context.strict,
+            is_bare: context.is_bare(),
+            uses_functions: functions::are_used(context),
+        };
+        let Form { strict, is_bare, .. } = form;
         if !is_bare {
             map.serialize_entry("provider", context.provider)?;
         }
@@ -66,7 +80,7 @@ impl Serialize for Body<'_> {
             .choices
             .iter()
             .enumerate()
-            .map(|(index, choice)| ChoiceOut::new(index, choice, strict, is_bare))
+            .map(|(index, choice)| ChoiceOut::new(index, choice, form))
             .collect();
         map.serialize_entry("choices", &choices)?;
         if let Some(usage) = response.usage {
@@ -100,6 +114,8 @@ struct MessageOut<'a> {
     reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<CallOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_call: Option<FunctionOut<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     annotations: Vec<Json<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -171,27 +187,33 @@ enum BlockOut<'a> {
 }
 
 impl<'a> ChoiceOut<'a> {
-    fn new(index: usize, choice: &'a Choice, strict: bool, is_bare: bool) -> Self {
+    fn new(index: usize, choice: &'a Choice, form: Form) -> Self {
         let (reason, native) = match &choice.finish {
             Some((reason, native)) => (*reason, native.as_str()),
             None => (Finish::Stop, ""),
         };
         Self {
             index,
-            message: MessageOut::new(choice, strict, is_bare),
+            message: MessageOut::new(choice, form),
             logprobs: logprobs(&choice.logprobs),
-            finish_reason: reason.as_str(),
-            native_finish_reason: Some(native).filter(|native| !strict && !native.is_empty()),
+            finish_reason: functions::finish_reason(reason, form.uses_functions),
+            native_finish_reason: Some(native).filter(|native| !form.strict && !native.is_empty()),
         }
     }
 }
 
 impl<'a> MessageOut<'a> {
-    fn new(choice: &'a Choice, strict: bool, is_bare: bool) -> Self {
-        let tool_calls: Vec<CallOut<'a>> =
+    fn new(choice: &'a Choice, form: Form) -> Self {
+        let Form { strict, is_bare, uses_functions } = form;
+        let mut tool_calls: Vec<CallOut<'a>> =
             choice.parts.iter().filter_map(|part| CallOut::from_part(part, strict)).collect();
         let refusal = choice.refusal();
         let nothing_else = tool_calls.is_empty() && refusal.is_none();
+        // There is no more than one, because parallel calls were turned off.
+        let function_call = match uses_functions {
+            true => std::mem::take(&mut tool_calls).into_iter().next().map(|call| call.function),
+            false => None,
+        };
         let images = || choice.parts.iter().filter_map(ImageOut::from_part);
         let text = match is_bare {
             true => with_notes(choice),
@@ -203,6 +225,7 @@ impl<'a> MessageOut<'a> {
             refusal,
             reasoning_content: choice.reasoning().filter(|_| !is_bare),
             tool_calls,
+            function_call,
             annotations: choice.annotations.iter().filter_map(|json| Json::parse(json)).collect(),
             images: if is_bare { Vec::new() } else { images().collect() },
             audio: choice.parts.iter().find_map(AudioOut::from_part),
