@@ -33,6 +33,7 @@ pub enum Kind {
     InvalidConfig,
     MalformedHttp,
     Unauthorized,
+    Forbidden,
     NotFound,
     MethodNotAllowed,
     RequestTimeout,
@@ -80,6 +81,7 @@ impl Kind {
             // The same code as other bad requests. A kind of its own because its connection must be closed.
             Kind::MalformedHttp => row(400, BAD, BAD, "invalid_request"),
             Kind::Unauthorized => row(401, BAD, "authentication_error", "invalid_api_key"),
+            Kind::Forbidden => row(403, BAD, "permission_error", "forbidden"),
             Kind::NotFound => row(404, BAD, "not_found_error", "not_found"),
             Kind::MethodNotAllowed => row(405, BAD, BAD, "method_not_allowed"),
             Kind::RequestTimeout => row(408, "timeout_error", "timeout_error", "request_timeout"),
@@ -177,6 +179,11 @@ impl Error {
     /// 401: no service key, or an unknown one.
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(Kind::Unauthorized, message)
+    }
+
+    /// 403: the request comes from a page or for a host that this port does not serve.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(Kind::Forbidden, message)
     }
 
     /// 404: no such path, config id or slug.

@@ -130,3 +130,34 @@ async fn idle_control_connections_do_not_block_others() {
     let response = client().get(format!("{}/livez", gateway.control_url())).send().await.unwrap();
     assert_eq!(response.status(), 200);
 }
+
+/// A page in the operator's browser must not reach operators' routes, be it through a name of its own that resolves to
+/// this address. Load balancers may call the health routes as they like.
+#[tokio::test]
+async fn pages_of_other_origins_are_refused() {
+    let gateway = gateway();
+    let port = gateway.ports.control;
+    let (own, own_origin) = (format!("127.0.0.1:{port}"), format!("origin: http://127.0.0.1:{port}\r\n"));
+    let evil = "origin: https://evil.example\r\n";
+    for (line, host, origin, status) in [
+        ("GET /metrics", own.as_str(), "", "200"),
+        ("GET /metrics", "localhost", "", "200"),
+        ("GET /v1/targets", own.as_str(), own_origin.as_str(), "200"),
+        ("POST /v1/targets/reset", own.as_str(), own_origin.as_str(), "200"),
+        ("GET /metrics", "evil.example", "", "403"),
+        ("GET /v1/targets", "evil.example:8788", "", "403"),
+        ("GET /v1/targets", own.as_str(), evil, "403"),
+        ("POST /v1/targets/reset", own.as_str(), evil, "403"),
+        ("POST /v1/targets/reset", own.as_str(), "origin: null\r\n", "403"),
+        ("POST /v1/explain", "evil.example", "", "403"),
+        ("GET /livez", "balancer.example", "", "200"),
+        ("GET /readyz", "balancer.example", evil, "200"),
+    ] {
+        let request = format!(
+            "{line} HTTP/1.1\r\nhost: {host}\r\n{origin}content-length: 0\r\nconnection: close\r\n\r\n"
+        );
+        let response = String::from_utf8_lossy(&raw::send(port, request.as_bytes()).await).into_owned();
+        assert!(response.starts_with(&format!("HTTP/1.1 {status}")), "{line} {host} {origin}: {response}");
+        assert!(status == "200" || response.contains("\"code\":\"forbidden\""), "{response}");
+    }
+}

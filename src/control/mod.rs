@@ -9,6 +9,7 @@ mod health;
 mod json;
 mod metrics;
 mod not_implemented;
+mod origin_guard;
 mod read_only_env;
 mod routes;
 mod targets;

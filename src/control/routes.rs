@@ -2,10 +2,11 @@
 //!
 //! The axum router and the list of control paths at the data port are both built from this table.
 
-use super::{error, explain, health, metrics, not_implemented, targets};
+use super::{error, explain, health, metrics, not_implemented, origin_guard, targets};
 use crate::net::inbound::control_paths::ControlPaths;
 use crate::state::Shared;
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, any, get, post};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ struct Route {
 }
 
 /// Who may call a route. Authentication belongs in [`Scope::guard`]. Until the control plane has keys of its own, its
-/// listen address is its only protection, and both scopes are open there.
+/// listen address is its only protection; no page in a browser there can use an operator's route ([`origin_guard`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
     /// Load balancers and anyone else: the route shows no settings and no traffic.
@@ -62,9 +63,10 @@ pub fn control_paths() -> ControlPaths {
 }
 
 impl Scope {
-    fn guard(self, handler: MethodRouter<Arc<Shared>>) -> MethodRouter<Arc<Shared>> {
+    fn guard(self, handler: MethodRouter<Arc<Shared>>, shared: &Arc<Shared>) -> MethodRouter<Arc<Shared>> {
         match self {
-            Self::Public | Self::Operator => handler,
+            Self::Public => handler,
+            Self::Operator => handler.layer(from_fn_with_state(Arc::clone(shared), origin_guard::check)),
         }
     }
 }
@@ -73,7 +75,7 @@ impl Scope {
 pub fn router(shared: Arc<Shared>) -> Router {
     let mut router = Router::new();
     for route in ROUTES {
-        router = router.route(route.path, route.scope.guard((route.handler)()));
+        router = router.route(route.path, route.scope.guard((route.handler)(), &shared));
     }
     router
         .method_not_allowed_fallback(error::wrong_method)

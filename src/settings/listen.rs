@@ -14,6 +14,8 @@ use std::path::PathBuf;
 pub struct Listen {
     pub data: Vec<Listener>,
     pub control: Listener,
+    /// Host names under which the control port may be called, besides addresses and names without a dot. Lower-case.
+    pub control_names: Vec<String>,
 }
 
 /// One listener.
@@ -34,7 +36,11 @@ pub struct TlsFiles {
 
 impl Default for Listen {
     fn default() -> Self {
-        Self { data: vec![Listener::loopback(8787)], control: Listener::loopback(8788) }
+        Self {
+            data: vec![Listener::loopback(8787)],
+            control: Listener::loopback(8788),
+            control_names: Vec::new(),
+        }
     }
 }
 
@@ -102,8 +108,10 @@ impl Listen {
         if !given.1 {
             used.default(Some(&fields), "control", control.address);
         }
-        fields.reject_unknown(&["data", "control"]);
-        Self { data, control }
+        let names = fields.get(&["control_names"]).and_then(|at| at.list()).unwrap_or_default();
+        let control_names = names.iter().filter_map(host_name).collect();
+        fields.reject_unknown(&["data", "control", "control_names"]);
+        Self { data, control, control_names }
     }
 
     fn data(at: &Cursor<'_>, used: &mut UsedAddresses) -> Option<Vec<Listener>> {
@@ -114,6 +122,16 @@ impl Listen {
         let listeners: Vec<Listener> = items.iter().filter_map(|at| Listener::read(at, used)).collect();
         (!listeners.is_empty()).then_some(listeners)
     }
+}
+
+/// A host name in lower case, without a port.
+fn host_name(at: &Cursor<'_>) -> Option<String> {
+    let name = non_empty(at)?.to_ascii_lowercase();
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    if !is_plain {
+        at.problem("must be a host name, such as gateway.internal, without a scheme or port");
+    }
+    is_plain.then_some(name)
 }
 
 impl Listener {

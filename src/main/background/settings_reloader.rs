@@ -10,7 +10,7 @@ use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
-use turnpike::settings::Settings;
+use turnpike::settings::{Listener, Settings};
 use turnpike::state::Shared;
 use turnpike::state::snapshot::SettingsSnapshot;
 
@@ -88,10 +88,15 @@ impl SettingsReloader {
 fn unchangeable(new: &Settings, started: &Settings) -> Vec<&'static str> {
     let sections = [
         ("server", new.server != started.server),
-        ("listen", new.listen != started.listen),
+        ("listen", listeners(new) != listeners(started)),
         ("emulator", new.emulator != started.emulator),
         ("tls", new.tls != started.tls),
         ("log", new.log != started.log),
     ];
     sections.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect()
+}
+
+/// The addresses that are listened on. `control_names` is read for every request.
+fn listeners(settings: &Settings) -> (&[Listener], &Listener) {
+    (&settings.listen.data, &settings.listen.control)
 }
