@@ -19,6 +19,7 @@ pub mod request;
 pub mod response;
 pub mod text_filter;
 pub mod tool;
+pub mod url_citation;
 
 pub use decoder::{Decoder, EventSink};
 pub use encoder::{EncodeContext, Encoder};
@@ -30,3 +31,4 @@ pub use request::{ChatRequest, Reasoning, ResponseFormat};
 pub use response::ChatResponse;
 pub use text_filter::{FilterFlow, TextFilter};
 pub use tool::{Tool, ToolChoice};
+pub use url_citation::UrlCitation;

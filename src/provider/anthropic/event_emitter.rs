@@ -4,10 +4,10 @@
 //! Sources: <https://platform.claude.com/docs/en/api/messages>, `.../build-with-claude/streaming`,
 //! `.../build-with-claude/handling-stop-reasons`, and recorded responses.
 
-use crate::api::chat::{Event, EventSink, Finish, ProviderError, Start};
+use crate::api::chat::{Event, EventSink, Finish, ProviderError, Start, UrlCitation};
 use crate::api::usage::UsageParts;
 use crate::json::{Json, JsonStr};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// The maximum held per response, in bytes: a whole response, or the blocks of a stream that can only be
 /// emitted whole.
@@ -177,9 +177,8 @@ impl EventEmitter {
             return;
         };
         let title = source.title.as_ref().unwrap_or(url);
-        let url_citation = UrlCitation { url, title, start_index: start, end_index: self.characters };
-        let annotation = Json::from_value(&Annotation { kind: "url_citation", url_citation });
-        sink(Event::Annotation { choice: 0, json: annotation.get() });
+        let citation = UrlCitation { start_index: start, end_index: self.characters, url, title };
+        sink(Event::Annotation { choice: 0, json: &citation.annotation() });
     }
 
     /// Emits the usage so far, and once the service tier.
@@ -278,19 +277,4 @@ struct Citation<'a> {
     url: Option<JsonStr<'a>>,
     source: Option<JsonStr<'a>>,
     title: Option<JsonStr<'a>>,
-}
-
-#[derive(Serialize)]
-struct Annotation<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    url_citation: UrlCitation<'a>,
-}
-
-#[derive(Serialize)]
-struct UrlCitation<'a> {
-    url: &'a str,
-    title: &'a str,
-    start_index: u64,
-    end_index: u64,
 }

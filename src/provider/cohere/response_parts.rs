@@ -1,7 +1,7 @@
 //! The parts that Cohere's unstreamed and streamed responses share: text, thinking, tool calls, citations,
 //! log probabilities, usage and the finish reason.
 
-use crate::api::chat::{Event, EventSink, Finish, ProviderError};
+use crate::api::chat::{Event, EventSink, Finish, ProviderError, UrlCitation};
 use crate::api::usage::Usage;
 use crate::json::{Json, JsonStr};
 use serde::{Deserialize, Serialize};
@@ -89,21 +89,6 @@ struct Page<'a> {
     title: Option<JsonStr<'a>>,
 }
 
-#[derive(Serialize)]
-struct Annotation<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    url_citation: UrlCitation<'a>,
-}
-
-#[derive(Serialize)]
-struct UrlCitation<'a> {
-    start_index: u64,
-    end_index: u64,
-    url: &'a str,
-    title: &'a str,
-}
-
 /// Emits an annotation for each web page that a citation of the response text names. Sources without a URL (the
 /// client's documents, a tool's result) and citations in a plan or in thinking are only in the member `citations`.
 pub(super) fn emit_annotations(citation: &Json<'_>, sink: EventSink<'_>) {
@@ -117,10 +102,9 @@ pub(super) fn emit_annotations(citation: &Json<'_>, sink: EventSink<'_>) {
         let Some(page) = source.document.as_ref().or(source.tool_output.as_ref()) else { continue };
         let Some(Page { url: Some(url), title }) = page.read::<Page<'_>>() else { continue };
         if url.starts_with("http://") || url.starts_with("https://") {
-            let title = title.as_deref().unwrap_or_default();
-            let url_citation = UrlCitation { start_index: start, end_index: end, url: &url, title };
-            let json = Json::from_value(&Annotation { kind: "url_citation", url_citation });
-            sink(Event::Annotation { choice: 0, json: json.get() });
+            let title = title.as_deref().unwrap_or(&url);
+            let json = UrlCitation { start_index: start, end_index: end, url: &url, title }.annotation();
+            sink(Event::Annotation { choice: 0, json: &json });
         }
     }
 }

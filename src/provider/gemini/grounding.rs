@@ -3,8 +3,9 @@
 //! Gemini counts bytes, OpenAI characters, so the response's text is needed to convert: `Zürich` ends at byte
 //! 7 and at character 6.
 
+use crate::api::chat::UrlCitation;
 use crate::json::{Json, JsonStr};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// The longest response text held, bytes. Beyond it no positions are found: memory stays bounded.
 const MAX_TEXT: usize = 4 << 20;
@@ -101,25 +102,9 @@ struct Citation<'a> {
     title: Option<JsonStr<'a>>,
 }
 
-#[derive(Serialize)]
-struct Annotation<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    url_citation: UrlCitation<'a>,
-}
-
-#[derive(Serialize)]
-struct UrlCitation<'a> {
-    start_index: usize,
-    end_index: usize,
-    url: &'a str,
-    title: &'a str,
-}
-
-fn annotation((start_index, end_index): (usize, usize), url: &str, title: Option<&str>) -> String {
-    // The type in OpenAI's clients requires a title in every citation.
-    let url_citation = UrlCitation { start_index, end_index, url, title: title.unwrap_or(url) };
-    serde_json::to_string(&Annotation { kind: "url_citation", url_citation }).unwrap_or_default()
+fn annotation((start, end): (usize, usize), url: &str, title: Option<&str>) -> String {
+    let title = title.unwrap_or(url);
+    UrlCitation { start_index: start as u64, end_index: end as u64, url, title }.annotation()
 }
 
 /// The annotations in `groundingMetadata`. Sources without a URL (files of a search store) have none.

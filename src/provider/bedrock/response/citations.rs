@@ -1,9 +1,9 @@
 //! Citations: web pages as OpenAI's `url_citation` annotations, all others unchanged in the member
 //! `citations`.
 
-use crate::api::chat::Event;
+use crate::api::chat::{Event, UrlCitation};
 use crate::json::{Json, JsonStr};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// The most citations kept for the end of a response, bytes of JSON.
 const MAX_KEPT: usize = 1 << 20;
@@ -39,21 +39,6 @@ struct Web<'a> {
     domain: Option<JsonStr<'a>>,
 }
 
-#[derive(Serialize)]
-struct Annotation<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    url_citation: UrlCitation<'a>,
-}
-
-#[derive(Serialize)]
-struct UrlCitation<'a> {
-    start_index: u64,
-    end_index: u64,
-    title: &'a str,
-    url: &'a str,
-}
-
 impl Citations {
     /// Starts another block of text.
     pub fn begin(&mut self) {
@@ -73,9 +58,8 @@ impl Citations {
         {
             let title = citation.as_ref().and_then(|citation| citation.title.as_deref());
             let title = title.or(web.domain.as_deref()).unwrap_or(url);
-            let url_citation = UrlCitation { start_index: self.start, end_index: self.chars, title, url };
-            let annotation = Annotation { kind: "url_citation", url_citation };
-            return sink(Event::Annotation { choice: 0, json: Json::from_value(&annotation).get() });
+            let citation = UrlCitation { start_index: self.start, end_index: self.chars, url, title };
+            return sink(Event::Annotation { choice: 0, json: &citation.annotation() });
         }
         if self.kept.len() + json.get().len() < MAX_KEPT {
             self.kept.push(if self.kept.is_empty() { '[' } else { ',' });
