@@ -58,16 +58,18 @@ pub trait ChatAdapter: Sync + Debug {
 
 /// Translates an operation that the provider offers in another shape than the client's.
 pub trait JsonAdapter: Sync + Debug {
-    /// Writes the request body in the provider's format; `None` sends no body (a GET).
+    /// Writes the request body in the provider's format; `None` sends no body (a GET), which is the default.
     ///
     /// # Errors
     /// 400 that names the `param`.
     fn write(
         &self,
-        body: Option<&Body>,
-        target: &CallTarget<'_>,
-        notes: &mut TranslationNotes,
-    ) -> Result<Option<Vec<u8>>, Error>;
+        _body: Option<&Body>,
+        _target: &CallTarget<'_>,
+        _notes: &mut TranslationNotes,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
 
     /// Translates the provider's response into OpenAI's (or the client's) format. `request` is the client's
     /// body.

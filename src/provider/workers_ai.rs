@@ -64,15 +64,6 @@ struct ModelOut<'a> {
 }
 
 impl JsonAdapter for Models {
-    fn write(
-        &self,
-        _body: Option<&Body>,
-        _target: &CallTarget<'_>,
-        _notes: &mut TranslationNotes,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        Ok(None)
-    }
-
     fn read(&self, response: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
         let found: FoundIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it is no list of Cloudflare's models"))?;

@@ -4,10 +4,8 @@
 
 use crate::api::body::Body;
 use crate::api::chat::ProviderError;
-use crate::error::Error;
 use crate::json::Json;
-use crate::provider::adapter::{CallTarget, JsonAdapter};
-use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::adapter::JsonAdapter;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -21,15 +19,6 @@ pub struct Listing;
 pub struct Single;
 
 impl JsonAdapter for Listing {
-    fn write(
-        &self,
-        _: Option<&Body>,
-        _: &CallTarget<'_>,
-        _: &mut TranslationNotes,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        Ok(None)
-    }
-
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
         let members = members(response)?;
         let data = members.iter().find(|(name, _)| name == "data");
@@ -44,15 +33,6 @@ impl JsonAdapter for Listing {
 }
 
 impl JsonAdapter for Single {
-    fn write(
-        &self,
-        _: Option<&Body>,
-        _: &CallTarget<'_>,
-        _: &mut TranslationNotes,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        Ok(None)
-    }
-
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
         bytes(&Model(members(response)?))
     }

@@ -3,10 +3,8 @@
 use super::body;
 use crate::api::body::Body;
 use crate::api::chat::ProviderError;
-use crate::error::Error;
 use crate::json::JsonStr;
-use crate::provider::adapter::{CallTarget, JsonAdapter};
-use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::adapter::JsonAdapter;
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/models`.
@@ -51,15 +49,6 @@ impl<'a> From<&'a ModelIn<'_>> for ModelOut<'a> {
 }
 
 impl JsonAdapter for Models {
-    fn write(
-        &self,
-        _body: Option<&Body>,
-        _target: &CallTarget<'_>,
-        _notes: &mut TranslationNotes,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        Ok(None)
-    }
-
     fn read(&self, response: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
         let list: ListIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it is no list of Cohere's models"))?;
@@ -68,15 +57,6 @@ impl JsonAdapter for Models {
 }
 
 impl JsonAdapter for OneModel {
-    fn write(
-        &self,
-        _body: Option<&Body>,
-        _target: &CallTarget<'_>,
-        _notes: &mut TranslationNotes,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        Ok(None)
-    }
-
     fn read(&self, response: &[u8], _request: Option<&Body>, _model: &str) -> Result<Vec<u8>, ProviderError> {
         let model: ModelIn<'_> = serde_json::from_slice(response)
             .map_err(|_| ProviderError::unreadable("it is no model of Cohere's"))?;

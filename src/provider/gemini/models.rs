@@ -3,10 +3,8 @@
 
 use crate::api::body::Body;
 use crate::api::chat::ProviderError;
-use crate::error::Error;
 use crate::json::Json;
-use crate::provider::adapter::{CallTarget, JsonAdapter};
-use crate::provider::translation_notes::TranslationNotes;
+use crate::provider::adapter::JsonAdapter;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -36,15 +34,6 @@ struct ListOut<'a> {
 struct Model<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
 impl JsonAdapter for Listing {
-    fn write(
-        &self,
-        _: Option<&Body>,
-        _: &CallTarget<'_>,
-        _: &mut TranslationNotes,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        Ok(None)
-    }
-
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
         let wrong = || ProviderError::unreadable("it is no list of models");
         let text = std::str::from_utf8(response).map_err(|_| wrong())?.trim();
@@ -59,15 +48,6 @@ impl JsonAdapter for Listing {
 }
 
 impl JsonAdapter for Single {
-    fn write(
-        &self,
-        _: Option<&Body>,
-        _: &CallTarget<'_>,
-        _: &mut TranslationNotes,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        Ok(None)
-    }
-
     fn read(&self, response: &[u8], _: Option<&Body>, _: &str) -> Result<Vec<u8>, ProviderError> {
         let wrong = || ProviderError::unreadable("it is no model");
         let text = std::str::from_utf8(response).map_err(|_| wrong())?;
