@@ -7,9 +7,12 @@
 //! tool a "7"; assistant call b; assistant call c; tool b "1"; tool c "2"
 //! user "Result of the tool call a: 7"; assistant calls b, c; tool b "1"; tool c "2"
 //! ```
+//!
+//! They demand as well that every call has exactly one result, before anything else is said.
 
 use super::translation_notes::TranslationNotes;
 use crate::api::chat::{Message, Part, Role, ToolCall};
+use std::borrow::Cow;
 
 /// Repairs the messages of a request.
 pub(super) fn repair(messages: &mut Vec<Message<'_>>, notes: &mut TranslationNotes) {
@@ -29,6 +32,47 @@ pub(super) fn repair(messages: &mut Vec<Message<'_>>, notes: &mut TranslationNot
             Role::User | Role::System | Role::Developer => {}
         }
     }
+    complete_calls(messages, notes);
+}
+
+/// Gives every call one result, directly behind the message with the calls. Results that come later, up to the
+/// assistant's next message, are moved there; further results of a call become text; a call without any gets one
+/// that says so.
+fn complete_calls(messages: &mut Vec<Message<'_>>, notes: &mut TranslationNotes) {
+    let mut index = 0;
+    while let Some(message) = messages.get(index) {
+        let mut open: Vec<Cow<'_, str>> = calls(message).map(|call| call.id.clone()).collect();
+        index += 1;
+        if message.role != Role::Assistant || open.is_empty() {
+            continue;
+        }
+        let until = messages.iter().skip(index).position(|message| message.role == Role::Assistant);
+        let end = until.map_or(messages.len(), |count| index + count);
+        let Some(replies) = messages.get_mut(index..end) else { break };
+        for reply in replies.iter_mut().filter(|reply| reply.role == Role::Tool) {
+            let id = reply.tool_call_id.as_ref();
+            match open.iter().position(|call| Some(call) == id) {
+                Some(at) => drop(open.swap_remove(at)),
+                // A result without an id is refused by the translation, with its place.
+                None if id.is_none() => {}
+                None => to_user_text(reply, notes),
+            }
+        }
+        replies.sort_by_key(|reply| reply.role != Role::Tool);
+        let results = replies.iter().take_while(|reply| reply.role == Role::Tool).count();
+        open.reverse();
+        for id in open {
+            notes.warn_once("messages", "a tool call without a result got one that says so");
+            messages.insert(index + results, missing_result(id));
+        }
+    }
+}
+
+fn missing_result(id: Cow<'_, str>) -> Message<'_> {
+    let mut result = Message::new(Role::Tool, vec![Part::text("This call has no result.")]);
+    result.tool_call_id = Some(id);
+    result.is_error = true;
+    result
 }
 
 /// Joins adjacent messages of the assistant that have calls: their results follow both.
@@ -137,6 +181,45 @@ mod tests {
             ]
         );
         assert_eq!(warnings, 1);
+    }
+
+    #[test]
+    fn every_call_gets_one_result_behind_it() {
+        let calls = |ids: &[&str]| {
+            let call = |id: &&str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
+            json!({"role": "assistant", "tool_calls": ids.iter().map(call).collect::<Vec<_>>()})
+        };
+        let result = |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+        let conversation = json!([
+            {"role": "user", "content": "x"},
+            calls(&["a", "b", "c"]),
+            result("b", "1"),
+            {"role": "user", "content": "And?"},
+            result("a", "2"),
+            result("a", "3"),
+            {"role": "assistant", "content": "So."},
+            {"role": "user", "content": "y"},
+            calls(&["d"]),
+        ]);
+        let (messages, warnings) = repaired(conversation, false);
+        let missing = "This call has no result.";
+        assert_eq!(
+            messages,
+            [
+                "User x".to_owned(),
+                "Assistant a() b() c()".to_owned(),
+                "Tool b=1".to_owned(),
+                "Tool a=2".to_owned(),
+                format!("Tool c={missing}"),
+                "User And?".to_owned(),
+                "User Result of the tool call a: 3".to_owned(),
+                "Assistant So.".to_owned(),
+                "User y".to_owned(),
+                "Assistant d()".to_owned(),
+                format!("Tool d={missing}"),
+            ]
+        );
+        assert_eq!(warnings, 2);
     }
 
     #[test]
