@@ -43,6 +43,7 @@ mod outputs;
 mod outside_names;
 mod own_dialects;
 mod passing_headers;
+mod published_requests;
 mod realtime;
 mod recordings;
 mod request_rules;

@@ -57,6 +57,10 @@ impl<'t> Object<'t> {
         self.get(name)?.text()
     }
 
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|(name, _)| name.as_ref())
+    }
+
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -77,6 +81,14 @@ impl<'t> Splice<'t> {
     pub fn replace(&mut self, object: &Object<'t>, name: &str, json: impl Into<String>) {
         if let Some(value) = object.json_of(name) {
             self.changes.push((self.place(value), json.into()));
+        }
+    }
+
+    /// Renames a member, to a name without escapes. One whose name contains escapes is kept.
+    pub fn rename(&mut self, object: &Object<'t>, name: &str, other: &str) {
+        let found = object.members.iter().find(|(member, _)| member == name);
+        if let Some((Cow::Borrowed(found), _)) = found {
+            self.changes.push((self.place(found), other.to_owned()));
         }
     }
 

@@ -312,7 +312,9 @@ impl Provider for ProviderSpec {
     ) -> Result<Vec<Edit<'static>>, Error> {
         let operation = target.call.operation;
         let mut edits = match self.chat {
-            Some(chat) if operation == Operation::ChatCompletions => chat.edits(body, target.account, notes),
+            Some(chat) if operation == Operation::ChatCompletions => {
+                chat.edits(body, target.account, notes)?
+            }
             _ => Vec::new(),
         };
         for (_, name, rule) in self.rules.iter().filter(|(ruled, ..)| *ruled == operation) {

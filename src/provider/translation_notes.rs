@@ -41,6 +41,11 @@ impl TranslationNotes {
         self.warn(param, format!("dropped, {provider} has no such parameter"));
     }
 
+    /// Records that a value was replaced by the nearest one that the provider has.
+    pub fn nearest(&mut self, param: &str, value: &str) {
+        self.warn(param, format!("sent as {value}, the nearest that this provider has"));
+    }
+
     /// Records the members of tools, besides those every provider has, that `provider` has no equivalent for.
     pub fn drop_tool_members(&mut self, tools: &[Tool<'_>], provider: &str) {
         for (index, tool) in tools.iter().enumerate() {

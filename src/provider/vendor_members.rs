@@ -103,6 +103,7 @@ pub const ANTHROPIC: Names = &[
     "fallbacks",
     "fallback_credit_token",
     "user_profile_id",
+    "workspace_id",
     "betas",
     "anthropic_beta",
     "anthropic_version",
@@ -336,7 +337,7 @@ pub const OPENAI_TOOLS: Names = &[
 
 /// What OpenAI's functions have besides name, description, parameters and `strict`, and Anthropic's tools have not.
 /// Sources: `types/responses/function_tool_param.py` of the same SDK, `types/tool_param.py` of Anthropic's.
-pub const OPENAI_FUNCTION_MEMBERS: Names = &["output_schema"];
+pub const OPENAI_FUNCTION_MEMBERS: Names = &["output_schema", "async"];
 
 /// Every list.
 const ALL: &[Names] =
@@ -398,6 +399,7 @@ const ANTHROPIC_ALONE: Names = &[
     "fallbacks",
     "fallback_credit_token",
     "user_profile_id",
+    "workspace_id",
     "betas",
     "anthropic_beta",
     "anthropic_version",

@@ -20,7 +20,9 @@ def unwrapped(tp):
         origin = typing.get_origin(tp)
         if origin is typing.Annotated or origin in (extensions.Required, extensions.NotRequired):
             tp = typing.get_args(tp)[0]
-        elif isinstance(tp, (typing.TypeVar,)):
+        elif type(origin).__name__ == "TypeAliasType":
+            tp = origin.__value__[typing.get_args(tp)]
+        elif isinstance(tp, typing.TypeVar):
             tp = typing.Any
         elif isinstance(tp, extensions.TypeAliasType) or type(tp).__name__ == "TypeAliasType":
             tp = tp.__value__
@@ -34,7 +36,9 @@ def branches(tp):
     """The alternatives of a union, those of nested unions included; a single type is its only alternative."""
     tp = unwrapped(tp)
     if typing.get_origin(tp) in (typing.Union, types.UnionType):
-        return [each for inner in typing.get_args(tp) for each in branches(inner)]
+        found = [each for inner in typing.get_args(tp) for each in branches(inner)]
+        # What Mistral's SDK makes of values that it does not know.
+        return [each for each in found if not getattr(each, "__name__", "").startswith(("Unrecognized", "Unknown"))] or found
     return [tp]
 
 
@@ -64,7 +68,8 @@ def wire_name(name, hint):
     if typing.get_origin(hint) in (extensions.Required, extensions.NotRequired):
         return wire_name(name, typing.get_args(hint)[0])
     aliases = [getattr(note, "alias", None) for note in getattr(hint, "__metadata__", ())]
-    return next(filter(None, aliases), name)
+    # Mistral's typed dictionaries have no aliases.
+    return next(filter(None, aliases), "schema" if name == "schema_definition" else name)
 
 
 def is_object(tp):

@@ -64,7 +64,7 @@ pub(super) fn write(
     let search = params.take("web_search_options");
     let mut tools =
         Place { model: generation, provider, notes: &mut *notes }.offers(request.tools, search)?;
-    let tool_choice = choose(request.tool_choice, request.parallel_tool_calls, &mut tools);
+    let tool_choice = choose(request.tool_choice, request.parallel_tool_calls, &mut tools)?;
 
     let case = thinking::Case {
         model: generation,
@@ -316,10 +316,10 @@ fn service_tier<'a>(
     match tier.text().as_deref() {
         Some("auto" | "priority") => Some(Json::from_value("auto")),
         Some("default") => Some(Json::from_value("standard_only")),
-        Some("flex" | "scale") => {
+        Some("standard_only") | None => Some(tier),
+        Some(_) => {
             notes.warn("service_tier", format!("dropped, {provider} has no such tier"));
             None
         }
-        _ => Some(tier),
     }
 }

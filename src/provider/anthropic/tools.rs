@@ -98,7 +98,9 @@ impl Place<'_> {
             input_schema = schema;
         }
         let rest = rest.into_iter().fold(Params::default(), |mut kept, (member, value)| {
-            match OPENAI_FUNCTION_MEMBERS.contains(&member.as_ref()) {
+            // OpenAI's programs are not Anthropic's code execution.
+            let is_program = member == "allowed_callers" && value.get().contains("\"programmatic\"");
+            match is_program || OPENAI_FUNCTION_MEMBERS.contains(&member.as_ref()) {
                 true => self.notes.drop_param(&format!("{at}.{member}"), self.provider),
                 false => kept.set(member, value),
             }
@@ -117,7 +119,8 @@ impl Place<'_> {
             | "web_search_2025_08_26" => {
                 return Ok(Offer::Native(self.search(&json, at)));
             }
-            "custom" if inner.is_none() => {}
+            // Anthropic's name for a function.
+            "custom" if members.iter().any(|(name, _)| name == "input_schema") => {}
             _ if OPENAI_TOOLS.contains(&kind) && (inner.is_none() || kind == "custom") => {
                 let provider = self.provider;
                 let message = format!(
@@ -165,16 +168,19 @@ impl Place<'_> {
 
 /// Translates `tool_choice`. Tools that are not allowed are removed from `offers`, because Anthropic has no
 /// list of allowed tools.
+///
+/// # Errors
+/// 400 for a choice that only another vendor has.
 pub(super) fn choose<'a>(
     choice: Option<ToolChoice<'a>>,
     parallel: Option<bool>,
     offers: &mut Vec<Offer<'a>>,
-) -> Option<Json<'a>> {
+) -> Result<Option<Json<'a>>, Error> {
     let choice = match choice {
         // "tool_choice may only be specified while providing tools"
-        _ if offers.is_empty() => return None,
-        Some(ToolChoice::Other(json)) => return Some(json),
-        None if parallel != Some(false) => return None,
+        _ if offers.is_empty() => return Ok(None),
+        Some(ToolChoice::Other(json)) => return native_choice(json).map(Some),
+        None if parallel != Some(false) => return Ok(None),
         choice => choice,
     };
     let (kind, name) = match choice {
@@ -188,7 +194,7 @@ pub(super) fn choose<'a>(
                 Offer::Native(_) => false,
             });
             match (required, offers.is_empty()) {
-                (_, true) => return None,
+                (_, true) => return Ok(None),
                 (true, _) => ("any", None),
                 (false, _) => ("auto", None),
             }
@@ -196,7 +202,27 @@ pub(super) fn choose<'a>(
     };
     // Parallel calls can be disabled only where calls are possible.
     let single = (parallel == Some(false) && kind != "none").then_some(true);
-    Some(Json::from_value(&Choice { kind, name, disable_parallel_tool_use: single }))
+    Ok(Some(Json::from_value(&Choice { kind, name, disable_parallel_tool_use: single })))
+}
+
+/// A choice in Anthropic's own format, or OpenAI's of its web search.
+fn native_choice(json: Json<'_>) -> Result<Json<'_>, Error> {
+    let members = Json::members(json.get()).unwrap_or_default();
+    let kind = members.iter().find(|(name, _)| name == "type").and_then(|(_, value)| value.text());
+    match kind.as_deref() {
+        Some("auto" | "any" | "tool" | "none") => Ok(json),
+        Some(kind) if kind.starts_with("web_search") => {
+            let name = Some(Cow::Borrowed("web_search"));
+            Ok(Json::from_value(&Choice { kind: "tool", name, disable_parallel_tool_use: None }))
+        }
+        kind => {
+            let kind = kind.unwrap_or_default();
+            let message = format!(
+                "tool_choice: no tool of type {kind} can be chosen. Use auto, none, required or a function."
+            );
+            Err(Error::invalid_request("tool_choice", message))
+        }
+    }
 }
 
 /// Whether a choice forces the model to call a tool.

@@ -268,7 +268,7 @@ impl Provider for AzureAi {
                 );
             }
         }
-        Ok(chat_adapter(call.model, target.account).edits(body, target.account, notes))
+        chat_adapter(call.model, target.account).edits(body, target.account, notes)
     }
 
     fn token_exchange(&self, account: &Account) -> Result<Option<Arc<dyn TokenExchange>>, Error> {

@@ -228,7 +228,7 @@ impl Provider for AzureOpenAi {
         }
         let choice = DeploymentChoice::select(Some(target.model), target.account)?;
         let mut edits = match operation {
-            Operation::ChatCompletions => OPENAI_CHAT.edits(body, target.account, notes),
+            Operation::ChatCompletions => OPENAI_CHAT.edits(body, target.account, notes)?,
             _ => Vec::new(),
         };
         if let Some(deployment) = choice.deployment

@@ -4,12 +4,14 @@
 //! For example, for Mistral `{"model":"m","max_completion_tokens":9,"seed":1,"user":"u","messages":[..]}`
 //! becomes `{"model":"m","messages":[..],"max_tokens":9,"random_seed":1}`.
 
+use super::conform::{BREAKPOINT, FunctionCalls, is_function_result};
 use super::parts::PartOut;
 use super::short_id::short_id;
 use super::write::{Thinking, schema_prompt};
 use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, Rule};
 use crate::api::body::{Body, Edit};
 use crate::config::account::Account;
+use crate::error::Error;
 use crate::json::Json;
 use crate::json::splice::{Object, Splice};
 use crate::provider::translation_notes::TranslationNotes;
@@ -17,7 +19,15 @@ use std::borrow::Cow;
 
 impl OpenAiChat {
     /// The changes of one request; usually none.
-    pub fn edits(&self, body: &Body, account: &Account, notes: &mut TranslationNotes) -> Vec<Edit<'static>> {
+    ///
+    /// # Errors
+    /// 400 that names what the vendor does not take.
+    pub fn edits(
+        &self,
+        body: &Body,
+        account: &Account,
+        notes: &mut TranslationNotes,
+    ) -> Result<Vec<Edit<'static>>, Error> {
         let mut edits = Vec::new();
         self.remove_foreign(body, account, notes, &mut edits);
         if self.max_tokens_param == MaxTokensParam::MaxTokens {
@@ -26,14 +36,15 @@ impl OpenAiChat {
         for (name, rule) in self.rules {
             apply_rule(name, *rule, body, notes, &mut edits);
         }
+        self.conform(body, notes, &mut edits)?;
         let schema = if self.schemas { None } else { schema(body) };
         if schema.is_some() {
             edits.push(Edit::Set("response_format", Cow::Borrowed(r#"{"type":"json_object"}"#)));
         }
-        if let Some(messages) = self.messages(body, schema.as_deref(), notes) {
+        if let Some(messages) = self.messages(body, schema.as_deref(), notes)? {
             edits.push(Edit::Set("messages", Cow::Owned(messages)));
         }
-        edits
+        Ok(edits)
     }
 
     /// Removes the members of other vendors' APIs.
@@ -54,29 +65,38 @@ impl OpenAiChat {
     }
 
     /// The changed messages; `None` if none of them changes.
-    fn messages(&self, body: &Body, schema: Option<&str>, notes: &mut TranslationNotes) -> Option<String> {
-        if schema.is_none() && !self.may_change(body.value("messages")?) {
-            return None;
+    fn messages(
+        &self,
+        body: &Body,
+        schema: Option<&str>,
+        notes: &mut TranslationNotes,
+    ) -> Result<Option<String>, Error> {
+        let may_change = |text| schema.is_some() || self.may_change(text);
+        if !body.value("messages").is_some_and(may_change) {
+            return Ok(None);
         }
-        let text = body.raw("messages")?;
-        let list: Vec<Json<'_>> = serde_json::from_str(text).ok()?;
+        let Some(text) = body.raw("messages") else { return Ok(None) };
+        let Ok(list) = serde_json::from_str::<Vec<Json<'_>>>(text) else { return Ok(None) };
         let mut splice = Splice::new(text);
-        let mut last = None;
-        for message in list.iter().filter_map(|json| Object::read(json.source()?)) {
-            self.message(&message, &mut splice, notes);
+        let mut last: Option<Object<'_>> = None;
+        let mut calls = FunctionCalls::default();
+        for (index, json) in list.iter().enumerate() {
+            let Some(message) = json.source().and_then(Object::read) else { continue };
+            calls.has_result = list.get(index + 1).is_some_and(is_function_result);
+            self.message((&message, index), &mut splice, &mut calls, notes)?;
             last = Some(message);
         }
         if let Some(last) = last.filter(|last| self.flags_prefix && is_prefix(last)) {
             splice.append(&last, "prefix", "true");
         }
         let changed = splice.finish().and_then(|changed| String::from_utf8(changed).ok());
-        let Some(schema) = schema.and_then(Json::parse) else { return changed };
+        let Some(schema) = schema.and_then(Json::parse) else { return Ok(changed) };
         let messages = changed.as_deref().unwrap_or(text);
         let prompt = Json::from_value(&schema_prompt(&schema));
         let instruction = format!(r#"{{"role":"system","content":{}}}"#, prompt.get());
-        let rest = messages.strip_prefix('[')?;
+        let rest = messages.strip_prefix('[').unwrap_or("]");
         let comma = if list.is_empty() { "" } else { "," };
-        Some(format!("[{instruction}{comma}{rest}"))
+        Ok(Some(format!("[{instruction}{comma}{rest}")))
     }
 
     /// A quick check: most conversations contain nothing that needs a change.
@@ -88,14 +108,26 @@ impl OpenAiChat {
             || (self.documents == Documents::DocumentUrls && (has("\"file\"") || has("input_audio")))
             || (self.flags_prefix && has("assistant"))
             || self.refuses.iter().any(|name| has(name))
+            || (!self.accepts_all_openai_members() && has(BREAKPOINT))
+            || (self.published.is_some() && (has("\"type\"") || has("\"function")))
     }
 
-    fn message<'t>(&self, message: &Object<'t>, splice: &mut Splice<'t>, notes: &mut TranslationNotes) {
+    fn message<'t>(
+        &self,
+        (message, index): (&Object<'t>, usize),
+        splice: &mut Splice<'t>,
+        calls: &mut FunctionCalls,
+        notes: &mut TranslationNotes,
+    ) -> Result<(), Error> {
         let role = message.string("role").unwrap_or_default();
         if role == "developer" && !self.developer {
             splice.replace(message, "role", "\"system\"");
         }
         let parts = message.list("content");
+        self.remove_openai_members(&parts, splice, notes);
+        let is_converted = self.conform_message((message, index), &parts, splice, calls)?;
+        let is_refused =
+            |name: &str| self.refuses.contains(&name) && !(is_converted && name == "function_call");
         if role == "assistant" {
             let is_moved = self.move_thinking(message, splice);
             self.keep_refusal(message, is_moved, splice, notes);
@@ -105,19 +137,21 @@ impl OpenAiChat {
         if self.refuses.contains(&"cache_control") {
             parts.iter().for_each(|part| splice.remove(part, |name, _| name == "cache_control"));
         }
-        if message.string("name").is_some() && self.refuses.contains(&"name") && role != "tool" {
+        let is_result = matches!(role.as_ref(), "tool" | "function");
+        if message.string("name").is_some() && self.refuses.contains(&"name") && !is_result {
             notes.warn("messages", "name left out, this provider has no such member");
         }
-        for name in LOSSES.into_iter().filter(|name| self.refuses.contains(name)) {
+        for name in LOSSES.into_iter().filter(|name| is_refused(name)) {
             if message.get(name).is_some_and(|value| !value.is_null()) {
                 notes.warn_once("messages", &format!("{name} left out, this provider has no such member"));
             }
         }
-        splice.remove(message, |name, _| self.refuses.contains(&name));
+        splice.remove(message, |name, _| is_refused(name));
         if self.short_ids {
             shorten(message, "tool_call_id", splice);
             message.list("tool_calls").iter().for_each(|call| shorten(call, "id", splice));
         }
+        Ok(())
     }
 
     /// Makes the text of a refusal the content, for vendors without the member.
@@ -198,9 +232,12 @@ pub fn apply_rule(
     let Some(value) = body.raw(name) else { return };
     match rule {
         Rule::Name(other) => rename(body, name, other, edits),
-        Rule::Values(values) => {
-            let text = body.text(name);
-            if let Some((_, to)) = values.iter().find(|(from, _)| text.as_deref() == Some(from)) {
+        Rule::Values(_) | Rule::Nearest(_) => {
+            let replacement = body.text(name).and_then(|text| rule.replacement(&text));
+            if let Some((to, is_near)) = replacement {
+                if is_near {
+                    notes.nearest(name, to);
+                }
                 edits.push(Edit::Set(name, Cow::Owned(Json::from_value(to).get().to_owned())));
             }
         }
@@ -257,7 +294,13 @@ fn document<'t>(part: &Object<'t>, splice: &mut Splice<'t>) {
     match part.string("type").as_deref() {
         Some("file") => {
             let Some(file) = part.inner("file") else { return };
-            let Some(data) = file.json_of("file_data") else { return };
+            let Some(data) = file.json_of("file_data") else {
+                if let Some(id) = file.json_of("file_id") {
+                    splice.replace(part, "file", id);
+                    splice.rename(part, "file", "file_id");
+                }
+                return;
+            };
             splice.replace(part, "type", "\"document_url\"");
             splice.remove(part, |name, _| name == "file");
             splice.append(part, "document_url", data);

@@ -14,6 +14,7 @@ use crate::provider::vendor_members::VendorMembers;
 
 mod calls;
 mod chunk;
+mod conform;
 mod decoder;
 pub mod edits;
 mod event_emitter;
@@ -27,6 +28,7 @@ mod thinking;
 mod transcript;
 mod write;
 
+pub use conform::PublishedTypes;
 pub use patch::CHAT_PATCH;
 pub(super) use provider_error::error_in_success;
 
@@ -54,6 +56,8 @@ pub struct OpenAiChat {
     pub flags_prefix: bool,
     /// Members of messages that it refuses.
     pub refuses: &'static [&'static str],
+    /// What its published types lack of OpenAI's; `None` where there are none.
+    pub published: Option<&'static PublishedTypes>,
     /// Which members of the request it takes.
     pub members: VendorMembers,
     /// Members of the request that differ from OpenAI's.
@@ -116,14 +120,28 @@ pub enum Documents {
 pub enum Rule {
     /// Renamed.
     Name(&'static str),
-    /// These values are replaced by others.
+    /// These values are replaced by others, which mean the same.
     Values(&'static [(&'static str, &'static str)]),
+    /// These values are replaced by the nearest, with a warning.
+    Nearest(&'static [(&'static str, &'static str)]),
     /// Dropped: it is refused there and harmless to leave out.
     Drop,
     /// Dropped if it has this value, which is the default but refused.
     DropValue(&'static str),
     /// Anthropic's `thinking`, which is ignored there: sent as `reasoning_effort` instead.
     Effort,
+}
+
+impl Rule {
+    /// The value to send for a text; whether it is only near. `None`: the text itself.
+    fn replacement(self, text: &str) -> Option<(&'static str, bool)> {
+        let (values, is_near) = match self {
+            Self::Values(values) => (values, false),
+            Self::Nearest(values) => (values, true),
+            _ => return None,
+        };
+        values.iter().find(|(from, _)| *from == text).map(|(_, to)| (*to, is_near))
+    }
 }
 
 /// OpenAI itself.
@@ -142,6 +160,7 @@ impl OpenAiChat {
         short_ids: false,
         flags_prefix: false,
         refuses: &[],
+        published: None,
         members: VendorMembers::OPENAI,
         rules: &[],
     };

@@ -132,6 +132,9 @@ impl<'a> PartOut<'a> {
     /// 400 for what the vendor has no part for.
     pub fn from_part(part: &'a Part<'a>, chat: &OpenAiChat, at: &str) -> Result<Option<Self>, Error> {
         let cache = |json: &'a Option<Json<'a>>| json.as_ref().filter(|_| chat.cache_control);
+        if let Some(published) = chat.published {
+            published.check_part(kind(part, chat.documents), at)?;
+        }
         Ok(Some(match part {
             Part::Text { text, .. } if text.is_empty() => return Ok(None),
             Part::Text { text, cache_control } => Self::text(text, cache(cache_control)),
@@ -162,7 +165,9 @@ impl<'a> PartOut<'a> {
                 return Err(Error::invalid_request(at, message));
             }
         };
-        let image_url = ImageOut { url, detail: image.detail.as_deref() };
+        // Only OpenAI has the detail `original`.
+        let detail = image.detail.as_deref().map(|detail| if detail == "original" { "high" } else { detail });
+        let image_url = ImageOut { url, detail };
         Ok(Self::Image { kind: "image_url", image_url, cache_control })
     }
 
@@ -205,6 +210,19 @@ impl<'a> PartOut<'a> {
                 return Err(Error::invalid_request(at, message));
             }
         })
+    }
+}
+
+/// The type of the part that is written for one of the chat's.
+fn kind<'a>(part: &'a Part<'_>, documents: Documents) -> &'a str {
+    match part {
+        Part::Image(_) => "image_url",
+        Part::Audio { .. } => "input_audio",
+        Part::File(File { source: Source::Text(_), .. }) => "text",
+        Part::File(_) if documents == Documents::DocumentUrls => "document_url",
+        Part::File(_) => "file",
+        Part::Other { kind, .. } => kind,
+        _ => "text",
     }
 }
 

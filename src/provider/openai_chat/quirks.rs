@@ -1,11 +1,11 @@
 //! How each vendor deviates from OpenAI's chat. Data only.
 //!
-//! No value is clamped, and nothing is left out because a vendor ignores it: the vendor's own error tells the
+//! No number is clamped, and nothing is left out because a vendor ignores it: the vendor's own error tells the
 //! client best what is not supported. Only what would make a valid request fail, or silently change its
 //! meaning, is changed, and members of another vendor's API are left out with a warning. Each entry names its
 //! sources.
 
-use super::{Documents, MaxTokensParam, OpenAiChat, ReasoningField, ReasoningParam, Rule};
+use super::{Documents, MaxTokensParam, OpenAiChat, PublishedTypes, ReasoningField, ReasoningParam, Rule};
 use crate::provider::vendor_members::VendorMembers;
 
 /// The default for hosts of open models without further documentation.
@@ -44,6 +44,7 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
         "content_blocks",
         "cache_control",
     ],
+    published: Some(&PublishedTypes { parts: None, needs_schemas: true }),
     members: VendorMembers::MISTRAL,
     rules: &[
         ("seed", Rule::Name("random_seed")),
@@ -61,7 +62,8 @@ pub static MISTRAL: OpenAiChat = OpenAiChat {
 };
 
 /// <https://console.groq.com/docs/openai>: `messages[].name` is a 400, as is every unknown member of a
-/// message. Its tiers: <https://console.groq.com/docs/service-tiers>.
+/// message. Its tiers: <https://console.groq.com/docs/service-tiers>. Parts, efforts and tiers:
+/// `types/chat/chat_completion_content_part_param.py` and `completion_create_params.py` of its Python SDK 1.7.
 pub static GROQ: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
     reasoning_field: ReasoningField::Member("reasoning"),
@@ -76,9 +78,14 @@ pub static GROQ: OpenAiChat = OpenAiChat {
         "executed_tools",
         "cache_control",
     ],
+    published: Some(&PublishedTypes {
+        parts: Some(&["text", "image_url", "document"]),
+        needs_schemas: false,
+    }),
     members: VendorMembers::GROQ,
     rules: &[
-        ("service_tier", Rule::Values(&[("default", "on_demand"), ("priority", "performance")])),
+        ("service_tier", Rule::Values(&GROQ_TIERS)),
+        ("reasoning_effort", Rule::Nearest(&EFFORTS)),
         ("safety_identifier", Rule::Drop),
         ("prompt_cache_key", Rule::Drop),
         ("prompt_cache_retention", Rule::Drop),
@@ -87,7 +94,19 @@ pub static GROQ: OpenAiChat = OpenAiChat {
     ..PLAIN
 };
 
-/// <https://inference-docs.cerebras.ai/resources/openai> and /capabilities/reasoning.
+const GROQ_TIERS: [(&str, &str); 5] = [
+    ("default", "on_demand"),
+    ("priority", "performance"),
+    ("scale", "performance"),
+    ("fast", "performance"),
+    ("ultrafast", "performance"),
+];
+
+/// OpenAI's efforts, where a vendor has low, medium and high.
+const EFFORTS: [(&str, &str); 3] = [("minimal", "low"), ("xhigh", "high"), ("max", "high")];
+
+/// <https://inference-docs.cerebras.ai/resources/openai> and /capabilities/reasoning. Parts, efforts and tiers:
+/// `types/chat/completion_create_params.py` of its Python SDK 1.91.
 pub static CEREBRAS: OpenAiChat = OpenAiChat {
     max_tokens_param: MaxTokensParam::MaxCompletionTokens,
     reasoning_field: ReasoningField::Member("reasoning"),
@@ -100,7 +119,15 @@ pub static CEREBRAS: OpenAiChat = OpenAiChat {
         "content_blocks",
         "cache_control",
     ],
+    published: Some(&PublishedTypes { parts: Some(&["text", "image_url", "image"]), needs_schemas: false }),
     members: VendorMembers::CEREBRAS,
+    rules: &[
+        (
+            "service_tier",
+            Rule::Nearest(&[("scale", "priority"), ("fast", "priority"), ("ultrafast", "priority")]),
+        ),
+        ("reasoning_effort", Rule::Nearest(&EFFORTS)),
+    ],
     ..PLAIN
 };
 

@@ -30,12 +30,15 @@ impl Members<'_> {
         match rule {
             Some(Rule::Drop) => self.notes.drop_param(name, "this provider"),
             Some(Rule::Name(other)) => self.put(other, value),
-            Some(Rule::Values(values)) => {
+            Some(rule @ (Rule::Values(_) | Rule::Nearest(_))) => {
                 let json_value = Json::from_value(value);
-                let other =
-                    values.iter().find(|(from, _)| json_value.text().is_some_and(|text| text == *from));
-                match other {
-                    Some((_, to)) => self.put(name, to),
+                match json_value.text().and_then(|text| rule.replacement(&text)) {
+                    Some((to, is_near)) => {
+                        if is_near {
+                            self.notes.nearest(name, to);
+                        }
+                        self.put(name, to);
+                    }
                     None => self.put(name, &json_value),
                 }
             }
@@ -177,7 +180,10 @@ fn tools(request: &ChatRequest<'_>, members: &mut Members<'_>) -> Result<(), Err
         Some(ToolChoice::Function(name)) => {
             members.add("tool_choice", &json!({"type": "function", "function": {"name": name}}));
         }
-        Some(ToolChoice::Other(json)) => members.add("tool_choice", json),
+        Some(ToolChoice::Other(_)) => {
+            let message = "tool_choice: this provider takes auto, none, required, or a function.";
+            return Err(Error::invalid_request("tool_choice", message));
+        }
     }
     if let Some(parallel) = request.parallel_tool_calls {
         members.add("parallel_tool_calls", &parallel);
@@ -338,7 +344,7 @@ fn params(params: Params<'_>, account: &Account, members: &mut Members<'_>) -> R
 
 impl OpenAiChat {
     /// Whether it accepts all of OpenAI's members, because it is OpenAI or passes them on.
-    fn accepts_all_openai_members(&self) -> bool {
+    pub(super) fn accepts_all_openai_members(&self) -> bool {
         self.developer
     }
 }

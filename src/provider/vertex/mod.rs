@@ -145,7 +145,7 @@ impl Provider for Vertex {
             }
             (ModelApi::Gemini, _) => Vec::new(),
             (api, _) => {
-                let mut edits = Partner::from_api(api).chat().edits(body, target.account, notes);
+                let mut edits = Partner::from_api(api).chat().edits(body, target.account, notes)?;
                 edits.push(model());
                 edits
             }

@@ -290,7 +290,7 @@ fn a_plain_request_is_untouched_by_every_quirk_set() {
         &quirks::OLLAMA,
     ] {
         let mut notes = TranslationNotes::default();
-        assert!(chat.edits(&body, &Account::default(), &mut notes).is_empty(), "{chat:?}");
+        assert!(chat.edits(&body, &Account::default(), &mut notes).unwrap().is_empty(), "{chat:?}");
         assert!(notes.warnings.is_empty());
     }
 }
@@ -304,7 +304,7 @@ fn members_of_other_vendors_are_dropped_with_a_warning() {
     let body = Body::parse(body.to_string().into()).unwrap();
     let sent = |chat: &OpenAiChat, account: &Account| {
         let mut notes = TranslationNotes::default();
-        let edits = chat.edits(&body, account, &mut notes);
+        let edits = chat.edits(&body, account, &mut notes).unwrap();
         let edited: Value = serde_json::from_slice(&body.edit(&edits)).unwrap();
         let mut names: Vec<String> = edited.as_object().unwrap().keys().cloned().collect();
         names.retain(|name| name != "model" && name != "messages");
